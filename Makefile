@@ -1,0 +1,70 @@
+# Every target sets up $(VENV) first, which takes a few minutes once. VENV=none uses the python3 at hand instead, with
+# what is installed there: for hosts where nothing can be installed.
+
+VENV ?= .venv
+SHELL := /bin/sh
+
+ifeq ($(VENV),none)
+PY := python3
+READY :=
+READY_GPU :=
+else
+PY := $(VENV)/bin/python
+READY := $(VENV)/.ready-dev
+READY_GPU := $(VENV)/.ready-gpu
+endif
+
+# The checkout is what runs, wherever the packages come from.
+export PYTHONPATH := $(CURDIR)
+
+.DEFAULT_GOAL := help
+.PHONY: help venv grade test test-gpu lab bench bench-cpu validate notebooks lint clean
+
+help:  ## show this list
+	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
+	@echo "make test     run the tests that need no GPU"
+	@echo "make lab      open JupyterLab at notebooks/00_start_here.ipynb"
+	@echo
+	@sed -n 's/^\([a-z-]*\):.*  ## /\1 /p' Makefile | while read name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+	@echo
+	@echo "VENV=none     use the python3 at hand and what is installed there, for example: make grade VENV=none"
+
+venv: $(READY)  ## set up .venv, nothing else
+
+$(VENV)/.ready-%: pyproject.toml constraints.txt scripts/setup.sh
+	@sh scripts/setup.sh $(VENV) $*
+
+grade: $(READY)  ## grade every reference solution into build/report
+	@$(PY) -m autograder reference
+
+test: $(READY)  ## run the tests that need no GPU
+	@$(PY) -m pytest -q -m "not gpu and not multigpu" $$($(PY) scripts/test_workers.py)
+
+test-gpu: $(READY)  ## run the tests that need a GPU
+	@$(PY) -m pytest -q -m "gpu or multigpu"
+
+lab: $(READY)  ## open JupyterLab at the first notebook
+	@$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
+
+bench: $(READY_GPU)  ## measure kernels and graders on this GPU into benchmarks/results
+	@$(PY) -m benchmarks.bench_gpu
+
+bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
+	@$(PY) -m benchmarks.bench_simt
+
+validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (needs a GPU and ncu)
+	@$(PY) -m benchmarks.validate
+
+notebooks: $(READY)  ## run every notebook from its Markdown source, keeping the outputs
+	@for source in notebooks/source/*.md; do \
+	  echo "$$source"; \
+	  $(PY) -m jupytext --to ipynb --execute --output "notebooks/$$(basename "$$source" .md).ipynb" "$$source" || exit 1; \
+	done
+
+lint: $(READY)  ## check style and types
+	@$(PY) -m ruff check .
+	@$(PY) -m mypy
+
+clean:  ## remove what was built, .venv and all
+	@rm -rf build .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,183 @@
+"""The `autograder` command."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from autograder import doctor, report_html, report_json, report_terminal, starter, submissions
+from autograder.lab import CHECKOUT, Lab
+from autograder.machine import Machine, choose_machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.verdict import NOT_JUDGED, Report
+from warplab.errors import DeviceError, WarplabError
+from warplab.gpu.worker import Worker
+
+FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE = 0, 1, 2, 3
+EXIT_CODES = """\
+exit codes:
+  0  full marks for everything that this machine can judge (doctor: this machine can grade)
+  1  graded with less than full marks (starters --check: a starter is not up to date)
+  2  wrong usage, or no such file or lab
+  3  this machine cannot grade, or the judge itself failed
+"""
+BUILD = CHECKOUT / "build"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    options = _parser().parse_args(arguments)
+    _log_to_file()
+    console = Console(stderr=False)
+    try:
+        return options.run(options, console)
+    except DeviceError as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return CANNOT_GRADE
+    except WarplabError as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except OSError as error:
+        print(f"autograder: cannot write {error.filename}: {error.strerror}.", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        print("autograder: interrupted.", file=sys.stderr)
+        return CANNOT_GRADE
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="autograder",
+        description="Grades submissions of the course's labs.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, run, summary: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(
+            name,
+            help=summary,
+            description=summary,
+            epilog=EXIT_CODES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        added.set_defaults(run=run)
+        return added
+
+    for name, run, summary in (
+        ("grade", _grade, "Grade submissions: correctness, safety, traffic and, on a GPU, efficiency."),
+        ("check", _check, "Grade one submission quickly and tersely, without the hidden cases."),
+    ):
+        sub = command(name, run, summary)
+        sub.add_argument("paths", metavar="PATH", type=Path, nargs="+", help="a submission, or a folder that holds one")
+        sub.add_argument("--lab", help="the lab (default: the folder of that name that the submission lies in)")
+        _add_machine_options(sub)
+        _add_report_options(sub)
+    reference = command("reference", _reference, "Grade every reference solution into build/report.")
+    _add_machine_options(reference)
+    command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
+    starters = command("starters", _starters, "Write every lab's starter from its solution.")
+    starters.add_argument("--check", action="store_true", help="write nothing; fail if one is not up to date")
+    return parser
+
+
+def _add_machine_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device", choices=("auto", "gpu", "emulator"), default="auto", help="where kernels run (default: auto)"
+    )
+    parser.add_argument("--seed", type=int, help="draw the inputs from this seed instead of a secret one")
+
+
+def _add_report_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports as JSON")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write the reports as one HTML page")
+
+
+def _grade(options: argparse.Namespace, console: Console) -> int:
+    return _grade_paths(options, console, quick=False)
+
+
+def _check(options: argparse.Namespace, console: Console) -> int:
+    return _grade_paths(options, console, quick=True)
+
+
+def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> int:
+    work = [submissions.resolve(path, options.lab) for path in options.paths]
+    show = report_terminal.show_briefly if quick else report_terminal.show
+    reports = []
+    for report in _grades(work, choose_machine(options.device), options.seed, quick, console):
+        show(report, console)
+        reports.append(report)
+    if len(reports) > 1:
+        report_terminal.show_summary(reports, console)
+    if options.json:
+        report_json.write_reports(reports, options.json)
+    if options.html:
+        report_json.write_atomically(options.html, report_html.page(reports))
+    return exit_code(reports)
+
+
+def _reference(options: argparse.Namespace, console: Console) -> int:
+    work = submissions.references()
+    reports = list(_grades(work, choose_machine(options.device), options.seed, False, console))
+    for report in reports:
+        if not report.full_marks:
+            report_terminal.show(report, console)
+    report_terminal.show_summary(reports, console)
+    folder = BUILD / "report"
+    report_json.write_grades(reports, folder / "grades.json")
+    report_json.write_atomically(folder / "index.html", report_html.page(reports))
+    console.print(f"Reports: {folder / 'grades.json'} and {folder / 'index.html'}", markup=False, highlight=False)
+    return exit_code(reports)
+
+
+def _grades(work: Sequence[tuple[Lab, Path]], machine: Machine, seed: int | None, quick: bool, console: Console):
+    with Worker() as worker:
+        for lab, source in work:
+            with report_terminal.progress_bar(console, f"{lab.name}/{source.name}") as progress:
+                report = grade(Request(lab, source, machine, seed, quick), worker, progress)
+            yield report
+
+
+def exit_code(reports: Sequence[Report]) -> int:
+    """The exit code for the reports of one command."""
+    if any(report.status in NOT_JUDGED for report in reports):
+        return CANNOT_GRADE
+    return FULL_MARKS if all(report.full_marks for report in reports) else NOT_FULL_MARKS
+
+
+def _doctor(options: argparse.Namespace, console: Console) -> int:
+    findings = doctor.examine()
+    doctor.show(findings, console)
+    return FULL_MARKS if doctor.can_grade(findings) else CANNOT_GRADE
+
+
+def _starters(options: argparse.Namespace, console: Console) -> int:
+    stale = [file for file in starter.starters() if not file.up_to_date]
+    for file in stale:
+        if not options.check:
+            report_json.write_atomically(file.path, file.text)
+        print(f"{'not up to date' if options.check else 'written'}: {file.path}")
+    return NOT_FULL_MARKS if stale and options.check else FULL_MARKS
+
+
+def _log_to_file() -> None:
+    """Tracebacks of the judge's own faults go to a file for whoever runs it, never to the student's report."""
+    log = logging.getLogger("autograder")
+    if log.handlers:
+        return
+    try:
+        BUILD.mkdir(parents=True, exist_ok=True)
+        handler: logging.Handler = logging.FileHandler(BUILD / "autograder.log", delay=True, encoding="utf-8")
+    except OSError:  # an installation that cannot be written to still grades
+        handler = logging.NullHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.propagate = False

@@ -1,0 +1,173 @@
+"""Correctness: one case judged beside its executor, and the part of the grade made from all cases.
+
+`judge_case` runs inside a worker, next to the emulator or the GPU. The expected values are computed there only after
+the student's kernels have finished, so that nothing on the device could have held them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from autograder.compare import Comparison, compare, error_ratios, wrong_elements
+from autograder.diagnosis import diagnose
+from autograder.inputs import generate
+from autograder.lab import Lab
+from autograder.outcome import CaseOutcome
+from autograder.task import Case, Family, Task, Values
+from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Status, clean
+from warplab.plan.execution import Execution, Finding, FindingKind
+from warplab.plan.model import Plan, Role
+
+Execute = Callable[[Plan, dict[str, np.ndarray]], Sequence[Execution]]
+
+# After one of these a kernel has not done its work, whatever the output holds.
+_FATAL = {
+    FindingKind.NULL_POINTER,
+    FindingKind.MISALIGNED,
+    FindingKind.DEADLOCK,
+    FindingKind.ENDLESS,
+    FindingKind.TRAP,
+    FindingKind.LAUNCH_FAILURE,
+    FindingKind.UNSUPPORTED,
+    FindingKind.INPUT_MODIFIED,
+}
+
+
+def judge_case(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
+    """Run a plan on a case's inputs and compare what it wrote.
+
+    `execute` gives one Execution a run, each from the same inputs with outputs poisoned afresh; the runs must agree
+    bitwise. Exceptions of `execute` pass through.
+    """
+    values = generate(np, task, case, seed)
+    arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
+    executions = execute(plan, arrays)
+    findings = _distinct([finding for execution in executions for finding in execution.findings])
+    findings += _modified_inputs(task, values, arrays, findings)
+    for finding in findings:
+        if finding.kind in _FATAL:
+            return CaseOutcome(case.name, Status(finding.kind.value), message=finding.message, findings=findings)
+    disagreement = _disagreement([execution.outputs for execution in executions])
+    if disagreement:
+        return CaseOutcome(case.name, Status.RUNS_DISAGREE, message=disagreement, findings=findings)
+    return _compare_outputs(task, case, values, executions[0].outputs, findings)
+
+
+def _compare_outputs(
+    task: Task, case: Case, values: Values, outputs: dict[str, np.ndarray], findings: list[Finding]
+) -> CaseOutcome:
+    expected = task.expected(np, values)
+    bounds: dict[str, Any] = dict.fromkeys(expected, 0.0) if case.family is Family.INTEGERS else task.bound(np, values)
+    comparisons = [compare(name, outputs[name], np.asarray(expected[name]), bounds[name]) for name in expected]
+    wrong = [comparison for comparison in comparisons if not comparison.passed]
+    if not wrong:
+        worst = max((comparison.worst_ratio for comparison in comparisons), default=0.0)
+        return CaseOutcome(case.name, Status.PASSED, worst_ratio=worst, findings=findings)
+    first = wrong[0]
+    got, right = outputs[first.output], np.asarray(expected[first.output])
+    mask = wrong_elements(error_ratios(np, got, right, np.asarray(bounds[first.output])))
+    return CaseOutcome(
+        case.name,
+        Status.WRONG_ANSWER,
+        message=_wrong_words(first),
+        cause=diagnose(got, right, mask),
+        wrong=first.wrong,
+        total=first.total,
+        worst_ratio=first.worst_ratio,
+        first_wrong={"output": first.output, **asdict(first.first)} if first.first else None,
+        findings=findings,
+    )
+
+
+def _wrong_words(comparison: Comparison) -> str:
+    first = comparison.first
+    assert first is not None
+    index = ", ".join(str(i) for i in first.index)
+    allowed = f"within {first.allowed:.3g}" if first.allowed else "exactly"
+    return (
+        f"{comparison.wrong} of {comparison.total} elements of {comparison.output} are wrong; the first is "
+        f"{comparison.output}[{index}]: got {first.got:.9g}, expected {first.expected:.9g} {allowed}."
+    )
+
+
+def _modified_inputs(
+    task: Task, pristine: Values, arrays: dict[str, np.ndarray], findings: Sequence[Finding]
+) -> list[Finding]:
+    """Inputs that an executor working in place changed, unless it has reported them itself."""
+    reported = {finding.array for finding in findings if finding.kind is FindingKind.INPUT_MODIFIED}
+    return [
+        Finding(FindingKind.INPUT_MODIFIED, f"The kernels changed the input array {spec.name}.", array=spec.name)
+        for spec in task.arrays(Role.INPUT)
+        if spec.name not in reported and arrays[spec.name].tobytes() != pristine[spec.name].tobytes()
+    ]
+
+
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    seen: dict[tuple, Finding] = {}
+    for finding in findings:
+        seen.setdefault((finding.kind, finding.kernel, finding.line, finding.array), finding)
+    return list(seen.values())
+
+
+def _disagreement(outputs: Sequence[dict[str, np.ndarray]]) -> str | None:
+    for other in outputs[1:]:
+        for name, array in outputs[0].items():
+            if array.tobytes() != other[name].tobytes():
+                differing = int(np.count_nonzero(_bits(array) != _bits(other[name])))
+                return (
+                    f"Two runs on the same inputs differ in {differing} elements of {name}: the result depends on the "
+                    "order in which threads run, or on memory that nothing had written."
+                )
+    return None
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case]) -> PartResult:
+    """The part of the grade: full points if every case that ran passed. `skipped` cases need a GPU."""
+    hidden = {case.name for case in lab.task.correctness if case.hidden}
+    numbers = {name: number for number, name in enumerate(sorted(hidden), start=1)}
+    cases = [_case_result(outcome, numbers) for outcome in outcomes]
+    cases += [
+        CaseResult(
+            f"hidden case {numbers[case.name]}" if case.hidden else case.name,
+            Status.SKIPPED,
+            "Needs a GPU: too large for the emulator.",
+        )
+        for case in skipped
+    ]
+    failed = [case for case in cases if case.status not in (Status.PASSED, Status.SKIPPED)]
+    ran = len(outcomes)
+    points = lab.points.correctness
+    feedback = lab.feedback.get(Part.CORRECTNESS, "")
+    if not failed:
+        return PartResult(
+            Part.CORRECTNESS, Status.PASSED, points, points, f"All {ran} cases are right.", feedback, tuple(cases)
+        )
+    worst = min(failed, key=lambda case: case.status in NOT_JUDGED)  # the student's faults before the emulator's limits
+    message = f"{len(failed)} of {ran} cases failed; the first, {worst.name}: {worst.message}"
+    return PartResult(Part.CORRECTNESS, worst.status, 0.0, points, message, feedback, tuple(cases))
+
+
+def _case_result(outcome: CaseOutcome, hidden_numbers: dict[str, int]) -> CaseResult:
+    if outcome.case in hidden_numbers:
+        words = "" if outcome.status is Status.PASSED else f"{outcome.status}: its size and values are not shown."
+        name = f"hidden case {hidden_numbers[outcome.case]}"
+        return CaseResult(name, outcome.status, words[:1].upper() + words[1:], seconds=outcome.seconds)
+    return CaseResult(
+        outcome.case,
+        outcome.status,
+        clean(outcome.message),
+        clean(outcome.cause),
+        outcome.wrong,
+        outcome.total,
+        outcome.worst_ratio,
+        outcome.first_wrong,
+        outcome.seconds,
+    )

@@ -1,0 +1,178 @@
+"""Says what this machine can do, and how to mend what it cannot."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import metadata
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from autograder.emulator_stage import WARM_UP_SECONDS
+from autograder.lab import known_labs, labs_folder
+from warplab.gpu.worker import Worker, WorkerError
+
+_REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -e .` in the checkout."
+# distribution, module to import, what is lost without it, whether grading needs it
+_PACKAGES = (
+    ("numpy", "numpy", "everything", True),
+    ("numba", "numba", "the emulator", True),
+    ("numba-cuda", "numba.cuda", "kernels in Numba CUDA", True),
+    ("cupy-cuda13x", "cupy", "kernels in CUDA C++", True),
+    ("cuda-bindings", "cuda.bindings.nvrtc", "compiling CUDA C++", True),
+    ("cuda-core", "cuda.core", "running on a GPU", False),
+    ("rich", "rich", "this output", True),
+    ("matplotlib", "matplotlib", "figures in HTML reports", True),
+    ("jupyterlab", "", "the notebooks", False),
+    ("torch", "", "library baselines and the multi-GPU labs (extra `gpu`)", False),
+)
+_LEAST_DISK = 1 << 30
+
+
+class State(StrEnum):
+    """How a check went."""
+
+    GOOD = "good"
+    LIMITED = "limited"  # something optional is missing
+    BROKEN = "broken"  # grading does not work
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that was examined; `mend` says what to do where it is not good."""
+
+    name: str
+    state: State
+    detail: str
+    mend: str = ""
+
+
+def examine() -> list[Check]:
+    """Examine this machine. Takes a few seconds; a minute if the emulator has to be compiled first."""
+    checks = [_python(), *(_package(*row) for row in _PACKAGES), _assembler(), *_folders(), _labs(), _gpu()]
+    if all(check.state is not State.BROKEN for check in checks):
+        checks.append(_emulator())
+    return checks
+
+
+def can_grade(checks: Sequence[Check]) -> bool:
+    """Whether submissions can be graded here."""
+    return all(check.state is not State.BROKEN for check in checks)
+
+
+def show(checks: Sequence[Check], console: Console) -> None:
+    """Print the checks, then what this machine can do."""
+    table = Table(box=None, pad_edge=False)
+    for column in ("", "what", "found"):
+        table.add_column(column)
+    colours = {State.GOOD: "green", State.LIMITED: "yellow", State.BROKEN: "red"}
+    for check in checks:
+        table.add_row(Text(check.state, colours[check.state]), Text(check.name), Text(check.detail))
+    console.print(table)
+    for check in checks:
+        if check.mend and check.state is not State.GOOD:
+            console.print(Text(f"{check.name}: {check.mend}", colours[check.state]))
+    console.print(Text(_summary(checks), "bold"))
+
+
+def _summary(checks: Sequence[Check]) -> str:
+    if not can_grade(checks):
+        return "This machine cannot grade yet."
+    gpu = next(check for check in checks if check.name == "GPU")
+    if gpu.state is State.GOOD:
+        return "This machine grades everything: correctness, safety, traffic, and efficiency on its GPU."
+    return "This machine grades correctness, safety and traffic on the emulator; efficiency needs a GPU."
+
+
+def _python() -> Check:
+    version = f"{platform.python_version()} in {sys.prefix}"
+    if (3, 11) <= sys.version_info[:2] <= (3, 13):
+        return Check("Python", State.GOOD, version)
+    return Check("Python", State.BROKEN, version, "Install Python 3.11, 3.12 or 3.13 and run `make venv` with it.")
+
+
+def _package(distribution: str, module: str, purpose: str, needed: bool) -> Check:
+    missing = State.BROKEN if needed else State.LIMITED
+    try:
+        version = metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        mend = _REINSTALL if needed else f"Install it for {purpose}."
+        return Check(distribution, missing, f"not installed: needed for {purpose}", mend)
+    try:
+        if module:
+            importlib.import_module(module)
+    except Exception as error:  # a broken package raises whatever it likes
+        words = (str(error).splitlines() or [""])[0]
+        return Check(distribution, missing, f"{version} does not import: {type(error).__name__}: {words}", _REINSTALL)
+    return Check(distribution, State.GOOD, version)
+
+
+def _assembler() -> Check:
+    from warplab.plan.assemble import find_ptxas
+
+    path = find_ptxas()
+    if path is None:
+        return Check("ptxas", State.BROKEN, "not found", f"{_REINSTALL} It is in the nvidia-cuda-nvcc package.")
+    return Check("ptxas", State.GOOD, str(path))
+
+
+def _folders() -> list[Check]:
+    from warplab.hardware.ceilings import cache_folder
+
+    places = (
+        ("cache", cache_folder(), "Set WARPLAB_CACHE"),
+        ("temporary files", Path(tempfile.gettempdir()), "Set TMPDIR"),
+    )
+    checks = []
+    for name, folder, variable in places:
+        nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
+        mend = f"{variable} to a folder that can be written to and has room."
+        if not os.access(nearest, os.W_OK):
+            checks.append(Check(name, State.BROKEN, f"{folder} cannot be written to", mend))
+            continue
+        free = shutil.disk_usage(nearest).free
+        state = State.GOOD if free >= _LEAST_DISK else State.LIMITED
+        checks.append(Check(name, state, f"{folder}, {free / 1e9:.1f} GB free", mend))
+    return checks
+
+
+def _labs() -> Check:
+    labs = known_labs()
+    if labs:
+        return Check("labs", State.GOOD, f"{len(labs)} in {labs_folder()}")
+    return Check("labs", State.BROKEN, f"none in {labs_folder()}", "Run from a checkout, or set WARPLAB_LABS.")
+
+
+def _gpu() -> Check:
+    from warplab.hardware.device import present
+
+    gpu = present()
+    if gpu is not None:
+        memory = f"{gpu.memory / 2**30:.0f} GiB"
+        return Check("GPU", State.GOOD, f"{gpu.name}, {gpu.sms} SMs, {memory}, driver {gpu.driver}, CUDA {gpu.cuda}")
+    driver = shutil.which("nvidia-smi")
+    mend = (
+        "nvidia-smi is installed, so a driver may be broken or hide its GPUs: run it, and look at CUDA_VISIBLE_DEVICES."
+        if driver
+        else "Nothing to mend: the emulator grades all but efficiency."
+    )
+    return Check("GPU", State.LIMITED, "none that CUDA can use", mend)
+
+
+def _emulator() -> Check:
+    try:
+        with Worker() as worker:
+            answer = worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
+    except WorkerError as error:
+        return Check("emulator", State.BROKEN, f"does not run: {error}", _REINSTALL)
+    return Check("emulator", State.GOOD, f"compiled, ready in {answer['seconds']:.1f} s")

@@ -1,0 +1,195 @@
+"""What the judge asks of the process that holds the GPU: run a plan on given inputs, and time one against the roofline.
+
+These functions are called by name through warplab.gpu.worker; what they take and give is plain data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from cuda.core import Stream
+
+from autograder import inputs as families
+from autograder.compare import worst_ratio
+from autograder.correctness import judge_case
+from autograder.lab import load_lab
+from autograder.task import Array, Case, Ceiling, Family, Task, Values
+from warplab.errors import DeviceError
+from warplab.gpu import calibrate, executor
+from warplab.gpu.executor import LoadedPlan, on_stream
+from warplab.gpu.statistics import Interval
+from warplab.gpu.stopwatch import race
+from warplab.gpu.throttle import Throttle
+from warplab.hardware.chips import Math
+from warplab.hardware.device import Device, architecture_of, present
+from warplab.plan import load
+from warplab.plan.execution import Execution
+from warplab.plan.model import Plan, Role
+
+BUDGET_SECONDS = 2.0
+PRECISION = 0.004  # width of the 95% interval of the efficiency at which sampling stops
+# Datasheets count peak clocks and perfect transfers; anything faster by more than the rounding of their figures is not
+# a fast kernel but a broken measurement.
+_IMPOSSIBLE = 0.98
+
+
+class WrongOutput(Exception):
+    """A timed launch computed something wrong."""
+
+
+def correctness(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
+    """Judge the plan in the file `plan` on one case of the lab in the folder `task`; gives CaseOutcome.to_wire()."""
+    start = time.perf_counter()
+    lab, device = load_lab(Path(task)), _device()
+
+    def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        return executor.execute(loaded, inputs, architecture_of(device), runs=2)
+
+    outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute)
+    outcome.seconds = time.perf_counter() - start
+    return outcome.to_wire()
+
+
+def efficiency(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
+    """Time the plan in the file `plan` on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
+
+    Returns a dict with "status" ("ok", "wrong" or "impossible") and "message"; unless "wrong" also "median_ms",
+    "low_ms", "high_ms", "samples", "floor_ms", "bound" ("memory" or "compute"), "efficiency", "efficiency_low",
+    "efficiency_high", "ceilings" and "datasheet" (bytes or FLOP a second by name), "throttled".
+    """
+    device, lab = _device(), load_lab(Path(task))
+    with on_stream() as stream:
+        loaded = LoadedPlan(load(Path(plan)), architecture_of(device), stream)
+        try:
+            return _against_the_roofline(device, lab.task, lab.case(case), loaded, stream, seed)
+        finally:
+            loaded.scrub()
+
+
+def _against_the_roofline(
+    device: Device, task: Task, case: Case, loaded: LoadedPlan, stream: Stream, seed: int
+) -> dict[str, Any]:
+    work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
+    names = list(dict.fromkeys((Ceiling.COPY, task.compute_ceiling)))
+    ceilings: dict[str, calibrate.Calibration] = {n.value: calibrate.CONTESTANTS[n.value](stream) for n in names}
+    contestants = {"submission": _Timed(task, case, loaded, seed), **ceilings}
+    with Throttle(device) as throttle:
+        try:
+            result = race(
+                contestants,
+                stream,
+                budget_seconds=BUDGET_SECONDS,
+                precision=PRECISION,
+                compare=("submission", _bounding(work, ceilings).value),
+            )
+        except WrongOutput as wrong:
+            return {"status": "wrong", "message": str(wrong)}
+    measured = {name: c.work / result.time(name).median * 1e3 for name, c in ceilings.items()}
+    floors = {name: work[Ceiling(name)] / rate * 1e3 for name, rate in measured.items()}
+    bounding = max(floors, key=lambda name: floors[name])
+    time = result.time("submission")
+    ratio = result.ratio(bounding, "submission")
+    scale = work[Ceiling(bounding)] / ceilings[bounding].work
+    datasheet = _datasheet(device)
+    message = _impossible(time, work, datasheet)
+    return {
+        "status": "impossible" if message else "ok",
+        "message": message,
+        "median_ms": time.median,
+        "low_ms": time.low,
+        "high_ms": time.high,
+        "samples": time.samples,
+        "floor_ms": floors[bounding],
+        "bound": "memory" if bounding == Ceiling.COPY.value else "compute",
+        "efficiency": scale * ratio.median,
+        "efficiency_low": scale * ratio.low,
+        "efficiency_high": scale * ratio.high,
+        "ceilings": measured,
+        "datasheet": datasheet,
+        "throttled": throttle.seen,
+        "throttle_reasons": throttle.reasons,
+        "work": {name.value: amount for name, amount in work.items()},
+    }
+
+
+class _Timed:
+    """The submission as a contestant: fresh inputs every turn, every output verified."""
+
+    def __init__(self, task: Task, case: Case, loaded: LoadedPlan, seed: int) -> None:
+        self.launches = len(loaded.plan.launches)
+        self._task, self._case, self._loaded, self._seed = task, case, loaded, seed
+        self._values: Values = {}
+
+    def prepare(self, turn: int) -> None:
+        """Draw inputs that no launch has seen and poison the outputs."""
+        self._values = families.generate(cupy, self._task, self._case, self._seed, iteration=turn)
+        self._loaded.reset(self._values)
+
+    def launch(self) -> None:
+        """Queue the plan."""
+        self._loaded.launch()
+
+    def check(self, turn: int) -> None:
+        """Verify this turn's output on the device. Raises WrongOutput."""
+        self._loaded.synchronize()
+        for finding in self._loaded.findings(self._values):
+            raise WrongOutput(finding.message)
+        outputs = {
+            name: buffer.array
+            for name, buffer in self._loaded.buffers.items()
+            if buffer.spec.role in (Role.OUTPUT, Role.INOUT)
+        }
+        worst = self._worst(outputs, turn)
+        if not worst <= 1.0:
+            raise WrongOutput(f"a timed launch gave a wrong result (error {worst:.3g} times what is allowed)")
+
+    def _worst(self, outputs: Mapping[str, Array], turn: int) -> float:
+        if self._task.verify is not None:
+            return float(self._task.verify(cupy, self._values, outputs, self._seed ^ (turn & 0xFFFF)))
+        expected = self._task.expected(cupy, self._values)
+        exact = self._case.family is Family.INTEGERS
+        bounds = None if exact else self._task.bound(cupy, self._values)
+        return max(
+            worst_ratio(cupy, outputs[name], expected[name], cupy.zeros(1) if bounds is None else bounds[name])
+            for name in outputs
+        )
+
+
+def _bounding(work: Mapping[Ceiling, float], ceilings: Mapping[str, calibrate.Calibration]) -> Ceiling:
+    """The ceiling that bounds the work by its datasheet-like proportions; settles which ratio must become precise."""
+    kept = calibrate.measure(_device())
+    rates = {name: getattr(kept, name) for name in ceilings}
+    return Ceiling(max(ceilings, key=lambda name: work[Ceiling(name)] / rates[name]))
+
+
+def _impossible(time: Interval, work: Mapping[Ceiling, float], datasheet: Mapping[str, float]) -> str:
+    for name, rate in datasheet.items():
+        floor = work.get(Ceiling(name), 0.0) / rate * 1e3
+        if time.median < _IMPOSSIBLE * floor:
+            return f"{time.median:.4g} ms is below what the datasheet allows ({floor:.4g} ms by {name}): rejected"
+    return ""
+
+
+def _datasheet(device: Device) -> dict[str, float]:
+    """Peak rates of the GPU's datasheet by ceiling name; empty for a GPU whose datasheet is not on file."""
+    chip = device.chip
+    if chip is None:
+        return {}
+    peaks = {
+        Ceiling.COPY.value: chip.bandwidth,
+        Ceiling.FP32_FMA.value: chip.peak(Math.FP32),
+        Ceiling.TENSOR_FP16.value: chip.peak(Math.FP16_TENSOR),
+    }
+    return {name: float(peak) for name, peak in peaks.items() if peak}
+
+
+def _device() -> Device:
+    device = present()
+    if device is None:
+        raise DeviceError("no GPU answers in this machine; `autograder doctor` says more")
+    return device

@@ -1,0 +1,103 @@
+"""The order of grading, written down once: capture, run, judge each part, report."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from autograder import report
+from autograder.capture_stage import Rejected, capture_submission
+from autograder.correctness import correctness_part
+from autograder.efficiency import Measure, efficiency_part
+from autograder.inputs import secret_seed
+from autograder.outcome import CaseOutcome
+from autograder.request import Request
+from autograder.runner import Caller, JudgeError, Runner
+from autograder.safety import safety_part
+from autograder.traffic import traffic_part
+from autograder.verdict import Device, PartResult, Report, Status
+from warplab.plan.archive import save
+
+Progress = Callable[[str, float], None]  # what is being done, and the fraction that is done
+log = logging.getLogger("autograder")
+
+
+@dataclass
+class Evidence:
+    """What running the plans gave, per executor, in the order of the cases; the profile case is the last emulated."""
+
+    emulated: list[CaseOutcome] = field(default_factory=list)
+    on_gpu: list[CaseOutcome] = field(default_factory=list)
+
+
+def grade(request: Request, worker: Caller, progress: Progress = lambda what, fraction: None) -> Report:
+    """Grade one submission. Never raises for what a submission or the judge does: the report's status says it."""
+    start = time.perf_counter()
+    try:
+        graded = _grade(request, worker, progress)
+    except Rejected as rejection:
+        graded = report.rejected(request, rejection)
+    except Exception as error:  # a fault of ours must not become the student's zero, nor end a batch
+        if not isinstance(error, JudgeError):
+            log.error("grading %s failed", request.source, exc_info=True)
+        graded = report.not_judged(request, error)
+    progress("done", 1.0)
+    return replace(graded, seconds=time.perf_counter() - start)
+
+
+def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
+    lab, machine = request.lab, request.machine
+    seed = secret_seed() if request.seed is None else request.seed
+    progress("capturing", 0.0)
+    captured = capture_submission(lab, request.source, request.captured_cases(), seed, machine.architecture)
+    with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
+        plans = {}
+        for number, (name, plan) in enumerate(captured.plans.items()):
+            plans[name] = Path(folder) / f"{number}.plan"
+            save(plan, plans[name])
+        runner = Runner(worker, lab, seed)
+        evidence = _run_cases(request, runner, plans, progress)
+        parts = _judge_parts(request, runner, plans, evidence, progress)
+    return report.judged(request, captured, parts, evidence.emulated[-1])
+
+
+def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], progress: Progress) -> Evidence:
+    evidence = Evidence()
+    on_gpu = request.correctness_cases() if request.has_gpu else []
+    work = [(Device.GPU, case) for case in on_gpu] + [(Device.EMULATOR, case) for case in request.emulated_cases()]
+    endless: set[Device] = set()
+    for number, (device, case) in enumerate(work):
+        progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
+        if device in endless:  # each further case would cost its whole time limit again
+            outcome = CaseOutcome(case.name, Status.ENDLESS, "Not run, because an earlier case never ended.")
+        else:
+            outcome = runner.case(device, plans[case.name], case.name)
+        if outcome.status is Status.ENDLESS:
+            endless.add(device)
+        (evidence.on_gpu if device is Device.GPU else evidence.emulated).append(outcome)
+    return evidence
+
+
+def _judge_parts(
+    request: Request, runner: Runner, plans: Mapping[str, Path], evidence: Evidence, progress: Progress
+) -> tuple[PartResult, ...]:
+    lab = request.lab
+    names = {case.name for case in request.correctness_cases()}
+    answers = evidence.on_gpu or [outcome for outcome in evidence.emulated if outcome.case in names]
+    correctness = correctness_part(lab, answers, request.skipped_cases())
+    right = correctness.status is Status.PASSED
+    safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)
+    traffic = traffic_part(lab, evidence.emulated[-1], right)
+    progress("timing" if request.has_gpu else "judging", 0.85)
+    measure: Measure | None = None
+    if request.has_gpu:
+        timing = lab.task.timing.name
+
+        def measure() -> Mapping[str, object]:
+            return runner.efficiency(plans[timing], timing)
+
+    return correctness, safety, traffic, efficiency_part(lab, measure, right)

@@ -1,0 +1,213 @@
+"""Reports as one self-contained HTML page: no scripts, no links to load, everything from a submission escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from autograder.report_figures import roofline_figure
+from autograder.traffic import budget_words
+from autograder.verdict import BudgetResult, CaseResult, KernelFigures, PartResult, Report, Status
+from autograder.waste import LineWaste, wasted_lines
+from warplab.plan.execution import Finding
+
+_STYLE = """
+:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #b3261e; --soft: #9a6700; --hot: #e6550d; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+h1, h2, h3 { line-height: 1.2; } section { border-top: 1px solid var(--line); margin-top: 2rem; }
+table { border-collapse: collapse; margin: .5rem 0; } th { text-align: left; font-weight: 600; }
+td, th { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+pre, code { font: 13px/1.5 ui-monospace, monospace; } pre { overflow-x: auto; white-space: pre-wrap; }
+table.source td { border: 0; padding: 0 .6rem 0 0; } table.source pre { margin: 0; white-space: pre; }
+table.source tr.hot { background: color-mix(in srgb, var(--hot) 18%, transparent); }
+.passed { color: var(--good); } .failed { color: var(--bad); } .other { color: var(--soft); }
+.score { font-size: 1.4rem; font-weight: 600; } 
+figure { margin: 1rem 0; } figure img { max-width: 100%; background: #fff; }
+.muted { opacity: .7; }
+"""
+
+
+def page(reports: Sequence[Report]) -> str:
+    """The whole page for one or more reports."""
+    title = f"{reports[0].lab}: {reports[0].title}" if len(reports) == 1 else "Grades"
+    body = "".join(_report(number, report) for number, report in enumerate(reports))
+    overview = _overview(reports) if len(reports) > 1 else ""
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style></head>'
+        f"<body><h1>{escape(title)}</h1>{overview}{body}</body></html>\n"
+    )
+
+
+def fragment(report: Report) -> str:
+    """One report for a notebook's output cell."""
+    return f"<style>{_scoped_style()}</style><div class='warplab-report'>{_report(0, report)}</div>"
+
+
+def _scoped_style() -> str:
+    rules = [rule for rule in _STYLE.split("\n") if rule.startswith((".", "table.source"))]
+    root = _STYLE.strip().split("\n")[0].replace(":root", ".warplab-report")
+    return "\n".join([root, *(_scoped(rule) for rule in rules)])
+
+
+def _scoped(rules: str) -> str:
+    parts = [part for part in rules.split("}") if part.strip()]
+    return " ".join(f".warplab-report {part.strip()} }}" for part in parts)
+
+
+def _overview(reports: Sequence[Report]) -> str:
+    rows = "".join(
+        f'<tr><td><a href="#report-{number}">{escape(r.lab)}</a></td><td>{escape(r.submission)}</td>'
+        f"<td>{escape(r.language)}</td><td>{_status(r.status)}</td>"
+        f'<td class="n">{r.score:g} of {r.max_score:g}</td>'
+        f'<td class="n">{"not measured" if r.efficiency is None else f"{r.efficiency:.1%}"}</td></tr>'
+        for number, r in enumerate(reports)
+    )
+    heads = (
+        "<tr><th>lab</th><th>submission</th><th>language</th><th>status</th><th class=n>points</th>"
+        "<th class=n>efficiency</th></tr>"
+    )
+    return f"<table>{heads}{rows}</table>"
+
+
+def _report(number: int, report: Report) -> str:
+    blocks = [
+        f'<section id="report-{number}"><h2>{escape(report.lab)}: {escape(report.title)}</h2>',
+        f'<p class="score">{_status(report.status)} · {report.score:g} of {report.max_score:g} points</p>',
+        f"<p>{escape(report.message)}</p>",
+        _left_out(report),
+        _parts(report),
+    ]
+    blocks += [_details(part) for part in report.parts]
+    blocks += [roofline_figure(report), _kernels(report.kernels), _source(report), _versions(report), "</section>"]
+    return "".join(blocks)
+
+
+def _left_out(report: Report) -> str:
+    if report.max_score >= report.full_score:
+        return ""
+    rest = report.full_score - report.max_score
+    return f'<p class="muted">The lab gives {report.full_score:g} points; this machine could not judge {rest:g}.</p>'
+
+
+def _parts(report: Report) -> str:
+    rows = "".join(
+        f"<tr><td>{part.part.value}</td><td>{_status(part.status)}</td>"
+        f'<td class="n">{f"{part.score:g}" if part.judged else "–"} of {part.max_score:g}</td>'
+        f"<td>{escape(part.message)}</td></tr>"
+        for part in report.parts
+    )
+    return f"<table><tr><th>part</th><th>status</th><th class=n>points</th><th></th></tr>{rows}</table>"
+
+
+def _details(part: PartResult) -> str:
+    blocks = [_cases(part.cases), _findings(part.findings), _budgets(part.budgets)]
+    if not any(blocks):
+        return ""
+    lost = part.judged and part.score < part.max_score
+    hint = f"<p>Read again: {escape(part.feedback)}</p>" if part.feedback and lost else ""
+    return f"<h3>{part.part.value.capitalize()}</h3>{''.join(blocks)}{hint}"
+
+
+def _cases(cases: Sequence[CaseResult]) -> str:
+    if not cases:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(case.name)}</td><td>{_status(case.status)}</td>"
+        f"<td>{escape(case.message)}{'<br><em>' + escape(case.cause) + '</em>' if case.cause else ''}</td>"
+        f'<td class="n">{_ratio(case)}</td></tr>'
+        for case in cases
+    )
+    return f"<table><tr><th>case</th><th>status</th><th></th><th class=n>error / allowed</th></tr>{rows}</table>"
+
+
+def _ratio(case: CaseResult) -> str:
+    return f"{case.worst_ratio:.3g}" if case.worst_ratio else ""
+
+
+def _findings(findings: Sequence[Finding]) -> str:
+    if not findings:
+        return ""
+    rows = "".join(
+        f'<tr><td>{escape(f.kind)}</td><td class="n">{f.line or ""}</td><td>{escape(f.message)}</td>'
+        f'<td class="n">{f.count:,}</td></tr>'
+        for f in findings
+    )
+    return f"<table><tr><th>finding</th><th class=n>line</th><th></th><th class=n>times</th></tr>{rows}</table>"
+
+
+def _budgets(budgets: Sequence[BudgetResult]) -> str:
+    if not budgets:
+        return ""
+    rows = "".join(
+        f"<tr><td>{escape(b.counter.replace('_', ' '))}<br><code>{escape(b.metric)}</code></td>"
+        f'<td class="n">{b.value:,}</td><td class="n">{b.limit:,.0f}</td>'
+        f"<td>{'kept' if b.passed else escape(budget_words(b))}</td></tr>"
+        for b in budgets
+    )
+    return f"<table><tr><th>counter</th><th class=n>counted</th><th class=n>allowed</th><th></th></tr>{rows}</table>"
+
+
+def _kernels(kernels: Sequence[KernelFigures]) -> str:
+    if not kernels:
+        return ""
+    rows = "".join(
+        f'<tr><td><code>{escape(k.name)}</code></td><td class="n">{k.line or ""}</td><td class="n">{k.registers}</td>'
+        f'<td class="n">{k.spill_bytes:,}</td><td class="n">{k.static_shared:,}</td>'
+        f'<td class="n">{"" if k.occupancy is None else f"{k.occupancy:.0%}"}</td></tr>'
+        for k in kernels
+    )
+    heads = (
+        "<tr><th>kernel</th><th class=n>line</th><th class=n>registers a thread</th><th class=n>spilled bytes a thread"
+        "</th><th class=n>static shared bytes a block</th><th class=n>theoretical occupancy</th></tr>"
+    )
+    return f"<h3>Kernels, as assembled</h3><table>{heads}{rows}</table>"
+
+
+def _source(report: Report) -> str:
+    if not report.source:
+        return ""
+    waste = {item.line: item for item in wasted_lines(report)} if report.profile else {}
+    marked = {f.line for part in report.parts for f in part.findings} | {report.line}
+    rows = "".join(
+        _source_row(number, text, waste.get(number), number in marked)
+        for number, text in enumerate(report.source.splitlines(), start=1)
+    )
+    heads = (
+        "<tr><th class=n>sectors a request</th><th class=n>ideal</th><th class=n>bank conflicts</th>"
+        "<th class=n>line</th><th></th></tr>"
+    )
+    note = (
+        f"<p class='muted'>Counted by the emulator on the case {escape(report.profile.case)}; shaded lines waste "
+        "traffic or are named above.</p>"
+        if report.profile
+        else ""
+    )
+    return f"<h3>Where the traffic goes</h3>{note}<table class='source'>{heads}{rows}</table>"
+
+
+def _source_row(number: int, text: str, waste: LineWaste | None, marked: bool) -> str:
+    hot = " class='hot'" if marked or (waste and waste.wasteful) else ""
+    cells = ("", "", "")
+    if waste:
+        sectors = f"{waste.sectors_per_request:.3g}" if waste.requests else ""
+        ideal = f"{waste.ideal_sectors_per_request:.3g}" if waste.requests else ""
+        cells = (sectors, ideal, f"{waste.bank_conflicts:,}" if waste.shared_requests else "")
+    numbers = "".join(f'<td class="n">{cell}</td>' for cell in cells)
+    return f'<tr{hot}>{numbers}<td class="n muted">{number}</td><td><pre>{escape(text)}</pre></td></tr>'
+
+
+def _versions(report: Report) -> str:
+    items = ", ".join(f"{escape(name)} {escape(version)}" for name, version in report.versions.items())
+    return f'<p class="muted">{escape(report.hardware)}; {items}; graded in {report.seconds:.1f} s.</p>'
+
+
+def _status(status: Status) -> str:
+    kind = "passed" if status is Status.PASSED else "other" if status in _NEUTRAL else "failed"
+    return f'<span class="{kind}">{escape(status)}</span>'
+
+
+_NEUTRAL = frozenset(
+    {Status.PARTIAL, Status.NOT_MEASURED, Status.SKIPPED, Status.WITHHELD, Status.UNSUPPORTED, Status.JUDGE_ERROR}
+)

@@ -1,0 +1,51 @@
+"""Safety: what the sanitizers found on the profile case and on the small ragged cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from autograder.lab import Lab
+from autograder.outcome import CaseOutcome
+from autograder.verdict import NOT_JUDGED, Part, PartResult, Status, clean
+from warplab.plan.execution import Finding, FindingKind
+
+
+def safety_part(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool) -> PartResult:
+    """The part of the grade: full points without findings. `outcomes` come from the emulator and the GPU."""
+    points, feedback = lab.points.safety, lab.feedback.get(Part.SAFETY, "")
+    hidden = {case.name for case in lab.task.correctness if case.hidden}
+    findings = _merged(outcomes, hidden)
+    faults = [finding for finding in findings if finding.kind is not FindingKind.UNSUPPORTED]
+    if faults:
+        first = faults[0]
+        place = f"line {first.line}: " if first.line else ""
+        message = f"{len(faults)} finding{'s' if len(faults) > 1 else ''}; the first: {place}{first.message}"
+        return PartResult(
+            Part.SAFETY, Status(first.kind.value), 0.0, points, message, feedback, findings=tuple(findings)
+        )
+    unjudged = [outcome for outcome in outcomes if outcome.status in NOT_JUDGED]
+    if unjudged:
+        return PartResult(
+            Part.SAFETY, unjudged[0].status, 0.0, points, clean(unjudged[0].message), feedback, findings=tuple(findings)
+        )
+    if not answers_right:
+        message = "Nothing found, but points are given only to a kernel whose answers are right."
+        return PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points, message, feedback)
+    return PartResult(Part.SAFETY, Status.PASSED, points, points, "The sanitizers found nothing.", feedback)
+
+
+def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
+    """One finding per kind, kernel, line and array; those of hidden cases tell no sizes."""
+    merged: dict[tuple, Finding] = {}
+    for outcome in sorted(outcomes, key=lambda outcome: outcome.case in hidden):
+        for finding in outcome.findings:
+            key = (finding.kind, finding.kernel, finding.line, finding.array)
+            if key in merged:
+                merged[key] = replace(merged[key], count=merged[key].count + finding.count)
+            elif outcome.case in hidden:
+                message = f"{finding.kind} on a hidden case, whose size and values are not shown."
+                merged[key] = replace(finding, message=message, block=None, thread=None, index=None)
+            else:
+                merged[key] = replace(finding, message=clean(finding.message), array=clean(finding.array))
+    return list(merged.values())

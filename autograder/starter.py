@@ -1,0 +1,78 @@
+"""Makes a lab's starter from its solution, so that the two cannot drift apart.
+
+What stands between `# BEGIN SOLUTION` and `# END SOLUTION` is left out, the markers too. Inside such a block a line
+`# STARTER: code` becomes `code` in the starter, at the indentation of the comment. In CUDA C++ the comments begin
+with `//`.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.lab import SUBMISSION_NAMES, labs_folder, solutions_folder
+from warplab.errors import WarplabError
+
+_BEGIN = re.compile(r"^\s*(#|//) BEGIN SOLUTION\s*$")
+_END = re.compile(r"^\s*(#|//) END SOLUTION\s*$")
+_STARTER = re.compile(r"^(?P<indent>\s*)(#|//) STARTER:(?: (?P<code>.*))?$")
+
+
+class StarterError(WarplabError):
+    """A solution whose markers do not pair up, or whose starter would not be Python."""
+
+
+@dataclass(frozen=True)
+class StarterFile:
+    """A starter's path and the text that it must have."""
+
+    path: Path
+    text: str
+
+    @property
+    def up_to_date(self) -> bool:
+        """Whether the file has that text."""
+        return self.path.is_file() and self.path.read_text(encoding="utf-8") == self.text
+
+
+def make_starter(solution: str, name: str = "solution") -> str:
+    """The starter of a solution's text. Raises StarterError naming `name` and the line."""
+    kept: list[str] = []
+    begun = 0
+    for number, line in enumerate(solution.splitlines(), start=1):
+        if _BEGIN.match(line):
+            if begun:
+                raise StarterError(f"{name}, line {number}: BEGIN SOLUTION inside the block begun on line {begun}.")
+            begun = number
+        elif _END.match(line):
+            if not begun:
+                raise StarterError(f"{name}, line {number}: END SOLUTION without BEGIN SOLUTION.")
+            begun = 0
+        elif not begun:
+            kept.append(line)
+        elif match := _STARTER.match(line):
+            code = match["code"]
+            kept.append(match["indent"] + code if code else "")
+    if begun:
+        raise StarterError(f"{name}, line {begun}: BEGIN SOLUTION without END SOLUTION.")
+    text = "\n".join(kept) + "\n"
+    try:
+        ast.parse(text)
+    except SyntaxError as error:
+        raise StarterError(
+            f"{name}: its starter is not Python (line {error.lineno}: {error.msg}); "
+            "add `# STARTER:` lines to the block."
+        ) from error
+    return text
+
+
+def starters() -> list[StarterFile]:
+    """The starter of every solution of every lab that stands in the checkout. Raises StarterError."""
+    found = []
+    for solution in sorted(solutions_folder().glob("*/submission*.py")):
+        if solution.name in SUBMISSION_NAMES:
+            text = make_starter(solution.read_text(encoding="utf-8"), str(solution))
+            found.append(StarterFile(labs_folder() / solution.parent.name / solution.name, text))
+    return found

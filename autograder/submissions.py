@@ -1,0 +1,42 @@
+"""From the paths on the command line to the files to grade."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autograder.lab import SUBMISSION_NAMES, Lab, find_lab, lab_of, solutions_folder
+from warplab.errors import WarplabError
+
+
+class NoSubmission(WarplabError):
+    """There is nothing to grade at a path."""
+
+
+def resolve(path: Path, lab_name: str | None) -> tuple[Lab, Path]:
+    """The lab and the file to grade for a path: a submission, or a folder that holds one.
+
+    Raises NoSubmission if there is no file, LabError if the lab is unknown.
+    """
+    if not path.exists():
+        raise NoSubmission(f"There is no file {path}.")
+    source = _in_folder(path) if path.is_dir() else path
+    return (find_lab(lab_name) if lab_name else lab_of(source)), source
+
+
+def _in_folder(folder: Path) -> Path:
+    for name in SUBMISSION_NAMES:
+        if (folder / name).is_file():
+            return folder / name
+    raise NoSubmission(f"The folder {folder} holds no {' or '.join(SUBMISSION_NAMES)}.")
+
+
+def references() -> list[tuple[Lab, Path]]:
+    """Every reference solution of every lab, in the order of the course. Raises NoSubmission, LabError."""
+    found = [
+        (find_lab(path.parent.name), path)
+        for path in sorted(solutions_folder().glob("*/submission*.py"))
+        if path.name in SUBMISSION_NAMES
+    ]
+    if not found:
+        raise NoSubmission(f"There are no reference solutions in {solutions_folder()}.")
+    return found

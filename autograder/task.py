@@ -1,0 +1,121 @@
+"""What a lab asks for: the trusted specification that `labs/<lab>/task.py` defines as `TASK`.
+
+A task never holds data. Inputs are drawn from a family and a seed, expected values are computed from them after the
+student's kernels have finished, and both work on any array module `xp` (NumPy beside the emulator, CuPy on the GPU), so
+that a timed output need not leave the card to be checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import ModuleType
+from typing import Any
+
+from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
+
+Array = Any  # a numpy.ndarray or a cupy.ndarray
+Dimensions = Mapping[str, int]
+Values = Mapping[str, Any]  # arrays and scalars by argument name
+
+
+class Family(StrEnum):
+    """How inputs are drawn. Integers are small enough that every partial sum is exact, so results compare bitwise."""
+
+    INTEGERS = "integers"  # whole numbers in [-4, 4], exact in every dtype of the course
+    NORMAL = "normal"  # close to N(0, 1), rounded to the dtype
+    WIDE = "wide"  # signs and magnitudes spread over 2^-8 to 2^8
+
+
+class Ceiling(StrEnum):
+    """The measured ceilings that a floor can be computed from (warplab.hardware measures them)."""
+
+    COPY = "copy"  # bytes read plus written a second by a streaming copy
+    FP32_FMA = "fp32_fma"  # FLOP/s of dependent-free float32 FMAs, one FMA being two
+    TENSOR_FP16 = "tensor_fp16"  # FLOP/s of a dense fp16 product with float32 accumulation
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array argument of the host function; `shape` names dimensions ("m") or gives numbers. Contiguous, C order."""
+
+    name: str
+    dtype: str
+    shape: tuple[str | int, ...]
+    role: Role
+
+
+@dataclass(frozen=True)
+class ScalarSpec:
+    """A scalar argument of the host function: a Python float if `dtype` is a float type, else an int.
+
+    Its value is the dimension of the same name, if there is one, else it is drawn from the case's family.
+    """
+
+    name: str
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Case:
+    """One size and one family of inputs. `hidden` cases are never named to the student."""
+
+    name: str
+    dimensions: Dimensions
+    family: Family
+    hidden: bool = False
+    needs_gpu: bool = False  # too large for the emulator
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An upper limit of one counter (a field of warplab.plan.execution.Counters) on the profile case."""
+
+    counter: str
+    limit: Callable[[Dimensions], float]
+    reason: str  # what a kernel that exceeds it does wrong, and what to do
+
+
+@dataclass(frozen=True)
+class Task:
+    """A lab's specification.
+
+    `expected(xp, values)` gives each output as float64 (or an exact dtype) of the output's shape. `bound(xp, values)`
+    gives the largest absolute error allowed per element, derived from the working precision; 0 asks for equality. For
+    the INTEGERS family equality is asked for regardless. `verify(xp, values, outputs, seed)` checks a timed output in
+    O(bytes) and gives the largest ratio of error to allowed error (at most 1 passes); without it the full comparison is
+    used.
+    """
+
+    function: str
+    arguments: tuple[ArraySpec | ScalarSpec, ...]
+    correctness: tuple[Case, ...]
+    profile: Case  # run on the emulator for counters and sanitizers, on every machine
+    timing: Case
+    expected: Callable[[ModuleType, Values], dict[str, Array]]
+    bound: Callable[[ModuleType, Values], dict[str, Array]]
+    flops: Callable[[Dimensions], float]
+    bytes_moved: Callable[[Dimensions], float]  # each input read once, each output written once
+    compute_ceiling: Ceiling
+    budgets: tuple[Budget, ...] = ()
+    verify: Callable[[ModuleType, Values, Mapping[str, Array], int], float] | None = None
+    linked_libraries: frozenset[str] = field(default_factory=frozenset)
+
+    def arrays(self, *roles: Role) -> list[ArraySpec]:
+        """Array arguments with one of the roles (all, if none is named), in order."""
+        return [a for a in self.arguments if isinstance(a, ArraySpec) and (not roles or a.role in roles)]
+
+    def shape(self, array: ArraySpec, dimensions: Dimensions) -> tuple[int, ...]:
+        """The concrete shape of an array argument, in elements."""
+        return tuple(dimensions[n] if isinstance(n, str) else n for n in array.shape)
+
+    def host_call(self, dimensions: Dimensions, scalars: Mapping[str, int | float]) -> HostCall:
+        """The call to capture for one case; `scalars` has the values of the scalar arguments."""
+        arguments: list[ArrayArgument | ScalarArgument] = []
+        for spec in self.arguments:
+            if isinstance(spec, ArraySpec):
+                arguments.append(ArrayArgument(spec.name, spec.dtype, self.shape(spec, dimensions), spec.role))
+            else:
+                arguments.append(ScalarArgument(spec.name, scalars[spec.name]))
+        return HostCall(self.function, tuple(arguments))

@@ -1,0 +1,239 @@
+"""The nouns of a grade: Report, its parts and their evidence. Everything turns into plain JSON.
+
+Texts that come from a submission (names, messages, source lines) are freed of control characters on their way in, so
+that no report has to think of terminal escapes; HTML escaping stays with the HTML report.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from typing import Any
+
+from warplab.plan.execution import Counters, Finding
+
+SCHEMA_VERSION = 1
+_LONGEST_TEXT = 4000
+
+
+class Status(StrEnum):
+    """Every way to pass or to fail."""
+
+    PASSED = "passed"
+    PARTIAL = "partial"  # some of the points
+    # the answer
+    WRONG_ANSWER = "wrong answer"
+    RUNS_DISAGREE = "two runs disagree"
+    INPUT_MODIFIED = "input modified"
+    # the file and its host code
+    NOT_FOUND = "file not found"
+    NOT_PYTHON = "not Python"
+    SYNTAX_ERROR = "syntax error"
+    IMPORT_ERROR = "import error"
+    NO_FUNCTION = "no such function"
+    ARGUMENT_MISMATCH = "wrong arguments"
+    HOST_ERROR = "host error"
+    HOST_TIMEOUT = "host code timed out"
+    HOST_CRASHED = "host code crashed"
+    COMPILE_ERROR = "compile error"
+    LAUNCH_ERROR = "launch error"
+    NO_LAUNCH = "no kernel launched"
+    HOST_UNSUPPORTED = "unsupported host call"
+    RESOURCES = "too many resources"
+    WRONG_LANGUAGE = "language not allowed"
+    # the device code
+    OUT_OF_BOUNDS = "out of bounds"
+    MISALIGNED = "misaligned address"
+    NULL_POINTER = "null pointer"
+    UNINITIALISED = "uninitialised read"
+    RACE = "race"
+    DIVERGENT_BARRIER = "divergent barrier"
+    DEADLOCK = "deadlock"
+    ENDLESS = "endless kernel"
+    TRAP = "trap"
+    REDZONE = "write outside a buffer"
+    LAUNCH_FAILURE = "launch failure"
+    DEVICE_FAULT = "device fault"
+    # traffic and speed
+    OVER_BUDGET = "over budget"
+    SLOW = "below the floor"
+    IMPOSSIBLE = "impossible time"
+    # no judgement
+    WITHHELD = "withheld"  # would have passed, but the answers are wrong
+    SKIPPED = "skipped"
+    UNSUPPORTED = "unsupported instruction"  # the emulator's limit, not the student's mistake
+    NOT_MEASURED = "not measured"
+    JUDGE_ERROR = "judge error"
+
+
+NOT_JUDGED = frozenset({Status.SKIPPED, Status.UNSUPPORTED, Status.NOT_MEASURED, Status.JUDGE_ERROR})
+
+
+class Part(StrEnum):
+    """The parts of a grade, in the order of the report."""
+
+    CORRECTNESS = "correctness"
+    SAFETY = "safety"
+    TRAFFIC = "traffic"
+    EFFICIENCY = "efficiency"
+
+
+class Device(StrEnum):
+    """What ran the kernels."""
+
+    GPU = "gpu"
+    EMULATOR = "emulator"
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    """One correctness case. A hidden case carries neither its name nor its numbers."""
+
+    name: str
+    status: Status
+    message: str = ""
+    cause: str = ""
+    wrong: int = 0  # elements
+    total: int = 0
+    worst_ratio: float = 0.0  # largest error over allowed error
+    first_wrong: Mapping[str, Any] | None = None  # output, index, got, expected, allowed
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class BudgetResult:
+    """One counter against its limit on the profile case."""
+
+    counter: str
+    metric: str  # Nsight Compute's name
+    value: int
+    limit: float
+    reason: str  # shown when the limit is exceeded
+
+    @property
+    def passed(self) -> bool:
+        """Whether the counter stays within its limit."""
+        return self.value <= self.limit
+
+
+@dataclass(frozen=True)
+class PartResult:
+    """One part of the grade. `score` of `max_score` points; neither counts if the status is one of NOT_JUDGED."""
+
+    part: Part
+    status: Status
+    score: float
+    max_score: float
+    message: str = ""
+    feedback: str = ""  # the section of the course that explains it
+    cases: tuple[CaseResult, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    budgets: tuple[BudgetResult, ...] = ()
+    measurement: Mapping[str, Any] | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether this part counts on this machine."""
+        return self.status not in NOT_JUDGED
+
+
+@dataclass(frozen=True)
+class KernelFigures:
+    """What the assembler says about a kernel, per thread and per block."""
+
+    name: str
+    line: int
+    registers: int
+    spill_bytes: int
+    static_shared: int
+    occupancy: float | None = None  # fraction of the warps an SM can hold
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Emulated counters of the profile case: in total and per source line."""
+
+    case: str
+    total: Counters
+    lines: Mapping[int, Counters]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The grade of one submission.
+
+    `max_score` leaves out what this machine could not judge (efficiency without a GPU); `full_score` does not.
+    """
+
+    lab: str
+    title: str
+    submission: str  # file name
+    status: Status
+    message: str
+    parts: tuple[PartResult, ...]
+    full_score: float
+    device: Device
+    hardware: str
+    versions: Mapping[str, str]
+    notebook: str = ""
+    language: str = ""  # empty when the submission did not get as far as a kernel
+    line: int = 0  # of the submission, when the status has one
+    kernels: tuple[KernelFigures, ...] = ()
+    profile: Profile | None = None
+    source: str = field(default="", repr=False)
+    seconds: float = 0.0
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def score(self) -> float:
+        """Points earned."""
+        return round(sum(part.score for part in self.parts if part.judged), 1)
+
+    @property
+    def max_score(self) -> float:
+        """Points that could be earned on this machine."""
+        return round(sum(part.max_score for part in self.parts if part.judged), 1)
+
+    @property
+    def full_marks(self) -> bool:
+        """Whether everything that was judged earned all its points, and something was."""
+        return self.max_score > 0 and self.score >= self.max_score
+
+    @property
+    def efficiency(self) -> float | None:
+        """Fraction of the roofline, if measured."""
+        measurement = self.part(Part.EFFICIENCY).measurement
+        return measurement.get("efficiency") if measurement else None
+
+    def part(self, name: Part) -> PartResult:
+        """The part of that name."""
+        return next(part for part in self.parts if part.part is name)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain data for json.dumps(allow_nan=False); numbers that JSON lacks become strings. No source text."""
+        data = plain(self)
+        del data["source"]
+        data.update(score=self.score, max_score=self.max_score, full_marks=self.full_marks, efficiency=self.efficiency)
+        return data
+
+
+def plain(value: Any) -> Any:
+    """Data classes, mappings, sequences and numbers as JSON-serialisable data."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value
+
+
+def clean(text: str) -> str:
+    """`text` without control and formatting characters (new lines stay), cut at a length that a report can show."""
+    kept = "".join(c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") else " " for c in text)
+    return kept if len(kept) <= _LONGEST_TEXT else kept[:_LONGEST_TEXT] + " …"

@@ -1,0 +1,205 @@
+"""Measures on this GPU: ceilings, every rung of every lab, and how far twenty grades of one submission scatter.
+
+Writes benchmarks/results/{ceilings,labs,stability}.json. Run as `make bench` on a machine with a GPU, or name the
+parts: `python -m benchmarks.bench_gpu labs`.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from autograder.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
+from autograder.machine import choose_machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.rungs import Rung, climb
+from autograder.task import Ceiling
+from warplab import results
+from warplab.errors import WarplabError
+from warplab.gpu.worker import Worker
+from warplab.hardware import Math, present
+
+GRADES = 20
+COUNTERS = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts")
+_MATH = {"fp32_fma": Math.FP32, "tensor_fp16": Math.FP16_TENSOR}
+console = Console(width=160)
+
+
+def ceilings() -> list[results.Record]:
+    """What the GPU sustains, beside its datasheet."""
+    device = present()
+    assert device is not None
+    with Worker() as worker:
+        measured = worker.call("benchmarks.bench_gpu:measured_ceilings", timeout=120)
+    records = []
+    for name in ("copy", "fp32_fma", "tensor_fp16"):
+        value = measured[name]
+        if value is None:
+            continue
+        peak = None
+        if device.chip:
+            peak = device.chip.bandwidth if name == "copy" else device.chip.peak(_MATH[name])
+        records.append(
+            results.Record(
+                name,
+                "rate",
+                value,
+                "B/s" if name == "copy" else "FLOP/s",
+                interval=(measured[f"{name}_low"], measured[f"{name}_high"]),
+                baseline="datasheet" if peak else None,
+                baseline_value=peak,
+                ratio=value / peak if peak else None,
+            )
+        )
+        console.print(f"{name:14} {value:.4g}" + (f"  {value / peak:.1%} of the datasheet" if peak else ""))
+    return records
+
+
+def measured_ceilings() -> dict[str, Any]:
+    """In the worker: a fresh measurement of the ceilings."""
+    from dataclasses import asdict
+
+    from warplab.gpu import calibrate
+
+    device = present()
+    assert device is not None
+    return asdict(calibrate.measure(device, fresh=True))
+
+
+def labs() -> list[results.Record]:
+    """Every rung and reference, timed against the ceilings and counted by the emulator."""
+    machine, records = choose_machine("gpu"), []
+    for name in known_labs():
+        lab = find_lab(name)
+        for rung in climb(lab, _implementations(lab), machine):
+            records += _rung_records(lab, rung)
+    return records
+
+
+def stability() -> list[results.Record]:
+    """Twenty whole grades of each reference: the scatter of the efficiency, and how long a grade takes."""
+    machine, records = choose_machine("gpu"), []
+    for name in known_labs():
+        lab = find_lab(name)
+        for path in _references(lab):
+            with Worker() as worker:
+                efficiencies, seconds = [], []
+                for _ in range(GRADES):
+                    begin = time.perf_counter()
+                    report = grade(Request(lab, path, machine), worker)
+                    seconds.append(time.perf_counter() - begin)
+                    if report.efficiency is None:
+                        raise WarplabError(f"{path} could not be timed: {report.message}")
+                    efficiencies.append(report.efficiency)
+            spread = (max(efficiencies) - min(efficiencies)) / min(efficiencies)
+            warm = sorted(seconds[1:])[len(seconds[1:]) // 2]
+            label, conditions = f"{name}/{path.stem}", f"{GRADES} grades"
+            records += [
+                results.Record(label, "efficiency, spread", spread, "fraction", conditions=conditions),
+                results.Record(label, "efficiency, smallest", min(efficiencies), "fraction", conditions=conditions),
+                results.Record(label, "efficiency, largest", max(efficiencies), "fraction", conditions=conditions),
+                results.Record(label, "grade, worker warm", warm, "s", conditions=f"median of {GRADES - 1}"),
+                results.Record(label, "grade, worker cold", seconds[0], "s", conditions="the first"),
+            ]
+            scatter = f"{min(efficiencies):.4f} to {max(efficiencies):.4f}: {spread:.2%}"
+            console.print(f"{label:30} {scatter}; grade {warm:.2f} s")
+    return records
+
+
+def _references(lab: Lab) -> list[Path]:
+    folder = CHECKOUT / "solutions" / lab.name
+    return [folder / name for name in SUBMISSION_NAMES if (folder / name).is_file()]
+
+
+def _implementations(lab: Lab) -> list[Path]:
+    return [*sorted((CHECKOUT / "solutions" / lab.name).glob("rung_*.py")), *_references(lab)]
+
+
+def _rung_records(lab: Lab, rung: Rung) -> Iterator[results.Record]:
+    timing: Mapping[str, Any] = rung.timing or {}
+    if timing.get("status") != "ok":
+        raise WarplabError(f"{rung.source} could not be timed: {timing.get('message')}")
+    dimensions = lab.task.timing.dimensions
+    shape, name, variant = tuple(dimensions.values()), lab.name, rung.name
+    memory = timing["bound"] == "memory"
+    ceiling = Ceiling.COPY.value if memory else lab.task.compute_ceiling.value
+    work = lab.task.bytes_moved(dimensions) if memory else lab.task.flops(dimensions)
+    rate = work / timing["median_ms"] * 1e3
+    figures = {
+        "registers": [k.registers for k in rung.kernels],
+        "spill_bytes": [k.spill_bytes for k in rung.kernels],
+        "static_shared": [k.static_shared for k in rung.kernels],
+    }
+    yield results.Record(
+        name,
+        "efficiency",
+        timing["efficiency"],
+        "fraction",
+        variant=variant,
+        shape=shape,
+        interval=(timing["efficiency_low"], timing["efficiency_high"]),
+        conditions=f"t_floor / t, floor from the {ceiling} ceiling in the same {timing['samples']} turns; cold L2",
+        extra=figures,
+    )
+    yield results.Record(
+        name,
+        "time",
+        timing["median_ms"],
+        "ms",
+        variant=variant,
+        shape=shape,
+        interval=(timing["low_ms"], timing["high_ms"]),
+        conditions="cold L2, CUDA events",
+    )
+    yield results.Record(
+        name,
+        "rate",
+        rate,
+        "B/s" if memory else "FLOP/s",
+        variant=variant,
+        shape=shape,
+        baseline=f"{ceiling} ceiling, same turns",
+        baseline_value=timing["ceilings"][ceiling],
+        ratio=rate / timing["ceilings"][ceiling],
+        conditions="cold L2, CUDA events",
+    )
+    total = rung.profile.total
+    for counter in COUNTERS:
+        yield results.Record(
+            name,
+            counter,
+            getattr(total, counter),
+            "count",
+            variant=variant,
+            shape=tuple(lab.task.profile.dimensions.values()),
+            conditions="emulator, profile case",
+        )
+    console.print(f"{name:16} {variant:24} {timing['median_ms']:9.4f} ms {rate:10.4g}/s {timing['efficiency']:7.1%}")
+
+
+PARTS = {"ceilings": ceilings, "labs": labs, "stability": stability}
+
+
+def main(parts: list[str]) -> int:
+    """Measure the named parts, or all. Exit code 0, or 2 for an unknown part, 3 if this machine cannot measure."""
+    if unknown := [part for part in parts if part not in PARTS]:
+        print(f"There is no part named {unknown[0]}: choose from {', '.join(PARTS)}.", file=sys.stderr)
+        return 2
+    for part in parts or PARTS:
+        command = f"python -m benchmarks.bench_gpu {part}"
+        try:
+            results.write(results.DIRECTORY / f"{part}.json", results.make_header(command), PARTS[part]())
+        except WarplabError as error:
+            print(error, file=sys.stderr)
+            return 3
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+"""axpy: out = alpha * x + y over vectors of float32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+
+from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, ScalarSpec, Task, Values
+from warplab.plan.model import Role
+
+UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
+SMALLEST = 2.0**-149  # a result below float32's normal range is off by at most half of this
+SECTOR = 32  # bytes
+CHUNK = 1 << 23  # elements that a timed output is checked by: the float64 temporaries stay small
+
+
+def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """alpha * x + y in float64: the product of two float32 is exact there, the sum is off by 2^-53 of itself."""
+    return {"out": values["alpha"] * values["x"].astype(np.float64) + values["y"].astype(np.float64)}
+
+
+def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """What two correctly rounded float32 operations may be off by, per element.
+
+    fl(fl(alpha x) + y) = (alpha x (1 + d1) + y)(1 + d2) with |d1|, |d2| <= u (Higham, Accuracy and Stability of
+    Numerical Algorithms, 2nd ed., eq. 2.4), so the error is at most u |alpha x| (1 + u) + u |alpha x + y|. A fused
+    multiply-add rounds once and needs only the second term; both ways pass. alpha itself is a float32.
+    """
+    product = xp.abs(values["alpha"] * values["x"].astype(np.float64))
+    result = xp.abs(expected(xp, values)["out"])
+    return {"out": UNIT * (product * (1 + 2 * UNIT) + result) + SMALLEST}
+
+
+def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
+    """Largest error over its bound, of every element of a timed output, a chunk at a time."""
+    out, worst = outputs["out"], 0.0
+    for start in range(0, out.size, CHUNK):
+        part = slice(start, start + CHUNK)
+        chunk = {"alpha": values["alpha"], "x": values["x"][part], "y": values["y"][part]}
+        error = xp.abs(out[part].astype(np.float64) - expected(xp, chunk)["out"])
+        ratio = float((error / bound(xp, chunk)["out"]).max())
+        if not ratio <= worst:  # a NaN must get through
+            worst = ratio
+    return worst
+
+
+def sectors(arrays: int, dimensions: Dimensions) -> int:
+    """32-byte sectors of `arrays` whole vectors of n float32."""
+    return arrays * -(-4 * dimensions["n"] // SECTOR)
+
+
+TASK = Task(
+    function="axpy",
+    arguments=(
+        ScalarSpec("alpha", "float32"),
+        ArraySpec("x", "float32", ("n",), Role.INPUT),
+        ArraySpec("y", "float32", ("n",), Role.INPUT),
+        ArraySpec("out", "float32", ("n",), Role.OUTPUT),
+    ),
+    correctness=(
+        Case("one element", {"n": 1}, Family.INTEGERS),
+        Case("less than a warp", {"n": 7}, Family.NORMAL),
+        Case("a multiple of every block", {"n": 4096}, Family.INTEGERS),
+        Case("ragged", {"n": 1025}, Family.NORMAL),
+        Case("prime", {"n": 100_003}, Family.NORMAL),
+        Case("other magnitudes", {"n": 33_333}, Family.WIDE, hidden=True),
+        Case("one short of a block", {"n": 65_535}, Family.INTEGERS, hidden=True),
+        Case("many blocks", {"n": 5_000_011}, Family.NORMAL, hidden=True, needs_gpu=True),
+    ),
+    profile=Case("profile", {"n": 1 << 18}, Family.NORMAL),
+    timing=Case("timing", {"n": 1 << 26}, Family.NORMAL),
+    expected=expected,
+    bound=bound,
+    verify=verify,
+    flops=lambda d: 2.0 * d["n"],
+    bytes_moved=lambda d: 12.0 * d["n"],
+    compute_ceiling=Ceiling.FP32_FMA,
+    budgets=(
+        Budget(
+            "global_load_sectors",
+            lambda d: sectors(2, d),
+            "Every sector of x and y is needed once: let the lanes of a warp read neighbouring elements, each of them once.",
+        ),
+        Budget(
+            "global_store_sectors",
+            lambda d: sectors(1, d),
+            "Every sector of out is written once: let the lanes of a warp write neighbouring elements, each of them once.",
+        ),
+    ),
+)

@@ -1,0 +1,87 @@
+"""transpose: out[j, i] = a[i, j] for a rectangular matrix of float32."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from warplab.plan.model import Role
+
+SECTOR = 32  # bytes
+
+
+def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """The transposed matrix: nothing is computed, so float32 is exact."""
+    return {"out": xp.ascontiguousarray(values["a"].T)}
+
+
+def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """Zero: moving a number does not change it."""
+    return {"out": xp.zeros((1, 1))}
+
+
+def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
+    """0 if every element of a timed output is equal, else infinity."""
+    return 0.0 if bool((outputs["out"] == values["a"].T).all()) else float("inf")
+
+
+def sectors(dimensions: Dimensions) -> int:
+    """32-byte sectors of one whole matrix."""
+    return -(-4 * dimensions["m"] * dimensions["n"] // SECTOR)
+
+
+def few_conflicts(dimensions: Dimensions) -> float:
+    """A tenth of a conflict for each warp-wide access that moves the matrix through shared memory once."""
+    return 0.1 * dimensions["m"] * dimensions["n"] / 32
+
+
+TASK = Task(
+    function="transpose",
+    arguments=(
+        ArraySpec("a", "float32", ("m", "n"), Role.INPUT),
+        ArraySpec("out", "float32", ("n", "m"), Role.OUTPUT),
+    ),
+    correctness=(
+        Case("one element", {"m": 1, "n": 1}, Family.INTEGERS),
+        Case("a row", {"m": 1, "n": 77}, Family.NORMAL),
+        Case("a column", {"m": 77, "n": 1}, Family.NORMAL),
+        Case("whole tiles", {"m": 128, "n": 256}, Family.NORMAL),
+        Case("ragged", {"m": 65, "n": 127}, Family.NORMAL),
+        Case("prime", {"m": 131, "n": 61}, Family.WIDE),
+        Case("wide and ragged", {"m": 34, "n": 515}, Family.NORMAL, hidden=True),
+        Case("tall and ragged", {"m": 611, "n": 33}, Family.NORMAL, hidden=True),
+        Case("large and ragged", {"m": 3001, "n": 2047}, Family.NORMAL, hidden=True, needs_gpu=True),
+    ),
+    profile=Case("profile", {"m": 256, "n": 384}, Family.NORMAL),
+    timing=Case("timing", {"m": 8192, "n": 8192}, Family.NORMAL),
+    expected=expected,
+    bound=bound,
+    verify=verify,
+    flops=lambda d: 0.0,
+    bytes_moved=lambda d: 8.0 * d["m"] * d["n"],
+    compute_ceiling=Ceiling.FP32_FMA,
+    budgets=(
+        Budget(
+            "global_load_sectors",
+            sectors,
+            "Every sector of a is needed once: let the lanes of a warp read neighbours of one row.",
+        ),
+        Budget(
+            "global_store_sectors",
+            sectors,
+            "Every sector of out is written once: let the lanes of a warp write neighbours of one row of out, "
+            "and turn the tile in shared memory.",
+        ),
+        Budget(
+            "shared_load_bank_conflicts",
+            few_conflicts,
+            "Lanes that read a column of the tile meet in one bank: make the rows of the tile one element longer.",
+        ),
+        Budget(
+            "shared_store_bank_conflicts",
+            few_conflicts,
+            "Lanes that write a column of the tile meet in one bank: make the rows of the tile one element longer.",
+        ),
+    ),
+)

@@ -1,0 +1,157 @@
+"""tiled_gemm: c = a @ b with float16 inputs, float32 accumulation and a float32 result, on CUDA cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+
+from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from warplab.plan.model import Role
+
+UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
+SECTOR = 32  # bytes
+K_BLOCK = 16  # columns of `a` that `product` expands at a time: a temporary of m * 16 * n float64
+PROJECTIONS = 8
+DEVIATIONS = 8.0
+
+
+def product(xp: ModuleType, a: Array, b: Array) -> Array:
+    """a @ b in float64, for the sizes of the correctness cases.
+
+    NumPy multiplies matrices itself. Elsewhere blocks of k are expanded, so that no BLAS library has to be installed.
+    """
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    if xp is np:
+        return a @ b
+    total = xp.zeros((a.shape[0], b.shape[1]))
+    for start in range(0, a.shape[1], K_BLOCK):
+        part = slice(start, start + K_BLOCK)
+        total += (a[:, part, None] * b[None, part, :]).sum(axis=1)
+    return total
+
+
+def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """a @ b in float64. Each product of two float16 is exact there, and the sums are off by 2^-53 k of their terms."""
+    return {"c": product(xp, values["a"], values["b"])}
+
+
+def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """What k - 1 additions in float32 may be off by, in whatever order they are made.
+
+    A product of two float16 has at most 22 significant bits, so it is exact in float32 and a fused multiply-add and a
+    multiplication followed by an addition agree: only the additions round. A sum of k terms x_l in any order is off by
+    at most (k - 1) u sum |x_l|, u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section
+    4.2; without terms in u^2: Jeannerod and Rump, Improved error bounds for inner products in floating-point arithmetic,
+    SIAM J. Matrix Anal. Appl. 34, 2013). Here that is (k - 1) u (|a| |b|), element by element.
+
+    It is a worst case, and yet far below the error of a sum kept in float16, whose unit roundoff is 2^13 times as
+    large: at the sizes of the correctness cases such a sum is out of bounds in thousands of elements.
+    """
+    k = values["a"].shape[1]
+    return {"c": (k - 1) * UNIT * product(xp, xp.abs(values["a"]), xp.abs(values["b"]))}
+
+
+def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
+    """Largest projected error of a timed product over what is allowed, by Freivalds' method in O(m k + k n + m n).
+
+    For a vector r of independent standard normal numbers, c r is compared with a (b r), both in float64. If row i of c
+    is off by the vector e, their difference is e . r, normal with standard deviation |e|.
+
+    Allowed is 8 sqrt(k) u |a_i| |b|_F, |a_i| being the 2-norm of the row of a. Rounding errors of an honest float32 sum
+    behave like independent ones (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci.
+    Comput. 41, 2019): their root mean square is at most sqrt(k) u sum |a_il b_lj|, in any order, and by Cauchy and
+    Schwarz this gives |e| <= sqrt(k) u |a_i| |b|_F. An honest row is therefore beyond eight deviations with a
+    probability of 1.3e-15 in one projection, and some row of 4,096 in one of eight projections with one of 4e-11.
+
+    A row whose error has a 2-norm of t times what is allowed passes one projection with a probability of at most
+    0.8 / t (the density of e . r is at most 0.4 / |e|), all eight with (0.8 / t)^8: below 1e-9 from t = 11 on. Errors
+    that all rows share, such as those of sums kept in float16, are found from |e| of a third of what is allowed on,
+    as one of m rows only has to exceed it.
+    """
+    a, b, c = values["a"], values["b"], outputs["c"]
+    m, k = a.shape
+    allowed = DEVIATIONS * np.sqrt(k) * UNIT * xp.sqrt(_squares(xp, a) * _squares(xp, b).sum())
+    vectors = np.random.default_rng(seed).standard_normal((PROJECTIONS, b.shape[1]))
+    worst = 0.0
+    for r in xp.asarray(vectors):
+        error = xp.abs(_times_vector(c, r) - _times_vector(a, _times_vector(b, r)))
+        ratio = float((error / xp.maximum(allowed, np.finfo(np.float64).tiny)).max())
+        if not ratio <= worst:  # a NaN must get through
+            worst = ratio
+    return worst
+
+
+def _times_vector(matrix: Array, vector: Array) -> Array:
+    return (matrix * vector).sum(axis=1)  # float16 or float32 times float64: computed in float64
+
+
+def _squares(xp: ModuleType, matrix: Array) -> Array:
+    return xp.square(matrix.astype(np.float64)).sum(axis=1)
+
+
+def sectors_of_64x64_tiles(dimensions: Dimensions) -> float:
+    """Sectors that blocks of 64 x 64 outputs load when they read whole sectors, each of their tiles once."""
+    m, n, k = dimensions["m"], dimensions["n"], dimensions["k"]
+    return 2 * (m * k * -(-n // 64) + k * n * -(-m // 64)) / SECTOR
+
+
+def wavefronts_of_register_tiles(dimensions: Dimensions) -> float:
+    """One wavefront of shared memory for four warp-wide multiply-adds."""
+    return dimensions["m"] * dimensions["n"] * dimensions["k"] / 32 / 4
+
+
+TASK = Task(
+    function="tiled_gemm",
+    arguments=(
+        ArraySpec("a", "float16", ("m", "k"), Role.INPUT),
+        ArraySpec("b", "float16", ("k", "n"), Role.INPUT),
+        ArraySpec("c", "float32", ("m", "n"), Role.OUTPUT),
+    ),
+    correctness=(
+        Case("one element", {"m": 1, "n": 1, "k": 1}, Family.INTEGERS),
+        Case("tiny", {"m": 3, "n": 5, "k": 2}, Family.INTEGERS),
+        Case("whole tiles", {"m": 128, "n": 256, "k": 64}, Family.NORMAL),
+        Case("whole tiles, whole numbers", {"m": 256, "n": 128, "k": 32}, Family.INTEGERS),
+        Case("ragged", {"m": 129, "n": 127, "k": 45}, Family.NORMAL),
+        Case("ragged k", {"m": 128, "n": 128, "k": 52}, Family.NORMAL),
+        Case("prime", {"m": 131, "n": 67, "k": 37}, Family.INTEGERS, hidden=True),
+        Case("long sums", {"m": 33, "n": 130, "k": 515}, Family.NORMAL, hidden=True),
+        Case("other magnitudes", {"m": 128, "n": 128, "k": 128}, Family.WIDE, hidden=True),
+        Case("large and ragged", {"m": 515, "n": 389, "k": 1021}, Family.NORMAL, hidden=True, needs_gpu=True),
+    ),
+    profile=Case("profile", {"m": 256, "n": 384, "k": 128}, Family.NORMAL),
+    timing=Case("timing", {"m": 4096, "n": 4096, "k": 4096}, Family.NORMAL),
+    expected=expected,
+    bound=bound,
+    verify=verify,
+    flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
+    bytes_moved=lambda d: 2.0 * d["m"] * d["k"] + 2.0 * d["k"] * d["n"] + 4.0 * d["m"] * d["n"],
+    compute_ceiling=Ceiling.FP32_FMA,
+    budgets=(
+        Budget(
+            "global_load_sectors",
+            sectors_of_64x64_tiles,
+            "Each block should compute 64 x 64 outputs or more and read its strips of a and b once, in whole sectors: "
+            "16 neighbouring float16 of a row.",
+        ),
+        Budget(
+            "global_store_sectors",
+            lambda d: 4 * 4 * d["m"] * d["n"] / SECTOR,
+            "The lanes of a warp should write neighbouring columns of c: the threads run along a row, not down a column.",
+        ),
+        Budget(
+            "shared_load_wavefronts",
+            wavefronts_of_register_tiles,
+            "What a thread reads from shared memory should serve more multiply-adds: let it compute 8 x 8 outputs in "
+            "registers, and read its operands as vectors of four.",
+        ),
+        Budget(
+            "local_load_sectors",
+            lambda d: 0.0,
+            "The accumulators lie in local memory, which is off the chip: index local arrays only by constants and by "
+            "the variables of short loops with constant bounds, so that they become registers.",
+        ),
+    ),
+)

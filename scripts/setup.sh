@@ -1,0 +1,77 @@
+#!/bin/sh
+# usage: setup.sh VENV EXTRA
+#
+# Makes VENV with this checkout installed in it (editable) at the versions of constraints.txt, with the packages of
+# EXTRA ("dev", "gpu"). What pip says goes to build/setup.log; what goes wrong is one sentence that says what to do.
+set -u
+
+venv=$1
+extra=$2
+cd "$(dirname "$0")/.." || exit 1
+log=build/setup.log
+
+fail() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+supported() {
+    "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
+}
+
+find_python() {
+    for candidate in ${PYTHON:-} python3 python3.13 python3.12 python3.11; do
+        if supported "$candidate"; then
+            printf '%s' "$candidate"
+            return
+        fi
+    done
+}
+
+need_disk() {
+    free_kb=$(df -Pk . | awk 'NR == 2 { print $4 }')
+    if [ "$free_kb" -lt "$1" ]; then
+        fail "only $((free_kb / 1048576)) GB are free on the disk of this folder and the packages need" \
+            "$(($1 / 1048576)) GB: free some, or move the checkout to a larger disk."
+    fi
+}
+
+# The last pip error, without pip's prefix; a program is not interested in how often pip tried.
+explain() {
+    if grep -q 'No space left on device' "$log"; then
+        fail "the disk is full: free some space and run make again."
+    fi
+    if grep -qE 'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Name or service not known|name resolution' \
+        "$log"; then
+        fail "no package index can be reached: check the network or pip's index-url, or use the Python at hand with" \
+            "make VENV=none (details in $log)."
+    fi
+    reason=$(sed -n 's/^ *[Ee][Rr][Rr][Oo][Rr]: //p' "$log" | tail -n 1)
+    fail "the packages did not install (${reason:-see the end of the log}): see $log, then run make again."
+}
+
+mkdir -p build 2>/dev/null && : >"$log" || fail "cannot write to $(pwd): make the checkout writable, or clone it to a" \
+    "folder of your own."
+
+if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || ! supported "$venv/bin/python"; then
+    python=$(find_python)
+    if [ -z "$python" ]; then
+        found=$(python3 --version 2>/dev/null)
+        fail "Python 3.11, 3.12 or 3.13 is needed and ${found:-no Python} was found: install one, or name yours with" \
+            "make PYTHON=/path/to/python3.12."
+    fi
+    "$python" -c 'import venv, ensurepip' >/dev/null 2>&1 || fail "$("$python" --version) has no venv module: install" \
+        "it (Debian and Ubuntu: apt install $("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')-venv)," \
+        "or use the Python at hand with make VENV=none."
+    need_disk 4194304
+    rm -rf "$venv"
+    "$python" -m venv "$venv" >>"$log" 2>&1 || fail "$python could not make $venv: see $log."
+fi
+if [ "$extra" = gpu ]; then
+    need_disk 10485760
+fi
+
+echo "Setting up $venv ($extra): a few minutes the first time, pip's words go to $log"
+"$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 2 \
+    -c constraints.txt -e ".[$extra]" >>"$log" 2>&1 || explain
+touch "$venv/.ready-$extra"

@@ -1,0 +1,23 @@
+"""What the GPU tests ask a worker to do."""
+
+from pathlib import Path
+
+from warplab.gpu import executor
+from warplab.hardware.device import architecture_of, present
+from warplab.plan import load
+
+
+def execute(plan, inputs):
+    execution = executor.execute(load(Path(plan)), inputs, architecture_of(present()))[0]
+    return {"outputs": execution.outputs, "findings": [f.kind.value for f in execution.findings]}
+
+
+def same_work_twice():
+    from warplab.gpu import calibrate
+    from warplab.gpu.stopwatch import race
+
+    with executor.on_stream() as stream:
+        pair = {name: calibrate.Copy(stream) for name in ("first", "second")}
+        result = race(pair, stream, budget_seconds=2.0, precision=0.002)
+        ratio = result.ratio("first", "second")
+        return {"ratio": ratio.median, "copy": pair["first"].work / result.time("first").median * 1e3}

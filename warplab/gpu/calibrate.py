@@ -1,0 +1,105 @@
+"""The contestants that give the ceilings: a streaming copy, float32 FMAs and a dense fp16 tensor-core product."""
+
+from __future__ import annotations
+
+import cupy
+import numpy as np
+from cuda.core import Device, Stream
+
+from warplab.gpu import trusted
+from warplab.gpu.executor import on_stream
+from warplab.gpu.stopwatch import Race, race
+from warplab.hardware import ceilings as store
+from warplab.hardware.ceilings import Ceilings
+from warplab.hardware.device import Device as PresentDevice
+
+COPY_BYTES = 2 << 30  # read plus written by one copy, where the memory allows; far beyond every L2
+_FMA_STEPS = 4096
+_TENSOR_STEPS = 8192
+
+
+class Calibration:
+    """A contestant whose work is known: `work` bytes or floating-point operations a launch."""
+
+    launches = 1
+    work: float
+
+    def prepare(self, turn: int) -> None:
+        """Nothing to prepare: the work does not depend on the data."""
+
+    def check(self, turn: int) -> None:
+        """Nothing to check."""
+
+
+class Copy(Calibration):
+    """A streaming copy of 16-byte elements from one buffer to another."""
+
+    def __init__(self, stream: Stream) -> None:
+        free, _ = cupy.cuda.runtime.memGetInfo()
+        size = min(COPY_BYTES // 2, free // 4) // 32768 * 32768
+        self._stream = stream
+        self._in, self._out = (cupy.zeros(size, dtype=cupy.uint8) for _ in range(2))
+        self._elements = size // 16
+        self.work = 2.0 * size
+
+    def launch(self) -> None:
+        """Queue one copy."""
+        pointers = np.uint64(self._in.data.ptr), np.uint64(self._out.data.ptr)
+        trusted.run(self._stream, "copy", self._elements // 256, 256, *pointers, np.uint64(self._elements))
+
+
+class Fp32Fma(Calibration):
+    """Independent float32 FMAs on every SM."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._sink = cupy.zeros(512, dtype=cupy.float32)
+        self._blocks = 4 * Device().properties.multiprocessor_count
+        self.work = float(self._blocks * 512 * _FMA_STEPS * trusted.FMA_FLOPS_PER_STEP)
+
+    def launch(self) -> None:
+        """Queue a few milliseconds of FMAs."""
+        arguments = np.uint64(self._sink.data.ptr), np.float32(0.999), np.float32(0.001), np.int32(_FMA_STEPS)
+        trusted.run(self._stream, "fma_fp32", self._blocks, 512, *arguments)
+
+
+class TensorFp16(Calibration):
+    """Dense fp16 products with float32 accumulation from shared memory (Hopper) or from registers (others)."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._sink = cupy.zeros(trusted.TENSOR_THREADS, dtype=cupy.float32)
+        self._blocks = Device().properties.multiprocessor_count
+        capability = Device().compute_capability
+        self.work = float(self._blocks * _TENSOR_STEPS * trusted.tensor_flops_per_step((capability[0], capability[1])))
+
+    def launch(self) -> None:
+        """Queue a few milliseconds of products."""
+        arguments = np.uint64(self._sink.data.ptr), np.int32(_TENSOR_STEPS)
+        trusted.run(self._stream, "tensor_fp16", self._blocks, trusted.TENSOR_THREADS, *arguments)
+
+
+CONTESTANTS = {"copy": Copy, "fp32_fma": Fp32Fma, "tensor_fp16": TensorFp16}
+
+
+def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float = 2.0) -> Ceilings:
+    """The ceilings of the GPU of this process: those kept for it, unless `fresh` asks for a new measurement."""
+    if not fresh and (kept := store.load(device.uuid, device.driver)):
+        return kept
+    rates: dict[str, float | None] = {}
+    for name, contestant in CONTESTANTS.items():
+        if name == "tensor_fp16" and device.compute_capability < (8, 0):
+            rates |= {name: None, f"{name}_low": None, f"{name}_high": None}
+            continue
+        with on_stream() as stream:
+            calibration = contestant(stream)
+            time = _one(name, calibration, stream, budget_seconds).time(name)
+        work = calibration.work * 1e3
+        rates |= {name: work / time.median, f"{name}_low": work / time.high, f"{name}_high": work / time.low}
+    ceilings = Ceilings(gpu=device.name, uuid=device.uuid, driver=device.driver, **rates)  # type: ignore[arg-type]
+    store.save(ceilings)
+    return ceilings
+
+
+def _one(name: str, calibration: Calibration, stream: Stream, budget_seconds: float) -> Race:
+    return race({name: calibration}, stream, budget_seconds=budget_seconds, precision=0.002)  # type: ignore[dict-item]

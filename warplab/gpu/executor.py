@@ -1,0 +1,218 @@
+"""The trusted executor: a plan's cubins, buffers and launches on the GPU of this process.
+
+Every buffer lies between two redzones; outputs and scratch start as NaN patterns, so that an element nobody wrote is
+seen. A fault of the device code raises DeviceFault: the context is lost then, and the process with it (see worker).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import cupy
+import numpy as np
+from cuda.bindings import driver
+from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Stream, launch
+
+from warplab.errors import DeviceError, PlanError
+from warplab.gpu.worker import DeviceFault
+from warplab.plan.execution import Execution, Finding, FindingKind
+from warplab.plan.model import Argument, Buffer, Plan, Pointer, Role
+
+REDZONE_BYTES = 4096
+_REDZONE_BYTE = 0xA5
+_POISON_BYTE = 0xFF  # a NaN in every float type, -1 in every signed integer type
+
+# Errors that end the context (CUDA driver API, CUresult): the process must be replaced.
+_FAULTS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS": (FindingKind.OUT_OF_BOUNDS, "the kernel accessed an illegal address"),
+    "CUDA_ERROR_MISALIGNED_ADDRESS": (FindingKind.MISALIGNED, "the kernel accessed a misaligned address"),
+    "CUDA_ERROR_LAUNCH_FAILED": (FindingKind.LAUNCH_FAILURE, "the kernel failed on the device"),
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION": (FindingKind.TRAP, "the kernel executed an illegal instruction or a trap"),
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE": (FindingKind.OUT_OF_BOUNDS, "the kernel used an address of the wrong space"),
+    "CUDA_ERROR_ASSERT": (FindingKind.TRAP, "a device-side assertion failed"),
+    "CUDA_ERROR_LAUNCH_TIMEOUT": (FindingKind.ENDLESS, "the driver ended a kernel that ran too long"),
+}
+
+
+@dataclass
+class DeviceBuffer:
+    """A plan's buffer on the device: the guarded bytes, and the array that the host fills and reads."""
+
+    spec: Buffer
+    arena: cupy.ndarray  # uint8: redzone, data, redzone
+    array: cupy.ndarray  # the spec's dtype, shape and strides over the data
+
+    @property
+    def address(self) -> int:
+        """Device address of the first element; a multiple of 256."""
+        return self.arena.data.ptr + REDZONE_BYTES
+
+    def fill(self, byte: int) -> None:
+        """Overwrite the data, not the redzones, with one byte value."""
+        self.arena[REDZONE_BYTES : self.arena.size - REDZONE_BYTES] = byte
+
+    def redzones_intact(self) -> bool:
+        """Whether nothing was written within REDZONE_BYTES before the data or behind it."""
+        data_end, behind = REDZONE_BYTES + self.spec.nbytes, self.arena.size - REDZONE_BYTES
+        padding = self.arena[data_end:behind]  # up to the next multiple of 256 bytes, filled as the data was
+        intact = (self.arena[:REDZONE_BYTES] == _REDZONE_BYTE).all() & (self.arena[behind:] == _REDZONE_BYTE).all()
+        return bool(intact) and (padding.size == 0 or bool((padding == _fill_byte(self.spec)).all()))
+
+
+def allocate(spec: Buffer) -> DeviceBuffer:
+    """A guarded device buffer, poisoned. Raises DeviceError when the GPU's memory does not suffice."""
+    size = -(-max(spec.nbytes, 1) // 256) * 256
+    try:
+        arena = cupy.empty(size + 2 * REDZONE_BYTES, dtype=cupy.uint8)
+    except cupy.cuda.memory.OutOfMemoryError:
+        raise DeviceError(f"buffer '{spec.name}' of {spec.nbytes:,} bytes does not fit into the GPU's memory") from None
+    arena[:REDZONE_BYTES] = _REDZONE_BYTE
+    arena[REDZONE_BYTES + size :] = _REDZONE_BYTE
+    array = cupy.ndarray(spec.shape, dtype=spec.dtype, memptr=arena.data + REDZONE_BYTES, strides=spec.strides)
+    buffer = DeviceBuffer(spec, arena, array)
+    buffer.fill(_fill_byte(spec))
+    return buffer
+
+
+class LoadedPlan:
+    """A plan on the device: modules loaded anew, buffers allocated, ready to launch any number of times.
+
+    Raises PlanError if the plan has no cubin for this GPU, DeviceError if the GPU refuses it.
+    """
+
+    def __init__(self, plan: Plan, architecture: str, stream: Stream) -> None:
+        self.plan = plan
+        self.stream = stream
+        self.buffers = {name: allocate(spec) for name, spec in plan.buffers.items()}
+        kernels = {}
+        for key, spec in plan.kernels.items():
+            if architecture not in spec.cubins:
+                raise PlanError(f"Kernel {spec.name} has no machine code for {architecture}: assemble the plan for it")
+            kernels[key] = ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
+        self._launches = [self._prepared(item, kernels[item.kernel]) for item in plan.launches]
+
+    def _prepared(self, item, kernel: Kernel) -> tuple[LaunchConfig, Kernel, tuple[np.generic, ...]]:
+        if item.shared_bytes > 48 * 1024:
+            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+            _checked(driver.cuKernelSetAttribute(attribute, item.shared_bytes, kernel.handle, Device().device_id))
+        if item.cluster == (1, 1, 1):
+            config = LaunchConfig(grid=item.grid, block=item.block, shmem_size=item.shared_bytes)
+        else:  # cuda.core counts the grid in clusters, the plan counts it in blocks as CUDA does
+            clusters = tuple(g // c for g, c in zip(item.grid, item.cluster, strict=True))
+            config = LaunchConfig(grid=clusters, cluster=item.cluster, block=item.block, shmem_size=item.shared_bytes)
+        return config, kernel, tuple(self._argument(a) for a in item.arguments)
+
+    def _argument(self, argument: Argument) -> np.generic:
+        if isinstance(argument, Pointer):
+            return np.uint64(self.buffers[argument.buffer].address + argument.offset)
+        return np.dtype(argument.dtype).type(argument.value)
+
+    def reset(self, values: Mapping[str, np.ndarray | cupy.ndarray]) -> None:
+        """Queue fresh contents: `values` into inputs, zeros into zeroed scratch, NaN patterns into all else."""
+        for name, buffer in self.buffers.items():
+            if buffer.spec.role in (Role.INPUT, Role.INOUT):
+                value = values[name]
+                buffer.array[...] = value if isinstance(value, cupy.ndarray) else cupy.asarray(value)
+            else:
+                buffer.fill(_fill_byte(buffer.spec))
+
+    def launch(self) -> None:
+        """Queue all launches of the plan, in order."""
+        try:
+            for config, kernel, arguments in self._launches:
+                launch(self.stream, config, kernel, *arguments)
+        except Exception as error:
+            raise _translated(error) from error
+
+    def synchronize(self) -> None:
+        """Wait for the device. Raises DeviceFault if a kernel failed."""
+        try:
+            self.stream.sync()
+        except Exception as error:
+            raise _translated(error) from error
+
+    def outputs(self) -> dict[str, np.ndarray]:
+        """Copies on the host of the OUTPUT and INOUT buffers, after a synchronisation."""
+        self.synchronize()
+        return {
+            name: buffer.array.get()
+            for name, buffer in self.buffers.items()
+            if buffer.spec.role in (Role.OUTPUT, Role.INOUT)
+        }
+
+    def findings(self, values: Mapping[str, np.ndarray | cupy.ndarray]) -> list[Finding]:
+        """What the run damaged: redzones, and inputs that differ from the `values` they were filled with."""
+        found = []
+        for name, buffer in self.buffers.items():
+            if not buffer.redzones_intact():
+                found.append(Finding(FindingKind.REDZONE, f"something wrote beside the array '{name}'", array=name))
+            if buffer.spec.role is Role.INPUT:
+                pristine = cupy.asarray(values[name])
+                if not bool((_bits(buffer.array) == _bits(pristine)).all()):
+                    message = f"the input array '{name}' was changed by the kernels"
+                    found.append(Finding(FindingKind.INPUT_MODIFIED, message, array=name))
+        return found
+
+    def scrub(self) -> None:
+        """Overwrite all buffers, so that the next plan's kernels find nothing of this one, and release them."""
+        for buffer in self.buffers.values():
+            buffer.arena[...] = 0
+        self.synchronize()
+        self.buffers.clear()
+        self._launches.clear()
+        cupy.get_default_memory_pool().free_all_blocks()
+
+
+def execute(plan: Plan, inputs: Mapping[str, np.ndarray], architecture: str, runs: int = 1) -> list[Execution]:
+    """Run a plan `runs` times on the GPU, poisoned afresh each time; `inputs` has each INPUT and INOUT array.
+
+    Raises DeviceFault after which this process must end, DeviceError, PlanError.
+    """
+    with on_stream() as stream:
+        loaded = LoadedPlan(plan, architecture, stream)
+        results = []
+        for _ in range(runs):
+            loaded.reset(inputs)
+            loaded.launch()
+            results.append(Execution(loaded.outputs(), tuple(loaded.findings(inputs))))
+        loaded.scrub()
+    return results
+
+
+class on_stream:  # noqa: N801 - reads as a verb
+    """A context manager: makes one stream of this device current for cuda.core and CuPy alike, and gives it."""
+
+    def __enter__(self) -> Stream:
+        device = Device()
+        device.set_current()
+        self._stream = device.create_stream()
+        self._cupy = cupy.cuda.Stream.from_external(self._stream)
+        self._cupy.__enter__()
+        return self._stream
+
+    def __exit__(self, *exception: object) -> None:
+        self._cupy.__exit__(*exception)
+
+
+def _fill_byte(spec: Buffer) -> int:
+    return 0 if spec.zeroed else _POISON_BYTE
+
+
+def _bits(array: cupy.ndarray) -> cupy.ndarray:
+    """The array as unsigned integers, so that NaNs compare too."""
+    return cupy.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def _checked(result: tuple) -> None:
+    if result[0] != driver.CUresult.CUDA_SUCCESS:
+        raise DeviceError(f"the GPU refused the launch configuration ({result[0].name})")
+
+
+def _translated(error: Exception) -> Exception:
+    """The DeviceFault for an error that ended the context, else a DeviceError, in the student's words."""
+    text = str(error)
+    for name, (kind, words) in _FAULTS.items():
+        if name in text or name.replace("CUDA_ERROR_", "cudaError").replace("_", "").lower() in text.lower():
+            return DeviceFault(f"{kind}: {words}")
+    return DeviceError(f"the GPU refused a launch: {text.splitlines()[0] if text else type(error).__name__}")

@@ -1,0 +1,138 @@
+"""Times work on the GPU so that a moving clock, a warm cache and a slow host do not show.
+
+Contestants take turns (A B C, A B C), each on fresh inputs and with a cold L2, and every timed output can be checked.
+What is compared is the ratio of two contestants within a turn: a clock that drifts moves both.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import cupy
+import numpy as np
+from cuda.core import Device, EventOptions, Stream
+
+from warplab.gpu import trusted
+from warplab.gpu.statistics import Interval, median_interval
+
+WARM_UP_SECONDS = 0.25  # least time under load before anything counts
+SETTLED = 0.01  # the clock has settled when two successive turns of every contestant agree to this
+MINIMUM_TURNS = 11
+MAXIMUM_TURNS = 400
+HIDE_MICROSECONDS = 40.0  # host time to enqueue one launch, generously
+
+
+class Contestant(Protocol):
+    """Something to time."""
+
+    launches: int  # kernels that `launch` queues
+
+    def prepare(self, turn: int) -> None:
+        """Queue fresh inputs and poisoned outputs for this turn; not timed."""
+
+    def launch(self) -> None:
+        """Queue the work that is timed."""
+
+    def check(self, turn: int) -> None:
+        """Raise if what this turn computed is wrong; not timed."""
+
+
+@dataclass
+class Race:
+    """Milliseconds of every turn, by contestant; the turns of all contestants correspond."""
+
+    samples: dict[str, list[float]] = field(default_factory=dict)
+
+    def time(self, name: str) -> Interval:
+        """Median and 95% interval of one contestant's times, in milliseconds."""
+        return median_interval(self.samples[name])
+
+    def ratio(self, numerator: str, denominator: str) -> Interval:
+        """Median and 95% interval of the ratio of two contestants' times, taken turn by turn."""
+        pairs = zip(self.samples[numerator], self.samples[denominator], strict=True)
+        return median_interval([a / b for a, b in pairs])
+
+    @property
+    def turns(self) -> int:
+        """How many turns were timed."""
+        return len(next(iter(self.samples.values())))
+
+
+class ColdCache:
+    """Empties the L2 of what was used before: a read sweep over four times its size leaves only clean, foreign lines.
+
+    Reading, unlike writing, leaves no dirty lines whose eviction the timed kernel would have to pay for.
+    """
+
+    def __init__(self, stream: Stream) -> None:
+        size = max(4 * Device().properties.l2_cache_size, 64 << 20)
+        self._stream = stream
+        self._lines = cupy.zeros(size // 4, dtype=cupy.uint32)
+        self._sink = cupy.zeros(1, dtype=cupy.uint32)
+
+    def sweep(self) -> None:
+        """Queue the sweep."""
+        elements = np.uint64(self._lines.nbytes // 16)
+        blocks = 4 * Device().properties.multiprocessor_count
+        pointers = np.uint64(self._lines.data.ptr), np.uint64(self._sink.data.ptr)
+        trusted.run(self._stream, "sweep", blocks, 512, *pointers, elements)
+
+
+def race(
+    contestants: Mapping[str, Contestant],
+    stream: Stream,
+    *,
+    budget_seconds: float,
+    precision: float = 0.01,
+    compare: tuple[str, str] | None = None,
+) -> Race:
+    """Time `contestants` in turns until the answer is known well enough.
+
+    Stops when at least MINIMUM_TURNS turns were timed and the 95% interval of every contestant's median (or, if
+    `compare` names two, of their ratio) is narrower than `precision`, or when `budget_seconds` are spent. The budget
+    does not cut below MINIMUM_TURNS. Whatever a contestant's methods raise passes through.
+    """
+    cold = ColdCache(stream)
+    begin, end = (Device().create_event(EventOptions(timing_enabled=True)) for _ in range(2))
+
+    def turn(number: int, contestant: Contestant) -> float:
+        contestant.prepare(number)
+        stream.sync()
+        cold.sweep()
+        trusted.spin(stream, HIDE_MICROSECONDS * (1 + contestant.launches))
+        stream.record(begin)
+        contestant.launch()
+        stream.record(end)
+        end.sync()
+        milliseconds = end - begin
+        contestant.check(number)
+        return milliseconds
+
+    _warm_up(contestants, turn)
+    result = Race({name: [] for name in contestants})
+    deadline = time.monotonic() + budget_seconds
+    for number in range(MAXIMUM_TURNS):
+        for name, contestant in contestants.items():
+            result.samples[name].append(turn(number, contestant))
+        if result.turns < MINIMUM_TURNS:
+            continue
+        intervals = [result.ratio(*compare)] if compare else [result.time(name) for name in contestants]
+        if all(i.width < precision for i in intervals) or time.monotonic() > deadline:
+            break
+    return result
+
+
+def _warm_up(contestants: Mapping[str, Contestant], turn: Callable[[int, Contestant], float]) -> None:
+    """Run untimed turns, numbered below zero, until successive ones agree; give up after four times WARM_UP_SECONDS."""
+    begin, number = time.monotonic(), -1
+    previous: dict[str, float] = {}
+    while True:
+        current = {name: turn(number, contestant) for name, contestant in contestants.items()}
+        settled = bool(previous) and all(abs(current[n] / previous[n] - 1) < SETTLED for n in current)
+        elapsed = time.monotonic() - begin
+        if (settled and elapsed > WARM_UP_SECONDS) or elapsed > 4 * WARM_UP_SECONDS:
+            return
+        previous, number = current, number - 1

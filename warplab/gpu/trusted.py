@@ -1,0 +1,150 @@
+"""Kernels of our own that the measurements need: a load on each ceiling, an L2 sweep, and a spin to hide launches.
+
+They are CUDA C++ compiled by NVRTC for the GPU at hand when first used.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
+
+SOURCE = r"""
+typedef unsigned int u32; typedef unsigned long long u64;
+
+// One 16-byte element a thread, as many small blocks as there is work: faster than loops and wider steps on an H200.
+extern "C" __global__ void __launch_bounds__(256) copy(const uint4* __restrict__ in, uint4* __restrict__ out, u64 n) {
+    u64 i = (u64)blockIdx.x * 256 + threadIdx.x;
+    if (i < n) out[i] = in[i];
+}
+
+// Sixteen independent chains a thread keep all four schedulers of an SM issuing FMAs; two warps a scheduler suffice.
+extern "C" __global__ void __launch_bounds__(512) fma_fp32(float* out, float a, float b, int steps) {
+    float x[16];
+    for (int i = 0; i < 16; ++i) x[i] = a * (threadIdx.x + i);
+    for (int s = 0; s < steps; ++s) {
+        #pragma unroll
+        for (int r = 0; r < 8; ++r) {
+            #pragma unroll
+            for (int i = 0; i < 16; ++i) x[i] = fmaf(x[i], a, b);
+        }
+    }
+    float sum = 0;
+    for (int i = 0; i < 16; ++i) sum += x[i];
+    if (sum == 12345.678f) out[threadIdx.x] = sum;
+}
+
+// Reads n elements so that the L2 holds only their clean lines.
+extern "C" __global__ void sweep(const uint4* in, u32* out, u64 n) {
+    u32 sum = 0;
+    for (u64 i = (u64)blockIdx.x * blockDim.x + threadIdx.x; i < n; i += (u64)gridDim.x * blockDim.x) {
+        uint4 v = in[i];
+        sum += v.x ^ v.y ^ v.z ^ v.w;
+    }
+    if (sum == 0x9e3779b9u) out[0] = sum;
+}
+
+extern "C" __global__ void spin(u64 nanoseconds) {
+    u64 begin, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    do { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); } while (now - begin < nanoseconds);
+}
+
+__device__ u32 half_bits(u32 x) {  // a half near [-2, 2] from a hash: tensor cores draw less power on zeros
+    x ^= x >> 16; x *= 0x7feb352dU; x ^= x >> 15; x *= 0x846ca68bU; x ^= x >> 16;
+    return (x & 0x83ff83ffu) | 0x3c003c00u;
+}
+
+#if __CUDA_ARCH__ == 900
+// One warpgroup a 64 x 256 tile, operands in shared memory, nothing loaded in the loop: the peak of wgmma.
+extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) {
+    __shared__ alignas(1024) u32 tile[(64 * 64 + 256 * 64) / 2];
+    for (u32 i = threadIdx.x; i < sizeof(tile) / 4; i += blockDim.x) tile[i] = half_bits(i + blockIdx.x * 65537u);
+    asm volatile("fence.proxy.async.shared::cta;");
+    __syncthreads();
+    u32 address = (u32)__cvta_generic_to_shared(tile);
+    // 128-byte swizzle, 1024 bytes between groups of eight rows (PTX ISA, wgmma matrix descriptor)
+    u64 a = (u64)((address & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+    u64 b = (u64)(((address + 64 * 64 * 2) & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+    float d[128];
+    #pragma unroll
+    for (int i = 0; i < 128; ++i) d[i] = 0.f;
+    for (int s = 0; s < steps; ++s) {
+        asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) { WGMMA(d, a + 2 * k, b + 2 * k); }
+        asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+    }
+    float sum = 0;
+    #pragma unroll
+    for (int i = 0; i < 128; ++i) sum += d[i];
+    if (sum == 12345.678f) out[threadIdx.x] = sum;
+}
+#elif __CUDA_ARCH__ >= 800
+// Four independent m16n8k16 products a warp and step.
+extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) {
+    u32 a[4], b[2];
+    for (int i = 0; i < 4; ++i) a[i] = half_bits(threadIdx.x * 7 + i);
+    for (int i = 0; i < 2; ++i) b[i] = half_bits(threadIdx.x * 11 + i);
+    float d[8][4] = {};
+    for (int s = 0; s < steps; ++s) {
+        #pragma unroll
+        for (int t = 0; t < 8; ++t)
+            asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                : "+f"(d[t][0]), "+f"(d[t][1]), "+f"(d[t][2]), "+f"(d[t][3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+    float sum = 0;
+    for (int t = 0; t < 8; ++t) for (int i = 0; i < 4; ++i) sum += d[t][i];
+    if (sum == 12345.678f) out[threadIdx.x] = sum;
+}
+#endif
+"""
+
+FMA_FLOPS_PER_STEP = 8 * 16 * 2  # a thread
+TENSOR_THREADS = 384
+
+
+def _wgmma_macro() -> str:
+    """The WGMMA macro: m64n256k16, both operands in shared memory, accumulating into 128 floats."""
+    registers = ",".join(f"%{i}" for i in range(128))
+    outputs = ", ".join(f'"+f"(d[{i}])' for i in range(128))
+    return (
+        "#define WGMMA(d, a, b) asm volatile("
+        f'"wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {{{registers}}}, %128, %129, 1, 1, 1, 0, 0;" '
+        f': {outputs} : "l"(a), "l"(b))\n'
+    )
+
+
+@cache
+def kernel(name: str) -> Kernel:
+    """One of the kernels above, loaded on the current device."""
+    return _program().get_kernel(name)
+
+
+@cache
+def _program() -> ObjectCode:
+    device = Device()
+    major, minor = device.compute_capability
+    architecture = f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
+    return Program(_wgmma_macro() + SOURCE, "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin")
+
+
+def tensor_flops_per_step(compute_capability: tuple[int, int]) -> int:
+    """Floating-point operations of one block's step of `tensor_fp16`."""
+    if compute_capability == (9, 0):
+        return TENSOR_THREADS // 128 * 4 * 2 * 64 * 256 * 16
+    return TENSOR_THREADS // 32 * 8 * 2 * 16 * 8 * 16
+
+
+def run(stream: Stream, name: str, grid: int, block: int, *arguments: object) -> None:
+    """Queue a trusted kernel. Integers are passed as 64-bit unless given as NumPy scalars."""
+    launch(stream, LaunchConfig(grid=grid, block=block), kernel(name), *arguments)
+
+
+def spin(stream: Stream, microseconds: float) -> None:
+    """Keep the GPU busy so that what is queued behind it starts without waiting for the host."""
+    run(stream, "spin", 1, 1, np.uint64(microseconds * 1000))

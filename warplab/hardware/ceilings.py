@@ -1,0 +1,56 @@
+"""Ceilings measured on one GPU: what it sustains, as opposed to what its datasheet says. Kept per GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """Rates sustained by the GPU with this uuid; `*_low` and `*_high` bound the 95% interval of each."""
+
+    gpu: str
+    uuid: str
+    driver: str
+    copy: float  # bytes read plus written a second
+    copy_low: float
+    copy_high: float
+    fp32_fma: float  # FLOP/s
+    fp32_fma_low: float
+    fp32_fma_high: float
+    tensor_fp16: float | None  # FLOP/s, dense, float32 accumulation; None below compute capability 8.0
+    tensor_fp16_low: float | None
+    tensor_fp16_high: float | None
+
+
+def cache_folder() -> Path:
+    """Where files that can be made again are kept: $WARPLAB_CACHE, else warplab/ in $XDG_CACHE_HOME or ~/.cache."""
+    if chosen := os.environ.get("WARPLAB_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplab"
+
+
+def load(uuid: str, driver: str) -> Ceilings | None:
+    """The ceilings kept for a GPU under this driver, or None if there are none or they cannot be read."""
+    try:
+        ceilings = Ceilings(**json.loads(_file(uuid).read_text()))
+    except (OSError, ValueError, TypeError):
+        return None
+    return ceilings if ceilings.driver == driver else None
+
+
+def save(ceilings: Ceilings) -> None:
+    """Keep the ceilings of a GPU. The file is replaced as a whole."""
+    path = _file(ceilings.uuid)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as temporary:
+        json.dump(asdict(ceilings), temporary, indent=1)
+    os.replace(temporary.name, path)
+
+
+def _file(uuid: str) -> Path:
+    return cache_folder() / "ceilings" / f"{uuid}.json"

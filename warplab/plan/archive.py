@@ -1,0 +1,333 @@
+"""Plans as files: one zip with plan.json, the source, the PTX and the cubins of each kernel.
+
+    plan.json                    everything but code; readable, versioned
+    source.py                    the submission's text
+    ptx/<kernel>.<arch>.ptx
+    cubin/<kernel>.<arch>.cubin  only in assembled plans
+
+The same plan always gives the same bytes. Reading trusts nothing: sizes are bounded before anything is unpacked, every
+field is checked for its type and range, unknown fields are refused, and the parts must fit together.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+from warplab.errors import PlanError
+from warplab.plan.fields import Fields
+from warplab.plan.model import (
+    Argument,
+    Buffer,
+    Cubin,
+    Dim3,
+    Kernel,
+    Language,
+    Launch,
+    Parameter,
+    Plan,
+    Pointer,
+    Role,
+    Value,
+)
+from warplab.plan.validate import check_plan
+
+FORMAT = "warplab-plan"
+VERSION = 1
+MAX_FILE = 256 << 20  # bytes of the zip
+MAX_UNPACKED = 512 << 20  # bytes of all members together
+MAX_MEMBERS = 4096
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+def save(plan: Plan, path: Path) -> None:
+    """Write a plan to a file, whole or not at all. Raises PlanError if the plan is inconsistent, OSError on disk."""
+    data = dumps(plan)
+    path = Path(path)
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as f:
+            f.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load(path: Path) -> Plan:
+    """Read a plan from a file. Raises PlanError, naming the file, if it is not a plan of this version and consistent."""
+    try:
+        with open(path, "rb") as f:
+            data = f.read(MAX_FILE + 1)
+    except OSError as error:
+        raise PlanError(f"The plan {path} cannot be read: {error.strerror}.") from None
+    try:
+        return loads(data)
+    except PlanError as error:
+        raise PlanError(f"The plan {path} cannot be used: {error}") from None
+
+
+def dumps(plan: Plan) -> bytes:
+    """A plan as the bytes of its file. Raises PlanError if it is inconsistent."""
+    check_plan(plan)
+    members: dict[str, bytes] = {
+        "plan.json": (json.dumps(_to_json(plan), indent=1, allow_nan=False) + "\n").encode(),
+        "source.py": plan.source.encode("utf-8", "surrogatepass"),
+    }
+    for key, kernel in plan.kernels.items():
+        for arch, ptx in kernel.ptx.items():
+            members[f"ptx/{key}.{arch}.ptx"] = ptx.encode()
+        for arch, cubin in kernel.cubins.items():
+            members[f"cubin/{key}.{arch}.cubin"] = cubin.image
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, data in members.items():
+            info = zipfile.ZipInfo(name, _EPOCH)
+            info.compress_type = zipfile.ZIP_DEFLATED
+            info.create_system = 3
+            info.external_attr = 0o644 << 16
+            archive.writestr(info, data)
+    return out.getvalue()
+
+
+def loads(data: bytes) -> Plan:
+    """The plan in the bytes of a plan file. Raises PlanError, and nothing else, if it cannot be used."""
+    if len(data) > MAX_FILE:
+        raise PlanError(f"it is larger than {MAX_FILE >> 20} MiB.")
+    try:
+        members = _unpack(data)
+        document = json.loads(members["plan.json"].decode(), parse_constant=_no_constant)
+    except PlanError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
+        raise PlanError(f"it is damaged ({_brief(error)}): make it again.") from None
+    except (KeyError, ValueError, IndexError, OverflowError, MemoryError) as error:
+        raise PlanError(f"it is damaged or no plan ({_brief(error)}): make it again.") from None
+    try:
+        plan = _from_json(Fields(document, "plan.json"), members)
+    except RecursionError:
+        raise PlanError("plan.json is nested too deeply.") from None
+    check_plan(plan)
+    return plan
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).split("\n")[0][:120] or type(error).__name__
+
+
+def _no_constant(text: str) -> Any:
+    raise PlanError(f"plan.json contains {text}, which is not a number.")
+
+
+def _unpack(data: bytes) -> dict[str, bytes]:
+    members: dict[str, bytes] = {}
+    room = MAX_UNPACKED
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        infos = archive.infolist()
+        if len(infos) > MAX_MEMBERS:
+            raise PlanError(f"it has more than {MAX_MEMBERS} members.")
+        for info in infos:
+            if info.filename in members:
+                raise PlanError(f"it has two members named {info.filename[:80]!r}.")
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+                raise PlanError(f"its member {info.filename[:80]!r} is compressed in a way that plans do not use.")
+            # The size that a header claims is not to be trusted, so the reading itself is bounded.
+            with archive.open(info) as f:
+                content = f.read(room + 1)
+            room -= len(content)
+            if room < 0:
+                raise PlanError(f"it unpacks to more than {MAX_UNPACKED >> 20} MiB.")
+            members[info.filename] = content
+    return members
+
+
+# To JSON
+
+
+def _to_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "function": plan.function,
+        "source_name": plan.source_name,
+        "versions": dict(plan.versions),
+        "buffers": {
+            name: {
+                "role": b.role.value,
+                "dtype": b.dtype,
+                "shape": list(b.shape),
+                "strides": list(b.strides),
+                "zeroed": b.zeroed,
+            }
+            for name, b in plan.buffers.items()
+        },
+        "kernels": {key: _kernel_to_json(k) for key, k in plan.kernels.items()},
+        "launches": [
+            {
+                "kernel": launch.kernel,
+                "grid": list(launch.grid),
+                "block": list(launch.block),
+                "cluster": list(launch.cluster),
+                "shared_bytes": launch.shared_bytes,
+                "line": launch.line,
+                "arguments": [_argument_to_json(a) for a in launch.arguments],
+            }
+            for launch in plan.launches
+        ],
+    }
+
+
+def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
+    return {
+        "name": kernel.name,
+        "entry": kernel.entry,
+        "language": kernel.language.value,
+        "line": kernel.line,
+        "max_dynamic_shared": kernel.max_dynamic_shared,
+        "parameters": [{"name": p.name, "size": p.size, "align": p.align} for p in kernel.parameters],
+        "ptx": list(kernel.ptx),
+        "cubins": {
+            arch: {
+                "registers": c.registers,
+                "spill_stores": c.spill_stores,
+                "spill_loads": c.spill_loads,
+                "stack": c.stack,
+                "static_shared": c.static_shared,
+            }
+            for arch, c in kernel.cubins.items()
+        },
+    }
+
+
+def _argument_to_json(argument: Argument) -> dict[str, Any]:
+    if isinstance(argument, Pointer):
+        return {"buffer": argument.buffer, "offset": argument.offset, "parameter": argument.parameter}
+    value = argument.value
+    # JSON has no infinities; as words they stay readable.
+    shown = str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return {"dtype": argument.dtype, "value": shown, "parameter": argument.parameter}
+
+
+# From JSON
+
+
+def _from_json(top: Fields, members: dict[str, bytes]) -> Plan:
+    if top.text("format") != FORMAT:
+        raise PlanError("it is not a Warplab plan.")
+    version = top.integer("version")
+    if version != VERSION:
+        raise PlanError(f"it is of version {version}, this Warplab reads version {VERSION}: make it again.")
+    known = {"plan.json", "source.py"}
+    kernels = {}
+    for key, fields in top.named("kernels"):
+        kernels[key] = _kernel(key, fields, members, known)
+    buffers = {name: _buffer(name, fields) for name, fields in top.named("buffers")}
+    launches = tuple(_launch(fields) for fields in top.items("launches"))
+    versions = {name: top.nested("versions").text(name) for name in top.nested("versions").names()}
+    plan = Plan(
+        top.text("function"),
+        kernels,
+        buffers,
+        launches,
+        _decoded(members, "source.py"),
+        top.text("source_name"),
+        versions,
+    )
+    top.done()
+    if unknown := sorted(set(members) - known):
+        raise PlanError(f"it has a member that it does not name: {unknown[0][:80]!r}.")
+    return plan
+
+
+def _member(members: dict[str, bytes], name: str) -> bytes:
+    if name not in members:
+        raise PlanError(f"its member {name[:120]!r} is missing.")
+    return members[name]
+
+
+def _decoded(members: dict[str, bytes], name: str) -> str:
+    try:
+        return _member(members, name).decode()
+    except UnicodeDecodeError:
+        raise PlanError(f"its member {name[:120]!r} is not text.") from None
+
+
+def _kernel(key: str, fields: Fields, members: dict[str, bytes], known: set[str]) -> Kernel:
+    ptx = {}
+    for arch in fields.texts("ptx"):
+        known.add(f"ptx/{key}.{arch}.ptx")
+        ptx[arch] = _decoded(members, f"ptx/{key}.{arch}.ptx")
+    cubins = {}
+    for arch, figures in fields.named("cubins"):
+        known.add(f"cubin/{key}.{arch}.cubin")
+        image = _member(members, f"cubin/{key}.{arch}.cubin")
+        names = ("registers", "spill_stores", "spill_loads", "stack", "static_shared")
+        cubins[arch] = Cubin(image, *(figures.integer(n) for n in names))
+        figures.done()
+    parameters = []
+    for p in fields.items("parameters"):
+        parameters.append(Parameter(p.text("name"), p.integer("size"), p.integer("align")))
+        p.done()
+    kernel = Kernel(
+        fields.text("name"),
+        fields.text("entry"),
+        fields.member("language", Language),
+        tuple(parameters),
+        ptx,
+        cubins,
+        fields.optional_integer("max_dynamic_shared"),
+        fields.integer("line"),
+    )
+    fields.done()
+    return kernel
+
+
+def _buffer(name: str, fields: Fields) -> Buffer:
+    buffer = Buffer(
+        name,
+        fields.member("role", Role),
+        fields.text("dtype"),
+        fields.integers("shape"),
+        fields.integers("strides"),
+        fields.boolean("zeroed"),
+    )
+    fields.done()
+    return buffer
+
+
+def _launch(fields: Fields) -> Launch:
+    launch = Launch(
+        fields.text("kernel"),
+        _dim3(fields, "grid"),
+        _dim3(fields, "block"),
+        tuple(_argument(a) for a in fields.items("arguments")),
+        fields.integer("shared_bytes"),
+        _dim3(fields, "cluster"),
+        fields.integer("line"),
+    )
+    fields.done()
+    return launch
+
+
+def _dim3(fields: Fields, name: str) -> Dim3:
+    numbers = fields.integers(name)
+    if len(numbers) != 3:
+        raise PlanError(f"{fields.where}: {name} must have three numbers.")
+    return numbers[0], numbers[1], numbers[2]
+
+
+def _argument(fields: Fields) -> Argument:
+    argument: Argument
+    if "buffer" in fields.names():
+        argument = Pointer(fields.text("buffer"), fields.integer("offset"), fields.text("parameter"))
+    else:
+        argument = Value(fields.text("dtype"), fields.number("value"), fields.text("parameter"))
+    fields.done()
+    return argument

@@ -1,0 +1,145 @@
+"""Compiles CUDA C++ to PTX with NVRTC, which needs no driver, the way CuPy does it."""
+
+from __future__ import annotations
+
+import functools
+import importlib.machinery
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from warplab.errors import CompileError
+
+# CuPy's own defaults for RawKernel and RawModule: subnormals flushed, functions without __host__ are device functions.
+_DEFAULTS = ("-ftz=true", "--device-as-default-execution-space", "-lineinfo")
+_STANDARD = "-std=c++17"
+_ARCHITECTURE = re.compile(r"-(?:arch|-gpu-architecture)(?:=.*)?")
+_STANDARD_OPTION = re.compile(r"-{1,2}std(?:=.*)?")
+_REGISTERS = re.compile(r"-{1,2}maxrregcount(?:=(\d+))?")
+_DROPPED = re.compile(r"-G|--device-debug|-{1,2}(?:lineinfo|generate-line-info)")
+_REFUSED = re.compile(r"-dlto|-{1,2}(?:dc|rdc(?:=true)?|device-c|relocatable-device-code(?:=true)?)")
+_DIAGNOSTIC = re.compile(r"^(.*?)\((\d+)\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
+
+
+class CppError(CompileError):
+    """The compiler's first error, with the file and the line that it is about."""
+
+    def __init__(self, message: str, line: int, file: str) -> None:
+        super().__init__(message, line)
+        self.file = file
+
+
+@dataclass(frozen=True)
+class Module:
+    """PTX of a CUDA C++ source and, for each name expression, the symbol that it became."""
+
+    ptx: str
+    lowered: dict[str, str]
+    max_registers: int | None  # of -maxrregcount, which PTX made by NVRTC does not carry
+
+
+def compile_cpp(
+    code: str, file: str, options: Sequence[str], name_expressions: Sequence[str], architecture: str
+) -> Module:
+    """PTX for one architecture such as "sm_90a". `file` is what lines are reported for until a #line says otherwise.
+
+    Raises CompileError: a CppError for a mistake in the source.
+    """
+    from cuda.bindings import nvrtc
+
+    cleaned, registers = _clean(options)
+    flags = [*cleaned, f"-arch={architecture.replace('sm_', 'compute_')}", *_include_flags()]
+    program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(code.encode(), file.encode(), 0, [], []))
+    try:
+        for expression in name_expressions:
+            _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
+        (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [f.encode() for f in flags])
+        if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            raise _diagnosis(_log(nvrtc, program), str(status))
+        size = _checked(nvrtc, nvrtc.nvrtcGetPTXSize(program))
+        ptx = _room(size)
+        _checked(nvrtc, nvrtc.nvrtcGetPTX(program, ptx))
+        lowered = {
+            e: _checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, e.encode())).decode() for e in name_expressions
+        }
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return Module(ptx.rstrip(b"\0 ").decode(), lowered, registers)
+
+
+def version() -> str:
+    """NVRTC's version, such as "13.0"."""
+    from cuda.bindings import nvrtc
+
+    _, major, minor = nvrtc.nvrtcVersion()
+    return f"{major}.{minor}"
+
+
+def _room(size: int) -> bytes:
+    """A fresh object of at least `size` bytes, which the bindings fill in place.
+
+    One byte more, because Python keeps one object for all bytes of length 1, which must not be written to.
+    """
+    return bytes(size + 2)
+
+
+def _checked(nvrtc: Any, result: tuple) -> Any:
+    status, *values = result
+    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+        raise CompileError(f"the CUDA C++ compiler failed ({status.name})")
+    return values[0] if values else None
+
+
+def _log(nvrtc: Any, program: Any) -> str:
+    size = _checked(nvrtc, nvrtc.nvrtcGetProgramLogSize(program))
+    log = _room(size)
+    _checked(nvrtc, nvrtc.nvrtcGetProgramLog(program, log))
+    return log.rstrip(b"\0 ").decode("utf-8", "replace")
+
+
+def _diagnosis(log: str, status: str) -> CompileError:
+    m = _DIAGNOSTIC.search(log)
+    if m is None:
+        return CompileError(" ".join(log.split())[:300] or status)
+    return CppError(m.group(3).strip(), int(m.group(2)), m.group(1))
+
+
+def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
+    """The submission's options without the ones that the judge decides: architecture, debugging, linking."""
+    kept: list[str] = []
+    registers: int | None = None
+    pending = iter(options)
+    for option in pending:
+        if _ARCHITECTURE.fullmatch(option):
+            if "=" not in option:
+                next(pending, None)
+        elif m := _REGISTERS.fullmatch(option):
+            registers = int(m.group(1) or next(pending, "0")) or None
+        elif _REFUSED.fullmatch(option):
+            raise CompileError(f"the option {option} needs a linker: keep all device code in one source")
+        elif not _DROPPED.fullmatch(option):
+            kept.append(option)
+    standard = [] if any(_STANDARD_OPTION.fullmatch(o) for o in kept) else [_STANDARD]
+    return [*kept, *_DEFAULTS, *standard], registers
+
+
+@functools.cache
+def _include_flags() -> tuple[str, ...]:
+    """Where CUDA's headers (cuda_fp16.h, mma.h), libcu++ and CuPy's are, as far as they are installed."""
+    from cuda import pathfinder
+
+    folders: list[Path] = []
+    for library in ("cudart", "cccl"):
+        try:
+            located = pathfinder.locate_nvidia_header_directory(library)
+        except Exception:  # an installation that pathfinder cannot read is one without these headers
+            located = None
+        if located is not None:
+            folders.append(Path(located.abs_path))
+    # CuPy itself is not imported: in a capture another module stands in for it.
+    cupy = importlib.machinery.PathFinder.find_spec("cupy")
+    if cupy is not None and cupy.origin:
+        folders.append(Path(cupy.origin).parent / "_core" / "include")
+    return tuple(f"-I{f}" for f in dict.fromkeys(folders) if f.is_dir())

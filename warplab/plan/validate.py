@@ -1,0 +1,161 @@
+"""Whether the parts of a plan fit together: what an executor may rely on without looking again."""
+
+from __future__ import annotations
+
+import math
+import re
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from warplab.errors import PlanError
+from warplab.plan.model import Argument, Buffer, Cubin, Kernel, Launch, Parameter, Plan, Pointer, Value
+from warplab.plan.ptx_entry import entries
+
+MAX_BUFFER = 1 << 40  # bytes
+MAX_PTX = 64 << 20  # characters
+MAX_LAUNCHES = 10_000
+MAX_ARGUMENTS = 4096
+DTYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+)
+_NAME = re.compile(r"[^\W\d]\w{0,199}")
+_KEY = re.compile(r"\w{1,120}", re.ASCII)
+_SYMBOL = re.compile(r"[A-Za-z_$][\w$]{0,8191}", re.ASCII)
+_ARCHITECTURE = re.compile(r"sm_\d{2,3}[af]?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+def check_plan(plan: Plan) -> None:
+    """Raise PlanError, saying where, if the plan's parts do not fit together or their sizes are absurd.
+
+    Afterwards holds: names are identifiers, every launch names a kernel and buffers of the plan, its arguments match
+    the kernel's PTX parameters in number and size, its dimensions are launchable, and every pointer lies in its buffer.
+    """
+    _require(_NAME.fullmatch(plan.function), "the function's name is not an identifier")
+    _require(len(plan.source_name) <= 255 and not _CONTROL.search(plan.source_name), "the source's name is not a name")
+    for name, text in plan.versions.items():
+        _require(len(name) <= 100 and len(text) <= 100 and not _CONTROL.search(name + text), "a version is not a text")
+    for name, buffer in plan.buffers.items():
+        _require(name == buffer.name, f"buffer {name[:80]!r} has another name inside")
+        _check_buffer(buffer)
+    for key, kernel in plan.kernels.items():
+        _check_kernel(key, kernel)
+    _require(len(plan.launches) <= MAX_LAUNCHES, f"it has more than {MAX_LAUNCHES} launches")
+    for i, launch in enumerate(plan.launches):
+        _check_launch(f"launch {i}", launch, plan)
+
+
+def _require(condition: object, message: str) -> None:
+    if not condition:
+        raise PlanError(message + ".")
+
+
+def _check_buffer(buffer: Buffer) -> None:
+    name = buffer.name[:80]
+    _require(_NAME.fullmatch(buffer.name), f"buffer name {name!r} is not an identifier")
+    _require(buffer.dtype in DTYPES, f"buffer {name!r} has the unknown dtype {buffer.dtype[:40]!r}")
+    _require(len(buffer.shape) <= 16, f"buffer {name!r} has more than 16 dimensions")
+    _require(len(buffer.shape) == len(buffer.strides), f"buffer {name!r} has not one stride a dimension")
+    _require(all(0 <= n <= MAX_BUFFER for n in buffer.shape), f"buffer {name!r} has an absurd shape")
+    # Buffers are allocations: dense, in some order of their axes. Views are pointers with an offset.
+    size = np.dtype(buffer.dtype).itemsize
+    _require(prod(buffer.shape) * size <= MAX_BUFFER, f"buffer {name!r} is larger than {MAX_BUFFER >> 40} TiB")
+    if 0 not in buffer.shape:
+        order = sorted((s, n) for s, n in zip(buffer.strides, buffer.shape, strict=True) if n != 1)
+        dense = all(s * n == t for (s, n), (t, _) in pairwise(order)) and (not order or order[0][0] == size)
+        _require(dense, f"buffer {name!r} is not dense")
+    _require(all(0 <= s <= MAX_BUFFER for s in buffer.strides), f"buffer {name!r} has absurd strides")
+
+
+def _check_kernel(key: str, kernel: Kernel) -> None:
+    where = f"kernel {key[:80]!r}"
+    _require(_KEY.fullmatch(key), f"{where} has a key that is no file name")
+    _require(0 < len(kernel.name) <= 1000 and not _CONTROL.search(kernel.name), f"{where} has no proper name")
+    _require(_SYMBOL.fullmatch(kernel.entry), f"{where} has no proper entry symbol")
+    _require(0 <= kernel.line < 1 << 31, f"{where} has an absurd line")
+    _require(kernel.ptx, f"{where} has no PTX")
+    shared = kernel.max_dynamic_shared
+    _require(shared is None or 0 <= shared < 1 << 20, f"{where} asks for absurd shared memory")
+    for parameter in kernel.parameters:
+        _check_parameter(where, parameter)
+    for architecture, ptx in kernel.ptx.items():
+        _require(_ARCHITECTURE.fullmatch(architecture), f"{where} is for {architecture[:40]!r}, no architecture")
+        _require(len(ptx) <= MAX_PTX, f"{where} has more than {MAX_PTX >> 20} MiB of PTX")
+        entry = entries(ptx).get(kernel.entry)
+        _require(entry is not None, f"{where} has PTX for {architecture} without its entry")
+        if entry is not None:
+            declared = [(p.size, p.align) for p in entry.parameters]
+            given = [(p.size, p.align) for p in kernel.parameters]
+            _require(declared == given, f"{where} lists other parameters than its PTX for {architecture}")
+    for architecture, cubin in kernel.cubins.items():
+        _require(architecture in kernel.ptx, f"{where} has a cubin for {architecture[:40]!r} but no PTX")
+        _check_cubin(f"{where}, {architecture}", cubin)
+
+
+def _check_parameter(where: str, parameter: Parameter) -> None:
+    proper = len(parameter.name) <= 200 and not _CONTROL.search(parameter.name)
+    _require(proper, f"{where} has a parameter without a proper name")
+    _require(0 <= parameter.size <= 32768, f"{where} has a parameter of absurd size")
+    _require(parameter.align in (1, 2, 4, 8, 16, 32, 64, 128), f"{where} has a parameter of absurd alignment")
+
+
+def _check_cubin(where: str, cubin: Cubin) -> None:
+    _require(cubin.image[:4] == b"\x7fELF", f"{where}: the cubin is not machine code")
+    figures = (cubin.registers, cubin.spill_stores, cubin.spill_loads, cubin.stack, cubin.static_shared)
+    _require(all(0 <= n < 1 << 31 for n in figures), f"{where}: the cubin's figures are absurd")
+
+
+def _check_launch(where: str, launch: Launch, plan: Plan) -> None:
+    kernel = plan.kernels.get(launch.kernel)
+    _require(kernel is not None, f"{where} is of the unknown kernel {launch.kernel[:80]!r}")
+    assert kernel is not None
+    _require(min(launch.grid) >= 1 and min(launch.block) >= 1 and min(launch.cluster) >= 1, f"{where} is empty")
+    _require(launch.grid[0] < 1 << 31 and max(launch.grid[1:]) < 1 << 16, f"{where} has too large a grid")
+    _require(prod(launch.block) <= 1024 and launch.block[2] <= 64, f"{where} has too many threads in a block")
+    _require(prod(launch.cluster) <= 16, f"{where} has too large a cluster")
+    _require(
+        all(g % c == 0 for g, c in zip(launch.grid, launch.cluster, strict=True)),
+        f"{where} has a grid that is no multiple of its cluster",
+    )
+    _require(0 <= launch.shared_bytes < 1 << 20, f"{where} asks for absurd shared memory")
+    _require(0 <= launch.line < 1 << 31, f"{where} has an absurd line")
+    _require(
+        len(launch.arguments) == len(kernel.parameters) <= MAX_ARGUMENTS,
+        f"{where} has {len(launch.arguments)} arguments for {len(kernel.parameters)} parameters",
+    )
+    for i, (argument, parameter) in enumerate(zip(launch.arguments, kernel.parameters, strict=True)):
+        _check_argument(f"{where}, argument {i}", argument, parameter, plan)
+
+
+def _check_argument(where: str, argument: Argument, parameter: Parameter, plan: Plan) -> None:
+    named = len(argument.parameter) <= 200 and not _CONTROL.search(argument.parameter)
+    _require(named, f"{where} has no proper parameter name")
+    if isinstance(argument, Pointer):
+        buffer = plan.buffers.get(argument.buffer)
+        _require(buffer is not None, f"{where} points into the unknown buffer {argument.buffer[:80]!r}")
+        assert buffer is not None
+        _require(parameter.size == 8, f"{where} is a pointer for a parameter of {parameter.size} bytes")
+        _require(0 <= argument.offset <= buffer.nbytes, f"{where} points outside of buffer {argument.buffer!r}")
+        return
+    _require(
+        argument.dtype in DTYPES and not argument.dtype.startswith("complex"),
+        f"{where} has the unknown dtype {argument.dtype[:40]!r}",
+    )
+    _require(
+        np.dtype(argument.dtype).itemsize == parameter.size,
+        f"{where} is {argument.dtype} for a parameter of {parameter.size} bytes",
+    )
+    _require(_fits(argument), f"{where} has a value that is no {argument.dtype}")
+
+
+def _fits(value: Value) -> bool:
+    if value.dtype.startswith("float"):
+        return isinstance(value.value, float) or (type(value.value) is int and math.isfinite(float(value.value)))
+    if type(value.value) is not int:
+        return False
+    if value.dtype == "bool":
+        return value.value in (0, 1)
+    info = np.iinfo(value.dtype)
+    return bool(info.min <= value.value <= info.max)

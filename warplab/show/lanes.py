@@ -1,0 +1,293 @@
+"""Where the 32 lanes of one warp access land: in which sectors of global memory, in which banks of shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
+
+from warplab.show import style
+
+LANES = 32
+SECTOR = 32  # bytes
+LINE = 128  # bytes
+BANKS = 32
+WORD = 4  # bytes
+_ROWS_DRAWN = 32  # more wavefronts than this are counted but not drawn
+
+
+@dataclass(frozen=True)
+class SectorAccess:
+    """One global-memory request of a warp."""
+
+    lanes: tuple[tuple[int, ...], ...]  # the sectors that each active lane touches, lowest first
+    sectors: tuple[int, ...]  # the distinct ones, lowest first; sector n starts at byte 32 n
+    bytes_asked: int  # distinct bytes that the lanes use
+
+    @property
+    def bytes_moved(self) -> int:
+        """What the memory system moves for them: whole sectors."""
+        return SECTOR * len(self.sectors)
+
+
+@dataclass(frozen=True)
+class Wavefront:
+    """What the banks serve at once: each bank one word, for all lanes that want that word."""
+
+    served: dict[int, tuple[int, tuple[int, ...]]]  # bank -> (word, lanes)
+    conflict: bool  # needed only because two words wanted one bank
+
+
+@dataclass(frozen=True)
+class BankAccess:
+    """One shared-memory request of a warp."""
+
+    wavefronts: tuple[Wavefront, ...]
+
+    @property
+    def conflicts(self) -> int:
+        """Wavefronts that a conflict-free layout would not need."""
+        return sum(wavefront.conflict for wavefront in self.wavefronts)
+
+
+def sectors_of(addresses: Sequence[int | None], size: int = 4) -> SectorAccess:
+    """The 32-byte sectors of one request: each lane accesses `size` bytes at its byte address, None for an idle lane.
+
+    Raises ValueError unless there are 32 addresses, aligned to a size of 1, 2, 4, 8 or 16 bytes.
+    """
+    _check(addresses, size)
+    lanes = tuple(
+        () if address is None else tuple(range(address // SECTOR, (address + size - 1) // SECTOR + 1))
+        for address in addresses
+    )
+    used = {byte for address in addresses if address is not None for byte in range(address, address + size)}
+    return SectorAccess(lanes, tuple(sorted({sector for touched in lanes for sector in touched})), len(used))
+
+
+def banks_of(addresses: Sequence[int | None], size: int = 4) -> BankAccess:
+    """The shared-memory wavefronts of one request, from each lane's byte address in shared memory.
+
+    Bank of a word: (address / 4) mod 32. Lanes that want the same word share it (broadcast). Accesses of 8 bytes are
+    served a half-warp at a time and of 16 bytes a quarter-warp, so that each group asks for 128 bytes at most.
+    Raises ValueError as `sectors_of`.
+    """
+    _check(addresses, size)
+    group = LANES * WORD // max(size, WORD)
+    wavefronts = []
+    for start in range(0, LANES, group):
+        wanted: dict[int, dict[int, list[int]]] = {}  # bank -> word -> lanes
+        for lane in range(start, start + group):
+            address = addresses[lane]
+            if address is None:
+                continue
+            for word in range(address // WORD, (address + size - 1) // WORD + 1):
+                wanted.setdefault(word % BANKS, {}).setdefault(word, []).append(lane)
+        queues = {bank: list(words.items()) for bank, words in sorted(wanted.items())}
+        for turn in range(max(map(len, queues.values()), default=0)):
+            served = {b: (q[turn][0], tuple(q[turn][1])) for b, q in queues.items() if turn < len(q)}
+            wavefronts.append(Wavefront(served, conflict=turn > 0))
+    return BankAccess(tuple(wavefronts))
+
+
+def _check(addresses: Sequence[int | None], size: int) -> None:
+    if len(addresses) != LANES:
+        raise ValueError(
+            f"a warp has {LANES} lanes, not {len(addresses)}: give one address each, None for an idle lane"
+        )
+    if size not in (1, 2, 4, 8, 16):
+        raise ValueError(f"a lane accesses 1, 2, 4, 8 or 16 bytes at once, not {size}")
+    for lane, address in enumerate(addresses):
+        if address is not None and (address < 0 or address % size):
+            raise ValueError(f"lane {lane} accesses {size} bytes at {address}: that is not a multiple of {size}")
+
+
+def lanes_to_sectors(addresses: Sequence[int | None], size: int = 4, *, title: str = "") -> Figure:
+    """Each lane, joined to the 32-byte sectors that it touches; in a sector, the words used are filled.
+
+    `addresses`: 32 byte addresses, None for an idle lane; `size`: bytes a lane. Raises ValueError as `sectors_of`.
+    """
+    access = sectors_of(addresses, size)
+    used = {
+        word
+        for address in addresses
+        if address is not None
+        for word in range(address // WORD, (address + size - 1) // WORD + 1)
+    }
+    made, (axes,) = style.figure(11, 3.6)
+    style.canvas(axes)
+    axes.set_xlim(-0.3, LANES + 0.3)
+    axes.set_ylim(-1.55, 3.1)
+
+    boxes, width = _sector_boxes(access.sectors)
+    for number, (sector, left) in enumerate(boxes.items()):
+        colour = style.PALETTE[number % 5]
+        cell = width / (SECTOR // WORD)
+        for word in range(SECTOR // WORD):
+            filled = sector * (SECTOR // WORD) + word in used
+            axes.add_patch(
+                Rectangle(
+                    (left + word * cell, 0),
+                    cell,
+                    0.6,
+                    facecolor=colour if filled else style.EMPTY,
+                    edgecolor=style.PANEL,
+                    linewidth=0.6,
+                    gid="used" if filled else "unused",
+                )
+            )
+        axes.add_patch(
+            Rectangle((left, 0), width, 0.6, fill=False, edgecolor=style.INK, linewidth=0.9, gid=f"sector {sector}")
+        )
+    _label_sectors(axes, boxes, width)
+    for lane, touched in enumerate(access.lanes):
+        colour = style.PALETTE[access.sectors.index(touched[0]) % 5] if touched else style.EMPTY
+        _lane_box(axes, lane, 2.2, colour)
+        for sector in touched:
+            axes.plot(
+                [lane + 0.5, _landing(addresses[lane], size, sector, boxes[sector], width)],
+                [2.2, 0.6],
+                color=colour,
+                linewidth=1,
+                alpha=0.8,
+                zorder=0,
+            )
+    _row_names(axes, ((2.5, "lanes"), (0.3, "sectors")))
+    active = sum(bool(touched) for touched in access.lanes)
+    share = access.bytes_asked / access.bytes_moved if access.sectors else 0.0
+    style.headline(
+        made,
+        title or "One global-memory request",
+        f"{active} lanes x {size} bytes: {_count(len(access.sectors), 'sector')} of 32 bytes move, "
+        f"{100 * share:.3g}% of their bytes are used",
+    )
+    return made
+
+
+def _sector_boxes(sectors: Sequence[int]) -> tuple[dict[int, float], float]:
+    """The left edge of each sector's box, with a gap where addresses jump, and the width of a box."""
+    gaps = [0.0]
+    for before, after in zip(sectors, sectors[1:], strict=False):
+        gaps.append(0.0 if after == before + 1 else 1.0)
+    width = min(LANES / max(len(sectors) + 0.3 * sum(gaps), 1), 4.0)
+    total = len(sectors) * width + 0.3 * width * sum(gaps)
+    left = (LANES - total) / 2
+    boxes = {}
+    for sector, gap in zip(sectors, gaps, strict=False):
+        left += 0.3 * width * gap
+        boxes[sector] = left
+        left += width
+    return boxes, width
+
+
+def _landing(address: int | None, size: int, sector: int, left: float, width: float) -> float:
+    """Where a lane's line meets a sector: at the middle of the bytes that it takes from it."""
+    assert address is not None
+    first = max(address, sector * SECTOR) - sector * SECTOR
+    last = min(address + size, (sector + 1) * SECTOR) - sector * SECTOR
+    return left + width * (first + last) / 2 / SECTOR
+
+
+def _label_sectors(axes: Axes, boxes: dict[int, float], width: float) -> None:
+    """Byte offsets under the first sector of each run, and a bracket under each 128-byte line that is touched."""
+    previous = None
+    crowded = width < 1.6
+    for number, (sector, left) in enumerate(boxes.items()):
+        starts_run = previous is None or sector != previous + 1
+        if starts_run and not (crowded and number % 4):
+            axes.text(left, -0.12, f"{sector * SECTOR}", va="top", ha="left", size=style.SMALL, color=style.MUTED)
+        previous = sector
+    lines: dict[int, list[float]] = {}
+    for sector, left in boxes.items():
+        lines.setdefault(sector * SECTOR // LINE, []).append(left)
+    for lefts in lines.values():
+        start, end = min(lefts) + 0.04, max(lefts) + width - 0.04
+        axes.plot([start, start, end, end], [-0.6, -0.72, -0.72, -0.6], color=style.MUTED, linewidth=0.9)
+    axes.text(
+        LANES / 2,
+        -0.9,
+        f"{_count(len(lines), 'cache line')} of 128 bytes; numbers are byte addresses",
+        ha="center",
+        va="top",
+        size=style.SMALL,
+        color=style.MUTED,
+    )
+
+
+def lanes_to_banks(addresses: Sequence[int | None], size: int = 4, *, title: str = "") -> Figure:
+    """Which lanes each of the 32 banks serves in each wavefront; wavefronts that conflicts add are red.
+
+    `addresses`: 32 byte addresses in shared memory, None for an idle lane; `size`: bytes a lane. Raises ValueError as
+    `banks_of`.
+    """
+    access = banks_of(addresses, size)
+    drawn = access.wavefronts[:_ROWS_DRAWN]
+    row_height = 0.36 if len(drawn) <= 8 else 0.2  # inches
+    header = 0.25 / row_height  # rows
+    made, (axes,) = style.figure(11, 0.75 + row_height * (max(len(drawn), 1) + header))
+    style.canvas(axes)
+    axes.set_xlim(-3.2, BANKS + 0.1)
+    axes.set_ylim(max(len(drawn), 1), -header)
+    for bank in range(BANKS):
+        axes.text(bank + 0.5, -0.1, f"{bank}", ha="center", va="bottom", size=style.SMALL, color=style.MUTED)
+    axes.text(-0.3, -0.1, "bank", ha="right", va="bottom", size=style.SMALL, color=style.MUTED)
+    for row, wavefront in enumerate(drawn):
+        axes.text(-0.3, row + 0.5, f"wavefront {row + 1}", ha="right", va="center", size=style.SMALL, color=style.INK)
+        for bank in range(BANKS):
+            _bank_cell(axes, bank, row, wavefront)
+    extra = f", {_count(access.conflicts, 'bank conflict')}" if access.conflicts else ", no bank conflicts"
+    hidden = len(access.wavefronts) - len(drawn)
+    style.headline(
+        made,
+        title or "One shared-memory request",
+        f"{_count(len(access.wavefronts), 'wavefront')}{extra}; in each cell the lanes served"
+        + (f"; {hidden} more wavefronts are not drawn" if hidden else ""),
+    )
+    return made
+
+
+def _bank_cell(axes: Axes, bank: int, row: int, wavefront: Wavefront) -> None:
+    served = wavefront.served.get(bank)
+    face = style.EMPTY if served is None else style.RED if wavefront.conflict else style.BLUE
+    gid = "idle" if served is None else f"word {served[0]}"
+    axes.add_patch(Rectangle((bank, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=1.2, gid=gid))
+    if served is not None:
+        text = _lane_names(served[1])
+        size = style.SMALL - (0.5 if len(text) < 4 else 2.5)
+        axes.text(bank + 0.5, row + 0.5, text, ha="center", va="center", size=size, color=style.ink_on(face))
+
+
+def _lane_names(lanes: tuple[int, ...]) -> str:
+    if len(lanes) == 1:
+        return f"{lanes[0]}"
+    if lanes == tuple(range(lanes[0], lanes[-1] + 1)):
+        return f"{lanes[0]}-{lanes[-1]}"
+    return f"{lanes[0]}+{len(lanes) - 1}"
+
+
+def _lane_box(axes: Axes, lane: int, bottom: float, colour: str) -> None:
+    axes.add_patch(
+        FancyBboxPatch(
+            (lane + 0.08, bottom),
+            0.84,
+            0.6,
+            boxstyle="round,pad=0,rounding_size=0.12",
+            facecolor=colour,
+            edgecolor="none",
+            gid=f"lane {lane}",
+        )
+    )
+    axes.text(
+        lane + 0.5, bottom + 0.3, f"{lane}", ha="center", va="center", size=style.SMALL, color=style.ink_on(colour)
+    )
+
+
+def _row_names(axes: Axes, names: Sequence[tuple[float, str]]) -> None:
+    for height, name in names:
+        axes.text(-0.4, height, name, ha="right", va="center", size=style.TEXT, color=style.MUTED)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,146 @@
+"""The roofline with kernels on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from warplab.hardware.roofline import Roofline
+from warplab.show import style
+
+
+@dataclass(frozen=True)
+class Point:
+    """A kernel: `intensity` in FLOP/byte, `flops` reached in FLOP/s, `interval` the ends of its confidence interval."""
+
+    name: str
+    intensity: float
+    flops: float
+    interval: tuple[float, float] | None = None
+
+
+def roofline(
+    roof: Roofline, points: Sequence[Point] = (), *, datasheet: Roofline | None = None, title: str = ""
+) -> Figure:
+    """Both ceilings on logarithmic axes, each point with the share of its ceiling that it reaches.
+
+    `roof` is solid (the ceilings measured on this GPU), `datasheet` dashed. Raises ValueError for a point whose
+    intensity or FLOP/s is not positive: it has no place on logarithmic axes.
+    """
+    for point in points:
+        if not (point.intensity > 0 and point.flops > 0):
+            raise ValueError(f"{point.name!r} has no place on a roofline: its intensity and FLOP/s must be positive")
+    made, (axes,) = style.figure(8, 4.8)
+    left, right, bottom, top = _limits(roof, points, datasheet)
+    intensities = np.geomspace(left, right, 400)
+
+    if datasheet is not None:
+        axes.plot(
+            intensities,
+            [datasheet.attainable(i) for i in intensities],
+            color=style.MUTED,
+            linewidth=1.2,
+            linestyle=(0, (5, 3)),
+            label=datasheet.name or "datasheet",
+            zorder=1,
+        )
+    attainable = np.array([roof.attainable(i) for i in intensities])
+    axes.plot(intensities, attainable, color=style.INK, linewidth=2.2, label=roof.name or "measured", zorder=2)
+    axes.fill_between(intensities, bottom, attainable, color=style.BLUE, alpha=0.06, linewidth=0, zorder=0)
+    axes.axvline(roof.ridge, color=style.FAINT, linewidth=1, zorder=0)
+
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(left, right)
+    axes.set_ylim(bottom, top)
+    axes.xaxis.set_major_formatter(lambda value, _: style.quantity(value))
+    axes.yaxis.set_major_formatter(lambda value, _: style.quantity(value, "FLOP/s"))
+    axes.minorticks_off()
+    axes.grid(True, which="major")
+    axes.set_axisbelow(True)
+    axes.set_xlabel("arithmetic intensity, FLOP per byte")
+    style.headline(made, title or "Roofline", "left of the ridge the memory is the limit, right of it the arithmetic")
+    _label_ceilings(axes, roof, left, right, bottom, top)
+    for number, point in enumerate(points):
+        _draw(axes, roof, point, style.PALETTE[number % len(style.PALETTE)], near_right=point.intensity > right / 8)
+    if datasheet is not None:
+        axes.legend(loc="lower right", frameon=False)
+    return made
+
+
+def _limits(roof: Roofline, points: Sequence[Point], datasheet: Roofline | None) -> tuple[float, float, float, float]:
+    """Axis limits that show the ridge with a decade on each side, and every point with room for its label."""
+    left = min([roof.ridge / 20, *(p.intensity / 3 for p in points)])
+    right = max([roof.ridge * 12, *(p.intensity * 6 for p in points)])
+    bottom = min([roof.attainable(left), *(p.flops / 3 for p in points)])
+    top = 2.5 * max([roof.peak_flops, *(p.flops for p in points), *([datasheet.peak_flops] if datasheet else [])])
+    return left, right, bottom, top
+
+
+def _label_ceilings(axes: Axes, roof: Roofline, left: float, right: float, bottom: float, top: float) -> None:
+    axes.annotate(
+        style.quantity(roof.peak_flops, "FLOP/s"),
+        (roof.ridge, roof.peak_flops),
+        xytext=(12, -6),
+        textcoords="offset points",
+        ha="left",
+        va="top",
+        fontweight="bold",
+        color=style.INK,
+    )
+    # The slope has to be turned from data to screen, whose decades differ in length.
+    width, height = axes.figure.get_size_inches()
+    angle = np.degrees(np.arctan2(height / np.log10(top / bottom), width / np.log10(right / left)))
+    middle = np.sqrt(left * roof.ridge)
+    axes.annotate(
+        style.quantity(roof.bandwidth, "B/s"),
+        (middle, roof.attainable(middle)),
+        xytext=(9, -9),
+        textcoords="offset points",
+        ha="center",
+        va="top",
+        rotation=angle,
+        rotation_mode="anchor",
+        fontweight="bold",
+        color=style.INK,
+    )
+    axes.annotate(
+        f"ridge {roof.ridge:.3g}",
+        (roof.ridge, bottom),
+        xytext=(5, 6),
+        textcoords="offset points",
+        color=style.MUTED,
+        fontsize=style.SMALL,
+    )
+
+
+def _draw(axes: Axes, roof: Roofline, point: Point, colour: str, near_right: bool) -> None:
+    ceiling = roof.attainable(point.intensity)
+    axes.plot([point.intensity] * 2, [point.flops, ceiling], color=colour, linewidth=1.2, linestyle=":", zorder=2)
+    if point.interval is not None:
+        axes.plot([point.intensity] * 2, point.interval, color=colour, linewidth=4, alpha=0.4, zorder=2)
+    axes.plot(
+        [point.intensity],
+        [point.flops],
+        "o",
+        color=colour,
+        markersize=9,
+        markeredgecolor=style.PANEL,
+        label="_",
+        zorder=3,
+    )
+    axes.annotate(
+        f"{point.name}\n{style.quantity(point.flops, 'FLOP/s')}, {point.flops / ceiling:.0%} of its ceiling",
+        (point.intensity, point.flops),
+        xytext=(-10 if near_right else 10, -4),
+        textcoords="offset points",
+        ha="right" if near_right else "left",
+        va="top",
+        fontsize=style.SMALL + 0.5,
+        linespacing=1.35,
+        color=style.INK,
+    )

@@ -1,0 +1,204 @@
+"""Where things lie in the interpreter's memory: instruction records, machine state, warp state.
+
+The decoder writes these structures from Python, the compiled interpreter reads them by address (see `raw.py`). Every
+field is named here once. Offsets are in bytes unless a name says otherwise.
+
+An instruction record is 16 int32. An operand is an offset from the warp's register frame, or, when negative, from the
+end of the constant bank. Registers are rows of 32 lanes: 64 bytes for 16-bit, 128 for 32-bit, 256 for 64-bit, 512
+for 128-bit registers (low halves first). A predicate is one 32-bit word with a bit a lane.
+"""
+
+from __future__ import annotations
+
+LANES = 32
+FULL_MASK = 0xFFFFFFFF
+
+# Instruction record, in int32 units.
+RECORD_WORDS = 16
+RECORD_BYTES = 4 * RECORD_WORDS
+OP, DST, SRC_A, SRC_B, SRC_C, GUARD, GUARD_XOR, IMM, X0, X1, X2, X3, X4, X5, X6, X7 = range(RECORD_WORDS)
+# A branch: IMM is the target, X0 the pc where the two sides meet again (-1: only at the end of the kernel), X1 is 1
+# if the taken side leads straight to the end of the kernel.
+# A memory access: SRC_A the address, IMM its offset, X0 the space, X1 bytes an element, X2 elements (1, 2, 4 or 8),
+# X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST.
+SIGNED_BIT = 0x100
+
+# Control opcodes; VECTOR_BASE and above index the table of vector operations.
+(
+    OP_JOIN,
+    OP_BRANCH,
+    OP_JUMP,
+    OP_LOAD,
+    OP_STORE,
+    OP_BARRIER,
+    OP_EXIT,
+    OP_ATOMIC,
+    OP_SHUFFLE,
+    OP_VOTE,
+    OP_MATCH,
+    OP_REDUX,
+    OP_WARP_SYNC,
+    OP_ACTIVEMASK,
+    OP_TRAP,
+    OP_UNSUPPORTED,
+    OP_SPECIAL,
+    OP_PRINT,
+    OP_NOP,
+    OP_ELECT,
+    OP_LOAD_LOCAL,
+    OP_STORE_LOCAL,
+    OP_LOAD_SHARED,
+    OP_STORE_SHARED,
+) = range(24)
+VECTOR_BASE = 32
+
+CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
+FIRST_PREDICATE = 8
+
+# Address spaces: the upper bits of a 64-bit generic address name a region, the lower ones the place in it. A region's
+# bytes start in the middle of its window, so that an index below zero still names the array that was meant.
+WINDOW_BITS = 38
+WINDOW_HALF = 1 << (WINDOW_BITS - 1)
+REGION_SHARED = 1
+REGION_LOCAL = 2
+REGION_PARAM = 3
+FIRST_REGION = 4
+SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC = range(6)
+
+# Machine state: int64 units from the machine pointer.
+(
+    M_CODE,  # address of the instruction records
+    M_CONSTANTS,  # address of the end of the constant bank
+    M_FRAMES,  # address of the first warp's register frame
+    M_FRAME_BYTES,  # from one warp's frame to the next
+    M_COUNTS,  # address of the per-instruction counters
+    M_WARPS,  # address of the first warp's state
+    M_WARP_COUNT,  # warps of a block
+    M_THREADS,  # threads of a block
+    M_SHARED,  # address of the block's shared memory
+    M_SHARED_BYTES,
+    M_SHARED_SHADOW,  # address of the race and initialisation shadow of shared memory; 0: not sanitised
+    M_LOCAL,  # address of the first warp's local memory
+    M_LOCAL_BYTES,  # a thread
+    M_REGIONS,  # address of the table of regions
+    M_REGION_COUNT,
+    M_FINDINGS,  # address of the finding records
+    M_FINDING_COUNT,
+    M_FINDING_LIMIT,
+    M_BUDGET,  # warp instructions left
+    M_BLOCK_X,
+    M_BLOCK_Y,
+    M_BLOCK_Z,
+    M_BLOCK_DIM_X,
+    M_BLOCK_DIM_Y,
+    M_BLOCK_DIM_Z,
+    M_GRID_X,
+    M_GRID_Y,
+    M_GRID_Z,
+    M_SPECIALS,  # address of the list of special registers to fill when a block starts
+    M_SPECIAL_COUNT,
+    M_BARRIERS,  # address of the barrier states
+    M_CLOCKS,  # address of the vector clocks, one row of int32 a warp
+    M_SEEN,  # address of the hash table used to count distinct sectors and words
+    M_SEEN_STAMP,
+    M_PRINT,  # address of the print buffer
+    M_PRINT_USED,
+    M_PRINT_BYTES,
+    M_TIME,  # warp instructions issued so far: the emulator's clock
+    M_STOP,  # 1: a fault that ends the launch
+    M_SM,  # what %smid reads
+    M_LIVE_THREADS,  # of the current block
+    M_ATOMIC,  # address of a scratch row for atomics
+    M_FIELDS,
+) = range(43)
+
+# A region: int64 units.
+R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIELDS = range(5)
+R_WRITABLE = 1
+R_TRACKED = 2  # has a shadow map of written bytes
+
+# Counters of one instruction: int64 units.
+(
+    C_WARPS,
+    C_THREADS,
+    C_REQUESTS,
+    C_SECTORS,
+    C_WAVEFRONTS,
+    C_IDEAL,
+    C_DIVERGED,
+    C_SHARED_REQUESTS,
+    C_LOCAL_REQUESTS,
+    C_LOCAL_SECTORS,
+) = range(10)
+C_FIELDS = 16
+
+# State of a warp: int64 units. A warp is a tree of splits: groups of lanes with a pc of their own. Inner splits wait
+# at the pc where their children meet again.
+MAX_SPLITS = 64
+(
+    W_STATUS,
+    W_LIVE,  # lanes that have not exited
+    W_CURRENT,  # the split that runs
+    W_USED,  # bitmap of splits in use
+    W_BARRIER,  # the barrier that the warp waits at
+    W_LANES,  # lanes that exist (the last warp of a block may be partial)
+    W_PC,  # the waiting pc, for messages
+    W_MIN_CLOCK,  # everything up to this clock of every warp happened before this warp's next access
+    W_SPLITS,  # first split
+) = range(9)
+S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
+W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
+
+STATUS_READY, STATUS_BARRIER, STATUS_DONE, STATUS_STUCK = range(4)
+SPLIT_READY, SPLIT_WAITS_FOR_CHILDREN, SPLIT_AT_BARRIER, SPLIT_AT_WARP_SYNC, SPLIT_RELEASED = range(5)
+
+# A barrier: int64 units. There are 16 a block.
+B_ARRIVED, B_EXPECTED, B_WARPS, B_VALUE_AND, B_VALUE_OR, B_VALUE_COUNT, B_FIELDS = range(7)
+BARRIERS = 16
+
+# A finding: int64 units.
+(
+    F_KIND,
+    F_PC,
+    F_BLOCK_X,
+    F_BLOCK_Y,
+    F_BLOCK_Z,
+    F_WARP,
+    F_LANE,
+    F_ADDRESS,
+    F_BYTES,
+    F_WRITE,
+    F_OTHER,  # the other pc of a race
+    F_SPACE,
+    F_COUNT,
+    F_EXTRA,
+    F_FIELDS,
+) = range(15)
+(
+    FAULT_OUT_OF_BOUNDS,
+    FAULT_MISALIGNED,
+    FAULT_NULL,
+    FAULT_UNINITIALISED,
+    FAULT_RACE,
+    FAULT_DIVERGENT_BARRIER,
+    FAULT_DEADLOCK,
+    FAULT_ENDLESS,
+    FAULT_TRAP,
+    FAULT_UNSUPPORTED,
+    FAULT_READ_ONLY,
+    FAULT_DIVERGENT_WARP_SYNC,
+    FAULT_SPLITS,
+) = range(13)
+
+# Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
+(
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_WARPID,
+    SPECIAL_SMID,
+) = range(9)

@@ -1,0 +1,230 @@
+"""Conversions between integers and floats, and among float formats, as vector functions.
+
+Integer sources are 32 or 64 bits wide here and integer targets of 8 and 16 bits come in 32-bit lanes: the decoder adds
+the resizing steps. Keys are "cvt.mode.flags.target.source".
+"""
+
+from __future__ import annotations
+
+from warplab.simt.lanes import F32, F64, I16, I32, I64, INT, Emitter, Lanes, Table, Vector
+from warplab.simt.layout import SRC_A, SRC_B
+from warplab.simt.rounding import (
+    F32_FORMAT,
+    F64_FORMAT,
+    FORMATS,
+    canonical,
+    flush,
+    load_small,
+    narrow,
+    saturate,
+    splat_like,
+    store_small,
+    to_odd,
+)
+
+MODES = ("rn", "rz", "rm", "rp")
+ROUND = {"rni": "llvm.roundeven", "rzi": "llvm.trunc", "rmi": "llvm.floor", "rpi": "llvm.ceil"}
+
+
+def _from_integer(width: int, signed: bool, target: str, mode: str) -> Emitter:
+    def emit(o: Lanes) -> None:
+        value = o.read(SRC_A, INT[width])
+        method = "sitofp" if signed else "uitofp"
+        if target == "f64" and (mode == "rn" or width == 32):
+            o.write(value.cast(method, F64))
+        elif target == "f32" and mode == "rn":
+            o.write(value.cast(method, F32))
+        else:
+            wide = _integer_to_odd(value, signed) if width == 64 else value.cast(method, F64)
+            if target == "f64":
+                raise ValueError("64-bit integers to float64 in directed modes are not modelled")
+            result = narrow(wide.bits(I64), F64_FORMAT, FORMATS[target], mode)
+            o.write(result.trunc(I32).bits(F32) if target == "f32" else result.trunc(I16))
+
+    return emit
+
+
+def _integer_to_odd(value: Vector, signed: bool) -> Vector:
+    """A 64-bit integer as float64 rounded to odd: its two halves convert exactly, their sum's error is exact too."""
+    high = (value.ashr(32) if signed else value.lshr(32)).cast("sitofp" if signed else "uitofp", F64) * 2.0**32
+    low = (value & 0xFFFFFFFF).cast("uitofp", F64)
+    total = high + low
+    return to_odd(total, low - (total - high))
+
+
+def _to_integer(source: str, width: int, signed: bool, mode: str, ftz: bool) -> Emitter:
+    """Round, then saturate. NaN gives 0, or the integer's top bit when float64 or a 64-bit integer takes part."""
+
+    def emit(o: Lanes) -> None:
+        value = _load(o, source)
+        value = flush(value) if ftz else value
+        rounded = value.call(ROUND[mode])
+        result = rounded.convert("llvm.fptosi.sat" if signed else "llvm.fptoui.sat", INT[width])
+        if width < 32:
+            result = result.resize(I32, signed)
+        if source == "f64" or width == 64:
+            top = splat_like(result, 1 << (width - 1))
+            if width < 32 and signed:
+                top = splat_like(result, -(1 << (width - 1)))
+            result = value.compare("uno", value).where(top, result)
+        o.write(result)
+
+    return emit
+
+
+def _load(o: Lanes, source: str) -> Vector:
+    if source in ("f16", "bf16"):
+        return load_small(o.read(SRC_A, I16), source)
+    return o.read(SRC_A, F32 if source == "f32" else F64)
+
+
+def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitter:
+    """A float to another format. Widening is exact; narrowing rounds once."""
+
+    def emit(o: Lanes) -> None:
+        value = _load(o, source)
+        if ftz and source == "f32":
+            value = flush(value)
+        if target in ("f16", "bf16"):
+            bits = store_small(value, target, mode)
+            o.write(_small_flag(bits, target, flag))
+            return
+        if target == "f64":
+            result = value if source == "f64" else value.cast("fpext", F64)
+        elif source == "f64":
+            if mode == "rn":
+                result = value.cast("fptrunc", F32)
+            else:
+                result = narrow(value.bits(I64), F64_FORMAT, F32_FORMAT, mode).trunc(I32).bits(F32)
+        else:
+            result = value
+        if target == "f32":
+            result = flush(result) if ftz else result
+            result = canonical(result)
+        o.write(saturate(result) if flag == "sat" else result)
+
+    return emit
+
+
+def _small_flag(bits: Vector, target: str, flag: str) -> Vector:
+    infinity, one = (0x7C00, 0x3C00) if target == "f16" else (0x7F80, 0x3F80)
+    nan = (bits & 0x7FFF).compare(">", infinity)
+    if flag == "sat":
+        bits = (nan | bits.compare("<", 0, signed=True)).where(0, bits)
+        return bits.compare(">", one, signed=True).where(one, bits)
+    if flag == "relu":
+        return (~nan & bits.compare("<", 0, signed=True)).where(0, bits)
+    if flag == "satfinite":
+        return (bits & 0x7FFF).compare("==", infinity).where(bits - 1, bits)
+    return bits
+
+
+def _pack_two(target: str, mode: str, flag: str) -> Emitter:
+    """cvt.x2: SRC_A goes to the upper half, SRC_B to the lower one."""
+
+    def emit(o: Lanes) -> None:
+        high, low = (
+            _small_flag(store_small(o.read(slot, F32), target, mode), target, flag).zext(I32)
+            for slot in (SRC_A, SRC_B)
+        )
+        o.write((high << 16) | low)
+
+    return emit
+
+
+def _tensor_float(mode: str) -> Emitter:
+    """tf32: float32 with 10 bits of significand; the low 13 bits are zero."""
+
+    def emit(o: Lanes) -> None:
+        bits = o.read(SRC_A, I32)
+        magnitude = bits & 0x7FFFFFFF
+        if mode == "rna":
+            rounded = bits + 0x1000
+        elif mode == "rn":
+            rounded = bits + 0x0FFF + (bits.lshr(13) & 1)
+        else:
+            rounded = bits
+        rounded = rounded & 0xFFFFE000
+        special = magnitude.compare(">=", F32_FORMAT.infinity)
+        nan = magnitude.compare(">", F32_FORMAT.infinity)
+        rounded = special.where(bits, rounded)
+        o.write(nan.where(splat_like(bits, 0x7FFFFFFF), rounded))
+
+    return emit
+
+
+def _round_in_place(name: str, mode: str, ftz: bool, flag: str) -> Emitter:
+    """cvt.rni.f32.f32 and its kin: to an integral value of the same format."""
+
+    def emit(o: Lanes) -> None:
+        value = _load(o, name)
+        value = flush(value) if ftz else value
+        result = value.call(ROUND[mode])
+        if flag == "sat":
+            result = saturate(result)
+        if name in ("f16", "bf16"):
+            o.write(store_small(result, name))
+        else:
+            o.write(canonical(result) if name == "f32" else result)
+
+    return emit
+
+
+def _key(*parts: str) -> str:
+    return ".".join(p for p in parts if p)
+
+
+def _integers(table: Table) -> None:
+    for letter in "su":
+        for width in (32, 64):
+            for target in ("f16", "bf16", "f32", "f64"):
+                for mode in MODES:
+                    if not (target == "f64" and width == 64 and mode != "rn"):
+                        table[_key("cvt", mode, target, f"{letter}{width}")] = _from_integer(
+                            width, letter == "s", target, mode
+                        )
+        for width in (8, 16, 32, 64):
+            for source in ("f16", "bf16", "f32", "f64"):
+                for mode in ROUND:
+                    for ftz in ("", "ftz") if source == "f32" else ("",):
+                        table[_key("cvt", mode, ftz, f"{letter}{width}", source)] = _to_integer(
+                            source, width, letter == "s", mode, bool(ftz)
+                        )
+
+
+def _floats(table: Table) -> None:
+    widenings = [("f32", "f16"), ("f64", "f16"), ("f32", "bf16"), ("f64", "bf16"), ("f64", "f32")]
+    same = [(name, name) for name in ("f16", "bf16", "f32", "f64")]
+    for target, source in widenings + same:
+        for ftz in ("", "ftz"):
+            for flag in ("", "sat"):
+                table[_key("cvt", ftz, flag, target, source)] = _between(source, target, "rn", bool(ftz), flag)
+    narrowings = [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"), ("bf16", "f64"), ("bf16", "f16"),
+                  ("f16", "bf16")]  # fmt: skip
+    for target, source in narrowings:
+        for mode in MODES:
+            flags = ("", "sat", "relu", "satfinite") if target != "f32" else ("", "sat")
+            for flag in flags:
+                for ftz in ("", "ftz") if "f32" in (target, source) and "bf16" != target else ("",):
+                    table[_key("cvt", mode, ftz, flag, target, source)] = _between(
+                        source, target, mode, bool(ftz), flag
+                    )
+    for name in ("f16", "bf16", "f32", "f64"):
+        for mode in ROUND:
+            for flag in ("", "sat"):
+                for ftz in ("", "ftz") if name == "f32" else ("",):
+                    table[_key("cvt", mode, ftz, flag, name, name)] = _round_in_place(name, mode, bool(ftz), flag)
+
+
+def build() -> Table:
+    """Every conversion that involves a float."""
+    table: Table = {}
+    _integers(table)
+    _floats(table)
+    for target in ("f16", "bf16"):
+        for mode in ("rn", "rz"):
+            for flag in ("", "relu", "satfinite"):
+                table[_key("cvt", mode, flag, f"{target}x2", "f32")] = _pack_two(target, mode, flag)
+    for mode in ("rna", "rn", "rz"):
+        table[_key("cvt", mode, "tf32", "f32")] = _tensor_float(mode)
+    return table
