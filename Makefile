@@ -30,6 +30,7 @@ help:  ## show this list
 	@echo "VENV=none     use the python3 at hand and what is installed there, for example: make grade VENV=none"
 
 venv: $(READY)  ## set up .venv, nothing else
+	@echo "Ready: $(PY)"
 
 $(VENV)/.ready-%: pyproject.toml constraints.txt scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) $*

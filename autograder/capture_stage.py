@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-
-from warplab.plan.assemble import assemble
 
 from autograder.inputs import scalars
 from autograder.lab import Lab
 from autograder.task import Case
 from autograder.verdict import KernelFigures, Status, clean
 from warplab.errors import CompileError, WarplabError
+from warplab.plan.assemble import assemble
 from warplab.plan.capture import capture
 from warplab.plan.failure import CaptureFailure, CaptureStatus
-from warplab.plan.model import Kernel, Language, Plan
+from warplab.plan.model import Kernel, Language, Launch, Plan
+from warplab.plan.occupancy import Occupancy, occupancy
 
 CAPTURE_SECONDS = 30.0
 
@@ -67,13 +68,10 @@ def capture_submission(lab: Lab, source: Path, cases: Sequence[Case], seed: int,
         plans = [assemble(plan, architecture) for plan in plans]
     except CompileError as error:
         raise Rejected(Status.COMPILE_ERROR, str(error), error.line) from error
-    kernels: dict[tuple[str, int], Kernel] = {}
     for plan in plans:
-        for kernel in plan.kernels.values():
-            kernels.setdefault((kernel.entry, kernel.line), kernel)
-    figures = tuple(_figures(kernel, architecture) for kernel in kernels.values())
-    named = {case.name: replace(plan, source_name=source.name) for case, plan in zip(cases, plans, strict=True)}
-    return Captured(named, language, figures)
+        _require_that_blocks_fit(plan, architecture)
+    named = {case.name: plan for case, plan in zip(cases, plans, strict=True)}
+    return Captured(named, language, _figures(named[lab.task.profile.name], architecture))
 
 
 def _language(lab: Lab, plans: Sequence[Plan]) -> str:
@@ -90,7 +88,40 @@ def _language(lab: Lab, plans: Sequence[Plan]) -> str:
     return " + ".join(language for language in Language if language in used)
 
 
-def _figures(kernel: Kernel, architecture: str) -> KernelFigures:
+def _require_that_blocks_fit(plan: Plan, architecture: str) -> None:
+    """A GPU refuses a launch whose block needs more registers than an SM has; so does the judge without one."""
+    for launch in plan.launches:
+        kernel = plan.kernels[launch.kernel]
+        if _occupancy(kernel, launch, architecture).blocks == 0:
+            raise Rejected(
+                Status.LAUNCH_ERROR,
+                f"A block of {math.prod(launch.block)} threads of {kernel.name} does not fit on an SM: each thread "
+                f"takes {kernel.cubins[architecture].registers} registers. Use smaller blocks, or fewer registers.",
+                launch.line,
+            )
+
+
+def _figures(plan: Plan, architecture: str) -> tuple[KernelFigures, ...]:
+    """What the assembler says of each kernel that the plan launches, at its first launch."""
+    figures: dict[str, KernelFigures] = {}
+    for launch in plan.launches:
+        kernel = plan.kernels[launch.kernel]
+        cubin = kernel.cubins[architecture]
+        figures.setdefault(
+            launch.kernel,
+            KernelFigures(
+                clean(kernel.name),
+                kernel.line,
+                cubin.registers,
+                cubin.spill_stores + cubin.spill_loads,
+                cubin.static_shared + launch.shared_bytes,
+                _occupancy(kernel, launch, architecture).fraction,
+            ),
+        )
+    return tuple(figures.values())
+
+
+def _occupancy(kernel: Kernel, launch: Launch, architecture: str) -> Occupancy:
     cubin = kernel.cubins[architecture]
-    spills = cubin.spill_stores + cubin.spill_loads
-    return KernelFigures(clean(kernel.name), kernel.line, cubin.registers, spills, cubin.static_shared)
+    threads = math.prod(launch.block)
+    return occupancy(architecture, threads, cubin.registers, cubin.static_shared, launch.shared_bytes)

@@ -26,7 +26,7 @@ class Evidence:
     @property
     def everything(self) -> bool:
         """Whether (nearly) all elements are wrong: a few may be right by chance."""
-        return np.count_nonzero(self.wrong) >= 0.9 * self.wrong.size
+        return bool(np.count_nonzero(self.wrong) >= 0.9 * self.wrong.size)
 
 
 def diagnose(got: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
@@ -152,7 +152,8 @@ def _place(mask: np.ndarray) -> str | None:
     flat = mask.ndim == 1
     matrix = mask.reshape(1, -1) if flat else mask.reshape(-1, mask.shape[-1])
     noun = "element" if flat else "column"
-    rows, columns = matrix.any(axis=1), matrix.any(axis=0)
+    rows: np.ndarray = np.any(matrix, axis=1)
+    columns: np.ndarray = np.any(matrix, axis=0)
     edge = _edge(columns, noun) or (None if mask.ndim != 2 else _edge(rows, "row"))
     if edge:
         return edge
@@ -169,9 +170,9 @@ def _place(mask: np.ndarray) -> str | None:
 
 
 def _edge(hit: np.ndarray, noun: str) -> str | None:
-    """Words for a run of hits at the end or the start of an axis that spans at most half of it."""
+    """Words for a (nearly) dense run of hits at the end or the start of an axis that spans at most half of it."""
     where = np.flatnonzero(hit)
-    if where.size == 0 or where.size > hit.size // 2 or where[-1] - where[0] + 1 > 2 * where.size:
+    if where.size == 0 or where.size > hit.size // 2 or 4 * (where[-1] - where[0] + 1) > 5 * where.size:
         return None
     words = noun if where.size == 1 else f"{where.size} {noun}s"
     if where[-1] == hit.size - 1:

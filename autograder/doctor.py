@@ -20,7 +20,13 @@ from rich.text import Text
 
 from autograder.emulator_stage import WARM_UP_SECONDS
 from autograder.lab import known_labs, labs_folder
+from autograder.machine import EMULATED_ARCHITECTURE
+from warplab.errors import WarplabError
 from warplab.gpu.worker import Worker, WorkerError
+from warplab.plan import cache
+from warplab.plan.assemble import assemble
+from warplab.plan.capture import capture
+from warplab.plan.model import ArrayArgument, HostCall, Language, Role
 
 _REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -e .` in the checkout."
 # distribution, module to import, what is lost without it, whether grading needs it
@@ -37,6 +43,26 @@ _PACKAGES = (
     ("torch", "", "library baselines and the multi-GPU labs (extra `gpu`)", False),
 )
 _LEAST_DISK = 1 << 30
+_PROBES = {
+    Language.NUMBA: """
+from numba import cuda
+
+@cuda.jit
+def kernel(x):
+    x[cuda.threadIdx.x] = 1
+
+def probe(x):
+    kernel[1, 32](x)
+""",
+    Language.CUDA_CPP: """
+import cupy
+
+kernel = cupy.RawKernel('extern "C" __global__ void kernel(float* x) { x[threadIdx.x] = 1; }', "kernel")
+
+def probe(x):
+    kernel((1,), (32,), (x,))
+""",
+}
 
 
 class State(StrEnum):
@@ -59,8 +85,9 @@ class Check:
 
 def examine() -> list[Check]:
     """Examine this machine. Takes a few seconds; a minute if the emulator has to be compiled first."""
-    checks = [_python(), *(_package(*row) for row in _PACKAGES), _assembler(), *_folders(), _labs(), _gpu()]
-    if all(check.state is not State.BROKEN for check in checks):
+    checks = [_python(), *(_package(*row) for row in _PACKAGES), *_folders(), _labs(), _gpu()]
+    if can_grade(checks):
+        checks += [_compiler(language, source) for language, source in _PROBES.items()]
         checks.append(_emulator())
     return checks
 
@@ -117,20 +144,25 @@ def _package(distribution: str, module: str, purpose: str, needed: bool) -> Chec
     return Check(distribution, State.GOOD, version)
 
 
-def _assembler() -> Check:
-    from warplab.plan.assemble import find_ptxas
-
-    path = find_ptxas()
-    if path is None:
-        return Check("ptxas", State.BROKEN, "not found", f"{_REINSTALL} It is in the nvidia-cuda-nvcc package.")
-    return Check("ptxas", State.GOOD, str(path))
+def _compiler(language: Language, source: str) -> Check:
+    """Compile a one-line kernel the way a submission is compiled."""
+    name = f"compiling {language}"
+    array = ArrayArgument("x", "float32", (32,), Role.OUTPUT)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            submission = Path(folder) / "submission.py"
+            submission.write_text(source, encoding="utf-8")
+            (plan,) = capture(submission, [HostCall("probe", (array,))], architectures=(EMULATED_ARCHITECTURE,))
+        assemble(plan, EMULATED_ARCHITECTURE)
+    except WarplabError as error:
+        return Check(name, State.BROKEN, f"fails: {error}", _REINSTALL)
+    made_with = ", ".join(f"{tool} {version}" for tool, version in plan.versions.items())
+    return Check(name, State.GOOD, made_with or "works")
 
 
 def _folders() -> list[Check]:
-    from warplab.hardware.ceilings import cache_folder
-
     places = (
-        ("cache", cache_folder(), "Set WARPLAB_CACHE"),
+        ("cache", cache.folder(), "Set WARPLAB_CACHE"),
         ("temporary files", Path(tempfile.gettempdir()), "Set TMPDIR"),
     )
     checks = []

@@ -10,9 +10,30 @@ import numpy as np
 
 from autograder.correctness import judge_case
 from autograder.lab import load_lab
+from autograder.machine import EMULATED_ARCHITECTURE
 from warplab.plan.archive import load
-from warplab.plan.execution import Counters, Execution
-from warplab.plan.model import Plan
+from warplab.plan.execution import Execution
+from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
+
+WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
+
+_PROBE = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry probe(.param .u64 probe_param_0)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [probe_param_0];
+    cvta.to.global.u64 %rd2, %rd1;
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd2, %rd2, %rd3;
+    st.global.u32 [%rd2], %r1;
+    ret;
+}
+"""
 
 
 def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
@@ -21,15 +42,30 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
 
     start = time.perf_counter()
     lab = load_lab(Path(task))
-    totals: list[tuple[Counters, dict[int, Counters]]] = []
+    executions: list[Execution] = []
 
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         # once only: the emulator is deterministic and finds races and uninitialised reads by itself
-        execution = simt.execute(loaded, inputs)
-        totals.append((execution.total, execution.lines))
-        return [execution]
+        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
+        executions.append(simt.execute(loaded, inputs, architecture=architecture))
+        return executions
 
     outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute)
-    outcome.counters, outcome.lines = totals[0]
+    outcome.counters, outcome.lines = executions[0].total, executions[0].lines
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
+
+
+def warm_up() -> dict[str, Any]:
+    """Run a kernel of one store, so that the emulator is compiled and loaded; gives the seconds that this took."""
+    from warplab import simt
+
+    start = time.perf_counter()
+    ptx = {EMULATED_ARCHITECTURE: _PROBE}
+    kernel = Kernel("probe", "probe", Language.CUDA_CPP, (Parameter("probe_param_0", 8, 8),), ptx)
+    buffer = Buffer("out", Role.OUTPUT, "uint32", (32,), (4,))
+    launch = Launch("probe", (1, 1, 1), (32, 1, 1), (Pointer("out"),))
+    execution = simt.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
+    if execution.outputs["out"].tolist() != list(range(32)):
+        raise RuntimeError("the emulator computes wrong results on this machine")
+    return {"seconds": time.perf_counter() - start}

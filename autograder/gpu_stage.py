@@ -27,7 +27,7 @@ from warplab.gpu.stopwatch import race
 from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
-from warplab.plan import load
+from warplab.plan.archive import load
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role
 

@@ -10,7 +10,7 @@ from autograder.capture_stage import Captured, Rejected
 from autograder.machine import versions
 from autograder.outcome import CaseOutcome
 from autograder.request import Request
-from autograder.verdict import Part, PartResult, Profile, Report, Status, clean
+from autograder.verdict import Part, PartResult, Profile, Report, Status, clean, clean_source
 from warplab.errors import WarplabError
 
 
@@ -25,7 +25,7 @@ def judged(request: Request, captured: Captured, parts: tuple[PartResult, ...], 
         parts,
         language=captured.language,
         kernels=captured.kernels,
-        source=next(iter(captured.plans.values())).source,
+        source=clean_source(next(iter(captured.plans.values())).source),
         profile=Profile(profile.case, counters, profile.lines) if counters is not None else None,
     )
 
@@ -87,6 +87,6 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
 def _text(source: Path) -> str:
     """The submission's text where it is text, to show the line that is at fault."""
     try:
-        return source.read_text(encoding="utf-8") if source.stat().st_size < 1_000_000 else ""
+        return clean_source(source.read_text(encoding="utf-8")) if source.stat().st_size < 1_000_000 else ""
     except (OSError, UnicodeDecodeError):
         return ""

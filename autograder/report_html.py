@@ -8,19 +8,17 @@ from html import escape
 from autograder.report_figures import roofline_figure
 from autograder.traffic import budget_words
 from autograder.verdict import BudgetResult, CaseResult, KernelFigures, PartResult, Report, Status
-from autograder.waste import LineWaste, wasted_lines
 from warplab.plan.execution import Finding
+from warplab.show.source import source_html
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #b3261e; --soft: #9a6700; --hot: #e6550d; }
+:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #b3261e; --soft: #9a6700; }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 h1, h2, h3 { line-height: 1.2; } section { border-top: 1px solid var(--line); margin-top: 2rem; }
 table { border-collapse: collapse; margin: .5rem 0; } th { text-align: left; font-weight: 600; }
 td, th { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 pre, code { font: 13px/1.5 ui-monospace, monospace; } pre { overflow-x: auto; white-space: pre-wrap; }
-table.source td { border: 0; padding: 0 .6rem 0 0; } table.source pre { margin: 0; white-space: pre; }
-table.source tr.hot { background: color-mix(in srgb, var(--hot) 18%, transparent); }
 .passed { color: var(--good); } .failed { color: var(--bad); } .other { color: var(--soft); }
 .score { font-size: 1.4rem; font-weight: 600; } 
 figure { margin: 1rem 0; } figure img { max-width: 100%; background: #fff; }
@@ -46,7 +44,7 @@ def fragment(report: Report) -> str:
 
 
 def _scoped_style() -> str:
-    rules = [rule for rule in _STYLE.split("\n") if rule.startswith((".", "table.source"))]
+    rules = [rule for rule in _STYLE.split("\n") if rule.startswith(".")]
     root = _STYLE.strip().split("\n")[0].replace(":root", ".warplab-report")
     return "\n".join([root, *(_scoped(rule) for rule in rules)])
 
@@ -76,10 +74,11 @@ def _report(number: int, report: Report) -> str:
         f'<section id="report-{number}"><h2>{escape(report.lab)}: {escape(report.title)}</h2>',
         f'<p class="score">{_status(report.status)} · {report.score:g} of {report.max_score:g} points</p>',
         f"<p>{escape(report.message)}</p>",
+        _excerpt(report),
         _left_out(report),
         _parts(report),
     ]
-    blocks += [_details(part) for part in report.parts]
+    blocks += [_details(report, part) for part in report.parts]
     blocks += [roofline_figure(report), _kernels(report.kernels), _source(report), _versions(report), "</section>"]
     return "".join(blocks)
 
@@ -101,8 +100,8 @@ def _parts(report: Report) -> str:
     return f"<table><tr><th>part</th><th>status</th><th class=n>points</th><th></th></tr>{rows}</table>"
 
 
-def _details(part: PartResult) -> str:
-    blocks = [_cases(part.cases), _findings(part.findings), _budgets(part.budgets)]
+def _details(report: Report, part: PartResult) -> str:
+    blocks = [_cases(part.cases), _findings(report, part.findings), _budgets(part.budgets)]
     if not any(blocks):
         return ""
     lost = part.judged and part.score < part.max_score
@@ -126,11 +125,13 @@ def _ratio(case: CaseResult) -> str:
     return f"{case.worst_ratio:.3g}" if case.worst_ratio else ""
 
 
-def _findings(findings: Sequence[Finding]) -> str:
+def _findings(report: Report, findings: Sequence[Finding]) -> str:
     if not findings:
         return ""
+    lines = ["", *report.source.split("\n")]
     rows = "".join(
-        f'<tr><td>{escape(f.kind)}</td><td class="n">{f.line or ""}</td><td>{escape(f.message)}</td>'
+        f'<tr><td>{escape(f.kind)}</td><td class="n">{f.line or ""}</td>'
+        f"<td>{escape(f.message)}<br><code>{escape(lines[f.line].strip()) if f.line < len(lines) else ''}</code></td>"
         f'<td class="n">{f.count:,}</td></tr>'
         for f in findings
     )
@@ -154,48 +155,38 @@ def _kernels(kernels: Sequence[KernelFigures]) -> str:
         return ""
     rows = "".join(
         f'<tr><td><code>{escape(k.name)}</code></td><td class="n">{k.line or ""}</td><td class="n">{k.registers}</td>'
-        f'<td class="n">{k.spill_bytes:,}</td><td class="n">{k.static_shared:,}</td>'
-        f'<td class="n">{"" if k.occupancy is None else f"{k.occupancy:.0%}"}</td></tr>'
+        f'<td class="n">{k.spill_bytes:,}</td><td class="n">{k.shared:,}</td>'
+        f'<td class="n">{k.occupancy:.0%}</td></tr>'
         for k in kernels
     )
     heads = (
         "<tr><th>kernel</th><th class=n>line</th><th class=n>registers a thread</th><th class=n>spilled bytes a thread"
-        "</th><th class=n>static shared bytes a block</th><th class=n>theoretical occupancy</th></tr>"
+        "</th><th class=n>shared bytes a block</th><th class=n>theoretical occupancy</th></tr>"
     )
     return f"<h3>Kernels, as assembled</h3><table>{heads}{rows}</table>"
 
 
-def _source(report: Report) -> str:
-    if not report.source:
+def _excerpt(report: Report) -> str:
+    """The lines around the one that a rejected submission was rejected for."""
+    lines = report.source.split("\n")
+    if not 1 <= report.line <= len(lines):
         return ""
-    waste = {item.line: item for item in wasted_lines(report)} if report.profile else {}
-    marked = {f.line for part in report.parts for f in part.findings} | {report.line}
-    rows = "".join(
-        _source_row(number, text, waste.get(number), number in marked)
-        for number, text in enumerate(report.source.splitlines(), start=1)
+    first = max(report.line - 3, 1)
+    rows = "\n".join(
+        f"{'>' if number == report.line else ' '}{number:4d}  {text}"
+        for number, text in enumerate(lines[first - 1 : report.line + 2], start=first)
     )
-    heads = (
-        "<tr><th class=n>sectors a request</th><th class=n>ideal</th><th class=n>bank conflicts</th>"
-        "<th class=n>line</th><th></th></tr>"
-    )
-    note = (
-        f"<p class='muted'>Counted by the emulator on the case {escape(report.profile.case)}; shaded lines waste "
-        "traffic or are named above.</p>"
-        if report.profile
-        else ""
-    )
-    return f"<h3>Where the traffic goes</h3>{note}<table class='source'>{heads}{rows}</table>"
+    return f"<pre>{escape(rows)}</pre>"
 
 
-def _source_row(number: int, text: str, waste: LineWaste | None, marked: bool) -> str:
-    hot = " class='hot'" if marked or (waste and waste.wasteful) else ""
-    cells = ("", "", "")
-    if waste:
-        sectors = f"{waste.sectors_per_request:.3g}" if waste.requests else ""
-        ideal = f"{waste.ideal_sectors_per_request:.3g}" if waste.requests else ""
-        cells = (sectors, ideal, f"{waste.bank_conflicts:,}" if waste.shared_requests else "")
-    numbers = "".join(f'<td class="n">{cell}</td>' for cell in cells)
-    return f'<tr{hot}>{numbers}<td class="n muted">{number}</td><td><pre>{escape(text)}</pre></td></tr>'
+def _source(report: Report) -> str:
+    if report.profile is None or not report.source:
+        return ""
+    return (
+        f"<h3>Where the traffic goes</h3><p class='muted'>Counted by the emulator on the case "
+        f"{escape(report.profile.case)}; the redder a number, the more of it is waste.</p>"
+        f"{source_html(report.source, report.profile.lines)}"
+    )
 
 
 def _versions(report: Report) -> str:

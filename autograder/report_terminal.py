@@ -125,7 +125,7 @@ def _finding_text(finding: Finding) -> Text:
 
 def _excerpt(report: Report, line: int) -> list[RenderableType]:
     """The line of the submission, if there is one, with its number."""
-    lines = report.source.splitlines()
+    lines = report.source.split("\n")
     if not 1 <= line <= len(lines):
         return []
     return [Text(f"  {line:4d} │ {lines[line - 1][:140]}", "dim")]

@@ -21,7 +21,7 @@ from autograder.runner import EFFICIENCY_SECONDS
 from autograder.verdict import Device, KernelFigures
 from warplab import simt
 from warplab.gpu.worker import Worker
-from warplab.plan import save
+from warplab.plan.archive import save
 from warplab.plan.execution import Execution
 
 _TIMING_TARGET = "autograder.gpu_stage:efficiency"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from autograder.emulator_stage import WARM_UP_SECONDS
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
 from autograder.verdict import Device, Status
@@ -37,6 +38,13 @@ class Runner:
         self._worker = worker
         self._lab = lab
         self._seed = seed
+
+    def warm_up(self) -> None:
+        """Load the emulator, compiling it if this is its first use here. Raises JudgeError."""
+        try:
+            self._worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
+        except WorkerError as error:
+            raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
 
     def case(self, device: Device, plan: Path, case: str) -> CaseOutcome:
         """Judge one case. Raises JudgeError if the executor itself fails."""

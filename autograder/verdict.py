@@ -17,6 +17,7 @@ from warplab.plan.execution import Counters, Finding
 
 SCHEMA_VERSION = 1
 _LONGEST_TEXT = 4000
+_UNSEEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, directions, surrogates, private use, line separators
 
 
 class Status(StrEnum):
@@ -148,8 +149,8 @@ class KernelFigures:
     line: int
     registers: int
     spill_bytes: int
-    static_shared: int
-    occupancy: float | None = None  # fraction of the warps an SM can hold
+    shared: int  # static and dynamic
+    occupancy: float  # theoretical: fraction of the warps that an SM can hold
 
 
 @dataclass(frozen=True)
@@ -235,5 +236,11 @@ def plain(value: Any) -> Any:
 
 def clean(text: str) -> str:
     """`text` without control and formatting characters (new lines stay), cut at a length that a report can show."""
-    kept = "".join(c if c == "\n" or unicodedata.category(c) not in ("Cc", "Cf", "Cs", "Co") else " " for c in text)
+    kept = "".join(c if c == "\n" or unicodedata.category(c) not in _UNSEEN else " " for c in text)
     return kept if len(kept) <= _LONGEST_TEXT else kept[:_LONGEST_TEXT] + " …"
+
+
+def clean_source(text: str) -> str:
+    """A submission's text, line by line as Python counts them, fit to be shown: cleaned, tabs expanded."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return "\n".join(clean(line.expandtabs(4)) for line in lines)

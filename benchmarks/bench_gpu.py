@@ -134,7 +134,8 @@ def _rung_records(lab: Lab, rung: Rung) -> Iterator[results.Record]:
     figures = {
         "registers": [k.registers for k in rung.kernels],
         "spill_bytes": [k.spill_bytes for k in rung.kernels],
-        "static_shared": [k.static_shared for k in rung.kernels],
+        "shared": [k.shared for k in rung.kernels],
+        "occupancy": [k.occupancy for k in rung.kernels],
     }
     yield results.Record(
         name,

@@ -16,7 +16,7 @@ import numpy as np
 from warplab.errors import DeviceError
 from warplab.gpu import executor
 from warplab.hardware.device import architecture_of, present
-from warplab.plan import load, save
+from warplab.plan.archive import load, save
 from warplab.plan.model import Plan
 
 SECONDS = 500

@@ -31,27 +31,27 @@ find_python() {
 need_disk() {
     free_kb=$(df -Pk . | awk 'NR == 2 { print $4 }')
     if [ "$free_kb" -lt "$1" ]; then
-        fail "only $((free_kb / 1048576)) GB are free on the disk of this folder and the packages need" \
-            "$(($1 / 1048576)) GB: free some, or move the checkout to a larger disk."
+        fail "only $((free_kb / 1024)) MB are free on the disk of this folder and the packages need" \
+            "$(($1 / 1024)) MB: free some, or move the checkout to a larger disk."
     fi
 }
 
-# The last pip error, without pip's prefix; a program is not interested in how often pip tried.
+# Says in a sentence why pip failed.
 explain() {
     if grep -q 'No space left on device' "$log"; then
         fail "the disk is full: free some space and run make again."
     fi
-    if grep -qE 'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|Name or service not known|name resolution' \
-        "$log"; then
+    if grep -qE 'NewConnectionError|ConnectTimeoutError|ReadTimeoutError|name resolution|setuptools.*from versions: none' "$log"; then
         fail "no package index can be reached: check the network or pip's index-url, or use the Python at hand with" \
             "make VENV=none (details in $log)."
     fi
-    reason=$(sed -n 's/^ *[Ee][Rr][Rr][Oo][Rr]: //p' "$log" | tail -n 1)
+    reason=$(sed -n 's/^ *[Ee][Rr][Rr][Oo][Rr]: //p' "$log" | grep -v subprocess-exited | tail -n 1)
     fail "the packages did not install (${reason:-see the end of the log}): see $log, then run make again."
 }
 
-mkdir -p build 2>/dev/null && : >"$log" || fail "cannot write to $(pwd): make the checkout writable, or clone it to a" \
-    "folder of your own."
+if ! mkdir -p build 2>/dev/null || ! (: >"$log") 2>/dev/null; then
+    fail "cannot write to $(pwd): make the checkout writable, or clone it to a folder of your own."
+fi
 
 if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || ! supported "$venv/bin/python"; then
     python=$(find_python)

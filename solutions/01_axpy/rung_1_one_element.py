@@ -1,8 +1,8 @@
 """axpy, rung 1: one element a thread.
 
-Right, and coalesced: the 32 lanes of a warp read 128 neighbouring bytes. But a thread asks for two numbers, waits, writes
-one and is gone. With 2,048 threads an SM that is 16 KB on the way at any time, less than the memory of a large GPU
-needs to be kept busy (Little's law: bandwidth times latency).
+Right, and coalesced: the 32 lanes of a warp read 128 neighbouring bytes. But a thread asks for two numbers, waits,
+writes one and is gone. With 2,048 threads an SM that is 16 KB on the way at any time, less than the memory of a large
+GPU needs to be kept busy (Little's law: bandwidth times latency).
 """
 
 from numba import cuda, float32

@@ -24,7 +24,8 @@ def high(word):
 
 @cuda.jit(device=True)
 def pack(first, second):
-    return uint64(uint32(libdevice.float_as_int(first))) | (uint64(uint32(libdevice.float_as_int(second))) << uint64(32))
+    bits = uint32(libdevice.float_as_int(first)), uint32(libdevice.float_as_int(second))
+    return uint64(bits[0]) | (uint64(bits[1]) << uint64(32))
 
 
 @cuda.jit

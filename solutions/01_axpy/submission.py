@@ -1,7 +1,11 @@
 """Lab 01_axpy: out = alpha * x + y."""
 
+# BEGIN SOLUTION
+# STARTER: from numba import cuda
 from numba import cuda, float32
 
+# STARTER:
+# END SOLUTION
 BLOCK = 256
 # BEGIN SOLUTION
 EACH = 4  # elements a thread

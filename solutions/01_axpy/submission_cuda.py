@@ -20,6 +20,7 @@ extern "C" __global__ void axpy_kernel(float alpha, const float* __restrict__ x,
         float4 result = make_float4(alpha * xs.x + ys.x, alpha * xs.y + ys.y, alpha * xs.z + ys.z, alpha * xs.w + ys.w);
         *reinterpret_cast<float4*>(out + first) = result;
     } else {
+#pragma unroll 1
         for (long long i = first; i < n; ++i) out[i] = alpha * x[i] + y[i];
     }
     // END SOLUTION

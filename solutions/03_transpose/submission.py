@@ -4,8 +4,7 @@
 # STARTER: from numba import cuda
 from numba import cuda, float32
 
-# END SOLUTION
-# BEGIN SOLUTION
+# STARTER:
 # STARTER: TILE = 32
 TILE = 64  # 16 elements a thread: enough bytes on the way to keep the memory busy
 PADDED = TILE + 1  # a column of the tile lies in as many banks as it has elements

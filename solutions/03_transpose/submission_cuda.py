@@ -22,18 +22,20 @@ extern "C" __global__ void transpose_kernel(const float* __restrict__ a, float* 
     int row0 = blockIdx.y * TILE, col0 = blockIdx.x * TILE;
     bool whole = row0 + TILE <= m && col0 + TILE <= n;
 #pragma unroll
-    for (int r = y; r < TILE; r += ROWS) {
+    for (int r = 0; r < TILE; r += ROWS) {
 #pragma unroll
-        for (int s = x; s < TILE; s += LANES) {
-            if (whole || (row0 + r < m && col0 + s < n)) tile[r][s] = a[(long long)(row0 + r) * n + col0 + s];
+        for (int s = 0; s < TILE; s += LANES) {
+            int i = row0 + y + r, j = col0 + x + s;
+            if (whole || (i < m && j < n)) tile[y + r][x + s] = a[(long long)i * n + j];
         }
     }
     __syncthreads();
 #pragma unroll
-    for (int r = y; r < TILE; r += ROWS) {
+    for (int r = 0; r < TILE; r += ROWS) {
 #pragma unroll
-        for (int s = x; s < TILE; s += LANES) {
-            if (whole || (col0 + r < n && row0 + s < m)) out[(long long)(col0 + r) * m + row0 + s] = tile[s][r];
+        for (int s = 0; s < TILE; s += LANES) {
+            int j = col0 + y + r, i = row0 + x + s;
+            if (whole || (j < n && i < m)) out[(long long)j * m + i] = tile[x + s][y + r];
         }
     }
     // END SOLUTION

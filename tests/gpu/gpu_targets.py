@@ -4,7 +4,7 @@ from pathlib import Path
 
 from warplab.gpu import executor
 from warplab.hardware.device import architecture_of, present
-from warplab.plan import load
+from warplab.plan.archive import load
 
 
 def execute(plan, inputs):

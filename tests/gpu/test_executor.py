@@ -6,7 +6,9 @@ import pytest
 from tests.gpu.submissions import AXPY
 from warplab.gpu.worker import Worker, WorkerError, WorkerFault
 from warplab.hardware.device import architecture_of, present
-from warplab.plan import assemble, capture, save
+from warplab.plan.archive import save
+from warplab.plan.assemble import assemble
+from warplab.plan.capture import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 
 pytestmark = pytest.mark.gpu

@@ -62,7 +62,7 @@ def save(plan: Plan, path: Path) -> None:
 
 
 def load(path: Path) -> Plan:
-    """Read a plan from a file. Raises PlanError, naming the file, if it is not a plan of this version and consistent."""
+    """Read a plan from a file. Raises PlanError, naming the file, if it is no consistent plan of this version."""
     try:
         with open(path, "rb") as f:
             data = f.read(MAX_FILE + 1)

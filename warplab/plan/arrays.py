@@ -148,9 +148,7 @@ class CapturedArray:
         order = tuple(order) or tuple(reversed(range(self.ndim)))
         if sorted(order) != list(range(self.ndim)):
             raise ValueError(f"axes {order} do not match an array of {self.ndim} dimensions")
-        return self._view(
-            self._offset, tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order)
-        )
+        return self._view(self._offset, tuple(self.shape[i] for i in order), tuple(self.strides[i] for i in order))
 
     def reshape(self, *shape: Any) -> CapturedArray:
         """A view of another shape; the array must be contiguous in C order."""
@@ -273,11 +271,12 @@ def _refuse(name: str, what: str, instead: str) -> None:
     setattr(CapturedArray, name, method)
 
 
-for _name in (
-    "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul and rand or ror "
-    "xor rxor lshift rshift iadd isub imul itruediv ifloordiv imod ipow imatmul iand ior ixor neg pos abs invert "
-    "lt le gt ge eq ne"
-).split():
+_BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift", "rshift")
+_OPERATORS = (
+    *(prefix + name for name in _BINARY for prefix in ("", "r", "i")),
+    *("neg", "pos", "abs", "invert", "lt", "le", "gt", "ge", "eq", "ne"),
+)
+for _name in _OPERATORS:
     _refuse(f"__{_name}__", "Arithmetic on a device array in host code", "do it inside a kernel that you launch")
 for _name in ("__array__", "__array_ufunc__", "__array_function__", "__iter__", "__float__", "__int__", "__bool__"):
     _refuse(

@@ -7,15 +7,16 @@ keeps a submission's crash, endless loop or patched module away from the judge. 
 from __future__ import annotations
 
 import os
-import selectors
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import IO
 
 import warplab
 from warplab.plan.failure import CaptureFailure, CaptureStatus
@@ -25,7 +26,6 @@ from warplab.plan.protocol import MAX_RESPONSE, Request, decode_response, encode
 
 MAX_SOURCE = 1 << 20  # bytes
 MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
-MEMORY = 8 << 30  # bytes of address space; the compilers map about 2 GiB
 _KEPT_OUTPUT = 4000
 
 # What the compilers need to be found; nothing else of the judge's environment is the submission's business.
@@ -35,9 +35,9 @@ _INHERITED = ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH", "DYLD
 _BOOTSTRAP = """
 import sys, site
 root, *packages = sys.argv[1:]
-for folder in packages:
-    if folder not in sys.path:
-        site.addsitedir(folder)
+sys.path[:] = [folder for folder in sys.path if folder not in packages]
+for folder in packages:  # in the judge's own order: a folder on its PYTHONPATH may shadow what is installed
+    site.addsitedir(folder)
 sys.path.insert(0, root)
 import warplab.plan.child
 sys.path.remove(root)
@@ -58,7 +58,7 @@ def capture(
     for architecture in architectures:
         limits_of(architecture)
     text = _read(Path(source))
-    request = Request(text, Path(source).name, tuple(calls), tuple(architectures))
+    request = Request(text, Path(source).name, tuple(calls), tuple(architectures), int(timeout) + 5)
     with tempfile.TemporaryDirectory(prefix="warplab-capture-", ignore_cleanup_errors=True) as folder:
         answer = _run_child(encode_request(request), folder, timeout)
     return decode_response(answer, request)
@@ -88,49 +88,52 @@ def _read(path: Path) -> str:
 
 def _command() -> list[str]:
     root = str(Path(warplab.__path__[0]).resolve().parent)
-    packages = [p for p in sys.path if p.rstrip("/\\").endswith(("site-packages", "dist-packages"))]
+    packages = [p for p in sys.path if p and p != root and any(Path(p).glob("*.dist-info"))]
     return [sys.executable, "-I", "-B", "-c", _BOOTSTRAP, root, *packages]
 
 
 def _environment(folder: str) -> dict[str, str]:
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     single = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-    return environment | dict.fromkeys(single, "1") | {
-        "CUDA_VISIBLE_DEVICES": "",
-        "HOME": folder,
-        "TMPDIR": folder,
-        "LANG": "C.UTF-8",
-        "PATH": os.defpath,
-        "NUMBA_CACHE_DIR": folder,
-        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
-        "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
-    }
-
-
-def _limit_resources(seconds: int) -> None:
-    """Runs in the child before Python starts. The same user's other processes count for RLIMIT_NPROC, so the limit is
-    not a number of processes but the end of making them."""
-    import resource
-
-    wanted = (
-        (resource.RLIMIT_AS, MEMORY),
-        (resource.RLIMIT_CPU, seconds),
-        (resource.RLIMIT_FSIZE, 64 << 20),
-        (resource.RLIMIT_NOFILE, 256),
-        (resource.RLIMIT_CORE, 0),
-        (getattr(resource, "RLIMIT_NPROC", None), 0),
+    return (
+        environment
+        | dict.fromkeys(single, "1")
+        | {
+            "CUDA_VISIBLE_DEVICES": "",
+            "HOME": folder,
+            "TMPDIR": folder,
+            "LANG": "C.UTF-8",
+            "PATH": os.defpath,
+            "NUMBA_CACHE_DIR": folder,
+            "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+            "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
+        }
     )
-    for which, value in wanted:
-        if which is None:
-            continue
-        _, hard = resource.getrlimit(which)
-        with suppress(ValueError, OSError):
-            most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(which, (most, most))
+
+
+class _Drain(threading.Thread):
+    """Reads a pipe to its end, keeping the last `keep` bytes; beyond `most` bytes it calls `overflow` and goes on."""
+
+    def __init__(self, pipe: IO[bytes], keep: int, most: int, overflow: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self.content = bytearray()
+        self.overflowed = False
+        self._pipe, self._keep, self._most, self._overflow = pipe, keep, most, overflow
+        self.start()
+
+    def run(self) -> None:
+        total = 0
+        with suppress(OSError, ValueError):  # the pipe was closed
+            while chunk := os.read(self._pipe.fileno(), 1 << 20):
+                total += len(chunk)
+                if total > self._most and not self.overflowed:
+                    self.overflowed = True
+                    self._overflow()
+                self.content += chunk
+                del self.content[: -self._keep]
 
 
 def _run_child(request: bytes, folder: str, timeout: float) -> bytes:
-    posix = os.name == "posix"
     process = subprocess.Popen(
         _command(),
         stdin=subprocess.PIPE,
@@ -139,82 +142,64 @@ def _run_child(request: bytes, folder: str, timeout: float) -> bytes:
         cwd=folder,
         env=_environment(folder),
         close_fds=True,
-        start_new_session=posix,
-        preexec_fn=(lambda: _limit_resources(int(timeout) + 5)) if posix else None,
+        start_new_session=os.name == "posix",
     )
-    try:
-        answer, output = _converse(process, request, time.monotonic() + timeout, timeout)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(1.0)
-    finally:
-        _kill(process)
-    if not answer:
-        raise _crash(process.returncode, output)
-    return answer
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End the process and whatever it started in its group."""
-    with suppress(ProcessLookupError, PermissionError):
-        if os.name == "posix":
-            os.killpg(process.pid, signal.SIGKILL)
-        else:
-            process.kill()
-    for stream in (process.stdin, process.stdout, process.stderr):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
-    process.wait()
-
-
-def _converse(
-    process: subprocess.Popen[bytes], request: bytes, deadline: float, timeout: float
-) -> tuple[bytes, bytes]:
-    """Send the request, collect the answer and the end of the prints, until the answer is complete or time is up."""
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    answer, output, printed = bytearray(), bytearray(), 0
-    waiting = memoryview(request)
-    with selectors.DefaultSelector() as selector:
-        for stream in (process.stdin, process.stdout, process.stderr):
-            os.set_blocking(stream.fileno(), False)
-        selector.register(process.stdin, selectors.EVENT_WRITE)
-        selector.register(process.stdout, selectors.EVENT_READ)
-        selector.register(process.stderr, selectors.EVENT_READ)
-        while process.stdout in {key.fileobj for key in selector.get_map().values()}:
+
+    def end() -> None:
+        _end(process)
+
+    answer = _Drain(process.stdout, MAX_RESPONSE, MAX_RESPONSE, end)
+    prints = _Drain(process.stderr, _KEPT_OUTPUT, MAX_OUTPUT, end)
+    writer = threading.Thread(target=_send, args=(process.stdin, request), daemon=True)
+    writer.start()
+    deadline = time.monotonic() + timeout
+    try:
+        while answer.is_alive():
             left = deadline - time.monotonic()
             if left <= 0:
                 raise CaptureFailure(
                     CaptureStatus.TIMEOUT,
                     f"The host code did not finish within {timeout:g} s: look for an endless loop outside the kernels.",
                 )
-            for key, _ in selector.select(left):
-                if key.fileobj is process.stdin:
-                    with suppress(BlockingIOError):
-                        try:
-                            waiting = waiting[os.write(key.fd, waiting[:65536]) :]
-                        except BrokenPipeError:
-                            waiting = waiting[:0]
-                    if not waiting:
-                        selector.unregister(process.stdin)
-                        process.stdin.close()
-                    continue
-                chunk = os.read(key.fd, 1 << 20)
-                if not chunk:
-                    selector.unregister(key.fileobj)
-                elif key.fileobj is process.stdout:
-                    answer += chunk
-                    if len(answer) > MAX_RESPONSE:
-                        raise CaptureFailure(CaptureStatus.RESOURCES, "The submission makes too much code to keep.")
-                else:
-                    printed += len(chunk)
-                    output += chunk
-                    del output[:-_KEPT_OUTPUT]
-                    if printed > MAX_OUTPUT:
-                        raise CaptureFailure(
-                            CaptureStatus.RESOURCES,
-                            f"The host code prints more than {MAX_OUTPUT >> 20} MiB: remove the prints.",
-                        )
-    return bytes(answer), bytes(output)
+            answer.join(min(left, 0.2))
+            if process.poll() is not None:
+                end()  # what it left behind may hold the pipe open
+        code = process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        end()
+        process.wait()
+        for thread in (answer, prints, writer):
+            thread.join(1.0)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(OSError):
+                stream.close()
+    if prints.overflowed:
+        raise CaptureFailure(
+            CaptureStatus.RESOURCES, f"The host code prints more than {MAX_OUTPUT >> 20} MiB: remove the prints."
+        )
+    if answer.overflowed:
+        raise CaptureFailure(CaptureStatus.RESOURCES, "The submission makes too much code to keep.")
+    if not answer.content:
+        raise _crash(code, bytes(prints.content))
+    return bytes(answer.content)
+
+
+def _send(pipe: IO[bytes], request: bytes) -> None:
+    with suppress(OSError, ValueError):
+        pipe.write(request)
+        pipe.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and whatever it started in its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
 
 
 def _crash(code: int | None, output: bytes) -> CaptureFailure:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import os
+import re
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
@@ -23,6 +25,9 @@ from warplab.plan.recorder import Recorder
 from warplab.plan.source import Source
 
 MODULE = "submission"
+_PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student
+MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
+FILE_SIZE = 64 << 20  # bytes
 
 
 def main() -> NoReturn:
@@ -31,6 +36,7 @@ def main() -> NoReturn:
     os.dup2(2, 1)
     os.set_inheritable(answer, False)
     request = decode_request(sys.stdin.buffer.read())
+    _limit_resources(request.seconds)
     try:
         data = encode_plans(capture_here(request))
     except CaptureFailure as failure:
@@ -42,6 +48,31 @@ def main() -> NoReturn:
     sys.stderr.flush()
     # Threads and exit handlers of the submission have no say in when the process ends.
     os._exit(0)
+
+
+def _limit_resources(seconds: int) -> None:
+    """Bound memory, processor time, file size and processes, where the platform can; before a stranger's code runs."""
+    try:
+        import resource
+    except ImportError:  # not a POSIX system
+        return
+    bounds = {
+        "RLIMIT_AS": MEMORY,
+        "RLIMIT_CPU": seconds,
+        "RLIMIT_FSIZE": FILE_SIZE,
+        "RLIMIT_NOFILE": 256,
+        "RLIMIT_CORE": 0,
+        # All processes of the user count for this one, so it is not their number that is bounded but any new one.
+        "RLIMIT_NPROC": 0,
+    }
+    for name, value in bounds.items():
+        which = getattr(resource, name, None)
+        if which is None:
+            continue
+        _, hard = resource.getrlimit(which)
+        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        with suppress(ValueError, OSError):
+            resource.setrlimit(which, (most, most))
 
 
 def capture_here(request: Request) -> list[Plan]:
@@ -131,5 +162,6 @@ def _sentence(what: str, error: BaseException) -> str:
         return f"{what} imports '{error.name}', which is not available here: use numpy, numba, cupy and math."
     if isinstance(error, RecursionError):
         return f"{what} calls itself without end."
+    text = _PATH.sub("", text)
     kind = type(error).__name__
     return f"{what} raises {kind}: {text.rstrip('.')}." if text else f"{what} raises {kind}."

@@ -7,27 +7,39 @@ no driver; a launch becomes a record of the kernel and of the arguments as numba
 from __future__ import annotations
 
 import contextlib
-import enum
 import warnings
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 from numba import cuda
-from numba.cuda import api, compiler, dispatcher, types
+from numba.cuda import api, dispatcher
+from numba.cuda import compiler as numba_compiler
 from numba.cuda.core import sigutils
-from numba.cuda.cudadrv import nvvm
+from numba.cuda.cudadrv import nvvm as numba_nvvm
 from numba.cuda.np import numpy_support
-from numba.cuda.typeconv.rules import default_type_manager
 from numba.cuda.typing.typeof import Purpose, typeof
 
+from warplab.plan import numba_link
 from warplab.plan.arrays import CapturedArray, allocate, is_contiguous, unsupported
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.limits import parse_architecture
-from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter, Value
+from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
+from warplab.plan.numba_arguments import accepts, expand, slots, types
 from warplab.plan.numba_messages import shorten
-from warplab.plan.ptx_entry import entries, externals, rename_files, static_shared_bytes, with_max_registers
+from warplab.plan.ptx_entry import (
+    compiler_version,
+    entries,
+    externals,
+    rename_files,
+    static_shared_bytes,
+    with_max_registers,
+)
 from warplab.plan.recorder import RecordedKernel, Recorder, dimensions
+
+# Parts of a compiler that is built at import time: no type checker knows what is in them.
+compiler: Any = numba_compiler
+nvvm: Any = numba_nvvm
 
 FORALL_THREADS = 256  # what forall uses when it is not told: the driver's heuristic needs a driver
 
@@ -67,7 +79,7 @@ class _Launcher:
         names = self._dispatcher.py_func.__code__.co_varnames
         arguments: list[Argument] = []
         for name, ty, value in zip(names, argtypes, args, strict=False):
-            arguments.extend(self._front.expand(ty, value, name))
+            arguments.extend(expand(self._front.recorder, ty, value, name))
         self._front.recorder.launch(kernel, self._grid, self._block, arguments, self._shared)
 
 
@@ -87,7 +99,7 @@ class _NumbaFront:
     def replace_dispatcher(self) -> None:
         """Launching, eager compilation and the target's compute capability."""
         front = self
-        cls = dispatcher.CUDADispatcher
+        cls: Any = dispatcher.CUDADispatcher
         original_init = cls.__init__
 
         def init(disp: Any, py_func: Any, targetoptions: dict, *args: Any, **kwargs: Any) -> None:
@@ -136,8 +148,7 @@ class _NumbaFront:
         """The kernel for these argument types, compiled at its first use."""
         found = self._compiled.get((id(disp), argtypes))
         if found is None:
-            found = self.recorder.add_kernel(self._compile(disp, argtypes))
-            self._compiled[id(disp), argtypes] = found
+            found = self._compiled[id(disp), argtypes] = self._compile(disp, argtypes)
             self._alive.append(disp)
         return found
 
@@ -146,7 +157,8 @@ class _NumbaFront:
         line = self.recorder.source.definition_line(function.__name__, function.__code__.co_firstlineno)
         if options.get("device"):
             raise CaptureFailure(
-                CaptureStatus.LAUNCH_ERROR, f"'{function.__name__}' is a device function: launch a kernel that calls it."
+                CaptureStatus.LAUNCH_ERROR,
+                f"'{function.__name__}' is a device function: launch a kernel that calls it.",
             )
         if options.get("link") or options.get("extensions"):
             unsupported(f"Linking other code into '{function.__name__}'", "write it in this file")
@@ -171,19 +183,23 @@ class _NumbaFront:
                 name: self._ptx(library, cc, entry_function.name, options.get("max_registers"))
                 for name, cc in zip(self.recorder.architectures, self._targets, strict=True)
             }
+        self.recorder.versions["nvvm"] = compiler_version(next(iter(ptx.values())))
         for text in ptx.values():
             if missing := externals(text):
                 raise CaptureFailure(CaptureStatus.COMPILE_ERROR, _external_message(function.__name__, missing), line)
         first = next(iter(ptx.values()))
         entry = entries(first)[entry_function.name]
-        names = [n for n, t in zip(_parameter_names(function), argtypes, strict=True) for _ in range(_slots(t))]
+        names = [n for n, t in zip(_parameter_names(function), argtypes, strict=True) for _ in range(slots(t))]
         parameters = tuple(Parameter(n, p.size, p.align) for n, p in zip(names, entry.parameters, strict=True))
         kernel = Kernel(function.__name__, entry.name, Language.NUMBA, parameters, ptx, NOTHING, None, line)
-        return RecordedKernel(kernel, entry, static_shared_bytes(first))
+        return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name))
 
     def _ptx(self, library: Any, cc: tuple, entry: str, max_registers: int | None) -> str:
-        parts = library.get_asm_strs(cc=cc)
-        ptx = rename_files("\n".join(parts), self.recorder.source.path, self.recorder.source.name)
+        architecture = "sm_{}{}{}".format(*cc)
+        ptx = "\n".join(library.get_asm_strs(cc=cc))
+        if externals(ptx):
+            ptx = numba_link.with_numbas_functions(library, ptx, cc, architecture)
+        ptx = rename_files(ptx, self.recorder.source.path, self.recorder.source.name)
         return with_max_registers(ptx, entry, max_registers) if max_registers else ptx
 
     # Launching
@@ -208,7 +224,7 @@ class _NumbaFront:
         if isinstance(value, np.ndarray):
             unsupported(
                 f"Passing a NumPy array to '{kernel}'",
-                "use the arrays that the host function is given, cuda.device_array, or cuda.const.array_like in the kernel",
+                "use the host function's own arrays, cuda.device_array, or cuda.const.array_like in the kernel",
             )
         try:
             return typeof(value, Purpose.argument)
@@ -219,11 +235,11 @@ class _NumbaFront:
             ) from None
 
     def _choose(self, disp: Any, actual: tuple) -> tuple:
-        """The signature that fits, among those a kernel was declared with."""
+        """The declared signature that takes the arguments, with the fewest conversions; the first of equals."""
         declared = list(disp.overloads)
         if actual in disp.overloads:
             return actual
-        fitting = [d for d in declared if len(d) == len(actual) and all(map(_accepts, d, actual))]
+        fitting = [d for d in declared if len(d) == len(actual) and all(map(accepts, d, actual))]
         if not fitting:
             given = ", ".join(map(str, actual))
             raise CaptureFailure(
@@ -231,36 +247,7 @@ class _NumbaFront:
                 f"'{disp.py_func.__name__}' is launched with ({given}), which fits none of its declared signatures: "
                 f"{'; '.join('(' + ', '.join(map(str, d)) + ')' for d in declared)}.",
             )
-        if len(fitting) == 1:
-            return fitting[0]
-        best = default_type_manager.select_overload(actual, fitting, True, False)
-        return fitting[best]
-
-    def expand(self, ty: Any, value: Any, name: str) -> Iterator[Argument]:
-        """One Python argument as kernel arguments, in the order and the types that numba-cuda's launcher uses."""
-        if isinstance(ty, types.Array):
-            yield Value("uint64", 0, name)  # meminfo
-            yield Value("uint64", 0, name)  # parent
-            yield Value("int64", value.size, name)
-            yield Value("int64", value.itemsize, name)
-            yield self.recorder.pointer(value, name)
-            yield from (Value("int64", n, name) for n in value.shape)
-            yield from (Value("int64", s, name) for s in value.strides)
-        elif isinstance(ty, types.BaseTuple):
-            for t, v in zip(ty, value, strict=True):
-                yield from self.expand(t, v, name)
-        elif isinstance(ty, types.EnumMember):
-            yield from self.expand(ty.dtype, value.value, name)
-        elif isinstance(ty, types.Complex):
-            part = "float32" if ty == types.complex64 else "float64"
-            yield Value(part, float(np.dtype(part).type(value.real)), name)
-            yield Value(part, float(np.dtype(part).type(value.imag)), name)
-        elif ty == types.boolean:
-            yield Value("bool", int(bool(value)), name)
-        elif isinstance(ty, types.Integer):
-            yield Value(str(ty), _wrapped(int(value), str(ty)), name)
-        else:
-            yield Value(str(ty), float(np.dtype(str(ty)).type(value)), name)
+        return max(fitting, key=lambda d: sum(t == u for t, u in zip(d, actual, strict=True)))
 
     # Host functions of numba.cuda
 
@@ -351,59 +338,12 @@ def _compiler_words(subject: str, path: str, line: int) -> Iterator[None]:
 def _external_message(kernel: str, missing: list[str]) -> str:
     if any(n.startswith("cudaCG") for n in missing):
         return (
-            f"The kernel '{kernel}' synchronises the whole grid, which needs CUDA's device runtime and is not available: "
-            "end the kernel and launch another one instead."
+            f"The kernel '{kernel}' synchronises the whole grid, which needs CUDA's device runtime and is not "
+            "available: end the kernel and launch another one instead."
         )
-    if any("reshape" in n for n in missing):
-        return f"The kernel '{kernel}' reshapes an array, which is not available in kernels: compute the index instead."
     return f"The kernel '{kernel}' calls {', '.join(missing[:3])}, which is not part of the submission's device code."
 
 
 def _parameter_names(function: Any) -> tuple[str, ...]:
     code = function.__code__
     return code.co_varnames[: code.co_argcount]
-
-
-def _slots(ty: Any) -> int:
-    """How many kernel parameters one argument of this type becomes."""
-    if isinstance(ty, types.Array):
-        return 5 + 2 * ty.ndim
-    if isinstance(ty, types.BaseTuple):
-        return sum(_slots(t) for t in ty)
-    if isinstance(ty, types.Complex):
-        return 2
-    if isinstance(ty, types.EnumMember):
-        return _slots(ty.dtype)
-    if isinstance(ty, types.Number | types.Boolean) or ty == types.float16:
-        return 1
-    raise CaptureFailure(CaptureStatus.LAUNCH_ERROR, f"A kernel takes arrays and numbers, not a value of type {ty}.")
-
-
-def _accepts(declared: Any, actual: Any) -> bool:
-    """Whether a declared parameter type takes an argument: same arrays, except that layout A takes any; any number."""
-    if isinstance(declared, types.Array):
-        return (
-            isinstance(actual, types.Array)
-            and declared.dtype == actual.dtype
-            and declared.ndim == actual.ndim
-            and declared.layout in ("A", actual.layout)
-        )
-    if isinstance(declared, types.BaseTuple):
-        return (
-            isinstance(actual, types.BaseTuple)
-            and len(declared) == len(actual)
-            and all(map(_accepts, declared, actual))
-        )
-    if isinstance(declared, types.Integer | types.Boolean):
-        return isinstance(actual, types.Integer | types.Boolean)
-    if isinstance(declared, types.Complex):
-        return isinstance(actual, types.Number | types.Boolean)
-    return not isinstance(actual, types.Complex) and isinstance(actual, types.Number | types.Boolean)
-
-
-def _wrapped(value: int | enum.IntEnum, dtype: str) -> int:
-    """The value as C would convert it to the type, as numba-cuda's ctypes arguments do."""
-    info = np.iinfo(dtype)
-    bits = info.bits
-    value = int(value) & ((1 << bits) - 1)
-    return value - (1 << bits) if info.min < 0 and value >> (bits - 1) else value

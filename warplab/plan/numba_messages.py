@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from types import TracebackType
+from typing import Any
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _SIGNATURE = re.compile(r">>>\s*(.+)")
+_ARRAY = re.compile(r"No implementation of function Function\(<function (shared|local)\.array")
 _SPECIFIC = re.compile(r"^\s*(?:Numba)?\w*Error: (.+)$", re.MULTILINE)
 _LOCATION = re.compile(r'File "([^"\n]+)", line (\d+)')
 _NOISE = (
@@ -30,6 +32,11 @@ def shorten(error: BaseException, submission: str) -> tuple[str, int | None]:
 def _words(text: str, error: BaseException) -> str:
     if "No conversion from" in text and "to none for" in text:
         return "a kernel cannot return a value, so write the result to an array"
+    if m := _ARRAY.search(text):
+        return (
+            f"the shape of cuda.{m.group(1)}.array must be a constant, a number or a global that is one, and cannot be "
+            "computed in the kernel; its dtype must be a type"
+        )
     if "No implementation of function" in text and (m := _SIGNATURE.search(text)):
         found = f"Numba has no {m.group(1).strip()} on the GPU"
         specific = _SPECIFIC.search(text)
@@ -50,7 +57,7 @@ def _line(text: str, error: BaseException, submission: str) -> int | None:
     for m in _LOCATION.finditer(text):
         if m.group(1).rsplit("/", 1)[-1] == name:
             return int(m.group(2))
-    location = getattr(error, "loc", None)
+    location: Any = getattr(error, "loc", None)
     if getattr(location, "filename", None) == submission:
         return int(location.line)
     return _line_being_compiled(error.__traceback__, submission)
@@ -64,7 +71,7 @@ def _line_being_compiled(traceback: TracebackType | None, submission: str) -> in
     line = None
     while traceback is not None:
         for name in ("constraint", "inst", "stmt", "self"):
-            location = getattr(traceback.tb_frame.f_locals.get(name), "loc", None)
+            location: Any = getattr(traceback.tb_frame.f_locals.get(name), "loc", None)
             if getattr(location, "filename", None) == submission and location.line:
                 line = int(location.line)
         traceback = traceback.tb_next

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.machinery
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,22 +52,43 @@ def compile_cpp(
 
     cleaned, registers = _clean(options)
     flags = [*cleaned, f"-arch={architecture.replace('sm_', 'compute_')}", *_include_flags()]
+    with _compiled(code, file, flags, name_expressions) as program:
+        ptx = _room(_checked(nvrtc, nvrtc.nvrtcGetPTXSize(program)))
+        _checked(nvrtc, nvrtc.nvrtcGetPTX(program, ptx))
+        lowered = {
+            e: _checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, e.encode())).decode() for e in name_expressions
+        }
+    return Module(ptx.rstrip(b"\0 ").decode(), lowered, registers)
+
+
+def compile_lto(code: str, file: str, include: Sequence[Path], architecture: str) -> bytes:
+    """Device functions as LTO-IR, to be linked with a kernel by `nvjitlink`. Raises CompileError."""
+    from cuda.bindings import nvrtc
+
+    folders = [f"-I{folder}" for folder in include]
+    flags = ["-dlto", "-rdc=true", f"-arch={architecture}", _STANDARD, *folders, *_include_flags()]
+    with _compiled(code, file, flags, ()) as program:
+        size = _checked(nvrtc, nvrtc.nvrtcGetLTOIRSize(program))
+        ir = _room(size)
+        _checked(nvrtc, nvrtc.nvrtcGetLTOIR(program, ir))
+    return ir[:size]
+
+
+@contextlib.contextmanager
+def _compiled(code: str, file: str, flags: Sequence[str], name_expressions: Sequence[str]) -> Iterator[Any]:
+    """The program of a source that compiles; CompileError otherwise."""
+    from cuda.bindings import nvrtc
+
     program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(code.encode(), file.encode(), 0, [], []))
     try:
         for expression in name_expressions:
             _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
         (status,) = nvrtc.nvrtcCompileProgram(program, len(flags), [f.encode() for f in flags])
         if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-            raise _diagnosis(_log(nvrtc, program), str(status))
-        size = _checked(nvrtc, nvrtc.nvrtcGetPTXSize(program))
-        ptx = _room(size)
-        _checked(nvrtc, nvrtc.nvrtcGetPTX(program, ptx))
-        lowered = {
-            e: _checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, e.encode())).decode() for e in name_expressions
-        }
+            raise _diagnosis(_log(nvrtc, program), status.name)
+        yield program
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Module(ptx.rstrip(b"\0 ").decode(), lowered, registers)
 
 
 def version() -> str:

@@ -25,12 +25,16 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 @dataclass(frozen=True)
 class Request:
-    """What the child is asked: the submission's text and name, the calls to make, the architectures to compile for."""
+    """What the child is asked: the submission's text and name, the calls to make, the architectures to compile for.
+
+    `seconds` is the processor time that it may use.
+    """
 
     source: str
     name: str
     calls: tuple[HostCall, ...]
     architectures: tuple[str, ...]
+    seconds: int
 
 
 def encode_request(request: Request) -> bytes:
@@ -49,6 +53,7 @@ def encode_request(request: Request) -> bytes:
         "name": request.name,
         "calls": calls,
         "architectures": request.architectures,
+        "seconds": request.seconds,
     }
     return json.dumps(document).encode()
 
@@ -65,7 +70,8 @@ def decode_request(data: bytes) -> Request:
             else:
                 arguments.append(ScalarArgument(a["name"], a["value"]))
         calls.append(HostCall(call["function"], tuple(arguments)))
-    return Request(document["source"], document["name"], tuple(calls), tuple(document["architectures"]))
+    architectures = tuple(document["architectures"])
+    return Request(document["source"], document["name"], tuple(calls), architectures, document["seconds"])
 
 
 def encode_plans(plans: Sequence[Plan]) -> bytes:
@@ -122,17 +128,18 @@ def _check_answer(plan: Plan, call: HostCall, request: Request) -> None:
     """The plan must be of this call: the parent, not the child, says what the arguments are."""
     if plan.function != call.function or plan.source != request.source or plan.source_name != request.name:
         raise PlanError("a plan is of another submission.")
-    wanted = {
-        a.name: (a.role, a.dtype, tuple(a.shape)) for a in call.arguments if isinstance(a, ArrayArgument)
-    }
-    given = {
-        b.name: (b.role, b.dtype, b.shape) for b in plan.buffers.values() if b.role is not Role.SCRATCH
-    }
+    wanted = {a.name: (a.role, a.dtype, tuple(a.shape)) for a in call.arguments if isinstance(a, ArrayArgument)}
+    arguments = [b for b in plan.buffers.values() if b.role is not Role.SCRATCH]
+    given = {b.name: (b.role, b.dtype, b.shape) for b in arguments}
     if wanted != given:
         raise PlanError("a plan has other arguments than the call.")
-    if any(b.strides != contiguous_strides(b.shape, b.itemsize) for b in plan.buffers.values() if b.role is not Role.SCRATCH):
+    if any(
+        b.strides != contiguous_strides(b.shape, b.itemsize)
+        for b in plan.buffers.values()
+        if b.role is not Role.SCRATCH
+    ):
         raise PlanError("a plan has an argument that is not contiguous.")
-    if any(b.zeroed for b in plan.buffers.values() if b.role is not Role.SCRATCH):
+    if any(b.zeroed for b in arguments):
         raise PlanError("a plan clears an argument.")
     if any(set(k.ptx) != set(request.architectures) or k.cubins for k in plan.kernels.values()):
         raise PlanError("a plan has code for other architectures.")

@@ -27,6 +27,8 @@ _SHARED = re.compile(
 )
 _EXTERN = re.compile(rf"\.extern\s+\.func\s*(?:\([^)]*\))?\s*({_SYMBOL})\s*[(;]")
 _FILE = re.compile(r'^([ \t]*\.file[ \t]+\d+[ \t]+")([^"\n]*)(")', re.MULTILINE)
+_COMPILER = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
+_LOC = re.compile(r"[ \t]*\.loc[ \t]+(\d+)[ \t]+(\d+)")
 _WIDTH = re.compile(r"[a-z](\d+)")
 
 # Provided by the driver's own device runtime, without any library being linked.
@@ -82,13 +84,16 @@ def _type_size(ptx_type: str) -> int:
     return max(1, int(m.group(1)) // 8) if m else 8
 
 
-def static_shared_bytes(ptx: str) -> int:
-    """Bytes of all statically sized shared arrays of the module, each aligned; an upper bound for each of its kernels.
+def static_shared_bytes(ptx: str, entry: str) -> int:
+    """Bytes of the statically sized shared arrays that an entry declares or names, each aligned.
 
-    Exact for a module with one kernel, which is what Numba makes.
+    Arrays that only a function it calls uses are not seen; ptxas gives the exact figure when the code is assembled.
     """
+    body = _body(ptx, entry)
     total = 0
     for m in _SHARED.finditer(ptx):
+        if not re.search(rf"(?<![\w$]){re.escape(m.group(3))}(?![\w$])", body):
+            continue
         width = _type_size(m.group(2))
         count = prod(int(n) for n in re.findall(r"\d+", m.group(4)))
         align = int(m.group(1) or width)
@@ -96,9 +101,27 @@ def static_shared_bytes(ptx: str) -> int:
     return total
 
 
+def _body(ptx: str, entry: str) -> str:
+    """The text from an entry's opening brace to the next entry."""
+    start, end = 0, 0
+    for m in _ENTRY.finditer(ptx):
+        if start:
+            end = m.start()
+            break
+        if m.group(1) == entry:
+            start = m.end()
+    return ptx[start : end or len(ptx)] if start else ""
+
+
 def externals(ptx: str) -> list[str]:
     """Functions that the module calls but does not contain, without those that the driver itself provides."""
     return [name for name in dict.fromkeys(_EXTERN.findall(ptx)) if name not in _BUILT_IN]
+
+
+def compiler_version(ptx: str) -> str:
+    """The version of the compiler that wrote the module, from its header, such as "13.0.88"; "" if it does not say."""
+    m = _COMPILER.search(ptx[:1000])
+    return m.group(1) if m else ""
 
 
 def rename_files(ptx: str, path: str, name: str) -> str:
@@ -125,3 +148,15 @@ def with_max_registers(ptx: str, entry: str, registers: int) -> str:
             brace = m.end() - 1
             return f"{ptx[:brace]}.maxnreg {registers}\n{ptx[brace:]}"
     return ptx
+
+
+def line_of(ptx: str, ptx_line: int, file: str) -> int | None:
+    """The source line, in `file`, that a line of the PTX (counted from 1) was made from; None if it is of another."""
+    numbers = {m.group(1).split()[1] for m in _FILE.finditer(ptx) if m.group(2) == file}
+    for text in reversed(ptx.splitlines()[:ptx_line]):
+        if text.startswith("}"):  # the end of the function before
+            return None
+        m = _LOC.match(text)
+        if m:
+            return int(m.group(2)) if m.group(1) in numbers and int(m.group(2)) else None
+    return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NoReturn
 
@@ -44,7 +44,7 @@ class RecordedKernel:
     entry: Entry
     static_shared: int  # bytes
     opt_in_shared: int | None = None  # bytes of dynamic shared memory asked for; None: the front end need not ask
-    key: str = field(default="", compare=False)
+    key: str = ""  # in the plan; given at its first launch
 
 
 class Recorder:
@@ -54,7 +54,7 @@ class Recorder:
         self.source = source
         self.architectures = tuple(architectures)
         self.versions: dict[str, str] = {}
-        self._keys: dict[str, RecordedKernel] = {}
+        self._keys: set[str] = set()
         self._buffers: dict[str, Buffer] = {}
         self._names: dict[int, str] = {}
         self._used: dict[str, RecordedKernel] = {}
@@ -73,17 +73,6 @@ class Recorder:
             self._register(array._storage, argument.name)
             values.append(array)
         return values
-
-    def add_kernel(self, kernel: RecordedKernel) -> RecordedKernel:
-        """Give a new kernel its key: the student's name for it, numbered when there are several."""
-        base = re.sub(r"\W+", "_", kernel.kernel.name, flags=re.ASCII).strip("_")[:80] or "kernel"
-        key, n = base, 1
-        while key in self._keys:
-            n += 1
-            key = f"{base}_{n}"
-        kernel.key = key
-        self._keys[key] = kernel
-        return kernel
 
     def pointer(self, array: CapturedArray, parameter: str) -> Pointer:
         """The kernel argument for an array; scratch becomes part of the plan at its first use."""
@@ -121,9 +110,21 @@ class Recorder:
                 CaptureStatus.RESOURCES,
                 f"The host function launches more than {MAX_LAUNCHES} kernels: loop inside a kernel instead.",
             )
+        if not kernel.key:
+            kernel.key = self._new_key(kernel.kernel.name)
         self._used[kernel.key] = kernel
         line = self.source.calling_line()
         self._launches.append(Launch(kernel.key, grid, block, tuple(arguments), shared_bytes, cluster, line))
+
+    def _new_key(self, name: str) -> str:
+        """The student's name for a kernel as an identifier, numbered when several kernels have it."""
+        base = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_")[:80] or "kernel"
+        key, n = base, 1
+        while key in self._keys:
+            n += 1
+            key = f"{base}_{n}"
+        self._keys.add(key)
+        return key
 
     def _check_threads(self, kernel: RecordedKernel, block: Dim3) -> None:
         name, entry = kernel.kernel.name, kernel.entry
@@ -146,11 +147,19 @@ class Recorder:
                 f"it may use: set kernel.max_dynamic_shared_size_bytes = {shared_bytes} before the launch"
             )
         for architecture in self.architectures:
-            most = limits_of(architecture).block_shared
+            limits = limits_of(architecture)
+            most = limits.block_shared
+            if static > limits.default_shared:
+                # ptxas 13 takes more for sm_90, but CUDA's guide allows it for dynamic shared memory only.
+                _launch_error(
+                    f"'{name}' declares {static} bytes of shared memory per block, more than the "
+                    f"{limits.default_shared} that static arrays may have: use a smaller tile or dynamic shared memory"
+                )
             if static + shared_bytes > most:
                 _launch_error(
                     f"'{name}' needs {static + shared_bytes} bytes of shared memory per block "
-                    f"({static} static, {shared_bytes} dynamic), but {architecture} has at most {most}: use smaller tiles"
+                    f"({static} static, {shared_bytes} dynamic), but {architecture} has at most {most}: "
+                    "use smaller tiles"
                 )
 
     def plan(self, call: HostCall) -> Plan:
@@ -189,17 +198,18 @@ def dimensions(value: Any, what: str, kernel: str) -> Dim3:
 
 
 def _check_dimensions(name: str, grid: Dim3, block: Dim3, cluster: Dim3) -> None:
-    for what, dims, most in (("grid", grid, _GRID_MAX), ("block", block, _BLOCK_MAX)):
+    for what, dims in (("grid", grid), ("block", block)):
         if min(dims) < 1:
             _launch_error(f"'{name}' is launched with a {what} of {dims}: every dimension must be at least 1")
-        for axis, n, limit in zip("xyz", dims, most, strict=True):
-            if n > limit:
-                _launch_error(f"'{name}' is launched with a {what} of {dims}: {axis} may be at most {limit}")
     if prod(block) > 1024:
         _launch_error(
             f"'{name}' is launched with {prod(block)} threads per block ({' x '.join(map(str, block))}): "
             "the most is 1024"
         )
+    for what, dims, most in (("grid", grid, _GRID_MAX), ("block", block, _BLOCK_MAX)):
+        for axis, n, limit in zip("xyz", dims, most, strict=True):
+            if n > limit:
+                _launch_error(f"'{name}' is launched with a {what} of {dims}: {axis} may be at most {limit}")
     if any(g % c for g, c in zip(grid, cluster, strict=True)):
         _launch_error(f"'{name}' is launched with a grid of {grid}, no multiple of its cluster of {cluster}")
 

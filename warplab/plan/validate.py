@@ -18,7 +18,8 @@ MAX_PTX = 64 << 20  # characters
 MAX_LAUNCHES = 10_000
 MAX_ARGUMENTS = 4096
 DTYPES = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128".split()
+    ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    + ("float16", "float32", "float64", "complex64", "complex128")
 )
 _NAME = re.compile(r"[^\W\d]\w{0,199}")
 _KEY = re.compile(r"\w{1,120}", re.ASCII)

@@ -64,7 +64,7 @@ def roofline(
     axes.set_axisbelow(True)
     axes.set_xlabel("arithmetic intensity, FLOP per byte")
     style.headline(made, title or "Roofline", "left of the ridge the memory is the limit, right of it the arithmetic")
-    _label_ceilings(axes, roof, left, right, bottom, top)
+    _label_ceilings(made, axes, roof)
     for number, point in enumerate(points):
         _draw(axes, roof, point, style.PALETTE[number % len(style.PALETTE)], near_right=point.intensity > right / 8)
     if datasheet is not None:
@@ -81,7 +81,9 @@ def _limits(roof: Roofline, points: Sequence[Point], datasheet: Roofline | None)
     return left, right, bottom, top
 
 
-def _label_ceilings(axes: Axes, roof: Roofline, left: float, right: float, bottom: float, top: float) -> None:
+def _label_ceilings(made: Figure, axes: Axes, roof: Roofline) -> None:
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
     axes.annotate(
         style.quantity(roof.peak_flops, "FLOP/s"),
         (roof.ridge, roof.peak_flops),
@@ -93,7 +95,7 @@ def _label_ceilings(axes: Axes, roof: Roofline, left: float, right: float, botto
         color=style.INK,
     )
     # The slope has to be turned from data to screen, whose decades differ in length.
-    width, height = axes.figure.get_size_inches()
+    width, height = made.get_size_inches()
     angle = np.degrees(np.arctan2(height / np.log10(top / bottom), width / np.log10(right / left)))
     middle = np.sqrt(left * roof.ridge)
     axes.annotate(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.typing import ColorType
 
 # Okabe and Ito's palette, told apart with every common colour blindness (Color Universal Design, 2008), without yellow,
 # which disappears on a light panel.
@@ -32,7 +35,7 @@ SMALL = 8.5
 # From no waste to all waste. It starts at the panel's colour, so that a clean line stays clean.
 HEAT = LinearSegmentedColormap.from_list("warplab_heat", [PANEL, "#FBE3C4", "#F2A65A", RED])
 
-_RC = {
+_RC: dict[Any, Any] = {
     "figure.facecolor": PANEL,
     "axes.facecolor": PANEL,
     "savefig.facecolor": PANEL,
@@ -76,7 +79,9 @@ def headline(made: Figure, title: str, subtitle: str = "") -> None:
     """The title at the left edge of the figure, with a quieter line of what the picture shows under it."""
     height = made.get_size_inches()[1]
     lines = 2.3 if subtitle else 1.4
-    made.get_layout_engine().set(rect=(0, 0, 1, 1 - lines * 0.21 / height), h_pad=0.06, w_pad=0.08)
+    engine = made.get_layout_engine()
+    assert isinstance(engine, ConstrainedLayoutEngine)  # as `figure` makes it
+    engine.set(rect=(0, 0, 1, 1 - lines * 0.21 / height), h_pad=0.06, w_pad=0.08)
     made.text(0.1 / made.get_size_inches()[0], 1 - 0.1 / height, title, va="top", size=TITLE, weight="bold", color=INK)
     if subtitle:
         made.text(0.1 / made.get_size_inches()[0], 1 - 0.33 / height, subtitle, va="top", size=TEXT, color=MUTED)
@@ -87,7 +92,7 @@ def canvas(axes: Axes) -> None:
     axes.set_axis_off()
 
 
-def ink_on(colour: str | tuple[float, ...]) -> str:
+def ink_on(colour: ColorType) -> str:
     """The colour of text that reads well on a background (its relative luminance as WCAG 2 defines it)."""
     linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -45,11 +45,7 @@ SIGNED_BIT = 0x100
     OP_PRINT,
     OP_NOP,
     OP_ELECT,
-    OP_LOAD_LOCAL,
-    OP_STORE_LOCAL,
-    OP_LOAD_SHARED,
-    OP_STORE_SHARED,
-) = range(24)
+) = range(20)
 VECTOR_BASE = 32
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
@@ -108,12 +104,13 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_STOP,  # 1: a fault that ends the launch
     M_SM,  # what %smid reads
     M_LIVE_THREADS,  # of the current block
-    M_ATOMIC,  # address of a scratch row for atomics
+    M_SCRATCH,  # address of a row to work in
+    M_QUANTUM,  # warp instructions before another warp gets its turn
     M_FIELDS,
-) = range(43)
+) = range(44)
 
 # A region: int64 units.
-R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIELDS = range(5)
+R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
 R_WRITABLE = 1
 R_TRACKED = 2  # has a shadow map of written bytes
 
@@ -140,20 +137,33 @@ MAX_SPLITS = 64
     W_LIVE,  # lanes that have not exited
     W_CURRENT,  # the split that runs
     W_USED,  # bitmap of splits in use
-    W_BARRIER,  # the barrier that the warp waits at
-    W_LANES,  # lanes that exist (the last warp of a block may be partial)
-    W_PC,  # the waiting pc, for messages
     W_MIN_CLOCK,  # everything up to this clock of every warp happened before this warp's next access
     W_SPLITS,  # first split
-) = range(9)
+) = range(6)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
 
-STATUS_READY, STATUS_BARRIER, STATUS_DONE, STATUS_STUCK = range(4)
-SPLIT_READY, SPLIT_WAITS_FOR_CHILDREN, SPLIT_AT_BARRIER, SPLIT_AT_WARP_SYNC, SPLIT_RELEASED = range(5)
+STATUS_READY, STATUS_WAITING, STATUS_DONE = range(3)
+SPLIT_READY, SPLIT_WAITS_FOR_CHILDREN, SPLIT_AT_BARRIER, SPLIT_AT_WARP_SYNC = range(4)
+# S_WAIT of a split at a barrier is WAIT_BARRIER + its number once it has arrived, WAIT_UNDECIDED while lanes of its warp
+# are elsewhere; WAIT_FORCED lets it go on without them, WAIT_OPEN tells it that the barrier has opened.
+WAIT_UNDECIDED, WAIT_FORCED, WAIT_OPEN, WAIT_BARRIER = 0, -1, -3, 1000
+PRINT_ARGUMENT_BYTES = 256
+PRINT_RECORD_BYTES = 8 + PRINT_ARGUMENT_BYTES
 
 # A barrier: int64 units. There are 16 a block.
-B_ARRIVED, B_EXPECTED, B_WARPS, B_VALUE_AND, B_VALUE_OR, B_VALUE_COUNT, B_FIELDS = range(7)
+(
+    B_ARRIVED,  # lanes
+    B_WARPS,  # a mask
+    B_EXPECTED,  # lanes, 0: all that have not exited
+    B_AND,
+    B_OR,
+    B_COUNT,
+    B_LAST_AND,  # of the last time it opened
+    B_LAST_OR,
+    B_LAST_COUNT,
+    B_FIELDS,
+) = range(10)
 BARRIERS = 16
 
 # A finding: int64 units.
@@ -202,3 +212,15 @@ BARRIERS = 16
     SPECIAL_WARPID,
     SPECIAL_SMID,
 ) = range(9)
+
+# Codes inside records.
+VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
+SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY, SHUFFLE_INDEX = range(4)
+VOTE_ALL, VOTE_ANY, VOTE_UNIFORM, VOTE_BALLOT = range(4)
+REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR = range(6)
+BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
+(
+    ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH, ATOMIC_CAS, ATOMIC_INC,
+    ATOMIC_DEC,
+) = range(10)  # fmt: skip
+KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)

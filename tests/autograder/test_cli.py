@@ -1,0 +1,136 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder import cli, doctor
+from autograder.doctor import Check, State
+from tests.autograder.handmade import make_lab
+from tests.autograder.test_pipeline import GOOD, NumPyWorker
+from tests.autograder.test_reports import measured, report
+
+
+@pytest.fixture
+def submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A submission of a hand-made lab, graded by a command whose worker is NumPy."""
+    lab = make_lab(tmp_path)
+    solutions = tmp_path / "solutions" / lab.name
+    solutions.mkdir(parents=True)
+    for folder in (lab.folder, solutions):
+        (folder / "submission.py").write_text(GOOD)
+
+    class Worker(NumPyWorker):
+        def __init__(self) -> None:
+            super().__init__(lab)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *exception: object) -> None:
+            pass
+
+    monkeypatch.setattr(cli, "Worker", Worker)
+    monkeypatch.setattr(cli, "BUILD", tmp_path / "build")
+    monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
+    return lab.folder / "submission.py"
+
+
+def run(*arguments: object) -> int:
+    return cli.main([str(argument) for argument in arguments])
+
+
+def test_full_marks_exit_with_0_and_write_reports(submission: Path, tmp_path: Path, capsys) -> None:
+    json_file, html_file = tmp_path / "r.json", tmp_path / "r.html"
+    arguments = ("grade", submission.parent, "--device", "emulator", "--json", json_file, "--html", html_file)
+    assert run(*arguments) == 0
+    assert "70 of 70 points" in capsys.readouterr().out
+    assert json.loads(json_file.read_text())["reports"][0]["score"] == 70
+    assert html_file.read_text().startswith("<!DOCTYPE html>")
+
+
+def test_less_than_full_marks_exit_with_1_and_the_next_is_graded(submission: Path, tmp_path: Path, capsys) -> None:
+    bad = tmp_path / "bad.py"
+    bad.write_text("def twice(:")
+    assert run("grade", bad, submission, "--lab", "90_twice", "--device", "emulator") == 1
+    out = capsys.readouterr().out
+    assert "syntax error" in out and "70 of 70 points" in out
+    assert run("check", bad, "--lab", "90_twice", "--device", "emulator") == 1
+
+
+def test_check_is_terse(submission: Path, capsys) -> None:
+    assert run("check", submission, "--device", "emulator") == 0
+    assert len(capsys.readouterr().out.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["grade", "{tmp}/nowhere.py"], "There is no file"),
+        (["grade", "{tmp}/labs"], "holds no submission.py"),
+        (["grade", "{tmp}/loose.py"], "say which with --lab"),
+        (["grade", "{tmp}/loose.py", "--lab", "99_none"], "There is no lab named '99_none': the labs are 90_twice."),
+    ],
+)
+def test_wrong_paths_exit_with_2_and_one_sentence(submission: Path, tmp_path: Path, capsys, arguments, words) -> None:
+    (tmp_path / "loose.py").write_text("")
+    assert run(*(argument.format(tmp=tmp_path) for argument in arguments)) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert len(error.strip().splitlines()) == 1
+
+
+def test_wrong_options_exit_with_2() -> None:
+    for arguments in ([], ["grade"], ["grade", "x", "--device", "tpu"]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        assert ended.value.code == 2
+
+
+def test_a_report_that_cannot_be_written_is_one_sentence(submission: Path, tmp_path: Path, capsys) -> None:
+    (tmp_path / "file").write_text("")
+    assert run("grade", submission, "--device", "emulator", "--json", tmp_path / "file" / "r.json") == 2
+    assert "cannot write" in capsys.readouterr().err
+
+
+def test_reference_grades_every_solution_into_build(submission: Path, tmp_path: Path, capsys) -> None:
+    assert run("reference", "--device", "emulator") == 0
+    (grade,) = json.loads((tmp_path / "build" / "report" / "grades.json").read_text())
+    assert (grade["lab"], grade["score"], grade["max_score"], grade["efficiency"]) == ("90_twice", 70, 70, None)
+    assert "<h2>90_twice" in (tmp_path / "build" / "report" / "index.html").read_text()
+
+
+def test_starters_are_written_and_checked(submission: Path, tmp_path: Path, capsys) -> None:
+    solution = tmp_path / "solutions" / "90_twice" / "submission.py"
+    solution.write_text("# BEGIN SOLUTION\nsecret = 1\n# END SOLUTION\npublic = 2\n")
+    assert run("starters", "--check") == 1
+    assert run("starters") == 0
+    assert submission.read_text() == "public = 2\n"
+    assert run("starters", "--check") == 0
+
+
+def test_exit_codes_of_reports() -> None:
+    from autograder.verdict import Status
+
+    assert cli.exit_code([report()]) == cli.NOT_FULL_MARKS
+    assert cli.exit_code([measured(1.0), report(status=Status.JUDGE_ERROR)]) == cli.CANNOT_GRADE
+
+
+def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    checks = [Check("numba", State.BROKEN, "not installed", "Run `make venv`."), Check("GPU", State.LIMITED, "none")]
+    monkeypatch.setattr(doctor, "examine", lambda: checks)
+    assert run("doctor") == 3
+    out = capsys.readouterr().out
+    assert "numba: Run `make venv`." in out
+    assert "cannot grade yet" in out
+    monkeypatch.setattr(doctor, "examine", lambda: checks[1:])
+    assert run("doctor") == 0
+
+
+def test_help_documents_the_exit_codes() -> None:
+    done = subprocess.run([sys.executable, "-m", "autograder", "grade", "--help"], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "exit codes:" in done.stdout

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from autograder.diagnosis import diagnose
+
+RNG = np.random.default_rng(11)
+RIGHT = RNG.normal(size=(48, 60)).astype(np.float32)
+POISON = np.frombuffer(b"\xff" * 4, dtype=np.float32)[0]
+
+
+def said(out: np.ndarray, right: np.ndarray = RIGHT) -> str:
+    return diagnose(out, right.astype(np.float64), ~(out == right))
+
+
+def changed(change: Callable[[np.ndarray], None], right: np.ndarray = RIGHT) -> np.ndarray:
+    out = right.copy()
+    change(out)
+    return out
+
+
+def setting(where, value: float) -> np.ndarray:
+    return changed(lambda out: out.__setitem__(where, value))
+
+
+@pytest.mark.parametrize(
+    ("out", "words"),
+    [
+        (np.full_like(RIGHT, POISON), "never written"),
+        (setting(np.s_[-1:], POISON), "60 elements were never written, in the last row"),
+        (setting(np.s_[:, 1::2], POISON), "never written, in every 2nd column"),
+        (setting(np.s_[:30], np.float32(np.nan)), "NaN"),
+        (np.zeros_like(RIGHT), "Every element is 0"),
+        (2 * RIGHT, "2 times"),
+        (-RIGHT, "-1 times"),
+        (np.roll(RIGHT.ravel(), -1).reshape(RIGHT.shape), "the next one"),
+        (np.roll(RIGHT.ravel(), 1).reshape(RIGHT.shape), "the previous one"),
+        (RIGHT.astype(np.float16).astype(np.float32), "lower precision"),
+        (setting(np.s_[-5:], 9), "in the last 5 rows"),
+        (setting(np.s_[:, -1:], 9), "in the last column"),
+        (setting(np.s_[:2], 9), "in the first 2 rows"),
+        (changed(lambda o: (o.__setitem__(np.s_[-3:], 9), o.__setitem__(np.s_[:, -4:], 9))), "3 rows or in the last 4"),
+        (setting(np.s_[:, 3::4], 9), "every 4th column (starting at 3)"),
+        (setting(np.s_[5::11], 9), "every 11th row (starting at 5)"),
+        (setting(np.s_[16:32, 32:48], 9), "one tile, rows 16 to 31 and columns 32 to 47"),
+        (RNG.normal(size=RIGHT.shape).astype(np.float32), "Nearly every element"),
+    ],
+)
+def test_patterns_are_named(out: np.ndarray, words: str) -> None:
+    assert words in said(out)
+
+
+def test_scattered_elements_look_like_a_race() -> None:
+    where = RNG.choice(RIGHT.size, 90, replace=False)
+    assert "race" in said(changed(lambda out: out.reshape(-1).__setitem__(where, 9)))
+
+
+def test_a_transposed_matrix_is_recognised() -> None:
+    square = RIGHT[:, :48].copy()
+    assert "transpose" in said(square.T.copy(), square)
+
+
+def test_a_vector_has_elements_not_columns() -> None:
+    vector = RIGHT.ravel().copy()
+    assert "in the last 7 elements" in said(changed(lambda out: out.__setitem__(np.s_[-7:], 9), vector), vector)
+
+
+def test_integers_and_single_elements_are_taken() -> None:
+    right = np.array([3], dtype=np.int32)
+    assert diagnose(np.array([4], dtype=np.int32), right, np.array([True]))
+    assert "never written" in diagnose(np.array([-1], dtype=np.int32), right, np.array([True]))

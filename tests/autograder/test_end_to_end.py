@@ -1,0 +1,84 @@
+"""Grading on the emulator, in a real worker process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograder.lab import Lab
+from autograder.pipeline import grade
+from autograder.verdict import Part, Report, Status
+from tests.autograder.handmade import make_lab, request
+from tests.autograder.test_pipeline import GOOD
+from warplab.gpu.worker import Worker
+
+CUDA = '''
+import cupy
+
+kernel = cupy.RawKernel(r"""
+extern "C" __global__ void twice(float factor, const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = factor * x[i];
+}
+""", "twice")
+
+def twice(factor, x, out):
+    kernel(((x.size + 127) // 128,), (128,), (cupy.float32(factor), x, out, cupy.int32(x.size)))
+'''
+NO_EDGE = GOOD.replace("    if i < x.size:\n        out[i]", "    if i <= x.size:\n        out[i]")
+STRIDED = GOOD.replace("i = cuda.grid(1)", "i = cuda.threadIdx.x * cuda.gridDim.x + cuda.blockIdx.x")
+ENDLESS = GOOD.replace("    if i < x.size:", "    while x[0] == x[0]:\n        out[0] = 1\n    if i < x.size:")
+WRONG = GOOD.replace("factor * x[i]", "factor + x[i]")
+INPLACE = GOOD.replace("out[i] = factor * x[i]", "out[i] = factor * x[i]\n        x[i] = 0")
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as worker:
+        worker.call("autograder.emulator_stage:warm_up", timeout=600)
+        yield worker
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return make_lab(tmp_path)
+
+
+def graded(lab: Lab, worker: Worker, source: str) -> Report:
+    (lab.folder / "submission.py").write_text(source)
+    return grade(request(lab), worker)
+
+
+@pytest.mark.parametrize("source", [GOOD, CUDA], ids=["numba", "cuda"])
+def test_a_good_kernel_gets_full_marks_in_both_languages(lab: Lab, worker: Worker, source: str) -> None:
+    report = graded(lab, worker, source)
+    assert report.full_marks, report.message
+    assert report.max_score == 70
+    assert report.seconds < 10
+    assert report.profile is not None
+    store = next(n for n, text in enumerate(source.splitlines(), start=1) if "out[i] =" in text)
+    assert report.profile.lines[store].global_store_sectors == 128
+
+
+@pytest.mark.parametrize(
+    ("source", "part", "status", "words"),
+    [
+        (WRONG, Part.CORRECTNESS, Status.WRONG_ANSWER, "elements of out are wrong"),
+        (INPLACE, Part.CORRECTNESS, Status.INPUT_MODIFIED, "x"),
+        (NO_EDGE, Part.SAFETY, Status.OUT_OF_BOUNDS, "x"),
+        (STRIDED, Part.TRAFFIC, Status.OVER_BUDGET, "global load sectors where 128 are allowed"),
+        (ENDLESS, Part.CORRECTNESS, Status.ENDLESS, ""),
+    ],
+    ids=["wrong", "input modified", "out of bounds", "strided", "endless"],
+)
+def test_bad_kernels_fail_for_their_reason_and_the_next_is_graded(
+    lab: Lab, worker: Worker, source: str, part: Part, status: Status, words: str
+) -> None:
+    report = graded(lab, worker, source)
+    assert report.part(part).status is status, report.message
+    assert words in report.part(part).message
+    assert not report.full_marks
+    assert report.seconds < 60
+    assert graded(lab, worker, GOOD).full_marks

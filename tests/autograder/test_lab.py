@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autograder.lab import LabError, find_lab, known_labs, lab_of, load_lab
+from tests.autograder.handmade import LAB_TOML, TASK_PY, make_lab
+from warplab.plan.model import Language
+
+
+def test_a_lab_is_loaded_with_its_points_and_task(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path)
+    assert (lab.name, lab.title, lab.task.function) == ("90_twice", "Twice", "twice")
+    assert (lab.points.correctness, lab.points.efficiency) == (30, 30)
+    assert lab.languages == {Language.NUMBA, Language.CUDA_CPP}
+    assert lab.case("secret size").hidden
+    assert lab.case("profile") is lab.task.profile
+
+
+def test_the_lab_is_found_by_the_folder_a_submission_lies_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_lab(tmp_path)
+    monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
+    assert known_labs() == ["90_twice"]
+    assert lab_of(tmp_path / "tests" / "90_twice" / "wrong" / "mine.py").name == "90_twice"
+    with pytest.raises(LabError, match=r"--lab \(known: 90_twice\)"):
+        lab_of(tmp_path / "mine.py")
+
+
+def test_an_unknown_lab_is_answered_with_the_known_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_lab(tmp_path)
+    monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
+    with pytest.raises(LabError, match="no lab named '../etc': the labs are 90_twice"):
+        find_lab("../etc")
+    monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "nowhere"))
+    with pytest.raises(LabError, match="there are no labs in"):
+        find_lab("90_twice")
+
+
+@pytest.mark.parametrize(
+    ("toml", "task", "words"),
+    [
+        (LAB_TOML.replace("floor = 0.1", "floor = 0.95"), TASK_PY, "floor < target"),
+        (LAB_TOML.replace("safety = 20", "style = 20"), TASK_PY, "not a valid lab description"),
+        (LAB_TOML.replace('"numba"', '"fortran"'), TASK_PY, "fortran"),
+        ("points = [", TASK_PY, "not a valid lab description"),
+        (LAB_TOML, "TASK = 3", "must define TASK"),
+        (LAB_TOML, "import nothing_of_that_name", "does not load: ModuleNotFoundError"),
+        (LAB_TOML, TASK_PY.replace('Case("tiny"', 'Case("profile"'), "two different cases the name 'profile'"),
+    ],
+)
+def test_a_damaged_lab_is_one_sentence(tmp_path: Path, toml: str, task: str, words: str) -> None:
+    with pytest.raises(LabError, match=words):
+        make_lab(tmp_path, toml=toml, task=task)
+
+
+def test_a_folder_without_a_lab(tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="no readable lab.toml"):
+        load_lab(tmp_path)

@@ -1,0 +1,228 @@
+"""The parts of a grade, judged from executions made by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder.correctness import correctness_part, judge_case
+from autograder.efficiency import efficiency_part
+from autograder.lab import Lab
+from autograder.outcome import CaseOutcome
+from autograder.safety import safety_part
+from autograder.traffic import traffic_part
+from autograder.verdict import Part, Status
+from tests.autograder.handmade import executor, make_lab
+from warplab.plan.execution import Counters, Execution, Finding, FindingKind
+from warplab.plan.model import Plan
+
+SEED = 1234567
+PLAN = Plan("twice", {}, {}, ())
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return make_lab(tmp_path)
+
+
+def factor(lab: Lab, case: str) -> np.float32:
+    from autograder.inputs import scalars
+
+    return np.float32(scalars(lab.task, lab.case(case), SEED)["factor"])
+
+
+def judge(lab: Lab, execute, case: str = "ragged") -> CaseOutcome:
+    return judge_case(lab.task, lab.case(case), SEED, PLAN, execute)
+
+
+def right(lab: Lab, case: str = "ragged", **more: Any):
+    return executor(lambda inputs: factor(lab, case) * inputs["x"], **more)
+
+
+def test_right_answers_pass(lab: Lab) -> None:
+    for case in ("tiny", "ragged", "secret size", "profile"):
+        assert judge(lab, right(lab, case), case).status is Status.PASSED
+        assert judge(lab, right(lab, case, runs=2), case).status is Status.PASSED
+
+
+def test_a_wrong_answer_names_its_first_element_and_cause(lab: Lab) -> None:
+    def compute(inputs):
+        out = factor(lab, "ragged") * inputs["x"]
+        out[128:] = 0
+        return out
+
+    outcome = judge(lab, executor(compute))
+    assert outcome.status is Status.WRONG_ANSWER
+    assert (outcome.wrong, outcome.total) == (5, 133)
+    assert outcome.first_wrong is not None and outcome.first_wrong["index"] == (128,)
+    assert outcome.message.startswith("5 of 133 elements of out are wrong; the first is out[128]: got 0, expected ")
+    assert "last 5 elements" in outcome.cause
+
+
+def test_integers_are_compared_exactly_and_floats_within_the_bound(lab: Lab) -> None:
+    def off_by_one_bit(inputs):
+        return np.nextafter(factor(lab, "ragged") * inputs["x"], np.float32(np.inf))
+
+    def off_by_a_little(inputs):
+        return factor(lab, "tiny") * inputs["x"] * (1 + np.float32(2**-23))
+
+    assert judge(lab, executor(off_by_one_bit)).status is Status.WRONG_ANSWER
+    assert judge(lab, executor(off_by_a_little), "tiny").status is Status.WRONG_ANSWER
+
+
+def test_runs_that_disagree_fail_even_if_each_is_right(lab: Lab) -> None:
+    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        out = factor(lab, "tiny") * inputs["x"]
+        other = out.copy()
+        other[1] = np.nextafter(out[1], np.float32(99))
+        return [Execution({"out": out}), Execution({"out": other})]
+
+    outcome = judge(lab, execute, "tiny")
+    assert outcome.status is Status.RUNS_DISAGREE
+    assert "differ in 1 elements of out" in outcome.message
+
+
+def test_a_kernel_that_changes_its_input_fails_though_the_answer_fits(lab: Lab) -> None:
+    def compute(inputs):
+        out = factor(lab, "ragged") * inputs["x"]
+        inputs["x"][0] += 1
+        return out
+
+    assert judge(lab, executor(compute)).status is Status.INPUT_MODIFIED
+
+
+@pytest.mark.parametrize(
+    ("kind", "status"),
+    [
+        (FindingKind.DEADLOCK, Status.DEADLOCK),
+        (FindingKind.ENDLESS, Status.ENDLESS),
+        (FindingKind.NULL_POINTER, Status.NULL_POINTER),
+        (FindingKind.UNSUPPORTED, Status.UNSUPPORTED),
+        (FindingKind.OUT_OF_BOUNDS, Status.PASSED),  # a matter of safety, if the answer is right
+        (FindingKind.RACE, Status.PASSED),
+    ],
+)
+def test_findings_after_which_an_answer_does_not_count(lab: Lab, kind: FindingKind, status: Status) -> None:
+    execute = executor(lambda inputs: factor(lab, "ragged") * inputs["x"], Finding(kind, "it happened"))
+    assert judge(lab, execute).status is status
+
+
+def test_every_finding_kind_is_a_status() -> None:
+    for kind in FindingKind:
+        assert Status(kind.value)
+
+
+def test_an_outcome_survives_the_wire(lab: Lab) -> None:
+    finding = Finding(FindingKind.RACE, "m", "k", 3, (0, 0, 0), (1, 0, 0), "x", (4, 2), 5)
+    outcome = judge(lab, executor(lambda inputs: inputs["x"], finding))
+    outcome.counters, outcome.lines = Counters(global_load_sectors=3), {7: Counters(barriers=2)}
+    back = CaseOutcome.from_wire(outcome.to_wire())
+    assert back.findings == [finding]
+    assert back.lines == outcome.lines
+    assert back.counters == outcome.counters
+    assert back.status is Status.WRONG_ANSWER
+
+
+def passed(case: str) -> CaseOutcome:
+    return CaseOutcome(case, Status.PASSED)
+
+
+def test_correctness_gives_all_or_nothing_and_reports_each_case(lab: Lab) -> None:
+    huge = [lab.case("huge")]
+    part = correctness_part(lab, [passed("tiny"), passed("ragged"), passed("secret size")], huge)
+    assert (part.status, part.score) == (Status.PASSED, 30)
+    assert [case.status for case in part.cases] == [Status.PASSED] * 3 + [Status.SKIPPED]
+    part = correctness_part(lab, [passed("tiny"), CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "c")], huge)
+    assert (part.status, part.score) == (Status.WRONG_ANSWER, 0)
+    assert part.message == "1 of 2 cases failed; the first, ragged: m"
+
+
+def test_a_hidden_case_keeps_its_secrets(lab: Lab) -> None:
+    first = {"output": "out", "index": (76,), "got": 1.0, "expected": 2.0, "allowed": 0.0}
+    failed = CaseOutcome("secret size", Status.WRONG_ANSWER, "77 wrong", "last 77", 77, 77, 9.0, first)
+    part = correctness_part(lab, [failed], [])
+    text = repr(part)
+    assert part.status is Status.WRONG_ANSWER
+    assert "hidden case 1" in text
+    assert not any(secret in text for secret in ("secret size", "77", "76"))
+    finding = Finding(FindingKind.OUT_OF_BOUNDS, "x[77] of 77", "k", 9, (0, 0, 0), (77, 0, 0), "x", (77,))
+    safety = safety_part(lab, [CaseOutcome("secret size", Status.PASSED, findings=[finding])], True)
+    assert (safety.status, safety.findings[0].line) == (Status.OUT_OF_BOUNDS, 9)
+    assert "77" not in repr(safety)
+
+
+def test_the_students_faults_come_before_the_emulators_limits(lab: Lab) -> None:
+    unsupported = CaseOutcome("tiny", Status.UNSUPPORTED, "no such instruction")
+    assert correctness_part(lab, [unsupported, passed("ragged")], []).judged is False
+    wrong = CaseOutcome("ragged", Status.WRONG_ANSWER, "m")
+    assert correctness_part(lab, [unsupported, wrong], []).status is Status.WRONG_ANSWER
+
+
+def test_safety_merges_what_happened_on_one_line(lab: Lab) -> None:
+    finding = Finding(FindingKind.RACE, "m", "k", 9, array="s", count=2)
+    other = Finding(FindingKind.RACE, "m", "k", 10, array="s")
+    outcomes = [CaseOutcome(c, Status.PASSED, findings=[finding, other]) for c in ("tiny", "ragged")]
+    part = safety_part(lab, outcomes, True)
+    assert (part.status, part.score) == (Status.RACE, 0)
+    assert [(f.line, f.count) for f in part.findings] == [(9, 4), (10, 2)]
+    assert part.message == "2 findings; the first: line 9: m"
+
+
+def test_a_kernel_that_does_nothing_gets_no_points_for_doing_it_safely(lab: Lab) -> None:
+    idle = CaseOutcome("profile", Status.WRONG_ANSWER, counters=Counters())
+    for part in (safety_part(lab, [idle], False), traffic_part(lab, idle, False), traffic_part(lab, idle, True)):
+        assert (part.status, part.score, part.judged) == (Status.WITHHELD, 0, True)
+
+
+def test_traffic_names_the_budget_that_is_exceeded(lab: Lab) -> None:
+    counters = Counters(global_load_sectors=1024, global_store_sectors=128)
+    part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
+    assert (part.status, part.score) == (Status.OVER_BUDGET, 0)
+    assert part.message.startswith("1,024 global load sectors where 128 are allowed (8 times). Let neighbouring lanes")
+    assert [budget.passed for budget in part.budgets] == [False, True]
+    counters = Counters(global_load_sectors=128, global_store_sectors=128)
+    part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
+    assert (part.status, part.score) == (Status.PASSED, 20)
+
+
+def measured(efficiency: float, low: float, high: float, **more: Any) -> dict[str, Any]:
+    times = {"median_ms": 1.0, "low_ms": 0.9, "high_ms": 1.1, "samples": 20, "floor_ms": 0.5, "bound": "memory"}
+    return {"status": "ok", "efficiency": efficiency, "efficiency_low": low, "efficiency_high": high, **times, **more}
+
+
+def test_efficiency_is_not_measured_without_a_gpu_and_withheld_for_wrong_answers(lab: Lab) -> None:
+    assert efficiency_part(lab, None, True).judged is False
+    part = efficiency_part(lab, lambda: pytest.fail("must not be timed"), False)
+    assert (part.status, part.score, part.judged) == (Status.WITHHELD, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("efficiency", "status", "score"),
+    [(0.95, Status.PASSED, 30), (0.3, Status.PARTIAL, 15), (0.05, Status.SLOW, 0)],
+)
+def test_efficiency_is_scored(lab: Lab, efficiency: float, status: Status, score: float) -> None:
+    part = efficiency_part(lab, lambda: measured(efficiency, efficiency - 0.001, efficiency + 0.001), True)
+    assert (part.status, part.score) == (status, score)
+    assert f"{efficiency:.1%}" in part.message
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [("wrong", Status.WRONG_ANSWER), ("impossible", Status.IMPOSSIBLE), ("fault", Status.DEVICE_FAULT)],
+)
+def test_a_time_that_does_not_count_gives_nothing(lab: Lab, status: str, expected: Status) -> None:
+    part = efficiency_part(lab, lambda: {"status": status, "message": "why"}, True)
+    assert (part.part, part.status, part.score, part.message) == (Part.EFFICIENCY, expected, 0, "why")
+
+
+def test_an_open_or_throttled_measurement_is_repeated(lab: Lab) -> None:
+    answers = iter([measured(0.9, 0.88, 0.92), measured(0.91, 0.905, 0.915)])
+    part = efficiency_part(lab, lambda: next(answers), True)
+    assert (part.status, part.measurement["efficiency"]) == (Status.PASSED, 0.91)  # type: ignore[index]
+    answers = iter([measured(0.5, 0.5, 0.5, throttled=True), measured(0.7, 0.6, 0.75, throttled=False)])
+    assert efficiency_part(lab, lambda: next(answers), True).measurement["efficiency"] == 0.7  # type: ignore[index]
+    answers = iter([measured(0.5, 0.49, 0.51, throttled=True), measured(0.5, 0.4, 0.6, throttled=True)])
+    assert "throttled" in efficiency_part(lab, lambda: next(answers), True).message

@@ -1,0 +1,200 @@
+"""Grading from file to report: capture is real, the kernels' work is done by NumPy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder import pipeline
+from autograder.correctness import judge_case
+from autograder.lab import Lab
+from autograder.pipeline import grade
+from autograder.verdict import Part, Report, Status
+from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, request
+from warplab.gpu.worker import WorkerError, WorkerFault
+from warplab.plan.archive import load
+from warplab.plan.execution import Counters, Execution
+from warplab.plan.model import Plan
+
+GOOD = """
+from numba import cuda
+
+@cuda.jit
+def kernel(factor, x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = factor * x[i]
+
+def twice(factor, x, out):
+    kernel[(x.size + 127) // 128, 128](factor, x, out)
+"""
+SEED = 987654321987
+
+
+class NumPyWorker:
+    """Does what the kernels of GOOD do. `faults` has the errors of calls by case name."""
+
+    def __init__(self, lab: Lab, counters: Counters | None = None, **faults: WorkerError) -> None:
+        self.lab, self.faults, self.calls = lab, faults, []
+        self.counters = counters or Counters(global_load_sectors=128, global_store_sectors=128)
+
+    def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+        if target.endswith(":warm_up"):
+            return {"seconds": 0.0}
+        self.calls.append((target, payload["case"]))
+        if payload["case"] in self.faults:
+            raise self.faults[payload["case"]]
+        if target.endswith(":efficiency"):
+            times = {"median_ms": 1.0, "low_ms": 1.0, "high_ms": 1.0, "samples": 9, "floor_ms": 0.95, "bound": "memory"}
+            rates = {"ceilings": {"copy": 4e12}, "datasheet": {"copy": 4.8e12}, "work": {"copy": 4e9, "fp32_fma": 0.0}}
+            shares = {"efficiency": 0.95, "efficiency_low": 0.949, "efficiency_high": 0.951}
+            return {"status": "ok", **times, **rates, **shares, "throttled": False, "message": ""}
+
+        def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+            (factor,) = (a.value for a in plan.launches[0].arguments if getattr(a, "parameter", "") == "factor")
+            return [Execution({"out": np.float32(factor) * inputs["x"]})]
+
+        plan = load(Path(payload["plan"]))
+        outcome = judge_case(self.lab.task, self.lab.case(payload["case"]), payload["seed"], plan, execute)
+        if "emulator" in target:
+            outcome.counters = self.counters
+        return outcome.to_wire()
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    lab = make_lab(tmp_path)
+    (lab.folder / "submission.py").write_text(GOOD)
+    return lab
+
+
+def graded(lab: Lab, worker: NumPyWorker | None = None, **more: Any) -> Report:
+    return grade(request(lab, seed=SEED, **more), worker or NumPyWorker(lab))
+
+
+def statuses(report: Report) -> list[Status]:
+    return [part.status for part in report.parts]
+
+
+def test_full_marks_without_a_gpu_leave_efficiency_out(lab: Lab) -> None:
+    report = graded(lab)
+    assert statuses(report) == [Status.PASSED, Status.PASSED, Status.PASSED, Status.NOT_MEASURED]
+    assert (report.status, report.score, report.max_score, report.full_score) == (Status.PASSED, 70, 70, 100)
+    assert report.full_marks and report.efficiency is None
+    assert report.language == "numba"
+    assert report.kernels[0].registers > 0 and report.kernels[0].occupancy > 0
+    assert [case.status for case in report.part(Part.CORRECTNESS).cases].count(Status.SKIPPED) == 1
+
+
+def test_full_marks_with_a_gpu(lab: Lab) -> None:
+    worker = NumPyWorker(lab)
+    report = graded(lab, worker, machine=GPU)
+    assert (report.status, report.score, report.max_score) == (Status.PASSED, 100, 100)
+    assert report.efficiency == 0.95
+    on_gpu = [case for target, case in worker.calls if target == "autograder.gpu_stage:correctness"]
+    emulated = [case for target, case in worker.calls if target == "autograder.emulator_stage:run"]
+    assert on_gpu == ["tiny", "ragged", "secret size", "huge"]
+    assert emulated == ["tiny", "ragged", "secret size", "profile"]
+    assert worker.calls[-1] == ("autograder.gpu_stage:efficiency", "timing")
+
+
+def test_the_quick_check_leaves_hidden_cases_out(lab: Lab) -> None:
+    worker = NumPyWorker(lab)
+    assert graded(lab, worker, quick=True).full_marks
+    assert [case for _, case in worker.calls] == ["tiny", "ragged", "profile"]
+
+
+def test_no_report_knows_the_seed(lab: Lab) -> None:
+    text = json.dumps(graded(lab).to_json(), allow_nan=False)
+    assert str(SEED) not in text
+    assert "secret size" not in text
+    assert json.loads(text)["schema_version"] == 1
+
+
+def test_secret_seeds_differ_between_grades(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds = []
+    real = pipeline.capture_submission
+    monkeypatch.setattr(pipeline, "capture_submission", lambda *a: seeds.append(a[3]) or real(*a))
+    for _ in range(2):
+        assert grade(request(lab), NumPyWorker(lab)).full_marks
+    assert seeds[0] != seeds[1]
+
+
+def test_an_endless_case_is_not_waited_for_again(lab: Lab) -> None:
+    worker = NumPyWorker(lab, ragged=WorkerError(WorkerFault.TIMEOUT, "no answer"))
+    report = graded(lab, worker)
+    assert [case for _, case in worker.calls] == ["tiny", "ragged"]
+    assert statuses(report)[:3] == [Status.ENDLESS] * 3
+    assert report.score == 0
+    assert "did not finish within" in report.message
+
+
+def test_a_device_fault_is_a_verdict(lab: Lab) -> None:
+    fault = WorkerError(WorkerFault.DEVICE_FAULT, "out of bounds: the kernel accessed an illegal address")
+    report = graded(lab, NumPyWorker(lab, huge=fault), machine=GPU)
+    assert statuses(report) == [Status.OUT_OF_BOUNDS, Status.OUT_OF_BOUNDS, Status.WITHHELD, Status.WITHHELD]
+    assert report.score == 0
+
+
+@pytest.mark.parametrize("fault", [WorkerFault.CRASHED, WorkerFault.ERROR])
+def test_a_fault_of_the_judge_is_never_a_zero(lab: Lab, fault: WorkerFault) -> None:
+    report = graded(lab, NumPyWorker(lab, ragged=WorkerError(fault, "boom", "KeyError")))
+    assert (report.status, report.score, report.max_score) == (Status.JUDGE_ERROR, 0, 0)
+    assert report.message.startswith("The judge failed, not the submission: ")
+
+
+def test_an_unexpected_exception_is_a_judge_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "safety_part", lambda *a: 1 / 0)
+    report = graded(lab)
+    assert report.status is Status.JUDGE_ERROR
+    assert "ZeroDivisionError" in report.message
+
+
+def test_a_kernel_over_budget_keeps_its_other_points(lab: Lab) -> None:
+    report = graded(lab, NumPyWorker(lab, Counters(global_load_sectors=4096, global_store_sectors=128)))
+    assert (report.status, report.score, report.max_score) == (Status.PARTIAL, 50, 70)
+    assert "4,096 global load sectors" in report.message
+
+
+BAD_INPUT = [
+    (b"\x00\xff\xfe\x01", Status.NOT_PYTHON),
+    (b"def twice(:\n", Status.SYNTAX_ERROR),
+    (b"import no_such_module\n", Status.IMPORT_ERROR),
+    (b"x = 1\n", Status.NO_FUNCTION),
+    (b"def twice(a):\n    pass\n", Status.ARGUMENT_MISMATCH),
+    (b"def twice(factor, x, out):\n    return 1 / 0\n", Status.HOST_ERROR),
+    (b"def twice(factor, x, out):\n    pass\n", Status.NO_LAUNCH),
+    (GOOD.replace("factor * x[i]", "undefined_name").encode(), Status.COMPILE_ERROR),
+    (GOOD.replace("128](", "4096](").encode(), Status.LAUNCH_ERROR),
+    (GOOD.replace("128](factor, ", "128](").encode(), Status.LAUNCH_ERROR),
+]
+
+
+@pytest.mark.parametrize(("source", "status"), BAD_INPUT, ids=[status.name for _, status in BAD_INPUT])
+def test_bad_input_is_a_verdict_with_one_sentence(lab: Lab, source: bytes, status: Status) -> None:
+    (lab.folder / "submission.py").write_bytes(source)
+    report = graded(lab)
+    assert report.status is status
+    assert statuses(report) == [status, Status.WITHHELD, Status.WITHHELD, Status.NOT_MEASURED]
+    assert (report.score, report.max_score) == (0, 70)
+    assert report.message and "Traceback" not in report.message
+    (lab.folder / "submission.py").write_text(GOOD)
+    assert graded(lab).full_marks
+
+
+def test_endless_host_code_is_ended(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autograder.capture_stage.CAPTURE_SECONDS", 3.0)
+    (lab.folder / "submission.py").write_text("def twice(factor, x, out):\n    while True:\n        pass\n")
+    assert graded(lab).status is Status.HOST_TIMEOUT
+
+
+def test_a_language_that_the_lab_does_not_take(tmp_path: Path) -> None:
+    lab = make_lab(tmp_path, toml=LAB_TOML.replace('"numba", ', ""))
+    (lab.folder / "submission.py").write_text(GOOD)
+    report = graded(lab, machine=EMULATOR)
+    assert report.status is Status.WRONG_LANGUAGE
+    assert "Kernel kernel is written in numba; this lab asks for cuda-c++" in report.message

@@ -1,0 +1,213 @@
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from autograder import report_html, report_json, report_terminal
+from autograder.verdict import (
+    BudgetResult,
+    CaseResult,
+    Device,
+    KernelFigures,
+    Part,
+    PartResult,
+    Profile,
+    Report,
+    Status,
+    clean,
+    clean_source,
+)
+from warplab.plan.execution import Counters, Finding, FindingKind
+
+EVIL = "<script>alert(1)</script>\x1b[2J\u202e[red]"
+
+SOURCE = f"""\
+from numba import cuda  # {EVIL}
+x = load[i * 32]
+s = tile[i]
+"""
+
+
+def report(**more) -> Report:
+    finding = Finding(FindingKind.RACE, clean(f"two warps met {EVIL}"), "k", 3, (0, 0, 0), (1, 0, 0), "tile", (3,), 7)
+    case = CaseResult("ragged", Status.WRONG_ANSWER, clean(EVIL), clean(f"cause {EVIL}"), 3, 9, np.inf, {"got": np.nan})
+    budget = BudgetResult("global_load_sectors", "l1tex__t_sectors", 4096, 128.0, "Read neighbours.")
+    lines = {
+        2: Counters(global_load_requests=4, global_load_sectors=128, global_load_ideal_sectors=16),
+        3: Counters(shared_load_requests=4, shared_load_wavefronts=4),
+    }
+    parts = (
+        PartResult(Part.CORRECTNESS, Status.WRONG_ANSWER, 0, 30, "1 of 2 cases failed", "section 1", cases=(case,)),
+        PartResult(Part.SAFETY, Status.RACE, 0, 20, clean(EVIL), findings=(finding,)),
+        PartResult(Part.TRAFFIC, Status.OVER_BUDGET, 0, 20, "too much", budgets=(budget,)),
+        PartResult(Part.EFFICIENCY, Status.NOT_MEASURED, 0, 30, "Needs a GPU."),
+    )
+    values = {
+        "lab": "90_twice",
+        "title": "Twice",
+        "submission": clean(EVIL),
+        "status": Status.WRONG_ANSWER,
+        "message": clean(EVIL),
+        "parts": parts,
+        "full_score": 100.0,
+        "device": Device.EMULATOR,
+        "hardware": "emulator",
+        "versions": {"python": "3.11"},
+        "kernels": (KernelFigures("k<1>", 1, 32, 8, 1024, 0.5),),
+        "profile": Profile("profile", Counters(), lines),
+        "source": clean_source(SOURCE),
+        **more,
+    }
+    return Report(**values)
+
+
+def measured(flops: float) -> Report:
+    measurement = {
+        "status": "ok",
+        **{"median_ms": 1.0, "low_ms": 0.9, "high_ms": 1.1, "samples": 9, "floor_ms": 0.5, "bound": "memory"},
+        **{"efficiency": 0.5, "efficiency_low": 0.45, "efficiency_high": 0.55, "throttled": False},
+        "ceilings": {"copy": 4e12, "fp32_fma": 6e13},
+        "datasheet": {"copy": 4.8e12, "fp32_fma": 6.7e13},
+        "work": {"copy": 2e9, "fp32_fma": flops},
+    }
+    base = report()
+    part = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=measurement)
+    return replace(base, parts=(*base.parts[:3], part), device=Device.GPU)
+
+
+class Tags(HTMLParser):
+    """Collects the tags of a page and checks that they nest."""
+
+    VOID = {"meta", "br", "img"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[str] = set()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.add(tag)
+        assert not any(name.startswith("on") for name, _ in attrs)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def tags(page: str) -> Tags:
+    parser = Tags()
+    parser.feed(page)
+    assert parser.open == []
+    return parser
+
+
+def test_html_is_well_formed_and_escapes_what_a_submission_wrote() -> None:
+    page = report_html.page([report()])
+    assert "script" not in tags(page).seen
+    assert "&lt;script&gt;" in page
+    assert "k&lt;1&gt;" in page
+    assert "\x1b" not in page and "\u202e" not in page
+    assert "http" not in page  # self-contained
+
+
+def test_html_of_several_reports_has_an_overview() -> None:
+    page = report_html.page([report(), report(lab="91_thrice")])
+    tags(page)
+    assert 'href="#report-1"' in page and 'id="report-1"' in page
+
+
+def test_html_shows_what_each_line_costs_and_the_line_of_a_finding() -> None:
+    page = report_html.page([report()])
+    assert "x = load[i * 32]" in page and ">32.0<" in page  # sectors a request
+    assert "<code>s = tile[i]</code>" in page
+
+
+def test_html_shows_the_line_that_a_submission_was_rejected_for() -> None:
+    page = report_html.page([report(profile=None, line=2)])
+    assert "&gt;   2  x = load[i * 32]\n    3  s = tile[i]" in page
+
+
+def test_html_puts_a_measured_kernel_on_the_roofline() -> None:
+    page = report_html.page([measured(1e10)])
+    assert "data:image/svg+xml;base64," in page
+    tags(page)
+    without_arithmetic = report_html.page([measured(0.0)])
+    assert "2.00 TB/s of the 4.00 TB/s" in without_arithmetic
+    assert "50.0%" in without_arithmetic
+
+
+def test_the_notebook_fragment_styles_only_itself() -> None:
+    html = report_html.fragment(report())
+    tags(html)
+    style = html.split("</style>")[0].removeprefix("<style>")
+    assert all(rule.strip().startswith(".warplab-report") for rule in style.split("}") if rule.strip())
+
+
+def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "reports.json"
+    report_json.write_reports([report(), measured(1e10)], path)
+    data = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
+    assert data["schema_version"] == 1
+    first, second = data["reports"]
+    assert (first["status"], first["score"], first["max_score"], first["full_score"]) == ("wrong answer", 0, 70, 100)
+    assert first["efficiency"] is None and second["efficiency"] == 0.5
+    assert first["parts"][0]["cases"][0]["worst_ratio"] == "inf"
+    assert first["parts"][1]["findings"][0]["kind"] == "race"
+    assert first["profile"]["lines"]["2"]["global_load_sectors"] == 128
+    assert "source" not in first
+
+
+def test_grades_have_one_object_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "grades.json"
+    report_json.write_grades([report(), measured(1e10)], path)
+    first, second = json.loads(path.read_text())
+    assert {"lab", "language", "status", "score", "max_score", "parts", "device", "efficiency"} <= set(first)
+    assert first["parts"]["efficiency"]["score"] is None
+    assert (second["device"], second["efficiency"], second["score"]) == ("gpu", 0.5, 15)
+
+
+def console() -> Console:
+    return Console(file=io.StringIO(), width=100, color_system="truecolor", force_terminal=True)
+
+
+def text_of(output: Console) -> str:
+    assert isinstance(output.file, io.StringIO)
+    return output.file.getvalue()
+
+
+def test_the_terminal_shows_texts_of_a_submission_as_they_are() -> None:
+    output = console()
+    report_terminal.show(report(), output)
+    report_terminal.show_briefly(report(), output)
+    report_terminal.show_summary([report()], output)
+    text = text_of(output)
+    assert "\x1b[2J" not in text and "\u202e" not in text
+    assert "[red]" in text  # not taken for markup
+    assert "two warps met" in text and "(7 times)" in text
+    assert "s = tile[i]" in text
+    assert "4,096 global load sectors where 128 are allowed (32 times). Read neighbours." in text.replace("\n", " ")
+    assert "section 1" in text
+
+
+def test_the_headline_says_what_this_machine_cannot_judge() -> None:
+    output = console()
+    report_terminal.show(report(message="m"), output)
+    assert "0 of 70 points" in text_of(output)
+    assert "the lab gives 100" in text_of(output)
+
+
+def test_clean_keeps_text_and_cuts_floods() -> None:
+    assert clean("a\nb\tc\x00\x1b[0m é λ") == "a\nb c  [0m é λ"
+    assert len(clean("x" * 100_000)) < 5_000
+
+
+def test_source_lines_are_counted_as_python_counts_them() -> None:
+    assert clean_source("a\x0cb\r\nc\u2028d\re\tf\n").split("\n") == ["a b", "c d", "e   f", ""]

@@ -1,0 +1,72 @@
+"""What only a GPU can tell: that the references reach their targets, that they run outside the judge, and that a kernel
+which breaks its device costs only itself."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.inputs import generate
+from autograder.lab import CHECKOUT, find_lab, solutions_folder
+from autograder.machine import choose_machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.verdict import Part, Report, Status
+from warplab.gpu.worker import Worker
+from warplab.plan.model import Role
+
+pytestmark = pytest.mark.gpu
+BAD_INPUT = CHECKOUT / "tests" / "submissions" / "bad_input"
+REFERENCES = sorted(solutions_folder().glob("*/submission*.py"))
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as shared:
+        yield shared
+
+
+def judge(path: Path, lab: str, worker: Worker) -> Report:
+    return grade(Request(find_lab(lab), path, choose_machine("gpu"), seed=20), worker)
+
+
+@pytest.mark.parametrize("path", REFERENCES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_references_earn_full_marks_with_efficiency(path: Path, worker: Worker) -> None:
+    report = judge(path, path.parent.name, worker)
+    assert report.full_marks, report.message
+    assert report.score == report.full_score == 100
+
+
+@pytest.mark.parametrize("name", ["endless_kernel.py", "illegal_address.py"])
+def test_a_kernel_that_breaks_the_device_costs_only_itself(name: str, worker: Worker) -> None:
+    assert judge(BAD_INPUT / name, "01_axpy", worker).score == 0
+    after = judge(solutions_folder() / "01_axpy" / "submission.py", "01_axpy", worker)
+    assert after.part(Part.CORRECTNESS).status is Status.PASSED
+
+
+@pytest.mark.parametrize("path", REFERENCES, ids=lambda path: "/".join(path.parts[-2:]))
+def test_the_same_file_runs_outside_the_judge(path: Path) -> None:
+    import cupy
+
+    task = find_lab(path.parent.name).task
+    spec = importlib.util.spec_from_file_location("reference", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for case in task.correctness:
+        values = generate(np, task, case, 1)
+        outputs = {
+            array.name: cupy.full(task.shape(array, case.dimensions), cupy.nan, array.dtype)
+            for array in task.arrays(Role.OUTPUT)
+        }
+        inputs = {n: cupy.asarray(v) if isinstance(v, np.ndarray) else v for n, v in values.items()}
+        arguments = [{**inputs, **outputs}[argument.name] for argument in task.arguments]
+        getattr(module, task.function)(*arguments)
+        cupy.cuda.Device().synchronize()
+        expected, bound = task.expected(np, values), task.bound(np, values)
+        for name, output in outputs.items():
+            assert np.all(np.abs(output.get() - expected[name]) <= bound[name]), case.name

@@ -1,0 +1,131 @@
+"""Every reference, starter, wrong, correct and damaged submission gets the verdict that it must, on the emulator.
+
+The first line of a file in tests/submissions is `# expect: <part>: <status>: <why>`. For a right one the part is the
+last one that it passes, or `all`; for a wrong one the part that it must fail, with its status or one of its findings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograder import capture_stage, runner
+from autograder.lab import CHECKOUT, find_lab, known_labs, labs_folder, solutions_folder
+from autograder.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.verdict import Device, Part, Report, Status
+from warplab.gpu.worker import Worker
+
+CORPUS = CHECKOUT / "tests" / "submissions"
+EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+SEED = 20
+SCORED = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
+
+
+def files(*patterns: str, root: Path = CORPUS) -> list[Path]:
+    return sorted(path for pattern in patterns for path in root.glob(pattern))
+
+
+def name(path: Path) -> str:
+    return "/".join(path.parts[-3:])
+
+
+def expectation(path: Path) -> tuple[str, str, str]:
+    """(part, status, why) of a file's first line."""
+    first = path.read_bytes().split(b"\n", 1)[0].decode()
+    assert first.startswith("# expect: "), f"{path} does not begin with its expectation"
+    part, status, why = first.removeprefix("# expect: ").split(": ", 2)
+    return part, status, why
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as shared:
+        yield shared
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Endless loops are part of the corpus."""
+    monkeypatch.setattr(capture_stage, "CAPTURE_SECONDS", 12.0)
+    monkeypatch.setattr(runner, "CASE_SECONDS", dict.fromkeys(Device, 25.0))
+
+
+def judge(path: Path, lab: str, worker: Worker) -> Report:
+    report = grade(Request(find_lab(lab), path, EMULATOR, seed=SEED), worker)
+    assert report.status is not Status.JUDGE_ERROR, report.message
+    return report
+
+
+def show(report: Report) -> str:
+    return "\n".join(
+        f"{part.part}: {part.status} {part.score}/{part.max_score}: {part.message}" for part in report.parts
+    )
+
+
+@pytest.mark.parametrize("path", files("*/submission*.py", root=solutions_folder()), ids=name)
+def test_references_earn_full_marks(path: Path, worker: Worker) -> None:
+    report = judge(path, path.parent.name, worker)
+    assert report.full_marks, show(report)
+
+
+@pytest.mark.parametrize("path", files("*/submission*.py", root=labs_folder()), ids=name)
+def test_starters_get_a_clear_verdict_and_no_points(path: Path, worker: Worker) -> None:
+    report = judge(path, path.parent.name, worker)
+    assert report.score == 0, show(report)
+    assert report.status is Status.WRONG_ANSWER
+    assert "never written" in report.part(Part.CORRECTNESS).cases[0].cause
+
+
+@pytest.mark.parametrize("path", files("*/rung_*.py", root=solutions_folder()), ids=name)
+def test_rungs_are_right_and_safe(path: Path, worker: Worker) -> None:
+    report = judge(path, path.parent.name, worker)
+    for part in (Part.CORRECTNESS, Part.SAFETY):
+        assert report.part(part).status is Status.PASSED, show(report)
+
+
+@pytest.mark.parametrize("path", files("*/correct/*.py"), ids=name)
+def test_right_submissions_pass(path: Path, worker: Worker) -> None:
+    last, status, _ = expectation(path)
+    report = judge(path, path.parts[-3], worker)
+    passed = SCORED if last == "all" else SCORED[: SCORED.index(Part(last)) + 1]
+    for part in passed:
+        assert report.part(part).status == status == "passed", show(report)
+
+
+@pytest.mark.parametrize("path", files("*/wrong/*.py"), ids=name)
+def test_wrong_submissions_fail_for_their_reason(path: Path, worker: Worker) -> None:
+    words, status, _ = expectation(path)
+    report = judge(path, path.parts[-3], worker)
+    part = report.part(Part(words))
+    assert not report.full_marks
+    assert part.score == 0
+    assert status in {part.status.value, *(finding.kind.value for finding in part.findings)}, show(report)
+    for earlier in SCORED[: SCORED.index(part.part)] if part.part is Part.TRAFFIC else ():
+        assert report.part(earlier).status is Status.PASSED, show(report)
+
+
+@pytest.mark.parametrize("path", files("bad_input/*.py"), ids=name)
+def test_bad_input_is_a_verdict_of_one_clear_sentence(path: Path, worker: Worker) -> None:
+    words, status, _ = expectation(path)
+    report = judge(path, "01_axpy", worker)
+    part = report.part(Part(words))
+    assert report.score == 0
+    assert status in {part.status.value, *(finding.kind.value for finding in part.findings)}, show(report)
+    for shown in (report.message, part.message):
+        assert shown and "Traceback" not in shown and "\n" not in shown.strip()
+    if "on line " in path.read_bytes().split(b"\n", 1)[0].decode():
+        line = path.read_text().split("\n", 1)[0].rsplit("on line ", 1)[1]
+        assert report.line == int(line), show(report)
+
+
+def test_every_lab_has_its_corpus() -> None:
+    for lab in known_labs():
+        assert len(files(f"{lab}/wrong/*.py")) >= 3
+        assert len(files(f"{lab}/correct/*.py")) >= 1
+        for path in files(f"{lab}/*/*.py"):
+            part, status, why = expectation(path)
+            assert part in {*Part, "all"} and status in {*Status} and why

@@ -1,0 +1,262 @@
+"""The specifications are sound: they pass every right answer, fail wrong ones, and every input matters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder.compare import worst_ratio
+from autograder.inputs import generate
+from autograder.lab import Lab, find_lab, known_labs
+from autograder.task import Case, Family, ScalarSpec, Task, Values
+from warplab.plan.execution import Counters
+from warplab.plan.model import Role
+
+LABS = [find_lab(name) for name in known_labs()]
+BY_NAME = {lab.name: lab for lab in LABS}
+AXPY, TRANSPOSE, GEMM = (BY_NAME[name].task for name in ("01_axpy", "03_transpose", "06_tiled_gemm"))
+SEEDS = range(20)
+
+
+def other_module() -> ModuleType:
+    """NumPy under another identity, as CuPy is to a task: code that asks for `xp is numpy` takes its other way."""
+    return SimpleNamespace(**{name: getattr(np, name) for name in dir(np) if not name.startswith("_")})  # type: ignore
+
+
+def case_of(task: Task, family: Family) -> Case:
+    """The largest of the task's correctness cases that the emulator runs, with inputs of that family."""
+    cases = [case for case in task.correctness if not case.needs_gpu]
+    return replace(max(cases, key=lambda case: task.bytes_moved(case.dimensions)), family=family)
+
+
+def worst(task: Task, values: Values, outputs: dict[str, Any], exact: bool = False) -> float:
+    """Largest error over allowed error of the outputs."""
+    expected = task.expected(np, values)
+    bound = {name: np.zeros(1) for name in expected} if exact else task.bound(np, values)
+    return max(worst_ratio(np, outputs[name], expected[name], bound[name]) for name in expected)
+
+
+def timed(values: Values, outputs: dict[str, Any], task: Task, seed: int = 7) -> float:
+    """What the check of a timed output says."""
+    assert task.verify is not None
+    return task.verify(np, values, outputs, seed)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+class TestEveryLab:
+    def test_points_add_up_to_100(self, lab: Lab) -> None:
+        points = lab.points
+        assert points.correctness + points.safety + points.traffic + points.efficiency == 100
+
+    def test_handout_states_the_grading_as_it_is(self, lab: Lab) -> None:
+        handout = (lab.folder / "README.md").read_text(encoding="utf-8")
+        for part in ("correctness", "safety", "traffic", "efficiency"):
+            assert f"| {part} | {getattr(lab.points, part):.0f} |" in handout
+        scale = lab.efficiency
+        assert f"full points at {100 * scale.target:.0f}%, none at {100 * scale.floor:.0f}%" in handout
+        assert f"def {lab.task.function}({', '.join(a.name for a in lab.task.arguments)})" in handout
+
+    def test_feedback_points_to_sections_that_exist(self, lab: Lab) -> None:
+        handout = (lab.folder / "README.md").read_text(encoding="utf-8")
+        assert set(lab.feedback) == {"correctness", "safety", "traffic", "efficiency"}
+        for words in lab.feedback.values():
+            section = words.split("section ")[1].strip("'")
+            assert f"\n## {section}\n" in handout, section
+
+    def test_outputs_depend_on_every_input(self, lab: Lab) -> None:
+        task = lab.task
+        case = case_of(task, Family.NORMAL)
+        values = generate(np, task, case, 1)
+        before = task.expected(np, values)
+        fresh = generate(np, task, case, 2)
+        names = [spec.name for spec in task.arrays(Role.INPUT, Role.INOUT)]
+        names += [a.name for a in task.arguments if isinstance(a, ScalarSpec) and a.name not in case.dimensions]
+        for name in names:
+            after = task.expected(np, {**values, name: fresh[name]})
+            for output in before:
+                changed = np.mean(before[output] != after[output])
+                assert changed > 0.99, f"{output} hardly depends on {name}"
+
+    def test_expected_has_the_shape_of_the_outputs(self, lab: Lab) -> None:
+        task = lab.task
+        for case in task.correctness:
+            if case.needs_gpu:
+                continue
+            values = generate(np, task, case, 3)
+            expected, bound = task.expected(np, values), task.bound(np, values)
+            assert set(expected) == set(bound) == {spec.name for spec in task.arrays(Role.OUTPUT, Role.INOUT)}
+            for spec in task.arrays(Role.OUTPUT, Role.INOUT):
+                assert expected[spec.name].shape == task.shape(spec, case.dimensions)
+                assert np.all(np.isfinite(expected[spec.name]))
+                assert np.all(bound[spec.name] >= 0)
+                np.broadcast_to(bound[spec.name], expected[spec.name].shape)
+
+    def test_array_modules_agree(self, lab: Lab) -> None:
+        task, xp = lab.task, other_module()
+        values = generate(np, task, case_of(task, Family.INTEGERS), 4)
+        here, there = task.expected(np, values), task.expected(xp, values)
+        for name in here:
+            np.testing.assert_array_equal(here[name], there[name])
+            np.testing.assert_allclose(task.bound(np, values)[name], task.bound(xp, values)[name], rtol=1e-12)
+
+    def test_budgets_name_counters_and_cases_suit_the_emulator(self, lab: Lab) -> None:
+        task = lab.task
+        for budget in task.budgets:
+            assert hasattr(Counters(), budget.counter)
+            assert budget.limit(task.profile.dimensions) >= 0
+            assert budget.reason.endswith(".")
+        for case in (*task.correctness, task.profile):
+            assert case.needs_gpu or task.flops(case.dimensions) <= 3e7
+        assert any(case.hidden for case in task.correctness)
+        assert {case.family for case in task.correctness} == set(Family)
+
+    def test_timing_inputs_exceed_every_level_two_cache(self, lab: Lab) -> None:
+        moved = lab.task.bytes_moved(lab.task.timing.dimensions)
+        assert moved >= 1 << 27  # bytes; twice the 60 MB of an H200
+
+
+class TestAxpy:
+    @pytest.mark.parametrize("family", [Family.NORMAL, Family.WIDE])
+    def test_rounding_twice_once_and_from_double_pass(self, family: Family) -> None:
+        ratios = []
+        for seed in SEEDS:
+            values = generate(np, AXPY, case_of(AXPY, family), seed)
+            alpha, x, y = np.float32(values["alpha"]), values["x"], values["y"]
+            twice = alpha * x + y
+            assert twice.dtype == np.float32
+            once = (np.float64(alpha) * x.astype(np.float64) + y.astype(np.float64)).astype(np.float32)
+            for out in (twice, once):
+                ratios += [worst(AXPY, values, {"out": out}), timed(values, {"out": out}, AXPY)]
+        assert max(ratios) <= 1
+        assert max(ratios) > 0.5  # and the bound is not idle
+
+    def test_half_precision_fails_for_every_seed(self) -> None:
+        for seed in SEEDS:
+            values = generate(np, AXPY, case_of(AXPY, Family.NORMAL), seed)
+            half = np.float16(values["alpha"]) * values["x"].astype(np.float16) + values["y"].astype(np.float16)
+            assert worst(AXPY, values, {"out": half.astype(np.float32)}) > 100
+
+    def test_whole_numbers_are_exact(self) -> None:
+        values = generate(np, AXPY, case_of(AXPY, Family.INTEGERS), 5)
+        out = np.float32(values["alpha"]) * values["x"] + values["y"]
+        assert worst(AXPY, values, {"out": out}, exact=True) == 0
+
+    def test_timed_check_sees_one_wrong_element_anywhere(self) -> None:
+        case = replace(AXPY.profile, dimensions={"n": (1 << 23) + 77})  # more than one chunk
+        values = generate(np, AXPY, case, 6)
+        right = np.float32(values["alpha"]) * values["x"] + values["y"]
+        assert timed(values, {"out": right}, AXPY) <= 1
+        for index, wrong in ((0, right[0] + 1e-3), (-1, right[-1] + 1e-3), ((1 << 23) - 1, np.nan)):
+            out = right.copy()
+            out[index] = wrong
+            assert not timed(values, {"out": out}, AXPY) <= 1
+
+
+class TestTranspose:
+    def test_only_the_transpose_passes(self) -> None:
+        values = generate(np, TRANSPOSE, case_of(TRANSPOSE, Family.NORMAL), 1)
+        right = values["a"].T.copy()
+        assert worst(TRANSPOSE, values, {"out": right}) == timed(values, {"out": right}, TRANSPOSE) == 0
+        for wrong in (values["a"].reshape(right.shape), right[::-1].copy(), np.nextafter(right, np.float32(9))):
+            assert worst(TRANSPOSE, values, {"out": wrong}) == timed(values, {"out": wrong}, TRANSPOSE) == math.inf
+
+
+def float32_sums(a: np.ndarray, b: np.ndarray) -> dict[str, np.ndarray]:
+    """a @ b in float32, added up in different orders."""
+    k = a.shape[1]
+    a, b = a.astype(np.float32), b.astype(np.float32)
+
+    def running(order: Any) -> np.ndarray:
+        total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+        for p in order:
+            total += a[:, p, None] * b[None, p, :]
+        return total
+
+    def pairwise(low: int, high: int) -> np.ndarray:
+        if high - low == 1:
+            return a[:, low, None] * b[None, low, :]
+        middle = (low + high) // 2
+        return pairwise(low, middle) + pairwise(middle, high)
+
+    products = np.sort(a[:, :, None] * b[None, :, :], axis=1)  # every partial sum as large as it can be
+    sorted_sum = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for p in range(k):
+        sorted_sum += products[:, p, :]
+    return {
+        "forward": running(range(k)),
+        "backward": running(reversed(range(k))),
+        "two halves": running(range(k // 2)) + running(range(k // 2, k)),
+        "pairwise": pairwise(0, k),
+        "sorted": sorted_sum,
+        "library": a @ b,
+    }
+
+
+def half_sum(a: np.ndarray, b: np.ndarray, block: int) -> np.ndarray:
+    """a @ b with every `block` products added up in float16 and the blocks in float32."""
+    total = np.zeros((a.shape[0], b.shape[1]), np.float32)
+    for start in range(0, a.shape[1], block):
+        part = np.zeros(total.shape, np.float16)
+        for p in range(start, min(start + block, a.shape[1])):
+            part += a[:, p, None] * b[None, p, :]
+        total += part.astype(np.float32)
+    return total
+
+
+NORMAL_CASES = [c for c in GEMM.correctness if c.family is Family.NORMAL and not c.needs_gpu]
+
+
+class TestGemm:
+    @pytest.mark.parametrize("case", NORMAL_CASES, ids=lambda c: c.name)
+    def test_every_order_of_float32_additions_passes(self, case: Case) -> None:
+        small = replace(case, dimensions={**case.dimensions, "m": min(case.dimensions["m"], 32)})
+        for seed in range(3):
+            for family in (Family.NORMAL, Family.WIDE):
+                values = generate(np, GEMM, replace(small, family=family), seed)
+                for name, c in float32_sums(values["a"], values["b"]).items():
+                    assert worst(GEMM, values, {"c": c}) <= 1, name
+                    assert timed(values, {"c": c}, GEMM) <= 1, name
+
+    @pytest.mark.parametrize("case", NORMAL_CASES, ids=lambda c: c.name)
+    @pytest.mark.parametrize("block", [1 << 20, 16, 4])
+    def test_half_precision_sums_fail_for_every_seed(self, case: Case, block: int) -> None:
+        for seed in SEEDS:
+            values = generate(np, GEMM, replace(case, dimensions={**case.dimensions, "m": 16, "n": 32}), seed)
+            assert worst(GEMM, values, {"c": half_sum(values["a"], values["b"], block)}) > 1.5
+
+    def test_whole_numbers_are_exact(self) -> None:
+        values = generate(np, GEMM, case_of(GEMM, Family.INTEGERS), 5)
+        for name, c in float32_sums(values["a"][:40], values["b"]).items():
+            assert worst(GEMM, {**values, "a": values["a"][:40]}, {"c": c}, exact=True) == 0, name
+
+    def test_timed_check_finds_what_is_wrong(self) -> None:
+        m, n, k = 192, 256, 1024
+        values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": m, "n": n, "k": k}), 8)
+        a, b = values["a"], values["b"]
+        right = a.astype(np.float32) @ b.astype(np.float32)
+        wrong = {
+            "half-precision sums": half_sum(a, b, 1 << 20),
+            "half-precision sums of 16": half_sum(a, b, 16),
+            "the last element of k left out": right - a[:, -1:].astype(np.float32) * b[-1:].astype(np.float32),
+            "one tile of zeros": np.where((np.arange(m)[:, None] < 64) & (np.arange(n) < 64), 0, right),
+            "two rows exchanged": right[[1, 0, *range(2, m)]],
+            "two columns exchanged": right[:, [1, 0, *range(2, n)]],
+            "one element": right + 64 * ((np.arange(m)[:, None] == 77) & (np.arange(n) == 99)),
+            "one NaN": np.where((np.arange(m)[:, None] == 77) & (np.arange(n) == 99), np.nan, right),
+            "zeros": np.zeros_like(right),
+        }
+        for seed in range(3):
+            assert timed(values, {"c": right}, GEMM, seed) < 0.1
+            for name, c in wrong.items():
+                assert not timed(values, {"c": c.astype(np.float32)}, GEMM, seed) <= 1, name
+
+    def test_half_sums_of_the_timing_case_are_found(self) -> None:
+        """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it."""
+        values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 64, "n": 128, "k": 4096}), 9)
+        assert timed(values, {"c": half_sum(values["a"], values["b"], 1 << 20)}, GEMM) > 1.5
+        assert timed(values, {"c": values["a"].astype(np.float32) @ values["b"].astype(np.float32)}, GEMM) < 0.1

@@ -1,0 +1,114 @@
+"""What the notebooks import: guesses, code, times that say where they come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+from autograder import lesson as module
+from autograder.lesson import Lesson, code, load_ipython_extension, reveal, speed, table
+from autograder.machine import Machine
+from autograder.verdict import Device
+from warplab import results
+from warplab.results import Header, Record
+
+EMULATOR = Machine(Device.EMULATOR, "sm_90a", "emulator")
+HEADER = Header("NVIDIA H200", "580", {"numpy": "2"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")
+
+
+@pytest.fixture
+def on_emulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine without a GPU, and a folder of results that is still empty."""
+    monkeypatch.setattr(module, "choose_machine", lambda wanted: EMULATOR)
+    monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
+    return tmp_path
+
+
+def ship(folder: Path, milliseconds: float) -> None:
+    where = {"variant": "rung_3_shared_tile", "shape": (4096, 4096, 4096)}
+    records = [
+        Record("06_tiled_gemm", "time", milliseconds, "ms", interval=(milliseconds, milliseconds), **where),
+        Record("06_tiled_gemm", "efficiency", 0.25, "fraction", **where),
+    ]
+    results.write(folder / "labs.json", HEADER, records)
+
+
+def test_without_results_there_is_a_sentence_and_no_number(on_emulator: Path) -> None:
+    lesson = Lesson("06_tiled_gemm")
+    assert "no labs.json" in lesson.source_of_times and "make bench" in lesson.source_of_times
+    step = lesson.climb("rung_3_shared_tile")
+    assert step.time is None and step.worst <= 1
+    assert "no time" in speed(step).data and "ms" not in speed(step).data
+
+
+def test_a_shipped_time_says_where_it_was_measured(on_emulator: Path) -> None:
+    ship(on_emulator, 10.0)
+    lesson = Lesson("06_tiled_gemm")
+    step = lesson.climb("rung_3_shared_tile")
+    assert step.time is not None
+    assert step.time.flops == pytest.approx(2 * 4096**3 / 10e-3)
+    assert "10 ms" in speed(step).data and "NVIDIA H200 on 2026-01-02" in speed(step).data
+    own = on_emulator / "rung_3_shared_tile.py"
+    own.write_text(step.text)
+    assert lesson.climb(own).time is None, "a reader's own kernel must not get the shipped time of a rung"
+
+
+def test_counters_a_multiply_add(on_emulator: Path) -> None:
+    step = Lesson("06_tiled_gemm").climb("rung_3_shared_tile")
+    assert step.per_multiply_add("global_load_sectors") == 4 / 32  # two rows of 64 bytes for 32 of them
+    assert step.per_multiply_add("global_load_sectors", "global_load_sectors") == 8 / 32
+    assert step.name == "shared tile"
+
+
+def test_code_shows_the_kernel_with_its_decorator_only(on_emulator: Path) -> None:
+    step = Lesson("06_tiled_gemm").climb("rung_3_shared_tile")
+    shown = code(step).data
+    assert "@cuda.jit\ndef gemm_kernel" in shown and "def tiled_gemm" not in shown and "import" not in shown
+    assert "def tiled_gemm" in code(step, "tiled_gemm").data
+
+
+@pytest.mark.parametrize(
+    ("guess", "said"),
+    [(None, "nothing down"), (33, "right"), (31, "right"), (66, "2 times what it is"), (0, "0 times")],
+)
+def test_a_guess_is_compared_with_what_was_counted(guess: float | None, said: str) -> None:
+    answer = reveal(guess, 33.0, "sectors").data
+    assert answer.startswith("**Counted: 33 sectors.**") and said in answer
+
+
+def test_a_guess_about_nothing() -> None:
+    assert "right" in reveal(0, 0, "conflicts").data
+    assert "not what it is" in reveal(5, 0, "conflicts").data
+
+
+def test_tables_align_numbers() -> None:
+    assert table(["what", "n"], [("a", 1234), ("b", 0.03125), ("c", "text")]).data.splitlines() == [
+        "| what | n |",
+        "|---|---:|",
+        "| a | 1,234 |",
+        "| b | 0.0312 |",
+        "| c | text |",
+    ]
+
+
+def test_the_cell_magic_answers_mistakes_in_a_sentence(
+    on_emulator: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "display", lambda shown: print(shown.data))
+    shell = InteractiveShell()
+    load_ipython_extension(shell)
+    kernel = (module.solutions_folder() / "06_tiled_gemm" / "rung_3_shared_tile.py").read_text()
+
+    def said(line: str, cell: str) -> str:
+        shell.run_cell_magic("rung", line, cell)
+        return capsys.readouterr().out
+
+    assert "for example" in said("06_tiled_gemm", kernel)
+    assert "no lab named 'nothing'" in said("nothing mine", kernel)
+    assert "Line 2" in said("06_tiled_gemm mine", "def tiled_gemm(a, b, c):\n    oops(\n")
+    assert "its result is right" in said("06_tiled_gemm mine", kernel)
+    assert shell.user_ns["mine"].worst <= 1
+    assert "**its result is wrong**" in said("06_tiled_gemm mine", kernel.replace("= total", "= 2 * total"))

@@ -1,0 +1,282 @@
+"""Plan files: the same plan back, the same bytes each time, and nothing but PlanError from a hostile file."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import io
+import json
+import math
+import random
+import zipfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from warplab.errors import PlanError
+from warplab.plan import archive
+from warplab.plan.archive import dumps, load, loads, save
+from warplab.plan.model import (
+    Buffer,
+    Cubin,
+    Kernel,
+    Language,
+    Launch,
+    Parameter,
+    Plan,
+    Pointer,
+    Role,
+    Value,
+)
+
+PTX = """.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(
+	.param .u64 k_param_0,
+	.param .f32 k_param_1,
+	.param .u8 k_param_2
+)
+{
+	ret;
+}
+"""
+
+
+@pytest.fixture
+def plan() -> Plan:
+    parameters = (Parameter("x", 8, 8), Parameter("a", 4, 4), Parameter("flag", 1, 1))
+    cubin = Cubin(b"\x7fELF rest", 32, 8, 16, 24, 4096)
+    kernel = Kernel(
+        "k<π>", "k", Language.CUDA_CPP, parameters, {"sm_90a": PTX, "sm_80": PTX}, {"sm_90a": cubin}, 100_000, 7
+    )
+    launches = tuple(
+        Launch("k_", (8, 2, 1), (128, 1, 1), (Pointer("x", 4, "x"), Value("float32", v, "a"), Value("bool", 1)), 64)
+        for v in (1.5, 2, math.inf, -math.inf, math.nan)
+    )
+    buffers = {
+        "x": Buffer("x", Role.INPUT, "float32", (5, 8), (32, 4)),
+        "scratch0": Buffer("scratch0", Role.SCRATCH, "complex64", (2, 0, 3), (0, 24, 8), True),
+        "f": Buffer("f", Role.SCRATCH, "float16", (4, 6), (2, 8)),
+        "zero": Buffer("zero", Role.OUTPUT, "int8", (), ()),
+    }
+    return Plan("f", {"k_": kernel}, buffers, launches, "def f(x): pass  # é\n", "sub.py", {"nvrtc": "13.0"})
+
+
+def test_round_trip_and_same_bytes(plan: Plan, tmp_path: Path) -> None:
+    save(plan, tmp_path / "a.plan")
+    back = load(tmp_path / "a.plan")
+    assert repr(back) == repr(plan)  # equal up to the NaN, which equals nothing
+    assert back.kernels["k_"].ptx == plan.kernels["k_"].ptx and back.source == plan.source
+    assert back.kernels["k_"].cubins["sm_90a"].image == plan.kernels["k_"].cubins["sm_90a"].image
+    assert dumps(back) == dumps(plan) == (tmp_path / "a.plan").read_bytes()
+    assert [p.name for p in tmp_path.iterdir()] == ["a.plan"]
+
+
+def test_an_interrupted_write_leaves_the_old_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.plan"
+    path.write_bytes(b"old")
+
+    def broken(*_: Any) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(archive.os, "replace", broken)
+    with pytest.raises(OSError):
+        save(plan, path)
+    assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
+
+
+def members(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
+        return {i.filename: z.read(i) for i in z.infolist()}
+
+
+def packed(contents: dict[str, bytes], compression: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", compression) as z:
+        for name, data in contents.items():
+            z.writestr(name, data)
+    return out.getvalue()
+
+
+def changed(plan: Plan, edit: Callable[[dict], Any]) -> bytes:
+    contents = members(dumps(plan))
+    document = json.loads(contents["plan.json"])
+    edit(document)
+    contents["plan.json"] = json.dumps(document).encode()
+    return packed(contents)
+
+
+def setter(path: str, value: Any) -> Callable[[dict], None]:
+    def edit(document: dict) -> None:
+        *steps, last = path.split("/")
+        for step in steps:
+            document = document[int(step)] if isinstance(document, list) else document[step]
+        key: Any = int(last) if isinstance(document, list) else last
+        if value is ...:
+            del document[key]
+        else:
+            document[key] = value
+
+    return edit
+
+
+EDITS = {
+    "other format": ("format", "zip", "not a Warplab plan"),
+    "other version": ("version", 2, "version 2"),
+    "no version": ("version", ..., "lacks 'version'"),
+    "unknown field": ("pickle", "x", "unknown field 'pickle'"),
+    "unknown inner field": ("launches/0/extra", 1, "unknown field 'extra'"),
+    "function": ("function", "a b", "not an identifier"),
+    "path as source name": ("source_name", "a" * 300, "source's name"),
+    "escape in a name": ("kernels/k_/name", "\x1b[2J", "proper name"),
+    "role": ("buffers/x/role", "secret", "one of"),
+    "dtype": ("buffers/x/dtype", "object", "unknown dtype"),
+    "shape text": ("buffers/x/shape", "5", "list"),
+    "shape bool": ("buffers/x/shape", [True, 8], "integer"),
+    "shape float": ("buffers/x/shape", [5.0, 8], "integer"),
+    "negative shape": ("buffers/x/shape", [-5, 8], "absurd shape"),
+    "huge shape": ("buffers/x/shape", [1 << 39, 1 << 39], "larger"),
+    "huge integer": ("buffers/x/shape", [1 << 80, 1], "64 bits"),
+    "strides": ("buffers/x/strides", [4], "stride"),
+    "gaps": ("buffers/x/strides", [64, 4], "dense"),
+    "overlap": ("buffers/x/strides", [4, 4], "dense"),
+    "negative strides": ("buffers/x/strides", [-32, 4], "dense"),
+    "zeroed": ("buffers/x/zeroed", 1, "true or false"),
+    "kernel": ("launches/0/kernel", "other", "unknown kernel"),
+    "buffer": ("launches/0/arguments/0/buffer", "y", "unknown buffer"),
+    "offset": ("launches/0/arguments/0/offset", 161, "outside"),
+    "negative offset": ("launches/0/arguments/0/offset", -4, "outside"),
+    "argument count": ("launches/0/arguments/2", ..., "2 arguments for 3 parameters"),
+    "pointer for a float": ("launches/0/arguments/1", {"buffer": "x", "offset": 0, "parameter": ""}, "4 bytes"),
+    "value size": ("launches/0/arguments/1/dtype", "float64", "4 bytes"),
+    "value dtype": ("launches/0/arguments/1/dtype", "O", "unknown dtype"),
+    "value range": ("launches/0/arguments/2/value", 2, "no bool"),
+    "value text": ("launches/0/arguments/1/value", "1e5", "integer"),
+    "grid": ("launches/0/grid", [1, 1], "three numbers"),
+    "empty grid": ("launches/0/grid", [0, 1, 1], "empty"),
+    "block": ("launches/0/block", [1024, 2, 1], "too many threads"),
+    "cluster": ("launches/0/cluster", [32, 1, 1], "too large a cluster"),
+    "grid of clusters": ("launches/0/cluster", [3, 1, 1], "multiple"),
+    "shared": ("launches/0/shared_bytes", 1 << 30, "absurd shared"),
+    "language": ("kernels/k_/language", "sh", "one of"),
+    "entry": ("kernels/k_/entry", "../k", "entry symbol"),
+    "other entry": ("kernels/k_/entry", "kk", "without its entry"),
+    "parameters": ("kernels/k_/parameters/0/size", 4, "other parameters"),
+    "architecture": ("kernels/k_/ptx", ["sm_90a", "../../etc/passwd"], "missing"),
+    "cubin figures": ("kernels/k_/cubins/sm_90a/registers", "32", "integer"),
+    "cubin negative": ("kernels/k_/cubins/sm_90a/stack", -1, "absurd"),
+    "list for object": ("kernels", [], "object"),
+    "versions": ("versions/nvrtc", 13, "string"),
+}
+
+
+@pytest.mark.parametrize("name", list(EDITS))
+def test_a_field_that_does_not_fit_is_named(name: str, plan: Plan) -> None:
+    path, value, words = EDITS[name]
+    with pytest.raises(PlanError, match=words):
+        loads(changed(plan, setter(path, value)))
+
+
+def test_kernel_keys_cannot_leave_the_archive(plan: Plan) -> None:
+    contents = members(dumps(plan))
+    document = json.loads(contents["plan.json"])
+    document["kernels"] = {"../k_": document["kernels"]["k_"]}
+    contents = {n.replace("/k_.", "/../k_."): d for n, d in contents.items()}
+    contents["plan.json"] = json.dumps(document).encode()
+    with pytest.raises(PlanError, match="no file name"):
+        loads(packed(contents))
+
+
+def test_members_missing_extra_and_twice(plan: Plan) -> None:
+    contents = members(dumps(plan))
+    for name in contents:
+        with pytest.raises(PlanError):
+            loads(packed({n: d for n, d in contents.items() if n != name}))
+    with pytest.raises(PlanError, match="does not name"):
+        loads(packed(contents | {"../../evil.py": b"import os"}))
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z, pytest.warns(UserWarning):
+        for name, data in [*contents.items(), *contents.items()]:
+            z.writestr(name, data)
+    with pytest.raises(PlanError, match="two members"):
+        loads(out.getvalue())
+
+
+def test_bombs_are_bounded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "MAX_UNPACKED", 1 << 20)
+    contents = members(dumps(plan))
+    with pytest.raises(PlanError, match="unpacks to more"):
+        loads(packed(contents | {"source.py": b"\0" * (4 << 20)}))
+    with pytest.raises(PlanError, match="compressed in a way"):
+        loads(packed(contents, zipfile.ZIP_LZMA))
+    monkeypatch.setattr(archive, "MAX_MEMBERS", 10)
+    with pytest.raises(PlanError, match="more than 10 members"):
+        loads(packed(contents | {f"m{i}": b"" for i in range(10)}))
+    monkeypatch.setattr(archive, "MAX_FILE", 100)
+    with pytest.raises(PlanError, match="larger than"):
+        loads(dumps(plan))
+
+
+def test_a_header_that_lies_about_its_size_is_damage(plan: Plan) -> None:
+    contents = members(dumps(plan))
+    data = bytearray(packed(contents | {"source.py": b"x" * 100_000}))
+    true, lie = (100_000).to_bytes(4, "little"), (10).to_bytes(4, "little")
+    assert true in data
+    with pytest.raises(PlanError):
+        loads(bytes(data).replace(true, lie))
+
+
+@pytest.mark.parametrize(
+    "document",
+    [b"", b"null", b"[]", b"{", b"\xff", b'{"format": NaN}', b"[" * 100_000, b"1" * 100_000, b'{"format": "\\ud800"}'],
+)
+def test_json_that_is_no_plan(document: bytes) -> None:
+    with pytest.raises(PlanError):
+        loads(packed({"plan.json": document, "source.py": b""}))
+
+
+def test_random_damage_is_only_ever_a_plan_error(plan: Plan) -> None:
+    data = dumps(plan)
+    rng = random.Random(1)
+    for _ in range(400):
+        damaged = bytearray(data)
+        for _ in range(rng.randint(1, 4)):
+            damaged[rng.randrange(len(damaged))] = rng.randrange(256)
+        if rng.random() < 0.3:
+            del damaged[rng.randrange(len(damaged)) :]
+        with contextlib.suppress(PlanError):
+            loads(bytes(damaged))
+
+
+def test_random_edits_of_the_document_are_only_ever_a_plan_error(plan: Plan) -> None:
+    rng = random.Random(2)
+    document = json.loads(members(dumps(plan))["plan.json"])
+    strange = [None, True, -1, 1 << 63, 1e308, "", "x", [], {}, [[]], {"a": 1}, "\x00", -0.0]
+    for _ in range(600):
+        edited = copy.deepcopy(document)
+        place: Any = edited
+        while True:
+            key = rng.choice(list(place) if isinstance(place, dict) else range(len(place)))
+            if isinstance(place[key], dict | list) and place[key] and rng.random() < 0.85:
+                place = place[key]
+                continue
+            place[key] = rng.choice(strange)
+            break
+        contents = members(dumps(plan)) | {"plan.json": json.dumps(edited).encode()}
+        with contextlib.suppress(PlanError):
+            loads(packed(contents))
+
+
+def test_saving_an_inconsistent_plan_is_refused(plan: Plan, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="unknown kernel"):
+        save(replace(plan, kernels={}), tmp_path / "a.plan")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"nothing\.plan"):
+        load(tmp_path / "nothing.plan")

@@ -1,0 +1,193 @@
+"""From PTX to machine code: the figures, the cache, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.plan.conftest import NUMBA, Grab
+from warplab.errors import CompileError, PlanError
+from warplab.plan import archive, assemble, cache
+from warplab.plan.model import Kernel, Language, Launch, Parameter, Plan, Pointer
+from warplab.plan.occupancy import launch_occupancy
+
+MIXED = (
+    NUMBA
+    + '''
+import cupy
+CODE = r"""
+extern "C" __global__ void big(float* y) {
+    __shared__ float tile[1500];
+    tile[threadIdx.x] = y[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = tile[threadIdx.x ^ 1];
+}
+extern "C" __global__ void small(float* y) { y[0] = 1; }
+"""
+module = cupy.RawModule(code=CODE)
+
+@cuda.jit
+def k(x, y):
+    s = cuda.shared.array(300, np.float64)
+    i = cuda.grid(1)
+    s[cuda.threadIdx.x] = x[i]
+    cuda.syncthreads()
+    y[i] = s[cuda.threadIdx.x ^ 1]
+
+@cuda.jit(max_registers=24)
+def tight(x, y):
+    a = cuda.local.array(32, np.float64)
+    i = cuda.grid(1)
+    for j in range(32):
+        a[j] = x[i + j]
+    s = 0.0
+    for j in range(32):
+        s = s * a[31 - j] + a[(i + j) % 32]
+    y[i] = s
+
+def f(x, y):
+    k[8, 128](x, y)
+    tight[8, 128](x, y)
+    module.get_function("big")((1,), (64,), (y,))
+    module.get_function("small")((1,), (64,), (y,))
+'''
+)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    from tests.plan.conftest import call
+    from warplab.plan.capture import capture
+
+    path = tmp_path_factory.mktemp("mixed") / "submission.py"
+    path.write_text(MIXED)
+    return capture(path, [call()], ("sm_80", "sm_90a"))[0]
+
+
+def test_figures_are_those_of_the_machine_code(mixed: Plan, tmp_path: Path) -> None:
+    plan = assemble.assemble(assemble.assemble(mixed, "sm_90a"), "sm_80")
+    kernels = plan.kernels
+    assert all(set(k.cubins) == {"sm_80", "sm_90a"} for k in kernels.values())
+    assert kernels["k"].cubins["sm_90a"].static_shared == 2400
+    assert kernels["big"].cubins["sm_90a"].static_shared == 6000
+    assert kernels["small"].cubins["sm_90a"].static_shared == 0
+    assert kernels["small"].cubins["sm_90a"].stack == 0
+    tight = kernels["tight"].cubins["sm_90a"]
+    assert tight.registers == 24 and tight.spill_stores > 0 and tight.spill_loads > 0 and tight.stack >= 256
+    for kernel in kernels.values():
+        cubin = kernel.cubins["sm_90a"]
+        assert cubin.image[:4] == b"\x7fELF" and 0 < cubin.registers <= 255
+        assert kernel.entry.encode() in cubin.image
+    assert archive.loads(archive.dumps(plan)) == plan
+    result = launch_occupancy("sm_90a", kernels["k"].cubins["sm_90a"], plan.launches[0])
+    assert result.blocks == 16 and result.fraction == 1.0
+
+
+@pytest.mark.skipif(shutil.which("cuobjdump") is None, reason="needs cuobjdump")
+def test_figures_equal_cuobjdumps(mixed: Plan, tmp_path: Path) -> None:
+    for kernel in assemble.assemble(mixed, "sm_90a").kernels.values():
+        cubin = kernel.cubins["sm_90a"]
+        (tmp_path / "a.cubin").write_bytes(cubin.image)
+        said = subprocess.run(
+            ["cuobjdump", "-res-usage", tmp_path / "a.cubin"], capture_output=True, text=True, check=True
+        ).stdout
+        m = re.search(rf"Function {re.escape(kernel.entry)}:\s+REG:(\d+) STACK:(\d+) SHARED:(\d+)", said)
+        assert m and int(m.group(1)) == cubin.registers
+
+
+def test_a_second_time_comes_from_the_cache(mixed: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    first = assemble.assemble(mixed, "sm_90a")
+
+    def never(*_: object) -> None:
+        raise AssertionError("assembled again")
+
+    monkeypatch.setattr(assemble, "_assemble_text", never)
+    assert assemble.assemble(mixed, "sm_90a") == first
+    for file in (cache.folder() / "cubin-1").iterdir():
+        file.write_bytes(file.read_bytes()[:-1] + b"?")
+    with pytest.raises(AssertionError, match="assembled again"):
+        assemble.assemble(mixed, "sm_90a")  # damaged files are not used
+    for file in (cache.folder() / "cubin-1").iterdir():
+        file.unlink()
+
+
+def test_a_cache_that_cannot_be_written_changes_nothing(
+    mixed: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path / "file" / "below"))
+    assert assemble.assemble(mixed, "sm_90a").kernels["k"].cubins["sm_90a"].static_shared == 2400
+
+
+def test_nvjitlink_gives_the_same_figures(mixed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("cuda.bindings.nvjitlink")
+    with_ptxas = assemble.assemble(mixed, "sm_90a")
+    monkeypatch.setattr(assemble, "_ptxas", lambda: None)
+    assemble._assembler_version.cache_clear()
+    try:
+        with_jitlink = assemble.assemble(mixed, "sm_90a")
+    finally:
+        assemble._assembler_version.cache_clear()
+    for key, kernel in with_ptxas.kernels.items():
+        ours, theirs = kernel.cubins["sm_90a"], with_jitlink.kernels[key].cubins["sm_90a"]
+        assert replace(ours, image=b"") == replace(theirs, image=b"")
+
+
+def one_kernel(body: str, before: str = "") -> Plan:
+    ptx = f""".version 9.0
+.target sm_90a
+.address_size 64
+{before}
+.visible .entry k(
+	.param .u64 k_param_0
+)
+{{
+	.reg .b32 %r<4>;
+	.loc 1 41 0
+	mov.u32 %r1, 1;
+	.loc 1 42 0
+{body}
+	.loc 1 43 0
+	ret;
+}}
+	.file	1 "submission.py"
+	.file	2 "cuda_fp16.hpp"
+"""
+    kernel = Kernel("k", "k", Language.CUDA_CPP, (Parameter("y", 8, 8),), {"sm_90a": ptx}, line=40)
+    return Plan("f", {"k": kernel}, {}, (Launch("k", (1, 1, 1), (1, 1, 1), (Pointer("y"),)),))
+
+
+@pytest.mark.parametrize(
+    ("body", "before", "line", "words"),
+    [
+        ("\tbar.snyc 0;", "", 42, "snyc"),
+        ("\t.loc 2 7 0\n\tbar.snyc 0;", "", 40, "snyc"),
+        ("\tadd.u32 %r1, %r1, %r9;", "", 42, "does not assemble for sm_90a"),
+        ("\tst.shared.u32 [big], %r1;", ".shared .align 4 .b8 big[300000];", 40, "use smaller shared arrays"),
+        ("\tcall cudaStreamSynchronize;", ".extern .func cudaStreamSynchronize;", 40, "nothing is linked"),
+        ("\tgarbage \x01", "", 42, "assemble"),
+    ],
+)
+def test_ptx_that_does_not_assemble_has_the_students_line(body: str, before: str, line: int, words: str) -> None:
+    with pytest.raises(CompileError, match=words) as caught:
+        assemble.assemble(one_kernel(body, before), "sm_90a")
+    assert caught.value.line == line
+    assert "\n" not in str(caught.value) and "/tmp" not in str(caught.value)
+
+
+def test_code_for_another_architecture_is_a_plan_error(mixed: Plan) -> None:
+    with pytest.raises(PlanError, match="sm_80, sm_90a but not for sm_75"):
+        assemble.assemble(mixed, "sm_75")
+    with pytest.raises(PlanError, match="not an architecture"):
+        assemble.assemble(mixed, "hopper")
+
+
+def test_device_printf_needs_no_library(grab: Grab) -> None:
+    plan = grab(NUMBA + "@cuda.jit\ndef k(y):\n    print('y', y[0])\ndef f(x, y):\n    k[1, 1](y)\n")
+    assert "vprintf" in plan.kernels["k"].ptx["sm_90a"]
+    assert assemble.assemble(plan, "sm_90a").kernels["k"].cubins

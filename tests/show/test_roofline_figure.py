@@ -1,0 +1,56 @@
+from io import BytesIO
+
+import pytest
+from matplotlib.figure import Figure
+
+from warplab.hardware import Roofline
+from warplab.show.roofline import Point, roofline
+
+ROOF = Roofline(60e12, 4e12, "measured")
+
+
+def texts(figure: Figure) -> str:
+    (axes,) = figure.axes
+    return "\n".join([*(t.get_text() for t in axes.texts), *(t.get_text() for t in figure.texts)])
+
+
+def test_points_stand_where_they_were_measured() -> None:
+    figure = roofline(ROOF, [Point("axpy", 1 / 6, 0.6e12), Point("gemm", 1000, 45e12, (44e12, 46e12))])
+    (axes,) = figure.axes
+    dots = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]
+    assert dots == [(1 / 6, 0.6e12), (1000, 45e12)]
+    said = texts(figure)
+    assert "600 GFLOP/s, 90% of its ceiling" in said  # 0.6 of 4/6 TFLOP/s
+    assert "45 TFLOP/s, 75% of its ceiling" in said
+    assert "60 TFLOP/s" in said and "4 TB/s" in said and "ridge 15" in said
+    assert axes.get_xscale() == axes.get_yscale() == "log"
+
+
+def test_every_point_is_inside_the_axes() -> None:
+    extremes = [Point("slow", 1e-4, 1e6), Point("fast", 1e6, 5e13)]
+    (axes,) = roofline(ROOF, extremes).axes
+    for point in extremes:
+        assert axes.get_xlim()[0] < point.intensity < axes.get_xlim()[1]
+        assert axes.get_ylim()[0] < point.flops < axes.get_ylim()[1]
+
+
+def test_the_datasheet_is_dashed_and_named() -> None:
+    figure = roofline(ROOF, datasheet=Roofline(67e12, 4.8e12, "H200 datasheet"))
+    (axes,) = figure.axes
+    assert [t.get_text() for t in axes.get_legend().get_texts()] == ["H200 datasheet", "measured"]
+    dashed, solid = axes.lines[:2]
+    assert dashed.is_dashed() and not solid.is_dashed()
+    assert max(solid.get_ydata()) == 60e12
+
+
+@pytest.mark.parametrize("format", ["png", "svg"])
+def test_it_draws(format: str) -> None:
+    buffer = BytesIO()
+    roofline(ROOF, [Point("a & <b>", 2, 1e12)]).savefig(buffer, format=format)
+    assert len(buffer.getvalue()) > 10_000
+
+
+@pytest.mark.parametrize("point", [Point("zero", 0, 1e12), Point("stopped", 1, 0)])
+def test_a_point_without_a_place_is_refused(point: Point) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        roofline(ROOF, [point])

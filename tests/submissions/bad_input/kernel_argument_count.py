@@ -1,0 +1,13 @@
+# expect: correctness: launch error: the kernel is launched with one argument too few
+from numba import cuda, float32
+
+
+@cuda.jit
+def kernel(alpha, x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = float32(alpha) * x[i] + y[i]
+
+
+def axpy(alpha, x, y, out):
+    kernel[(out.size + 255) // 256, 256](x, y, out)

@@ -1,0 +1,256 @@
+"""The repository's own promises: one set of versions, commands that exist, numbers in one shape, nothing private."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from warplab import __version__, results
+
+ROOT = Path(__file__).resolve().parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+MAKEFILE = (ROOT / "Makefile").read_text()
+SETUP = ROOT / "scripts" / "setup.sh"
+# Addresses of package indexes, and paths of the machine that this was written on, have no place in the project.
+PRIVATE = re.compile(
+    r"/(?:home|root|Users)/\w|(?:pypi|pythonhosted)\.org|--(?:extra-)?index-url|--find-links|file:///|"
+    + re.escape(f"{ROOT}/"),
+)
+SKIPPED = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
+
+
+def tracked_files() -> list[Path]:
+    """What git would publish; without git, every file outside the folders that are made here."""
+    git = shutil.which("git")
+    if git and (ROOT / ".git").exists():
+        command = [git, "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+        listed = subprocess.run(command, capture_output=True, check=True).stdout.decode().split("\0")
+        return [ROOT / name for name in listed if name and (ROOT / name).is_file()]
+    return [p for p in ROOT.rglob("*") if p.is_file() and not SKIPPED & set(p.relative_to(ROOT).parts)]
+
+
+def distribution(requirement: str) -> str:
+    match = re.match(r"[A-Za-z0-9._-]+", requirement)
+    assert match, requirement
+    return match[0].lower()
+
+
+def pins() -> dict[str, str]:
+    lines = (line.split("#")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines())
+    pairs = [line.split("==") for line in lines if line]
+    assert all(len(pair) == 2 for pair in pairs), "constraints.txt must hold pins (name==version) only"
+    return {name.lower(): version for name, version in pairs}
+
+
+def requirements() -> list[str]:
+    extras = PROJECT["optional-dependencies"].values()
+    return [*PROJECT["dependencies"], *(r for extra in extras for r in extra)]
+
+
+def targets() -> set[str]:
+    return set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
+
+
+def test_every_direct_dependency_is_pinned() -> None:
+    names = {distribution(r) for r in requirements()}
+    assert names - pins().keys() == set()
+    assert pins().keys() - names == {"llvmlite"}  # says in the file why it is there
+
+
+def test_pins_keep_the_promises_of_pyproject() -> None:
+    pinned = pins()
+    assert tuple(map(int, pinned["numpy"].split(".")[:2])) < (2, 5)
+    assert pinned["numba-cuda"].startswith("0.30.")
+    assert pinned["cuda-toolkit"].startswith("13.0.")
+
+
+def test_conda_installs_the_same_versions() -> None:
+    text = (ROOT / "environment.yml").read_text()
+    assert "-c constraints.txt" in text and "-e .[dev]" in text
+    versions = re.search(r"python (\S+)", text)
+    assert versions and versions[1] == PROJECT["requires-python"]
+    assert "==" not in text, "versions belong in constraints.txt alone"
+
+
+def test_the_versions_agree() -> None:
+    assert PROJECT["version"] == __version__
+    assert PROJECT["requires-python"] == ">=3.11,<3.14"
+    assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in SETUP.read_text()
+
+
+def test_the_running_packages_are_the_pinned_ones() -> None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    different = {}
+    for name, pinned in pins().items():
+        try:
+            installed = version(name)
+        except PackageNotFoundError:
+            continue  # an extra that is not installed
+        if installed != pinned:
+            different[name] = f"{installed} instead of {pinned}"
+    if different and os.environ.get("VIRTUAL_ENV") is None and Path(sys.prefix).resolve() != (ROOT / ".venv").resolve():
+        pytest.skip(f"another Python's packages: {different}")
+    assert different == {}
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md"])
+def test_commands_in_documents_exist(name: str) -> None:
+    named = set(re.findall(r"(?:^ {4}|`)make ([a-z][a-z-]*)", (ROOT / name).read_text(), re.MULTILINE))
+    assert named <= targets()
+
+
+def test_the_readme_names_both_commands() -> None:
+    text = (ROOT / "README.md").read_text()
+    assert "    make grade " in text and "    make test " in text
+
+
+def test_relative_links_in_documents_lead_somewhere() -> None:
+    broken = []
+    for document in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", document.read_text()):
+            if "://" not in link and not (document.parent / link).exists():
+                broken.append(f"{document.name}: {link}")
+    assert broken == []
+
+
+def test_ci_runs_the_test_command_and_nothing_cleverer() -> None:
+    script = ROOT / ".ci" / "run"
+    assert os.access(script, os.X_OK)
+    assert script.read_text().strip().splitlines()[-1] == "make test"
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks" / "results").glob("*.json")), ids=lambda p: p.name)
+def test_result_files_are_valid(path: Path) -> None:
+    read = results.read(path)
+    assert read.records
+    assert re.match(r"[0-9a-f]{7,40}", read.header.commit), "measured at an unknown commit"
+
+
+def test_nothing_private_is_published() -> None:
+    found = []
+    for path in tracked_files():
+        if path == Path(__file__) or path.suffix in {".png", ".svg", ".gz", ".zip"}:
+            continue
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+        found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in PRIVATE.finditer(text)]
+    assert found == []
+
+
+def run_make(*arguments: str, path: str | None = None) -> subprocess.CompletedProcess:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("MAKE", "PYTHON"))}
+    if path is not None:
+        environment["PATH"] = path
+    return subprocess.run(["make", *arguments], cwd=ROOT, capture_output=True, text=True, env=environment)
+
+
+needs_make = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+
+
+@needs_make
+def test_make_alone_lists_every_target() -> None:
+    shown = run_make().stdout
+    assert all(target in shown for target in targets() - {"help"})
+
+
+@needs_make
+@pytest.mark.parametrize("target", sorted(targets() - {"venv", "clean", "help"}))
+def test_without_a_venv_nothing_is_installed(target: str) -> None:
+    recipe = run_make("-n", "VENV=none", target).stdout
+    assert "setup.sh" not in recipe and "pip" not in recipe
+    assert "python3 -m" in recipe and ".venv" not in recipe
+
+
+def fake_python(folder: Path, body: str) -> None:
+    """A `python3` that is all there is of Python on the PATH, beside the shell's own tools."""
+    folder.mkdir()
+    for tool in ("sh", "dirname", "mkdir", "df", "awk", "rm", "grep", "sed", "tail", "touch", "printf", "cat"):
+        if found := shutil.which(tool):
+            (folder / tool).symlink_to(found)
+    python = folder / "python3"
+    python.write_text(f"#!{shutil.which('sh')}\n{body}\n")
+    python.chmod(0o755)
+
+
+def run_setup(tmp_path: Path, body: str) -> tuple[int, str]:
+    """setup.sh in a copy of its own, with a python3 that does as told."""
+    checkout = tmp_path / "checkout"
+    (checkout / "scripts").mkdir(parents=True)
+    shutil.copy(SETUP, checkout / "scripts")
+    fake_python(tmp_path / "bin", body)
+    run = subprocess.run(
+        [shutil.which("sh") or "sh", "scripts/setup.sh", ".venv", "dev"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        env={"PATH": str(tmp_path / "bin")},
+    )
+    assert not (checkout / ".venv" / ".ready-dev").exists() or run.returncode == 0
+    return run.returncode, run.stderr
+
+
+REAL = f'exec {sys.executable} "$@"'
+# The Python of the new environment: it answers `--version` of pip, and fails to install with a message of pip's.
+PIP = 'case "$*" in *"pip --version"*) exit 0;; *"pip install"*) echo "$PIP_SAYS"; exit 1;; *) exit 0;; esac'
+
+
+def making_venv(says: str) -> str:
+    script = PIP.replace("$PIP_SAYS", says)
+    make = f"mkdir -p .venv/bin; printf '%s\\n' '#!/bin/sh' '{script}' >.venv/bin/python; chmod +x .venv/bin/python"
+    return f'export PATH=/usr/bin:/bin; case "$*" in *"-m venv"*) {make};; *) exit 0;; esac'
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (
+            'case "$*" in *--version*) echo Python 3.8.18;; *) exit 1;; esac',
+            "Python 3.11, 3.12 or 3.13 is needed and Python 3.8.18 was found: install one",
+        ),
+        (
+            'case "$*" in *ensurepip*) exit 1;; *--version*) echo Python 3.12.1;; *print*) echo python3.12;; esac',
+            "Python 3.12.1 has no venv module: install it (Debian and Ubuntu: apt install python3.12-venv)",
+        ),
+        (making_venv("WARNING: NewConnectionError: refused"), "no package index can be reached: check the network"),
+        (
+            making_venv("ERROR: Could not install: [Errno 28] No space left on device"),
+            "the disk is full: free some space",
+        ),
+        (making_venv("ERROR: No matching distribution found for numba"), "(No matching distribution found for numba)"),
+    ],
+    ids=["old python", "no venv", "no index", "disk full", "other"],
+)
+def test_a_missing_prerequisite_is_one_sentence(tmp_path: Path, body: str, sentence: str) -> None:
+    code, said = run_setup(tmp_path, body)
+    assert code == 1
+    assert sentence in said
+    assert said.startswith("setup: ") and len(said.strip().splitlines()) == 1
+
+
+def test_too_little_disk_is_one_sentence(tmp_path: Path) -> None:
+    checkout = tmp_path / "checkout"
+    (checkout / "scripts").mkdir(parents=True)
+    shutil.copy(SETUP, checkout / "scripts")
+    fake_python(tmp_path / "bin", REAL)
+    (tmp_path / "bin" / "df").unlink()
+    (tmp_path / "bin" / "df").write_text("#!/bin/sh\necho header\necho disk 9 9 1048576 9% /\n")
+    (tmp_path / "bin" / "df").chmod(0o755)
+    run = subprocess.run(
+        [shutil.which("sh") or "sh", "scripts/setup.sh", ".venv", "dev"],
+        cwd=checkout,
+        capture_output=True,
+        text=True,
+        env={"PATH": str(tmp_path / "bin")},
+    )
+    assert run.returncode == 1 and "only 1024 MB are free" in run.stderr and "need 4096 MB" in run.stderr
+    assert not (checkout / ".venv").exists()

@@ -1,0 +1,247 @@
+"""Atomic operations. The lanes of a warp go one after the other, in lane order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.access import (
+    LOCAL_WINDOW,
+    SHARED_WINDOW,
+    fault_kind,
+    local_host,
+    read_element,
+    region_offset,
+    resolve,
+    write_element,
+)
+from warplab.simt.counting import count_sectors
+from warplab.simt.layout import (
+    ATOMIC_ADD,
+    ATOMIC_AND,
+    ATOMIC_CAS,
+    ATOMIC_DEC,
+    ATOMIC_EXCH,
+    ATOMIC_INC,
+    ATOMIC_MAX,
+    ATOMIC_MIN,
+    ATOMIC_OR,
+    C_FIELDS,
+    C_REQUESTS,
+    C_SECTORS,
+    C_SHARED_REQUESTS,
+    DST,
+    FAULT_MISALIGNED,
+    FAULT_OUT_OF_BOUNDS,
+    FAULT_READ_ONLY,
+    IMM,
+    KIND_BF16,
+    KIND_F16,
+    KIND_FLOAT,
+    KIND_SIGNED,
+    M_COUNTS,
+    M_LOCAL,
+    M_LOCAL_BYTES,
+    M_SHARED,
+    M_SHARED_BYTES,
+    R_FIRST_STORE,
+    R_FLAGS,
+    R_HOST,
+    R_SHADOW,
+    R_TRACKED,
+    R_WRITABLE,
+    REGION_LOCAL,
+    REGION_SHARED,
+    SPACE_GENERIC,
+    SPACE_GLOBAL,
+    SPACE_LOCAL,
+    SPACE_SHARED,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    WINDOW_BITS,
+    X0,
+    X1,
+    X2,
+    X3,
+    X4,
+)
+from warplab.simt.lower import SHARED_BASE
+from warplab.simt.raw import (
+    bits_of_f32,
+    bits_of_f64,
+    f32_of_bits,
+    f64_of_bits,
+    fill_bytes,
+    load_i64,
+    trailing_zeros32,
+)
+from warplab.simt.shadow import check_read, check_write
+from warplab.simt.state import compiled, field, get, operand, put, report
+
+_F32_NAN = np.uint64(0x7FFFFFFF)
+
+
+@compiled
+def _small_to_float(bits, significand_bits, bias):
+    """f16 or bf16 bits to float32."""
+    exponent_mask = np.int64((1 << (15 - significand_bits)) - 1)
+    fraction = np.int64(bits) & ((1 << significand_bits) - 1)
+    exponent = (np.int64(bits) >> significand_bits) & exponent_mask
+    sign = -1.0 if np.int64(bits) & 0x8000 else 1.0
+    if exponent == exponent_mask:
+        return np.float32(np.nan) if fraction else np.float32(sign * np.inf)
+    if exponent == 0:
+        return np.float32(sign * fraction * 2.0 ** (1 - bias - significand_bits))
+    return np.float32(sign * (fraction + (1 << significand_bits)) * 2.0 ** (exponent - bias - significand_bits))
+
+
+@compiled
+def _float_to_small(value, significand_bits, bias):
+    """float32 rounded to the nearest f16 or bf16, as bits."""
+    bits = np.int64(bits_of_f32(value))
+    sign = (bits >> 16) & 0x8000
+    magnitude = bits & 0x7FFFFFFF
+    infinity = ((1 << (15 - significand_bits)) - 1) << significand_bits
+    if magnitude > 0x7F800000:
+        return np.uint64(0x7FFF)
+    if magnitude == 0x7F800000:
+        return np.uint64(sign | infinity)
+    exponent = magnitude >> 23
+    fraction = magnitude & 0x7FFFFF
+    if exponent:
+        fraction |= 0x800000
+    else:
+        exponent = np.int64(1)
+    shift = 23 - significand_bits + max(128 - bias - exponent, 0)
+    if shift > 25:
+        return np.uint64(sign)
+    kept = fraction >> shift
+    rest = fraction & ((1 << shift) - 1)
+    half = np.int64(1) << (shift - 1)
+    if rest > half or (rest == half and kept & 1):
+        kept += 1
+    result = (max(exponent - (128 - bias), 0) << significand_bits) + kept
+    return np.uint64(sign | min(result, infinity))
+
+
+@compiled
+def _combine_small(old, value, operation, kind):
+    significand_bits, bias = (10, 15) if kind == KIND_F16 else (7, 127)
+    a = _small_to_float(old, significand_bits, bias)
+    b = _small_to_float(value, significand_bits, bias)
+    if operation == ATOMIC_ADD:
+        return _float_to_small(np.float32(a + b), significand_bits, bias)
+    if np.isnan(a) or (operation == ATOMIC_MIN and b < a) or (operation == ATOMIC_MAX and b > a):
+        return value
+    return old
+
+
+@compiled
+def combine(old, value, other, operation, kind, size):
+    """What an atomic leaves in memory. `other` is the new value of a compare-and-swap."""
+    if operation == ATOMIC_EXCH:
+        return value
+    if operation == ATOMIC_CAS:
+        return other if old == value else old
+    if kind == KIND_FLOAT:
+        if size == 8:
+            return bits_of_f64(f64_of_bits(old) + f64_of_bits(value))
+        total = np.float32(f32_of_bits(np.uint32(old)) + f32_of_bits(np.uint32(value)))
+        return _F32_NAN if np.isnan(total) else np.uint64(bits_of_f32(total))
+    if kind == KIND_F16 or kind == KIND_BF16:
+        low = _combine_small(old & np.uint64(0xFFFF), value & np.uint64(0xFFFF), operation, kind)
+        if size == 2:
+            return low
+        high = _combine_small(old >> np.uint64(16), value >> np.uint64(16), operation, kind)
+        return low | (high << np.uint64(16))
+    if operation == ATOMIC_ADD:
+        return old + value
+    if operation == ATOMIC_AND:
+        return old & value
+    if operation == ATOMIC_OR:
+        return old | value
+    if operation == ATOMIC_INC:
+        return np.uint64(0) if old >= value else old + np.uint64(1)
+    if operation == ATOMIC_DEC:
+        return value if old == np.uint64(0) or old > value else old - np.uint64(1)
+    if operation == ATOMIC_MIN or operation == ATOMIC_MAX:
+        if kind == KIND_SIGNED:
+            shift = np.uint64(64 - 8 * size)
+            smaller = np.int64(value << shift) < np.int64(old << shift)
+        else:
+            smaller = value < old
+        return value if smaller == (operation == ATOMIC_MIN) else old
+    return old ^ value
+
+
+@compiled
+def _address_of_lane(m, warp, pc, lane, space, address, size):
+    """The host address of an atomic's operand and the space it is in; 0 after reporting a fault."""
+    if space == SPACE_GENERIC:
+        region = address >> WINDOW_BITS
+        if region == REGION_SHARED:
+            space, address = SPACE_SHARED, address - SHARED_WINDOW
+        elif region == REGION_LOCAL:
+            space, address = SPACE_LOCAL, address - LOCAL_WINDOW
+        else:
+            space = SPACE_GLOBAL
+    if space == SPACE_GLOBAL:
+        entry = resolve(m, address, size, size)
+        if entry == 0:
+            report(m, fault_kind(m, address, size), pc, warp, lane, address, size, 1, -1, SPACE_GLOBAL, 0)
+            return np.int64(0), space
+        if not get(entry, R_FLAGS) & R_WRITABLE:
+            report(m, FAULT_READ_ONLY, pc, warp, lane, address, size, 1, -1, SPACE_GLOBAL, 0)
+            return np.int64(0), space
+        if get(entry, R_FIRST_STORE) < 0:
+            put(entry, R_FIRST_STORE, pc)
+        if get(entry, R_FLAGS) & R_TRACKED:
+            fill_bytes(get(entry, R_SHADOW) + region_offset(address), np.uint8(1), size)
+        return get(entry, R_HOST) + region_offset(address), space
+    limit = get(m, M_SHARED_BYTES) if space == SPACE_SHARED else get(m, M_LOCAL_BYTES)
+    start = SHARED_BASE if space == SPACE_SHARED else 0
+    if address < start or address + size > limit or address & (size - 1):
+        kind = FAULT_MISALIGNED if address & (size - 1) else FAULT_OUT_OF_BOUNDS
+        report(m, kind, pc, warp, lane, address, size, 1, -1, space, 0)
+        return np.int64(0), space
+    if space == SPACE_SHARED:
+        check_read(m, warp, address, size, pc, lane, 0, 1)
+        check_write(m, warp, address, size, pc, lane, 0, 1)
+        return get(m, M_SHARED) + address, space
+    return local_host(get(m, M_LOCAL) + warp * limit * 32, address, lane), space
+
+
+@compiled
+def atomic_access(m, warp, frame, constants, record, pc, mask):
+    """One atom or red of a warp."""
+    row = operand(frame, constants, record, SRC_A)
+    values = operand(frame, constants, record, SRC_B)
+    others = operand(frame, constants, record, SRC_C)
+    destination = operand(frame, constants, record, DST)
+    offset, space, size = field(record, IMM), field(record, X0), field(record, X1)
+    operation, kind, returns = field(record, X2), field(record, X3), field(record, X4)
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    global_lanes = np.uint32(0)
+    shared_lanes = np.uint32(0)
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        host, where = _address_of_lane(m, warp, pc, lane, space, load_i64(row + 8 * lane) + offset, size)
+        old = np.uint64(0)
+        if host:
+            if where == SPACE_GLOBAL:
+                global_lanes |= np.uint32(1) << np.uint32(lane)
+            elif where == SPACE_SHARED:
+                shared_lanes |= np.uint32(1) << np.uint32(lane)
+            old = read_element(host, size, 0)
+            value = read_element(values + lane * size, size, 0)
+            other = read_element(others + lane * size, size, 0) if operation == ATOMIC_CAS else value
+            write_element(host, size, combine(old, value, other, operation, kind, size))
+        if returns:
+            write_element(destination + lane * size, size, old)
+    if global_lanes:
+        put(cell, C_REQUESTS, get(cell, C_REQUESTS) + 1)
+        put(cell, C_SECTORS, get(cell, C_SECTORS) + count_sectors(m, row, offset, size, global_lanes))
+    if shared_lanes:
+        put(cell, C_SHARED_REQUESTS, get(cell, C_SHARED_REQUESTS) + 1)

@@ -1,0 +1,50 @@
+"""PTX module and entry name to a `Program`: lower, link, place registers, pack into arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt import lower_arithmetic, lower_control, lower_convert, lower_memory
+from warplab.simt.flow import link
+from warplab.simt.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+from warplab.simt.lower import PER_BLOCK_SPECIALS, Lowering
+from warplab.simt.program import ROWS_BASE, Program
+from warplab.simt.ptx import Module
+
+HANDLER_MODULES = (lower_arithmetic, lower_control, lower_convert, lower_memory)  # importing them registers handlers
+
+# Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
+_ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
+
+
+def decode(module: Module, entry: str) -> Program:
+    """Decode one kernel of a parsed module. Raises PlanError if it is not there or is far too long."""
+    lowering = Lowering(module, entry)
+    lowering.lower()
+    records = link(lowering.records, lowering.labels)
+    rows_start = -(-lowering.frame.predicates // 64) * 64
+    code = np.array([r.fields for r in records], dtype=np.int32).reshape(len(records), RECORD_WORDS)
+    for field in _ROW_FIELDS:
+        column = code[:, field]
+        column[column >= ROWS_BASE] -= ROWS_BASE - rows_start
+    specials = tuple(
+        (PER_BLOCK_SPECIALS[name], place - ROWS_BASE + rows_start) for name, place in lowering.specials.items()
+    )
+    return Program(
+        entry=entry,
+        code=np.ascontiguousarray(code),
+        lines=np.array([r.line for r in records], dtype=np.int32),
+        counted=np.array([r.counted for r in records]),
+        texts=tuple(r.text for r in records),
+        constants=lowering.bank.offsets,
+        constant_bytes=lowering.bank.used,
+        frame_bytes=rows_start + lowering.frame.rows,
+        local_bytes=-(-lowering.local_bytes // 16) * 16,
+        shared_symbols=lowering.shared_symbols,
+        static_shared=lowering.shared_bytes,
+        dynamic_shared=tuple(lowering.dynamic_shared),
+        specials=specials,
+        parallel=lowering.parallel,
+    )
+
+

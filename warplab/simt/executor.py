@@ -1,0 +1,237 @@
+"""`execute`: run a plan on the emulator."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from warplab.errors import PlanError
+from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile
+from warplab.plan.model import Kernel, Language, Launch, Plan, Pointer, Role
+from warplab.simt.counters import fold
+from warplab.simt.decoder import decode
+from warplab.simt.findings import Explainer, merge, modified_input
+from warplab.simt.layout import FIRST_REGION, R_FIRST_STORE
+from warplab.simt.lower import SHARED_BASE
+from warplab.simt.machine import Machine, resolve_constants
+from warplab.simt.memory import AddressSpace, Region, aligned_bytes, buffer_view, module_addresses, plan_regions
+from warplab.simt.parser import parse
+from warplab.simt.printing import format_prints
+from warplab.simt.program import Program
+from warplab.simt.ptx import Module
+
+MAX_THREADS = 1024
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
+SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
+
+
+@dataclass
+class _Loaded:
+    """A kernel's PTX, parsed and decoded, and where its module's variables are."""
+
+    module: Module
+    program: Program
+    addresses: dict[str, int]
+
+
+@dataclass
+class _Session:
+    """One execution of one plan."""
+
+    plan: Plan
+    architecture: str
+    instruction_budget: int
+    sanitize: bool
+    shared_limit: int
+    workers: int
+    space: AddressSpace = field(default_factory=AddressSpace)
+    loaded: dict[str, _Loaded] = field(default_factory=dict)
+    addresses: dict[str, dict[str, int]] = field(default_factory=dict)
+    modules: dict[str, Module] = field(default_factory=dict)
+    buffers: dict[str, int] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    profiles: list[LaunchProfile] = field(default_factory=list)
+    stores: dict[str, tuple[str, int]] = field(default_factory=dict)  # buffer -> first kernel and line that wrote it
+    stdout: list[str] = field(default_factory=list)
+
+    def load(self, name: str) -> _Loaded:
+        """Parse and decode a kernel once. Kernels that share a PTX text share its variables."""
+        if name not in self.loaded:
+            kernel = self.plan.kernels.get(name)
+            if kernel is None:
+                raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
+            text = _ptx_for(kernel, self.architecture)
+            if text not in self.modules:
+                self.modules[text] = parse(text, self.plan.source_name)
+                self.addresses[text] = module_addresses(self.space, self.modules[text])
+            module = self.modules[text]
+            self.loaded[name] = _Loaded(module, decode(module, kernel.entry), self.addresses[text])
+        return self.loaded[name]
+
+    def run(self, launch: Launch) -> bool:
+        """Run one launch; False if what follows has no meaning after it."""
+        loaded = self.load(launch.kernel)
+        kernel = self.plan.kernels[launch.kernel]
+        failure = self._launch_failure(launch, kernel, loaded.program)
+        if failure:
+            message = f"The launch of {launch.kernel} fails: {failure}"
+            self.findings.append(Finding(FindingKind.LAUNCH_FAILURE, message, launch.kernel, launch.line))
+            return False
+        parameters = self._parameters(launch, loaded)
+        bank = Region("the kernel's parameters", parameters, writable=False)
+        bank_address = self.space.add(bank)
+        table = self.space.table()
+        constants = resolve_constants(loaded.program, loaded.module, launch, loaded.addresses, parameters, bank_address)
+        machines = self._run_blocks(launch, loaded.program, constants, table)
+        self.space.regions.pop()
+        return self._collect(launch, loaded, machines, table)
+
+    def _run_blocks(self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray) -> list[Machine]:
+        blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
+        workers = min(self.workers, blocks) if program.parallel else 1
+
+        def work(share: int) -> Machine:
+            machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize)
+            first, last = blocks * share // workers, blocks * (share + 1) // workers
+            machine.run(first, last)
+            return machine
+
+        if workers == 1:
+            return [work(0)]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(work, range(workers)))
+
+    def _collect(self, launch: Launch, loaded: _Loaded, machines: list[Machine], table: np.ndarray) -> bool:
+        """Counters, findings and prints of a finished launch."""
+        program = loaded.program
+        total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
+        self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines))
+        explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
+        records = merge([record for m in machines for record in m.finding_records()])
+        self.findings += [explainer.explain(record) for record in records]
+        for machine in machines:
+            self.stdout.append(format_prints(self.space, machine.printed()))
+        for region, entry in zip(self.space.regions, table[FIRST_REGION:], strict=False):
+            pc = int(entry[R_FIRST_STORE])
+            if region.buffer is not None and pc >= 0:
+                self.stores.setdefault(region.name, (launch.kernel, int(program.lines[pc])))
+        return not any(m.stopped for m in machines)
+
+    def _launch_failure(self, launch: Launch, kernel: Kernel, program: Program) -> str:
+        """Why the driver would refuse a launch; empty if it would not."""
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        if min(launch.block) < 1 or min(launch.grid) < 1:
+            return f"grid {launch.grid} and block {launch.block} must be at least 1 in each dimension."
+        if threads > MAX_THREADS:
+            return f"block {launch.block} has {threads} threads, but a block can have {MAX_THREADS} at most."
+        if any(n > limit for n, limit in zip(launch.block, MAX_BLOCK, strict=True)):
+            return f"block {launch.block} exceeds the limit {MAX_BLOCK}."
+        if any(n > limit for n, limit in zip(launch.grid, MAX_GRID, strict=True)):
+            return f"grid {launch.grid} exceeds the limit {MAX_GRID}."
+        static = program.static_shared - SHARED_BASE
+        if static > DEFAULT_SHARED:
+            return f"it declares {static} bytes of static shared memory, but {DEFAULT_SHARED} is the limit."
+        if static + launch.shared_bytes > self.shared_limit:
+            used = static + launch.shared_bytes
+            return f"it uses {used} bytes of shared memory, but {self.architecture} has {self.shared_limit} a block."
+        allowed = max(kernel.max_dynamic_shared or 0, DEFAULT_SHARED - static)
+        if kernel.language is Language.CUDA_CPP and launch.shared_bytes > allowed:
+            return (
+                f"{launch.shared_bytes} bytes of dynamic shared memory need max_dynamic_shared_size_bytes to be set; "
+                f"without it {allowed} are allowed."
+            )
+        return ""
+
+    def _parameters(self, launch: Launch, loaded: _Loaded) -> np.ndarray:
+        """The kernel's parameter bank."""
+        formals = loaded.module.functions[loaded.program.entry].parameters
+        if len(formals) != len(launch.arguments):
+            raise PlanError(
+                f"The launch of {launch.kernel} has {len(launch.arguments)} arguments, but its PTX takes "
+                f"{len(formals)}; capture the submission again."
+            )
+        data = bytearray()
+        for formal, argument in zip(formals, launch.arguments, strict=True):
+            data += bytes(-len(data) % max(formal.align, 1))
+            if isinstance(argument, Pointer):
+                if argument.buffer not in self.buffers:
+                    raise PlanError(f"The plan has no buffer {argument.buffer}; capture the submission again.")
+                value = (self.buffers[argument.buffer] + argument.offset).to_bytes(8, "little")
+            else:
+                value = argument.to_bytes()
+            if len(value) != formal.size:
+                raise PlanError(
+                    f"Argument {argument.parameter or formal.name} of {launch.kernel} has {len(value)} bytes, but "
+                    f"the kernel takes {formal.size}; capture the submission again."
+                )
+            data += value
+        bank = aligned_bytes(max(len(data), 1))
+        bank[: len(data)] = np.frombuffer(bytes(data), dtype=np.uint8)
+        return bank
+
+
+def _ptx_for(kernel: Kernel, architecture: str) -> str:
+    """The PTX of a kernel for an architecture, else the one it has."""
+    if architecture in kernel.ptx:
+        return kernel.ptx[architecture]
+    if not kernel.ptx:
+        raise PlanError(f"The plan has no PTX for kernel {kernel.name}; capture the submission again.")
+    return next(iter(kernel.ptx.values()))
+
+
+def _shared_limit(architecture: str) -> int:
+    name = architecture.rstrip("af")
+    return SHARED_LIMITS.get(name, 227) * 1024
+
+
+def execute(
+    plan: Plan,
+    inputs: dict[str, np.ndarray],
+    *,
+    architecture: str = "sm_90a",
+    instruction_budget: int = 1_000_000_000,
+    shared_limit: int | None = None,
+    sanitize: bool = True,
+    workers: int | None = None,
+) -> Execution:
+    """Run a plan on the emulator.
+
+    `inputs` holds an array for each INPUT and INOUT buffer, of the buffer's shape and dtype; they are not modified.
+    OUTPUT buffers and scratch start as 0xFF bytes (NaN) unless `zeroed`. A fault drops the access and the kernel goes
+    on; a deadlock, a trap, an unknown instruction or a launch that used up `instruction_budget` warp instructions ends
+    the execution. `shared_limit` is the shared memory of a block in bytes (default: the architecture's).
+    `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without global atomics
+    or fences run on `workers` threads (default: one a core).
+
+    Raises PlanError when the plan does not fit together or an input is missing.
+    """
+    limit = _shared_limit(architecture) if shared_limit is None else shared_limit
+    session = _Session(plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1)
+    for region in plan_regions(plan, inputs, sanitize):
+        session.buffers[region.name] = session.space.add(region)
+    for launch in plan.launches:
+        if not session.run(launch):
+            break
+    outputs: dict[str, np.ndarray] = {}
+    for region in session.space.regions:
+        buffer = region.buffer
+        if buffer is None:
+            continue
+        if buffer.role in (Role.OUTPUT, Role.INOUT):
+            outputs[buffer.name] = buffer_view(buffer, region.data).copy()
+        elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
+            kernel, line = session.stores.get(buffer.name, ("", 0))
+            session.findings.append(modified_input(buffer.name, kernel, line))
+    return Execution(outputs, tuple(session.findings), tuple(session.profiles), "".join(session.stdout))
+
+
+def _changed(after: np.ndarray, before: np.ndarray) -> bool:
+    """Do two arrays differ in any bit?"""
+    return np.ascontiguousarray(after).tobytes() != np.ascontiguousarray(before).tobytes()
+
+

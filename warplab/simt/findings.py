@@ -1,0 +1,243 @@
+"""Fault records of the interpreter to `Finding`s: one clear sentence each, with line, thread, array and index."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from warplab.plan.execution import Finding, FindingKind
+from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.simt.layout import (
+    F_ADDRESS,
+    F_BLOCK_X,
+    F_BLOCK_Y,
+    F_BLOCK_Z,
+    F_BYTES,
+    F_COUNT,
+    F_EXTRA,
+    F_KIND,
+    F_LANE,
+    F_OTHER,
+    F_PC,
+    F_SPACE,
+    F_WARP,
+    F_WRITE,
+    FAULT_DEADLOCK,
+    FAULT_DIVERGENT_BARRIER,
+    FAULT_DIVERGENT_WARP_SYNC,
+    FAULT_ENDLESS,
+    FAULT_MISALIGNED,
+    FAULT_NULL,
+    FAULT_OUT_OF_BOUNDS,
+    FAULT_RACE,
+    FAULT_READ_ONLY,
+    FAULT_SPLITS,
+    FAULT_TRAP,
+    FAULT_UNINITIALISED,
+    FAULT_UNSUPPORTED,
+    SPACE_LOCAL,
+    SPACE_SHARED,
+)
+from warplab.simt.lower import SHARED_BASE
+from warplab.simt.memory import AddressSpace
+from warplab.simt.program import Program
+
+KINDS = {
+    FAULT_OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
+    FAULT_MISALIGNED: FindingKind.MISALIGNED,
+    FAULT_NULL: FindingKind.NULL_POINTER,
+    FAULT_UNINITIALISED: FindingKind.UNINITIALISED,
+    FAULT_RACE: FindingKind.RACE,
+    FAULT_DIVERGENT_BARRIER: FindingKind.DIVERGENT_BARRIER,
+    FAULT_DEADLOCK: FindingKind.DEADLOCK,
+    FAULT_ENDLESS: FindingKind.ENDLESS,
+    FAULT_TRAP: FindingKind.TRAP,
+    FAULT_UNSUPPORTED: FindingKind.UNSUPPORTED,
+    FAULT_READ_ONLY: FindingKind.OUT_OF_BOUNDS,
+    FAULT_DIVERGENT_WARP_SYNC: FindingKind.DIVERGENT_BARRIER,
+    FAULT_SPLITS: FindingKind.UNSUPPORTED,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address in words a student knows: the array's name, the element index and the array's shape."""
+
+    name: str
+    index: tuple[int, ...] | None
+    shape: tuple[int, ...] | None
+
+    def __str__(self) -> str:
+        if self.index is None:
+            return self.name
+        return f"{self.name}[{', '.join(map(str, self.index))}]"
+
+
+def element_index(buffer: Buffer, offset: int) -> tuple[int, ...]:
+    """The element that a byte offset means. A stray offset shows in the slowest dimension."""
+    if not buffer.shape:
+        return ()
+    order = sorted(range(len(buffer.shape)), key=lambda d: -abs(buffer.strides[d]))
+    index = [0] * len(buffer.shape)
+    for dimension in order:
+        stride = buffer.strides[dimension]
+        if stride:
+            index[dimension], offset = divmod(offset, stride)
+    return tuple(index)
+
+
+def argument_name(launch: Launch, buffer: str) -> str:
+    """The kernel's name for a buffer, or the plan's if the kernel got it under several names or under none."""
+    names = {a.parameter for a in launch.arguments if isinstance(a, Pointer) and a.buffer == buffer and a.parameter}
+    return names.pop() if len(names) == 1 else buffer
+
+
+def shared_variable(name: str) -> str:
+    """A readable name for a shared array; Numba's are numbered and say nothing to a student."""
+    if "cudapy" in name:
+        return "a shared array"
+    mangled = re.search(r"E(\d+)([A-Za-z_]\w*)$", name)
+    if name.startswith("_Z") and mangled:
+        return f"shared array {mangled[2]}"
+    return f"shared array {name.rsplit(':', 1)[-1]}"
+
+
+class Explainer:
+    """Turns the fault records of one launch into findings."""
+
+    def __init__(self, program: Program, space: AddressSpace, launch: Launch, kernel: str, source_name: str) -> None:
+        self.program = program
+        self.space = space
+        self.launch = launch
+        self.kernel = kernel
+        self.source_name = source_name
+
+    def explain(self, record: np.ndarray) -> Finding:
+        """One record (int64 [F_FIELDS]) as a finding."""
+        fault, pc = int(record[F_KIND]), int(record[F_PC])
+        place = self._place(record)
+        thread = self._thread(record)
+        block = (int(record[F_BLOCK_X]), int(record[F_BLOCK_Y]), int(record[F_BLOCK_Z]))
+        sentence = self._sentence(fault, record, place)
+        where = f" (thread {thread} of block {block})"
+        text = f"{self._line(pc)}{sentence}"
+        index = place.index if place else None
+        return Finding(
+            kind=KINDS[fault],
+            message=text[:-1] + where + "." if text.endswith(".") else text + where + ".",
+            kernel=self.kernel,
+            line=int(self.program.lines[pc]),
+            block=block,
+            thread=thread,
+            array=place.name if place else "",
+            index=index,
+            count=int(record[F_COUNT]),
+        )
+
+    def _line(self, pc: int) -> str:
+        line = int(self.program.lines[pc])
+        return f"Line {line} " if line else f"Kernel {self.kernel} "
+
+    def _thread(self, record: np.ndarray) -> tuple[int, int, int]:
+        width, height, _ = self.launch.block
+        linear = int(record[F_WARP]) * 32 + int(record[F_LANE])
+        return linear % width, linear // width % height, linear // (width * height)
+
+    def _place(self, record: np.ndarray) -> Place | None:
+        fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
+        memory_faults = (
+            FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
+        )  # fmt: skip
+        if fault not in memory_faults:
+            return None
+        if record[F_SPACE] == SPACE_SHARED:
+            return self._shared_place(address, size)
+        if record[F_SPACE] == SPACE_LOCAL:
+            return Place("a local array", (address // max(size, 1),), None)
+        region, offset = self.space.find(address)
+        if region is None:
+            return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
+        if region.buffer is None:
+            return Place(region.name, (offset // max(size, 1),), None)
+        name = argument_name(self.launch, region.buffer.name)
+        return Place(name, element_index(region.buffer, offset), region.buffer.shape)
+
+    def _shared_place(self, address: int, size: int) -> Place:
+        best, start = "", SHARED_BASE
+        for name, offset in self.program.shared_symbols.items():
+            if offset <= address and offset >= start:
+                best, start = name, offset
+        if self.program.dynamic_shared and address >= self.program.static_shared:
+            best, start = self.program.dynamic_shared[0], self.program.static_shared
+        return Place(shared_variable(best) if best else "shared memory", ((address - start) // max(size, 1),), None)
+
+    def _sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        size = int(record[F_BYTES])
+        verb = "writes" if record[F_WRITE] else "reads"
+        if fault == FAULT_OUT_OF_BOUNDS:
+            if place is not None and place.shape is not None:
+                return f"{verb} {place}, but {place.name} has shape {place.shape}."
+            return f"{verb} {place} ({size} bytes), which lies outside every array."
+        if fault == FAULT_MISALIGNED:
+            return f"{verb} {size} bytes of {place} at an address that is not a multiple of {size}."
+        if fault == FAULT_NULL:
+            return f"{verb} {size} bytes through a null pointer."
+        if fault == FAULT_READ_ONLY:
+            return f"writes {place}, which is constant memory."
+        if fault == FAULT_UNINITIALISED:
+            return f"reads {place}, which nothing has written yet."
+        if fault == FAULT_RACE:
+            return self._race(record, place)
+        return self._control_sentence(fault, record)
+
+    def _race(self, record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "reads"
+        other = "writes" if record[F_EXTRA] else "reads"
+        line = int(self.program.lines[int(record[F_OTHER])])
+        who = f"line {line}" if line else "another warp"
+        return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
+
+    def _control_sentence(self, fault: int, record: np.ndarray) -> str:
+        text = " ".join(self.program.texts[int(record[F_PC])].split())
+        if fault == FAULT_DIVERGENT_BARRIER:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"is a barrier that {missing} threads of the same warp do not reach together with the others."
+        if fault == FAULT_DIVERGENT_WARP_SYNC:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
+        if fault == FAULT_DEADLOCK:
+            return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
+        if fault == FAULT_ENDLESS:
+            return "was still running when the kernel had used up its instruction budget: it looks like an endless loop."
+        if fault == FAULT_TRAP:
+            return "stopped the kernel by a trap or a failed assertion."
+        if fault == FAULT_SPLITS:
+            return "diverges into more groups of threads than the emulator follows."
+        return f"needs an instruction that the emulator does not know: {text}"
+
+
+def merge(records: list[np.ndarray]) -> list[np.ndarray]:
+    """Fault records of several workers as one list: the same fault in the earliest block, with the counts added up."""
+    merged: dict[tuple[int, int], np.ndarray] = {}
+    for record in records:
+        key = (int(record[F_KIND]), int(record[F_PC]))
+        known = merged.get(key)
+        if known is None:
+            merged[key] = record.copy()
+            continue
+        count = known[F_COUNT] + record[F_COUNT]
+        order = (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)
+        if [record[f] for f in order] < [known[f] for f in order]:
+            known[:] = record
+        known[F_COUNT] = count
+    return sorted(merged.values(), key=lambda r: [int(r[f]) for f in (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)])
+
+
+def modified_input(name: str, kernel: str, line: int) -> Finding:
+    """An input buffer came back changed."""
+    where = f"Line {line} writes" if line else f"Kernel {kernel} writes"
+    return Finding(FindingKind.INPUT_MODIFIED, f"{where} to {name}, which is an input.", kernel, line, array=name)
+
+

@@ -1,0 +1,521 @@
+"""The interpreter: runs warps instruction by instruction, blocks one after the other.
+
+`run_warp` is the hot loop. Arithmetic goes through the table of vector functions; what remains is memory, control flow
+and exchange between lanes. A warp runs until it waits, ends, or has used up its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numba
+import numpy as np
+
+from warplab.simt.access import local_host, memory_access
+from warplab.simt.atomics import atomic_access
+from warplab.simt.barriers import (
+    arrive,
+    barrier_result,
+    clear_barriers,
+    meet_in_warp,
+    recheck_barriers,
+    resolve_stuck,
+)
+from warplab.simt.dispatch import call_vector
+from warplab.simt.exchange import elect, match, redux, shuffle, vote
+from warplab.simt.layout import (
+    BARRIER_ARRIVE,
+    BARRIERS,
+    C_DIVERGED,
+    C_FIELDS,
+    DST,
+    FAULT_DEADLOCK,
+    FAULT_ENDLESS,
+    FAULT_TRAP,
+    FAULT_UNSUPPORTED,
+    FULL_MASK,
+    GUARD,
+    GUARD_XOR,
+    IMM,
+    M_BLOCK_DIM_X,
+    M_BLOCK_DIM_Y,
+    M_BLOCK_X,
+    M_BLOCK_Y,
+    M_BLOCK_Z,
+    M_BUDGET,
+    M_CODE,
+    M_CONSTANTS,
+    M_COUNTS,
+    M_FRAME_BYTES,
+    M_FRAMES,
+    M_GRID_X,
+    M_GRID_Y,
+    M_LIVE_THREADS,
+    M_LOCAL,
+    M_LOCAL_BYTES,
+    M_PRINT,
+    M_PRINT_BYTES,
+    M_PRINT_USED,
+    M_QUANTUM,
+    M_SCRATCH,
+    M_SHARED,
+    M_SHARED_BYTES,
+    M_SHARED_SHADOW,
+    M_SM,
+    M_SPECIAL_COUNT,
+    M_SPECIALS,
+    M_STOP,
+    M_THREADS,
+    M_TIME,
+    M_WARP_COUNT,
+    M_WARPS,
+    OP_ACTIVEMASK,
+    OP_ATOMIC,
+    OP_BARRIER,
+    OP_BRANCH,
+    OP_ELECT,
+    OP_EXIT,
+    OP_JOIN,
+    OP_JUMP,
+    OP_LOAD,
+    OP_MATCH,
+    OP_NOP,
+    OP_PRINT,
+    OP_REDUX,
+    OP_SHUFFLE,
+    OP_SPECIAL,
+    OP_STORE,
+    OP_TRAP,
+    OP_VOTE,
+    OP_WARP_SYNC,
+    PRINT_ARGUMENT_BYTES,
+    PRINT_RECORD_BYTES,
+    REGION_LOCAL,
+    S_MASK,
+    S_PC,
+    S_RPC,
+    S_STATE,
+    S_WAIT,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_SMID,
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPLIT_AT_BARRIER,
+    SPLIT_AT_WARP_SYNC,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    STATUS_DONE,
+    STATUS_READY,
+    STATUS_WAITING,
+    VECTOR_BASE,
+    W_CURRENT,
+    W_LIVE,
+    W_STATUS,
+    W_USED,
+    WAIT_BARRIER,
+    WAIT_FORCED,
+    WAIT_OPEN,
+    WAIT_UNDECIDED,
+    WINDOW_BITS,
+    X0,
+    X1,
+    X2,
+)
+from warplab.simt.raw import (
+    fill_bytes,
+    load_i32,
+    load_i64,
+    load_u32,
+    popcount32,
+    store_i64,
+    store_u32,
+    trailing_zeros32,
+    trailing_zeros64,
+)
+from warplab.simt.rows import fill_row32, fill_row64
+from warplab.simt.shadow import SHADOW_BYTES, start_clocks
+from warplab.simt.splits import choose_split, diverge, end_split, split_state, start_splits
+from warplab.simt.state import compiled, field, get, operand, put, report, source_fingerprint, warp_state
+
+
+@compiled
+def _print(m, warp, frame, constants, record, mask):
+    """printf: keep the format's address and the argument bytes of each lane; the host formats them afterwards."""
+    formats = operand(frame, constants, record, SRC_A)
+    arguments = operand(frame, constants, record, SRC_B)
+    limit = get(m, M_LOCAL_BYTES)
+    base = get(m, M_LOCAL) + warp * limit * 32
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        used = get(m, M_PRINT_USED)
+        if used + PRINT_RECORD_BYTES > get(m, M_PRINT_BYTES):
+            return
+        put(m, M_PRINT_USED, used + PRINT_RECORD_BYTES)
+        to = get(m, M_PRINT) + used
+        store_i64(to, load_i64(formats + 8 * lane))
+        pointer = load_i64(arguments + 8 * lane)
+        offset = (pointer & ((1 << WINDOW_BITS) - 1)) - (1 << (WINDOW_BITS - 1))
+        for place in range(0, PRINT_ARGUMENT_BYTES, 4):
+            inside = pointer >> WINDOW_BITS == REGION_LOCAL and 0 <= offset + place <= limit - 4
+            word = load_u32(local_host(base, offset + place, lane)) if inside else np.uint32(0)
+            store_u32(to + 8 + place, word)
+
+
+@compiled
+def _members(frame, constants, record, active):
+    """The member mask of a .sync instruction as its first active lane gives it; the old forms name the active lanes."""
+    if field(record, X2) == 0:
+        return active
+    row = operand(frame, constants, record, X2)
+    return load_u32(row + 4 * np.int64(trailing_zeros32(active)))
+
+
+@compiled
+def _exchange(m, op, frame, constants, record, mask):
+    if op == OP_SHUFFLE:
+        shuffle(get(m, M_SCRATCH), frame, constants, record, mask)
+    elif op == OP_VOTE:
+        vote(frame, constants, record, mask)
+    elif op == OP_MATCH:
+        match(get(m, M_SCRATCH), frame, constants, record, mask)
+    elif op == OP_REDUX:
+        redux(frame, constants, record, mask)
+    elif op == OP_ELECT:
+        elect(frame, constants, record, mask)
+
+
+@compiled
+def _warp_exchange(m, warp_address, state, op, frame, constants, record, pc, active, mask):
+    """An instruction among the lanes of a warp; True if it was done, False if the split has to wait for lanes."""
+    members = _members(frame, constants, record, mask)
+    if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
+        put(state, S_WAIT, WAIT_UNDECIDED)
+        _exchange(m, op, frame, constants, record, mask & members)
+        return True
+    together = meet_in_warp(warp_address, get(warp_address, W_CURRENT), pc, op, active, members)
+    if together:
+        _exchange(m, op, frame, constants, record, together & members)
+        return True
+    put(state, S_STATE, SPLIT_AT_WARP_SYNC)
+    put(state, S_WAIT, np.int64(members))
+    put(state, S_PC, pc)
+    return False
+
+
+@compiled
+def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active):
+    """A bar instruction; True if the split goes on, False if it has to wait."""
+    wait = get(state, S_WAIT)
+    first = np.int64(trailing_zeros32(active))
+    number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (BARRIERS - 1)
+    if wait == WAIT_OPEN:
+        put(state, S_WAIT, WAIT_UNDECIDED)
+        barrier_result(m, frame, constants, record, number, active)
+        return True
+    live = np.uint32(get(warp_address, W_LIVE))
+    aligned = field(record, X2)
+    if aligned and active != live and wait != WAIT_FORCED:
+        # Some lanes are elsewhere. They may be about to exit, so the verdict waits until no split can run.
+        put(state, S_STATE, SPLIT_AT_BARRIER)
+        put(state, S_WAIT, WAIT_UNDECIDED)
+        put(state, S_PC, pc)
+        return False
+    put(state, S_WAIT, WAIT_UNDECIDED)
+    expected = np.int64(0)
+    lanes = np.int64(popcount32(live if aligned else active))
+    if field(record, X1):
+        expected = np.int64(load_u32(operand(frame, constants, record, SRC_B) + 4 * first))
+        lanes = np.int64(32) if aligned else lanes
+    votes = load_u32(operand(frame, constants, record, SRC_C)) if field(record, X0) > BARRIER_ARRIVE else np.uint32(0)
+    if arrive(m, warp, number, lanes, expected, active, votes):
+        if field(record, X0) != BARRIER_ARRIVE:
+            barrier_result(m, frame, constants, record, number, active)
+        return True
+    if field(record, X0) == BARRIER_ARRIVE:
+        return True
+    put(state, S_STATE, SPLIT_AT_BARRIER)
+    put(state, S_WAIT, WAIT_BARRIER + number)
+    put(state, S_PC, pc)
+    return False
+
+
+@compiled
+def _wait(warp_address, cell, mask):
+    """The running split waits and will issue its instruction again: count it only then."""
+    store_i64(cell, load_i64(cell) - 1)
+    store_i64(cell + 8, load_i64(cell + 8) - np.int64(popcount32(mask)))
+    put(warp_address, W_CURRENT, -1)
+
+
+@compiled
+def run_warp(m, warp):
+    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued."""
+    code = get(m, M_CODE)
+    constants = get(m, M_CONSTANTS)
+    counts = get(m, M_COUNTS)
+    frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
+    warp_address = warp_state(get(m, M_WARPS), warp)
+    limit = get(m, M_QUANTUM)
+    issued = np.int64(0)
+    state = np.int64(0)
+    pc = np.int64(0)
+    rpc = np.int64(-1)
+    active = np.uint32(0)
+    switch = True
+    while True:
+        if switch:
+            current = get(warp_address, W_CURRENT)
+            if current < 0:
+                current = choose_split(warp_address)
+                if current < 0:
+                    if get(warp_address, W_USED) == 0:
+                        put(warp_address, W_STATUS, STATUS_DONE)
+                        return issued
+                    if resolve_stuck(m, warp, warp_address):
+                        continue
+                    put(warp_address, W_STATUS, STATUS_WAITING)
+                    return issued
+            state = split_state(warp_address, current)
+            pc = get(state, S_PC)
+            rpc = get(state, S_RPC)
+            active = np.uint32(get(state, S_MASK)) & np.uint32(get(warp_address, W_LIVE))
+            switch = False
+        record = code + pc * 64
+        op = np.int64(load_i32(record))
+        mask = active & (load_u32(frame + field(record, GUARD)) ^ np.uint32(load_i32(record + 4 * GUARD_XOR)))
+        cell = counts + pc * (C_FIELDS * 8)
+        store_i64(cell, load_i64(cell) + 1)
+        store_i64(cell + 8, load_i64(cell + 8) + np.int64(popcount32(mask)))
+        issued += 1
+        if op >= VECTOR_BASE:
+            if mask:
+                call_vector(op - VECTOR_BASE, frame, constants, record, mask)
+            pc += 1
+        elif op == OP_LOAD or op == OP_STORE:
+            if mask:
+                memory_access(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STORE else 0)
+            pc += 1
+        elif op == OP_BRANCH:
+            other = active & ~mask
+            if mask == np.uint32(0):
+                pc += 1
+            elif other == np.uint32(0) or field(record, IMM) == pc + 1:
+                pc = field(record, IMM)
+            else:
+                put(cell, C_DIVERGED, get(cell, C_DIVERGED) + 1)
+                put(state, S_MASK, np.int64(active))
+                straight_to_end = field(record, X1)
+                diverge(m, warp_address, mask, field(record, IMM), other, pc + 1, field(record, X0), 1 - straight_to_end)
+                if get(m, M_STOP):
+                    return issued
+                switch = True
+            if issued >= limit and not switch:
+                put(state, S_PC, pc)
+                return issued
+        elif op == OP_JUMP:
+            pc = field(record, IMM)
+            if issued >= limit:
+                put(state, S_PC, pc)
+                return issued
+        elif op == OP_JOIN:
+            if pc == rpc:
+                end_split(warp_address, get(warp_address, W_CURRENT))
+                put(warp_address, W_CURRENT, -1)
+                switch = True
+            else:
+                pc += 1
+        elif op == OP_BARRIER:
+            if mask == np.uint32(0) or _barrier(m, warp, warp_address, state, frame, constants, record, pc, active):
+                pc += 1
+            else:
+                _wait(warp_address, cell, mask)
+                switch = True
+        elif op == OP_EXIT:
+            if mask:
+                put(warp_address, W_LIVE, get(warp_address, W_LIVE) & ~np.int64(mask))
+                put(m, M_LIVE_THREADS, get(m, M_LIVE_THREADS) - np.int64(popcount32(mask)))
+                recheck_barriers(m)
+            active &= ~mask
+            pc += 1
+            if active == np.uint32(0):
+                end_split(warp_address, get(warp_address, W_CURRENT))
+                put(warp_address, W_CURRENT, -1)
+                switch = True
+        elif op == OP_ATOMIC:
+            if mask:
+                atomic_access(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+            if issued >= limit:
+                put(state, S_PC, pc)
+                return issued
+        elif op == OP_NOP:
+            pc += 1
+        elif op == OP_ACTIVEMASK:
+            fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
+            pc += 1
+        elif op == OP_SPECIAL:
+            time = np.uint64(get(m, M_TIME) + issued) >> np.uint64(32 * field(record, X0))
+            if field(record, X1) == 64:
+                fill_row64(operand(frame, constants, record, DST), time, mask)
+            else:
+                fill_row32(operand(frame, constants, record, DST), time, mask)
+            pc += 1
+        elif op == OP_PRINT:
+            _print(m, warp, frame, constants, record, mask)
+            pc += 1
+        elif op == OP_SHUFFLE or op == OP_VOTE or op == OP_MATCH or op == OP_REDUX or op == OP_ELECT or op == OP_WARP_SYNC:
+            if mask == np.uint32(0) or _warp_exchange(
+                m, warp_address, state, op, frame, constants, record, pc, active, mask
+            ):
+                pc += 1
+            else:
+                _wait(warp_address, cell, mask)
+                switch = True
+        else:
+            if mask:
+                kind = FAULT_TRAP if op == OP_TRAP else FAULT_UNSUPPORTED
+                report(m, kind, pc, warp, np.int64(trailing_zeros32(mask)), 0, 0, 0, -1, 0, 0)
+                put(m, M_STOP, 1)
+                return issued
+            pc += 1
+
+
+@compiled
+def _fill_specials(m, warp, frame):
+    """Rows of special registers that differ from block to block or warp to warp."""
+    width, height = get(m, M_BLOCK_DIM_X), get(m, M_BLOCK_DIM_Y)
+    specials = get(m, M_SPECIALS)
+    for i in range(get(m, M_SPECIAL_COUNT)):
+        which = load_i64(specials + 16 * i)
+        row = frame + load_i64(specials + 16 * i + 8)
+        for lane in range(32):
+            thread = warp * 32 + lane
+            if which == SPECIAL_TID_X:
+                value = thread % width
+            elif which == SPECIAL_TID_Y:
+                value = thread // width % height
+            elif which == SPECIAL_TID_Z:
+                value = thread // (width * height)
+            elif which == SPECIAL_CTAID_X:
+                value = get(m, M_BLOCK_X)
+            elif which == SPECIAL_CTAID_Y:
+                value = get(m, M_BLOCK_Y)
+            elif which == SPECIAL_CTAID_Z:
+                value = get(m, M_BLOCK_Z)
+            elif which == SPECIAL_LANEID:
+                value = np.int64(lane)
+            elif which == SPECIAL_SMID:
+                value = get(m, M_SM)
+            else:
+                value = np.int64(warp)
+            store_u32(row + 4 * lane, np.uint32(value))
+
+
+@compiled
+def _start_block(m):
+    """Undefined memory, fresh warps."""
+    fill_bytes(get(m, M_SHARED), np.uint8(0xFF), get(m, M_SHARED_BYTES))
+    if get(m, M_SHARED_SHADOW):
+        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), (get(m, M_SHARED_BYTES) >> 2) * SHADOW_BYTES)
+        start_clocks(m)
+    clear_barriers(m)
+    threads = get(m, M_THREADS)
+    put(m, M_LIVE_THREADS, threads)
+    for warp in range(get(m, M_WARP_COUNT)):
+        address = warp_state(get(m, M_WARPS), warp)
+        lanes = min(threads - 32 * warp, 32)
+        live = np.int64((1 << lanes) - 1)
+        put(address, W_STATUS, STATUS_READY)
+        put(address, W_LIVE, live)
+        start_splits(address, live)
+        frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
+        store_u32(frame, np.uint32(FULL_MASK))
+        _fill_specials(m, warp, frame)
+    if get(m, M_LOCAL_BYTES):
+        fill_bytes(get(m, M_LOCAL), np.uint8(0xFF), get(m, M_LOCAL_BYTES) * 32 * get(m, M_WARP_COUNT))
+
+
+@compiled
+def _report_deadlock(m):
+    """Every warp that is left waits: name the place of each."""
+    for warp in range(get(m, M_WARP_COUNT)):
+        address = warp_state(get(m, M_WARPS), warp)
+        if get(address, W_STATUS) != STATUS_WAITING:
+            continue
+        used = np.uint64(get(address, W_USED))
+        while used:
+            state = split_state(address, np.int64(trailing_zeros64(used)))
+            used &= used - np.uint64(1)
+            if get(state, S_STATE) == SPLIT_AT_BARRIER:
+                lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+                report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, get(state, S_WAIT) - WAIT_BARRIER)
+    put(m, M_STOP, 1)
+
+
+@compiled
+def _run_block(m):
+    """Give the warps their turns until all have ended."""
+    warps = get(m, M_WARP_COUNT)
+    states = get(m, M_WARPS)
+    while True:
+        done = 0
+        ran = 0
+        for warp in range(warps):
+            address = warp_state(states, warp)
+            status = get(address, W_STATUS)
+            if status == STATUS_READY:
+                issued = run_warp(m, warp)
+                put(m, M_TIME, get(m, M_TIME) + issued)
+                put(m, M_BUDGET, get(m, M_BUDGET) - issued)
+                ran += 1
+                if get(m, M_BUDGET) < 0:
+                    current = max(get(address, W_CURRENT), 0)
+                    pc = get(split_state(address, current), S_PC)
+                    lane = np.int64(trailing_zeros32(np.uint32(get(address, W_LIVE)) | np.uint32(1 << 31)))
+                    report(m, FAULT_ENDLESS, pc, warp, lane, 0, 0, 0, -1, 0, 0)
+                    put(m, M_STOP, 1)
+                if get(m, M_STOP):
+                    return
+            if get(address, W_STATUS) == STATUS_DONE:
+                done += 1
+        if done == warps:
+            return
+        if ran == 0:
+            _report_deadlock(m)
+            return
+
+
+@cache
+def block_runner() -> Callable[[int, int, int], int]:
+    """The compiled `run_blocks(machine, first, last)`: runs blocks [first, last), returns the next block to run.
+
+    Compiled on first use and cached on disk by the digest of this package's sources.
+    """
+    fingerprint = source_fingerprint()
+
+    def run_blocks(m, first, last):
+        # The name makes the digest part of the cache's key.
+        fingerprint  # noqa: B018
+        width, height = get(m, M_GRID_X), get(m, M_GRID_Y)
+        for block in range(first, last):
+            put(m, M_BLOCK_X, block % width)
+            put(m, M_BLOCK_Y, block // width % height)
+            put(m, M_BLOCK_Z, block // (width * height))
+            put(m, M_SM, block % 132)
+            _start_block(m)
+            _run_block(m)
+            if get(m, M_STOP):
+                return np.int64(block + 1)
+        return last
+
+    signature = numba.int64(numba.int64, numba.int64, numba.int64)
+    return numba.njit(signature, nogil=True, cache=True, error_model="numpy", boundscheck=False)(run_blocks)
+

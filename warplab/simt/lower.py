@@ -1,0 +1,326 @@
+"""Lowering: PTX instructions to interpreter records.
+
+`Lowering` walks a kernel, inlines the device functions that it calls, gives registers their place in the frame and
+constants theirs in the bank. What an instruction becomes is decided by handlers, one a mnemonic, in
+`lower_arithmetic.py`, `lower_convert.py`, `lower_memory.py` and `lower_control.py`. An instruction without a
+handler becomes an OP_UNSUPPORTED record: executing it is a finding, so nothing is ever computed silently wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warplab.errors import PlanError
+from warplab.simt.dispatch import vector_index
+from warplab.simt.layout import (
+    FULL_MASK,
+    GUARD,
+    GUARD_XOR,
+    OP_JUMP,
+    OP_UNSUPPORTED,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_SMID,
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPECIAL_WARPID,
+    VECTOR_BASE,
+)
+from warplab.simt.parser import literal_bits
+from warplab.simt.program import ConstantBank, Frame, Record, make_record
+from warplab.simt.ptx import (
+    TYPE_BITS,
+    Function,
+    Immediate,
+    Instruction,
+    Label,
+    Module,
+    Negated,
+    Operand,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+)
+
+SHARED_BASE = 1024  # Hopper keeps the first KiB of a block's shared window for itself
+
+PER_BLOCK_SPECIALS = {
+    "tid.x": SPECIAL_TID_X, "tid.y": SPECIAL_TID_Y, "tid.z": SPECIAL_TID_Z,
+    "ctaid.x": SPECIAL_CTAID_X, "ctaid.y": SPECIAL_CTAID_Y, "ctaid.z": SPECIAL_CTAID_Z,
+    "laneid": SPECIAL_LANEID, "warpid": SPECIAL_WARPID, "smid": SPECIAL_SMID,
+}  # fmt: skip
+LANE_MASKS = ("lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt")
+PER_LAUNCH_SPECIALS = (
+    "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z", "nwarpid", "nsmid", "gridid",
+    "total_smem_size", "dynamic_smem_size", "aggr_smem_size", *LANE_MASKS,
+)  # fmt: skip
+# Without clusters every block is a cluster of its own.
+CLUSTER_SPECIALS = {
+    "cluster_ctaid.x": 0, "cluster_ctaid.y": 0, "cluster_ctaid.z": 0, "cluster_ctarank": 0,
+    "cluster_nctaid.x": 1, "cluster_nctaid.y": 1, "cluster_nctaid.z": 1, "cluster_nctarank": 1,
+    "is_explicit_cluster": 0, "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE,
+}  # fmt: skip
+
+MAX_INSTRUCTIONS = 400_000
+
+
+class Unsupported(Exception):
+    """This form of an instruction has no handler."""
+
+
+class Instance:
+    """One inlined copy of a function: its registers, labels and local variables."""
+
+    def __init__(self, lowering: Lowering, function: Function, prefix: str, line: int) -> None:
+        self.lowering = lowering
+        self.function = function
+        self.prefix = prefix
+        self.line = line  # of the call in the submission, for code that has no line of its own
+        self.places: dict[int, int] = {}
+        self.locals: dict[str, int] = {}  # local variables and parameters: offset in the thread's local memory
+
+    def place(self, index: int) -> int:
+        """The frame offset of a register."""
+        if index not in self.places:
+            self.places[index] = self.lowering.frame.allocate(TYPE_BITS[self.function.registers[index]])
+        return self.places[index]
+
+
+Handler = Callable[["Lowering", Instruction, list[str]], None]
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*roots: str) -> Callable[[Handler], Handler]:
+    """Register a function as the handler of one or more mnemonics."""
+
+    def register(handler: Handler) -> Handler:
+        for root in roots:
+            HANDLERS[root] = handler
+        return handler
+
+    return register
+
+
+class Lowering:
+    """One kernel on its way from PTX to records."""
+
+    def __init__(self, module: Module, entry: str) -> None:
+        self.module = module
+        self.kernel = module.functions.get(entry)
+        if self.kernel is None or not self.kernel.defined:
+            raise PlanError(f"The PTX has no kernel named {entry}; capture the submission again.")
+        self.records: list[Record] = []
+        self.labels: dict[str, int] = {}
+        self.bank = ConstantBank()
+        self.frame = Frame()
+        self.specials: dict[str, int] = {}
+        self.shared_symbols: dict[str, int] = {}
+        self.dynamic_shared: list[str] = []
+        self.shared_bytes = SHARED_BASE
+        self.local_bytes = 0
+        self.parallel = True
+        self.calls: list[str] = []
+        self.copies = 0
+        self.index = vector_index()
+        self.instance = Instance(self, self.kernel, "", 0)
+        self.current = Instruction("nop", ())
+        self.first = True
+        self.label_count = 0
+
+    def lower(self) -> None:
+        """Produce all records of the kernel."""
+        self.calls.append(self.instance.function.name)
+        self.walk(self.instance)
+
+    def walk(self, instance: Instance) -> None:
+        """Lower one function body in place."""
+        outer, self.instance = self.instance, instance
+        for item in instance.function.body:
+            if isinstance(item, Label):
+                self.labels[instance.prefix + item.name] = len(self.records)
+            else:
+                self._lower_one(item)
+            if len(self.records) > MAX_INSTRUCTIONS:
+                raise PlanError(
+                    f"Kernel {self.calls[0]} is longer than {MAX_INSTRUCTIONS} instructions with its calls inlined; "
+                    "make its unrolled loops shorter."
+                )
+        self.instance = outer
+
+    def _lower_one(self, instruction: Instruction) -> None:
+        self.current, self.first = instruction, True
+        parts = instruction.opcode.replace("::", "__").split(".")
+        handler = HANDLERS.get(parts[0])
+        start, labels = len(self.records), dict(self.labels) if parts[0] in ("call", "brx") else None
+        try:
+            if handler is None:
+                raise Unsupported
+            handler(self, instruction, parts)
+        except (Unsupported, KeyError, IndexError):
+            # A handler that gives up halfway must leave nothing behind.
+            del self.records[start:]
+            if labels is not None:
+                self.labels = labels
+            self.first = True
+            self.emit(make_record(OP_UNSUPPORTED))
+
+    # Records
+
+    def emit(self, record: Record) -> Record:
+        """Append a record with the current instruction's guard and line; only an instruction's first one is counted."""
+        instruction = self.current
+        if instruction.guard >= 0:
+            record.fields[GUARD] = self.instance.place(instruction.guard)
+            record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
+        record.line = instruction.line or self.instance.line
+        record.text = instruction.text
+        record.counted = self.first
+        self.first = False
+        self.records.append(record)
+        return record
+
+    def vector(self, key: str, dst: int, a: int = 0, b: int = 0, c: int = 0, *, imm: int = 0, extra=()) -> None:
+        """Emit a vector operation by key; a key that does not exist is an unsupported instruction."""
+        self.emit(make_record(VECTOR_BASE + self.index[key], dst, a, b, c, imm=imm, extra=tuple(extra)))
+
+    def jump(self, label: str) -> None:
+        """Emit an unconditional jump."""
+        self.emit(make_record(OP_JUMP)).target = label
+
+    def new_label(self) -> str:
+        """A label that no source has."""
+        self.label_count += 1
+        return f"\x00{self.label_count}"
+
+    def set_label(self, label: str) -> None:
+        self.labels[label] = len(self.records)
+
+    # Operands
+
+    def width(self, operand: Operand) -> int:
+        """The bits of a register operand."""
+        if isinstance(operand, Register):
+            return TYPE_BITS[self.instance.function.registers[operand.index]]
+        raise Unsupported
+
+    def temporary(self, width: int) -> int:
+        """A fresh register of the frame."""
+        return self.frame.allocate(width)
+
+    def constant(self, width: int, value: int) -> int:
+        """A constant row."""
+        return self.bank.row(width, value & ((1 << width) - 1))
+
+    def target(self, operand: Operand, kind: str) -> int:
+        """The place of a destination register of type `kind`; the sink `_` gets a register that nobody reads."""
+        bits = TYPE_BITS[kind]
+        if isinstance(operand, Sink):
+            return self.temporary(bits)
+        if not isinstance(operand, Register) or max(self.width(operand), 16) != max(bits, 16) and bits != 1:
+            raise Unsupported
+        if (bits == 1) != (self.width(operand) == 1):
+            raise Unsupported
+        return self.instance.place(operand.index)
+
+    def source(self, operand: Operand, kind: str) -> int:
+        """The place of a source operand read as type `kind`: a register, a constant, an address."""
+        bits = TYPE_BITS[kind]
+        if isinstance(operand, Register):
+            if self.width(operand) != bits and max(self.width(operand), bits) > 16:
+                raise Unsupported
+            return self.instance.place(operand.index)
+        if isinstance(operand, Immediate):
+            if kind == "pred":
+                return self.bank.row(1, FULL_MASK if operand.value else 0)
+            return self.constant(max(bits, 16), literal_bits(operand, kind))
+        if isinstance(operand, Special):
+            return self.special(operand.name, bits)
+        if isinstance(operand, Symbol):
+            return self.symbol(operand, bits)
+        if isinstance(operand, Negated):
+            inverted = self.temporary(1)
+            self.vector("not.pred", inverted, self.source(operand.operand, kind))
+            return inverted
+        raise Unsupported
+
+    def special(self, name: str, bits: int) -> int:
+        """A row that holds a special register."""
+        if name in CLUSTER_SPECIALS:
+            return self.constant(bits, CLUSTER_SPECIALS[name])
+        if name == "clusterid.x" or name.startswith("nclusterid"):
+            name = {"c": "ctaid", "n": "nctaid"}[name[0]] + name[-2:]
+        if name.startswith("clusterid"):
+            name = "ctaid" + name[-2:]
+        if name in PER_LAUNCH_SPECIALS:
+            return self.bank.row(bits, (name,))
+        if name not in PER_BLOCK_SPECIALS:
+            raise Unsupported
+        if name not in self.specials:
+            self.specials[name] = self.frame.allocate(32)
+        place = self.specials[name]
+        if bits == 32:
+            return place
+        converted = self.temporary(bits)
+        self.vector(f"zext.32.{bits}" if bits > 32 else f"trunc.32.{bits}", converted, place)
+        return converted
+
+    # Variables
+
+    def variable(self, name: str) -> Variable | None:
+        """A variable of the current function or of the module."""
+        return self.instance.function.variables.get(name) or self.module.variables.get(name)
+
+    def symbol(self, symbol: Symbol, bits: int) -> int:
+        """A row that holds a variable's address (in its own state space, as PTX's mov gives it)."""
+        variable = self.variable(symbol.name)
+        if variable is None:
+            raise Unsupported
+        if variable.space == "shared":
+            return self.bank.row(bits, ("shared", self.shared_name(variable), symbol.offset))
+        if variable.space in ("local", "param") and self.is_local(variable):
+            return self.constant(bits, self.local_place(variable) + symbol.offset)
+        if variable.space == "param":
+            return self.bank.row(bits, ("parameter", variable.name, symbol.offset))
+        return self.bank.row(bits, ("symbol", variable.name, symbol.offset))
+
+    def is_local(self, variable: Variable) -> bool:
+        """Does the variable live in the thread's local memory? Kernel parameters do not, other parameters do."""
+        return not (variable.space == "param" and variable.name in {p.name for p in self.kernel_parameters()})
+
+    def kernel_parameters(self) -> list[Variable]:
+        assert self.kernel is not None
+        return self.kernel.parameters if self.instance.function is self.kernel else []
+
+    def local_place(self, variable: Variable) -> int:
+        """The offset of a local variable, or of a device function's parameter, in the thread's local memory."""
+        if variable.name not in self.instance.locals:
+            self.instance.locals[variable.name] = self.allocate_local(variable)
+        return self.instance.locals[variable.name]
+
+    def allocate_local(self, variable: Variable) -> int:
+        align = max(variable.align, 8)
+        self.local_bytes = -(-self.local_bytes // align) * align
+        place = self.local_bytes
+        self.local_bytes += max(variable.size, 4)
+        return place
+
+    def shared_name(self, variable: Variable) -> str:
+        """Give a shared variable its place in the block's window; returns its unique name."""
+        name = variable.name
+        if variable.name in self.instance.function.variables:
+            name = f"{self.instance.function.name}:{name}"
+        if name in self.shared_symbols or name in self.dynamic_shared:
+            return name
+        if variable.external and variable.size == 0 or variable.size == 0:
+            self.dynamic_shared.append(name)
+        else:
+            align = max(variable.align, 1)
+            self.shared_bytes = -(-self.shared_bytes // align) * align
+            self.shared_symbols[name] = self.shared_bytes
+            self.shared_bytes += variable.size
+        return name

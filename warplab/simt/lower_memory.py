@@ -1,0 +1,268 @@
+"""Handlers for loads, stores, atomics and address conversions."""
+
+from __future__ import annotations
+
+from warplab.simt.layout import (
+    ATOMIC_ADD,
+    ATOMIC_AND,
+    ATOMIC_CAS,
+    ATOMIC_DEC,
+    ATOMIC_EXCH,
+    ATOMIC_INC,
+    ATOMIC_MAX,
+    ATOMIC_MIN,
+    ATOMIC_OR,
+    ATOMIC_XOR,
+    FIRST_REGION,
+    KIND_BF16,
+    KIND_F16,
+    KIND_FLOAT,
+    KIND_SIGNED,
+    KIND_UNSIGNED,
+    OP_ATOMIC,
+    OP_LOAD,
+    OP_NOP,
+    OP_STORE,
+    REGION_LOCAL,
+    REGION_SHARED,
+    SIGNED_BIT,
+    SPACE_CONST,
+    SPACE_GENERIC,
+    SPACE_GLOBAL,
+    SPACE_LOCAL,
+    SPACE_PARAM,
+    SPACE_SHARED,
+    VOLATILE_BIT,
+    WINDOW_BITS,
+    WINDOW_HALF,
+)
+from warplab.simt.lower import Lowering, Unsupported, handles
+from warplab.simt.program import make_record
+from warplab.simt.ptx import TYPE_BITS, Address, Group, Instruction, Operand, Register, Sink, Symbol
+
+SPACES = {
+    "global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED, "local": SPACE_LOCAL,
+    "const": SPACE_CONST, "param": SPACE_PARAM, "param__entry": SPACE_PARAM, "param__func": SPACE_PARAM,
+}  # fmt: skip
+# Orders and scopes: accesses that may meet others on purpose are not races.
+SYNCHRONISING = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc")
+HINTS = (
+    "weak", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "gpu", "sys", "cluster", "unified",
+    "L1__evict_normal", "L1__evict_unchanged", "L1__evict_first", "L1__evict_last", "L1__no_allocate",
+    "L2__64B", "L2__128B", "L2__256B", "L2__cache_hint", "L2__evict_first", "L2__evict_last", "L2__evict_normal",
+)  # fmt: skip
+
+
+def _split(parts: list[str]) -> tuple[int, bool, int, str]:
+    """Space, whether it synchronises, elements and type of an access; an unknown modifier is unsupported."""
+    space, synchronises, elements = SPACE_GENERIC, False, 1
+    for part in parts[1:-1]:
+        if part in SPACES:
+            space = SPACES[part]
+        elif part in SYNCHRONISING:
+            synchronises = True
+        elif part in ("v2", "v4"):
+            elements = int(part[1])
+        elif part not in HINTS:
+            raise Unsupported
+    return space, synchronises, elements, parts[-1]
+
+
+def address_row(lowering: Lowering, address: Operand) -> tuple[int, int]:
+    """The 64-bit row of an address operand and the constant offset to add to it."""
+    if not isinstance(address, Address) or address.rest:
+        raise Unsupported
+    base = address.base
+    if isinstance(base, Register) and lowering.width(base) == 32:
+        wide = lowering.temporary(64)
+        lowering.vector("zext.32.64", wide, lowering.instance.place(base.index))
+        return wide, address.offset
+    if isinstance(base, Symbol):
+        return lowering.symbol(Symbol(base.name), 64), address.offset + base.offset
+    return lowering.source(base, "b64"), address.offset
+
+
+def _space_of(lowering: Lowering, space: int, address: Operand) -> int:
+    """.param means the thread's local memory in device functions and the parameter bank in kernels."""
+    if space != SPACE_PARAM:
+        return space
+    base = address.base if isinstance(address, Address) else None
+    if isinstance(base, Symbol):
+        variable = lowering.variable(base.name)
+        return SPACE_PARAM if variable is not None and lowering.is_local(variable) else SPACE_CONST
+    return SPACE_CONST if lowering.instance.function.entry else SPACE_PARAM
+
+
+def _elements(operand: Operand, count: int) -> tuple[Operand, ...]:
+    items = operand.items if isinstance(operand, Group) else (operand,)
+    if len(items) != count:
+        raise Unsupported
+    return items
+
+
+def _data_rows(lowering: Lowering, items: tuple[Operand, ...], kind: str, store: bool) -> tuple[list[int], int]:
+    """The rows of an access's registers and the bytes of a register lane."""
+    bits = TYPE_BITS[kind]
+    widths = {max(lowering.width(i), 16) for i in items if isinstance(i, Register)} or {max(bits, 16)}
+    if len(widths) != 1:
+        raise Unsupported
+    width = widths.pop()
+    rows = []
+    for item in items:
+        if isinstance(item, Register):
+            rows.append(lowering.instance.place(item.index))
+        elif store:
+            rows.append(lowering.source(item, kind if bits >= 16 else f"{'s' if kind[0] == 's' else 'u'}16"))
+        elif isinstance(item, Sink):
+            rows.append(lowering.temporary(width))
+        else:
+            raise Unsupported
+    return rows, width // 8
+
+
+def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts: list[str]) -> None:
+    space, synchronises, count, kind = _split(parts)
+    items = _elements(data, count)
+    space = _space_of(lowering, space, address)
+    row, offset = address_row(lowering, address)
+    bits = TYPE_BITS[kind]
+    rows, lane_bytes = _data_rows(lowering, items, kind, store=op == OP_STORE)
+    if bits == 128:
+        # A 128-bit register is two rows of 64 bits.
+        rows = [half for r in rows for half in (r, r + 256)]
+        bits, lane_bytes, count = 64, 8, 2 * count
+    if lane_bytes * 8 < bits or len(rows) > 4:
+        raise Unsupported
+    if synchronises:
+        lowering.parallel = False
+    flags = lane_bytes | (SIGNED_BIT if kind[0] == "s" else 0) | (VOLATILE_BIT if synchronises else 0)
+    extra = (space, bits // 8, count, flags, *rows[1:])
+    if op == OP_LOAD:
+        lowering.emit(make_record(op, rows[0], row, imm=offset, extra=extra))
+    else:
+        lowering.emit(make_record(op, 0, row, rows[0], imm=offset, extra=extra))
+
+
+@handles("ld", "ldu")
+def load(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    destination, address = instruction.operands[:2]
+    if _load_parameter(lowering, destination, address, parts):
+        return
+    _access(lowering, OP_LOAD, address, destination, parts)
+
+
+def _load_parameter(lowering: Lowering, destination: Operand, address: Operand, parts: list[str]) -> bool:
+    """A kernel parameter read at a known place is a constant of the launch."""
+    if not isinstance(address, Address) or not isinstance(address.base, Symbol):
+        return False
+    space, _, count, kind = _split(parts)
+    variable = lowering.variable(address.base.name)
+    if space != SPACE_PARAM or variable is None or lowering.is_local(variable):
+        return False
+    size = TYPE_BITS[kind] // 8
+    if size > 8:
+        return False
+    for i, item in enumerate(_elements(destination, count)):
+        if isinstance(item, Sink):
+            continue
+        width = max(lowering.width(item), 16)
+        offset = address.offset + address.base.offset + i * size
+        assert isinstance(item, Register)
+        row = lowering.bank.row(width, ("param", variable.name, offset, size, kind[0] == "s"))
+        lowering.vector(f"mov.i{width}", lowering.instance.place(item.index), row)
+    return True
+
+
+@handles("st")
+def store(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    address, data = instruction.operands[:2]
+    _access(lowering, OP_STORE, address, data, parts)
+
+
+ATOMICS = {
+    "add": ATOMIC_ADD, "min": ATOMIC_MIN, "max": ATOMIC_MAX, "and": ATOMIC_AND, "or": ATOMIC_OR, "xor": ATOMIC_XOR,
+    "exch": ATOMIC_EXCH, "cas": ATOMIC_CAS, "inc": ATOMIC_INC, "dec": ATOMIC_DEC,
+}  # fmt: skip
+
+
+def _atomic_kind(kind: str) -> tuple[int, int]:
+    """Kind code and bytes of one element: packed pairs are two elements to the arithmetic, one access to memory."""
+    if kind in ("f16", "f16x2"):
+        return KIND_F16, TYPE_BITS[kind] // 8
+    if kind in ("bf16", "bf16x2"):
+        return KIND_BF16, TYPE_BITS[kind] // 8
+    code = KIND_FLOAT if kind[0] == "f" else KIND_SIGNED if kind[0] == "s" else KIND_UNSIGNED
+    return code, TYPE_BITS[kind] // 8
+
+
+@handles("atom", "red")
+def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    space, operation, kind = SPACE_GENERIC, -1, parts[-1]
+    for part in parts[1:-1]:
+        if part in SPACES:
+            space = SPACES[part]
+        elif part in ATOMICS:
+            operation = ATOMICS[part]
+        elif part not in (*SYNCHRONISING, *HINTS, "noftz"):
+            raise Unsupported
+    code, size = _atomic_kind(kind)
+    if operation < 0 or size not in (2, 4, 8) or code >= KIND_FLOAT and operation not in (
+        ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_EXCH
+    ):  # fmt: skip
+        raise Unsupported
+    if code == KIND_FLOAT and operation in (ATOMIC_MIN, ATOMIC_MAX):
+        raise Unsupported
+    operands = list(instruction.operands)
+    returns = parts[0] == "atom"
+    place = lowering.target(operands.pop(0), kind) if returns else 0
+    row, offset = address_row(lowering, operands[0])
+    values = [lowering.source(o, kind) for o in operands[1 : 3 if operation == ATOMIC_CAS else 2]]
+    if space != SPACE_SHARED:
+        lowering.parallel = False
+    extra = (space, size, operation, code, 1 if returns else 0)
+    lowering.emit(make_record(OP_ATOMIC, place, row, *values, imm=offset, extra=extra))
+
+
+WINDOWS = {"shared": REGION_SHARED, "shared__cta": REGION_SHARED, "local": REGION_LOCAL}
+
+
+@handles("cvta")
+def convert_address(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    destination, value = instruction.operands
+    back = parts[1] == "to"
+    space = parts[2] if back else parts[1]
+    if parts[-1] != "u64":
+        raise Unsupported
+    row = lowering.source(value, "b64")
+    place = lowering.target(destination, "b64")
+    if space in WINDOWS:
+        base = lowering.constant(64, (WINDOWS[space] << WINDOW_BITS) + WINDOW_HALF)
+        lowering.vector("sub.i64" if back else "add.i64", place, row, base)
+    elif space in SPACES:
+        lowering.vector("mov.i64", place, row)
+    else:
+        raise Unsupported
+
+
+@handles("isspacep")
+def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    destination, value = instruction.operands
+    region = lowering.temporary(64)
+    lowering.vector("shr.u64", region, lowering.source(value, "b64"), lowering.constant(32, WINDOW_BITS))
+    place = lowering.target(destination, "pred")
+    if parts[1] in WINDOWS:
+        lowering.vector("setp.eq.i64", place, region, lowering.constant(64, WINDOWS[parts[1]]))
+    elif parts[1] == "global":
+        lowering.vector("setp.ge.u64", place, region, lowering.constant(64, FIRST_REGION))
+    else:
+        raise Unsupported
+
+
+@handles("prefetch", "prefetchu", "discard", "applypriority")
+def hint(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    lowering.emit(make_record(OP_NOP))
+
+
+@handles("createpolicy")
+def policy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    lowering.vector("mov.i64", lowering.target(instruction.operands[0], "b64"), lowering.constant(64, 0))

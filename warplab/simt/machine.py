@@ -1,0 +1,180 @@
+"""One worker's machine: the blocks of memory that the compiled interpreter works on, and the call into it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.plan.model import Launch
+from warplab.simt import layout as L
+from warplab.simt.interpreter import block_runner
+from warplab.simt.counting import SEEN_BYTES
+from warplab.simt.memory import aligned_bytes
+from warplab.simt.program import Constant, Program
+from warplab.simt.ptx import Module
+from warplab.simt.shadow import SHADOW_BYTES
+
+QUANTUM = 4096  # warp instructions before the next warp gets its turn
+FINDING_LIMIT = 256
+PRINT_BYTES = 1 << 20
+SLICE = 64  # blocks between two looks at whether the user pressed Ctrl-C
+
+_AXES = {"x": 0, "y": 1, "z": 2}
+
+
+def resolve_constants(
+    program: Program, module: Module, launch: Launch, addresses: dict[str, int], parameters: np.ndarray, bank: int
+) -> np.ndarray:
+    """Fill the constant bank of a launch. `parameters` are the kernel's parameter bytes, at address `bank`."""
+    data = aligned_bytes(max(program.constant_bytes, 64))
+    places = _parameter_places(module, program.entry)
+    dynamic = -(-program.static_shared // 16) * 16
+    threads = launch.block[0] * launch.block[1] * launch.block[2]
+
+    def value(constant: Constant, width: int) -> int | np.ndarray:
+        if isinstance(constant, int):
+            return constant
+        name = constant[0]
+        if name == "param":
+            _, variable, offset, size, signed = constant
+            start = places[variable] + offset
+            return int.from_bytes(parameters[start : start + size].tobytes(), "little", signed=signed)
+        if name == "parameter":
+            return bank + places[constant[1]] + constant[2]
+        if name == "symbol":
+            return addresses[constant[1]] + constant[2]
+        if name == "shared":
+            return program.shared_symbols.get(constant[1], dynamic) + constant[2]
+        if name.startswith("ntid"):
+            return launch.block[_AXES[name[-1]]]
+        if name.startswith("nctaid"):
+            return launch.grid[_AXES[name[-1]]]
+        if name in _LANE_MASKS:
+            return _LANE_MASKS[name]
+        sizes = {
+            "nwarpid": 64, "nsmid": 132, "gridid": 0,
+            "total_smem_size": program.static_shared + launch.shared_bytes,
+            "aggr_smem_size": program.static_shared + launch.shared_bytes,
+            "dynamic_smem_size": launch.shared_bytes,
+        }  # fmt: skip
+        return sizes[name]
+
+    assert threads > 0
+    for (width, constant), offset in program.constants.items():
+        start = data.size + offset
+        number = value(constant, width)
+        if width == 1:
+            data[start : start + 4].view(np.uint32)[0] = number
+        elif width == 128:
+            halves = data[start : start + 512].view(np.uint64)
+            halves[:32], halves[32:] = int(number) & (2**64 - 1), int(number) >> 64
+        else:
+            row = data[start : start + 4 * width].view(f"u{width // 8}")
+            row[:] = number if isinstance(number, np.ndarray) else int(number) & ((1 << width) - 1)
+    return data
+
+
+_LANES = np.arange(32, dtype=np.uint64)
+_LANE_MASKS = {
+    "lanemask_eq": np.uint64(1) << _LANES,
+    "lanemask_lt": (np.uint64(1) << _LANES) - np.uint64(1),
+    "lanemask_le": (np.uint64(2) << _LANES) - np.uint64(1),
+    "lanemask_gt": ~((np.uint64(2) << _LANES) - np.uint64(1)) & np.uint64(0xFFFFFFFF),
+    "lanemask_ge": ~((np.uint64(1) << _LANES) - np.uint64(1)) & np.uint64(0xFFFFFFFF),
+}
+
+
+def _parameter_places(module: Module, entry: str) -> dict[str, int]:
+    places, used = {}, 0
+    for formal in module.functions[entry].parameters:
+        used = -(-used // max(formal.align, 1)) * max(formal.align, 1)
+        places[formal.name] = used
+        used += formal.size
+    return places
+
+
+class Machine:
+    """The state of one worker for one launch. Every address in it points into an array that it holds."""
+
+    def __init__(
+        self, program: Program, launch: Launch, constants: np.ndarray, regions: np.ndarray, budget: int, sanitize: bool
+    ) -> None:
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        warps = -(-threads // L.LANES)
+        shared = -(-program.static_shared // 16) * 16 + launch.shared_bytes
+        shared = -(-shared // 16) * 16
+        self.code = program.code
+        self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
+        self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
+        self.print_buffer = aligned_bytes(PRINT_BYTES if any(op == L.OP_PRINT for op in program.code[:, L.OP]) else 64)
+        self.specials = np.array(program.specials or [(0, 0)], dtype=np.int64)
+        frame_bytes = -(-program.frame_bytes // 256) * 256
+        frames = aligned_bytes(frame_bytes * warps)
+        frames.fill(0)
+        seen = aligned_bytes(SEEN_BYTES)
+        seen.fill(0)
+        self.state = np.zeros(L.M_FIELDS, dtype=np.int64)
+        self.kept = [constants, regions, frames, seen]
+
+        def memory(size: int) -> int:
+            array = aligned_bytes(max(size, 64))
+            self.kept.append(array)
+            return array.ctypes.data
+
+        width, height, depth = launch.block
+        grid_x, grid_y, grid_z = launch.grid
+        values = {
+            L.M_CODE: self.code.ctypes.data,
+            L.M_CONSTANTS: constants.ctypes.data + constants.size,
+            L.M_FRAMES: frames.ctypes.data,
+            L.M_FRAME_BYTES: frame_bytes,
+            L.M_COUNTS: self.counts.ctypes.data,
+            L.M_WARPS: memory(warps * L.W_FIELDS * 8),
+            L.M_WARP_COUNT: warps,
+            L.M_THREADS: threads,
+            L.M_SHARED: memory(shared),
+            L.M_SHARED_BYTES: shared,
+            L.M_SHARED_SHADOW: memory(shared // 4 * SHADOW_BYTES) if sanitize else 0,
+            L.M_LOCAL: memory(program.local_bytes * L.LANES * warps),
+            L.M_LOCAL_BYTES: program.local_bytes,
+            L.M_REGIONS: regions.ctypes.data,
+            L.M_REGION_COUNT: len(regions),
+            L.M_FINDINGS: self.findings.ctypes.data,
+            L.M_FINDING_LIMIT: FINDING_LIMIT,
+            L.M_BUDGET: budget,
+            L.M_BLOCK_DIM_X: width,
+            L.M_BLOCK_DIM_Y: height,
+            L.M_BLOCK_DIM_Z: depth,
+            L.M_GRID_X: grid_x,
+            L.M_GRID_Y: grid_y,
+            L.M_GRID_Z: grid_z,
+            L.M_SPECIALS: self.specials.ctypes.data,
+            L.M_SPECIAL_COUNT: len(program.specials),
+            L.M_BARRIERS: memory(L.BARRIERS * L.B_FIELDS * 8),
+            L.M_CLOCKS: memory(warps * warps * 4),
+            L.M_SEEN: seen.ctypes.data,
+            L.M_PRINT: self.print_buffer.ctypes.data,
+            L.M_PRINT_BYTES: self.print_buffer.size,
+            L.M_SCRATCH: memory(256),
+            L.M_QUANTUM: QUANTUM,
+        }
+        for key, number in values.items():
+            self.state[key] = number
+
+    def run(self, first: int, last: int) -> None:
+        """Run blocks [first, last) of the grid, or until the launch has to stop."""
+        run_blocks = block_runner()
+        while first < last and not self.stopped:
+            first = run_blocks(self.state.ctypes.data, first, min(first + SLICE, last))
+
+    @property
+    def stopped(self) -> bool:
+        """Did a fault end the launch?"""
+        return bool(self.state[L.M_STOP])
+
+    def finding_records(self) -> list[np.ndarray]:
+        """The faults met so far."""
+        return list(self.findings[: self.state[L.M_FINDING_COUNT]])
+
+    def printed(self) -> np.ndarray:
+        """The print records written so far, as bytes."""
+        return self.print_buffer[: self.state[L.M_PRINT_USED]]

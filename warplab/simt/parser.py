@@ -1,0 +1,438 @@
+"""PTX text to `ptx.Module`. Accepts what NVVM and NVRTC emit, and hand-written PTX of that kind."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import PurePath
+
+from warplab.errors import PlanError
+from warplab.simt.ptx import (
+    TYPE_BITS,
+    Address,
+    Function,
+    Group,
+    Immediate,
+    Instruction,
+    Label,
+    Module,
+    Negated,
+    Operand,
+    Pair,
+    Register,
+    Sink,
+    Special,
+    Symbol,
+    Variable,
+)
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_SPACE = re.compile(r"\s+")
+_LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size)\b([^\n]*)")
+_SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}", re.S)
+_LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
+_HEADER = re.compile(r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(entry|func)\b")
+_STATEMENT = re.compile(r"[^;{}]+(?:\{[^{}]*\}[^;{}]*)*;")
+_INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);", re.S)
+_LOC = re.compile(r"\s*(\d+)\s+(\d+)\s+\d+(?:.*?inlined_at\s+(\d+)\s+(\d+))?")
+_FILE = re.compile(r'\s*(\d+)\s+"((?:[^"\\]|\\.)*)"')
+_NAME = r"[A-Za-z_$%][\w$.]*"
+_ARRAY = re.compile(rf"({_NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
+_RANGE = re.compile(r"(%?[\w$]+?)<(\d+)>$")
+_INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?$")
+_OFFSET = re.compile(rf"({_NAME})\s*\+\s*(-?\w+)$")
+_SPACES = ("global", "shared", "local", "const", "param")
+_SKIPPED = (".pragma", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg", ".alias", ".noreturn", ".callprototype")
+
+
+class _Lines:
+    """Which line of the submission the current .loc stands for."""
+
+    def __init__(self, text: str, source_name: str) -> None:
+        wanted = PurePath(source_name).name
+        self.ours = {int(n) for n, path in _FILE.findall(text) if PurePath(path.replace("\\\\", "/")).name == wanted}
+        self.current = 0
+
+    def locate(self, arguments: str) -> None:
+        match = _LOC.match(arguments)
+        if not match:
+            return
+        file, line, outer_file, outer_line = (int(g) if g else 0 for g in match.groups())
+        if file in self.ours:
+            # Line 0 marks code that the compiler made up: it belongs to whatever came before.
+            self.current = line or self.current
+        elif outer_file in self.ours:
+            self.current = outer_line or self.current
+
+
+class _Scope:
+    """Register and variable names of a function, with nested blocks."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.stack: list[dict[str, Register]] = [{}]
+        self.aliases: list[dict[str, str]] = [{}]
+        self.counter = 0
+
+    def open(self) -> None:
+        self.stack.append({})
+        self.aliases.append({})
+
+    def close(self) -> None:
+        self.stack.pop()
+        self.aliases.pop()
+
+    def declare(self, names: str, kind: str) -> None:
+        for name in names.split(","):
+            name = name.strip()
+            match = _RANGE.match(name)
+            expanded = [f"{match[1]}{i}" for i in range(int(match[2]))] if match else [name]
+            for one in expanded:
+                self.stack[-1][one] = Register(len(self.function.registers))
+                self.function.registers.append(kind)
+
+    def variable(self, variable: Variable) -> None:
+        """Declare a variable; one that hides another of the same name gets a name of its own."""
+        name = variable.name
+        if name in self.function.variables:
+            self.counter += 1
+            variable.name = f"{name}@{self.counter}"
+        self.aliases[-1][name] = variable.name
+        self.function.variables[variable.name] = variable
+
+    def register(self, name: str) -> Register | None:
+        for names in reversed(self.stack):
+            if name in names:
+                return names[name]
+        return None
+
+    def symbol(self, name: str) -> str:
+        for names in reversed(self.aliases):
+            if name in names:
+                return names[name]
+        return name
+
+
+def parse_integer(text: str) -> int:
+    """A PTX integer literal."""
+    text = text.rstrip("U")
+    sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
+    if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
+        return sign * int(digits, 8)
+    return sign * int(digits, 0)
+
+
+def _split(text: str) -> Iterator[str]:
+    """Split at commas outside brackets."""
+    depth = start = 0
+    for position, character in enumerate(text):
+        if character in "([{":
+            depth += 1
+        elif character in ")]}":
+            depth -= 1
+        elif character == "," and not depth:
+            yield text[start:position].strip()
+            start = position + 1
+    last = text[start:].strip()
+    if last:
+        yield last
+
+
+class _Parser:
+    def __init__(self, text: str, source_name: str) -> None:
+        self.text = _COMMENT.sub("", text)
+        self.lines = _Lines(self.text, source_name)
+        self.module = Module()
+        self.scope: _Scope | None = None
+
+    def parse(self) -> Module:
+        text, position, end = self.text, 0, len(self.text)
+        while position < end:
+            match = _SPACE.match(text, position)
+            if match:
+                position = match.end()
+                continue
+            character = text[position]
+            if character in "{}":
+                self._brace(character)
+                position += 1
+                continue
+            if character == ".":
+                match = _LINE_DIRECTIVE.match(text, position) or _SECTION.match(text, position)
+                if match:
+                    if match.re is _LINE_DIRECTIVE:
+                        self._line_directive(match[1], match[2])
+                    position = match.end()
+                    continue
+                match = _HEADER.match(text, position)
+                if match and self.scope is None:
+                    position = self._header(match)
+                    continue
+            match = _LABEL.match(text, position)
+            if match and self.scope is not None:
+                position = self._label(match)
+                continue
+            match = _STATEMENT.match(text, position)
+            if not match:
+                self._fail(text[position : position + 60])
+            self._statement(match[0].strip())
+            position = match.end()
+        return self.module
+
+    def _fail(self, near: str) -> None:
+        near = " ".join(near.split())
+        raise PlanError(f"This PTX cannot be read near {near!r}; compile the kernel again.")
+
+    def _line_directive(self, name: str, arguments: str) -> None:
+        if name == "loc":
+            self.lines.locate(arguments)
+        elif name == "target":
+            self.module.target = arguments.split(",")[0].strip()
+
+    def _brace(self, character: str) -> None:
+        if self.scope is None:
+            self._fail(character)
+        elif character == "{":
+            self.scope.open()
+        else:
+            self.scope.close()
+            if len(self.scope.stack) == 1:
+                self.scope = None
+
+    def _header(self, match: re.Match[str]) -> int:
+        """`.entry name (params) directives {` or a prototype that ends with a semicolon."""
+        text = self.text
+        depth, position = 0, match.end()
+        while text[position] not in "{;" or depth:
+            depth += {"(": 1, ")": -1}.get(text[position], 0)
+            position += 1
+        header = text[match.end() : position]
+        lists: list[str] = []
+
+        def keep(group: re.Match[str]) -> str:
+            lists.append(group[1])
+            return f" \x00{len(lists) - 1} "
+
+        words = re.sub(r"\(([^()]*)\)", keep, header).split()
+        function = Function(name="", entry=match[2] == "entry")
+        for word in words:
+            if word.startswith("\x00"):
+                variables = [self._variable_of(p, "param") for p in _split(lists[int(word[1:])])]
+                if function.name:
+                    function.parameters = variables
+                else:
+                    function.results = variables
+            elif not function.name:
+                function.name = word
+            else:
+                break  # performance directives such as .maxntid
+        if text[position] == ";":
+            self.module.functions.setdefault(function.name, function)
+            return position + 1
+        function.defined = True
+        self.module.functions[function.name] = function
+        self.lines.current = 0
+        self.scope = _Scope(function)
+        for variable in function.parameters + function.results:
+            self.scope.variable(variable)
+        return position
+
+    def _label(self, match: re.Match[str]) -> int:
+        assert self.scope is not None
+        function, position = self.scope.function, match.end()
+        table = re.compile(r"\s*\.branchtargets([^;]*);").match(self.text, position)
+        if table:
+            function.tables[match[1]] = [t.strip() for t in table[1].split(",")]
+            return table.end()
+        prototype = re.compile(r"\s*\.callprototype[^;]*;", re.S).match(self.text, position)
+        if prototype:
+            return prototype.end()
+        function.body.append(Label(match[1]))
+        return position
+
+    def _variable_of(self, text: str, space: str) -> Variable:
+        """A declaration without its leading space: `.align 8 .b8 name[16] = {...}`."""
+        words = text.split()
+        align, kind, vector = 0, "", 1
+        external = False
+        while words and words[0].startswith("."):
+            word = words.pop(0)[1:]
+            if word == "align":
+                align = int(words.pop(0))
+            elif word in ("v2", "v4"):
+                vector = int(word[1])
+            elif word in TYPE_BITS:
+                kind = word
+            elif word == "extern":
+                external = True
+            elif word in ("ptr",):
+                continue
+        if not kind:
+            self._fail(text)
+        rest = text[text.rindex("." + kind, 0, text.index("=") if "=" in text else len(text)) + len(kind) + 1 :].strip()
+        match = _ARRAY.match(rest)
+        if not match:
+            self._fail(text)
+            raise AssertionError
+        element = max(TYPE_BITS[kind] // 8, 1) * vector
+        dimensions = re.findall(r"\[([^\]]*)\]", match[2])
+        count = 1
+        for dimension in dimensions:
+            count *= parse_integer(dimension.strip()) if dimension.strip() else 0
+        initial, pointers = self._initialiser(match[3], kind) if match[3] else (b"", ())
+        size = max(element * count, len(initial))
+        return Variable(match[1], space, size, align or element, initial, pointers, external)
+
+    def _initialiser(self, text: str, kind: str) -> tuple[bytes, tuple[tuple[int, str, int], ...]]:
+        data, pointers = bytearray(), []
+        size = TYPE_BITS[kind] // 8
+        for item in re.split(r"[{},]", text.rstrip("; \n")):
+            item = item.strip()
+            if not item:
+                continue
+            generic = re.match(r"generic\((.*)\)$", item)
+            item = generic[1] if generic else item
+            if item[0] in "_$" or item[0].isalpha() and not item.startswith(("0f", "0d")):
+                name, _, offset = item.partition("+")
+                pointers.append((len(data), name.strip(), parse_integer(offset.strip()) if offset else 0))
+                data += bytes(size)
+                continue
+            value = self._number(item)
+            bits = _bits(value, kind)
+            data += bits.to_bytes(size, "little")
+        return bytes(data), tuple(pointers)
+
+    def _number(self, text: str) -> Immediate:
+        if text[:2] in ("0f", "0F"):
+            return Immediate(int(text[2:], 16), "f32")
+        if text[:2] in ("0d", "0D"):
+            return Immediate(int(text[2:], 16), "f64")
+        if _INTEGER.match(text):
+            return Immediate(parse_integer(text))
+        try:
+            return Immediate(struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64")
+        except ValueError:
+            self._fail(text)
+            raise AssertionError from None
+
+    def _statement(self, text: str) -> None:
+        if text[0] != ".":
+            self._instruction(text)
+            return
+        words = text.split(None, 1)
+        if words[0].startswith(_SKIPPED):
+            return
+        if words[0] == ".reg":
+            self._registers(text)
+            return
+        space = next((w[1:] for w in text.split() if w[1:] in _SPACES and w[0] == "."), None)
+        if space is None:
+            self._fail(text)
+            return
+        declaration = text[:-1]
+        prefix = declaration[: declaration.index("." + space)]
+        body = declaration[len(prefix) + len(space) + 1 :]
+        variable = self._variable_of(body, space)
+        variable.external = "extern" in prefix
+        if self.scope is None:
+            self.module.variables.setdefault(variable.name, variable)
+        else:
+            self.scope.variable(variable)
+
+    def _registers(self, text: str) -> None:
+        if self.scope is None:
+            self._fail(text)
+            return
+        match = re.match(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*);", text, re.S)
+        if not match or match[1] not in TYPE_BITS:
+            self._fail(text)
+            return
+        self.scope.declare(match[2], match[1])
+
+    def _instruction(self, text: str) -> None:
+        match = _INSTRUCTION.match(text)
+        if not match or self.scope is None:
+            self._fail(text)
+            return
+        negated, guard, opcode, operands = match.groups()
+        guard_index = -1
+        if guard:
+            register = self.scope.register(guard)
+            if register is None:
+                self._fail(text)
+                return
+            guard_index = register.index
+        parsed = tuple(self._operand(o) for o in _split(operands))
+        self.scope.function.body.append(
+            Instruction(opcode, parsed, guard_index, negated == "!", self.lines.current, text)
+        )
+
+    def _operand(self, text: str) -> Operand:
+        assert self.scope is not None
+        register = self.scope.register(text)
+        if register is not None:
+            return register
+        first = text[0]
+        if first == "[":
+            return self._address(text[1:-1].strip())
+        if first in "{(":
+            return Group(tuple(self._operand(t) for t in _split(text[1:-1])))
+        if text == "_":
+            return Sink()
+        if first == "!":
+            return Negated(self._operand(text[1:].strip()))
+        if "|" in text:
+            left, right = text.split("|")
+            return Pair(self._operand(left.strip()), self._operand(right.strip()))
+        if first.isdigit() or first in "-+.":
+            return self._number(text)
+        if first == "%":
+            return Special(text[1:])
+        match = _OFFSET.match(text)
+        if match:
+            return Symbol(self.scope.symbol(match[1]), parse_integer(match[2]))
+        return Symbol(self.scope.symbol(text))
+
+    def _address(self, text: str) -> Address:
+        parts = list(_split(text))
+        rest = tuple(self._operand(p) for p in parts[1:])
+        text = parts[0]
+        match = _OFFSET.match(text)
+        offset = 0
+        if match:
+            text, offset = match[1], parse_integer(match[2])
+        base = self._operand(text)
+        if isinstance(base, Register | Immediate):
+            return Address(base, offset, rest)
+        if isinstance(base, Symbol):
+            return Address(Symbol(base.name), base.offset + offset, rest)
+        self._fail(text)
+        raise AssertionError
+
+
+def _bits(value: Immediate, kind: str) -> int:
+    """The bits of a literal as a value of type `kind`."""
+    width = TYPE_BITS[kind]
+    if value.kind == "int":
+        if kind in ("f32", "f64"):
+            return int.from_bytes(struct.pack("<f" if kind == "f32" else "<d", float(value.value)), "little")
+        return value.value & ((1 << width) - 1)
+    if value.kind == "f64" and kind == "f32":
+        number = struct.unpack("<d", struct.pack("<Q", value.value))[0]
+        return int.from_bytes(struct.pack("<f", number), "little")
+    if value.kind == "f32" and kind == "f64":
+        number = struct.unpack("<f", struct.pack("<I", value.value))[0]
+        return int.from_bytes(struct.pack("<d", number), "little")
+    return value.value & ((1 << width) - 1)
+
+
+literal_bits = _bits
+
+
+def parse(text: str, source_name: str = "submission.py") -> Module:
+    """Parse PTX. Instructions carry the line of `source_name` that they came from, 0 where it is unknown.
+
+    Raises PlanError when the text is not PTX.
+    """
+    return _Parser(text, source_name).parse()

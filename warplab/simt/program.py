@@ -1,0 +1,117 @@
+"""The decoded kernel: dense instruction records, the constant bank, and what explains them to a person."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from warplab.simt.layout import (
+    CARRY_SLOT,
+    DST,
+    FIRST_PREDICATE,
+    GUARD,
+    GUARD_XOR,
+    IMM,
+    OP,
+    RECORD_WORDS,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    X0,
+)
+
+# What a constant row holds: a plain number, or a tag that only the launch can resolve:
+# ("param", offset, bytes), ("symbol", name, addend), ("ntid", axis), ("nctaid", axis) and so on.
+Constant = int | tuple
+
+
+def row_bytes(width: int) -> int:
+    """Bytes of a register row of `width` bits a lane."""
+    return 4 * width
+
+
+@dataclass
+class Record:
+    """One instruction to be: the sixteen fields, and its target while that is still a label."""
+
+    fields: list[int]
+    target: str = ""
+    line: int = 0
+    text: str = ""
+    counted: bool = True  # False for the extra steps of an instruction that needs several
+
+    @property
+    def op(self) -> int:
+        return self.fields[OP]
+
+
+def make_record(
+    op: int, dst: int = 0, a: int = 0, b: int = 0, c: int = 0, *, imm: int = 0, extra: tuple[int, ...] = ()
+) -> Record:
+    """A record with its fields in place; guard and source line are set by the caller."""
+    fields = [0] * RECORD_WORDS
+    fields[OP], fields[DST], fields[SRC_A], fields[SRC_B], fields[SRC_C], fields[IMM] = op, dst, a, b, c, imm
+    fields[GUARD], fields[GUARD_XOR] = 0, 0
+    fields[X0 : X0 + len(extra)] = extra
+    return Record(fields)
+
+
+@dataclass
+class ConstantBank:
+    """Rows of 32 equal lanes, addressed by negative offsets from the bank's end."""
+
+    offsets: dict[tuple[int, Constant], int] = field(default_factory=dict)
+    used: int = 0
+
+    def row(self, width: int, value: Constant) -> int:
+        """The offset of a row holding `value` in lanes of `width` bits (1: a predicate word)."""
+        key = (width, value)
+        if key not in self.offsets:
+            self.used += max(row_bytes(width), 64)
+            self.offsets[key] = -self.used
+        return self.offsets[key]
+
+
+@dataclass
+class Frame:
+    """The register frame of a warp: where each register's row lies."""
+
+    predicates: int = FIRST_PREDICATE
+    rows: int = 0  # bytes, after the predicates
+    placed: list[tuple[int, int]] = field(default_factory=list)  # (virtual offset, width)
+
+    def allocate(self, width: int) -> int:
+        """Reserve a register. Rows get virtual offsets from ROWS_BASE on, moved behind the predicates at the end."""
+        if width == 1:
+            offset = self.predicates
+            self.predicates += 4
+            return offset
+        offset = ROWS_BASE + self.rows
+        self.rows += row_bytes(max(width, 16))
+        return offset
+
+
+ROWS_BASE = 1 << 20  # predicates stay below: a kernel would need 260,000 of them to reach it
+
+
+@dataclass(frozen=True)
+class Program:
+    """A kernel ready to run: records as one int32 array, with source lines and texts beside it."""
+
+    entry: str
+    code: np.ndarray = field(repr=False)  # int32 [instructions, RECORD_WORDS]
+    lines: np.ndarray = field(repr=False)  # int32 [instructions]
+    counted: np.ndarray = field(repr=False)  # bool [instructions]
+    texts: tuple[str, ...] = field(repr=False)
+    constants: dict[tuple[int, Constant], int] = field(repr=False)
+    constant_bytes: int
+    frame_bytes: int
+    local_bytes: int  # a thread
+    shared_symbols: dict[str, int]  # offset of each static shared variable from the start of the block's window
+    static_shared: int  # bytes, reserved ones included
+    dynamic_shared: tuple[str, ...]  # names of the unsized shared arrays
+    specials: tuple[tuple[int, int], ...]  # (which, frame offset) to fill when a block starts
+    parallel: bool  # blocks do not talk to each other: they may run on several cores
+
+

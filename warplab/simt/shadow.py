@@ -1,0 +1,174 @@
+"""The sanitizer of shared memory: races between barriers, and reads of what nothing wrote.
+
+Each 4-byte word has a shadow of eight int32: who wrote it last and which two warps read it last, each with the warp's
+clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
+(vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
+later warp has not learnt of the earlier one's clock: then no barrier lies between them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.layout import (
+    FAULT_RACE,
+    FAULT_UNINITIALISED,
+    M_CLOCKS,
+    M_SHARED_SHADOW,
+    M_WARP_COUNT,
+    M_WARPS,
+    SPACE_SHARED,
+    W_MIN_CLOCK,
+)
+from warplab.simt.raw import load_i32, store_i32, trailing_zeros32
+from warplab.simt.state import compiled, get, put, report, warp_state
+
+SHADOW_BYTES = 32  # for a word of 4 bytes
+# Byte offsets in a word's shadow. A tag packs pc, warp and the bytes touched.
+WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
+ATOMIC_WRITE = 16  # in VALID, beside the four bits of the bytes that were written
+
+
+@compiled
+def _tag(pc, warp, touched):
+    return np.int32((pc << 11) | (warp << 4) | touched)
+
+
+@compiled
+def _clock_of(clocks, warps, viewer, other):
+    return np.int64(load_i32(clocks + 4 * (viewer * warps + other)))
+
+
+@compiled
+def _conflicts(m, clocks, warps, viewer, word, clock_at, tag_at, touched):
+    """The pc of an earlier access by another warp that is not ordered before this one; -1 if there is none."""
+    clock = np.int64(load_i32(word + clock_at))
+    tag = np.int64(load_i32(word + tag_at))
+    other = (tag >> 4) & 127
+    if clock == 0 or other == viewer or (tag & touched & 15) == 0:
+        return np.int64(-1)
+    if clock <= _clock_of(clocks, warps, viewer, other):
+        return np.int64(-1)
+    return tag >> 11
+
+
+@compiled
+def check_read(m, warp, start, size, pc, lane, volatile, atomic):
+    """Check and record a read of bytes [start, start + size) of the block's shared memory."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow == 0:
+        return
+    warps = get(m, M_WARP_COUNT)
+    clocks = get(m, M_CLOCKS)
+    mine = np.int32(_clock_of(clocks, warps, warp, warp))
+    known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    last = (start + size - 1) >> 2
+    for index in range(start >> 2, last + 1):
+        word = shadow + index * SHADOW_BYTES
+        low = max(start - 4 * index, 0)
+        high = min(start + size - 4 * index, 4)
+        touched = ((1 << high) - 1) & ~((1 << low) - 1)
+        valid = np.int64(load_i32(word + VALID))
+        if (valid & touched) != touched:
+            report(m, FAULT_UNINITIALISED, pc, warp, lane, max(start, 4 * index), size, 0, -1, SPACE_SHARED, 0)
+            store_i32(word + VALID, np.int32(valid | touched))
+        if np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
+            other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
+            if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
+                report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 0, other, SPACE_SHARED, 1)
+        if volatile or atomic:
+            continue
+        tag = _tag(pc, warp, touched)
+        if np.int64(load_i32(word + READ1_CLOCK)) <= known or (load_i32(word + READ1_TAG) >> 4) & 127 == warp:
+            store_i32(word + READ1_CLOCK, mine)
+            store_i32(word + READ1_TAG, tag)
+        else:
+            store_i32(word + READ2_CLOCK, mine)
+            store_i32(word + READ2_TAG, tag)
+
+
+@compiled
+def check_write(m, warp, start, size, pc, lane, volatile, atomic):
+    """Check and record a write of bytes [start, start + size) of the block's shared memory."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow == 0:
+        return
+    warps = get(m, M_WARP_COUNT)
+    clocks = get(m, M_CLOCKS)
+    mine = np.int32(_clock_of(clocks, warps, warp, warp))
+    known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    last = (start + size - 1) >> 2
+    for index in range(start >> 2, last + 1):
+        word = shadow + index * SHADOW_BYTES
+        low = max(start - 4 * index, 0)
+        high = min(start + size - 4 * index, 4)
+        touched = ((1 << high) - 1) & ~((1 << low) - 1)
+        valid = np.int64(load_i32(word + VALID))
+        if not volatile:
+            if np.int64(load_i32(word + WRITE_CLOCK)) > known:
+                other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
+                if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
+                    report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 1, other, SPACE_SHARED, 1)
+            if np.int64(load_i32(word + READ1_CLOCK)) > known:
+                other = _conflicts(m, clocks, warps, warp, word, READ1_CLOCK, READ1_TAG, touched)
+                if other >= 0:
+                    report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 1, other, SPACE_SHARED, 0)
+            if np.int64(load_i32(word + READ2_CLOCK)) > known:
+                other = _conflicts(m, clocks, warps, warp, word, READ2_CLOCK, READ2_TAG, touched)
+                if other >= 0:
+                    report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 1, other, SPACE_SHARED, 0)
+            store_i32(word + WRITE_CLOCK, mine)
+            store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
+        valid = (valid & 15) | touched
+        store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
+
+
+@compiled
+def synchronise(m, warps_mask):
+    """The warps in the mask meet at a barrier: each learns all the others' clocks, then its own advances."""
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    warps = get(m, M_WARP_COUNT)
+    clocks = get(m, M_CLOCKS)
+    states = get(m, M_WARPS)
+    first = np.int64(trailing_zeros32(np.uint32(warps_mask)))
+    for other in range(warps):
+        newest = np.int32(0)
+        rest = np.uint32(warps_mask)
+        while rest:
+            warp = np.int64(trailing_zeros32(rest))
+            rest &= rest - np.uint32(1)
+            newest = max(newest, load_i32(clocks + 4 * (warp * warps + other)))
+        store_i32(clocks + 4 * (first * warps + other), newest)
+    lowest = np.int64(load_i32(clocks + 4 * first * warps))
+    for other in range(1, warps):
+        lowest = min(lowest, np.int64(load_i32(clocks + 4 * (first * warps + other))))
+    rest = np.uint32(warps_mask)
+    while rest:
+        warp = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        row = clocks + 4 * warp * warps
+        if warp != first:
+            for other in range(warps):
+                store_i32(row + 4 * other, load_i32(clocks + 4 * (first * warps + other)))
+        put(warp_state(states, warp), W_MIN_CLOCK, lowest)
+    rest = np.uint32(warps_mask)
+    while rest:
+        warp = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        own = clocks + 4 * (warp * warps + warp)
+        store_i32(own, load_i32(own) + np.int32(1))
+
+
+@compiled
+def start_clocks(m):
+    """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
+    warps = get(m, M_WARP_COUNT)
+    clocks = get(m, M_CLOCKS)
+    for viewer in range(warps):
+        for other in range(warps):
+            store_i32(clocks + 4 * (viewer * warps + other), np.int32(1 if viewer == other else 0))
+        alone = np.int64(1 << 40) if warps == 1 else np.int64(0)
+        put(warp_state(get(m, M_WARPS), viewer), W_MIN_CLOCK, alone)
+
+

@@ -1,0 +1,116 @@
+"""Compiled helpers that every part of the interpreter shares: state fields, operands, faults, compilation."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import numba
+import numpy as np
+
+from warplab.simt.layout import (
+    F_ADDRESS,
+    F_BLOCK_X,
+    F_BLOCK_Y,
+    F_BLOCK_Z,
+    F_BYTES,
+    F_COUNT,
+    F_EXTRA,
+    F_FIELDS,
+    F_KIND,
+    F_LANE,
+    F_OTHER,
+    F_PC,
+    F_SPACE,
+    F_WARP,
+    F_WRITE,
+    M_BLOCK_X,
+    M_BLOCK_Y,
+    M_BLOCK_Z,
+    M_FINDING_COUNT,
+    M_FINDING_LIMIT,
+    M_FINDINGS,
+    M_STOP,
+    W_FIELDS,
+)
+from warplab.simt.raw import load_i32, load_i64, store_i64
+
+
+@cache
+def source_fingerprint() -> str:
+    """A digest of this package's sources. Numba's disk cache only watches the file that a function is written in."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def compiled(function: Callable) -> Callable:
+    """`numba.njit` for a helper that is compiled into whoever calls it."""
+    return numba.njit(nogil=True, error_model="numpy", boundscheck=False)(function)
+
+
+@compiled
+def get(base, field):
+    """An int64 field of a state structure."""
+    return load_i64(base + 8 * field)
+
+
+@compiled
+def put(base, field, value):
+    """Set an int64 field of a state structure."""
+    store_i64(base + 8 * field, value)
+
+
+@compiled
+def field(record, slot):
+    """An int32 field of an instruction record."""
+    return np.int64(load_i32(record + 4 * slot))
+
+
+@compiled
+def operand(frame, constants, record, slot):
+    """The address of an operand's row: in the frame, or in the constant bank when its offset is negative."""
+    offset = np.int64(load_i32(record + 4 * slot))
+    if offset < 0:
+        return constants + offset
+    return frame + offset
+
+
+@compiled
+def warp_state(machine_warps, warp):
+    """The address of a warp's state."""
+    return machine_warps + warp * W_FIELDS * 8
+
+
+@compiled
+def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
+    """Record a fault; repeats of one kind at one instruction are only counted."""
+    findings = get(m, M_FINDINGS)
+    count = get(m, M_FINDING_COUNT)
+    for i in range(count):
+        known = findings + i * F_FIELDS * 8
+        if get(known, F_KIND) == kind and get(known, F_PC) == pc:
+            put(known, F_COUNT, get(known, F_COUNT) + 1)
+            return
+    if count >= get(m, M_FINDING_LIMIT):
+        put(m, M_STOP, 1)
+        return
+    new = findings + count * F_FIELDS * 8
+    put(new, F_KIND, kind)
+    put(new, F_PC, pc)
+    put(new, F_BLOCK_X, get(m, M_BLOCK_X))
+    put(new, F_BLOCK_Y, get(m, M_BLOCK_Y))
+    put(new, F_BLOCK_Z, get(m, M_BLOCK_Z))
+    put(new, F_WARP, warp)
+    put(new, F_LANE, lane)
+    put(new, F_ADDRESS, address)
+    put(new, F_BYTES, size)
+    put(new, F_WRITE, write)
+    put(new, F_OTHER, other)
+    put(new, F_SPACE, space)
+    put(new, F_COUNT, 1)
+    put(new, F_EXTRA, extra)
+    put(m, M_FINDING_COUNT, count + 1)
