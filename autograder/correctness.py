@@ -74,7 +74,7 @@ def _compare_outputs(
         case.name,
         Status.WRONG_ANSWER,
         message=_wrong_words(first),
-        cause=diagnose(got, right, mask),
+        cause=_finding_words(findings) or diagnose(got, right, mask),
         wrong=first.wrong,
         total=first.total,
         worst_ratio=first.worst_ratio,
@@ -94,6 +94,11 @@ def _wrong_words(comparison: Comparison) -> str:
     )
 
 
+def _finding_words(findings: Sequence[Finding]) -> str:
+    """A sanitizer that found something knows the cause better than the pattern of wrong elements does."""
+    return f"The sanitizers found a likely cause: {findings[0].message}" if findings else ""
+
+
 def _modified_inputs(
     task: Task, pristine: Values, arrays: dict[str, np.ndarray], findings: Sequence[Finding]
 ) -> list[Finding]:
@@ -110,7 +115,8 @@ def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     seen: dict[tuple, Finding] = {}
     for finding in findings:
         seen.setdefault((finding.kind, finding.kernel, finding.line, finding.array), finding)
-    return list(seen.values())
+    # what was read before it was written is more often the consequence than the cause
+    return sorted(seen.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)
 
 
 def _disagreement(outputs: Sequence[dict[str, np.ndarray]]) -> str | None:
@@ -144,15 +150,17 @@ def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequenc
     ]
     failed = [case for case in cases if case.status not in (Status.PASSED, Status.SKIPPED)]
     ran = len(outcomes)
+    left = f" {len(skipped)} more need a GPU." if skipped else ""
     points = lab.points.correctness
     feedback = lab.feedback.get(Part.CORRECTNESS, "")
     if not failed:
         return PartResult(
-            Part.CORRECTNESS, Status.PASSED, points, points, f"All {ran} cases are right.", feedback, tuple(cases)
+            Part.CORRECTNESS, Status.PASSED, points, points, f"All {ran} cases are right.{left}", feedback, tuple(cases)
         )
-    worst = min(failed, key=lambda case: case.status in NOT_JUDGED)  # the student's faults before the emulator's limits
-    message = f"{len(failed)} of {ran} cases failed; the first, {worst.name}: {worst.message}"
-    return PartResult(Part.CORRECTNESS, worst.status, 0.0, points, message, feedback, tuple(cases))
+    # the student's faults before the emulator's limits; then the case that shows most
+    telling = max(failed, key=lambda case: (case.status not in NOT_JUDGED, case.total))
+    message = f"{len(failed)} of {ran} cases failed, among them {telling.name}: {telling.message}"
+    return PartResult(Part.CORRECTNESS, telling.status, 0.0, points, message, feedback, tuple(cases))
 
 
 def _case_result(outcome: CaseOutcome, hidden_numbers: dict[str, int]) -> CaseResult:

@@ -17,6 +17,8 @@ from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan
 
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
 
+INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
+
 _PROBE = """
 .version 9.0
 .target sm_90a
@@ -47,7 +49,9 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         # once only: the emulator is deterministic and finds races and uninitialised reads by itself
         architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
-        executions.append(simt.execute(loaded, inputs, architecture=architecture))
+        executions.append(
+            simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
+        )
         return executions
 
     outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from IPython.display import HTML, Markdown, display
+from IPython.display import HTML, Code, Markdown, display
 
 from autograder.capture_stage import Rejected
 from autograder.inputs import generate
@@ -57,7 +57,9 @@ class Step:
 
     @property
     def name(self) -> str:
-        """The rung's name without its number."""
+        """The rung's name without its number; the solution is the reference."""
+        if self.rung.name == "submission":
+            return "reference"
         return self.rung.name.split("_", 2)[-1].replace("_", " ") if "rung_" in self.rung.name else self.rung.name
 
     @property
@@ -160,7 +162,7 @@ def ceilings() -> tuple[float, float, str]:
     return compute, copy, f"ceilings measured on an {shipped.header.gpu}, shipped"
 
 
-def code(step: Step, *functions: str) -> Markdown:
+def code(step: Step, *functions: str) -> Code:
     """The named functions of a rung, as they stand in its file; without names, its first kernel."""
     tree, rows = ast.parse(step.text), step.text.splitlines()
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -170,7 +172,7 @@ def code(step: Step, *functions: str) -> Markdown:
         for node in wanted
     ]
     place = step.rung.source.relative_to(CHECKOUT) if step.rung.source.is_relative_to(CHECKOUT) else step.rung.source
-    return Markdown(f"`{place}`\n\n```python\n" + "\n\n\n".join(blocks) + "\n```")
+    return Code(f"# {place}\n\n" + "\n\n\n".join(blocks), language="python")
 
 
 def costs(step: Step) -> HTML:
@@ -182,7 +184,7 @@ def reveal(guess: float | None, counted: float, what: str) -> Markdown:
     """What was counted, beside what the reader had written down."""
     answer = f"**Counted: {_number(counted)} {what}.**"
     if guess is None:
-        return Markdown(f"{answer} You had written nothing down: a guess that turns out wrong teaches more than none.")
+        return Markdown(f"{answer} (No prediction was written down.)")
     if abs(guess - counted) <= _CLOSE * max(abs(counted), 1e-12):
         return Markdown(f"{answer} You said {_number(guess)}: right.")
     factor = guess / counted if counted else float("inf")
@@ -202,8 +204,9 @@ def speed(step: Step) -> Markdown:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Markdown:
-    """A Markdown table; the first column is text, the others are aligned to the right."""
-    lines = ["| " + " | ".join(heads) + " |", "|---|" + "---:|" * (len(heads) - 1)]
+    """A Markdown table; columns with a number in them are aligned to the right, columns of text to the left."""
+    numeric = [any(not isinstance(row[n], str) or row[n][:1].isdigit() for row in rows) for n in range(len(heads))]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "|".join("---:" if right else ":---" for right in numeric) + "|"]
     lines += ["| " + " | ".join(c if isinstance(c, str) else _number(c) for c in row) + " |" for row in rows]
     return Markdown("\n".join(lines))
 

@@ -23,7 +23,7 @@ _SHOWN = 5  # findings and failed cases; the HTML report has them all
 def progress_bar(console: Console, title: str) -> Iterator[pipeline.Progress]:
     """A bar that is gone when grading is over; gives the callback for `pipeline.grade`."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(title, total=1.0, step="")
         yield lambda step, fraction: progress.update(task, completed=fraction, step=step)
 
@@ -53,15 +53,15 @@ def show_briefly(report: Report, console: Console) -> None:
 
 def show_summary(reports: Sequence[Report], console: Console) -> None:
     """One row a report."""
-    table = Table(title="Grades")
-    for column in ("lab", "submission", "language", "device", "status"):
+    table = Table(box=None, title=f"Grades on {reports[0].hardware}", title_justify="left")
+    for column in ("lab", "submission", "language", "status"):
         table.add_column(column)
-    for column in ("score", "of", "efficiency", "seconds"):
+    for column in ("points", "roofline", "seconds"):
         table.add_column(column, justify="right")
     for report in reports:
-        efficiency = "not measured" if report.efficiency is None else f"{report.efficiency:.1%}"
-        row = (report.lab, report.submission, report.language, report.device, report.status)
-        numbers = (f"{report.score:g}", f"{report.max_score:g}", efficiency, f"{report.seconds:.1f}")
+        efficiency = "-" if report.efficiency is None else f"{report.efficiency:.1%}"
+        row = (report.lab, report.submission, report.language, report.status)
+        numbers = (f"{report.score:g}/{report.max_score:g}", efficiency, f"{report.seconds:.1f}")
         table.add_row(*(Text(cell) for cell in (*row, *numbers)), style=_colour(report))
     console.print(table)
 

@@ -19,8 +19,7 @@ def safety_part(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool) 
     faults = [finding for finding in findings if finding.kind is not FindingKind.UNSUPPORTED]
     if faults:
         first = faults[0]
-        place = f"line {first.line}: " if first.line else ""
-        message = f"{len(faults)} finding{'s' if len(faults) > 1 else ''}; the first: {place}{first.message}"
+        message = first.message if len(faults) == 1 else f"{len(faults)} findings; the first: {first.message}"
         return PartResult(
             Part.SAFETY, Status(first.kind.value), 0.0, points, message, feedback, findings=tuple(findings)
         )
@@ -44,8 +43,9 @@ def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
             if key in merged:
                 merged[key] = replace(merged[key], count=merged[key].count + finding.count)
             elif outcome.case in hidden:
-                message = f"{finding.kind} on a hidden case, whose size and values are not shown."
+                message = f"Line {finding.line}: {finding.kind} on a hidden case, whose size and values are not shown."
                 merged[key] = replace(finding, message=message, block=None, thread=None, index=None)
             else:
                 merged[key] = replace(finding, message=clean(finding.message), array=clean(finding.array))
-    return list(merged.values())
+    # what was read before it was written is more often the consequence than the cause
+    return sorted(merged.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)

@@ -14,7 +14,7 @@ def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool) -> PartRes
     if profile.status in NOT_JUDGED:
         return PartResult(Part.TRAFFIC, profile.status, 0.0, points, clean(profile.message), feedback)
     if profile.counters is None:
-        message = f"The kernel did not finish on the profile case: {clean(profile.message)}"
+        message = f"Nothing could be counted on the profile case. {clean(profile.message)}"
         return PartResult(Part.TRAFFIC, profile.status, 0.0, points, message, feedback)
     dimensions = lab.task.profile.dimensions
     budgets = tuple(
@@ -42,5 +42,6 @@ def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool) -> PartRes
 def budget_words(budget: BudgetResult) -> str:
     """One sentence about a budget that was exceeded."""
     name = budget.counter.replace("_", " ")
-    excess = f" ({budget.value / budget.limit:.2g} times)" if budget.limit > 0 else ""
+    times = budget.value / budget.limit if budget.limit > 0 else 0.0
+    excess = f" ({times:,.{1 if times < 10 else 0}f} times)" if times else ""
     return f"{budget.value:,} {name} where {budget.limit:,.0f} are allowed{excess}. {budget.reason}"

@@ -70,5 +70,5 @@ def test_a_vector_has_elements_not_columns() -> None:
 
 def test_integers_and_single_elements_are_taken() -> None:
     right = np.array([3], dtype=np.int32)
-    assert diagnose(np.array([4], dtype=np.int32), right, np.array([True]))
+    assert diagnose(np.array([4], dtype=np.int32), right, np.array([True])) == ""
     assert "never written" in diagnose(np.array([-1], dtype=np.int32), right, np.array([True]))

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from warplab.hardware import CHIPS, Chip, Math, find_chip
-from warplab.hardware.chips import A100, B200, H100, H200, L4, L40S, RTX_4090, T4, V100
+from warplab.hardware.chips import A100, B200, H100, H200, L4, L40S, RTX_4090, T4, V100, Evidence
 
 # Multiply-adds a clock of one SM's tensor cores, float16 in, float32 accumulated (architecture whitepapers).
 FP16_FMA_PER_SM = {V100: 512, T4: 512, A100: 1024, H100: 2048, H200: 2048, L4: 512, L40S: 512, RTX_4090: 256}
@@ -50,8 +50,55 @@ def test_every_figure_names_its_source(chip: Chip) -> None:
     for field in fields(chip):
         if field.name not in without and getattr(chip, field.name) is not None:
             assert chip.source(field.name) is not None, field.name
-    sourced = {name for source in chip.sources for name in source.fields}
-    assert sourced <= {field.name for field in fields(chip)}
+    sourced = [name for source in chip.sources for name in source.fields]
+    assert set(sourced) <= {field.name for field in fields(chip)} | set(chip.peaks)
+
+
+@pytest.mark.parametrize("chip", CHIPS, ids=ids)
+def test_a_figure_published_only_with_sparsity_says_that_it_is_halved(chip: Chip) -> None:
+    source = chip.source(Math.FP16_TENSOR)
+    assert source is not None
+    assert ("halved here" in source.place) == (chip in (H200, L4, B200))
+
+
+def test_a_peak_may_have_a_source_of_its_own() -> None:
+    tf32, fp16 = B200.source(Math.TF32_TENSOR), B200.source(Math.FP16_TENSOR)
+    assert tf32 is not None and tf32 is not fp16 and fp16 is B200.source("peaks")
+    assert V100.source(Math.FP8_TENSOR) is None  # no such peak
+    assert T4.source("nvlink") is None  # no such links
+
+
+def test_the_kind_of_evidence_is_told() -> None:
+    def evidence(chip: Chip, figure: str) -> Evidence:
+        source = chip.source(figure)
+        assert source is not None
+        return source.evidence
+
+    assert evidence(A100, "peaks") is Evidence.VENDOR
+    assert evidence(RTX_4090, "peaks") is Evidence.SECONDARY
+    assert {evidence(H200, figure) for figure in ("sms", "boost_clock", "l2")} == {Evidence.DRIVER}
+
+
+# Memory clock in MHz (two transfers a cycle) and bus width in bits: the V100's from NVIDIA, others from drivers.
+MEMORY_BUS = {
+    V100: (877.5, 4096),
+    T4: (5001, 256),
+    L4: (6251, 192),
+    L40S: (9001, 384),
+    H100: (2619, 5120),
+    B200: (3996, 7680),
+}
+
+
+@pytest.mark.parametrize("chip", MEMORY_BUS, ids=ids)
+def test_bandwidth_is_two_transfers_a_memory_clock(chip: Chip) -> None:
+    megahertz, bits = MEMORY_BUS[chip]
+    assert chip.bandwidth == pytest.approx(2 * megahertz * 1e6 * bits / 8, rel=0.005)
+
+
+def test_the_h200_is_as_its_driver_reports_it() -> None:
+    assert (H200.sms, H200.l2, H200.boost_clock) == (132, 62_914_560, 1980e6)
+    assert (H200.shared_per_block, H200.register_file_per_sm) == (227 * 1024, 65_536 * 4)
 
 
 @pytest.mark.parametrize("chip", CHIPS, ids=ids)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -146,12 +147,14 @@ class TestAxpy:
         out = np.float32(values["alpha"]) * values["x"] + values["y"]
         assert worst(AXPY, values, {"out": out}, exact=True) == 0
 
-    def test_timed_check_sees_one_wrong_element_anywhere(self) -> None:
-        case = replace(AXPY.profile, dimensions={"n": (1 << 23) + 77})  # more than one chunk
+    def test_timed_check_sees_one_wrong_element_anywhere(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        chunk = 1000
+        monkeypatch.setattr(sys.modules[AXPY.expected.__module__], "CHUNK", chunk)
+        case = replace(AXPY.profile, dimensions={"n": 3 * chunk + 77})
         values = generate(np, AXPY, case, 6)
         right = np.float32(values["alpha"]) * values["x"] + values["y"]
         assert timed(values, {"out": right}, AXPY) <= 1
-        for index, wrong in ((0, right[0] + 1e-3), (-1, right[-1] + 1e-3), ((1 << 23) - 1, np.nan)):
+        for index, wrong in ((0, right[0] + 1e-3), (-1, right[-1] + 1e-3), (chunk - 1, np.nan)):
             out = right.copy()
             out[index] = wrong
             assert not timed(values, {"out": out}, AXPY) <= 1

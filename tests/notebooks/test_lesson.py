@@ -72,7 +72,7 @@ def test_code_shows_the_kernel_with_its_decorator_only(on_emulator: Path) -> Non
 
 @pytest.mark.parametrize(
     ("guess", "said"),
-    [(None, "nothing down"), (33, "right"), (31, "right"), (66, "2 times what it is"), (0, "0 times")],
+    [(None, "No prediction"), (33, "right"), (31, "right"), (66, "2 times what it is"), (0, "0 times")],
 )
 def test_a_guess_is_compared_with_what_was_counted(guess: float | None, said: str) -> None:
     answer = reveal(guess, 33.0, "sectors").data
@@ -87,7 +87,7 @@ def test_a_guess_about_nothing() -> None:
 def test_tables_align_numbers() -> None:
     assert table(["what", "n"], [("a", 1234), ("b", 0.03125), ("c", "text")]).data.splitlines() == [
         "| what | n |",
-        "|---|---:|",
+        "|:---|---:|",
         "| a | 1,234 |",
         "| b | 0.0312 |",
         "| c | text |",

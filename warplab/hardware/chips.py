@@ -1,7 +1,8 @@
-"""Datasheets: what NVIDIA publishes about a GPU, each figure with the document that it comes from.
+"""Datasheets: what is published about a GPU, each figure with the place where it was read.
 
-Peaks are dense: a figure that is published only with 2:4 sparsity is halved, and its source says so. A figure that
-NVIDIA does not publish is None, or, where only the driver knows it, its source says "reported by the driver".
+Peaks are dense: a figure that is published only with 2:4 sparsity is halved, and its source says so. Not every
+datasheet could be read itself: `Source.evidence` says whether a figure stands in a document of NVIDIA's that was read,
+in somebody else's that was read instead, or is what the driver of such a GPU reports.
 """
 
 from __future__ import annotations
@@ -31,10 +32,22 @@ class Math(StrEnum):
     FP4_TENSOR = "fp4 tensor"
 
 
+class Evidence(StrEnum):
+    """How far a figure has been confirmed."""
+
+    VENDOR = "vendor document"  # read in NVIDIA's own text or a full copy of it
+    SECONDARY = "secondary document"  # read in somebody else's text, which may quote NVIDIA's
+    DRIVER = "reported by the driver"  # what the CUDA driver or nvidia-smi says on such a GPU
+
+
 @dataclass(frozen=True)
 class Source:
-    """A document, the place in it, and the fields of `Chip` that it gives."""
+    """Where figures were read: a document, the place in it, and the figures that it gives.
 
+    `fields` are names of fields of `Chip`; a member of `Math` stands for one peak, "peaks" for all not named elsewhere.
+    """
+
+    evidence: Evidence
     document: str
     place: str
     fields: tuple[str, ...]
@@ -74,8 +87,9 @@ class Chip:
         return self.sms * self.cuda_cores_per_sm
 
     def source(self, figure: str) -> Source | None:
-        """Where a figure comes from; `figure` is the name of a field."""
-        return next((s for s in self.sources if figure in s.fields), None)
+        """Where a figure comes from; `figure` is the name of a field, or a member of Math for one peak."""
+        names = (figure, "peaks") if figure in self.peaks else (figure,)
+        return next((source for name in names for source in self.sources if name in source.fields), None)
 
 
 def _tera(**figures: float) -> Mapping[Math, float]:
@@ -83,12 +97,17 @@ def _tera(**figures: float) -> Mapping[Math, float]:
     return MappingProxyType({Math[name.upper()]: value * TERA for name, value in figures.items()})
 
 
-# Shared memory and registers depend on the compute capability alone.
+# What an SM holds depends on the compute capability alone.
 _GUIDE = Source(
-    "CUDA C++ Programming Guide 13.0",
-    "Compute Capabilities: technical specifications, and the architecture section of each capability",
-    ("compute_capability", "register_file_per_sm", "shared_per_sm", "shared_per_block", "cuda_cores_per_sm"),
+    Evidence.VENDOR,
+    "NVIDIA CUDA C++ Programming Guide, release 13",
+    "Compute Capabilities: Table 27 (KB are KiB there) and the sections Architecture and Shared Memory of each",
+    ("cuda_cores_per_sm", "tensor_cores_per_sm", "register_file_per_sm", "shared_per_sm", "shared_per_block"),
 )
+_AMPERE = "NVIDIA Ampere Architecture In-Depth, developer.nvidia.com/blog/nvidia-ampere-architecture-in-depth"
+_HOPPER = "NVIDIA Hopper Architecture In-Depth, developer.nvidia.com/blog/nvidia-hopper-architecture-in-depth"
+_LOCKWOOD = "Glenn K. Lockwood, Digital garden"
+_BEKMAN = "Stas Bekman, Machine Learning Engineering, Accelerators"
 
 V100 = Chip(
     name="V100 SXM2 32GB",
@@ -110,17 +129,25 @@ V100 = Chip(
     nvlink=300 * GB,
     tdp=300,
     sources=(
+        Source(
+            Evidence.VENDOR,
+            _AMPERE,
+            "Table 3, column Tesla V100 (SXM2, 32 GB); Table 4; section Third-generation NVLink",
+            (
+                "compute_capability",
+                "sms",
+                "boost_clock",
+                "register_file_per_sm",
+                "l2",
+                "memory",
+                "memory_type",
+                "bandwidth",
+                "peaks",
+                "nvlink",
+                "tdp",
+            ),
+        ),
         _GUIDE,
-        Source(
-            "NVIDIA Tesla V100 GPU Architecture (WP-08608-001)",
-            "Table 1: Comparison of NVIDIA Tesla GPUs",
-            ("sms", "boost_clock", "tensor_cores_per_sm", "l2", "tdp"),
-        ),
-        Source(
-            "NVIDIA V100 Tensor Core GPU datasheet (January 2020)",
-            "Specifications, V100 SXM2",
-            ("memory", "memory_type", "bandwidth", "peaks", "nvlink"),
-        ),
     ),
 )
 
@@ -148,14 +175,17 @@ A100 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA A100 Tensor Core GPU Architecture whitepaper, V1.0",
-            "Table 4: Comparison of NVIDIA data center GPUs",
-            ("sms", "boost_clock", "tensor_cores_per_sm", "l2"),
+            Evidence.VENDOR,
+            _AMPERE,
+            "Table 3, column A100 (SXM4, 40 GB; the 80 GB one differs in its memory alone), the figures without"
+            " sparsity; Table 4; section Third-generation NVLink",
+            ("compute_capability", "sms", "boost_clock", "l2", "peaks", "nvlink", "tdp"),
         ),
         Source(
-            "NVIDIA A100 Tensor Core GPU datasheet (June 2021)",
-            "Technical specifications, A100 80GB SXM; the figures without the sparsity mark",
-            ("memory", "memory_type", "bandwidth", "peaks", "nvlink", "tdp"),
+            Evidence.SECONDARY,
+            "Thunder Compute, NVIDIA A100 specifications, thundercompute.com/blog/nvidia-a100-specs-full-guide",
+            "A100 Specifications, column A100 SXM 80GB",
+            ("memory", "memory_type", "bandwidth"),
         ),
     ),
 )
@@ -191,22 +221,24 @@ H100 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA H100 Tensor Core GPU Architecture whitepaper, V1.04",
-            "Comparison of NVIDIA A100 and H100 data center GPUs, H100 SXM5; 1830 MHz is the clock that it gives for"
-            " the FP8, FP16, BF16 and TF32 tensor peaks",
-            (
-                "sms",
-                "boost_clock",
-                "tensor_clock",
-                "tensor_cores_per_sm",
-                "l2",
-                "memory",
-                "memory_type",
-                "bandwidth",
-                "peaks",
-                "nvlink",
-                "tdp",
-            ),
+            Evidence.VENDOR,
+            _HOPPER,
+            "Table 3, column H100 SXM5 (called preliminary there; its peaks and bandwidth are, and are not used here);"
+            " table of compute capabilities; section Fourth-generation NVLink",
+            ("compute_capability", "sms", "l2", "memory", "memory_type", "nvlink", "tdp"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            f"{_LOCKWOOD}, H100, glennklockwood.com/garden/processors/h100",
+            "Specifications and Performance, after NVIDIA's H100 whitepaper: the dense peaks; 1.98 GHz for high"
+            " precision, 1.83 GHz for low",
+            ("tensor_clock", "peaks"),
+        ),
+        Source(
+            Evidence.DRIVER,
+            "deviceQuery (CUDA samples) on H100 80GB HBM3",
+            "published outputs: largest clock 1980 MHz; 2619 MHz memory clock, twice a cycle, on 5120 bits",
+            ("boost_clock", "bandwidth"),
         ),
     ),
 )
@@ -242,17 +274,35 @@ H200 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA H200 Tensor Core GPU datasheet (November 2024)",
-            "Technical specifications, H200 SXM; tensor figures are published with sparsity and halved here",
-            ("memory", "memory_type", "bandwidth", "peaks", "nvlink", "tdp"),
+            Evidence.DRIVER,
+            "device attributes in Nsight Compute on an H200, read for this project",
+            "SM count, largest SM clock, L2 size (62,914,560 bytes), compute capability",
+            ("compute_capability", "sms", "boost_clock", "l2"),
         ),
         Source(
-            "reported by the driver", "NVIDIA H200: SM count, largest SM clock, L2 size", ("sms", "boost_clock", "l2")
+            Evidence.VENDOR,
+            "NVIDIA's system descriptions in MLPerf Inference v4.1",
+            "github.com/mlcommons/inference_results_v4.1, closed/NVIDIA/systems/H200-SXM-141GBx8_TRT_MaxQ.json",
+            ("memory", "memory_type", "nvlink", "tdp"),
         ),
         Source(
-            "NVIDIA H100 Tensor Core GPU Architecture whitepaper, V1.04",
-            "the H200 has the same GH100 die and the same tensor peaks as the H100 SXM5",
-            ("tensor_clock", "tensor_cores_per_sm"),
+            Evidence.SECONDARY,
+            f"{_BEKMAN}, github.com/stas00/ml-engineering",
+            "TFLOPS comparison table (dense) and table of memories. NVIDIA's H200 page gives its tensor figures with"
+            " sparsity (FP16 1,979, FP8 3,958 TFLOPS): halved here",
+            ("bandwidth", "peaks"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "NVIDIA GH200 Grace Hopper datasheet, as copied in github.com/atineoSE/coding-model-seeks-gpu",
+            "Product Specifications: the same Hopper GPU with another memory",
+            (Math.FP64, Math.FP64_TENSOR),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            f"{_LOCKWOOD}, H100, glennklockwood.com/garden/processors/h100",
+            "Specifications: 1.83 GHz for low precision; H200: the same GPU as the H100",
+            ("tensor_clock",),
         ),
     ),
 )
@@ -272,7 +322,7 @@ B200 = Chip(
     l2=126 * MIB,
     memory=180 * GB,
     memory_type="HBM3e",
-    bandwidth=8e12,
+    bandwidth=7.7e12,
     peaks=_tera(
         fp64=37,
         fp64_tensor=37,
@@ -289,24 +339,38 @@ B200 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "CUDA C++ Programming Guide 13.0",
-            "Compute capability 10.0: architecture",
-            ("tensor_cores_per_sm",),
-        ),
-        Source("NVIDIA Blackwell Tuning Guide 13.0", "Increased L2 capacity", ("l2",)),
-        Source(
-            "NVIDIA HGX platform specifications",
-            "HGX B200, an eighth of the figures for eight GPUs; tensor figures but FP4 are published with sparsity and"
-            " halved here",
-            ("peaks", "nvlink"),
+            Evidence.VENDOR,
+            "NVIDIA Blackwell Tuning Guide, docs.nvidia.com/cuda/blackwell-tuning-guide",
+            "Occupancy; High-Bandwidth Memory; Increased L2 Capacity (126 MB, said of the GB200; drivers report"
+            " 126.5 MiB on a B200)",
+            ("compute_capability", "l2", "memory"),
         ),
         Source(
-            "NVIDIA DGX B200 datasheet",
-            "GPU memory (1,440 GB, 64 TB/s), an eighth of it",
-            ("memory", "memory_type", "bandwidth"),
+            Evidence.DRIVER,
+            "device properties of a B200, github.com/pytorch/ao pull request 4002",
+            "Number of SMs; the 7,680-bit bus at 3996 MHz there makes 7.67 TB/s, as the datasheet's 7.7",
+            ("sms",),
         ),
-        Source("NVIDIA Blackwell Architecture Technical Brief", "HGX B200: TDP", ("tdp",)),
-        Source("reported by the driver", "NVIDIA B200: SM count, largest SM clock", ("sms", "boost_clock")),
+        Source(
+            Evidence.DRIVER,
+            "device properties and nvidia-smi on B200s",
+            "largest SM clock in published captures; no document that was read gives a boost clock",
+            ("boost_clock",),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "NVIDIA Blackwell datasheet, as copied in zdszero.github.io/Computer/Artificial_Intelligence/Hardware.html",
+            "Individual Blackwell GPU Specifications, HGX B200 (the DGX B200 page is quoted with 64 TB/s for eight, 8"
+            " TB/s each); tensor figures but FP64 are published with sparsity and halved here",
+            ("memory_type", "bandwidth", "peaks", "nvlink", "tdp"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            f"{_BEKMAN}, github.com/stas00/ml-engineering",
+            "TFLOPS comparison table (dense). NVIDIA's HGX page is quoted with 18 PFLOPS for eight GPUs with sparsity:"
+            " this is a sixteenth of it; the datasheet rounds 2.25 PFLOPS to 2.2",
+            (Math.TF32_TENSOR,),
+        ),
     ),
 )
 
@@ -332,16 +396,24 @@ T4 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA T4 Tensor Core GPU datasheet (March 2019)",
-            "Specifications; 2,560 CUDA cores and 320 tensor cores are 40 SMs of 64 and 8",
-            ("sms", "tensor_cores_per_sm", "peaks", "tdp"),
+            Evidence.DRIVER,
+            "deviceQuery (CUDA samples) on a Tesla T4, gist.github.com/Terminus-IMRC/5e4b7782c27106dec287050b323cd059",
+            "compute capability, multiprocessors, largest clock, L2 size; 5001 MHz memory clock, twice a cycle, on 256"
+            " bits (NVIDIA's page is quoted with 320+ GB/s, its datasheet with 300)",
+            ("compute_capability", "sms", "boost_clock", "l2", "bandwidth"),
         ),
         Source(
-            "NVIDIA T4 product brief (PB-09256-001)",
-            "Product specifications",
-            ("boost_clock", "memory", "memory_type", "bandwidth"),
+            Evidence.SECONDARY,
+            "Geektopia, Nvidia presenta la nueva Tesla T4 basada en Turing (13 September 2018)",
+            "FP32, FP16 and INT8; Turing has no sparsity to count in",
+            ("peaks",),
         ),
-        Source("reported by the driver", "Tesla T4: L2 size", ("l2",)),
+        Source(
+            Evidence.SECONDARY,
+            "Network Outlet, NVIDIA Tesla T4 16GB GPU: Specs, Performance & Use Cases",
+            "technical specifications",
+            ("memory", "memory_type", "tdp"),
+        ),
     ),
 )
 
@@ -367,14 +439,23 @@ L4 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA Ada GPU Architecture whitepaper, V2.02",
-            "Appendix: NVIDIA L4 specifications",
-            ("sms", "boost_clock", "tensor_cores_per_sm", "l2"),
+            Evidence.DRIVER,
+            "deviceQuery (CUDA 11.8 demo suite) on an L4",
+            "published outputs: compute capability, multiprocessors, largest clock, L2 size; 6251 MHz memory clock,"
+            " twice a cycle, on 192 bits",
+            ("compute_capability", "sms", "boost_clock", "l2", "bandwidth"),
         ),
         Source(
-            "NVIDIA L4 Tensor Core GPU datasheet (March 2023)",
-            "Technical specifications; tensor figures are published with sparsity and halved here",
-            ("memory", "memory_type", "bandwidth", "peaks", "tdp"),
+            Evidence.SECONDARY,
+            "NVIDIA L4 datasheet (Cisco's copy, nvidia-l4-gpu.pdf), read in an excerpt",
+            "Specifications; tensor figures are published with sparsity and halved here",
+            ("memory", "peaks"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "Grokipedia, NVIDIA L4 vs L40S",
+            "introduction: 24 GB of GDDR6 in a 72 W card",
+            ("memory_type", "tdp"),
         ),
     ),
 )
@@ -401,12 +482,24 @@ L40S = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA L40S GPU datasheet (January 2024)",
-            "Specifications, the figures without the sparsity mark; 18,176 CUDA cores and 568 tensor cores are 142 SMs"
-            " of 128 and 4",
-            ("sms", "tensor_cores_per_sm", "memory", "memory_type", "bandwidth", "peaks", "tdp"),
+            Evidence.DRIVER,
+            "cuda-device-query (a port of deviceQuery) on an L40S",
+            "output in its README: compute capability, multiprocessors, largest clock, L2 size",
+            ("compute_capability", "sms", "boost_clock", "l2"),
         ),
-        Source("reported by the driver", "NVIDIA L40S: largest SM clock, L2 size", ("boost_clock", "l2")),
+        Source(
+            Evidence.SECONDARY,
+            "Mullet, NVIDIA L40/L40S (a reseller's copy of NVIDIA's table), mullet.se, product 355414",
+            "column L40S: of each pair the figure without sparsity. It does not say whether FP16 and BF16 accumulate in"
+            " float16 or float32; per SM and clock they are twice the L40's 181 TFLOPS beside them",
+            ("memory", "memory_type", "bandwidth", "peaks", "tdp"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            f"{_BEKMAN}, github.com/stas00/ml-engineering",
+            "TFLOPS comparison table (dense)",
+            (Math.INT8_TENSOR,),
+        ),
     ),
 )
 
@@ -432,20 +525,24 @@ RTX_4090 = Chip(
     sources=(
         _GUIDE,
         Source(
-            "NVIDIA Ada GPU Architecture whitepaper, V2.02",
-            "Appendix A, Table 2: GeForce RTX 4090; tensor figures with float32 accumulation, which this card does at"
-            " half the rate of float16 accumulation",
-            (
-                "sms",
-                "boost_clock",
-                "tensor_cores_per_sm",
-                "l2",
-                "memory",
-                "memory_type",
-                "bandwidth",
-                "peaks",
-                "tdp",
-            ),
+            Evidence.SECONDARY,
+            "The FPS Review, NVIDIA GeForce RTX 4090 GPU Family Specifications",
+            "basics, memory, chip details (16,384 CUDA cores are 128 SMs of 128) and clock speeds",
+            ("sms", "boost_clock", "memory", "memory_type", "bandwidth", "tdp"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "WareDB, NVIDIA GeForce RTX 4090, waredb.com/processor/nvidia-geforce-rtx-4090",
+            "Cache; Matrix Compute, of each pair the figure without sparsity. Float32 accumulation, which this card"
+            " does at half the rate of float16; NVIDIA's Ada whitepaper (V2.02, Appendix A, Table 2) is quoted with the"
+            " same figures",
+            ("l2", "peaks"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "NVIDIA developer forum, Block Clustering in Ada architecture (thread 305710)",
+            "answer: Ada is compute capability 8.9",
+            ("compute_capability",),
         ),
     ),
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
+from warplab.errors import PlanError
 from warplab.plan import hooks
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.model import HostCall, Plan
@@ -41,6 +42,9 @@ def main() -> NoReturn:
         data = encode_plans(capture_here(request))
     except CaptureFailure as failure:
         data = encode_failure(failure)
+    except PlanError as error:
+        message = f"What the host code recorded is no usable plan: {error}"
+        data = encode_failure(CaptureFailure(CaptureStatus.UNSUPPORTED, message))
     except MemoryError:
         data = encode_failure(CaptureFailure(CaptureStatus.RESOURCES, "The submission needs too much memory."))
     with os.fdopen(answer, "wb") as f:

@@ -27,10 +27,7 @@ class SmLimits:
     block_shared: int  # most bytes for one block, dynamic and static, after opting in
     shared_unit: int  # bytes that an allocation is rounded up to
     reserved_shared: int  # bytes that the system takes for each block
-    registers_block: int = 65536
     register_unit: int = 256  # registers that a warp's allocation is rounded up to
-    warp_unit: int = 4  # warps that a block's register allocation is rounded up to: one a subpartition
-    block_threads: int = 1024
     default_shared: int = 49152  # most dynamic and static bytes without opting in
 
 

@@ -12,6 +12,7 @@ from warplab.simt.counting import count_sectors, count_wavefronts, first_seen, n
 from warplab.simt.layout import (
     C_FIELDS,
     C_IDEAL,
+    C_IDEAL_SECTORS,
     C_LOCAL_REQUESTS,
     C_LOCAL_SECTORS,
     C_REQUESTS,
@@ -66,13 +67,19 @@ from warplab.simt.layout import (
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.raw import (
     copy_bytes,
+    field,
     fill_bytes,
+    get,
+    increase,
     leading_zeros32,
     load_i64,
     load_u8,
     load_u16,
     load_u32,
     load_u64,
+    operand,
+    popcount32,
+    put,
     store_u8,
     store_u16,
     store_u32,
@@ -81,7 +88,7 @@ from warplab.simt.raw import (
 )
 from warplab.simt.rows import fill_row16, fill_row32, fill_row64, lanes_in_region, lanes_matching
 from warplab.simt.shadow import check_read, check_write
-from warplab.simt.state import compiled, field, get, operand, put, report
+from warplab.simt.state import compiled, report
 
 SHARED_WINDOW = (REGION_SHARED << WINDOW_BITS) + WINDOW_HALF
 LOCAL_WINDOW = (REGION_LOCAL << WINDOW_BITS) + WINDOW_HALF
@@ -133,7 +140,7 @@ def fault_kind(m, address, size):
     if FIRST_REGION <= region < get(m, M_REGION_COUNT):
         entry = get(m, M_REGIONS) + region * R_FIELDS * 8
         offset = address - (region << WINDOW_BITS) - WINDOW_HALF
-        if 0 <= offset and offset + size <= get(entry, R_BYTES):
+        if offset >= 0 and offset + size <= get(entry, R_BYTES):
             return -1
     return FAULT_NULL if 0 <= address < NULL_PAGE else FAULT_OUT_OF_BOUNDS
 
@@ -158,8 +165,10 @@ def region_offset(address):
 
 
 @compiled
-def _add(cell, counter, amount):
-    put(cell, counter, get(cell, counter) + amount)
+def count_transfer(cell, sectors, size, lanes):
+    """Add the sectors of a request, and the least that `size` bytes for each of `lanes` could take, side by side."""
+    increase(cell, C_SECTORS, sectors)
+    increase(cell, C_IDEAL_SECTORS, min(sectors, (size * np.int64(popcount32(lanes)) + 31) >> 5))
 
 
 @compiled
@@ -262,7 +271,7 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     if counted:
-        _add(cell, C_REQUESTS, 1)
+        increase(cell, C_REQUESTS, 1)
     step = np.int64(-1)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and _is_run(mask):
         step = total
@@ -274,7 +283,7 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
         entry = resolve(m, start, length, total)
         if entry:
             if counted:
-                _add(cell, C_SECTORS, ((start + length - 1) >> 5) - (start >> 5) + 1)
+                count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FLAGS) & R_TRACKED:
                 _check_initialised(m, entry, start, length, pc, warp, first)
             _load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(start), step)
@@ -300,6 +309,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
     limit = np.int64(0)
     base = np.int64(0)
     tracked = np.int64(0)
+    good = np.uint32(0)
     regions, region_count = get(m, M_REGIONS), get(m, M_REGION_COUNT)
     rest = np.uint32(mask)
     while rest:
@@ -319,6 +329,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
             report(m, fault_kind(m, address, total), pc, warp, lane, address, total, 0, -1, SPACE_GLOBAL, 0)
             _zero_lane(frame, constants, record, lane)
             continue
+        good |= np.uint32(1) << np.uint32(lane)
         sector = address >> 5
         if sector != previous:
             previous = sector
@@ -333,7 +344,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
                 to = data_operand(frame, constants, record, element, DST) + lane * lane_bytes
                 write_element(to, lane_bytes, read_element(base + place + element * size, size, signed))
     if counted:
-        _add(get(m, M_COUNTS) + pc * C_FIELDS * 8, C_SECTORS, sectors)
+        count_transfer(get(m, M_COUNTS) + pc * C_FIELDS * 8, sectors, total, good)
 
 
 @compiled
@@ -346,13 +357,13 @@ def store_global(m, warp, frame, constants, record, pc, mask):
     first = np.int64(trailing_zeros32(mask))
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
-    _add(cell, C_REQUESTS, 1)
+    increase(cell, C_REQUESTS, 1)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and _is_run(mask):
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total * (last - first + 1)
         entry = resolve(m, start, length, total)
         if entry and get(entry, R_FLAGS) & R_WRITABLE:
-            _add(cell, C_SECTORS, ((start + length - 1) >> 5) - (start >> 5) + 1)
+            count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FIRST_STORE) < 0:
                 put(entry, R_FIRST_STORE, pc)
             if get(entry, R_FLAGS) & R_TRACKED:
@@ -381,7 +392,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
         _store_strided(
             frame, constants, record, np.uint32(1) << np.uint32(lane), get(entry, R_HOST) + place, np.int64(0)
         )
-    _add(cell, C_SECTORS, count_sectors(m, row, offset, total, good))
+    count_transfer(cell, count_sectors(m, row, offset, total, good), total, good)
 
 
 @compiled
@@ -397,7 +408,7 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     shared = get(m, M_SHARED)
     limit = get(m, M_SHARED_BYTES)
-    _add(cell, C_SHARED_REQUESTS, 1)
+    increase(cell, C_SHARED_REQUESTS, 1)
     step = np.int64(-1)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and _is_run(mask):
         step = total
@@ -408,13 +419,13 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         length = total + (last - first) * step
         if start >= SHARED_BASE and start + length <= limit and start & (total - 1) == 0:
             if total <= 4 or step == 0:
-                _add(cell, C_WAVEFRONTS, 1)
-                _add(cell, C_IDEAL, 1)
+                increase(cell, C_WAVEFRONTS, 1)
+                increase(cell, C_IDEAL, 1)
             else:
                 lanes = 128 // total  # served by one wavefront
                 groups = last // lanes - first // lanes + 1
-                _add(cell, C_WAVEFRONTS, groups)
-                _add(cell, C_IDEAL, groups)
+                increase(cell, C_WAVEFRONTS, groups)
+                increase(cell, C_IDEAL, groups)
             if write:
                 check_write(m, warp, start, length, pc, first, volatile, 0)
                 _store_strided(frame, constants, record, mask, shared + start, step)
@@ -444,8 +455,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
             _load_one(frame, constants, record, lane, shared + address)
     if good:
         wavefronts, ideal = count_wavefronts(m, row, offset, total, good)
-        _add(cell, C_WAVEFRONTS, wavefronts)
-        _add(cell, C_IDEAL, ideal)
+        increase(cell, C_WAVEFRONTS, wavefronts)
+        increase(cell, C_IDEAL, ideal)
 
 
 @compiled
@@ -481,7 +492,7 @@ def local_access(m, warp, frame, constants, record, pc, mask, window, write, cou
     stamp = new_stamp(m)
     sectors = np.int64(0)
     if counted:
-        _add(cell, C_LOCAL_REQUESTS, 1)
+        increase(cell, C_LOCAL_REQUESTS, 1)
     if lanes_matching(row, start - offset, 0) & mask == mask and mask == np.uint32(FULL_MASK) and size == lane_bytes:
         if size == 4 and start >= 0 and start + total <= limit and start & (total - 1) == 0:
             for element in range(count):
@@ -492,7 +503,7 @@ def local_access(m, warp, frame, constants, record, pc, mask, window, write, cou
                 else:
                     copy_bytes(data, host, 128)
             if counted:
-                _add(cell, C_LOCAL_SECTORS, 4 * count)
+                increase(cell, C_LOCAL_SECTORS, 4 * count)
             return
     rest = np.uint32(mask)
     while rest:
@@ -523,7 +534,7 @@ def local_access(m, warp, frame, constants, record, pc, mask, window, write, cou
                     value = (value & np.uint64(0xFFFFFFFF)) | (high << np.uint64(32))
                 write_element(data, lane_bytes, value)
     if counted:
-        _add(cell, C_LOCAL_SECTORS, sectors)
+        increase(cell, C_LOCAL_SECTORS, sectors)
 
 
 @compiled

@@ -71,12 +71,17 @@ from warplab.simt.raw import (
     bits_of_f64,
     f32_of_bits,
     f64_of_bits,
+    field,
     fill_bytes,
+    get,
+    increase,
     load_i64,
+    operand,
+    put,
     trailing_zeros32,
 )
 from warplab.simt.shadow import check_read, check_write
-from warplab.simt.state import compiled, field, get, operand, put, report
+from warplab.simt.state import compiled, report
 
 _F32_NAN = np.uint64(0x7FFFFFFF)
 
@@ -241,7 +246,7 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
         if returns:
             write_element(destination + lane * size, size, old)
     if global_lanes:
-        put(cell, C_REQUESTS, get(cell, C_REQUESTS) + 1)
-        put(cell, C_SECTORS, get(cell, C_SECTORS) + count_sectors(m, row, offset, size, global_lanes))
+        increase(cell, C_REQUESTS, 1)
+        increase(cell, C_SECTORS, count_sectors(m, row, offset, size, global_lanes))
     if shared_lanes:
-        put(cell, C_SHARED_REQUESTS, get(cell, C_SHARED_REQUESTS) + 1)
+        increase(cell, C_SHARED_REQUESTS, 1)

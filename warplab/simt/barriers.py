@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.exchange import set_predicate
 from warplab.simt.layout import (
     B_AND,
     B_ARRIVED,
@@ -44,12 +45,20 @@ from warplab.simt.layout import (
     WAIT_UNDECIDED,
     X0,
 )
-from warplab.simt.exchange import set_predicate
-from warplab.simt.raw import popcount32, trailing_zeros32, trailing_zeros64
+from warplab.simt.raw import (
+    field,
+    get,
+    increase,
+    operand,
+    popcount32,
+    put,
+    trailing_zeros32,
+    trailing_zeros64,
+)
 from warplab.simt.rows import fill_row32
 from warplab.simt.shadow import synchronise
 from warplab.simt.splits import split_state
-from warplab.simt.state import compiled, field, get, operand, put, report, warp_state
+from warplab.simt.state import compiled, report, warp_state
 
 
 @compiled
@@ -96,11 +105,11 @@ def _open(m, number):
 def arrive(m, warp, number, lanes, expected, voters, votes):
     """Lanes of a warp arrive at a barrier; True if that completes it. `votes` are their predicates (red forms)."""
     barrier = get(m, M_BARRIERS) + number * B_FIELDS * 8
-    put(barrier, B_ARRIVED, get(barrier, B_ARRIVED) + lanes)
+    increase(barrier, B_ARRIVED, lanes)
     put(barrier, B_WARPS, get(barrier, B_WARPS) | (1 << warp))
     put(barrier, B_EXPECTED, expected)
     votes = votes & voters
-    put(barrier, B_COUNT, get(barrier, B_COUNT) + np.int64(popcount32(votes)))
+    increase(barrier, B_COUNT, np.int64(popcount32(votes)))
     if votes != voters:
         put(barrier, B_AND, 0)
     if votes:
@@ -165,7 +174,7 @@ def meet_in_warp(warp_address, current, pc, op, active, members):
         if waits and (op == OP_WARP_SYNC or get(state, S_PC) == pc):
             put(state, S_STATE, SPLIT_READY)
             put(state, S_WAIT, WAIT_UNDECIDED)
-            put(state, S_PC, get(state, S_PC) + 1)
+            increase(state, S_PC, 1)
     return together
 
 

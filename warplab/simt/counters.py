@@ -8,6 +8,7 @@ from warplab.plan.execution import Counters
 from warplab.simt.layout import (
     C_DIVERGED,
     C_IDEAL,
+    C_IDEAL_SECTORS,
     C_LOCAL_REQUESTS,
     C_LOCAL_SECTORS,
     C_REQUESTS,
@@ -34,6 +35,7 @@ def _of_instruction(op: int, counts: list[int]) -> Counters:
         values = {
             f"global_{kind}_requests": counts[C_REQUESTS],
             f"global_{kind}_sectors": counts[C_SECTORS],
+            f"global_{kind}_ideal_sectors": counts[C_IDEAL_SECTORS],
             f"local_{kind}_requests": counts[C_LOCAL_REQUESTS],
             f"local_{kind}_sectors": counts[C_LOCAL_SECTORS],
             f"shared_{kind}_requests": counts[C_SHARED_REQUESTS],

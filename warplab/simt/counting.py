@@ -11,8 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.layout import M_SEEN, M_SEEN_STAMP
-from warplab.simt.raw import load_i32, load_i64, store_i32, store_i64, trailing_zeros32
-from warplab.simt.state import compiled, get, put
+from warplab.simt.raw import (
+    get,
+    load_i32,
+    load_i64,
+    put,
+    store_i32,
+    store_i64,
+    trailing_zeros32,
+)
+from warplab.simt.state import compiled
 
 SEEN_SLOTS = 256  # twice the most that one access can ask for: 32 lanes of 16 bytes
 SEEN_BYTES = SEEN_SLOTS * 16 + 32 * 4  # the table, then one counter a bank

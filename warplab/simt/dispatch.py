@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
+import numba
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from warplab.simt import vector_convert, vector_float, vector_integer
-from warplab.simt.lanes import ADDRESS, FUNCTION, I32, I64, Lanes, Table
+from warplab.simt.fingerprint import source_fingerprint
+from warplab.simt.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
 
 _TABLE_NAME = "warplab_vector_operations"
 
@@ -45,14 +48,36 @@ def _emit_table(module: ir.Module) -> ir.GlobalVariable:
 
 
 @intrinsic
-def call_vector(typingctx, position, frame, constants, record, mask):
-    """Run vector operation `position` on a warp: addresses of its frame, the constant bank and the record."""
+def _table_address(typingctx):
+    """The address of the dispatch table, which is compiled into whoever asks."""
 
     def codegen(context, builder, signature, args):
-        table = _emit_table(builder.module)
-        entry = builder.gep(table, [ir.Constant(I64, 0), args[0]])
-        pointers = [builder.inttoptr(a, ADDRESS) for a in args[1:4]]
-        builder.call(builder.load(entry), [*pointers, builder.trunc(args[4], I32) if args[4].type != I32 else args[4]])
+        return builder.ptrtoint(_emit_table(builder.module), I64)
+
+    return types.int64(), codegen
+
+
+@cache
+def vector_functions() -> Callable[[], int]:
+    """A compiled function that returns the address of the dispatch table; it stands alone so that it is compiled once."""
+    fingerprint = source_fingerprint()
+
+    def table_address():
+        # The name makes the digest part of the cache's key.
+        fingerprint  # noqa: B018
+        return _table_address()
+
+    return numba.njit(numba.int64(), cache=True)(table_address)
+
+
+@intrinsic
+def call_vector(typingctx, table, position, frame, constants, record, mask):
+    """Run vector operation `position` of the table on a warp: addresses of its frame, the constant bank, the record."""
+
+    def codegen(context, builder, signature, args):
+        entries = builder.inttoptr(args[0], FUNCTION.as_pointer().as_pointer())
+        function = builder.load(builder.gep(entries, [args[1]]))
+        builder.call(function, [*(builder.inttoptr(a, ADDRESS) for a in args[2:5]), args[5]])
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64, types.int64, types.uint32), codegen
+    return types.void(*[types.int64] * 5, types.uint32), codegen

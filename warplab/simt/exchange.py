@@ -24,9 +24,16 @@ from warplab.simt.layout import (
     X1,
     X3,
 )
-from warplab.simt.raw import load_u32, load_u64, store_u32, trailing_zeros32
+from warplab.simt.raw import (
+    field,
+    load_u32,
+    load_u64,
+    operand,
+    store_u32,
+    trailing_zeros32,
+)
 from warplab.simt.rows import fill_row32
-from warplab.simt.state import compiled, field, operand
+from warplab.simt.state import compiled
 
 
 @compiled

@@ -24,6 +24,7 @@ from warplab.simt.barriers import (
 )
 from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
+from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
     BARRIERS,
@@ -68,6 +69,7 @@ from warplab.simt.layout import (
     M_STOP,
     M_THREADS,
     M_TIME,
+    M_VECTORS,
     M_WARP_COUNT,
     M_WARPS,
     OP_ACTIVEMASK,
@@ -128,11 +130,16 @@ from warplab.simt.layout import (
     X2,
 )
 from warplab.simt.raw import (
+    field,
     fill_bytes,
+    get,
+    increase,
     load_i32,
     load_i64,
     load_u32,
+    operand,
     popcount32,
+    put,
     store_i64,
     store_u32,
     trailing_zeros32,
@@ -141,7 +148,7 @@ from warplab.simt.raw import (
 from warplab.simt.rows import fill_row32, fill_row64
 from warplab.simt.shadow import SHADOW_BYTES, start_clocks
 from warplab.simt.splits import choose_split, diverge, end_split, split_state, start_splits
-from warplab.simt.state import compiled, field, get, operand, put, report, source_fingerprint, warp_state
+from warplab.simt.state import compiled, report, warp_state
 
 
 @compiled
@@ -261,6 +268,7 @@ def run_warp(m, warp):
     code = get(m, M_CODE)
     constants = get(m, M_CONSTANTS)
     counts = get(m, M_COUNTS)
+    vectors = get(m, M_VECTORS)
     frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
     warp_address = warp_state(get(m, M_WARPS), warp)
     limit = get(m, M_QUANTUM)
@@ -297,7 +305,7 @@ def run_warp(m, warp):
         issued += 1
         if op >= VECTOR_BASE:
             if mask:
-                call_vector(op - VECTOR_BASE, frame, constants, record, mask)
+                call_vector(vectors, op - VECTOR_BASE, frame, constants, record, mask)
             pc += 1
         elif op == OP_LOAD or op == OP_STORE:
             if mask:
@@ -310,7 +318,7 @@ def run_warp(m, warp):
             elif other == np.uint32(0) or field(record, IMM) == pc + 1:
                 pc = field(record, IMM)
             else:
-                put(cell, C_DIVERGED, get(cell, C_DIVERGED) + 1)
+                increase(cell, C_DIVERGED, 1)
                 put(state, S_MASK, np.int64(active))
                 straight_to_end = field(record, X1)
                 diverge(m, warp_address, mask, field(record, IMM), other, pc + 1, field(record, X0), 1 - straight_to_end)
@@ -473,7 +481,7 @@ def _run_block(m):
             status = get(address, W_STATUS)
             if status == STATUS_READY:
                 issued = run_warp(m, warp)
-                put(m, M_TIME, get(m, M_TIME) + issued)
+                increase(m, M_TIME, issued)
                 put(m, M_BUDGET, get(m, M_BUDGET) - issued)
                 ran += 1
                 if get(m, M_BUDGET) < 0:
@@ -517,5 +525,5 @@ def block_runner() -> Callable[[int, int, int], int]:
         return last
 
     signature = numba.int64(numba.int64, numba.int64, numba.int64)
-    return numba.njit(signature, nogil=True, cache=True, error_model="numpy", boundscheck=False)(run_blocks)
+    return numba.njit(signature, nogil=True, cache=True, error_model="numpy")(run_blocks)
 

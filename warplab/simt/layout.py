@@ -105,9 +105,10 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SM,  # what %smid reads
     M_LIVE_THREADS,  # of the current block
     M_SCRATCH,  # address of a row to work in
+    M_VECTORS,  # address of the table of vector functions
     M_QUANTUM,  # warp instructions before another warp gets its turn
     M_FIELDS,
-) = range(44)
+) = range(45)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -126,7 +127,8 @@ R_TRACKED = 2  # has a shadow map of written bytes
     C_SHARED_REQUESTS,
     C_LOCAL_REQUESTS,
     C_LOCAL_SECTORS,
-) = range(10)
+    C_IDEAL_SECTORS,
+) = range(11)
 C_FIELDS = 16
 
 # State of a warp: int64 units. A warp is a tree of splits: groups of lanes with a pc of their own. Inner splits wait

@@ -6,8 +6,9 @@ import numpy as np
 
 from warplab.plan.model import Launch
 from warplab.simt import layout as L
-from warplab.simt.interpreter import block_runner
 from warplab.simt.counting import SEEN_BYTES
+from warplab.simt.dispatch import vector_functions
+from warplab.simt.interpreter import block_runner
 from warplab.simt.memory import aligned_bytes
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
@@ -155,6 +156,7 @@ class Machine:
             L.M_PRINT: self.print_buffer.ctypes.data,
             L.M_PRINT_BYTES: self.print_buffer.size,
             L.M_SCRATCH: memory(256),
+            L.M_VECTORS: vector_functions()(),
             L.M_QUANTUM: QUANTUM,
         }
         for key, number in values.items():

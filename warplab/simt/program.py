@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from warplab.simt.layout import (
-    CARRY_SLOT,
     DST,
     FIRST_PREDICATE,
     GUARD,

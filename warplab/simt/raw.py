@@ -123,3 +123,68 @@ def _memory_call(name: str, second: types.Type):
 
 copy_bytes = _memory_call("llvm.memcpy", types.int64)
 fill_bytes = _memory_call("llvm.memset", types.uint8)
+
+
+def _field_pointer(builder, base, index):
+    return builder.gep(_pointer(builder, base, ir.IntType(64)), [index])
+
+
+@intrinsic
+def get(typingctx, base, index):
+    """The index-th int64 of a state structure."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load(_field_pointer(builder, *args), align=8)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def put(typingctx, base, index, value):
+    """Set the index-th int64 of a state structure."""
+
+    def codegen(context, builder, signature, args):
+        builder.store(args[2], _field_pointer(builder, *args[:2]), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def increase(typingctx, base, index, amount):
+    """Add to the index-th int64 of a state structure."""
+
+    def codegen(context, builder, signature, args):
+        pointer = _field_pointer(builder, *args[:2])
+        builder.store(builder.add(builder.load(pointer, align=8), args[2]), pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+def _record_field(builder, record, slot):
+    pointer = builder.gep(_pointer(builder, record, _I32), [slot])
+    return builder.sext(builder.load(pointer, align=4), ir.IntType(64))
+
+
+@intrinsic
+def field(typingctx, record, slot):
+    """An int32 field of an instruction record."""
+
+    def codegen(context, builder, signature, args):
+        return _record_field(builder, *args)
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def operand(typingctx, frame, constants, record, slot):
+    """The address of an operand's row: in the frame, or in the constant bank when its offset is negative."""
+
+    def codegen(context, builder, signature, args):
+        frame_address, constants_address, record_address, slot_number = args
+        offset = _record_field(builder, record_address, slot_number)
+        negative = builder.icmp_signed("<", offset, ir.Constant(offset.type, 0))
+        return builder.add(builder.select(negative, constants_address, frame_address), offset)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), codegen

@@ -20,8 +20,14 @@ from warplab.simt.layout import (
     SPACE_SHARED,
     W_MIN_CLOCK,
 )
-from warplab.simt.raw import load_i32, store_i32, trailing_zeros32
-from warplab.simt.state import compiled, get, put, report, warp_state
+from warplab.simt.raw import (
+    get,
+    load_i32,
+    put,
+    store_i32,
+    trailing_zeros32,
+)
+from warplab.simt.state import compiled, report, warp_state
 
 SHADOW_BYTES = 32  # for a word of 4 bytes
 # Byte offsets in a word's shadow. A tag packs pc, warp and the bytes touched.

@@ -29,8 +29,13 @@ from warplab.simt.layout import (
     W_SPLITS,
     W_USED,
 )
-from warplab.simt.raw import trailing_zeros64
-from warplab.simt.state import compiled, get, put, report
+from warplab.simt.raw import (
+    get,
+    increase,
+    put,
+    trailing_zeros64,
+)
+from warplab.simt.state import compiled, report
 
 
 @compiled
@@ -109,7 +114,7 @@ def diverge(m, warp_address, taken, target, other, following, meet, other_first)
             continue
         if parent >= 0 and (meet != rpc or chosen >= 0):
             above = split_state(warp_address, parent)
-            put(above, S_PENDING, get(above, S_PENDING) + 1)
+            increase(above, S_PENDING, 1)
         chosen = _new_split(m, warp_address, pc, mask, meet, parent, order + turn)
     put(warp_address, W_CURRENT, chosen)
 

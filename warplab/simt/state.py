@@ -1,14 +1,10 @@
-"""Compiled helpers that every part of the interpreter shares: state fields, operands, faults, compilation."""
+"""What every part of the interpreter shares: how its helpers are compiled, and how faults are recorded."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
-from functools import cache
-from pathlib import Path
 
 import numba
-import numpy as np
 
 from warplab.simt.layout import (
     F_ADDRESS,
@@ -35,48 +31,13 @@ from warplab.simt.layout import (
     M_STOP,
     W_FIELDS,
 )
-from warplab.simt.raw import load_i32, load_i64, store_i64
-
-
-@cache
-def source_fingerprint() -> str:
-    """A digest of this package's sources. Numba's disk cache only watches the file that a function is written in."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+from warplab.simt.raw import get, increase, put
 
 
 def compiled(function: Callable) -> Callable:
     """`numba.njit` for a helper that is compiled into whoever calls it."""
-    return numba.njit(nogil=True, error_model="numpy", boundscheck=False)(function)
-
-
-@compiled
-def get(base, field):
-    """An int64 field of a state structure."""
-    return load_i64(base + 8 * field)
-
-
-@compiled
-def put(base, field, value):
-    """Set an int64 field of a state structure."""
-    store_i64(base + 8 * field, value)
-
-
-@compiled
-def field(record, slot):
-    """An int32 field of an instruction record."""
-    return np.int64(load_i32(record + 4 * slot))
-
-
-@compiled
-def operand(frame, constants, record, slot):
-    """The address of an operand's row: in the frame, or in the constant bank when its offset is negative."""
-    offset = np.int64(load_i32(record + 4 * slot))
-    if offset < 0:
-        return constants + offset
-    return frame + offset
+    options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(**options)(function)
 
 
 @compiled
@@ -93,7 +54,7 @@ def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
     for i in range(count):
         known = findings + i * F_FIELDS * 8
         if get(known, F_KIND) == kind and get(known, F_PC) == pc:
-            put(known, F_COUNT, get(known, F_COUNT) + 1)
+            increase(known, F_COUNT, 1)
             return
     if count >= get(m, M_FINDING_LIMIT):
         put(m, M_STOP, 1)

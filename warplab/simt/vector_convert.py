@@ -205,7 +205,7 @@ def _floats(table: Table) -> None:
         for mode in MODES:
             flags = ("", "sat", "relu", "satfinite") if target != "f32" else ("", "sat")
             for flag in flags:
-                for ftz in ("", "ftz") if "f32" in (target, source) and "bf16" != target else ("",):
+                for ftz in ("", "ftz") if "f32" in (target, source) and target != "bf16" else ("",):
                     table[_key("cvt", mode, ftz, flag, target, source)] = _between(
                         source, target, mode, bool(ftz), flag
                     )

@@ -1,0 +1,54 @@
+"""Compares what a kernel of the corpus computed with what NumPy says it should."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.corpus.entry import Arrays, Entry
+
+_UNITS = 64  # of the output's precision, where an expectation is wider than the output
+
+
+def compare(entry: Entry, inputs: Arrays, outputs: Arrays) -> str:
+    """Empty if every expected output is met, else which element is not, in one sentence."""
+    if entry.expected is None:
+        return ""
+    expected = entry.expected(entry.values(inputs))
+    for name, wanted in expected.items():
+        got = outputs[name]
+        wanted = np.asarray(wanted).reshape(got.shape)
+        wrong = _wrong(got, wanted, entry.tolerance)
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            count = f"{int(wrong.sum())} of {wrong.size} elements differ"
+            return f"{name}{list(at)} is {got[at]!r} where NumPy says {wanted[at]!r}; {count}"
+    return ""
+
+
+def _wrong(got: np.ndarray, wanted: np.ndarray, tolerance: float) -> np.ndarray:
+    if got.dtype == wanted.dtype:
+        return bits_of(got) != bits_of(wanted)
+    if got.dtype.kind != "f":
+        return got != wanted
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    scale = max(1e-30, float(finite.max(initial=0.0)))
+    allowed = (tolerance or _UNITS * float(np.finfo(got.dtype).eps)) * scale
+    return ~(np.abs(got.astype(wanted.dtype) - wanted) <= allowed)
+
+
+def bits_of(array: np.ndarray) -> np.ndarray:
+    """The array as unsigned integers, so that NaNs and signed zeros compare too."""
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def units_apart(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """How many floats lie between each pair of elements, as float64; 0 for two NaNs."""
+    distance = np.abs(_ordered(a).astype(np.float64) - _ordered(b).astype(np.float64))
+    return np.where(np.isnan(a) & np.isnan(b), 0.0, distance)
+
+
+def _ordered(array: np.ndarray) -> np.ndarray:
+    """Integers in the order of the floats."""
+    width = 8 * array.dtype.itemsize
+    bits = bits_of(array).view(f"i{array.dtype.itemsize}").astype(np.int64)
+    return np.where(bits < 0, -(bits & ((1 << (width - 1)) - 1)), bits)

@@ -1,0 +1,16 @@
+"""A digest of this package's sources, part of the key of everything compiled that is kept on disk."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+
+@cache
+def source_fingerprint() -> str:
+    """Hex digest of the package. Numba's disk cache by itself only watches the file that a function is written in."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
