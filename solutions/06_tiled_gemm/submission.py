@@ -10,7 +10,8 @@ from numba.cuda import libdevice
 # STARTER: BLOCK = 16  # threads along each side of a block
 BLOCK_M, BLOCK_N, BLOCK_K = 128, 128, 8  # the tile of c that a block computes, and its depth along k
 STAGES = 2 * BLOCK_K  # rows of shared memory: one tile is filled while the other is used
-PITCH_A = BLOCK_M + 4  # of a row of tile_a: spreads the eight rows that a warp writes at once over the banks
+PAD = 4  # unused columns before each row of shared memory: a warp stores two rows of tile_a, 4 * 132 = 16 banks apart
+PITCH_A, PITCH_B = BLOCK_M + PAD, BLOCK_N + PAD
 THREADS = 256  # 8 warps, 4 x 2, of 32 x 64 outputs each; a warp is 4 x 8 threads of 8 x 8 outputs each
 
 
@@ -28,9 +29,9 @@ def half_of(word, e):
 def fill(tile_a, tile_b, stage, row_a, col_a, row_b, col_b, word_a, word_b):
     """Store four elements of a, transposed, and four of b."""
     for e in range(4):
-        tile_a[stage + col_a + uint64(e), row_a] = half_of(word_a, e)
+        tile_a[stage + col_a + uint64(e), row_a + uint64(PAD)] = half_of(word_a, e)
     for e in range(4):
-        tile_b[stage + row_b, col_b + uint64(e)] = half_of(word_b, e)
+        tile_b[stage + row_b, col_b + uint64(PAD + e)] = half_of(word_b, e)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -39,10 +40,10 @@ def multiply(tile_a, tile_b, p, row, col, total):
     part_a = cuda.local.array(8, float32)
     part_b = cuda.local.array(8, float32)
     for i in range(4):
-        part_a[i] = tile_a[p, row + uint64(i)]
-        part_a[i + 4] = tile_a[p, row + uint64(i + 16)]
-        part_b[i] = tile_b[p, col + uint64(i)]
-        part_b[i + 4] = tile_b[p, col + uint64(i + 32)]
+        part_a[i] = tile_a[p, row + uint64(PAD + i)]
+        part_a[i + 4] = tile_a[p, row + uint64(PAD + i + 16)]
+        part_b[i] = tile_b[p, col + uint64(PAD + i)]
+        part_b[i + 4] = tile_b[p, col + uint64(PAD + i + 32)]
     for i in range(8):
         for j in range(8):
             total[i, j] += part_a[i] * part_b[j]
@@ -52,7 +53,7 @@ def multiply(tile_a, tile_b, p, row, col, total):
 def whole_tiles_kernel(a4, b4, c, k):
     """c = a @ b for whole tiles; a4 (m, k / 4) and b4 (k, n / 4) hold four float16 in a 64-bit word."""
     tile_a = cuda.shared.array((STAGES, PITCH_A), float32, alignment=16)  # transposed
-    tile_b = cuda.shared.array((STAGES, BLOCK_N), float32, alignment=16)
+    tile_b = cuda.shared.array((STAGES, PITCH_B), float32, alignment=16)
     total = cuda.local.array((8, 8), float32)  # only ever indexed by constants, so it lives in registers
     for i in range(8):
         for j in range(8):

@@ -418,14 +418,10 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total + (last - first) * step
         if start >= SHARED_BASE and start + length <= limit and start & (total - 1) == 0:
-            if total <= 4 or step == 0:
-                increase(cell, C_WAVEFRONTS, 1)
-                increase(cell, C_IDEAL, 1)
-            else:
-                lanes = 128 // total  # served by one wavefront
-                groups = last // lanes - first // lanes + 1
-                increase(cell, C_WAVEFRONTS, groups)
-                increase(cell, C_IDEAL, groups)
+            lanes = 128 // total if step else 256 // total  # served by one wavefront
+            groups = last // lanes - first // lanes + 1
+            increase(cell, C_WAVEFRONTS, groups)
+            increase(cell, C_IDEAL, groups)
             if write:
                 check_write(m, warp, start, length, pc, first, volatile, 0)
                 _store_strided(frame, constants, record, mask, shared + start, step)

@@ -486,7 +486,7 @@ def build() -> Table:
             elif target > source:
                 table[f"zext.{source}.{target}"] = _resize(source, target, False)
                 table[f"sext.{source}.{target}"] = _resize(source, target, True)
-        for inner in (8, 16, 32):
+        for inner in (8, 16, 32, 64):
             if inner < source:
                 table[f"zext_low.{inner}.{source}"] = _extend_in_place(inner, source, False)
                 table[f"sext_low.{inner}.{source}"] = _extend_in_place(inner, source, True)
@@ -497,8 +497,6 @@ def build() -> Table:
                 high = (1 << inner) - 1 if inner < source else (1 << (source - 1)) - 1
                 table[f"sat.s{source}.u{inner}"] = _clamp(source, 0, high, True)
                 table[f"sat.u{source}.u{inner}"] = _clamp(source, 0, (1 << inner) - 1, False)
-    table["sat.s64.u64"] = _clamp(64, 0, (1 << 63) - 1, True)
-    table["sat.u64.s64"] = _clamp(64, 0, (1 << 63) - 1, False)
     table |= {
         "and.pred": _predicate(lambda b, x, y: b.and_(x, y)),
         "or.pred": _predicate(lambda b, x, y: b.or_(x, y)),

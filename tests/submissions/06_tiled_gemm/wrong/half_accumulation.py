@@ -1,4 +1,4 @@
-# expect: correctness: wrong answer: the sum is rounded to float16 after every addition
+# expect: correctness: wrong answer: products and sums are float16
 import numpy as np
 from numba import cuda, float32
 
@@ -7,10 +7,10 @@ from numba import cuda, float32
 def kernel(a, b, c):
     j, i = cuda.grid(2)
     if i < c.shape[0] and j < c.shape[1]:
-        total = float32(0)
+        total = np.float16(0)
         for p in range(a.shape[1]):
-            total = float32(np.float16(total + float32(a[i, p]) * float32(b[p, j])))
-        c[i, j] = total
+            total = total + a[i, p] * b[p, j]
+        c[i, j] = float32(total)
 
 
 def tiled_gemm(a, b, c):
