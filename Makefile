@@ -14,8 +14,8 @@ READY := $(VENV)/.ready-dev
 READY_GPU := $(VENV)/.ready-gpu
 endif
 
-# The checkout is what runs, wherever the packages come from.
-export PYTHONPATH := $(CURDIR)
+# The checkout is what runs, wherever the packages come from; a PYTHONPATH of the user's own stays behind it.
+export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
 .PHONY: help venv grade test test-gpu lab bench bench-cpu validate notebooks lint clean
