@@ -41,8 +41,8 @@ grade: $(READY)  ## grade every reference solution into build/report
 test: $(READY)  ## run the tests that need no GPU
 	@$(PY) -m pytest -q -m "not gpu and not multigpu" $$($(PY) scripts/test_workers.py)
 
-test-gpu: $(READY)  ## run the tests that need a GPU
-	@$(PY) -m pytest -q -m "gpu or multigpu"
+test-gpu: $(READY)  ## run the tests that need a GPU, keeping their record
+	@$(PY) -m benchmarks.gpu_tests
 
 lab: $(READY)  ## open JupyterLab at the first notebook
 	@$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb

@@ -13,7 +13,7 @@ from warplab.show.roofline import Point, roofline
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 GEMM = "06_tiled_gemm"
-SHOWN = {"submission": "reference", "submission_cuda": "reference, CUDA C++"}
+REFERENCE = "submission"
 
 
 def main() -> None:
@@ -37,7 +37,7 @@ def _roofline(labs: results.Results, ceilings: results.Results):
     points = []
     for record in labs.records:
         lab = find_lab(record.name)
-        wanted = record.variant in SHOWN or lab.name == GEMM
+        wanted = record.variant == REFERENCE or lab.name == GEMM
         if record.metric != "time" or not wanted:
             continue
         dimensions = lab.task.timing.dimensions
@@ -65,8 +65,8 @@ def _ladder(labs: results.Results):
 
 def _label(record: results.Record) -> str:
     lab = record.name.split("_", 1)[1].replace("_", " ")
-    if record.variant in SHOWN:
-        return f"{lab}, {SHOWN[record.variant]}" if record.name != GEMM else SHOWN[record.variant]
+    if record.variant == REFERENCE:
+        return "reference" if record.name == GEMM else lab
     return record.variant.split("_", 2)[2].replace("_", " ")
 
 

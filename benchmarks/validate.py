@@ -1,6 +1,7 @@
 """Compares the emulator with this GPU: outputs bit for bit, and every memory counter with Nsight Compute's.
 
-Writes benchmarks/results/counters.json: one record a kernel, launch and counter; `ratio` is 1 where both agree.
+The subjects are the labs' kernels and the corpus. Writes benchmarks/results/counters.json: a record for each counter of
+each launch, for the corpus of all launches of an entry together; `ratio` is 1 where both agree.
 Run as `make validate` on a machine with a GPU and ncu.
 """
 
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,10 @@ from autograder.inputs import generate
 from autograder.lab import CHECKOUT, find_lab, known_labs
 from autograder.machine import choose_machine
 from benchmarks import nsight
+from benchmarks.corpus.catalogue import ENTRIES
+from benchmarks.corpus.compare import elements_apart
+from benchmarks.corpus.entry import Approximate
+from benchmarks.corpus.plans import assemble_all
 from warplab import results, simt
 from warplab.errors import WarplabError
 from warplab.gpu import executor
@@ -32,16 +37,19 @@ COUNTERS = tuple(METRICS)
 
 @dataclass(frozen=True)
 class Subject:
-    """A submission on its lab's profile case."""
+    """A submission on its lab's profile case, or an entry of the corpus."""
 
     name: str
     dimensions: tuple[int, ...]
     plan: Plan
     inputs: dict[str, np.ndarray]
+    approximate: Approximate | None = None
+    of_corpus: bool = False
+    counted: bool = True
 
 
 def subjects(architecture: str) -> list[Subject]:
-    """Every reference, rung and correct submission of every lab, captured and assembled."""
+    """Every reference, rung and correct submission of every lab and the corpus, captured and assembled."""
     found = []
     for name in known_labs():
         lab = find_lab(name)
@@ -54,7 +62,16 @@ def subjects(architecture: str) -> list[Subject]:
             inputs = {key: values[key] for key in plan.buffers if key in values}
             label = path.relative_to(CHECKOUT).with_suffix("").as_posix()
             found.append(Subject(label, tuple(case.dimensions.values()), plan, inputs))
-    return found
+    return found + corpus(architecture)
+
+
+def corpus(architecture: str) -> list[Subject]:
+    """Every entry of the corpus that the emulator can run."""
+    entries = [e for e in ENTRIES if not e.gap and not e.needs]
+    plans = assemble_all(entries, architecture)
+    return [
+        Subject(f"corpus/{e.name}", (), plans[e.name], e.draw(), e.approximate, True, not e.uncounted) for e in entries
+    ]
 
 
 def main() -> int:
@@ -74,16 +91,21 @@ def _validate() -> int:
         plans = [(s.plan, s.inputs) for s in found]
         measured = nsight.counters(plans, list(METRICS.values()), Path(folder))
     records: list[results.Record] = []
+    counters: list[results.Record] = []
     table = Table("kernel", "counter", "emulator", "ncu", title="Where the emulator and Nsight Compute differ")
     for subject, execution, launches in zip(found, emulated, measured, strict=True):
         records.append(_output_record(subject, execution, machine.architecture))
+        if not subject.counted:
+            continue
+        compared: list[results.Record] = []
         for number, (profile, values) in enumerate(zip(execution.launches, launches, strict=True)):
             for record in _counter_records(subject, number, profile.kernel, profile.total, values):
-                records.append(record)
+                compared.append(record)
                 if record.value != record.baseline_value:
                     values_shown = str(record.value), str(record.baseline_value)
                     table.add_row(f"{subject.name} #{number}", record.metric, *values_shown)
-    counters = [r for r in records if r.baseline == "ncu"]
+        counters += compared
+        records += _summed(compared) if subject.of_corpus else compared
     agree = sum(r.value == r.baseline_value for r in counters)
     wrong = [r.name for r in records if r.metric == "elements that differ" and r.value]
     results.write(results.DIRECTORY / "counters.json", results.make_header("make validate"), records)
@@ -97,10 +119,12 @@ def _validate() -> int:
 
 def _output_record(subject: Subject, execution: Execution, architecture: str) -> results.Record:
     gpu = executor.execute(subject.plan, subject.inputs, architecture)[0].outputs
-    differ = sum(
-        int(np.count_nonzero(_bits(array) != _bits(gpu[name]))) for name, array in execution.outputs.items()
+    bound = subject.approximate
+    differ = sum(elements_apart(array, gpu[name], bound) for name, array in execution.outputs.items())
+    conditions = f"within {bound.ulp} ulp or {bound.absolute:.3g}: {bound.why}" if bound else "bit for bit"
+    return results.Record(
+        subject.name, "elements that differ", differ, "elements", shape=subject.dimensions, conditions=conditions
     )
-    return results.Record(subject.name, "elements that differ", differ, "elements", shape=subject.dimensions)
 
 
 def _counter_records(
@@ -125,8 +149,25 @@ def _counter_records(
     return records
 
 
-def _bits(array: np.ndarray) -> np.ndarray:
-    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+def _summed(compared: list[results.Record]) -> list[results.Record]:
+    """One record a counter over all launches of an entry; counters that are zero on both sides are left out."""
+    summed = []
+    for metric in METRICS.values():
+        same = [r for r in compared if r.metric == metric]
+        value, measured = sum(r.value for r in same), sum(r.baseline_value or 0 for r in same)
+        if value or measured:
+            differ = sum(r.value != r.baseline_value for r in same)
+            summed.append(
+                replace(
+                    same[0],
+                    variant=f"{len(same)} launches",
+                    value=value,
+                    baseline_value=measured,
+                    ratio=value / measured if value and measured else None,
+                    extra={"launches_that_differ": differ},
+                )
+            )
+    return summed
 
 
 if __name__ == "__main__":

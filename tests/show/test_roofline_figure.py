@@ -1,3 +1,4 @@
+import itertools
 from io import BytesIO
 
 import pytest
@@ -20,10 +21,20 @@ def test_points_stand_where_they_were_measured() -> None:
     dots = [(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if line.get_marker() == "o"]
     assert dots == [(1 / 6, 0.6e12), (1000, 45e12)]
     said = texts(figure)
-    assert "600 GFLOP/s, 90% of its ceiling" in said  # 0.6 of 4/6 TFLOP/s
-    assert "45 TFLOP/s, 75% of its ceiling" in said
+    assert "axpy: 600 GFLOP/s, 90%" in said  # 0.6 of 4/6 TFLOP/s
+    assert "gemm: 45 TFLOP/s, 75%" in said
     assert "60 TFLOP/s" in said and "4 TB/s" in said and "ridge 15" in said
     assert axes.get_xscale() == axes.get_yscale() == "log"
+
+
+def test_labels_of_neighbouring_points_do_not_touch() -> None:
+    figure = roofline(ROOF, [Point(f"rung {n}", 1000, flops) for n, flops in enumerate((45e12, 44e12, 40e12, 1e12))])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    labels = [t.get_window_extent() for t in axes.texts if t.get_text().startswith("rung")]
+    assert len(labels) == 4
+    for above, below in itertools.combinations(labels, 2):
+        assert not above.overlaps(below)
 
 
 def test_every_point_is_inside_the_axes() -> None:

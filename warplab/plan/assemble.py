@@ -213,7 +213,7 @@ def _command(architecture: str, source: Path, target: Path) -> list[str]:
 
 @functools.cache
 def _assembler_version() -> str:
-    """What identifies the assembler in the cache. Raises CompileError if there is none."""
+    """What identifies the assembler in the cache. Raises PlanError if there is none: no fault of the submission."""
     ptxas = _ptxas()
     if ptxas:
         done = subprocess.run([ptxas, "--version"], capture_output=True, text=True, timeout=60, check=False)
@@ -223,7 +223,7 @@ def _assembler_version() -> str:
 
         major, minor = nvjitlink.version()
     except Exception:  # the bindings raise their own errors when the library is missing
-        raise CompileError(
+        raise PlanError(
             "There is no ptxas and no nvJitLink here: install the nvidia-cuda-nvcc package or set CUDA_HOME."
         ) from None
     return f"nvjitlink {major}.{minor}"

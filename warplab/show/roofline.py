@@ -63,12 +63,13 @@ def roofline(
     axes.grid(True, which="major")
     axes.set_axisbelow(True)
     axes.set_xlabel("arithmetic intensity, FLOP per byte")
-    style.headline(made, title or "Roofline", "left of the ridge the memory is the limit, right of it the arithmetic")
+    style.headline(made, title or "Roofline", "left of the ridge the memory is the limit, right of it the arithmetic; percentages are of the ceiling above")
     _label_ceilings(made, axes, roof)
     for number, point in enumerate(points):
-        _draw(axes, roof, point, style.PALETTE[number % len(style.PALETTE)], near_right=point.intensity > right / 8)
+        _draw(axes, roof, point, style.PALETTE[number % len(style.PALETTE)])
+    _label_points(axes, roof, points)
     if datasheet is not None:
-        axes.legend(loc="lower right", frameon=False)
+        axes.legend(loc="upper left", frameon=False)
     return made
 
 
@@ -87,10 +88,10 @@ def _label_ceilings(made: Figure, axes: Axes, roof: Roofline) -> None:
     axes.annotate(
         style.quantity(roof.peak_flops, "FLOP/s"),
         (roof.ridge, roof.peak_flops),
-        xytext=(12, -6),
+        xytext=(12, 6),
         textcoords="offset points",
         ha="left",
-        va="top",
+        va="bottom",
         fontweight="bold",
         color=style.INK,
     )
@@ -120,7 +121,7 @@ def _label_ceilings(made: Figure, axes: Axes, roof: Roofline) -> None:
     )
 
 
-def _draw(axes: Axes, roof: Roofline, point: Point, colour: str, near_right: bool) -> None:
+def _draw(axes: Axes, roof: Roofline, point: Point, colour: str) -> None:
     ceiling = roof.attainable(point.intensity)
     axes.plot([point.intensity] * 2, [point.flops, ceiling], color=colour, linewidth=1.2, linestyle=":", zorder=2)
     if point.interval is not None:
@@ -135,14 +136,36 @@ def _draw(axes: Axes, roof: Roofline, point: Point, colour: str, near_right: boo
         label="_",
         zorder=3,
     )
-    axes.annotate(
-        f"{point.name}\n{style.quantity(point.flops, 'FLOP/s')}, {point.flops / ceiling:.0%} of its ceiling",
-        (point.intensity, point.flops),
-        xytext=(-10 if near_right else 10, -4),
-        textcoords="offset points",
-        ha="right" if near_right else "left",
-        va="top",
-        fontsize=style.SMALL + 0.5,
-        linespacing=1.35,
-        color=style.INK,
-    )
+
+
+def _label_points(axes: Axes, roof: Roofline, points: Sequence[Point]) -> None:
+    """A line of text beside each point: to the right of points left of the ridge, to the left of the others."""
+    for memory_bound in (True, False):
+        side = [p for p in points if (p.intensity < roof.ridge) is memory_bound]
+        for point, height in zip(side, _label_heights(axes, side, memory_bound), strict=True):
+            axes.annotate(
+                f"{point.name}: {style.quantity(point.flops, 'FLOP/s')}, "
+                f"{point.flops / roof.attainable(point.intensity):.0%}",
+                (point.intensity, point.flops),
+                xytext=(point.intensity * (1.35 if memory_bound else 1 / 1.35), height),
+                textcoords="data",
+                ha="left" if memory_bound else "right",
+                va="center",
+                fontsize=style.SMALL + 0.5,
+                color=style.INK,
+            )
+
+
+def _label_heights(axes: Axes, points: Sequence[Point], memory_bound: bool) -> list[float]:
+    """Where the labels go, in FLOP/s: beside their points, moved down (from the highest on) where they would touch.
+
+    Left of the ridge a label lies to the right of its point, so it starts lower, clear of the slope.
+    """
+    bottom, top = axes.get_ylim()
+    line = (top / bottom) ** 0.058  # height of a line of text, as a factor
+    heights: dict[int, float] = {}
+    ceiling = np.inf
+    for number in sorted(range(len(points)), key=lambda n: -points[n].flops):
+        wanted = points[number].flops / (line if memory_bound else 1)
+        heights[number] = ceiling = min(wanted, ceiling / line)
+    return [heights[number] for number in range(len(points))]

@@ -133,7 +133,10 @@ def source(text: str, lines: Mapping[int, Counters], *, title: str = "") -> Figu
 
 
 def source_html(text: str, lines: Mapping[int, Counters]) -> str:
-    """The annotated source as an HTML table with its styles inline; everything from the source is escaped."""
+    """The annotated source as an HTML table with its styles inline; everything from the source is escaped.
+
+    The numbers stand left of the code, where long lines cannot push them out of sight.
+    """
     rows = annotate(text, lines)
     columns = _columns(rows)
     number = "text-align:right;padding:1px 10px;"
@@ -142,7 +145,7 @@ def source_html(text: str, lines: Mapping[int, Counters]) -> str:
     return (
         f'<table style="border-collapse:collapse;background:{style.PANEL};color:{style.INK};'
         'font:12px/1.45 ui-monospace,Menlo,Consolas,monospace">\n'
-        f"<thead><tr><th></th><th></th>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table>"
+        f"<thead><tr>{head}<th></th><th></th></tr></thead>\n<tbody>\n{body}\n</tbody></table>"
     )
 
 
@@ -150,8 +153,8 @@ def _html_row(row: AnnotatedLine, columns: list[str], number: str) -> str:
     cells = "".join(_html_cell(row.cells.get(column), number) for column in columns)
     background = f"background:{style.EMPTY};" if row.cells else ""
     return (
-        f'<tr><td style="{number}color:{style.MUTED}">{row.number}</td>'
-        f'<td style="{background}white-space:pre;text-align:left">{html.escape(row.text)}</td>{cells}</tr>'
+        f'<tr>{cells}<td style="{number}color:{style.MUTED}">{row.number}</td>'
+        f'<td style="{background}white-space:pre;text-align:left">{html.escape(row.text)}</td></tr>'
     )
 
 
