@@ -137,8 +137,8 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case]) -> PartResult:
     """The part of the grade: full points if every case that ran passed. `skipped` cases need a GPU."""
-    hidden = {case.name for case in lab.task.correctness if case.hidden}
-    numbers = {name: number for number, name in enumerate(sorted(hidden), start=1)}
+    hidden = [case.name for case in lab.task.correctness if case.hidden]
+    numbers = {name: number for number, name in enumerate(hidden, start=1)}
     cases = [_case_result(outcome, numbers) for outcome in outcomes]
     cases += [
         CaseResult(
@@ -150,7 +150,7 @@ def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequenc
     ]
     failed = [case for case in cases if case.status not in (Status.PASSED, Status.SKIPPED)]
     ran = len(outcomes)
-    left = f" {len(skipped)} more need a GPU." if skipped else ""
+    left = f" {len(skipped)} more need{'s' if len(skipped) == 1 else ''} a GPU." if skipped else ""
     points = lab.points.correctness
     feedback = lab.feedback.get(Part.CORRECTNESS, "")
     if not failed:

@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from IPython.display import HTML, Code, Markdown, display
+from IPython.display import HTML, Markdown, display
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
 
 from autograder.capture_stage import Rejected
 from autograder.inputs import generate
@@ -23,15 +27,19 @@ from autograder.rungs import Rung, climb
 from autograder.task import Ceiling
 from autograder.verdict import Device
 from warplab import results
-from warplab.errors import WarplabError
-from warplab.hardware import Math
+from warplab.errors import DeviceError, WarplabError
+from warplab.gpu.worker import Worker
+from warplab.hardware import Chip, Math, present
 from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters, Finding
 from warplab.results import DIRECTORY, Results, ResultsError
+from warplab.show import style
 from warplab.show.source import source_html
 
 SEED = 0  # notebooks show the same numbers every time
+_CEILINGS_SECONDS = 120.0
 _CLOSE = 0.1  # a guess this near, as a fraction, is called right
+_CODE = f"background:{style.PANEL};color:{style.INK};padding:8px;font:13px/1.4 ui-monospace,Menlo,Consolas,monospace"
 
 
 @dataclass(frozen=True)
@@ -148,10 +156,8 @@ def ceilings() -> tuple[float, float, str]:
     """Sustained float32 FLOP/s and bytes/s, and where they come from: this GPU, the shipped results or a datasheet."""
     machine = choose_machine("auto")
     if machine.device is Device.GPU:
-        from warplab.gpu.worker import Worker
-
         with Worker() as worker:
-            found = worker.call("benchmarks.bench_gpu:measured_ceilings", timeout=120)
+            found = worker.call("autograder.lesson:ceilings_of_this_gpu", timeout=_CEILINGS_SECONDS)
         return found["fp32_fma"], found["copy"], f"ceilings measured here, {machine.hardware}"
     try:
         shipped = results.read(DIRECTORY / "ceilings.json")
@@ -162,7 +168,23 @@ def ceilings() -> tuple[float, float, str]:
     return compute, copy, f"ceilings measured on an {shipped.header.gpu}, shipped"
 
 
-def code(step: Step, *functions: str) -> Code:
+def ceilings_of_this_gpu() -> dict[str, Any]:
+    """In the worker: the ceilings of the GPU present, measured now unless that was done before."""
+    from warplab.gpu import calibrate
+
+    device = present()
+    if device is None:
+        raise DeviceError("No usable GPU was found: run `autograder doctor`.")
+    return asdict(calibrate.measure(device))
+
+
+def datasheet() -> Chip:
+    """The datasheet of the GPU present; without one, of the H200 that the shipped results come from."""
+    device = present()
+    return (device and device.chip) or H200
+
+
+def code(step: Step, *functions: str) -> HTML:
     """The named functions of a rung, as they stand in its file; without names, its first kernel."""
     tree, rows = ast.parse(step.text), step.text.splitlines()
     defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
@@ -172,7 +194,8 @@ def code(step: Step, *functions: str) -> Code:
         for node in wanted
     ]
     place = step.rung.source.relative_to(CHECKOUT) if step.rung.source.is_relative_to(CHECKOUT) else step.rung.source
-    return Code(f"# {place}\n\n" + "\n\n\n".join(blocks), language="python")
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=_CODE)
+    return HTML(highlight(f"# {place}\n\n" + "\n\n\n".join(blocks), PythonLexer(), formatter))
 
 
 def costs(step: Step) -> HTML:
@@ -205,7 +228,7 @@ def speed(step: Step) -> Markdown:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Markdown:
     """A Markdown table; columns with a number in them are aligned to the right, columns of text to the left."""
-    numeric = [any(not isinstance(row[n], str) or row[n][:1].isdigit() for row in rows) for n in range(len(heads))]
+    numeric = [any(_is_numeric(row[n]) for row in rows) for n in range(len(heads))]
     lines = ["| " + " | ".join(heads) + " |", "|" + "|".join("---:" if right else ":---" for right in numeric) + "|"]
     lines += ["| " + " | ".join(c if isinstance(c, str) else _number(c) for c in row) + " |" for row in rows]
     return Markdown("\n".join(lines))
@@ -265,6 +288,10 @@ def _shipped() -> Results | None:
 
 def _labs_file() -> str:
     return (DIRECTORY / "labs.json").relative_to(CHECKOUT).as_posix()
+
+
+def _is_numeric(cell: object) -> bool:
+    return not isinstance(cell, str) or cell.rstrip("%").replace(".", "", 1).replace(",", "").isdigit()
 
 
 def _number(value: object) -> str:

@@ -17,13 +17,21 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 h1, h2, h3 { line-height: 1.2; } section { border-top: 1px solid var(--line); margin-top: 2rem; }
 table { border-collapse: collapse; margin: .5rem 0; } th { text-align: left; font-weight: 600; }
 td, th { padding: .2rem .8rem .2rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+td:first-child, td > span { white-space: nowrap; } .source td, .source th { border: 0; }
 pre, code { font: 13px/1.5 ui-monospace, monospace; } pre { overflow-x: auto; white-space: pre-wrap; }
 .passed { color: var(--good); } .failed { color: var(--bad); } .other { color: var(--soft); }
 .score { font-size: 1.4rem; font-weight: 600; } 
 figure { margin: 1rem 0; } figure img { max-width: 100%; background: #fff; }
 .muted { opacity: .7; }
 """
+
+
+# JupyterLab aligns every cell to the right, by a rule of two classes: this one, named twice, outweighs it.
+_ALIGNMENT = (
+    ".warplab-report.warplab-report :is(td, th) { text-align: left; }",
+    ".warplab-report.warplab-report :is(td, th).n { text-align: right; }",
+)
 
 
 def page(reports: Sequence[Report]) -> str:
@@ -46,7 +54,7 @@ def fragment(report: Report) -> str:
 def _scoped_style() -> str:
     rules = [rule for rule in _STYLE.split("\n") if rule.startswith(".")]
     root = _STYLE.strip().split("\n")[0].replace(":root", ".warplab-report")
-    return "\n".join([root, *(_scoped(rule) for rule in rules)])
+    return "\n".join([root, *_ALIGNMENT, *(_scoped(rule) for rule in rules)])
 
 
 def _scoped(rules: str) -> str:
@@ -104,7 +112,7 @@ def _details(report: Report, part: PartResult) -> str:
     blocks = [_cases(part.cases), _findings(report, part.findings), _budgets(part.budgets)]
     if not any(blocks):
         return ""
-    lost = part.judged and part.score < part.max_score
+    lost = part.judged and part.score < part.max_score and part.status is not Status.WITHHELD
     hint = f"<p>Read again: {escape(part.feedback)}</p>" if part.feedback and lost else ""
     return f"<h3>{part.part.value.capitalize()}</h3>{''.join(blocks)}{hint}"
 
@@ -185,7 +193,7 @@ def _source(report: Report) -> str:
     return (
         f"<h3>Where the traffic goes</h3><p class='muted'>Counted by the emulator on the case "
         f"{escape(report.profile.case)}; the redder a number, the more of it is waste.</p>"
-        f"{source_html(report.source, report.profile.lines)}"
+        f"<div class='source'>{source_html(report.source, report.profile.lines)}</div>"
     )
 
 

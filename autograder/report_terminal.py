@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from autograder import pipeline
 from autograder.traffic import budget_words
-from autograder.verdict import NOT_JUDGED, CaseResult, PartResult, Report, Status
+from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Report, Status
 from warplab.plan.execution import Finding
 
 _SHOWN = 5  # findings and failed cases; the HTML report has them all
@@ -30,34 +31,34 @@ def progress_bar(console: Console, title: str) -> Iterator[pipeline.Progress]:
 
 def show(report: Report, console: Console) -> None:
     """The whole report of one submission."""
-    blocks: list[RenderableType] = [_headline(report), Text(report.message), _parts_table(report)]
-    blocks += _excerpt(report, report.line)
-    for part in report.parts:
-        blocks += _details(report, part)
+    blocks: list[RenderableType] = _headline(report)
+    details = {part.part: _details(report, part, _SHOWN) for part in report.parts}
+    if not any(details.values()):
+        blocks += [Text(report.message), *_excerpt(report, report.line)]
+    blocks += ["", _parts_table(report, {part for part, found in details.items() if found})]
+    for found in details.values():
+        blocks += found
     console.print(Panel(Group(*blocks), title=Text(f"{report.lab} · {report.title}"), border_style=_colour(report)))
 
 
 def show_briefly(report: Report, console: Console) -> None:
-    """A line a part: what the learner's short loop needs."""
+    """A line, and the first thing to mend of each part: what the learner's short loop needs."""
     line = Text.assemble((f"{report.status}", _colour(report)), f"  {report.lab}  {report.submission}  ")
     console.print(line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s"))
-    if not report.full_marks:
-        console.print(Text(report.message))
-        for block in _excerpt(report, report.line):
-            console.print(block)
-    for part in report.parts:
-        if part.status not in (Status.PASSED, Status.WITHHELD, Status.NOT_MEASURED):
-            for block in _details(report, part):
-                console.print(block)
+    details = [block for part in report.parts for block in _details(report, part, 1)]
+    if not report.full_marks and not details:
+        details = [Text(report.message), *_excerpt(report, report.line)]
+    for block in details:
+        console.print(block)
 
 
 def show_summary(reports: Sequence[Report], console: Console) -> None:
     """One row a report."""
     table = Table(box=None, title=f"Grades on {reports[0].hardware}", title_justify="left")
     for column in ("lab", "submission", "language", "status"):
-        table.add_column(column)
+        table.add_column(column, overflow="fold")
     for column in ("points", "roofline", "seconds"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for report in reports:
         efficiency = "-" if report.efficiency is None else f"{report.efficiency:.1%}"
         row = (report.lab, report.submission, report.language, report.status)
@@ -66,13 +67,16 @@ def show_summary(reports: Sequence[Report], console: Console) -> None:
     console.print(table)
 
 
-def _headline(report: Report) -> Text:
-    where = f"{report.submission} ({report.language or 'no kernel'}) on {report.hardware}, {report.seconds:.1f} s"
+def _headline(report: Report) -> list[RenderableType]:
     points = f"{report.score:g} of {report.max_score:g} points"
-    text = Text.assemble((f"{report.status}: {points}", f"bold {_colour(report)}"), f"   {where}")
+    where = f"{report.submission}{f' ({report.language})' if report.language else ''}, {report.seconds:.1f} s"
+    lines: list[RenderableType] = [
+        Text(f"{report.status}: {points}", f"bold {_colour(report)}"),
+        Text(f"{where} on {report.hardware}", "dim"),
+    ]
     if report.max_score < report.full_score:
-        text.append(f"   (the lab gives {report.full_score:g}; this machine cannot judge the rest)", "dim")
-    return text
+        lines.append(Text(f"The lab gives {report.full_score:g} points; this machine cannot judge the rest.", "dim"))
+    return lines
 
 
 def _colour(report: Report) -> str:
@@ -81,7 +85,8 @@ def _colour(report: Report) -> str:
     return "green" if report.full_marks else "yellow" if report.score else "red"
 
 
-def _parts_table(report: Report) -> Table:
+def _parts_table(report: Report, detailed: AbstractSet[Part]) -> Table:
+    """A row a part; the parts in `detailed` say more below."""
     table = Table(box=None, pad_edge=False)
     table.add_column("part")
     table.add_column("points", justify="right")
@@ -90,25 +95,25 @@ def _parts_table(report: Report) -> Table:
     for part in report.parts:
         points = f"{part.score:g}/{part.max_score:g}" if part.judged else f"-/{part.max_score:g}"
         colour = "green" if part.status is Status.PASSED else "dim" if not part.judged else "yellow"
-        table.add_row(part.part.value, points, Text(part.status, colour), Text(part.message))
+        message = "see below" if part.part in detailed else part.message
+        table.add_row(part.part.value, points, Text(part.status, colour), Text(message))
     return table
 
 
-def _details(report: Report, part: PartResult) -> list[RenderableType]:
-    blocks: list[RenderableType] = []
+def _details(report: Report, part: PartResult, most: int) -> list[RenderableType]:
+    """What went wrong in a part: at most `most` cases and findings, the most telling first."""
     failed = [case for case in part.cases if case.status not in (Status.PASSED, Status.SKIPPED)]
-    blocks += [_case_text(case) for case in failed[:_SHOWN]]
-    for finding in part.findings[:_SHOWN]:
+    failed.sort(key=lambda case: -case.total)
+    blocks: list[RenderableType] = [_case_text(case) for case in failed[:most]]
+    for finding in part.findings[:most]:
         blocks += [_finding_text(finding), *_excerpt(report, finding.line)]
     blocks += [Text(f"• {budget_words(budget)}") for budget in part.budgets if not budget.passed]
-    left = max(len(failed) - _SHOWN, 0) + max(len(part.findings) - _SHOWN, 0)
+    left = max(len(failed) - most, 0) + max(len(part.findings) - most, 0)
     if left:
         blocks.append(Text(f"… and {left} more in the HTML and JSON reports", "dim"))
     if blocks and part.feedback:
         blocks.append(Text(f"→ {part.feedback}", "cyan"))
-    if not blocks:
-        return []
-    return [Text(f"\n{part.part.value}", "bold"), *blocks]
+    return [Text(f"\n{part.part.value}", "bold"), *blocks] if blocks else []
 
 
 def _case_text(case: CaseResult) -> Text:

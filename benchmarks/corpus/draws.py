@@ -44,6 +44,21 @@ def special_bfloats(generator: np.random.Generator, shape: Shape, dtype: np.dtyp
     return (special(generator, shape, np.dtype(np.float32)).view(np.uint32) >> 16).astype(dtype)
 
 
+def packed_halves(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Two halves close to N(0, 1) in each 32-bit word."""
+    return generator.standard_normal((*shape, 2)).astype(np.float16).view(dtype).reshape(shape)
+
+
+def packed_bfloats(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Two bfloat16 close to N(0, 1) in each 32-bit word."""
+    return bfloats(generator, (*shape, 2), np.dtype(np.uint16)).view(dtype).reshape(shape)
+
+
+def float_bits(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """The bits of a float32 close to N(0, 1) in each word."""
+    return generator.standard_normal(shape).astype(np.float32).view(dtype)
+
+
 def identity(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """0, 1, 2, ..."""
     return np.arange(np.prod(shape), dtype=dtype).reshape(shape)

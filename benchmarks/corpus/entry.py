@@ -41,6 +41,7 @@ class Subject:
     function: str
     arguments: tuple[ArrayArgument | ScalarArgument, ...]
     inputs: Mapping[str, Draw] = field(default_factory=dict)
+    gap: str = field(default="", kw_only=True)  # what the emulator lacks for it; empty if nothing
 
     @property
     def path(self) -> Path:
@@ -69,13 +70,15 @@ class Subject:
 class Entry(Subject):
     """A correct kernel.
 
-    `expected(values)` gives outputs by name, from the inputs and scalars by name. Those of the output's own dtype must
-    be met bit for bit; those of a wider type to within rounding: `tolerance` relative to the largest expected value.
+    `expected(values)` gives outputs by name, from the inputs and scalars by name; of fewer rows than the output, the
+    first ones. Those of the output's own dtype must be met bit for bit; those of a wider type to within rounding:
+    `tolerance` relative to the largest expected value.
     """
 
     expected: Callable[[dict], dict[str, np.ndarray]] | None = None
     tolerance: float = 0.0  # 0: a few units of the output's dtype
     approximate: Approximate | None = None
+    uncounted: str = ""  # why Nsight Compute's counters are not comparable; empty if they are
     needs: str = ""  # "tensor": instructions of the tensor cores and asynchronous copies
 
     def values(self, inputs: Arrays) -> dict:
@@ -91,7 +94,7 @@ class Entry(Subject):
 
 @dataclass(frozen=True)
 class Fault(Subject):
-    """A faulty kernel: every finding is of kind `kind`, at a line marked `<- finding: kind` in its host function's part.
+    """A faulty kernel: each finding of kind `kind` is at one of its lines that are marked `<- finding: kind`.
 
     `tool` is the tool of compute-sanitizer that reports it ("" if none does), `extra` further kinds that may follow.
     """

@@ -62,16 +62,21 @@ def _structure(
     return marks, parts, names
 
 
-def _race(function: str, n: int = 128, dtype: str = "float32", out: int = 128, rows: tuple[int, ...] = ()) -> Fault:
+def _race(
+    function: str, n: int = 128, dtype: str = "float32", out: int = 128, rows: tuple[int, ...] = (), gap: str = ""
+) -> Fault:
     arguments = (read("a", dtype, *rows, n), write("out", dtype, out))
-    return Fault(f"race/{function}", "faulty/races.py", function, arguments, {}, RACE, "racecheck")
+    return Fault(
+        f"race/{function}", "faulty/races.py", function, arguments, {}, RACE, "racecheck", (UNINITIALISED,), gap=gap
+    )
 
 
-def _bounds(function: str, *arguments, **inputs) -> Fault:  # type: ignore[no-untyped-def]
-    return Fault(f"bounds/{function}", "faulty/bounds.py", function, arguments, inputs, OUT_OF_BOUNDS, "memcheck")
+def _bounds(function: str, *arguments, gap: str = "", **inputs) -> Fault:
+    name, file = f"bounds/{function}", "faulty/bounds.py"
+    return Fault(name, file, function, arguments, inputs, OUT_OF_BOUNDS, "memcheck", gap=gap)
 
 
-def _address(kind: FindingKind, function: str, *arguments) -> Fault:  # type: ignore[no-untyped-def]
+def _address(kind: FindingKind, function: str, *arguments) -> Fault:
     return Fault(f"address/{function}", "faulty/bounds.py", function, arguments, {}, kind, "memcheck")
 
 
@@ -81,14 +86,14 @@ def _reads(kind: FindingKind, tool: str, function: str, n: int = 64, dtype: str 
     return Fault(f"reads/{function}", "faulty/reads.py", function, arguments, {}, kind, tool)
 
 
-def _waiting(kind: FindingKind, tool: str, function: str, n: int = 64, dtype: str = "int32", **inputs) -> Fault:  # type: ignore[no-untyped-def]
+def _waiting(kind: FindingKind, tool: str, function: str, n: int = 64, dtype: str = "int32", **inputs) -> Fault:
     arguments = (read("a", dtype, n), write("out", dtype, max(n, 64)))
     # A barrier that some threads pass early lets the others meet in it with threads from elsewhere, or not at all.
     extra = (DEADLOCK, RACE) if kind is DIVERGENT else ()
     return Fault(f"waiting/{function}", "faulty/waiting.py", function, arguments, inputs, kind, tool, extra)
 
 
-def _floats(name: str, *shape: int):  # type: ignore[no-untyped-def]
+def _floats(name: str, *shape: int):
     return read(name, "float32", *shape)
 
 
@@ -99,14 +104,14 @@ FAULTS: tuple[Fault, ...] = (
     *(_race(name) for name in ("reduction_without_barriers", "last_warp_assumption", "barrier_of_half")),
     _race("tile_reused", rows=(3,)),
     _race("plain_histogram", 128, "int32"),
-    _race("warp_without_syncwarp", 32, out=32),
+    _race("warp_without_syncwarp", 32, out=32, gap="races between lanes of one warp"),
     _race("count_read_early", 128, "int32"),
     _race("verdict_overwritten", 4, "int32"),
     _race("wrong_buffer", 512),
     _race("initialised_by_one_warp", 128, "int32"),
     _bounds("neighbour", _floats("a", 50), write("out", "float32", 50)),
     _bounds("no_guard", _floats("a", 50), write("out", "float32", 50)),
-    _bounds("rows_for_columns", _floats("a", 40, 30), write("out", "float32", 40, 30)),
+    _bounds("rows_for_columns", _floats("a", 30, 40), write("out", "float32", 30, 40)),
     _bounds("shared_halo", _floats("a", 64), _OUT),
     _bounds("dynamic_too_small", _floats("a", 64), _OUT),
     _bounds(

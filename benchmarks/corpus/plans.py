@@ -1,9 +1,8 @@
-"""Captures corpus entries, each file once, and assembles them."""
+"""Captures and assembles the corpus, each file in one go."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 from benchmarks.corpus.entry import Subject
 from warplab.plan.assemble import assemble
@@ -13,18 +12,18 @@ from warplab.plan.model import Plan
 SECONDS = 300.0  # a file may hold forty kernels
 
 
-def capture_all(subjects: Sequence[Subject], architecture: str) -> dict[str, Plan]:
-    """A plan without cubins for each subject, by name. Raises CaptureFailure."""
-    files: dict[Path, list[Subject]] = {}
+def assemble_all(subjects: Iterable[Subject], architecture: str) -> dict[str, Plan]:
+    """A plan with cubins for each subject, by name. Raises CaptureFailure and CompileError."""
+    files: dict[str, list[Subject]] = {}
     for subject in subjects:
-        files.setdefault(subject.path, []).append(subject)
-    plans = {}
-    for path, members in files.items():
-        captured = capture(path, [s.call for s in members], (architecture,), timeout=SECONDS)
-        plans |= {s.name: plan for s, plan in zip(members, captured, strict=True)}
+        files.setdefault(subject.file, []).append(subject)
+    plans: dict[str, Plan] = {}
+    for members in files.values():
+        plans |= assemble_file(members, architecture)
     return plans
 
 
-def assemble_all(subjects: Sequence[Subject], architecture: str) -> dict[str, Plan]:
-    """The same with cubins. Raises CaptureFailure and CompileError."""
-    return {name: assemble(plan, architecture) for name, plan in capture_all(subjects, architecture).items()}
+def assemble_file(subjects: Sequence[Subject], architecture: str) -> dict[str, Plan]:
+    """The same for subjects that share a file, which is imported once."""
+    captured = capture(subjects[0].path, [s.call for s in subjects], (architecture,), timeout=SECONDS)
+    return {s.name: assemble(plan, architecture) for s, plan in zip(subjects, captured, strict=True)}

@@ -201,7 +201,7 @@ def test_the_headline_says_what_this_machine_cannot_judge() -> None:
     output = console()
     report_terminal.show(report(message="m"), output)
     assert "0 of 70 points" in text_of(output)
-    assert "the lab gives 100" in text_of(output)
+    assert "The lab gives 100 points" in text_of(output)
 
 
 def test_clean_keeps_text_and_cuts_floods() -> None:

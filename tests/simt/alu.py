@@ -57,7 +57,9 @@ def floats(width: int, count: int, seed: int) -> np.ndarray:
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 2**width, count, dtype=np.uint64)
     kind = rng.integers(0, 4, count)
-    near = (rng.standard_normal(count) * 2.0 ** rng.integers(-3, 4, count)).astype({16: "f2", 32: "f4", 64: "f8"}[width])
+    near = (rng.standard_normal(count) * 2.0 ** rng.integers(-3, 4, count)).astype(
+        {16: "f2", 32: "f4", 64: "f8"}[width]
+    )
     bits = np.where(kind < 2, near.view(f"u{width // 8}").astype(np.uint64), bits)
     significand = {16: 10, 32: 23, 64: 52}[width]
     infinity = (2 ** (width - 1 - significand) - 1) << significand

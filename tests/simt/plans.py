@@ -68,9 +68,7 @@ def numba_plan(
     from numba import cuda, typeof
 
     signature = tuple(_device_type(typeof(v)) for v in values.values())
-    ptx, _ = cuda.compile(
-        function, signature, cc=(9, 0, "a"), output="ptx", abi="numba", device=False, lineinfo=True
-    )
+    ptx, _ = cuda.compile(function, signature, cc=(9, 0, "a"), output="ptx", abi="numba", device=False, lineinfo=True)
     entry = next(line.split()[2].split("(")[0] for line in ptx.splitlines() if line.startswith(".visible .entry"))
     buffers = {
         name: buffer(name, value, roles.get(name, Role.INPUT))
@@ -124,8 +122,6 @@ def cuda_plan(
     shared_bytes: int = 0,
 ) -> Plan:
     """Compile CUDA C++ and launch one of its kernels. `arguments` names arrays and gives NumPy scalars."""
-    values = tuple(
-        Pointer(a, 0, a) if isinstance(a, str) else Value(a.dtype.name, a.item()) for a in arguments
-    )
+    values = tuple(Pointer(a, 0, a) if isinstance(a, str) else Value(a.dtype.name, a.item()) for a in arguments)
     buffers = {name: buffer(name, array, role) for name, (array, role) in arrays.items()}
     return plan_of(compile_cuda(source), entry, buffers, values, grid, block, shared_bytes, source)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.simt.alu import integers, run
 
-COUNT = 128
+COUNT = 256
 
 
 def signed(value: int, width: int) -> int:
@@ -154,7 +154,9 @@ def test_three_operands() -> None:
     check("shf.r.wrap.b32", [a, b, c], 32, lambda a, b, c: (b << 32 | a) >> (c & 31))
     check("shf.l.clamp.b32", [a, b, c], 32, lambda a, b, c: ((b << 32 | a) << min(c, 32)) >> 32)
     check("shf.r.clamp.b32", [a, b, c], 32, lambda a, b, c: (b << 32 | a) >> min(c, 32))
-    check("dp4a.u32.u32", [a, b, c], 32, lambda a, b, c: c + sum((a >> i & 255) * (b >> i & 255) for i in (0, 8, 16, 24)))
+    check(
+        "dp4a.u32.u32", [a, b, c], 32, lambda a, b, c: c + sum((a >> i & 255) * (b >> i & 255) for i in (0, 8, 16, 24))
+    )
     check(
         "dp4a.s32.s32",
         [a, b, c],

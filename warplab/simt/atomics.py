@@ -4,17 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.access import (
-    LOCAL_WINDOW,
-    SHARED_WINDOW,
-    fault_kind,
-    local_host,
-    read_element,
-    region_offset,
-    resolve,
-    write_element,
-)
-from warplab.simt.counting import count_sectors
+from warplab.simt.counting import first_seen, new_stamp
+from warplab.simt.global_access import fault_kind, region_offset, resolve
 from warplab.simt.layout import (
     ATOMIC_ADD,
     ATOMIC_AND,
@@ -41,6 +32,7 @@ from warplab.simt.layout import (
     M_COUNTS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_SEEN,
     M_SHARED,
     M_SHARED_BYTES,
     R_FIRST_STORE,
@@ -65,6 +57,7 @@ from warplab.simt.layout import (
     X3,
     X4,
 )
+from warplab.simt.local_access import LOCAL_WINDOW, local_host
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.raw import (
     bits_of_f32,
@@ -81,7 +74,9 @@ from warplab.simt.raw import (
     trailing_zeros32,
 )
 from warplab.simt.shadow import check_read, check_write
+from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
+from warplab.simt.transfer import read_element, write_element
 
 _F32_NAN = np.uint64(0x7FFFFFFF)
 
@@ -153,7 +148,7 @@ def combine(old, value, other, operation, kind, size):
             return bits_of_f64(f64_of_bits(old) + f64_of_bits(value))
         total = np.float32(f32_of_bits(np.uint32(old)) + f32_of_bits(np.uint32(value)))
         return _F32_NAN if np.isnan(total) else np.uint64(bits_of_f32(total))
-    if kind == KIND_F16 or kind == KIND_BF16:
+    if kind in (KIND_F16, KIND_BF16):
         low = _combine_small(old & np.uint64(0xFFFF), value & np.uint64(0xFFFF), operation, kind)
         if size == 2:
             return low
@@ -169,7 +164,7 @@ def combine(old, value, other, operation, kind, size):
         return np.uint64(0) if old >= value else old + np.uint64(1)
     if operation == ATOMIC_DEC:
         return value if old == np.uint64(0) or old > value else old - np.uint64(1)
-    if operation == ATOMIC_MIN or operation == ATOMIC_MAX:
+    if operation in (ATOMIC_MIN, ATOMIC_MAX):
         if kind == KIND_SIGNED:
             shift = np.uint64(64 - 8 * size)
             smaller = np.int64(value << shift) < np.int64(old << shift)
@@ -210,8 +205,8 @@ def _address_of_lane(m, warp, pc, lane, space, address, size):
         report(m, kind, pc, warp, lane, address, size, 1, -1, space, 0)
         return np.int64(0), space
     if space == SPACE_SHARED:
-        check_read(m, warp, address, size, pc, lane, 0, 1)
-        check_write(m, warp, address, size, pc, lane, 0, 1)
+        check_read(m, warp, address, size, size, pc, lane, 0, 1)
+        check_write(m, warp, address, size, size, pc, lane, 0, 1)
         return get(m, M_SHARED) + address, space
     return local_host(get(m, M_LOCAL) + warp * limit * 32, address, lane), space
 
@@ -228,15 +223,21 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     global_lanes = np.uint32(0)
     shared_lanes = np.uint32(0)
+    seen = get(m, M_SEEN)
+    stamp = new_stamp(m)
+    sectors = np.int64(0)
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
-        host, where = _address_of_lane(m, warp, pc, lane, space, load_i64(row + 8 * lane) + offset, size)
+        address = load_i64(row + 8 * lane) + offset
+        host, where = _address_of_lane(m, warp, pc, lane, space, address, size)
         old = np.uint64(0)
         if host:
             if where == SPACE_GLOBAL:
                 global_lanes |= np.uint32(1) << np.uint32(lane)
+                if first_seen(seen, stamp, address >> 5):
+                    sectors += 1
             elif where == SPACE_SHARED:
                 shared_lanes |= np.uint32(1) << np.uint32(lane)
             old = read_element(host, size, 0)
@@ -247,6 +248,6 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
             write_element(destination + lane * size, size, old)
     if global_lanes:
         increase(cell, C_REQUESTS, 1)
-        increase(cell, C_SECTORS, count_sectors(m, row, offset, size, global_lanes))
+        increase(cell, C_SECTORS, sectors)
     if shared_lanes:
         increase(cell, C_SHARED_REQUESTS, 1)

@@ -55,7 +55,8 @@ def _of_instruction(op: int, counts: list[int]) -> Counters:
 
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
-    total, lines = Counters(), {}
+    total = Counters()
+    lines: dict[int, Counters] = {}
     for pc in np.flatnonzero(counts.any(axis=1)):
         row = [int(c) for c in counts[pc]]
         if not program.counted[pc]:

@@ -2,8 +2,8 @@
 
 Global memory moves in sectors of 32 bytes; a request costs its distinct sectors. Shared memory has 32 banks of 4
 bytes; a wavefront serves at most one word a bank, to any number of lanes. 8-byte accesses are served by half-warps and
-16-byte ones by quarter-warps; two neighbouring groups share a wavefront when in both, lane by lane, either each lane and
-its neighbour (lane ^ 1), or each lane and the one two further (lane ^ 2), ask for the same address.
+16-byte ones by quarter-warps; two neighbouring groups share a wavefront when in both, lane by lane, either each lane
+and its neighbour (lane ^ 1), or each lane and the one two further (lane ^ 2), ask for the same address.
 """
 
 from __future__ import annotations
@@ -120,8 +120,10 @@ def count_wavefronts(m, row, offset, size, mask):
         span = lanes
         pair_width = np.int64(1 << (2 * lanes)) - 1
         pair = np.uint32(((np.int64(mask) >> start) & pair_width) << start)
-        if start % (2 * lanes) == 0 and pair != group and (
-            _same_as_neighbour(row, pair, 1) or _same_as_neighbour(row, pair, 2)
+        if (
+            start % (2 * lanes) == 0
+            and pair != group
+            and (_same_as_neighbour(row, pair, 1) or _same_as_neighbour(row, pair, 2))
         ):
             group = pair
             span = 2 * lanes

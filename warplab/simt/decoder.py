@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt import lower_arithmetic, lower_control, lower_convert, lower_memory
+from warplab.simt import lower_arithmetic, lower_control, lower_convert, lower_memory, lower_select
 from warplab.simt.flow import link
 from warplab.simt.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
 from warplab.simt.lower import PER_BLOCK_SPECIALS, Lowering
 from warplab.simt.program import ROWS_BASE, Program
 from warplab.simt.ptx import Module
+from warplab.simt.registers import allocate
 
-HANDLER_MODULES = (lower_arithmetic, lower_control, lower_convert, lower_memory)  # importing them registers handlers
+HANDLER_MODULES = (
+    lower_arithmetic,
+    lower_control,
+    lower_convert,
+    lower_memory,
+    lower_select,
+)  # importing them registers handlers
 
 # Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
 _ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
@@ -22,13 +29,15 @@ def decode(module: Module, entry: str) -> Program:
     lowering = Lowering(module, entry)
     lowering.lower()
     records = link(lowering.records, lowering.labels)
-    rows_start = -(-lowering.frame.predicates // 64) * 64
+    predicates_end = -(-lowering.frame.predicates // 64) * 64
+    places, frame_bytes = allocate(records, lowering.frame, predicates_end)
+    for record in records:
+        for field in _ROW_FIELDS:
+            if record.fields[field] >= ROWS_BASE:
+                record.fields[field] = places[record.fields[field]]
     code = np.array([r.fields for r in records], dtype=np.int32).reshape(len(records), RECORD_WORDS)
-    for field in _ROW_FIELDS:
-        column = code[:, field]
-        column[column >= ROWS_BASE] -= ROWS_BASE - rows_start
     specials = tuple(
-        (PER_BLOCK_SPECIALS[name], place - ROWS_BASE + rows_start) for name, place in lowering.specials.items()
+        (PER_BLOCK_SPECIALS[name], places[place]) for name, place in lowering.specials.items() if place in places
     )
     return Program(
         entry=entry,
@@ -38,13 +47,12 @@ def decode(module: Module, entry: str) -> Program:
         texts=tuple(r.text for r in records),
         constants=lowering.bank.offsets,
         constant_bytes=lowering.bank.used,
-        frame_bytes=rows_start + lowering.frame.rows,
+        frame_bytes=frame_bytes,
         local_bytes=-(-lowering.local_bytes // 16) * 16,
         shared_symbols=lowering.shared_symbols,
         static_shared=lowering.shared_bytes,
         dynamic_shared=tuple(lowering.dynamic_shared),
+        dynamic_start=-(-lowering.shared_bytes // lowering.dynamic_align) * lowering.dynamic_align,
         specials=specials,
         parallel=lowering.parallel,
     )
-
-

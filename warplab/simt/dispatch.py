@@ -8,11 +8,11 @@ from functools import cache
 import numba
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from warplab.simt import vector_convert, vector_float, vector_integer
+from warplab.simt import vector_bits, vector_convert, vector_float, vector_integer, vector_small
 from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
+from warplab.simt.raw import intrinsic
 
 _TABLE_NAME = "warplab_vector_operations"
 
@@ -20,7 +20,8 @@ _TABLE_NAME = "warplab_vector_operations"
 @cache
 def vector_table() -> Table:
     """Every vector operation by key, in the order of the dispatch table."""
-    return vector_integer.build() | vector_float.build() | vector_convert.build()
+    modules = (vector_integer, vector_bits, vector_float, vector_small, vector_convert)
+    return {key: emit for module in modules for key, emit in module.build().items()}
 
 
 @cache
@@ -59,7 +60,7 @@ def _table_address(typingctx):
 
 @cache
 def vector_functions() -> Callable[[], int]:
-    """A compiled function that returns the address of the dispatch table; it stands alone so that it is compiled once."""
+    """A compiled function that returns the address of the dispatch table; it stands alone to be compiled only once."""
     fingerprint = source_fingerprint()
 
     def table_address():

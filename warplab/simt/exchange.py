@@ -53,7 +53,8 @@ def shuffle(scratch, frame, constants, record, mask):
     destination = operand(frame, constants, record, DST)
     mode = field(record, X0)
     inside = np.uint32(0)
-    for lane in range(32):
+    for number in range(32):
+        lane = np.int64(number)
         packed = np.int64(load_u32(clamps + 4 * lane))
         clamp, segment = packed & 31, (packed >> 8) & 31
         b = np.int64(load_u32(places + 4 * lane)) & 31
@@ -72,7 +73,7 @@ def shuffle(scratch, frame, constants, record, mask):
             source = low | (b & ~segment & 31)
             valid = source <= high
         if not valid:
-            source = np.int64(lane)
+            source = lane
         else:
             inside |= np.uint32(1) << np.uint32(lane)
         store_u32(scratch + 4 * lane, load_u32(values + 4 * (source & 31)))
@@ -126,12 +127,14 @@ def match(scratch, frame, constants, record, mask):
                 same |= np.uint32(1) << np.uint32(other)
         store_u32(scratch + 4 * lane, same)
         everywhere = everywhere and same == mask
-    for lane in range(32):
-        if (mask >> np.uint32(lane)) & np.uint32(1):
-            same = load_u32(scratch + 4 * lane)
-            if field(record, X0):
-                same = mask if everywhere else np.uint32(0)
-            store_u32(destination + 4 * lane, same)
+    outer = np.uint32(mask)
+    while outer:
+        lane = np.int64(trailing_zeros32(outer))
+        outer &= outer - np.uint32(1)
+        same = load_u32(scratch + 4 * lane)
+        if field(record, X0):
+            same = mask if everywhere else np.uint32(0)
+        store_u32(destination + 4 * lane, same)
     if field(record, X0):
         set_predicate(frame, field(record, X1), mask, np.uint32(0xFFFFFFFF) if everywhere else np.uint32(0))
 
@@ -153,7 +156,7 @@ def redux(frame, constants, record, mask):
         if signed:
             value = np.int64(np.int32(value))
         if mode == REDUX_ADD:
-            result += value
+            result = result + value
         elif mode == REDUX_MIN:
             result = min(result, value)
         elif mode == REDUX_MAX:

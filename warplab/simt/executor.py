@@ -77,6 +77,10 @@ class _Session:
         """Run one launch; False if what follows has no meaning after it."""
         loaded = self.load(launch.kernel)
         kernel = self.plan.kernels[launch.kernel]
+        if launch.cluster != (1, 1, 1):
+            message = f"The launch of {launch.kernel} asks for clusters {launch.cluster}, which are not emulated yet."
+            self.findings.append(Finding(FindingKind.UNSUPPORTED, message, launch.kernel, launch.line))
+            return False
         failure = self._launch_failure(launch, kernel, loaded.program)
         if failure:
             message = f"The launch of {launch.kernel} fails: {failure}"
@@ -136,8 +140,8 @@ class _Session:
         static = program.static_shared - SHARED_BASE
         if static > DEFAULT_SHARED:
             return f"it declares {static} bytes of static shared memory, but {DEFAULT_SHARED} is the limit."
-        if static + launch.shared_bytes > self.shared_limit:
-            used = static + launch.shared_bytes
+        used = static + launch.shared_bytes
+        if used > self.shared_limit:
             return f"it uses {used} bytes of shared memory, but {self.architecture} has {self.shared_limit} a block."
         allowed = max(kernel.max_dynamic_shared or 0, DEFAULT_SHARED - static)
         if kernel.language is Language.CUDA_CPP and launch.shared_bytes > allowed:
@@ -233,5 +237,3 @@ def execute(
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:
     """Do two arrays differ in any bit?"""
     return np.ascontiguousarray(after).tobytes() != np.ascontiguousarray(before).tobytes()
-
-

@@ -169,8 +169,8 @@ class Explainer:
         for name, offset in self.program.shared_symbols.items():
             if offset <= address and offset >= start:
                 best, start = name, offset
-        if self.program.dynamic_shared and address >= self.program.static_shared:
-            best, start = self.program.dynamic_shared[0], self.program.static_shared
+        if self.program.dynamic_shared and address >= self.program.dynamic_start:
+            best, start = self.program.dynamic_shared[0], self.program.dynamic_start
         return Place(shared_variable(best) if best else "shared memory", ((address - start) // max(size, 1),), None)
 
     def _sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
@@ -210,7 +210,9 @@ class Explainer:
         if fault == FAULT_DEADLOCK:
             return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
         if fault == FAULT_ENDLESS:
-            return "was still running when the kernel had used up its instruction budget: it looks like an endless loop."
+            return (
+                "was still running when the kernel had used up its instruction budget: it looks like an endless loop."
+            )
         if fault == FAULT_TRAP:
             return "stopped the kernel by a trap or a failed assertion."
         if fault == FAULT_SPLITS:
@@ -239,5 +241,3 @@ def modified_input(name: str, kernel: str, line: int) -> Finding:
     """An input buffer came back changed."""
     where = f"Line {line} writes" if line else f"Kernel {kernel} writes"
     return Finding(FindingKind.INPUT_MODIFIED, f"{where} to {name}, which is an input.", kernel, line, array=name)
-
-

@@ -7,7 +7,7 @@ wait for it. (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", 
 
 from __future__ import annotations
 
-from warplab.simt.layout import IMM, OP_BRANCH, OP_EXIT, OP_JOIN, OP_JUMP, X0, X1
+from warplab.simt.layout import GUARD, IMM, OP_BRANCH, OP_EXIT, OP_JOIN, OP_JUMP, X0, X1
 from warplab.simt.program import Record, make_record
 
 _TERMINATORS = (OP_BRANCH, OP_JUMP, OP_EXIT)
@@ -34,7 +34,7 @@ class _Graph:
                 next_blocks.append(block_of.get(targets[last.target], self.count))
             if last.op == OP_EXIT:
                 next_blocks.append(self.count)
-            if last.op not in (OP_JUMP, OP_EXIT) or last.op == OP_EXIT and last.fields[5]:
+            if last.op not in (OP_JUMP, OP_EXIT) or last.op == OP_EXIT and last.fields[GUARD]:
                 next_blocks.append(following)
             self.successors.append(next_blocks)
         self.successors.append([])
@@ -87,12 +87,17 @@ class _Graph:
 
 def _only_exits(records: list[Record], start: int) -> bool:
     """Does the block do nothing but leave the kernel?"""
-    return start < len(records) and records[start].op == OP_EXIT and not records[start].fields[5]
+    return start < len(records) and records[start].op == OP_EXIT and not records[start].fields[GUARD]
 
 
 def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
     """Insert JOIN records, resolve labels, and fill each branch's target and meeting point."""
-    if not records or records[-1].op not in (OP_EXIT, OP_JUMP) or records[-1].op == OP_EXIT and records[-1].fields[5]:
+    if (
+        not records
+        or records[-1].op not in (OP_EXIT, OP_JUMP)
+        or records[-1].op == OP_EXIT
+        and records[-1].fields[GUARD]
+    ):
         records = [*records, make_record(OP_EXIT)]
         records[-1].counted = False
     end = len(records)
@@ -115,10 +120,10 @@ def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
     for position, record in enumerate(records):
         moved[position] = len(result)
         if position in waiting:
-            join = make_record(OP_JOIN)
-            join.counted = False
-            join.line, join.text = record.line, record.text
-            result.append(join)
+            marker = make_record(OP_JOIN)
+            marker.counted = False
+            marker.line, marker.text = record.line, record.text
+            result.append(marker)
         result.append(record)
     for position, record in enumerate(records):
         if record.target:

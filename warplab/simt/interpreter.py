@@ -1,57 +1,34 @@
-"""The interpreter: runs warps instruction by instruction, blocks one after the other.
+"""The interpreter's loop: runs one warp, instruction by instruction.
 
-`run_warp` is the hot loop. Arithmetic goes through the table of vector functions; what remains is memory, control flow
-and exchange between lanes. A warp runs until it waits, ends, or has used up its turn.
+Arithmetic goes through the table of vector functions; what remains is memory, control flow and exchange between lanes.
+A warp runs until it waits, ends, or has used up its turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
-import numba
 import numpy as np
 
-from warplab.simt.access import local_host, memory_access
+from warplab.simt.access import memory_access
 from warplab.simt.atomics import atomic_access
-from warplab.simt.barriers import (
-    arrive,
-    barrier_result,
-    clear_barriers,
-    meet_in_warp,
-    recheck_barriers,
-    resolve_stuck,
-)
+from warplab.simt.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
 from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
-from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
     BARRIERS,
     C_DIVERGED,
     C_FIELDS,
     DST,
-    FAULT_DEADLOCK,
-    FAULT_ENDLESS,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
-    FULL_MASK,
     GUARD,
     GUARD_XOR,
     IMM,
-    M_BLOCK_DIM_X,
-    M_BLOCK_DIM_Y,
-    M_BLOCK_X,
-    M_BLOCK_Y,
-    M_BLOCK_Z,
-    M_BUDGET,
     M_CODE,
     M_CONSTANTS,
     M_COUNTS,
     M_FRAME_BYTES,
     M_FRAMES,
-    M_GRID_X,
-    M_GRID_Y,
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
@@ -60,17 +37,9 @@ from warplab.simt.layout import (
     M_PRINT_USED,
     M_QUANTUM,
     M_SCRATCH,
-    M_SHARED,
-    M_SHARED_BYTES,
-    M_SHARED_SHADOW,
-    M_SM,
-    M_SPECIAL_COUNT,
-    M_SPECIALS,
     M_STOP,
-    M_THREADS,
     M_TIME,
     M_VECTORS,
-    M_WARP_COUNT,
     M_WARPS,
     OP_ACTIVEMASK,
     OP_ATOMIC,
@@ -99,21 +68,12 @@ from warplab.simt.layout import (
     S_RPC,
     S_STATE,
     S_WAIT,
-    SPECIAL_CTAID_X,
-    SPECIAL_CTAID_Y,
-    SPECIAL_CTAID_Z,
-    SPECIAL_LANEID,
-    SPECIAL_SMID,
-    SPECIAL_TID_X,
-    SPECIAL_TID_Y,
-    SPECIAL_TID_Z,
     SPLIT_AT_BARRIER,
     SPLIT_AT_WARP_SYNC,
     SRC_A,
     SRC_B,
     SRC_C,
     STATUS_DONE,
-    STATUS_READY,
     STATUS_WAITING,
     VECTOR_BASE,
     W_CURRENT,
@@ -129,9 +89,9 @@ from warplab.simt.layout import (
     X1,
     X2,
 )
+from warplab.simt.local_access import local_host
 from warplab.simt.raw import (
     field,
-    fill_bytes,
     get,
     increase,
     load_i32,
@@ -143,11 +103,9 @@ from warplab.simt.raw import (
     store_i64,
     store_u32,
     trailing_zeros32,
-    trailing_zeros64,
 )
 from warplab.simt.rows import fill_row32, fill_row64
-from warplab.simt.shadow import SHADOW_BYTES, start_clocks
-from warplab.simt.splits import choose_split, diverge, end_split, split_state, start_splits
+from warplab.simt.splits import choose_split, diverge, end_split, split_state
 from warplab.simt.state import compiled, report, warp_state
 
 
@@ -307,7 +265,7 @@ def run_warp(m, warp):
             if mask:
                 call_vector(vectors, op - VECTOR_BASE, frame, constants, record, mask)
             pc += 1
-        elif op == OP_LOAD or op == OP_STORE:
+        elif op in (OP_LOAD, OP_STORE):
             if mask:
                 memory_access(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STORE else 0)
             pc += 1
@@ -320,8 +278,9 @@ def run_warp(m, warp):
             else:
                 increase(cell, C_DIVERGED, 1)
                 put(state, S_MASK, np.int64(active))
-                straight_to_end = field(record, X1)
-                diverge(m, warp_address, mask, field(record, IMM), other, pc + 1, field(record, X0), 1 - straight_to_end)
+                # Lanes on their way out go first: a barrier must not find them pending.
+                other_first = 1 - field(record, X1)
+                diverge(m, warp_address, mask, field(record, IMM), other, pc + 1, field(record, X0), other_first)
                 if get(m, M_STOP):
                     return issued
                 switch = True
@@ -379,7 +338,7 @@ def run_warp(m, warp):
         elif op == OP_PRINT:
             _print(m, warp, frame, constants, record, mask)
             pc += 1
-        elif op == OP_SHUFFLE or op == OP_VOTE or op == OP_MATCH or op == OP_REDUX or op == OP_ELECT or op == OP_WARP_SYNC:
+        elif op in (OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC):
             if mask == np.uint32(0) or _warp_exchange(
                 m, warp_address, state, op, frame, constants, record, pc, active, mask
             ):
@@ -394,136 +353,3 @@ def run_warp(m, warp):
                 put(m, M_STOP, 1)
                 return issued
             pc += 1
-
-
-@compiled
-def _fill_specials(m, warp, frame):
-    """Rows of special registers that differ from block to block or warp to warp."""
-    width, height = get(m, M_BLOCK_DIM_X), get(m, M_BLOCK_DIM_Y)
-    specials = get(m, M_SPECIALS)
-    for i in range(get(m, M_SPECIAL_COUNT)):
-        which = load_i64(specials + 16 * i)
-        row = frame + load_i64(specials + 16 * i + 8)
-        for lane in range(32):
-            thread = warp * 32 + lane
-            if which == SPECIAL_TID_X:
-                value = thread % width
-            elif which == SPECIAL_TID_Y:
-                value = thread // width % height
-            elif which == SPECIAL_TID_Z:
-                value = thread // (width * height)
-            elif which == SPECIAL_CTAID_X:
-                value = get(m, M_BLOCK_X)
-            elif which == SPECIAL_CTAID_Y:
-                value = get(m, M_BLOCK_Y)
-            elif which == SPECIAL_CTAID_Z:
-                value = get(m, M_BLOCK_Z)
-            elif which == SPECIAL_LANEID:
-                value = np.int64(lane)
-            elif which == SPECIAL_SMID:
-                value = get(m, M_SM)
-            else:
-                value = np.int64(warp)
-            store_u32(row + 4 * lane, np.uint32(value))
-
-
-@compiled
-def _start_block(m):
-    """Undefined memory, fresh warps."""
-    fill_bytes(get(m, M_SHARED), np.uint8(0xFF), get(m, M_SHARED_BYTES))
-    if get(m, M_SHARED_SHADOW):
-        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), (get(m, M_SHARED_BYTES) >> 2) * SHADOW_BYTES)
-        start_clocks(m)
-    clear_barriers(m)
-    threads = get(m, M_THREADS)
-    put(m, M_LIVE_THREADS, threads)
-    for warp in range(get(m, M_WARP_COUNT)):
-        address = warp_state(get(m, M_WARPS), warp)
-        lanes = min(threads - 32 * warp, 32)
-        live = np.int64((1 << lanes) - 1)
-        put(address, W_STATUS, STATUS_READY)
-        put(address, W_LIVE, live)
-        start_splits(address, live)
-        frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
-        store_u32(frame, np.uint32(FULL_MASK))
-        _fill_specials(m, warp, frame)
-    if get(m, M_LOCAL_BYTES):
-        fill_bytes(get(m, M_LOCAL), np.uint8(0xFF), get(m, M_LOCAL_BYTES) * 32 * get(m, M_WARP_COUNT))
-
-
-@compiled
-def _report_deadlock(m):
-    """Every warp that is left waits: name the place of each."""
-    for warp in range(get(m, M_WARP_COUNT)):
-        address = warp_state(get(m, M_WARPS), warp)
-        if get(address, W_STATUS) != STATUS_WAITING:
-            continue
-        used = np.uint64(get(address, W_USED))
-        while used:
-            state = split_state(address, np.int64(trailing_zeros64(used)))
-            used &= used - np.uint64(1)
-            if get(state, S_STATE) == SPLIT_AT_BARRIER:
-                lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
-                report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, get(state, S_WAIT) - WAIT_BARRIER)
-    put(m, M_STOP, 1)
-
-
-@compiled
-def _run_block(m):
-    """Give the warps their turns until all have ended."""
-    warps = get(m, M_WARP_COUNT)
-    states = get(m, M_WARPS)
-    while True:
-        done = 0
-        ran = 0
-        for warp in range(warps):
-            address = warp_state(states, warp)
-            status = get(address, W_STATUS)
-            if status == STATUS_READY:
-                issued = run_warp(m, warp)
-                increase(m, M_TIME, issued)
-                put(m, M_BUDGET, get(m, M_BUDGET) - issued)
-                ran += 1
-                if get(m, M_BUDGET) < 0:
-                    current = max(get(address, W_CURRENT), 0)
-                    pc = get(split_state(address, current), S_PC)
-                    lane = np.int64(trailing_zeros32(np.uint32(get(address, W_LIVE)) | np.uint32(1 << 31)))
-                    report(m, FAULT_ENDLESS, pc, warp, lane, 0, 0, 0, -1, 0, 0)
-                    put(m, M_STOP, 1)
-                if get(m, M_STOP):
-                    return
-            if get(address, W_STATUS) == STATUS_DONE:
-                done += 1
-        if done == warps:
-            return
-        if ran == 0:
-            _report_deadlock(m)
-            return
-
-
-@cache
-def block_runner() -> Callable[[int, int, int], int]:
-    """The compiled `run_blocks(machine, first, last)`: runs blocks [first, last), returns the next block to run.
-
-    Compiled on first use and cached on disk by the digest of this package's sources.
-    """
-    fingerprint = source_fingerprint()
-
-    def run_blocks(m, first, last):
-        # The name makes the digest part of the cache's key.
-        fingerprint  # noqa: B018
-        width, height = get(m, M_GRID_X), get(m, M_GRID_Y)
-        for block in range(first, last):
-            put(m, M_BLOCK_X, block % width)
-            put(m, M_BLOCK_Y, block // width % height)
-            put(m, M_BLOCK_Z, block // (width * height))
-            put(m, M_SM, block % 132)
-            _start_block(m)
-            _run_block(m)
-            if get(m, M_STOP):
-                return np.int64(block + 1)
-        return last
-
-    signature = numba.int64(numba.int64, numba.int64, numba.int64)
-    return numba.njit(signature, nogil=True, cache=True, error_model="numpy")(run_blocks)
-

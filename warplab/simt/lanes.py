@@ -16,7 +16,6 @@ from warplab.simt.layout import DST, LANES
 
 I1, I8, I16, I32, I64, I128 = (ir.IntType(n) for n in (1, 8, 16, 32, 64, 128))
 F32, F64 = ir.FloatType(), ir.DoubleType()
-HALF = ir.HalfType()
 INT = {8: I8, 16: I16, 32: I32, 64: I64, 128: I128}
 FLOAT = {32: F32, 64: F64}
 BITS = {I8: 8, I16: 16, I32: 32, I64: 64, I128: 128, F32: 32, F64: 64}
@@ -33,7 +32,7 @@ class Vector:
         self.value = value
         self.element = value.type.element
         self.count = value.type.count
-        self.is_float = self.element in (F32, F64, HALF)
+        self.is_float = self.element in (F32, F64)
 
     def _other(self, other: Vector | int | float) -> ir.Value:
         return other.value if isinstance(other, Vector) else splat(self.element, other, self.count)
@@ -156,17 +155,13 @@ class Vector:
 
 def splat(element: ir.Type, number: int | float, count: int = LANES) -> ir.Constant:
     """A constant vector with one number in every lane."""
-    if isinstance(element, ir.IntType):
-        number = int(number) & ((1 << element.width) - 1)
-    else:
-        number = float(number)
+    number = int(number) & ((1 << element.width) - 1) if isinstance(element, ir.IntType) else float(number)
     return ir.Constant(ir.VectorType(element, count), [number] * count)
 
 
 def _suffix(type_: ir.VectorType) -> str:
-    names = {F32: "f32", F64: "f64", HALF: "f16"}
-    element = type_.element
-    return f"v{type_.count}{names[element] if element in names else f'i{element.width}'}"
+    names = {element: f"i{bits}" for bits, element in INT.items()} | {F32: "f32", F64: "f64", I1: "i1"}
+    return f"v{type_.count}{names[type_.element]}"
 
 
 class Lanes:
@@ -240,9 +235,7 @@ class Lanes:
     def write_mask(self, word: ir.Value, slot: int = DST) -> None:
         """Store a 32-bit word of lane bits into a predicate register, active lanes only."""
         builder = self.builder
-        pointer = builder.bitcast(
-            builder.gep(self.frame, [builder.sext(self.field(slot), I64)]), I32.as_pointer()
-        )
+        pointer = builder.bitcast(builder.gep(self.frame, [builder.sext(self.field(slot), I64)]), I32.as_pointer())
         kept = builder.and_(builder.load(pointer), builder.not_(self.mask))
         builder.store(builder.or_(kept, builder.and_(word, self.mask)), pointer)
 
@@ -252,3 +245,8 @@ class Lanes:
 
 Emitter = Callable[[Lanes], None]
 Table = dict[str, Emitter]
+
+
+def op_key(*parts: str) -> str:
+    """A key of the table of operations: the parts that are not empty, joined by dots."""
+    return ".".join(p for p in parts if p)

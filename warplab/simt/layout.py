@@ -147,8 +147,8 @@ W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
 
 STATUS_READY, STATUS_WAITING, STATUS_DONE = range(3)
 SPLIT_READY, SPLIT_WAITS_FOR_CHILDREN, SPLIT_AT_BARRIER, SPLIT_AT_WARP_SYNC = range(4)
-# S_WAIT of a split at a barrier is WAIT_BARRIER + its number once it has arrived, WAIT_UNDECIDED while lanes of its warp
-# are elsewhere; WAIT_FORCED lets it go on without them, WAIT_OPEN tells it that the barrier has opened.
+# S_WAIT of a split at a barrier is WAIT_BARRIER + its number once it has arrived, WAIT_UNDECIDED while lanes of its
+# warp are elsewhere; WAIT_FORCED lets it go on without them, WAIT_OPEN tells it that the barrier has opened.
 WAIT_UNDECIDED, WAIT_FORCED, WAIT_OPEN, WAIT_BARRIER = 0, -1, -3, 1000
 PRINT_ARGUMENT_BYTES = 256
 PRINT_RECORD_BYTES = 8 + PRINT_ARGUMENT_BYTES

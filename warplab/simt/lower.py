@@ -122,6 +122,7 @@ class Lowering:
         self.shared_symbols: dict[str, int] = {}
         self.dynamic_shared: list[str] = []
         self.shared_bytes = SHARED_BASE
+        self.dynamic_align = 16
         self.local_bytes = 0
         self.parallel = True
         self.calls: list[str] = []
@@ -316,8 +317,9 @@ class Lowering:
             name = f"{self.instance.function.name}:{name}"
         if name in self.shared_symbols or name in self.dynamic_shared:
             return name
-        if variable.external and variable.size == 0 or variable.size == 0:
+        if variable.size == 0:
             self.dynamic_shared.append(name)
+            self.dynamic_align = max(self.dynamic_align, variable.align)
         else:
             align = max(variable.align, 1)
             self.shared_bytes = -(-self.shared_bytes // align) * align

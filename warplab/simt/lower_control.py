@@ -244,7 +244,12 @@ def vote(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
 def match(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind = instruction.operands, parts[-1]
     place, predicate = _two(lowering, operands[0], "b32")
-    extra = (1 if "all" in parts else 0, predicate, _members(lowering, instruction, 2, parts), 8 if kind == "b64" else 4)
+    extra = (
+        1 if "all" in parts else 0,
+        predicate,
+        _members(lowering, instruction, 2, parts),
+        8 if kind == "b64" else 4,
+    )
     lowering.emit(make_record(OP_MATCH, place, lowering.source(operands[1], kind), extra=extra))
 
 
@@ -255,7 +260,9 @@ def redux(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
         raise Unsupported
     mode = next(REDUXES[p] for p in parts if p in REDUXES)
     extra = (mode, 1 if kind == "s32" else 0, _members(lowering, instruction, 2, parts))
-    lowering.emit(make_record(OP_REDUX, lowering.target(operands[0], kind), lowering.source(operands[1], kind), extra=extra))
+    lowering.emit(
+        make_record(OP_REDUX, lowering.target(operands[0], kind), lowering.source(operands[1], kind), extra=extra)
+    )
 
 
 @handles("activemask")
@@ -268,5 +275,3 @@ def elect(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     place, predicate = _two(lowering, instruction.operands[0], "b32")
     mask = lowering.source(instruction.operands[1], "b32")
     lowering.emit(make_record(OP_ELECT, place, extra=(0, predicate, mask)))
-
-

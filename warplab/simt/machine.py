@@ -6,9 +6,9 @@ import numpy as np
 
 from warplab.plan.model import Launch
 from warplab.simt import layout as L
+from warplab.simt.blocks import block_runner
 from warplab.simt.counting import SEEN_BYTES
 from warplab.simt.dispatch import vector_functions
-from warplab.simt.interpreter import block_runner
 from warplab.simt.memory import aligned_bytes
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
@@ -28,8 +28,6 @@ def resolve_constants(
     """Fill the constant bank of a launch. `parameters` are the kernel's parameter bytes, at address `bank`."""
     data = aligned_bytes(max(program.constant_bytes, 64))
     places = _parameter_places(module, program.entry)
-    dynamic = -(-program.static_shared // 16) * 16
-    threads = launch.block[0] * launch.block[1] * launch.block[2]
 
     def value(constant: Constant, width: int) -> int | np.ndarray:
         if isinstance(constant, int):
@@ -44,7 +42,7 @@ def resolve_constants(
         if name == "symbol":
             return addresses[constant[1]] + constant[2]
         if name == "shared":
-            return program.shared_symbols.get(constant[1], dynamic) + constant[2]
+            return program.shared_symbols.get(constant[1], program.dynamic_start) + constant[2]
         if name.startswith("ntid"):
             return launch.block[_AXES[name[-1]]]
         if name.startswith("nctaid"):
@@ -59,7 +57,6 @@ def resolve_constants(
         }  # fmt: skip
         return sizes[name]
 
-    assert threads > 0
     for (width, constant), offset in program.constants.items():
         start = data.size + offset
         number = value(constant, width)
@@ -101,8 +98,9 @@ class Machine:
     ) -> None:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         warps = -(-threads // L.LANES)
-        shared = -(-program.static_shared // 16) * 16 + launch.shared_bytes
-        shared = -(-shared // 16) * 16
+        # Shared memory ends where it ends, so that the first byte behind it is a fault.
+        shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
+        shared_words = -(-shared // 4)
         self.code = program.code
         self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
         self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
@@ -134,7 +132,7 @@ class Machine:
             L.M_THREADS: threads,
             L.M_SHARED: memory(shared),
             L.M_SHARED_BYTES: shared,
-            L.M_SHARED_SHADOW: memory(shared // 4 * SHADOW_BYTES) if sanitize else 0,
+            L.M_SHARED_SHADOW: memory(shared_words * SHADOW_BYTES) if sanitize else 0,
             L.M_LOCAL: memory(program.local_bytes * L.LANES * warps),
             L.M_LOCAL_BYTES: program.local_bytes,
             L.M_REGIONS: regions.ctypes.data,

@@ -1,7 +1,7 @@
 """The address space of a plan: buffers, module variables and parameter banks as regions of one 64-bit space.
 
-Each region has a window of 2**38 bytes to itself and starts in its middle, so a pointer that strays stays in reach of the
-array that it belongs to, and the finding can name it. What a kernel may read before writing it is filled with 0xFF
+Each region has a window of 2**38 bytes to itself and starts in its middle, so a pointer that strays stays in reach of
+the array that it belongs to, and the finding can name it. What a kernel may read before writing it is filled with 0xFF
 bytes, which are NaN in every float format.
 """
 

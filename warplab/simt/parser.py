@@ -160,7 +160,7 @@ class _Parser:
                 continue
             if character == ".":
                 match = _LINE_DIRECTIVE.match(text, position) or _SECTION.match(text, position)
-                if match:
+                if match is not None:
                     if match.re is _LINE_DIRECTIVE:
                         self._line_directive(match[1], match[2])
                     position = match.end()
@@ -174,15 +174,16 @@ class _Parser:
                 position = self._label(match)
                 continue
             match = _STATEMENT.match(text, position)
-            if not match:
-                self._fail(text[position : position + 60])
+            if match is None:
+                raise self._error(text[position : position + 60])
             self._statement(match[0].strip())
             position = match.end()
         return self.module
 
-    def _fail(self, near: str) -> None:
+    @staticmethod
+    def _error(near: str) -> PlanError:
         near = " ".join(near.split())
-        raise PlanError(f"This PTX cannot be read near {near!r}; compile the kernel again.")
+        return PlanError(f"This PTX cannot be read near {near!r}; compile the kernel again.")
 
     def _line_directive(self, name: str, arguments: str) -> None:
         if name == "loc":
@@ -192,7 +193,7 @@ class _Parser:
 
     def _brace(self, character: str) -> None:
         if self.scope is None:
-            self._fail(character)
+            raise self._error(character)
         elif character == "{":
             self.scope.open()
         else:
@@ -269,12 +270,11 @@ class _Parser:
             elif word in ("ptr",):
                 continue
         if not kind:
-            self._fail(text)
+            raise self._error(text)
         rest = text[text.rindex("." + kind, 0, text.index("=") if "=" in text else len(text)) + len(kind) + 1 :].strip()
         match = _ARRAY.match(rest)
         if not match:
-            self._fail(text)
-            raise AssertionError
+            raise self._error(text)
         element = max(TYPE_BITS[kind] // 8, 1) * vector
         dimensions = re.findall(r"\[([^\]]*)\]", match[2])
         count = 1
@@ -313,8 +313,7 @@ class _Parser:
         try:
             return Immediate(struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64")
         except ValueError:
-            self._fail(text)
-            raise AssertionError from None
+            raise self._error(text) from None
 
     def _statement(self, text: str) -> None:
         if text[0] != ".":
@@ -328,8 +327,7 @@ class _Parser:
             return
         space = next((w[1:] for w in text.split() if w[1:] in _SPACES and w[0] == "."), None)
         if space is None:
-            self._fail(text)
-            return
+            raise self._error(text)
         declaration = text[:-1]
         prefix = declaration[: declaration.index("." + space)]
         body = declaration[len(prefix) + len(space) + 1 :]
@@ -342,26 +340,22 @@ class _Parser:
 
     def _registers(self, text: str) -> None:
         if self.scope is None:
-            self._fail(text)
-            return
+            raise self._error(text)
         match = re.match(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*);", text, re.S)
         if not match or match[1] not in TYPE_BITS:
-            self._fail(text)
-            return
+            raise self._error(text)
         self.scope.declare(match[2], match[1])
 
     def _instruction(self, text: str) -> None:
         match = _INSTRUCTION.match(text)
         if not match or self.scope is None:
-            self._fail(text)
-            return
+            raise self._error(text)
         negated, guard, opcode, operands = match.groups()
         guard_index = -1
         if guard:
             register = self.scope.register(guard)
             if register is None:
-                self._fail(text)
-                return
+                raise self._error(text)
             guard_index = register.index
         parsed = tuple(self._operand(o) for o in _split(operands))
         self.scope.function.body.append(
@@ -407,8 +401,7 @@ class _Parser:
             return Address(base, offset, rest)
         if isinstance(base, Symbol):
             return Address(Symbol(base.name), base.offset + offset, rest)
-        self._fail(text)
-        raise AssertionError
+        raise self._error(text)
 
 
 def _bits(value: Immediate, kind: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from functools import partial
 
 import numpy as np
 
@@ -55,5 +56,5 @@ def format_prints(space: AddressSpace, data: np.ndarray) -> str:
         record = data[start : start + PRINT_RECORD_BYTES].tobytes()
         text = space.read_string(struct.unpack("<q", record[:8])[0])
         arguments = _Arguments(record[8:])
-        output.append(_CONVERSION.sub(lambda m, a=arguments: _format_one(m, a, space), text))
+        output.append(_CONVERSION.sub(partial(_format_one, arguments=arguments, space=space), text))
     return "".join(output)

@@ -77,17 +77,18 @@ class Frame:
     """The register frame of a warp: where each register's row lies."""
 
     predicates: int = FIRST_PREDICATE
-    rows: int = 0  # bytes, after the predicates
+    rows: int = 0  # bytes of virtual rows
     placed: list[tuple[int, int]] = field(default_factory=list)  # (virtual offset, width)
 
     def allocate(self, width: int) -> int:
-        """Reserve a register. Rows get virtual offsets from ROWS_BASE on, moved behind the predicates at the end."""
+        """Reserve a register. Rows get virtual offsets from ROWS_BASE on; `registers.py` gives them a final place."""
         if width == 1:
             offset = self.predicates
             self.predicates += 4
             return offset
         offset = ROWS_BASE + self.rows
         self.rows += row_bytes(max(width, 16))
+        self.placed.append((offset, width))
         return offset
 
 
@@ -110,7 +111,6 @@ class Program:
     shared_symbols: dict[str, int]  # offset of each static shared variable from the start of the block's window
     static_shared: int  # bytes, reserved ones included
     dynamic_shared: tuple[str, ...]  # names of the unsized shared arrays
+    dynamic_start: int  # where they start in the window
     specials: tuple[tuple[int, int], ...]  # (which, frame offset) to fill when a block starts
     parallel: bool  # blocks do not talk to each other: they may run on several cores
-
-

@@ -82,7 +82,7 @@ Operand = Register | Special | Immediate | Symbol | Address | Group | Sink | Pai
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction. `guard` is the predicate register's index, -1 for none; `line` of the submission, 0 if unknown."""
+    """One instruction. `guard` is the predicate register's index, -1: none; `line` of the submission, 0 if unknown."""
 
     opcode: str
     operands: tuple[Operand, ...]

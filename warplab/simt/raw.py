@@ -8,9 +8,13 @@ first resolved by `address.py`.
 
 from __future__ import annotations
 
+from typing import Any
+
+import numba.extending
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+
+intrinsic: Any = numba.extending.intrinsic  # adds the typing context to every call itself
 
 _I8 = ir.IntType(8)
 _I32 = ir.IntType(32)

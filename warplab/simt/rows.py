@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
 from warplab.simt.lanes import I1, I32, I64, INT, LANES
+from warplab.simt.raw import intrinsic
 
 _COUNT_UP = ir.Constant(ir.VectorType(I64, LANES), list(range(LANES)))
 
@@ -67,4 +67,3 @@ def _make_fill(bits: int):
 
 
 fill_row16, fill_row32, fill_row64 = (_make_fill(bits) for bits in (16, 32, 64))
-

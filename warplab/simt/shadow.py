@@ -59,8 +59,19 @@ def _conflicts(m, clocks, warps, viewer, word, clock_at, tag_at, touched):
 
 
 @compiled
-def check_read(m, warp, start, size, pc, lane, volatile, atomic):
-    """Check and record a read of bytes [start, start + size) of the block's shared memory."""
+def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_writes):
+    """Report a fault at a word of an access, for the lane and the element that the word belongs to."""
+    place = (max(start, 4 * index) - start) // element
+    address = start + place * element
+    report(m, kind, pc, warp, lane + place, address, element, write, other, SPACE_SHARED, other_writes)
+
+
+@compiled
+def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
+    """Check and record a read of bytes [start, start + size) of the block's shared memory.
+
+    Neighbouring lanes from `lane` on read `element` bytes each.
+    """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
         return
@@ -76,12 +87,12 @@ def check_read(m, warp, start, size, pc, lane, volatile, atomic):
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
         valid = np.int64(load_i32(word + VALID))
         if (valid & touched) != touched:
-            report(m, FAULT_UNINITIALISED, pc, warp, lane, max(start, 4 * index), size, 0, -1, SPACE_SHARED, 0)
+            _report(m, FAULT_UNINITIALISED, pc, warp, start, index, element, lane, 0, -1, 0)
             store_i32(word + VALID, np.int32(valid | touched))
         if np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
             other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
             if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
-                report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 0, other, SPACE_SHARED, 1)
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1)
         if volatile or atomic:
             continue
         tag = _tag(pc, warp, touched)
@@ -94,8 +105,8 @@ def check_read(m, warp, start, size, pc, lane, volatile, atomic):
 
 
 @compiled
-def check_write(m, warp, start, size, pc, lane, volatile, atomic):
-    """Check and record a write of bytes [start, start + size) of the block's shared memory."""
+def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
+    """Check and record a write of bytes [start, start + size) of shared memory, by lanes as in check_read."""
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
         return
@@ -114,15 +125,15 @@ def check_write(m, warp, start, size, pc, lane, volatile, atomic):
             if np.int64(load_i32(word + WRITE_CLOCK)) > known:
                 other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
                 if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
-                    report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 1, other, SPACE_SHARED, 1)
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1)
             if np.int64(load_i32(word + READ1_CLOCK)) > known:
                 other = _conflicts(m, clocks, warps, warp, word, READ1_CLOCK, READ1_TAG, touched)
                 if other >= 0:
-                    report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 1, other, SPACE_SHARED, 0)
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 0)
             if np.int64(load_i32(word + READ2_CLOCK)) > known:
                 other = _conflicts(m, clocks, warps, warp, word, READ2_CLOCK, READ2_TAG, touched)
                 if other >= 0:
-                    report(m, FAULT_RACE, pc, warp, lane, max(start, 4 * index), size, 1, other, SPACE_SHARED, 0)
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 0)
             store_i32(word + WRITE_CLOCK, mine)
             store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
         valid = (valid & 15) | touched
@@ -176,5 +187,3 @@ def start_clocks(m):
             store_i32(clocks + 4 * (viewer * warps + other), np.int32(1 if viewer == other else 0))
         alone = np.int64(1 << 40) if warps == 1 else np.int64(0)
         put(warp_state(get(m, M_WARPS), viewer), W_MIN_CLOCK, alone)
-
-

@@ -2,7 +2,7 @@
 
 A split is a group of lanes with one pc. When a branch divides the running split, it becomes an inner node that waits
 where the two sides meet (its children end there), so nested and unequal control flow reconverges as early as it
-can. Any leaf that is ready may run, which is what lets threads that diverged wait for each other at a warp-level barrier.
+can. Any leaf that is ready may run, which lets threads that diverged wait for each other at a warp-level barrier.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ def _new_split(m, warp_address, pc, mask, rpc, parent, order):
 
 @compiled
 def diverge(m, warp_address, taken, target, other, following, meet, other_first):
-    """Divide the running split: `taken` lanes go to `target`, `other` lanes to `following`, to meet at `meet` (-1: never).
+    """Divide the running split: `taken` lanes go to `target`, `other` ones to `following`.
 
-    Leaves the split to run next in W_CURRENT. `other_first`: run the lanes that fall through first.
+    They meet at `meet`, or never if that is -1. Leaves the split to run next in W_CURRENT. `other_first`: run the lanes
+    that fall through first.
     """
     current = get(warp_address, W_CURRENT)
     state = split_state(warp_address, current)
@@ -137,7 +138,7 @@ def choose_split(warp_address):
 
 @compiled
 def end_split(warp_address, split):
-    """A split has reached its meeting point or its lanes have exited: free it, and wake its parent if it was the last."""
+    """A split has reached its meeting point or its lanes have exited: free it; the last one wakes its parent."""
     live = get(warp_address, W_LIVE)
     while split >= 0:
         used = np.uint64(get(warp_address, W_USED))

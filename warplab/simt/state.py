@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numba
 
@@ -36,8 +37,8 @@ from warplab.simt.raw import get, increase, put
 
 def compiled(function: Callable) -> Callable:
     """`numba.njit` for a helper that is compiled into whoever calls it."""
-    options = {"nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return numba.njit(**options)(function)
+    options: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return numba.njit(nogil=True, error_model="numpy", **options)(function)
 
 
 @compiled

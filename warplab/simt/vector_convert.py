@@ -6,7 +6,7 @@ the resizing steps. Keys are "cvt.mode.flags.target.source".
 
 from __future__ import annotations
 
-from warplab.simt.lanes import F32, F64, I16, I32, I64, INT, Emitter, Lanes, Table, Vector
+from warplab.simt.lanes import F32, F64, I16, I32, I64, INT, Emitter, Lanes, Table, Vector, op_key
 from warplab.simt.layout import SRC_A, SRC_B
 from warplab.simt.rounding import (
     F32_FORMAT,
@@ -124,8 +124,7 @@ def _pack_two(target: str, mode: str, flag: str) -> Emitter:
 
     def emit(o: Lanes) -> None:
         high, low = (
-            _small_flag(store_small(o.read(slot, F32), target, mode), target, flag).zext(I32)
-            for slot in (SRC_A, SRC_B)
+            _small_flag(store_small(o.read(slot, F32), target, mode), target, flag).zext(I32) for slot in (SRC_A, SRC_B)
         )
         o.write((high << 16) | low)
 
@@ -170,24 +169,20 @@ def _round_in_place(name: str, mode: str, ftz: bool, flag: str) -> Emitter:
     return emit
 
 
-def _key(*parts: str) -> str:
-    return ".".join(p for p in parts if p)
-
-
 def _integers(table: Table) -> None:
     for letter in "su":
         for width in (32, 64):
             for target in ("f16", "bf16", "f32", "f64"):
                 for mode in MODES:
                     if not (target == "f64" and width == 64 and mode != "rn"):
-                        table[_key("cvt", mode, target, f"{letter}{width}")] = _from_integer(
+                        table[op_key("cvt", mode, target, f"{letter}{width}")] = _from_integer(
                             width, letter == "s", target, mode
                         )
         for width in (8, 16, 32, 64):
             for source in ("f16", "bf16", "f32", "f64"):
                 for mode in ROUND:
                     for ftz in ("", "ftz") if source == "f32" else ("",):
-                        table[_key("cvt", mode, ftz, f"{letter}{width}", source)] = _to_integer(
+                        table[op_key("cvt", mode, ftz, f"{letter}{width}", source)] = _to_integer(
                             source, width, letter == "s", mode, bool(ftz)
                         )
 
@@ -198,7 +193,7 @@ def _floats(table: Table) -> None:
     for target, source in widenings + same:
         for ftz in ("", "ftz"):
             for flag in ("", "sat"):
-                table[_key("cvt", ftz, flag, target, source)] = _between(source, target, "rn", bool(ftz), flag)
+                table[op_key("cvt", ftz, flag, target, source)] = _between(source, target, "rn", bool(ftz), flag)
     narrowings = [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"), ("bf16", "f64"), ("bf16", "f16"),
                   ("f16", "bf16")]  # fmt: skip
     for target, source in narrowings:
@@ -206,14 +201,14 @@ def _floats(table: Table) -> None:
             flags = ("", "sat", "relu", "satfinite") if target != "f32" else ("", "sat")
             for flag in flags:
                 for ftz in ("", "ftz") if "f32" in (target, source) and target != "bf16" else ("",):
-                    table[_key("cvt", mode, ftz, flag, target, source)] = _between(
+                    table[op_key("cvt", mode, ftz, flag, target, source)] = _between(
                         source, target, mode, bool(ftz), flag
                     )
     for name in ("f16", "bf16", "f32", "f64"):
         for mode in ROUND:
             for flag in ("", "sat"):
                 for ftz in ("", "ftz") if name == "f32" else ("",):
-                    table[_key("cvt", mode, ftz, flag, name, name)] = _round_in_place(name, mode, bool(ftz), flag)
+                    table[op_key("cvt", mode, ftz, flag, name, name)] = _round_in_place(name, mode, bool(ftz), flag)
 
 
 def build() -> Table:
@@ -224,7 +219,7 @@ def build() -> Table:
     for target in ("f16", "bf16"):
         for mode in ("rn", "rz"):
             for flag in ("", "relu", "satfinite"):
-                table[_key("cvt", mode, flag, f"{target}x2", "f32")] = _pack_two(target, mode, flag)
+                table[op_key("cvt", mode, flag, f"{target}x2", "f32")] = _pack_two(target, mode, flag)
     for mode in ("rna", "rn", "rz"):
-        table[_key("cvt", mode, "tf32", "f32")] = _tensor_float(mode)
+        table[op_key("cvt", mode, "tf32", "f32")] = _tensor_float(mode)
     return table

@@ -4,7 +4,7 @@ Keys are "operation.rounding.flags.type", for example "fma.rn.ftz.f32". Results 
 rcp are correctly rounded in every rounding mode. float32 results that are NaN are 0x7fffffff, as on the hardware;
 float64 NaNs keep the payload that the host gives them. The approximate functions are computed in float64 and rounded
 once: at most 0.5 ulp (plus the host libm's error) from the exact value, where the hardware's own bounds are 1 ulp
-(rcp), 1 ulp (sqrt), 2 ulp (rsqrt, ex2, div), an absolute 2**-22 (lg2), 2**-20.5 (sin, cos) and a relative 2**-11 (tanh).
+(rcp, sqrt), 2 ulp (rsqrt, ex2, div), an absolute 2**-22 (lg2), 2**-20.5 (sin, cos) and a relative 2**-11 (tanh).
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from warplab.simt.lanes import F32, F64, I16, I32, I64, INT, LANES, Emitter, Lanes, Table, Vector
-from warplab.simt.layout import SRC_A, SRC_B, SRC_C, X0
+from warplab.simt.lanes import F32, F64, I32, I64, INT, Emitter, Lanes, Table, Vector, op_key
+from warplab.simt.layout import SRC_A, SRC_B, SRC_C
 from warplab.simt.rounding import (
     F32_FORMAT,
     F64_FORMAT,
     add_odd,
     canonical,
     flush,
-    load_small,
     narrow,
     saturate,
     splat_like,
-    store_small,
     to_odd,
 )
 
 DIRECTED = ("rz", "rm", "rp")
+
+
 Formula = Callable[..., Vector]
 
 
@@ -160,10 +160,7 @@ def _choose(formula: Formula, element: ir.Type, ftz: bool, nan: bool, xorsign: b
 
 def _sign(width: int, change: Callable[[Vector, int], Vector], ftz: bool = False) -> Emitter:
     def emit(o: Lanes) -> None:
-        if ftz:
-            value = flush(o.read(SRC_A, F32)).bits(I32)
-        else:
-            value = o.read(SRC_A, INT[width])
+        value = flush(o.read(SRC_A, F32)).bits(I32) if ftz else o.read(SRC_A, INT[width])
         o.write(change(value, 1 << (width - 1)))
 
     return emit
@@ -241,6 +238,7 @@ APPROXIMATE: dict[str, Formula] = {
     "rsqrt": lambda a: splat_like(a, 1.0) / a.call("llvm.sqrt"),
 }
 
+
 # PTX comparison to LLVM's ordered and unordered conditions.
 COMPARISONS = {
     "eq": "oeq", "ne": "one", "lt": "olt", "le": "ole", "gt": "ogt", "ge": "oge",
@@ -253,24 +251,6 @@ def _compare(condition: str, element: ir.Type, ftz: bool) -> Emitter:
     def emit(o: Lanes) -> None:
         a, b = _sources(o, 2, element, ftz)
         o.write_predicate(a.compare(condition, b))
-
-    return emit
-
-
-def _compare_small(condition: str, name: str, count: int) -> Emitter:
-    """f16 and bf16 comparisons; of a packed pair the low half goes to DST, the high half to X0."""
-
-    def emit(o: Lanes) -> None:
-        if count == LANES:
-            a, b = (load_small(o.read(slot, I16), name) for slot in (SRC_A, SRC_B))
-            o.write_predicate(a.compare(condition, b))
-            return
-        pairs = [o.read(slot, I32) for slot in (SRC_A, SRC_B)]
-        low, high = (
-            [load_small(v.lshr(shift).trunc(I16), name) for v in pairs] for shift in (0, 16)
-        )
-        o.write_predicate(low[0].compare(condition, low[1]))
-        o.write_predicate(high[0].compare(condition, high[1]), X0)
 
     return emit
 
@@ -295,89 +275,12 @@ def _test(name: str, width: int) -> Emitter:
     return emit
 
 
-def _small_flush(bits: Vector, name: str) -> Vector:
-    limit = 0x0400 if name == "f16" else 0x0080
-    return (bits & 0x7FFF).compare("<", limit).where(bits & 0x8000, bits)
-
-
-def _small(name: str, operation: str, count: int, flags: str) -> Emitter:
-    """f16 and bf16 arithmetic on one value (32 lanes of i16) or a packed pair (64 lanes).
-
-    f16 add, sub and mul in float32 and bf16 add and sub are innocent of double rounding (24 >= 2 * 11 + 2); the others
-    go through float64 rounded to odd.
-    """
-    arguments = 3 if operation == "fma" else 2
-
-    def emit(o: Lanes) -> None:
-        bits = [o.read(slot, I16, count=count) for slot in (SRC_A, SRC_B, SRC_C)[:arguments]]
-        if "ftz" in flags:
-            bits = [_small_flush(v, name) for v in bits]
-        values = [load_small(v, name) for v in bits]
-        if operation == "fma" or name == "bf16" and operation == "mul":
-            wide = [v.cast("fpext", F64) for v in values]
-            result = wide[0] * wide[1] if operation == "mul" else add_odd(wide[0] * wide[1], wide[2])
-        elif operation == "add":
-            result = values[0] + values[1]
-        elif operation == "sub":
-            result = values[0] - values[1]
-        else:
-            result = values[0] * values[1]
-        stored = store_small(result, name)
-        if "ftz" in flags:
-            stored = _small_flush(stored, name)
-        if "sat" in flags:
-            one = 0x3C00 if name == "f16" else 0x3F80
-            nan = (stored & 0x7FFF).compare(">", 0x7C00 if name == "f16" else 0x7F80)
-            stored = (nan | stored.compare("<", 0, signed=True)).where(0, stored)
-            stored = stored.compare(">", one, signed=True).where(one, stored)
-        if "relu" in flags:
-            nan = (stored & 0x7FFF).compare(">", 0x7C00 if name == "f16" else 0x7F80)
-            stored = (~nan & stored.compare("<", 0, signed=True)).where(0, stored)
-        o.write(stored)
-
-    return emit
-
-
-def _small_choose(name: str, formula: Formula, count: int, nan: bool, ftz: bool) -> Emitter:
-    def emit(o: Lanes) -> None:
-        bits = [o.read(slot, I16, count=count) for slot in (SRC_A, SRC_B)]
-        if ftz:
-            bits = [_small_flush(v, name) for v in bits]
-        a, b = (load_small(v, name) for v in bits)
-        result = formula(a, b, F32)
-        if nan:
-            result = a.compare("uno", b).where(splat_like(result, float("nan")), result)
-        o.write(store_small(result, name))
-
-    return emit
-
-
-def _small_sign(count: int, change: Callable[[Vector, int], Vector], name: str = "") -> Emitter:
-    def emit(o: Lanes) -> None:
-        bits = o.read(SRC_A, I16, count=count)
-        o.write(change(_small_flush(bits, name) if name else bits, 0x8000))
-
-    return emit
-
-
-def _small_function(name: str, formula: Formula, count: int) -> Emitter:
-    def emit(o: Lanes) -> None:
-        value = load_small(o.read(SRC_A, I16, count=count), name)
-        o.write(store_small(formula(value.cast("fpext", F64)), name))
-
-    return emit
-
-
-def _negate(v: Vector, sign: int) -> Vector:
+def negate(v: Vector, sign: int) -> Vector:
     return v ^ sign
 
 
-def _absolute(v: Vector, sign: int) -> Vector:
+def absolute(v: Vector, sign: int) -> Vector:
     return v & (sign - 1)
-
-
-def _key(*parts: str) -> str:
-    return ".".join(p for p in parts if p)
 
 
 def _single() -> Table:
@@ -385,65 +288,43 @@ def _single() -> Table:
     for name, (count, nearest, odd) in OPERATIONS.items():
         for ftz in ("", "ftz"):
             for sat in ("", "sat") if name in ("add", "sub", "mul", "fma") else ("",):
-                table[_key(name, "rn", ftz, sat, "f32")] = _nearest(nearest, count, bool(ftz), bool(sat))
+                table[op_key(name, "rn", ftz, sat, "f32")] = _nearest(nearest, count, bool(ftz), bool(sat))
                 for mode in DIRECTED:
-                    table[_key(name, mode, ftz, sat, "f32")] = _directed(odd, count, mode, bool(ftz), bool(sat))
+                    table[op_key(name, mode, ftz, sat, "f32")] = _directed(odd, count, mode, bool(ftz), bool(sat))
     for name, formula in (("min", minimum), ("max", maximum)):
         for ftz in ("", "ftz"):
             for nan in ("", "NaN"):
                 for xorsign in ("", "xorsign"):
-                    key = _key(name, ftz, nan, xorsign, "f32")
+                    key = op_key(name, ftz, nan, xorsign, "f32")
                     table[key] = _choose(formula, F32, bool(ftz), bool(nan), bool(xorsign))
-        table[_key(name, "f64")] = _choose(formula, F64, False, False, False)
+        table[op_key(name, "f64")] = _choose(formula, F64, False, False, False)
     for name, formula in APPROXIMATE.items():
         for ftz in ("", "ftz"):
-            table[_key(name, "approx", ftz, "f32")] = _approximate(formula, bool(ftz))
+            table[op_key(name, "approx", ftz, "f32")] = _approximate(formula, bool(ftz))
     for ftz in ("", "ftz"):
-        table[_key("neg", ftz, "f32")] = _sign(32, _negate, bool(ftz))
-        table[_key("abs", ftz, "f32")] = _sign(32, _absolute, bool(ftz))
+        table[op_key("neg", ftz, "f32")] = _sign(32, negate, bool(ftz))
+        table[op_key("abs", ftz, "f32")] = _sign(32, absolute, bool(ftz))
         for name, condition in COMPARISONS.items():
-            table[_key("setp", name, ftz, "f32")] = _compare(condition, F32, bool(ftz))
+            table[op_key("setp", name, ftz, "f32")] = _compare(condition, F32, bool(ftz))
     return table
 
 
 def _doubles() -> Table:
-    table: Table = {_key(name, "rn", "f64"): _double(nearest, count) for name, (count, nearest, _) in OPERATIONS.items()}
-    table |= {"neg.f64": _sign(64, _negate), "abs.f64": _sign(64, _absolute)}
+    table: Table = {}
+    for name, (count, nearest, _) in OPERATIONS.items():
+        table[op_key(name, "rn", "f64")] = _double(nearest, count)
+    table |= {"neg.f64": _sign(64, negate), "abs.f64": _sign(64, absolute)}
     for name, condition in COMPARISONS.items():
-        table[_key("setp", name, "f64")] = _compare(condition, F64, False)
+        table[op_key("setp", name, "f64")] = _compare(condition, F64, False)
     table["rcp.approx.ftz.f64"] = _truncated_reciprocal(APPROXIMATE["rcp"])
     table["rsqrt.approx.ftz.f64"] = _truncated_reciprocal(APPROXIMATE["rsqrt"])
     table["rsqrt.approx.f64"] = _double(APPROXIMATE["rsqrt"], 1)
     return table
 
 
-def _smalls() -> Table:
-    table: Table = {}
-    for name in ("f16", "bf16"):
-        for suffix, count in (("", LANES), ("x2", 2 * LANES)):
-            kind = name + suffix
-            for flags in ("", "ftz", "sat", "ftz.sat"):
-                if name == "bf16" and flags:
-                    continue
-                for operation in ("add", "sub", "mul", "fma"):
-                    table[_key(operation, "rn", flags, kind)] = _small(name, operation, count, flags)
-            table[_key("fma.rn.relu", kind)] = _small(name, "fma", count, "relu")
-            for ftz in ("", "ftz") if name == "f16" else ("",):
-                for nan in ("", "NaN"):
-                    table[_key("min", ftz, nan, kind)] = _small_choose(name, minimum, count, bool(nan), bool(ftz))
-                    table[_key("max", ftz, nan, kind)] = _small_choose(name, maximum, count, bool(nan), bool(ftz))
-                table[_key("neg", ftz, kind)] = _small_sign(count, _negate, name if ftz else "")
-                table[_key("abs", ftz, kind)] = _small_sign(count, _absolute, name if ftz else "")
-            for function in ("ex2", "tanh"):
-                table[_key(function, "approx", kind)] = _small_function(name, APPROXIMATE[function], count)
-            for condition, code in COMPARISONS.items():
-                table[_key("setp", condition, kind)] = _compare_small(code, name, count)
-    return table
-
-
 def build() -> Table:
-    """Every floating-point operation but the conversions."""
-    table = _single() | _doubles() | _smalls()
+    """Every float32 and float64 operation but the conversions."""
+    table = _single() | _doubles()
     for width in (32, 64):
         table[f"copysign.f{width}"] = _copy_sign(width)
         for name in ("finite", "infinite", "number", "notanumber", "normal", "subnormal"):

@@ -1,6 +1,13 @@
 """The correct kernels, by theme."""
 
-from benchmarks.corpus.catalogue import applications, arithmetic, cooperation, global_memory, shared_memory
+from benchmarks.corpus.catalogue import (
+    applications,
+    arithmetic,
+    cooperation,
+    global_memory,
+    shared_memory,
+    tensor_cores,
+)
 from benchmarks.corpus.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
@@ -9,4 +16,5 @@ ENTRIES: tuple[Entry, ...] = (
     *cooperation.ENTRIES,
     *applications.ENTRIES,
     *arithmetic.ENTRIES,
+    *tensor_cores.ENTRIES,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.corpus import draws
-from benchmarks.corpus.entry import Approximate, Entry, read, scalar, write
+from benchmarks.corpus.entry import Approximate, Entry, read, scalar, update, write
 
 TRANSPOSES = "kernels/transposes.py"
 PRODUCTS = "kernels/products.py"
@@ -83,7 +83,7 @@ def _heat(v: dict) -> dict:
     return {"out": a}
 
 
-def _each(function):  # type: ignore[no-untyped-def]
+def _each(function):
     """An expectation from a function of one element and its place."""
     return lambda v: {"out": np.array([function(int(x), i) for i, x in enumerate(v["a"])], v["out"].dtype)}
 
@@ -228,9 +228,9 @@ def _short_circuit(v: dict) -> dict:
     return {"out": np.array(out, np.int32)}
 
 
-def _control(name: str, expected, n: int = 64, low: int = 0, high: int = 1000) -> Entry:  # type: ignore[no-untyped-def]
+def _control(name: str, expected, n: int = 64, low: int = 0, high: int = 1000, gap: str = "") -> Entry:
     arguments = (read("a", "int32", n), write("out", "int32", n))
-    return Entry(f"control/{name}", CONTROL, name, arguments, {"a": draws.integers(low, high)}, expected)
+    return Entry(f"control/{name}", CONTROL, name, arguments, {"a": draws.integers(low, high)}, expected, gap=gap)
 
 
 _EXP_WHY = "expf is within 2 ulp of the exponential on either side; the sums and the quotient add their roundings"
@@ -349,10 +349,34 @@ ENTRIES: tuple[Entry, ...] = (
     _control("break_continue", _each(_break_continue)),
     _control("loop_with_barriers", _loop_with_barriers, 192),
     _control("switch_case", _each(_switch), 128),
-    _control("recursion", _each(_recursion), 32, 0, 64),
-    _control("pointers", _each(lambda x, i: (x + i, x * i, x - i)[x % 3])),
+    _control("recursion", _each(_recursion), 32, 0, 64, "recursive calls"),
+    _control("pointers", _each(lambda x, i: (x + i, x * i, x - i)[x % 3]), gap="calls through pointers"),
     _control("goto_loop", _each(_goto)),
     _control("short_circuit", _short_circuit, 64, 0, 10),
+    Entry(
+        "control/exit_before_barrier",
+        CONTROL,
+        "exit_before_barrier",
+        (read("a", "int32", 64), write("out", "int32", 40)),
+        {},
+        lambda v: {"out": v["a"][39::-1]},
+    ),
+    Entry(
+        "control/lock_in_a_warp",
+        CONTROL,
+        "lock_in_a_warp",
+        (read("a", "int32", 32), update("lock", "int32", 1), update("total", "int32", 1)),
+        {"lock": draws.fixed([0])},
+        lambda v: {"lock": v["lock"], "total": v["total"] + v["a"].sum(dtype=np.int32)},
+    ),
+    Entry(
+        "control/ticket",
+        CONTROL,
+        "ticket",
+        (read("a", "int32", 4), update("turn", "int32", 1), write("out", "int32", 4)),
+        {"turn": draws.fixed([0])},
+        lambda v: {"turn": v["turn"] + 4, "out": v["a"][::-1]},
+    ),
     Entry(
         "control/local_array",
         CONTROL,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from benchmarks.corpus import draws
@@ -19,13 +21,29 @@ _BOTH = " on the GPU's side, and one more unit on the emulator's, which rounds t
 # name, inputs, largest difference, why; the order is NAMES of kernels/approximations.py
 _APPROXIMATE = (
     ("fast_divide", draws.magnitudes(-20, 20), Approximate(3, _GUIDE + "__fdividef 2 ulp" + _BOTH)),
-    ("fast_exp", draws.uniform(-8, 8), Approximate(13, _GUIDE + "__expf 2 + floor(|1.173 x|) ulp, |x| at most 8" + _BOTH)),
-    ("fast_log", draws.magnitudes(-9, 9), Approximate(4, _GUIDE + "__logf 3 ulp, 2^-21.41 in [0.5, 2]" + _BOTH, 2.0**-21)),
-    ("fast_log2", draws.magnitudes(-9, 9), Approximate(3, _GUIDE + "__log2f 2 ulp, 2^-22 in [0.5, 2]" + _BOTH, 2.0**-21)),
+    (
+        "fast_exp",
+        draws.uniform(-8, 8),
+        Approximate(13, _GUIDE + "__expf 2 + floor(|1.173 x|) ulp, |x| at most 8" + _BOTH),
+    ),
+    (
+        "fast_log",
+        draws.magnitudes(-9, 9),
+        Approximate(4, _GUIDE + "__logf 3 ulp, 2^-21.41 in [0.5, 2]" + _BOTH, 2.0**-21),
+    ),
+    (
+        "fast_log2",
+        draws.magnitudes(-9, 9),
+        Approximate(3, _GUIDE + "__log2f 2 ulp, 2^-22 in [0.5, 2]" + _BOTH, 2.0**-21),
+    ),
     ("fast_sin", draws.uniform(-3, 3), Approximate(0, _GUIDE + "__sinf 2^-21.41 in [-pi, pi]", 2.0**-21)),
     ("fast_cos", draws.uniform(-3, 3), Approximate(0, _GUIDE + "__cosf 2^-21.19 in [-pi, pi]", 2.0**-20.9)),
     ("fast_tan", draws.uniform(-1, 1), Approximate(8, _GUIDE + "__tanf is __sinf / __cosf; |x| at most 1", 2.0**-18.5)),
-    ("fast_pow", draws.magnitudes(-4, 4), Approximate(16, _GUIDE + "__powf is exp2f(y __log2f(x)); |y log2 x| at most 6")),
+    (
+        "fast_pow",
+        draws.magnitudes(-4, 4),
+        Approximate(16, _GUIDE + "__powf is exp2f(y __log2f(x)); |y log2 x| at most 6"),
+    ),
     ("accurate_exp", draws.uniform(-80, 80), Approximate(3, _GUIDE + "expf 2 ulp" + _BOTH)),
     ("accurate_log", draws.magnitudes(-90, 90), Approximate(2, _GUIDE + "logf 1 ulp" + _BOTH)),
     ("accurate_sin", draws.uniform(-100, 100), Approximate(3, _GUIDE + "sinf 2 ulp" + _BOTH)),
@@ -43,8 +61,8 @@ _APPROXIMATE = (
 )
 
 
-def _approximate_expected(name: str):  # type: ignore[no-untyped-def]
-    functions = {
+def _approximate_expected(name: str) -> Callable[[dict], dict[str, np.ndarray]] | None:
+    functions: dict[str, Callable[[np.ndarray], np.ndarray]] = {
         "fast_divide": lambda x: 1.25 / x,
         "fast_exp": np.exp,
         "fast_log": lambda x: np.log(abs(x)),
@@ -64,8 +82,9 @@ def _approximate_expected(name: str):  # type: ignore[no-untyped-def]
         "bare_exp2": np.exp2,
         "bare_tanh": np.tanh,
     }
-    function = functions.get(name)
-    return function and (lambda v: {"out": function(v["a"].astype(np.float64))})
+    if name not in functions:
+        return None
+    return lambda v: {"out": functions[name](v["a"].astype(np.float64))}
 
 
 def _approximate(which: int) -> Entry:
@@ -79,13 +98,20 @@ def _approximate(which: int) -> Entry:
 
 
 def _arithmetic(
-    file: str, name: str, dtype: str, out: str, rows: int, n: int, operands: str = "ab", source: draws.Draw | None = None
+    file: str,
+    name: str,
+    dtype: str,
+    out: str,
+    rows: int,
+    n: int,
+    operands: str = "ab",
+    source: draws.Draw | None = None,
+    gap: str = "",
 ) -> Entry:
     arguments = (*(read(operand, dtype, n) for operand in operands), write("out", out, rows, n))
     inputs = {operand: source for operand in operands} if source else {}
     label = f"{'integers' if file == INTEGERS else 'floats'}/{name}" + ("_special" if source else "")
-    return Entry(label, file, name, arguments, inputs)
-
+    return Entry(label, file, name, arguments, inputs, gap=gap)
 
 
 def _long_words(v: dict) -> dict:
@@ -119,14 +145,16 @@ def _words(v: dict) -> dict:
         xb, yb = x.to_bytes(4, "little"), y.to_bytes(4, "little")
         yx = (y << 32) | x  # __funnelshift takes the low word first
         halves = [_signed(x & 0xFFFF, 16), _signed(x >> 16, 16)]
-        others = [_signed(y & 0xFFFF, 16), _signed(y >> 16, 16)]
         rows.append(
             [
                 *(x.bit_count(), 32 - x.bit_length(), int(f"{x:032b}"[::-1], 2), (x & -x).bit_length(), pick),
                 *(yx << (s & 31) >> 32, yx >> (s & 31), yx << min(s, 32) >> 32, yx >> min(s, 32)),
                 *(_signed(x, 24) * _signed(y, 24), (x & 0xFFFFFF) * (y & 0xFFFFFF), p * q >> 32, x * y >> 32),
                 *((p + q) >> 1, (x + y) >> 1, (p + q + 1) >> 1, abs(p - q) + x, abs(x - y) + x),
-                *(sum(i * j for i, j in zip(pb, qb, strict=True)) + 5, sum(i * j for i, j in zip(xb, yb, strict=True)) + 5),
+                *(
+                    sum(i * j for i, j in zip(pb, qb, strict=True)) + 5,
+                    sum(i * j for i, j in zip(xb, yb, strict=True)) + 5,
+                ),
                 halves[0] * qb[0] + halves[1] * qb[1] - 9,
                 (x & 0xFFFF) * yb[2] + (x >> 16) * yb[3] + 9,
                 *(x // d, x % d, quotient, p - quotient * e, x // 7, abs(p) % 10 * (-1 if p < 0 else 1)),
@@ -134,13 +162,56 @@ def _words(v: dict) -> dict:
                 x >> (s % 32) | x << (31 - s % 32),
                 (x << 11 & m) >> 23,
                 _signed(x << 11 & m, 32) >> 23,
-                sum((i + j & 255) << 8 * k for k, (i, j) in enumerate(zip(xb, yb, strict=True))),
-                sum(abs(i - j) << 8 * k for k, (i, j) in enumerate(zip(xb, yb, strict=True))),
-                sum((max(i, j) & 0xFFFF) << 16 * k for k, (i, j) in enumerate(zip(halves, others, strict=True))),
-                sum((255 if i > j else 0) << 8 * k for k, (i, j) in enumerate(zip(xb, yb, strict=True))),
             ]
         )
     return {"out": _columns(rows, 32)}
+
+
+def _lanes(a: np.ndarray, dtype: str) -> np.ndarray:
+    """Packed words as their parts, in int64."""
+    return a.view(dtype).astype(np.int64)
+
+
+def _joined(parts: np.ndarray, dtype: str) -> np.ndarray:
+    return parts.astype(dtype).view(np.uint32)
+
+
+def _packed(v: dict) -> dict:
+    a, b = v["a"], v["b"]
+    added = _lanes(a, "u1") + _lanes(b, "u1") & 255
+    highest = np.maximum(_lanes(a, "i2"), _lanes(b, "i2"))
+    greater = np.where(_lanes(a, "u1") > _lanes(b, "u1"), 255, 0)
+    return {"out": np.array([_joined(added, "u1"), _joined(highest, "i2"), _joined(greater, "u1")])}
+
+
+def _packed_differences(v: dict) -> dict:
+    apart = abs(_lanes(v["a"], "u1") - _lanes(v["b"], "u1"))
+    return {"out": np.array([_joined(apart, "u1"), apart.reshape(-1, 4).sum(1)], np.uint32)}
+
+
+def _towards(exact: np.ndarray, mode: str) -> np.ndarray:
+    """float32 of an extended-precision result, rounded to nearest (n), to zero (z), up (u) or down (d)."""
+    near = exact.astype(np.float32)
+    above, below = near < exact, near > exact
+    up, down = np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))
+    if mode == "u" or mode == "z":
+        near = np.where(above & ((mode == "u") | (exact < 0)), up, near)
+    if mode == "d" or mode == "z":
+        near = np.where(below & ((mode == "d") | (exact > 0)), down, near)
+    return near
+
+
+def _singles(v: dict) -> dict:
+    """The first 26 rows, whose results extended precision holds exactly or nearly so; the others stay as they are."""
+    x, y, z = (v[name].astype(np.longdouble) for name in "abc")
+    modes = "nzud"
+    rows = [_towards(x + y, m) for m in modes] + [_towards(x - y, m) for m in "nz"]
+    rows += [_towards(exact, m) for exact in (x * y, x * y + z, x / y, 1 / x) for m in modes]
+    with np.errstate(invalid="ignore"):
+        rows += [_towards(np.sqrt(x), m) for m in modes]
+    out = np.array(rows)
+    out.view(np.uint32)[np.isnan(out)] = 0x7FFFFFFF  # the NaN that the hardware makes
+    return {"out": out}
 
 
 def _signed(value: int, bits: int) -> int:
@@ -174,9 +245,26 @@ ENTRIES: tuple[Entry, ...] = (
         "integers/words",
         INTEGERS,
         "words",
-        (read("a", "uint32", N), read("b", "uint32", N), write("out", "uint32", 40, N)),
+        (read("a", "uint32", N), read("b", "uint32", N), write("out", "uint32", 36, N)),
         {},
         _words,
+    ),
+    Entry(
+        "integers/packed",
+        INTEGERS,
+        "packed",
+        (read("a", "uint32", N), read("b", "uint32", N), write("out", "uint32", 3, N)),
+        {},
+        _packed,
+    ),
+    Entry(
+        "integers/packed_differences",
+        INTEGERS,
+        "packed_differences",
+        (read("a", "uint32", N), read("b", "uint32", N), write("out", "uint32", 2, N)),
+        {},
+        _packed_differences,
+        gap="vabsdiff4",
     ),
     _arithmetic(INTEGERS, "inline_forms", "uint32", "uint32", 36, N),
     Entry(
@@ -194,10 +282,18 @@ ENTRIES: tuple[Entry, ...] = (
         (read("a", "int8", N), read("b", "uint16", N), write("out", "int32", 8, N)),
     ),
     _arithmetic(INTEGERS, "numba", "int32", "int32", 12, N),
-    _arithmetic(FLOATS, "singles", "float32", "float32", 46, N, "abc"),
-    _arithmetic(FLOATS, "singles", "float32", "float32", 46, 512, "abc", draws.special),
-    _arithmetic(FLOATS, "doubles", "float64", "float64", 31, N, "abc"),
-    _arithmetic(FLOATS, "doubles", "float64", "float64", 31, 512, "abc", draws.special),
+    Entry(
+        "floats/singles",
+        FLOATS,
+        "singles",
+        (*(read(operand, "float32", N) for operand in "abc"), write("out", "float32", 47, N)),
+        {},
+        _singles,
+    ),
+    _arithmetic(FLOATS, "singles", "float32", "float32", 47, 512, "abc", draws.special),
+    _arithmetic(FLOATS, "doubles", "float64", "float64", 20, N, "abc"),
+    _arithmetic(FLOATS, "doubles", "float64", "float64", 20, 512, "abc", draws.special),
+    _arithmetic(FLOATS, "doubles_directed", "float64", "float64", 14, 512, "abc", draws.special, "add.rz.f64"),
     _arithmetic(FLOATS, "halves", "float16", "float16", 31, N, "abc"),
     _arithmetic(FLOATS, "halves", "float16", "float16", 31, 512, "abc", draws.special),
     _arithmetic(FLOATS, "half_pairs", "float16", "float16", 17, 512, "abc"),

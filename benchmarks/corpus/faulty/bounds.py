@@ -22,10 +22,7 @@ def neighbour(a, out):
 @cuda.jit
 def no_guard_kernel(a, out):
     i = cuda.grid(1)
-    if i < a.size:
-        x = a[i]
-    else:
-        x = float32(0)
+    x = a[i] if i < a.size else float32(0)
     out[i] = x  # <- finding: out of bounds
 
 

@@ -1,4 +1,7 @@
-"""Shared memory that two threads use at once, one of them writing."""
+"""Shared memory that two threads use at once, one of them writing.
+
+A race has two sides, and which of them comes second depends on the order of warps: both lines are marked.
+"""
 
 import cupy
 import numpy as np
@@ -12,7 +15,7 @@ PADDED = THREADS + 1
 def missing_barrier_kernel(a, out):
     tile = cuda.shared.array(THREADS, float32)
     t = cuda.threadIdx.x
-    tile[t] = a[t]
+    tile[t] = a[t]  # <- finding: race
     out[t] = tile[THREADS - 1 - t]  # <- finding: race
 
 
@@ -26,7 +29,7 @@ def barrier_too_early_kernel(a, out):
     t = cuda.threadIdx.x
     tile[t] = float32(0)
     cuda.syncthreads()
-    tile[t] = a[t]
+    tile[t] = a[t]  # <- finding: race
     out[t] = tile[t ^ 64]  # <- finding: race
 
 
@@ -42,7 +45,7 @@ def tile_reused_kernel(a, out):
     for k in range(a.shape[0]):
         tile[t] = a[k, t]  # <- finding: race
         cuda.syncthreads()
-        total += tile[THREADS - 1 - t]
+        total += tile[THREADS - 1 - t]  # <- finding: race
         # the barrier that keeps the next round from overwriting what others still read is missing
     out[t] = total
 
@@ -115,7 +118,7 @@ extern "C" __global__ void last_warp_assumption(const float* a, float* out)
     int t = threadIdx.x;
     part[t] = a[t];
     __syncthreads();
-    if (t < 64) part[t] += part[t + 64];
+    if (t < 64) part[t] += part[t + 64];  // <- finding: race
     // the last warp goes on alone, but nobody told it that the second warp has finished
     if (t < 32) {
         float sum = part[t] + part[t + 32];  // <- finding: race
@@ -149,7 +152,7 @@ extern "C" __global__ void verdict_overwritten(const int* a, int* out, int round
     for (int k = 0; k < rounds; ++k) {
         if (t == 0) verdict = a[k];  // <- finding: race
         __syncthreads();
-        total += verdict * t;
+        total += verdict * t;  // <- finding: race
     }
     out[t] = total;
 }
@@ -173,7 +176,7 @@ extern "C" __global__ void barrier_of_half(const float* a, float* out)
 {
     __shared__ float tile[128];
     int t = threadIdx.x;
-    tile[t] = a[t];
+    tile[t] = a[t];  // <- finding: race
     // each pair of warps meets at a barrier of its own
     if (t < 64) asm volatile("bar.sync 1, 64;" ::: "memory");
     else asm volatile("bar.sync 2, 64;" ::: "memory");

@@ -14,9 +14,8 @@ def barrier_in_branch_kernel(a, out):
     tile[t] = a[t]
     if t < 40:
         cuda.syncthreads()  # <- finding: divergent barrier
-        out[t] = tile[t]
-    else:
-        out[t] = float32(0)
+        tile[t] += float32(1)
+    out[t] = tile[t]
 
 
 def barrier_in_branch(a, out):

@@ -8,7 +8,15 @@ from numba import cuda
 NAMES = (
     *("fast_divide", "fast_exp", "fast_log", "fast_log2", "fast_sin", "fast_cos", "fast_tan", "fast_pow"),
     *("accurate_exp", "accurate_log", "accurate_sin", "accurate_cos", "accurate_tanh", "accurate_pow", "accurate_erf"),
-    *("reciprocal_root", "approximate_reciprocal", "approximate_root", "bare_exp2", "bare_tanh", "half_exp2", "half_tanh"),
+    *(
+        "reciprocal_root",
+        "approximate_reciprocal",
+        "approximate_root",
+        "bare_exp2",
+        "bare_tanh",
+        "half_exp2",
+        "half_tanh",
+    ),
 )
 
 module = cupy.RawModule(

@@ -253,6 +253,43 @@ extern "C" __global__ void short_circuit(const int* a, int* out, int n)
     out[i] = r;
 }
 
+extern "C" __global__ void exit_before_barrier(const int* a, int* out, int n)
+{
+    // Threads that have ended are not waited for.
+    __shared__ int line[64];
+    int t = threadIdx.x;
+    if (t >= n) return;
+    line[t] = a[t];
+    __syncthreads();
+    out[t] = line[n - 1 - t];
+}
+
+extern "C" __global__ void lock_in_a_warp(const int* a, int* lock, int* total)
+{
+    // Lanes of one warp compete for a lock: each needs the others to make progress while it waits.
+    bool done = false;
+    while (!done) {
+        if (atomicCAS(lock, 0, 1) == 0) {
+            *(volatile int*)total = *(volatile int*)total + a[threadIdx.x];
+            __threadfence();
+            atomicExch(lock, 0);
+            done = true;
+        }
+    }
+}
+
+extern "C" __global__ void ticket(const int* a, int* turn, int* out)
+{
+    // Warps, not lanes, wait for their turn; the last one goes first.
+    int warp = threadIdx.x / 32, last = blockDim.x / 32 - 1;
+    if (threadIdx.x % 32 == 0) {
+        while (atomicAdd(turn, 0) != last - warp) {}
+        out[last - warp] = a[warp];
+        __threadfence();
+        atomicExch(turn, last - warp + 1);
+    }
+}
+
 extern "C" __global__ void goto_loop(const int* a, int* out)
 {
     int i = threadIdx.x, v = a[i] & 31, steps = 0;
@@ -306,3 +343,15 @@ def short_circuit(a, out):
 
 def goto_loop(a, out):
     module.get_function("goto_loop")((1,), (a.size,), (a, out))
+
+
+def exit_before_barrier(a, out):
+    module.get_function("exit_before_barrier")((1,), (64,), (a, out, np.int32(out.size)))
+
+
+def lock_in_a_warp(a, lock, total):
+    module.get_function("lock_in_a_warp")((1,), (a.size,), (a, lock, total))
+
+
+def ticket(a, turn, out):
+    module.get_function("ticket")((1,), (32 * out.size,), (a, turn, out))

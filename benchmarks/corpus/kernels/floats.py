@@ -34,14 +34,22 @@ extern "C" __global__ void doubles(const double* a, const double* b, const doubl
 {
     int i = threadIdx.x, n = blockDim.x, row = 0;
     double x = a[i], y = b[i], z = c[i];
-    PUT(__dadd_rn(x, y)); PUT(__dadd_rz(x, y)); PUT(__dadd_ru(x, y)); PUT(__dadd_rd(x, y));
-    PUT(__dmul_rn(x, y)); PUT(__dmul_rz(x, y)); PUT(__dmul_ru(x, y)); PUT(__dmul_rd(x, y));
-    PUT(__fma_rn(x, y, z)); PUT(__fma_rz(x, y, z)); PUT(__fma_ru(x, y, z)); PUT(__fma_rd(x, y, z));
-    PUT(__ddiv_rn(x, y)); PUT(__ddiv_rz(x, y)); PUT(__drcp_rn(x)); PUT(__drcp_ru(x));
-    PUT(__dsqrt_rn(x)); PUT(__dsqrt_rd(x));
+    PUT(__dadd_rn(x, y)); PUT(__dmul_rn(x, y)); PUT(__fma_rn(x, y, z)); PUT(__ddiv_rn(x, y)); PUT(__drcp_rn(x));
+    PUT(__dsqrt_rn(x)); PUT(x - y);
     PUT(fmin(x, y)); PUT(fmax(x, y)); PUT(floor(x)); PUT(ceil(x)); PUT(trunc(x)); PUT(rint(x));
     PUT(fabs(x)); PUT(copysign(x, y)); PUT(x - y * z); PUT(x < y ? z : x);
     PUT((double)(float)x); PUT((double)__double2float_rz(x)); PUT((double)__double2float_ru(x));
+}
+
+extern "C" __global__ void doubles_directed(const double* a, const double* b, const double* c, double* out)
+{
+    int i = threadIdx.x, n = blockDim.x, row = 0;
+    double x = a[i], y = b[i], z = c[i];
+    PUT(__dadd_rz(x, y)); PUT(__dadd_ru(x, y)); PUT(__dadd_rd(x, y));
+    PUT(__dmul_rz(x, y)); PUT(__dmul_ru(x, y)); PUT(__dmul_rd(x, y));
+    PUT(__fma_rz(x, y, z)); PUT(__fma_ru(x, y, z)); PUT(__fma_rd(x, y, z));
+    PUT(__ddiv_rz(x, y)); PUT(__drcp_ru(x)); PUT(__dsqrt_rd(x));
+    PUT(__ull2double_rz(__double_as_longlong(x))); PUT(__ll2double_ru(__double_as_longlong(y)));
 }
 
 extern "C" __global__ void to_integers(const float* a, const double* b, long long* out)
@@ -64,7 +72,7 @@ extern "C" __global__ void from_integers(const int* a, const long long* b, float
     PUT(__int2float_rn(x)); PUT(__int2float_rz(x)); PUT(__int2float_ru(x)); PUT(__int2float_rd(x));
     PUT(__uint2float_rn(x)); PUT(__ll2float_rn(y)); PUT(__ll2float_rz(y)); PUT(__ull2float_rn(y));
     PUT((float)(short)x); PUT((float)(unsigned char)x); PUT(__int_as_float(x));
-    wide[i] = x; wide[i + n] = __ll2double_rn(y); wide[i + 2 * n] = __ull2double_rz(y);
+    wide[i] = x; wide[i + n] = __ll2double_rn(y); wide[i + 2 * n] = __ull2double_rn(y);
     wide[i + 3 * n] = (unsigned)x; wide[i + 4 * n] = __longlong_as_double(y);
 }
 
@@ -81,7 +89,8 @@ extern "C" __global__ void halves(const __half* a, const __half* b, const __half
     PUT(__float2half_rz(__half2float(x) / 3.f)); PUT(__float2half_ru(__half2float(x) / 3.f));
     PUT(__float2half_rd(__half2float(x) / 3.f)); PUT(__double2half((double)__half2float(x) * 1.1));
     PUT(__int2half_rn(__half2int_rn(x))); PUT(__ushort2half_rz(__half2ushort_rz(x)));
-    PUT(__short2half_ru(__half2short_rd(y))); PUT(__ll2half_rn(__half2ll_rn(z))); PUT(__uint2half_rn(__half2uint_ru(x)));
+    PUT(__short2half_ru(__half2short_rd(y))); PUT(__ll2half_rn(__half2ll_rn(z)));
+    PUT(__uint2half_rn(__half2uint_ru(x)));
 }
 
 extern "C" __global__ void half_pairs(const __half2* a, const __half2* b, const __half2* c, __half2* out)
@@ -125,6 +134,10 @@ def singles(a, b, c, out):
 
 def doubles(a, b, c, out):
     module.get_function("doubles")((1,), (a.size,), (a, b, c, out))
+
+
+def doubles_directed(a, b, c, out):
+    module.get_function("doubles_directed")((1,), (a.size,), (a, b, c, out))
 
 
 def to_integers(a, b, out):

@@ -48,10 +48,23 @@ extern "C" __global__ void words(const unsigned* a, const unsigned* b, unsigned*
     PUT(x >> (s % 32) | x << (31 - s % 32));
     PUT((x << 11) >> 23);
     PUT((p << 11) >> 23);
+}
+
+extern "C" __global__ void packed(const unsigned* a, const unsigned* b, unsigned* out)
+{
+    int i = threadIdx.x, n = blockDim.x, row = 0;
+    unsigned x = a[i], y = b[i];
     PUT(__vadd4(x, y));
-    PUT(__vabsdiffu4(x, y));
     PUT(__vmaxs2(x, y));
     PUT(__vcmpgtu4(x, y));
+}
+
+extern "C" __global__ void packed_differences(const unsigned* a, const unsigned* b, unsigned* out)
+{
+    int i = threadIdx.x, n = blockDim.x, row = 0;
+    unsigned x = a[i], y = b[i];
+    PUT(__vabsdiffu4(x, y));
+    PUT(__vsadu4(x, y));
 }
 
 extern "C" __global__ void inline_forms(const unsigned* a, const unsigned* b, unsigned* out)
@@ -153,6 +166,14 @@ extern "C" __global__ void narrow(const signed char* a, const unsigned short* b,
 
 def words(a, b, out):
     module.get_function("words")((1,), (a.size,), (a, b, out))
+
+
+def packed(a, b, out):
+    module.get_function("packed")((1,), (a.size,), (a, b, out))
+
+
+def packed_differences(a, b, out):
+    module.get_function("packed_differences")((1,), (a.size,), (a, b, out))
 
 
 def inline_forms(a, b, out):

@@ -96,7 +96,8 @@ extern "C" __global__ void stencil_tiled(const float* a, float* out, int m, int 
         }
     __syncthreads();
     if (i < m && j < n)
-        out[i * n + j] = 4.f * tile[y + 1][x + 1] - tile[y][x + 1] - tile[y + 2][x + 1] - tile[y + 1][x] - tile[y + 1][x + 2];
+        out[i * n + j] = 4.f * tile[y + 1][x + 1] - tile[y][x + 1] - tile[y + 2][x + 1] - tile[y + 1][x]
+                         - tile[y + 1][x + 2];
 }
 """
 )

@@ -124,7 +124,8 @@ extern "C" __global__ void quads(const float4* a, float4* out, int n)
     // 4 x 4 elements a thread, 32 x 32 a warp; the block's slot index is XORed so that 16-byte stores do not collide
     __shared__ float4 tile[32 * 8];
     int row = threadIdx.x / 8, column = threadIdx.x % 8;
-    for (int r = row; r < 32; r += 4) tile[r * 8 + (column ^ (r / 4))] = a[(blockIdx.y * 32 + r) * (n / 4) + blockIdx.x * 8 + column];
+    for (int r = row; r < 32; r += 4)
+        tile[r * 8 + (column ^ (r / 4))] = a[(blockIdx.y * 32 + r) * (n / 4) + blockIdx.x * 8 + column];
     __syncthreads();
     const float* words = (const float*)tile;
     for (int r = row; r < 32; r += 4) {

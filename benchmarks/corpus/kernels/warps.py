@@ -66,11 +66,10 @@ extern "C" __global__ void registers(unsigned* out)
 {
     int i = threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z), row = 0;
     int n = blockDim.x * blockDim.y * blockDim.z;
-    out += (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)) * n * 8;
+    out += (blockIdx.x + gridDim.x * (blockIdx.y + gridDim.y * blockIdx.z)) * n * 7;
     unsigned r;
 #define READ(name) asm("mov.u32 %0, %" name ";" : "=r"(r)); PUT(r)
     READ("%laneid");
-    READ("%warpid");
     READ("%lanemask_eq");
     READ("%lanemask_lt");
     READ("%lanemask_le");

@@ -1,0 +1,133 @@
+"""Measures the emulator: multiply-adds a second against Numba's CUDASIM in the same run, and instructions a second.
+
+Run as `python -m benchmarks.bench_simt` (or `make bench-cpu`); needs no GPU. Writes benchmarks/results/emulator.json.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from warplab import results
+from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
+
+KERNELS = Path(__file__).with_name("simt_kernels.py")
+ARCHITECTURE = "sm_90a"
+SIZE = 160  # of the matrix product: CUDASIM needs some ten seconds for it
+REPEATS = 5
+COMMAND = "python -m benchmarks.bench_simt"
+
+# The simulator is chosen by an environment variable before Numba is imported: another process.
+_SIMULATOR = """
+import sys, time
+import numpy as np
+from benchmarks.simt_kernels import matmul
+n = int(sys.argv[1])
+rng = np.random.default_rng(0)
+a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
+c = np.zeros((n, n), np.float32)
+start = time.perf_counter()
+matmul(a, b, c)
+seconds = time.perf_counter() - start
+assert np.allclose(c, a @ b, atol=1e-3)
+print(seconds)
+"""
+
+
+def simulator_seconds(size: int) -> float:
+    """Seconds that CUDASIM takes for the naive matrix product."""
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    command = [sys.executable, "-c", _SIMULATOR, str(size)]
+    run = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=KERNELS.parent.parent)
+    if run.returncode:
+        sys.exit(f"Numba's simulator failed: {run.stderr.strip().splitlines()[-1]}")
+    return float(run.stdout)
+
+
+def _plan(function: str, *arguments: ArrayArgument | ScalarArgument) -> Plan:
+    from warplab.plan.capture import capture
+
+    (plan,) = capture(KERNELS, [HostCall(function, arguments)], (ARCHITECTURE,), timeout=120)
+    return plan
+
+
+def _best(work: Callable[[], object]) -> float:
+    """The shortest of some repetitions, in seconds; the first one, which loads the compiled emulator, is left out."""
+    work()
+    times = []
+    for _ in range(REPEATS):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def matrix_product() -> results.Record:
+    """Multiply-adds a second of the naive product, whole call, parsing included, beside CUDASIM's."""
+    from warplab.simt import execute
+
+    shape = (SIZE, SIZE)
+    arrays = [ArrayArgument(n, "float32", shape, Role.OUTPUT if n == "c" else Role.INPUT) for n in "abc"]
+    plan = _plan("matmul", *arrays)
+    rng = np.random.default_rng(0)
+    inputs = {name: rng.standard_normal(shape, dtype=np.float32) for name in "ab"}
+    product = execute(plan, inputs).outputs["c"]
+    if not np.allclose(product, inputs["a"] @ inputs["b"], atol=1e-3):
+        sys.exit("The emulator's matrix product is wrong.")
+    seconds, simulated = _best(lambda: execute(plan, inputs)), simulator_seconds(SIZE)
+    mine, theirs = SIZE**3 / seconds, SIZE**3 / simulated
+    return results.Record(
+        "naive matrix product", "multiply-adds per second", mine, "1/s", shape=(SIZE, SIZE, SIZE), dtype="float32",
+        baseline="Numba CUDASIM", baseline_value=theirs, ratio=mine / theirs,
+        conditions=f"best of {REPEATS}, sanitizers and counters on, {os.cpu_count()} cores",
+    )  # fmt: skip
+
+
+def instruction_rate(name: str, plan: Plan, inputs: dict[str, np.ndarray]) -> results.Record:
+    """Warp instructions a second of one core."""
+    from warplab.simt import execute
+
+    issued = execute(plan, inputs, workers=1).total.warp_instructions
+    seconds = _best(lambda: execute(plan, inputs, workers=1))
+    return results.Record(
+        name, "warp instructions per second", issued / seconds, "1/s",
+        conditions=f"one core, best of {REPEATS}, sanitizers and counters on",
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Measure, print one line each, write the results file."""
+    x = np.linspace(0, 1, 1024, dtype=np.float32)
+    inout = ArrayArgument("x", "float32", x.shape, Role.INOUT)
+    steps = ScalarArgument("n", 20_000)
+    records = [
+        matrix_product(),
+        instruction_rate("arithmetic loop", _plan("arithmetic", inout, steps), {"x": x}),
+        instruction_rate(
+            "memory loop",
+            _plan(
+                "memory",
+                ArrayArgument("x", "float32", x.shape, Role.INPUT),
+                ArrayArgument("y", "float32", x.shape, Role.INOUT),
+                ScalarArgument("n", 5_000),
+            ),
+            {"x": x, "y": x},
+        ),
+    ]
+    for record in records:
+        line = f"{record.name:22} {record.value / 1e6:8.1f} M {record.metric}"
+        if record.ratio is not None and record.baseline_value is not None:
+            line += f"   {record.baseline} {record.baseline_value / 1e6:.3f} M   ratio {record.ratio:.0f}"
+        print(line)
+    results.write(results.DIRECTORY / "emulator.json", results.make_header(COMMAND), records)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

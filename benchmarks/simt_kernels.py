@@ -1,0 +1,52 @@
+"""What bench_simt runs: one file for the emulator, which captures it, and for Numba's simulator, which imports it."""
+
+from __future__ import annotations
+
+from numba import cuda, float32
+
+TILE = 16
+
+
+@cuda.jit
+def _matmul(a, b, c):
+    i, j = cuda.grid(2)
+    if i < c.shape[0] and j < c.shape[1]:
+        total = float32(0)
+        for k in range(a.shape[1]):
+            total += a[i, k] * b[k, j]
+        c[i, j] = total
+
+
+@cuda.jit
+def _arithmetic(x, n):
+    i = cuda.grid(1)
+    a = x[i]
+    b, c = a + float32(1), a
+    for _ in range(n):
+        a = a * float32(1.001) + b
+        b = b * float32(0.99) + c
+        c = c - a * b
+    x[i] = a + b + c
+
+
+@cuda.jit
+def _memory(x, y, n):
+    i = cuda.grid(1)
+    for k in range(n):
+        y[i] = x[(i + 32 * k) & 1023] + y[i]
+
+
+def matmul(a, b, c):
+    """The naive matrix product, one thread an element."""
+    blocks = (a.shape[0] + TILE - 1) // TILE
+    _matmul[(blocks, blocks), (TILE, TILE)](a, b, c)
+
+
+def arithmetic(x, n):
+    """A loop of dependent float32 arithmetic."""
+    _arithmetic[x.shape[0] // 128, 128](x, n)
+
+
+def memory(x, y, n):
+    """A loop of two coalesced loads and a store."""
+    _memory[x.shape[0] // 128, 128](x, y, n)

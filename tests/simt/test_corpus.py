@@ -1,0 +1,130 @@
+"""Every kernel of the validation corpus on the emulator: no findings and NumPy's results, or the fault it was made for.
+
+What is marked as a gap must fail, so that the mark is removed when the emulator has learnt it.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from benchmarks.corpus.catalogue import ENTRIES
+from benchmarks.corpus.compare import compare, elements_apart, units_apart
+from benchmarks.corpus.entry import Approximate, Entry, Fault, Subject
+from benchmarks.corpus.faults import FAULTS, marked_lines
+from benchmarks.corpus.plans import assemble_file
+from warplab import simt
+from warplab.plan.execution import FindingKind
+from warplab.plan.model import Plan
+
+ARCHITECTURE = "sm_90a"
+BUDGET = 1_000_000  # warp instructions; the largest correct kernel takes a tenth
+
+CORRECT = tuple(e for e in ENTRIES if not e.needs)
+TENSOR = tuple(e for e in ENTRIES if e.needs)
+
+
+def _parameters(subjects: tuple[Subject, ...]) -> list:
+    def marks(subject: Subject) -> list[pytest.MarkDecorator]:
+        return [pytest.mark.xfail(reason=subject.gap, strict=True)] if subject.gap else []
+
+    return [pytest.param(s, id=s.name, marks=marks(s)) for s in subjects]
+
+
+@cache
+def _plans(file: str) -> dict[str, Plan]:
+    """The plans of all subjects of one file."""
+    return assemble_file([s for s in (*ENTRIES, *FAULTS) if s.file == file], ARCHITECTURE)
+
+
+def _plan(subject: Subject) -> Plan:
+    return _plans(subject.file)[subject.name]
+
+
+@pytest.mark.parametrize("entry", _parameters(CORRECT))
+def test_correct_kernel(entry: Entry) -> None:
+    inputs = entry.draw()
+    execution = simt.execute(_plan(entry), inputs, architecture=ARCHITECTURE, instruction_budget=BUDGET)
+    assert [f.message for f in execution.findings] == []
+    assert compare(entry, inputs, execution.outputs) == ""
+
+
+@pytest.mark.parametrize("entry", _parameters(TENSOR))
+def test_tensor_kernel_is_right_or_refused(entry: Entry) -> None:
+    inputs = entry.draw()
+    execution = simt.execute(_plan(entry), inputs, architecture=ARCHITECTURE, instruction_budget=BUDGET)
+    if execution.findings:
+        assert {f.kind for f in execution.findings} == {FindingKind.UNSUPPORTED}
+    else:
+        assert compare(entry, inputs, execution.outputs) == ""
+
+
+@pytest.mark.parametrize("fault", _parameters(FAULTS))
+def test_faulty_kernel(fault: Fault) -> None:
+    plan, marked = _plan(fault), marked_lines(fault)
+    assert fault.kind in marked.values()
+    execution = simt.execute(plan, fault.draw(), architecture=ARCHITECTURE, instruction_budget=BUDGET)
+    found = [f for f in execution.findings if f.kind is fault.kind]
+    said = [(f.line, f.message) for f in execution.findings]
+    assert found, said
+    assert all(marked.get(f.line) is fault.kind for f in found), said
+    assert {f.kind for f in execution.findings} <= {fault.kind, *fault.extra}, said
+
+
+def test_names_are_unique_and_the_corpus_is_large() -> None:
+    names = [s.name for s in (*ENTRIES, *FAULTS)]
+    assert len(set(names)) == len(names)
+    assert len(CORRECT) >= 45 and len(FAULTS) >= 25
+
+
+def test_inputs_are_the_same_each_time() -> None:
+    for entry in CORRECT[::20]:
+        first, second = entry.draw(), entry.draw()
+        assert all(first[name].tobytes() == second[name].tobytes() for name in first)
+
+
+def test_expectations_notice_one_wrong_element() -> None:
+    for name in ("reduction/shuffle", "product/naive_20x37x19", "transpose/padded_70x45", "integers/words"):
+        entry = next(e for e in ENTRIES if e.name == name)
+        inputs = entry.draw()
+        execution = simt.execute(_plan(entry), inputs, architecture=ARCHITECTURE)
+        output = next(iter(execution.outputs.values()))
+        output.reshape(-1)[-1] += 1
+        assert "1 of" in compare(entry, inputs, execution.outputs)
+
+
+def test_units_apart() -> None:
+    one = np.array([1, -1, 0, np.nan, 1], np.float32)
+    other = np.array([np.nextafter(np.float32(1), np.float32(2)), -1, -0.0, np.nan, 2], np.float32)
+    assert units_apart(one, other).tolist() == [1, 0, 0, 0, 1 << 23]
+    assert elements_apart(one, other, Approximate(1, "")) == 1
+    assert elements_apart(one, other, None) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "array", "index", "thread"),
+    [
+        ("bounds/neighbour", "a", (50,), (49, 0, 0)),
+        ("bounds/bad_index", "out", (64,), (40, 0, 0)),
+        ("bounds/before_the_first", "a", (-1,), (0, 0, 0)),
+        ("bounds/rows_for_columns", "a", (30, 0), (14, 0, 0)),
+        ("reads/last_element_missing", "scratch", (63,), (63, 0, 0)),
+    ],
+)
+def test_finding_names_array_index_and_thread(
+    name: str, array: str, index: tuple[int, ...], thread: tuple[int, int, int]
+) -> None:
+    fault = next(f for f in FAULTS if f.name == name)
+    execution = simt.execute(_plan(fault), fault.draw(), architecture=ARCHITECTURE)
+    found = next(f for f in execution.findings if f.kind is fault.kind)
+    assert (found.array, found.index, found.thread) == (array, index, thread)
+
+
+def test_race_names_the_element() -> None:
+    fault = next(f for f in FAULTS if f.name == "race/barrier_too_early")
+    execution = simt.execute(_plan(fault), fault.draw(), architecture=ARCHITECTURE)
+    line = min(marked_lines(fault))
+    written = [f for f in execution.findings if f.line == line]
+    assert written and all(f.thread is not None and f.index == (f.thread[0],) for f in written)

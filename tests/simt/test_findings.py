@@ -1,0 +1,219 @@
+"""Faulty kernels: each fault is found, on the right line, with the right thread and element."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tests.simt import kernels
+from tests.simt.plans import buffer, cuda_plan, numba_plan, plan_of
+from warplab.plan.execution import Finding, FindingKind
+from warplab.plan.model import Pointer, Role, Value
+from warplab.simt import execute
+
+TEXT = Path(kernels.__file__).read_text().splitlines()
+
+
+def line_of(mark: str) -> int:
+    (line,) = (i for i, text in enumerate(TEXT, 1) if f"# MARK {mark}" in text)
+    return line
+
+
+def single(findings: tuple[Finding, ...], kind: FindingKind) -> Finding:
+    (found,) = (f for f in findings if f.kind is kind)
+    return found
+
+
+def test_out_of_bounds_names_line_thread_array_and_index() -> None:
+    x, y = np.ones(100, np.float32), np.zeros(100, np.float32)
+    plan = numba_plan(kernels.axpy_one_too_far, {"a": np.float32(2), "x": x, "y": y}, {"y": Role.OUTPUT}, (4,), (32,))
+    result = execute(plan, {"x": x})
+    assert [f.kind for f in result.findings] == [FindingKind.OUT_OF_BOUNDS] * 2
+    read, write = result.findings
+    for finding, array in ((read, "x"), (write, "y")):
+        assert finding.line == line_of("one too far")
+        assert (finding.array, finding.index) == (array, (100,))
+        assert (finding.block, finding.thread, finding.count) == ((3, 0, 0), (4, 0, 0), 1)
+    assert read.message.startswith(f"Line {read.line} reads x[100], but x has shape (100,)")
+    assert np.array_equal(result.outputs["y"], np.full(100, 3, np.float32))
+
+
+def test_missing_second_barrier_is_a_race_that_names_both_lines() -> None:
+    a = np.ones((32, 32), np.float32)
+    plan = numba_plan(
+        kernels.tiled_gemm_without_second_barrier, {"a": a, "b": a, "c": a}, {"c": Role.OUTPUT}, (2, 2), (16, 16)
+    )
+    result = execute(plan, {"a": a, "b": a})
+    races = [f for f in result.findings if f.kind is FindingKind.RACE]
+    assert races
+    assert {f.line for f in races} <= {line_of("race writes a"), line_of("race writes b"), line_of("race reads")}
+    assert any(f"line {line_of('race reads')} reads" in f.message for f in races)
+    assert not execute(plan, {"a": a, "b": a}, sanitize=False).findings
+
+
+def test_uninitialised_shared_memory() -> None:
+    out = np.zeros(64, np.float32)
+    result = execute(numba_plan(kernels.reads_unwritten_shared, {"out": out}, {"out": Role.OUTPUT}, (1,), (64,)), {})
+    finding = single(result.findings, FindingKind.UNINITIALISED)
+    assert finding.line == line_of("uninitialised")
+    assert finding.thread == (32, 0, 0)
+    assert finding.index == (32,)
+
+
+def test_uninitialised_scratch_and_output() -> None:
+    source = """
+    extern "C" __global__ void k(float* scratch, float* zeroed, float* out) {
+        int i = threadIdx.x;
+        if (i < 16) scratch[i] = i;
+        __syncthreads();
+        out[i] = scratch[i] + zeroed[i];
+        out[i] += 1;
+    }"""
+    out = np.zeros(32, np.float32)
+    plan = cuda_plan(source, "k", {"out": (out, Role.OUTPUT)}, ("scratch", "zeroed", "out"), (1,), (32,))
+    buffers = {**plan.buffers, "scratch": buffer("scratch", out, Role.SCRATCH)}
+    buffers["zeroed"] = buffer("zeroed", out, Role.SCRATCH, zeroed=True)
+    plan = type(plan)(plan.function, plan.kernels, buffers, plan.launches, plan.source, plan.source_name)
+    result = execute(plan, {})
+    finding = single(result.findings, FindingKind.UNINITIALISED)
+    assert (finding.array, finding.line, finding.index) == ("scratch", 6, (16,))
+    assert np.array_equal(result.outputs["out"][:16], np.arange(16) + 1)
+    assert np.isnan(result.outputs["out"][16:]).all()
+
+
+def test_divergent_barrier() -> None:
+    out = np.zeros(32, np.float32)
+    result = execute(numba_plan(kernels.barrier_in_divergent_code, {"out": out}, {"out": Role.OUTPUT}, (1,), (32,)), {})
+    finding = single(result.findings, FindingKind.DIVERGENT_BARRIER)
+    assert finding.line == line_of("divergent barrier")
+    assert np.array_equal(result.outputs["out"], np.where(np.arange(32) % 2 == 0, 2, 4))
+
+
+def test_deadlock_names_every_waiting_line() -> None:
+    source = """
+    extern "C" __global__ void k(float* out) {
+        int warp = threadIdx.x / 32;
+        if (warp == 0) asm volatile("bar.sync 1, 96;");
+        else if (warp == 1) asm volatile("bar.sync 2, 64;");
+        out[threadIdx.x] = 1;
+    }"""
+    out = np.zeros(64, np.float32)
+    result = execute(cuda_plan(source, "k", {"out": (out, Role.OUTPUT)}, ("out",), (1,), (64,)), {})
+    assert {(f.kind, f.line) for f in result.findings} == {(FindingKind.DEADLOCK, 4), (FindingKind.DEADLOCK, 5)}
+
+
+def test_endless_kernel() -> None:
+    out = np.zeros(32, np.float32)
+    plan = numba_plan(kernels.endless, {"out": out}, {"out": Role.INOUT}, (1,), (32,))
+    result = execute(plan, {"out": out}, instruction_budget=100_000)
+    finding = single(result.findings, FindingKind.ENDLESS)
+    assert abs(finding.line - line_of("endless")) <= 1
+
+
+def test_launch_failures() -> None:
+    x = np.ones(8, np.float32)
+    for block, words in (((2048,), "2048 threads"), ((1, 1, 65), "exceeds the limit")):
+        plan = numba_plan(kernels.prints, {"x": x.astype(np.float64)}, {}, (1,), block)
+        finding = single(execute(plan, {"x": x.astype(np.float64)}).findings, FindingKind.LAUNCH_FAILURE)
+        assert words in finding.message
+
+
+def ptx(body: str, parameters: str = ".param .u64 p0") -> str:
+    return f""".version 9.0
+    .target sm_90a
+    .address_size 64
+    .visible .entry k({parameters}) {{
+        .reg .pred %p<4>; .reg .b16 %h<4>; .reg .b32 %r<9>; .reg .b64 %rd<9>; .reg .f32 %f<9>;
+        ld.param.u64 %rd1, [p0];
+        mov.u32 %r1, %tid.x;
+        {body}
+        ret;
+    }}"""
+
+
+def run_ptx(body: str, size: int = 32, role: Role = Role.OUTPUT, block: int = 32):
+    out = np.zeros(size, np.uint32)
+    plan = plan_of(ptx(body), "k", {"out": buffer("out", out, role)}, (Pointer("out", 0, "out"),), (1,), (block,))
+    return execute(plan, {} if role is Role.OUTPUT else {"out": out})
+
+
+def test_misaligned_null_and_wild_addresses() -> None:
+    result = run_ptx("add.s64 %rd1, %rd1, 2; ld.global.u32 %r2, [%rd1];")
+    assert single(result.findings, FindingKind.MISALIGNED).array == "out"
+    result = run_ptx("mov.u64 %rd2, 16; st.global.u32 [%rd2], %r1;")
+    assert "null pointer" in single(result.findings, FindingKind.NULL_POINTER).message
+    result = run_ptx("mov.u64 %rd2, 0x7fff00000000; ld.u32 %r2, [%rd2];")
+    assert single(result.findings, FindingKind.OUT_OF_BOUNDS).count == 32
+    result = run_ptx("ld.global.u32 %r2, [%rd1+-4];")
+    assert single(result.findings, FindingKind.OUT_OF_BOUNDS).index == (-1,)
+    result = run_ptx("mov.u32 %r2, 0; ld.shared.u32 %r3, [%r2];")
+    assert single(result.findings, FindingKind.OUT_OF_BOUNDS).count == 32
+
+
+def test_unknown_instructions_are_reported_only_when_they_run() -> None:
+    result = run_ptx("frobnicate.rn.f32 %f1, %f2, %f3;")
+    finding = single(result.findings, FindingKind.UNSUPPORTED)
+    assert "frobnicate.rn.f32 %f1, %f2, %f3;" in finding.message
+    skipped = "setp.gt.u32 %p1, %r1, 100; @%p1 frobnicate.rn.f32 %f1, %f2, %f3;"
+    assert not run_ptx(skipped).findings
+
+
+def test_trap() -> None:
+    assert run_ptx("trap;").findings[0].kind is FindingKind.TRAP
+
+
+def test_modified_input() -> None:
+    result = run_ptx("mul.wide.u32 %rd2, %r1, 4; add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r1;", role=Role.INPUT)
+    assert single(result.findings, FindingKind.INPUT_MODIFIED).array == "out"
+
+
+def test_shuffle_with_lanes_that_are_elsewhere() -> None:
+    body = """setp.lt.u32 %p1, %r1, 8; @!%p1 bra SKIP;
+              shfl.sync.bfly.b32 %r2, %r1, 1, 31, -1;
+              SKIP: mul.wide.u32 %rd2, %r1, 4; add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r2;"""
+    finding = single(run_ptx(body).findings, FindingKind.DIVERGENT_BARRIER)
+    assert "24 threads of its warp" in finding.message
+
+
+def test_named_barriers_order_accesses() -> None:
+    """A producer warp and a consumer warp that meet at a named barrier do not race; without it they do."""
+    source = """
+    extern "C" __global__ void k(float* out) {{
+        __shared__ float box[32];
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        if (warp == 0) {{ box[lane] = lane; {arrive} }}
+        else if (warp == 1) {{ {sync} out[lane] = box[31 - lane]; }}
+    }}"""
+    out = np.zeros(32, np.float32)
+    arrive, sync = 'asm volatile("bar.arrive 1, 64;" ::: "memory");', 'asm volatile("bar.sync 1, 64;" ::: "memory");'
+    for parts, kinds in (((arrive, sync), set()), (("", ""), {FindingKind.RACE})):
+        text = source.format(arrive=parts[0], sync=parts[1])
+        result = execute(cuda_plan(text, "k", {"out": (out, Role.OUTPUT)}, ("out",), (1,), (96,)), {})
+        assert {f.kind for f in result.findings} == kinds
+        assert np.array_equal(result.outputs["out"], np.arange(32)[::-1])
+
+
+def test_spinning_on_another_warp_makes_progress() -> None:
+    source = """
+    extern "C" __global__ void k(int* out) {
+        __shared__ volatile int flag;
+        if (threadIdx.x == 32) flag = 0;
+        __syncthreads();
+        if (threadIdx.x < 32) { while (flag == 0); out[threadIdx.x] = flag; }
+        else if (threadIdx.x == 63) flag = 7;
+    }"""
+    out = np.zeros(32, np.int32)
+    result = execute(cuda_plan(source, "k", {"out": (out, Role.OUTPUT)}, ("out",), (1,), (64,)), {})
+    assert np.all(result.outputs["out"] == 7)
+    assert not result.findings
+
+
+def test_scalars_of_every_size_reach_the_kernel() -> None:
+    body = """ld.param.u8 %h1, [p1]; cvt.u32.u16 %r2, %h1; ld.param.s16 %r3, [p2]; add.s32 %r2, %r2, %r3;
+              mul.wide.u32 %rd2, %r1, 4; add.s64 %rd1, %rd1, %rd2; st.global.u32 [%rd1], %r2;"""
+    out = np.zeros(32, np.int32)
+    text = ptx(body, ".param .u64 p0, .param .u8 p1, .param .u16 p2")
+    arguments = (Pointer("out"), Value("uint8", 200), Value("int16", -300))
+    result = execute(plan_of(text, "k", {"out": buffer("out", out, Role.OUTPUT)}, arguments, (1,), (32,)), {})
+    assert np.all(result.outputs["out"] == -100)

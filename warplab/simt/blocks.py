@@ -1,0 +1,200 @@
+"""Runs the blocks of a grid: undefined memory, fresh warps, and turns for each warp until all have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numba
+import numpy as np
+
+from warplab.simt.barriers import clear_barriers
+from warplab.simt.fingerprint import source_fingerprint
+from warplab.simt.interpreter import run_warp
+from warplab.simt.layout import (
+    FAULT_DEADLOCK,
+    FAULT_ENDLESS,
+    FULL_MASK,
+    M_BLOCK_DIM_X,
+    M_BLOCK_DIM_Y,
+    M_BLOCK_X,
+    M_BLOCK_Y,
+    M_BLOCK_Z,
+    M_BUDGET,
+    M_FRAME_BYTES,
+    M_FRAMES,
+    M_GRID_X,
+    M_GRID_Y,
+    M_LIVE_THREADS,
+    M_LOCAL,
+    M_LOCAL_BYTES,
+    M_SHARED,
+    M_SHARED_BYTES,
+    M_SHARED_SHADOW,
+    M_SM,
+    M_SPECIAL_COUNT,
+    M_SPECIALS,
+    M_STOP,
+    M_THREADS,
+    M_TIME,
+    M_WARP_COUNT,
+    M_WARPS,
+    S_MASK,
+    S_PC,
+    S_STATE,
+    S_WAIT,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_SMID,
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPLIT_AT_BARRIER,
+    STATUS_DONE,
+    STATUS_READY,
+    STATUS_WAITING,
+    W_CURRENT,
+    W_LIVE,
+    W_STATUS,
+    W_USED,
+    WAIT_BARRIER,
+)
+from warplab.simt.raw import fill_bytes, get, increase, load_i64, put, store_u32, trailing_zeros32, trailing_zeros64
+from warplab.simt.shadow import SHADOW_BYTES, start_clocks
+from warplab.simt.splits import split_state, start_splits
+from warplab.simt.state import compiled, report, warp_state
+
+
+@compiled
+def _fill_specials(m, warp, frame):
+    """Rows of special registers that differ from block to block or warp to warp."""
+    width, height = get(m, M_BLOCK_DIM_X), get(m, M_BLOCK_DIM_Y)
+    specials = get(m, M_SPECIALS)
+    for i in range(get(m, M_SPECIAL_COUNT)):
+        which = load_i64(specials + 16 * i)
+        row = frame + load_i64(specials + 16 * i + 8)
+        for lane in range(32):
+            thread = warp * 32 + lane
+            if which == SPECIAL_TID_X:
+                value = thread % width
+            elif which == SPECIAL_TID_Y:
+                value = thread // width % height
+            elif which == SPECIAL_TID_Z:
+                value = thread // (width * height)
+            elif which == SPECIAL_CTAID_X:
+                value = get(m, M_BLOCK_X)
+            elif which == SPECIAL_CTAID_Y:
+                value = get(m, M_BLOCK_Y)
+            elif which == SPECIAL_CTAID_Z:
+                value = get(m, M_BLOCK_Z)
+            elif which == SPECIAL_LANEID:
+                value = np.int64(lane)
+            elif which == SPECIAL_SMID:
+                value = get(m, M_SM)
+            else:
+                value = np.int64(warp)
+            store_u32(row + 4 * lane, np.uint32(value))
+
+
+@compiled
+def _start_block(m):
+    """Undefined memory, fresh warps."""
+    fill_bytes(get(m, M_SHARED), np.uint8(0xFF), get(m, M_SHARED_BYTES))
+    if get(m, M_SHARED_SHADOW):
+        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), ((get(m, M_SHARED_BYTES) + 3) >> 2) * SHADOW_BYTES)
+        start_clocks(m)
+    clear_barriers(m)
+    threads = get(m, M_THREADS)
+    put(m, M_LIVE_THREADS, threads)
+    for warp in range(get(m, M_WARP_COUNT)):
+        address = warp_state(get(m, M_WARPS), warp)
+        lanes = min(threads - 32 * warp, 32)
+        live = np.int64((1 << lanes) - 1)
+        put(address, W_STATUS, STATUS_READY)
+        put(address, W_LIVE, live)
+        start_splits(address, live)
+        frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
+        store_u32(frame, np.uint32(FULL_MASK))
+        _fill_specials(m, warp, frame)
+    if get(m, M_LOCAL_BYTES):
+        fill_bytes(get(m, M_LOCAL), np.uint8(0xFF), get(m, M_LOCAL_BYTES) * 32 * get(m, M_WARP_COUNT))
+
+
+@compiled
+def _report_deadlock(m):
+    """Every warp that is left waits: name the place of each."""
+    for warp in range(get(m, M_WARP_COUNT)):
+        address = warp_state(get(m, M_WARPS), warp)
+        if get(address, W_STATUS) != STATUS_WAITING:
+            continue
+        used = np.uint64(get(address, W_USED))
+        while used:
+            state = split_state(address, np.int64(trailing_zeros64(used)))
+            used &= used - np.uint64(1)
+            if get(state, S_STATE) == SPLIT_AT_BARRIER:
+                lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+                number = get(state, S_WAIT) - WAIT_BARRIER
+                report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, number)
+    put(m, M_STOP, 1)
+
+
+@compiled
+def _run_block(m):
+    """Give the warps their turns until all have ended."""
+    warps = get(m, M_WARP_COUNT)
+    states = get(m, M_WARPS)
+    while True:
+        done = 0
+        ran = 0
+        for warp in range(warps):
+            address = warp_state(states, warp)
+            status = get(address, W_STATUS)
+            if status == STATUS_READY:
+                issued = run_warp(m, warp)
+                increase(m, M_TIME, issued)
+                put(m, M_BUDGET, get(m, M_BUDGET) - issued)
+                ran += 1
+                if get(m, M_BUDGET) < 0:
+                    current = max(get(address, W_CURRENT), 0)
+                    pc = get(split_state(address, current), S_PC)
+                    lane = np.int64(trailing_zeros32(np.uint32(get(address, W_LIVE)) | np.uint32(1 << 31)))
+                    report(m, FAULT_ENDLESS, pc, warp, lane, 0, 0, 0, -1, 0, 0)
+                    put(m, M_STOP, 1)
+                if get(m, M_STOP):
+                    return
+            if get(address, W_STATUS) == STATUS_DONE:
+                done += 1
+        if done == warps:
+            return
+        if ran == 0:
+            _report_deadlock(m)
+            return
+
+
+@cache
+def block_runner() -> Callable[[int, int, int], int]:
+    """The compiled `run_blocks(machine, first, last)`: runs blocks [first, last), returns the next block to run.
+
+    Compiled on first use and cached on disk by the digest of this package's sources.
+    """
+    fingerprint = source_fingerprint()
+
+    def run_blocks(m, first, last):
+        # The name makes the digest part of the cache's key.
+        fingerprint  # noqa: B018
+        width, height = get(m, M_GRID_X), get(m, M_GRID_Y)
+        for block in range(first, last):
+            put(m, M_BLOCK_X, block % width)
+            put(m, M_BLOCK_Y, block // width % height)
+            put(m, M_BLOCK_Z, block // (width * height))
+            put(m, M_SM, block % 132)
+            _start_block(m)
+            _run_block(m)
+            if get(m, M_STOP):
+                return np.int64(block + 1)
+        return last
+
+    signature = numba.int64(numba.int64, numba.int64, numba.int64)
+    return numba.njit(signature, nogil=True, cache=True, error_model="numpy")(run_blocks)

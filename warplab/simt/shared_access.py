@@ -1,0 +1,103 @@
+"""Loads and stores of a block's shared memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.counting import count_wavefronts
+from warplab.simt.layout import (
+    C_FIELDS,
+    C_IDEAL,
+    C_SHARED_REQUESTS,
+    C_WAVEFRONTS,
+    FAULT_MISALIGNED,
+    FAULT_OUT_OF_BOUNDS,
+    IMM,
+    M_COUNTS,
+    M_SHARED,
+    M_SHARED_BYTES,
+    REGION_SHARED,
+    SPACE_SHARED,
+    SRC_A,
+    VOLATILE_BIT,
+    WINDOW_BITS,
+    WINDOW_HALF,
+    X1,
+    X2,
+    X3,
+)
+from warplab.simt.lower import SHARED_BASE
+from warplab.simt.raw import field, get, increase, leading_zeros32, load_i64, operand, trailing_zeros32
+from warplab.simt.rows import lanes_matching
+from warplab.simt.shadow import check_read, check_write
+from warplab.simt.state import compiled, report
+from warplab.simt.transfer import is_run, load_one, load_strided, store_strided, zero_lane
+
+SHARED_WINDOW = (REGION_SHARED << WINDOW_BITS) + WINDOW_HALF
+
+
+@compiled
+def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
+    """A load or store of the block's shared memory. `window` is what to take off a generic address."""
+    row = operand(frame, constants, record, SRC_A)
+    offset = field(record, IMM) - window
+    size = field(record, X1)
+    total = size * field(record, X2)
+    volatile = field(record, X3) & VOLATILE_BIT
+    first = np.int64(trailing_zeros32(mask))
+    start = load_i64(row + 8 * first) + offset
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    shared = get(m, M_SHARED)
+    limit = get(m, M_SHARED_BYTES)
+    increase(cell, C_SHARED_REQUESTS, 1)
+    step = np.int64(-1)
+    if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
+        step = total
+    elif not write and lanes_matching(row, start - offset, 0) & mask == mask:
+        step = np.int64(0)
+    if step >= 0:
+        last = np.int64(31) - np.int64(leading_zeros32(mask))
+        length = total + (last - first) * step
+        if start >= SHARED_BASE and start + length <= limit and start & (total - 1) == 0:
+            lanes = 128 // total if step else 256 // total  # served by one wavefront
+            groups = last // lanes - first // lanes + 1
+            increase(cell, C_WAVEFRONTS, groups)
+            increase(cell, C_IDEAL, groups)
+            if write:
+                check_write(m, warp, start, length, total, pc, first, volatile, 0)
+                store_strided(frame, constants, record, mask, shared + start, step)
+            else:
+                check_read(m, warp, start, length, total, pc, first, volatile, 0)
+                load_strided(frame, constants, record, mask, shared + start, step)
+            return
+    good = np.uint32(0)
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address = load_i64(row + 8 * lane) + offset
+        if address < SHARED_BASE or address + total > limit or address & (total - 1):
+            kind = FAULT_MISALIGNED if address & (total - 1) else FAULT_OUT_OF_BOUNDS
+            report(m, kind, pc, warp, lane, address, total, write, -1, SPACE_SHARED, 0)
+            if not write:
+                zero_lane(frame, constants, record, lane)
+            continue
+        good |= np.uint32(1) << np.uint32(lane)
+    if good == np.uint32(0):
+        return
+    # Counted first: a load may overwrite the register that holds the addresses.
+    wavefronts, ideal = count_wavefronts(m, row, offset, total, good)
+    increase(cell, C_WAVEFRONTS, wavefronts)
+    increase(cell, C_IDEAL, ideal)
+    rest = good
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address = load_i64(row + 8 * lane) + offset
+        if write:
+            check_write(m, warp, address, total, total, pc, lane, volatile, 0)
+            one = np.uint32(1) << np.uint32(lane)
+            store_strided(frame, constants, record, one, shared + address, np.int64(0))
+        else:
+            check_read(m, warp, address, total, total, pc, lane, volatile, 0)
+            load_one(frame, constants, record, lane, shared + address)
