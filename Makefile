@@ -57,10 +57,7 @@ validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (ne
 	@$(PY) -m benchmarks.validate
 
 notebooks: $(READY)  ## run every notebook from its Markdown source, keeping the outputs
-	@for source in notebooks/source/*.md; do \
-	  echo "$$source"; \
-	  $(PY) -m jupytext --to ipynb --execute --output "notebooks/$$(basename "$$source" .md).ipynb" "$$source" || exit 1; \
-	done
+	@$(PY) scripts/notebooks.py
 
 lint: $(READY)  ## check style and types
 	@$(PY) -m ruff check .
