@@ -40,7 +40,7 @@ _PACKAGES = (
     ("rich", "rich", "this output", True),
     ("matplotlib", "matplotlib", "figures in HTML reports", True),
     ("jupyterlab", "", "the notebooks", False),
-    ("torch", "", "library baselines and the multi-GPU labs (extra `gpu`)", False),
+    ("torch", "", "comparing kernels with its products by hand; no lab needs it (extra `gpu`)", False),
 )
 _LEAST_DISK = 1 << 30
 _PROBES = {
