@@ -57,7 +57,7 @@ validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (ne
 	@$(PY) -m benchmarks.validate
 
 notebooks: $(READY)  ## run every notebook from its Markdown source, keeping the outputs
-	@$(PY) scripts/notebooks.py
+	@$(PY) -m scripts.notebooks
 
 lint: $(READY)  ## check style and types
 	@$(PY) -m ruff check .
