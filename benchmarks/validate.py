@@ -68,7 +68,7 @@ def subjects(architecture: str) -> list[Subject]:
 
 def corpus(architecture: str) -> list[Subject]:
     """Every entry of the corpus that the emulator can run; the counters of PROFILED of them, evenly spread, are read."""
-    entries = [e for e in ENTRIES if not e.gap and not e.needs]
+    entries = [e for e in ENTRIES if not e.gap]
     plans = assemble_all(entries, architecture)
     countable = [e.name for e in entries if not e.uncounted]
     counted = {countable[n * len(countable) // PROFILED] for n in range(PROFILED)}

@@ -69,6 +69,21 @@ class Counters:
     thread_instructions: int = 0  # the same, one an active lane
     global_load_ideal_sectors: int = 0  # had each request's active lanes read the same bytes side by side
     global_store_ideal_sectors: int = 0  # the same for stores; 0 where an executor does not count it
+    matrix_load_requests: int = 0  # ldmatrix
+    matrix_load_wavefronts: int = 0
+    matrix_load_bank_conflicts: int = 0
+    matrix_store_requests: int = 0  # stmatrix
+    matrix_store_wavefronts: int = 0
+    matrix_store_bank_conflicts: int = 0
+    async_copy_requests: int = 0  # cp.async, at its shared end
+    async_copy_wavefronts: int = 0
+    async_copy_bank_conflicts: int = 0
+    async_copy_cached_requests: int = 0  # cp.async.ca, at its global end
+    async_copy_cached_sectors: int = 0
+    async_copy_bypass_requests: int = 0  # cp.async.cg, which goes past L1
+    async_copy_bypass_sectors: int = 0
+    tensor_instructions: int = 0  # mma.sync, one a warp
+    tensor_multiply_adds: int = 0  # m n k of each
 
     def __iadd__(self, other: Counters) -> Counters:
         for f in fields(self):
@@ -89,6 +104,14 @@ METRICS: Mapping[str, str] = {
     "shared_load_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "matrix_load_wavefronts": "sm__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum",
+    "matrix_load_bank_conflicts": "sm__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
+    "async_copy_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum",
+    "async_copy_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldgsts.sum",
+    "async_copy_cached_requests": "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "async_copy_cached_sectors": "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "async_copy_bypass_requests": "sm__sass_l1tex_t_requests_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum",
+    "async_copy_bypass_sectors": "sm__sass_l1tex_t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_bypass.sum",
 }
 
 

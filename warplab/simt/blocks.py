@@ -8,6 +8,7 @@ from functools import cache
 import numba
 import numpy as np
 
+from warplab.simt.async_copies import clear_copies
 from warplab.simt.barriers import clear_barriers
 from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.interpreter import run_warp
@@ -106,6 +107,7 @@ def _start_block(m):
         fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), ((get(m, M_SHARED_BYTES) + 3) >> 2) * SHADOW_BYTES)
         start_clocks(m)
     clear_barriers(m)
+    clear_copies(m)
     threads = get(m, M_THREADS)
     put(m, M_LIVE_THREADS, threads)
     for warp in range(get(m, M_WARP_COUNT)):

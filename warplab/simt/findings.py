@@ -31,6 +31,7 @@ from warplab.simt.layout import (
     FAULT_MISALIGNED,
     FAULT_NULL,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_PENDING,
     FAULT_RACE,
     FAULT_READ_ONLY,
     FAULT_SPLITS,
@@ -58,6 +59,7 @@ KINDS = {
     FAULT_READ_ONLY: FindingKind.OUT_OF_BOUNDS,
     FAULT_DIVERGENT_WARP_SYNC: FindingKind.DIVERGENT_BARRIER,
     FAULT_SPLITS: FindingKind.UNSUPPORTED,
+    FAULT_PENDING: FindingKind.RACE,
 }
 
 
@@ -149,6 +151,7 @@ class Explainer:
         fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
+            FAULT_PENDING,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -190,6 +193,8 @@ class Explainer:
             return f"reads {place}, which nothing has written yet."
         if fault == FAULT_RACE:
             return self._race(record, place)
+        if fault == FAULT_PENDING:
+            return self._pending(record, place)
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
@@ -198,6 +203,15 @@ class Explainer:
         line = int(self.program.lines[int(record[F_OTHER])])
         who = f"line {line}" if line else "another warp"
         return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
+
+    def _pending(self, record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "reads"
+        line = int(self.program.lines[int(record[F_OTHER])])
+        copy = f"the asynchronous copy of line {line}" if line else "an asynchronous copy"
+        return (
+            f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
+            "(cp.async.wait_group) first."
+        )
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
         text = " ".join(self.program.texts[int(record[F_PC])].split())

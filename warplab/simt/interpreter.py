@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.access import memory_access
+from warplab.simt.async_copies import group_copies, issue_copies
 from warplab.simt.atomics import atomic_access
 from warplab.simt.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
 from warplab.simt.dispatch import call_vector
@@ -19,6 +20,7 @@ from warplab.simt.layout import (
     C_DIVERGED,
     C_FIELDS,
     DST,
+    FAULT_DIVERGENT_WARP_SYNC,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
     GUARD,
@@ -45,17 +47,24 @@ from warplab.simt.layout import (
     OP_ATOMIC,
     OP_BARRIER,
     OP_BRANCH,
+    OP_COPY,
+    OP_COPY_GROUP,
     OP_ELECT,
     OP_EXIT,
     OP_JOIN,
     OP_JUMP,
+    OP_LDMATRIX,
     OP_LOAD,
     OP_MATCH,
+    OP_MMA,
+    OP_MOVMATRIX,
     OP_NOP,
     OP_PRINT,
     OP_REDUX,
+    OP_ROWS,
     OP_SHUFFLE,
     OP_SPECIAL,
+    OP_STMATRIX,
     OP_STORE,
     OP_TRAP,
     OP_VOTE,
@@ -90,6 +99,8 @@ from warplab.simt.layout import (
     X2,
 )
 from warplab.simt.local_access import local_host
+from warplab.simt.matrix_moves import move_shared, transpose_fragment
+from warplab.simt.matrix_multiply import multiply
 from warplab.simt.raw import (
     field,
     get,
@@ -144,7 +155,7 @@ def _members(frame, constants, record, active):
 
 
 @compiled
-def _exchange(m, op, frame, constants, record, mask):
+def _exchange(m, warp, op, frame, constants, record, pc, mask):
     if op == OP_SHUFFLE:
         shuffle(get(m, M_SCRATCH), frame, constants, record, mask)
     elif op == OP_VOTE:
@@ -155,19 +166,36 @@ def _exchange(m, op, frame, constants, record, mask):
         redux(frame, constants, record, mask)
     elif op == OP_ELECT:
         elect(frame, constants, record, mask)
+    elif op != OP_WARP_SYNC:
+        _matrix_operation(m, warp, op, frame, constants, record, pc, mask)
 
 
 @compiled
-def _warp_exchange(m, warp_address, state, op, frame, constants, record, pc, active, mask):
+def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
+    """An .aligned instruction on fragments: every lane of the warp has to take part."""
+    missing = np.uint32(get(warp_state(get(m, M_WARPS), warp), W_LIVE)) & ~mask
+    if missing:
+        lane = np.int64(trailing_zeros32(mask))
+        report(m, FAULT_DIVERGENT_WARP_SYNC, pc, warp, lane, 0, 0, 0, -1, 0, np.int64(missing))
+    if op == OP_MMA:
+        multiply(frame, constants, record, mask)
+    elif op in (OP_LDMATRIX, OP_STMATRIX):
+        move_shared(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STMATRIX else 0)
+    elif op == OP_MOVMATRIX:
+        transpose_fragment(m, frame, constants, record, mask)
+
+
+@compiled
+def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, pc, active, mask):
     """An instruction among the lanes of a warp; True if it was done, False if the split has to wait for lanes."""
     members = _members(frame, constants, record, mask)
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
-        _exchange(m, op, frame, constants, record, mask & members)
+        _exchange(m, warp, op, frame, constants, record, pc, mask & members)
         return True
     together = meet_in_warp(warp_address, get(warp_address, W_CURRENT), pc, op, active, members)
     if together:
-        _exchange(m, op, frame, constants, record, together & members)
+        _exchange(m, warp, op, frame, constants, record, pc, together & members)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)
     put(state, S_WAIT, np.int64(members))
@@ -323,7 +351,15 @@ def run_warp(m, warp):
             if issued >= limit:
                 put(state, S_PC, pc)
                 return issued
-        elif op == OP_NOP:
+        elif op == OP_COPY:
+            if mask:
+                issue_copies(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_COPY_GROUP:
+            if mask:
+                group_copies(m, warp, record, mask)
+            pc += 1
+        elif op in (OP_NOP, OP_ROWS):
             pc += 1
         elif op == OP_ACTIVEMASK:
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
@@ -338,9 +374,12 @@ def run_warp(m, warp):
         elif op == OP_PRINT:
             _print(m, warp, frame, constants, record, mask)
             pc += 1
-        elif op in (OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC):
+        elif op in (
+            OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC, OP_MMA, OP_LDMATRIX, OP_STMATRIX,
+            OP_MOVMATRIX,
+        ):  # fmt: skip
             if mask == np.uint32(0) or _warp_exchange(
-                m, warp_address, state, op, frame, constants, record, pc, active, mask
+                m, warp, warp_address, state, op, frame, constants, record, pc, active, mask
             ):
                 pc += 1
             else:

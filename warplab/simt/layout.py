@@ -45,7 +45,15 @@ SIGNED_BIT = 0x100
     OP_PRINT,
     OP_NOP,
     OP_ELECT,
-) = range(20)
+    OP_ROWS,  # does nothing itself: names more source registers of the record behind it
+    OP_MMA,
+    OP_LDMATRIX,
+    OP_STMATRIX,
+    OP_MOVMATRIX,
+    OP_COPY,
+    OP_COPY_GROUP,
+    OP_MBARRIER,
+) = range(28)
 VECTOR_BASE = 32
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
@@ -107,8 +115,9 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SCRATCH,  # address of a row to work in
     M_VECTORS,  # address of the table of vector functions
     M_QUANTUM,  # warp instructions before another warp gets its turn
+    M_COPIES,  # address of the first warp's queue of asynchronous copies; 0: the kernel makes none
     M_FIELDS,
-) = range(45)
+) = range(46)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -200,7 +209,9 @@ BARRIERS = 16
     FAULT_READ_ONLY,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_SPLITS,
-) = range(13)
+    FAULT_PENDING,  # shared memory that an asynchronous copy may still write
+    FAULT_MBARRIER,
+) = range(15)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -226,3 +237,22 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
     ATOMIC_DEC,
 ) = range(10)  # fmt: skip
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
+
+# An mma: the record before it (OP_ROWS) names a's registers in SRC_A, SRC_B, SRC_C, X0 and b's in X1, X2. Its own
+# SRC_A, SRC_B, SRC_C, X0 are c's and DST, X4, X5, X6 d's; X1 is the arithmetic, X2 the member mask, X3 the number of
+# the rule that floats are summed by or flags for integers, X7 m, k, the bits of an operand and of a sum in its four
+# bytes, IMM m n k.
+MMA_FLOATS, MMA_INTEGERS, MMA_DOUBLES = range(3)
+MMA_A_SIGNED, MMA_B_SIGNED, MMA_SATURATES = 1, 2, 4
+
+# A cp.async: SRC_A the target's address with offset IMM, SRC_B the source's with offset X3, X0 bytes, X1 what SRC_C is,
+# X2 1 if it bypasses L1. OP_COPY_GROUP: X0 the action, IMM the number of groups that may stay on their way.
+COPY_ALL, COPY_SOME, COPY_UNLESS = range(3)  # SRC_C: nothing; how many bytes to read; whether to read none
+COPY_COMMIT, COPY_WAIT_GROUP, COPY_WAIT_ALL = range(3)
+
+# A warp's queue of asynchronous copies, in int64 units: how many there are, the groups that each lane has committed,
+# and the copies, one a lane.
+Q_COUNT, Q_GROUPS, Q_COPIES = 0, 1, 1 + LANES
+COPIES = 2048  # in a queue; when it is full, the oldest complete early
+P_LANE, P_GROUP, P_TARGET, P_SOURCE, P_BYTES, P_READ, P_FIELDS = range(7)
+QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)

@@ -153,7 +153,8 @@ class Machine:
             L.M_SEEN: seen.ctypes.data,
             L.M_PRINT: self.print_buffer.ctypes.data,
             L.M_PRINT_BYTES: self.print_buffer.size,
-            L.M_SCRATCH: memory(256),
+            L.M_SCRATCH: memory(512),
+            L.M_COPIES: memory(warps * L.QUEUE_BYTES) if L.OP_COPY in program.code[:, L.OP] else 0,
             L.M_VECTORS: vector_functions()(),
             L.M_QUANTUM: QUANTUM,
         }

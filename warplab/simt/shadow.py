@@ -3,7 +3,8 @@
 Each 4-byte word has a shadow of eight int32: who wrote it last and which two warps read it last, each with the warp's
 clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
 (vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
-later warp has not learnt of the earlier one's clock: then no barrier lies between them.
+later warp has not learnt of the earlier one's clock: then no barrier lies between them. An asynchronous copy may write
+its words at any time from its start until its thread has waited for it; any access in between is a fault.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.layout import (
+    FAULT_PENDING,
     FAULT_RACE,
     FAULT_UNINITIALISED,
     M_CLOCKS,
@@ -32,6 +34,7 @@ from warplab.simt.state import compiled, report, warp_state
 SHADOW_BYTES = 32  # for a word of 4 bytes
 # Byte offsets in a word's shadow. A tag packs pc, warp and the bytes touched.
 WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
+PENDING = 28  # the tag of an asynchronous copy that may still write the word; 0: none
 ATOMIC_WRITE = 16  # in VALID, beside the four bits of the bytes that were written
 
 
@@ -89,7 +92,10 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
         if (valid & touched) != touched:
             _report(m, FAULT_UNINITIALISED, pc, warp, start, index, element, lane, 0, -1, 0)
             store_i32(word + VALID, np.int32(valid | touched))
-        if np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
+        pending = np.int64(load_i32(word + PENDING))
+        if pending & touched:
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, pending >> 11, 1)
+        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
             other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
             if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1)
@@ -121,7 +127,10 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
         high = min(start + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
         valid = np.int64(load_i32(word + VALID))
-        if not volatile:
+        pending = np.int64(load_i32(word + PENDING))
+        if pending & touched:
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, pending >> 11, 1)
+        elif not volatile:
             if np.int64(load_i32(word + WRITE_CLOCK)) > known:
                 other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
                 if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
@@ -134,10 +143,32 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
                 other = _conflicts(m, clocks, warps, warp, word, READ2_CLOCK, READ2_TAG, touched)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 0)
+        if not volatile:
             store_i32(word + WRITE_CLOCK, mine)
             store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
         valid = (valid & 15) | touched
         store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
+
+
+@compiled
+def start_copy(m, warp, start, size, pc):
+    """From now on an asynchronous copy may write `size` bytes (whole words): nobody else may touch them."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow:
+        for index in range(start >> 2, (start + size) >> 2):
+            store_i32(shadow + index * SHADOW_BYTES + PENDING, _tag(pc, warp, 15))
+
+
+@compiled
+def end_copy(m, warp, start, size):
+    """The copy's thread has waited for it: its write counts as made by the warp at this moment."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow:
+        mine = np.int32(_clock_of(get(m, M_CLOCKS), get(m, M_WARP_COUNT), warp, warp))
+        for index in range(start >> 2, (start + size) >> 2):
+            word = shadow + index * SHADOW_BYTES
+            store_i32(word + WRITE_CLOCK, mine)
+            store_i32(word + PENDING, np.int32(0))
 
 
 @compiled
