@@ -67,7 +67,7 @@ def subjects(architecture: str) -> list[Subject]:
 
 
 def corpus(architecture: str) -> list[Subject]:
-    """Every entry of the corpus that the emulator can run; the counters of PROFILED of them, evenly spread, are read."""
+    """Every entry of the corpus that the emulator can run; counters are read of PROFILED of them, evenly spread."""
     entries = [e for e in ENTRIES if not e.gap]
     plans = assemble_all(entries, architecture)
     countable = [e.name for e in entries if not e.uncounted]

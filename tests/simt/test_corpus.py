@@ -16,7 +16,6 @@ from benchmarks.corpus.entry import Approximate, Entry, Fault, Subject
 from benchmarks.corpus.faults import FAULTS, marked_lines
 from benchmarks.corpus.plans import assemble_file
 from warplab import simt
-from warplab.plan.execution import FindingKind
 from warplab.plan.model import Plan
 
 ARCHITECTURE = "sm_90a"

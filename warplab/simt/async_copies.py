@@ -17,6 +17,7 @@ from warplab.simt.layout import (
     C_SHARED_REQUESTS,
     C_WAVEFRONTS,
     COPIES,
+    COPY_ARRIVE,
     COPY_COMMIT,
     COPY_SOME,
     COPY_UNLESS,
@@ -51,9 +52,11 @@ from warplab.simt.layout import (
     SRC_C,
     X0,
     X1,
+    X2,
     X3,
 )
 from warplab.simt.lower import SHARED_BASE
+from warplab.simt.mbarriers import change, usable
 from warplab.simt.raw import (
     copy_bytes,
     field,
@@ -66,7 +69,8 @@ from warplab.simt.raw import (
     put,
     trailing_zeros32,
 )
-from warplab.simt.shadow import check_write, end_copy, start_copy
+from warplab.simt.shadow import check_write, end_copy, release, start_copy
+from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import count_transfer
 
@@ -97,6 +101,24 @@ def _make_copy(m, warp, copy):
 
 
 @compiled
+def _waits_for_copies(queue, count, lane):
+    """Are any of a lane's copies among the first `count` of a queue?"""
+    for position in range(count):  # noqa: SIM110
+        if get(_copy_at(queue, position), P_LANE) == lane:
+            return True
+    return False
+
+
+@compiled
+def _arrive(m, warp, arrival):
+    """The copies before this arrival are made: it happens."""
+    address, lane, pc = get(arrival, P_TARGET), get(arrival, P_LANE), get(arrival, P_GROUP)
+    if usable(m, address, pc, warp, lane):
+        release(m, warp, address, True)
+        change(m, warp, address, np.int64(1), np.int64(0), np.int64(0), pc, lane)
+
+
+@compiled
 def _finish(m, warp, queue, lanes, allowed):
     """Make the copies of the lanes, those of their last `allowed` committed groups and uncommitted ones excepted.
 
@@ -108,7 +130,9 @@ def _finish(m, warp, queue, lanes, allowed):
         copy = _copy_at(queue, position)
         lane = get(copy, P_LANE)
         waited = (lanes >> np.uint32(lane)) & np.uint32(1)
-        if waited and get(copy, P_GROUP) < get(queue, Q_GROUPS + lane) - allowed:
+        if get(copy, P_BYTES) == 0 and not _waits_for_copies(queue, kept, lane):
+            _arrive(m, warp, copy)
+        elif get(copy, P_BYTES) and waited and get(copy, P_GROUP) < get(queue, Q_GROUPS + lane) - allowed:
             _make_copy(m, warp, copy)
         else:
             if kept != position:
@@ -118,10 +142,48 @@ def _finish(m, warp, queue, lanes, allowed):
 
 
 @compiled
-def group_copies(m, warp, record, mask):
-    """commit_group, wait_group or wait_all of the active lanes."""
-    if get(m, M_COPIES) == 0:
-        return
+def finish_arrivals(m):
+    """Nobody can go on: make the copies that mbarriers wait for. Returns whether there were any."""
+    found = False
+    if get(m, M_COPIES):
+        for warp in range(get(m, M_WARP_COUNT)):
+            queue = get(m, M_COPIES) + warp * QUEUE_BYTES
+            for position in range(get(queue, Q_COUNT)):
+                if get(_copy_at(queue, position), P_BYTES) == 0:
+                    found = True
+                    _finish(m, warp, queue, np.uint32(0xFFFFFFFF), np.int64(-1))
+                    break
+    return found
+
+
+@compiled
+def _queue_arrivals(m, warp, queue, frame, constants, record, pc, mask):
+    """cp.async.mbarrier.arrive: each active lane arrives once its copies so far are made."""
+    addresses = operand(frame, constants, record, SRC_A)
+    offset = field(record, IMM) - (SHARED_WINDOW if field(record, X2) else np.int64(0))
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address = load_i64(addresses + 8 * lane) + offset
+        if not usable(m, address, pc, warp, lane):
+            continue
+        if field(record, X1) == 0:
+            change(m, warp, address, np.int64(-1), np.int64(0), np.int64(0), pc, lane)
+        if get(queue, Q_COUNT) + 1 > COPIES:
+            _finish(m, warp, queue, np.uint32(0xFFFFFFFF), np.int64(-1))
+        arrival = _copy_at(queue, get(queue, Q_COUNT))
+        increase(queue, Q_COUNT, 1)
+        put(arrival, P_LANE, lane)
+        put(arrival, P_GROUP, pc)
+        put(arrival, P_TARGET, address)
+        put(arrival, P_BYTES, 0)
+    _finish(m, warp, queue, np.uint32(0), np.int64(0))
+
+
+@compiled
+def group_copies(m, warp, frame, constants, record, pc, mask):
+    """commit_group, wait_group, wait_all or an arrival at an mbarrier, of the active lanes."""
     queue = get(m, M_COPIES) + warp * QUEUE_BYTES
     action = field(record, X0)
     if action == COPY_COMMIT:
@@ -130,6 +192,8 @@ def group_copies(m, warp, record, mask):
             lane = np.int64(trailing_zeros32(rest))
             rest &= rest - np.uint32(1)
             increase(queue, Q_GROUPS + lane, 1)
+    elif action == COPY_ARRIVE:
+        _queue_arrivals(m, warp, queue, frame, constants, record, pc, mask)
     else:
         _finish(m, warp, queue, np.uint32(mask), np.int64(-1) if action == COPY_WAIT_ALL else field(record, IMM))
 

@@ -24,10 +24,12 @@ from warplab.simt.layout import (
     F_SPACE,
     F_WARP,
     F_WRITE,
+    FAULT_ARRIVALS,
     FAULT_DEADLOCK,
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
+    FAULT_MBARRIER,
     FAULT_MISALIGNED,
     FAULT_NULL,
     FAULT_OUT_OF_BOUNDS,
@@ -60,6 +62,8 @@ KINDS = {
     FAULT_DIVERGENT_WARP_SYNC: FindingKind.DIVERGENT_BARRIER,
     FAULT_SPLITS: FindingKind.UNSUPPORTED,
     FAULT_PENDING: FindingKind.RACE,
+    FAULT_MBARRIER: FindingKind.UNINITIALISED,
+    FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
 }
 
 
@@ -151,7 +155,7 @@ class Explainer:
         fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
-            FAULT_PENDING,
+            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -193,6 +197,10 @@ class Explainer:
             return f"reads {place}, which nothing has written yet."
         if fault == FAULT_RACE:
             return self._race(record, place)
+        if fault == FAULT_MBARRIER:
+            return f"uses {place} as an mbarrier, but no mbarrier.init has made it one."
+        if fault == FAULT_ARRIVALS:
+            return f"arrives at the mbarrier {place} more often in a phase than its count allows."
         if fault == FAULT_PENDING:
             return self._pending(record, place)
         return self._control_sentence(fault, record)
@@ -218,9 +226,14 @@ class Explainer:
         if fault == FAULT_DIVERGENT_BARRIER:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"is a barrier that {missing} threads of the same warp do not reach together with the others."
+        if fault == FAULT_DIVERGENT_WARP_SYNC and ".aligned" in text:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"has to be executed by all threads of a warp together, but {missing} do not take part: {text}"
         if fault == FAULT_DIVERGENT_WARP_SYNC:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
+        if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
+            return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
         if fault == FAULT_DEADLOCK:
             return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
         if fault == FAULT_ENDLESS:

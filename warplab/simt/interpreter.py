@@ -29,6 +29,7 @@ from warplab.simt.layout import (
     M_CODE,
     M_CONSTANTS,
     M_COUNTS,
+    M_FAILED,
     M_FRAME_BYTES,
     M_FRAMES,
     M_LIVE_THREADS,
@@ -56,6 +57,7 @@ from warplab.simt.layout import (
     OP_LDMATRIX,
     OP_LOAD,
     OP_MATCH,
+    OP_MBARRIER,
     OP_MMA,
     OP_MOVMATRIX,
     OP_NOP,
@@ -101,6 +103,7 @@ from warplab.simt.layout import (
 from warplab.simt.local_access import local_host
 from warplab.simt.matrix_moves import move_shared, transpose_fragment
 from warplab.simt.matrix_multiply import multiply
+from warplab.simt.mbarriers import operate
 from warplab.simt.raw import (
     field,
     get,
@@ -357,8 +360,15 @@ def run_warp(m, warp):
             pc += 1
         elif op == OP_COPY_GROUP:
             if mask:
-                group_copies(m, warp, record, mask)
+                group_copies(m, warp, frame, constants, record, pc, mask)
             pc += 1
+        elif op == OP_MBARRIER:
+            passed = mask == np.uint32(0) or operate(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+            if issued >= limit or not passed:
+                put(m, M_FAILED, 0 if passed else 1)
+                put(state, S_PC, pc)
+                return issued
         elif op in (OP_NOP, OP_ROWS):
             pc += 1
         elif op == OP_ACTIVEMASK:

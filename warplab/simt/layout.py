@@ -115,9 +115,11 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SCRATCH,  # address of a row to work in
     M_VECTORS,  # address of the table of vector functions
     M_QUANTUM,  # warp instructions before another warp gets its turn
+    M_FAILED,  # 1: the warp's turn ended with a test of an mbarrier that failed
+    M_MBARRIER_CLOCKS,  # address of the clocks that arrivals at mbarriers have released, MBARRIER_CLOCKS rows
     M_COPIES,  # address of the first warp's queue of asynchronous copies; 0: the kernel makes none
     M_FIELDS,
-) = range(46)
+) = range(48)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -210,8 +212,9 @@ BARRIERS = 16
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_SPLITS,
     FAULT_PENDING,  # shared memory that an asynchronous copy may still write
-    FAULT_MBARRIER,
-) = range(15)
+    FAULT_MBARRIER,  # not initialised
+    FAULT_ARRIVALS,  # more than an mbarrier expects
+) = range(16)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -246,9 +249,10 @@ MMA_FLOATS, MMA_INTEGERS, MMA_DOUBLES = range(3)
 MMA_A_SIGNED, MMA_B_SIGNED, MMA_SATURATES = 1, 2, 4
 
 # A cp.async: SRC_A the target's address with offset IMM, SRC_B the source's with offset X3, X0 bytes, X1 what SRC_C is,
-# X2 1 if it bypasses L1. OP_COPY_GROUP: X0 the action, IMM the number of groups that may stay on their way.
+# X2 1 if it bypasses L1. OP_COPY_GROUP: X0 the action, IMM the number of groups that may stay on their way; to arrive
+# at an mbarrier, SRC_A and IMM its address, X1 1 with .noinc, X2 1 if the address is generic.
 COPY_ALL, COPY_SOME, COPY_UNLESS = range(3)  # SRC_C: nothing; how many bytes to read; whether to read none
-COPY_COMMIT, COPY_WAIT_GROUP, COPY_WAIT_ALL = range(3)
+COPY_COMMIT, COPY_WAIT_GROUP, COPY_WAIT_ALL, COPY_ARRIVE = range(4)
 
 # A warp's queue of asynchronous copies, in int64 units: how many there are, the groups that each lane has committed,
 # and the copies, one a lane.
@@ -256,3 +260,9 @@ Q_COUNT, Q_GROUPS, Q_COPIES = 0, 1, 1 + LANES
 COPIES = 2048  # in a queue; when it is full, the oldest complete early
 P_LANE, P_GROUP, P_TARGET, P_SOURCE, P_BYTES, P_READ, P_FIELDS = range(7)
 QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)
+
+# An mbarrier instruction: SRC_A the address with offset IMM, X2 1 if it is generic; SRC_B the count, state or parity,
+# SRC_C the bytes of a transaction (0: none), X0 what to do, X1 flags; DST a state, a predicate, or 0.
+MB_INIT, MB_INVALIDATE, MB_ARRIVE, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_TEST_PARITY, MB_COUNT = range(8)
+MB_DROPS = 1
+MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, which can only hide a race

@@ -137,8 +137,8 @@ def transpose_fragment(m, frame, constants, record, mask):
     """movmatrix: each lane gets its two elements of the transposed matrix."""
     scratch = get(m, M_SCRATCH)
     source, target = operand(frame, constants, record, SRC_A), operand(frame, constants, record, DST)
-    for lane in range(LANES):
-        store_u32(scratch + 4 * lane, load_u32(source + 4 * lane))
+    for word in range(LANES):
+        store_u32(scratch + 4 * word, load_u32(source + 4 * word))
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))

@@ -16,9 +16,11 @@ from warplab.simt.layout import (
     FAULT_RACE,
     FAULT_UNINITIALISED,
     M_CLOCKS,
+    M_MBARRIER_CLOCKS,
     M_SHARED_SHADOW,
     M_WARP_COUNT,
     M_WARPS,
+    MBARRIER_CLOCKS,
     SPACE_SHARED,
     W_MIN_CLOCK,
 )
@@ -209,10 +211,49 @@ def synchronise(m, warps_mask):
 
 
 @compiled
+def _mbarrier_clocks(m, address):
+    return get(m, M_MBARRIER_CLOCKS) + ((address >> 3) & (MBARRIER_CLOCKS - 1)) * get(m, M_WARP_COUNT) * 4
+
+
+@compiled
+def release(m, warp, address, last):
+    """A lane arrives at an mbarrier: who waits for it learns what this warp did and knows.
+
+    After the last lane's arrival the warp's clock advances: what it does from then on is not part of that.
+    """
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    warps = get(m, M_WARP_COUNT)
+    mine, kept = get(m, M_CLOCKS) + 4 * warp * warps, _mbarrier_clocks(m, address)
+    for other in range(warps):
+        store_i32(kept + 4 * other, max(load_i32(kept + 4 * other), load_i32(mine + 4 * other)))
+    if last:
+        store_i32(mine + 4 * warp, load_i32(mine + 4 * warp) + np.int32(1))
+
+
+@compiled
+def acquire(m, warp, address):
+    """A warp has seen a phase of an mbarrier end: it learns what those who arrived had released."""
+    warps = get(m, M_WARP_COUNT)
+    if get(m, M_SHARED_SHADOW) == 0 or warps == 1:
+        return
+    mine, kept = get(m, M_CLOCKS) + 4 * warp * warps, _mbarrier_clocks(m, address)
+    lowest = np.int64(1 << 40)
+    for other in range(warps):
+        if other != warp:
+            newest = max(load_i32(kept + 4 * other), load_i32(mine + 4 * other))
+            store_i32(mine + 4 * other, newest)
+            lowest = min(lowest, np.int64(newest))
+    put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
+
+
+@compiled
 def start_clocks(m):
     """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
     warps = get(m, M_WARP_COUNT)
     clocks = get(m, M_CLOCKS)
+    for place in range(MBARRIER_CLOCKS * warps):
+        store_i32(get(m, M_MBARRIER_CLOCKS) + 4 * place, np.int32(0))
     for viewer in range(warps):
         for other in range(warps):
             store_i32(clocks + 4 * (viewer * warps + other), np.int32(1 if viewer == other else 0))
