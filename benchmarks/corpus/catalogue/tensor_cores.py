@@ -159,6 +159,12 @@ def _summed(v: dict) -> dict:
     return {"out": v["a"].reshape(-1, 32, 4)[:, ::-1].astype(np.float64).sum(0).ravel()}
 
 
+def _product(m: int, n: int, k: int) -> Entry:
+    arguments = (read("a", "float16", m, k), read("b", "float16", k, n), write("c", "float32", m, n))
+    name = f"product/tensor_cores_{m}x{n}x{k}"
+    return Entry(name, FILE, "product", arguments, {}, lambda v: {"c": v["a"].astype(np.float64) @ v["b"]})
+
+
 _ROWS = {
     "rows_of_16_bytes": _LANE,
     "rows_of_64_bytes": _LANE * 4 % 256,
@@ -196,4 +202,6 @@ ENTRIES: tuple[Entry, ...] = (
         {},
         _summed,
     ),
+    _product(128, 64, 128),
+    _product(100, 72, 104),
 )
