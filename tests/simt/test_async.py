@@ -166,6 +166,19 @@ def test_waiting_for_the_wrong_parity_is_a_deadlock() -> None:
     assert "mbarrier" in result.findings[0].message and result.findings[0].line > 0
 
 
+def test_a_lane_waits_for_lanes_of_its_own_warp() -> None:
+    body = """
+    if (t == 0) init(full, 62);
+    __syncthreads();
+    if (t % 32 == 5) wait(full, 0); else arrive(full);
+    out[t] = t;
+    """
+    for one in (body, body.replace("== 5", "!= 5").replace("62", "2")):
+        result = run(one)
+        assert result.findings == ()
+        assert np.array_equal(result.outputs["out"], np.arange(64))
+
+
 def test_copies_arrive_at_an_mbarrier() -> None:
     body = """
     if (t == 0) init(full, 64);

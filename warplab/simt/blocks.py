@@ -54,9 +54,9 @@ from warplab.simt.layout import (
     SPECIAL_TID_Y,
     SPECIAL_TID_Z,
     SPLIT_AT_BARRIER,
+    SPLIT_READY,
     STATUS_DONE,
     STATUS_READY,
-    STATUS_WAITING,
     W_CURRENT,
     W_LIVE,
     W_STATUS,
@@ -133,19 +133,17 @@ def _report_deadlock(m):
     """Every warp that is left waits: name the place of each."""
     for warp in range(get(m, M_WARP_COUNT)):
         address = warp_state(get(m, M_WARPS), warp)
-        current = get(address, W_CURRENT)
-        if get(address, W_STATUS) == STATUS_READY and current >= 0:
-            state = split_state(address, current)
-            lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
-            report(m, FAULT_DEADLOCK, get(state, S_PC) - 1, warp, lane, 0, 0, 0, -1, 0, -1)
-        if get(address, W_STATUS) != STATUS_WAITING:
+        if get(address, W_STATUS) == STATUS_DONE:
             continue
         used = np.uint64(get(address, W_USED))
         while used:
             state = split_state(address, np.int64(trailing_zeros64(used)))
             used &= used - np.uint64(1)
-            if get(state, S_STATE) == SPLIT_AT_BARRIER:
-                lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+            lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+            if get(state, S_STATE) == SPLIT_READY:
+                # It looks at an mbarrier again and again.
+                report(m, FAULT_DEADLOCK, get(state, S_PC) - 1, warp, lane, 0, 0, 0, -1, 0, -1)
+            elif get(state, S_STATE) == SPLIT_AT_BARRIER:
                 number = get(state, S_WAIT) - WAIT_BARRIER
                 report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, number)
     put(m, M_STOP, 1)

@@ -26,6 +26,7 @@ from warplab.simt.layout import (
     GUARD,
     GUARD_XOR,
     IMM,
+    LATER,
     M_CODE,
     M_CONSTANTS,
     M_COUNTS,
@@ -75,6 +76,7 @@ from warplab.simt.layout import (
     PRINT_RECORD_BYTES,
     REGION_LOCAL,
     S_MASK,
+    S_ORDER,
     S_PC,
     S_RPC,
     S_STATE,
@@ -366,8 +368,12 @@ def run_warp(m, warp):
             passed = mask == np.uint32(0) or operate(m, warp, frame, constants, record, pc, mask)
             pc += 1
             if issued >= limit or not passed:
-                put(m, M_FAILED, 0 if passed else 1)
                 put(state, S_PC, pc)
+                if not passed:
+                    # Other lanes of the warp go first from now on: they may be the ones that it waits for.
+                    put(m, M_FAILED, 1)
+                    increase(state, S_ORDER, -LATER)
+                    put(warp_address, W_CURRENT, -1)
                 return issued
         elif op in (OP_NOP, OP_ROWS):
             pc += 1

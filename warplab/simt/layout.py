@@ -154,6 +154,7 @@ MAX_SPLITS = 64
     W_SPLITS,  # first split
 ) = range(6)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
+LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
 
 STATUS_READY, STATUS_WAITING, STATUS_DONE = range(3)
