@@ -23,7 +23,7 @@ from warplab.errors import DeviceError
 from warplab.gpu import calibrate, executor
 from warplab.gpu.executor import LoadedPlan, on_stream
 from warplab.gpu.statistics import Interval
-from warplab.gpu.stopwatch import race
+from warplab.gpu.stopwatch import Contestant, race
 from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
@@ -77,7 +77,8 @@ def _against_the_roofline(
     work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
     names = list(dict.fromkeys((Ceiling.COPY, task.compute_ceiling)))
     ceilings: dict[str, calibrate.Calibration] = {n.value: calibrate.CONTESTANTS[n.value](stream) for n in names}
-    contestants = {"submission": _Timed(task, case, loaded, seed), **ceilings}
+    contestants: dict[str, Contestant] = {"submission": _Timed(task, case, loaded, seed)}
+    contestants.update(ceilings)
     with Throttle(device) as throttle:
         try:
             result = race(

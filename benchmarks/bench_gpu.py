@@ -1,7 +1,7 @@
 """Measures on this GPU: ceilings, every rung of every lab, and how far twenty grades of one submission scatter.
 
 Writes benchmarks/results/{ceilings,labs,stability}.json. Run as `make bench` on a machine with a GPU, or name the
-parts: `python -m benchmarks.bench_gpu labs`.
+parts: `python -m benchmarks.bench_gpu labs`. Labs named after a part restrict it to them; other records stay.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _MATH = {"fp32_fma": Math.FP32, "tensor_fp16": Math.FP16_TENSOR}
 console = Console(width=160)
 
 
-def ceilings() -> list[results.Record]:
-    """What the GPU sustains, beside its datasheet."""
+def ceilings(names: list[str]) -> list[results.Record]:
+    """What the GPU sustains, beside its datasheet; the labs' `names` do not matter."""
     device = present()
     assert device is not None
     with Worker() as worker:
@@ -72,20 +72,20 @@ def measured_ceilings() -> dict[str, Any]:
     return asdict(calibrate.measure(device, fresh=True))
 
 
-def labs() -> list[results.Record]:
+def labs(names: list[str]) -> list[results.Record]:
     """Every rung and reference, timed against the ceilings and counted by the emulator."""
     machine, records = choose_machine("gpu"), []
-    for name in known_labs():
+    for name in names:
         lab = find_lab(name)
         for rung in climb(lab, _implementations(lab), machine):
             records += _rung_records(lab, rung)
     return records
 
 
-def stability() -> list[results.Record]:
+def stability(names: list[str]) -> list[results.Record]:
     """Twenty whole grades of each reference: the scatter of the efficiency, and how long a grade takes."""
     machine, records = choose_machine("gpu"), []
-    for name in known_labs():
+    for name in names:
         lab = find_lab(name)
         for path in _references(lab):
             with Worker() as worker:
@@ -187,15 +187,18 @@ def _rung_records(lab: Lab, rung: Rung) -> Iterator[results.Record]:
 PARTS = {"ceilings": ceilings, "labs": labs, "stability": stability}
 
 
-def main(parts: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Measure the named parts, or all. Exit code 0, or 2 for an unknown part, 3 if this machine cannot measure."""
-    if unknown := [part for part in parts if part not in PARTS]:
-        print(f"There is no part named {unknown[0]}: choose from {', '.join(PARTS)}.", file=sys.stderr)
+    parts = [argument for argument in arguments if argument in PARTS]
+    names = [argument for argument in arguments if argument in known_labs()]
+    if unknown := set(arguments) - set(parts) - set(names):
+        print(f"There is no part or lab named {unknown.pop()}: parts are {', '.join(PARTS)}.", file=sys.stderr)
         return 2
     for part in parts or PARTS:
-        command = f"python -m benchmarks.bench_gpu {part}"
+        header = results.make_header(" ".join(["python -m benchmarks.bench_gpu", part, *names]))
         try:
-            results.write(results.DIRECTORY / f"{part}.json", results.make_header(command), PARTS[part]())
+            records = PARTS[part](names or known_labs())
+            results.write(results.DIRECTORY / f"{part}.json", header, records, merge=bool(names))
         except WarplabError as error:
             print(error, file=sys.stderr)
             return 3

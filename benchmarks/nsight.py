@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from cupy.cuda import profiler
 
 from warplab.errors import DeviceError
 from warplab.gpu import executor
@@ -32,14 +32,11 @@ def counters(
     ncu = shutil.which("ncu")
     if ncu is None:
         raise DeviceError("Nsight Compute's `ncu` is not on the PATH: install it, or add /usr/local/cuda/bin to PATH.")
-    entries = set()
     for number, (plan, inputs) in enumerate(plans):
         save(plan, folder / f"{number:04}.plan")
         np.savez(folder / f"{number:04}.npz", **inputs)
-        entries |= {kernel.entry for kernel in plan.kernels.values()}
-    pattern = "^(" + "|".join(re.escape(entry) for entry in sorted(entries)) + ")$"
     command = [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
-    command += ["--kernel-name-base", "mangled", "--kernel-name", f"regex:{pattern}"]
+    command += ["--profile-from-start", "off"]  # only what lies between start and stop, see _run
     command += ["--metrics", ",".join(metrics), "--log-file", str(folder / "ncu.csv")]
     command += [sys.executable, "-m", "benchmarks.nsight", str(folder)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
@@ -60,13 +57,21 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 
 def _run(folder: Path) -> None:
-    """The profiled process: every plan of the folder once, in order."""
+    """The profiled process: every plan of the folder once, in order, with only its own launches profiled."""
     device = present()
     if device is None:
         raise DeviceError("no GPU answers in this machine")
-    for path in sorted(folder.glob("*.plan")):
-        with np.load(path.with_suffix(".npz"), allow_pickle=False) as inputs:
-            executor.execute(load(path), dict(inputs), architecture_of(device))
+    with executor.on_stream() as stream:
+        for path in sorted(folder.glob("*.plan")):
+            loaded = executor.LoadedPlan(load(path), architecture_of(device), stream)
+            with np.load(path.with_suffix(".npz"), allow_pickle=False) as inputs:
+                loaded.reset(dict(inputs))
+            loaded.synchronize()
+            profiler.start()
+            loaded.launch()
+            loaded.synchronize()
+            profiler.stop()
+            loaded.scrub()
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from warplab.plan.execution import METRICS, Counters, Execution
 from warplab.plan.model import Plan
 
 SEED = 20
-PROFILED = 110  # entries of the corpus whose counters are compared: ncu takes most of a second a launch
+PROFILED = 110  # entries of the corpus whose counters are read unless told otherwise: ncu is slow
 COUNTERS = tuple(METRICS)
 
 
@@ -49,7 +49,7 @@ class Subject:
     counted: bool = True
 
 
-def subjects(architecture: str) -> list[Subject]:
+def subjects(architecture: str, profiled: int) -> list[Subject]:
     """Every reference, rung and correct submission of every lab and the corpus, captured and assembled."""
     found = []
     for name in known_labs():
@@ -63,33 +63,36 @@ def subjects(architecture: str) -> list[Subject]:
             inputs = {key: values[key] for key in plan.buffers if key in values}
             label = path.relative_to(CHECKOUT).with_suffix("").as_posix()
             found.append(Subject(label, tuple(case.dimensions.values()), plan, inputs))
-    return found + corpus(architecture)
+    return found + corpus(architecture, profiled)
 
 
-def corpus(architecture: str) -> list[Subject]:
-    """Every entry of the corpus that the emulator can run; counters are read of PROFILED of them, evenly spread."""
+def corpus(architecture: str, profiled: int) -> list[Subject]:
+    """Every entry of the corpus that the emulator can run; `profiled` of them, evenly spread, have counters read."""
     entries = [e for e in ENTRIES if not e.gap]
     plans = assemble_all(entries, architecture)
     countable = [e.name for e in entries if not e.uncounted]
-    counted = {countable[n * len(countable) // PROFILED] for n in range(PROFILED)}
+    counted = {countable[n * len(countable) // profiled] for n in range(profiled)}
     return [
         Subject(f"corpus/{e.name}", (), plans[e.name], e.draw(), e.approximate, True, e.name in counted)
         for e in entries
     ]
 
 
-def main() -> int:
-    """Exit code 0 if every output and counter agrees, 1 if some differ, 3 without a GPU or ncu."""
+def main(arguments: list[str]) -> int:
+    """Exit code 0 if every output and counter agrees, 1 if some differ, 3 without a GPU or ncu.
+
+    The one argument, if given, says for how many entries of the corpus Nsight Compute is asked.
+    """
     try:
-        return _validate()
+        return _validate(int(arguments[0]) if arguments else PROFILED)
     except WarplabError as error:
         print(error, file=sys.stderr)
         return 3
 
 
-def _validate() -> int:
+def _validate(profiled: int) -> int:
     machine = choose_machine("gpu")
-    found = subjects(machine.architecture)
+    found = subjects(machine.architecture, profiled)
     emulated = [simt.execute(s.plan, s.inputs, architecture=machine.architecture) for s in found]
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
         plans = [(s.plan, s.inputs) for s in found if s.counted]
@@ -176,4 +179,4 @@ def _summed(compared: list[results.Record]) -> list[results.Record]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

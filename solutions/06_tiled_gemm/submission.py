@@ -10,8 +10,8 @@ from numba.cuda import libdevice
 # STARTER: BLOCK = 16  # threads along each side of a block
 BLOCK_M, BLOCK_N, BLOCK_K = 128, 128, 8  # the tile of c that a block computes, and its depth along k
 STAGES = 2 * BLOCK_K  # rows of shared memory: one tile is filled while the other is used
-PAD = 4  # unused columns before each row of shared memory: a warp stores two rows of tile_a, 4 * 132 = 16 banks apart
-PITCH_A, PITCH_B = BLOCK_M + PAD, BLOCK_N + PAD
+AT_A, AT_B = 4, 4 + BLOCK_M  # columns of shared memory where a row of a's tile and of b's begin
+PITCH = AT_B + BLOCK_N  # four columns stay unused, so that rows 4 apart, which a warp stores at once, use other banks
 THREADS = 256  # 8 warps, 4 x 2, of 32 x 64 outputs each; a warp is 4 x 8 threads of 8 x 8 outputs each
 
 
@@ -26,24 +26,24 @@ def half_of(word, e):
 
 
 @cuda.jit(device=True, forceinline=True)
-def fill(tile_a, tile_b, stage, row_a, col_a, row_b, col_b, word_a, word_b):
+def fill(tile, stage, row_a, col_a, row_b, col_b, word_a, word_b):
     """Store four elements of a, transposed, and four of b."""
     for e in range(4):
-        tile_a[stage + col_a + uint64(e), row_a + uint64(PAD)] = half_of(word_a, e)
+        tile[stage + col_a + uint64(e), row_a + uint64(AT_A)] = half_of(word_a, e)
     for e in range(4):
-        tile_b[stage + row_b, col_b + uint64(PAD + e)] = half_of(word_b, e)
+        tile[stage + row_b, col_b + uint64(AT_B + e)] = half_of(word_b, e)
 
 
 @cuda.jit(device=True, forceinline=True)
-def multiply(tile_a, tile_b, p, row, col, total):
+def multiply(tile, p, row, col, total):
     """Add the outer product of column p of a and row p of b: four 128-bit reads for 64 multiply-adds."""
     part_a = cuda.local.array(8, float32)
     part_b = cuda.local.array(8, float32)
     for i in range(4):
-        part_a[i] = tile_a[p, row + uint64(PAD + i)]
-        part_a[i + 4] = tile_a[p, row + uint64(PAD + i + 16)]
-        part_b[i] = tile_b[p, col + uint64(PAD + i)]
-        part_b[i + 4] = tile_b[p, col + uint64(PAD + i + 32)]
+        part_a[i] = tile[p, row + uint64(AT_A + i)]
+        part_a[i + 4] = tile[p, row + uint64(AT_A + i + 16)]
+        part_b[i] = tile[p, col + uint64(AT_B + i)]
+        part_b[i + 4] = tile[p, col + uint64(AT_B + i + 32)]
     for i in range(8):
         for j in range(8):
             total[i, j] += part_a[i] * part_b[j]
@@ -52,8 +52,7 @@ def multiply(tile_a, tile_b, p, row, col, total):
 @cuda.jit(max_registers=128)  # two blocks of 256 threads an SM
 def whole_tiles_kernel(a4, b4, c, k):
     """c = a @ b for whole tiles; a4 (m, k / 4) and b4 (k, n / 4) hold four float16 in a 64-bit word."""
-    tile_a = cuda.shared.array((STAGES, PITCH_A), float32, alignment=16)  # transposed
-    tile_b = cuda.shared.array((STAGES, PITCH_B), float32, alignment=16)
+    tile = cuda.shared.array((STAGES, PITCH), float32, alignment=16)  # a's rows are its columns: it is transposed
     total = cuda.local.array((8, 8), float32)  # only ever indexed by constants, so it lives in registers
     for i in range(8):
         for j in range(8):
@@ -69,7 +68,7 @@ def whole_tiles_kernel(a4, b4, c, k):
     col_a, col_b = word_a * uint64(4), word_b * uint64(4)
     from_a, from_b = row0 + row_a, col0 // uint64(4) + word_b
 
-    fill(tile_a, tile_b, uint64(0), row_a, col_a, row_b, col_b, a4[from_a, word_a], b4[row_b, from_b])
+    fill(tile, uint64(0), row_a, col_a, row_b, col_b, a4[from_a, word_a], b4[row_b, from_b])
     cuda.syncthreads()
     stage = uint64(0)
     for p0 in range(BLOCK_K, k + BLOCK_K, BLOCK_K):
@@ -78,16 +77,16 @@ def whole_tiles_kernel(a4, b4, c, k):
         p = uint64(min(p0, k - BLOCK_K))
         next_a = a4[from_a, p // uint64(4) + word_a]
         next_b = b4[p + row_b, from_b]
-        multiply(tile_a, tile_b, stage, row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(1), row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(2), row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(3), row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(4), row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(5), row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(6), row, col, total)
-        multiply(tile_a, tile_b, stage + uint64(7), row, col, total)
+        multiply(tile, stage, row, col, total)
+        multiply(tile, stage + uint64(1), row, col, total)
+        multiply(tile, stage + uint64(2), row, col, total)
+        multiply(tile, stage + uint64(3), row, col, total)
+        multiply(tile, stage + uint64(4), row, col, total)
+        multiply(tile, stage + uint64(5), row, col, total)
+        multiply(tile, stage + uint64(6), row, col, total)
+        multiply(tile, stage + uint64(7), row, col, total)
         stage ^= uint64(BLOCK_K)
-        fill(tile_a, tile_b, stage, row_a, col_a, row_b, col_b, next_a, next_b)
+        fill(tile, stage, row_a, col_a, row_b, col_b, next_a, next_b)
         cuda.syncthreads()  # one barrier a tile: the other half of the memory is free since the last one
 
     for i in range(8):

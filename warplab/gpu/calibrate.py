@@ -27,6 +27,10 @@ class Calibration:
     def prepare(self, turn: int) -> None:
         """Nothing to prepare: the work does not depend on the data."""
 
+    def launch(self) -> None:
+        """Queue the work."""
+        raise NotImplementedError
+
     def check(self, turn: int) -> None:
         """Nothing to check."""
 
@@ -102,4 +106,4 @@ def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float
 
 
 def _one(name: str, calibration: Calibration, stream: Stream, budget_seconds: float) -> Race:
-    return race({name: calibration}, stream, budget_seconds=budget_seconds, precision=0.002)  # type: ignore[dict-item]
+    return race({name: calibration}, stream, budget_seconds=budget_seconds, precision=0.002)

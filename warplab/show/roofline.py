@@ -63,7 +63,8 @@ def roofline(
     axes.grid(True, which="major")
     axes.set_axisbelow(True)
     axes.set_xlabel("arithmetic intensity, FLOP per byte")
-    style.headline(made, title or "Roofline", "left of the ridge the memory is the limit, right of it the arithmetic; percentages are of the ceiling above")
+    explanation = "left of the ridge memory is the limit, right of it arithmetic; percentages: of the ceiling above"
+    style.headline(made, title or "Roofline", explanation)
     _label_ceilings(made, axes, roof)
     for number, point in enumerate(points):
         _draw(axes, roof, point, style.PALETTE[number % len(style.PALETTE)])

@@ -267,7 +267,7 @@ def issue_copies(m, warp, frame, constants, record, pc, mask):
         increase(cell, C_REQUESTS, 1)
         count_transfer(cell, count_sectors(m, sources, source_offset, size, reading), size, reading)
     if good:
-        wavefronts, ideal = count_wavefronts(m, targets, target_offset, size, good)
+        wavefronts, ideal = count_wavefronts(m, targets, target_offset, size, good, 1)
         increase(cell, C_SHARED_REQUESTS, 1)
         increase(cell, C_WAVEFRONTS, wavefronts)
         increase(cell, C_IDEAL, ideal)

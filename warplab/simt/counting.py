@@ -2,8 +2,9 @@
 
 Global memory moves in sectors of 32 bytes; a request costs its distinct sectors. Shared memory has 32 banks of 4
 bytes; a wavefront serves at most one word a bank, to any number of lanes. 8-byte accesses are served by half-warps and
-16-byte ones by quarter-warps; two neighbouring groups share a wavefront when in both, lane by lane, either each lane
-and its neighbour (lane ^ 1), or each lane and the one two further (lane ^ 2), ask for the same address.
+16-byte ones by quarter-warps. The groups of a load are twice as large when throughout the warp either each lane and its
+neighbour (lane ^ 1), or each lane and the one two further (lane ^ 2), ask for the same address or one of them is
+inactive; those of a store never are. Seen on an H200: docs/emulator.md.
 """
 
 from __future__ import annotations
@@ -106,31 +107,21 @@ def _same_as_neighbour(row, mask, distance):
 
 
 @compiled
-def count_wavefronts(m, row, offset, size, mask):
+def count_wavefronts(m, row, offset, size, mask, write):
     """Wavefronts of a shared-memory access, and the fewest that its lanes could need."""
     if size <= 4:
         return _group_wavefronts(m, row, offset, size, mask), np.int64(1)
-    lanes = 16 if size == 8 else 8
+    lanes = np.int64(128 // size)
+    if not write and (_same_as_neighbour(row, mask, 1) or _same_as_neighbour(row, mask, 2)):
+        lanes *= 2
     width = np.int64(1 << lanes) - 1
     total = np.int64(0)
     ideal = np.int64(0)
-    start = 0
-    while start < 32:
-        group = np.uint32((np.int64(mask) >> start) & width) << np.uint32(start)
-        span = lanes
-        pair_width = np.int64(1 << (2 * lanes)) - 1
-        pair = np.uint32(((np.int64(mask) >> start) & pair_width) << start)
-        if (
-            start % (2 * lanes) == 0
-            and pair != group
-            and (_same_as_neighbour(row, pair, 1) or _same_as_neighbour(row, pair, 2))
-        ):
-            group = pair
-            span = 2 * lanes
+    for start in range(0, 32, lanes):
+        group = np.uint32(((np.int64(mask) >> start) & width) << start)
         if group:
             total += _group_wavefronts(m, row, offset, size, group)
             ideal += 1
-        start += span
     return total, ideal
 
 

@@ -13,6 +13,7 @@ from warplab.simt import (
     lower_select,
     lower_tensor,
 )
+from warplab.simt.contract import contract
 from warplab.simt.flow import link
 from warplab.simt.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
 from warplab.simt.lower import PER_BLOCK_SPECIALS, Lowering
@@ -36,6 +37,8 @@ _ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 
 def decode(module: Module, entry: str) -> Program:
     """Decode one kernel of a parsed module. Raises PlanError if it is not there or is far too long."""
+    for function in module.functions.values():
+        contract(function)
     lowering = Lowering(module, entry)
     lowering.lower()
     records = link(lowering.records, lowering.labels)

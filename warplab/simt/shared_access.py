@@ -59,7 +59,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total + (last - first) * step
         if start >= SHARED_BASE and start + length <= limit and start & (total - 1) == 0:
-            lanes = 128 // total if step else 256 // total  # served by one wavefront
+            paired = not write and (step == 0 or last - first == 1)  # see counting.py: two lanes, or all alike
+            lanes = 256 // total if paired else 128 // total  # served by one wavefront
             groups = last // lanes - first // lanes + 1
             increase(cell, C_WAVEFRONTS, groups)
             increase(cell, C_IDEAL, groups)
@@ -86,7 +87,7 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     if good == np.uint32(0):
         return
     # Counted first: a load may overwrite the register that holds the addresses.
-    wavefronts, ideal = count_wavefronts(m, row, offset, total, good)
+    wavefronts, ideal = count_wavefronts(m, row, offset, total, good, write)
     increase(cell, C_WAVEFRONTS, wavefronts)
     increase(cell, C_IDEAL, ideal)
     rest = good

@@ -159,9 +159,15 @@ def _choose(formula: Formula, element: ir.Type, ftz: bool, nan: bool, xorsign: b
 
 
 def _sign(width: int, change: Callable[[Vector, int], Vector], ftz: bool = False) -> Emitter:
+    """neg and abs: additions on the hardware, where a float32 NaN becomes the one pattern and a float64 NaN stays."""
+
     def emit(o: Lanes) -> None:
         value = flush(o.read(SRC_A, F32)).bits(I32) if ftz else o.read(SRC_A, INT[width])
-        o.write(change(value, 1 << (width - 1)))
+        result = change(value, 1 << (width - 1))
+        infinity = 0x7F800000 if width == 32 else 0x7FF << 52
+        nan = (value & ((1 << (width - 1)) - 1)).compare(">", infinity)
+        result = nan.where(0x7FFFFFFF if width == 32 else value, result)
+        o.write(result)
 
     return emit
 

@@ -83,10 +83,13 @@ def _small_choose(name: str, formula: Formula, count: int, nan: bool, ftz: bool)
     return emit
 
 
-def _small_sign(count: int, change: Callable[[Vector, int], Vector], name: str = "") -> Emitter:
+def _small_sign(name: str, count: int, change: Callable[[Vector, int], Vector], flush: bool) -> Emitter:
+    """neg and abs: additions on the hardware, which give every NaN the one pattern."""
+
     def emit(o: Lanes) -> None:
         bits = o.read(SRC_A, I16, count=count)
-        o.write(change(_small_flush(bits, name) if name else bits, 0x8000))
+        nan = (bits & 0x7FFF).compare(">", 0x7C00 if name == "f16" else 0x7F80)
+        o.write(nan.where(0x7FFF, change(_small_flush(bits, name) if flush else bits, 0x8000)))
 
     return emit
 
@@ -115,8 +118,8 @@ def build() -> Table:
                 for nan in ("", "NaN"):
                     table[op_key("min", ftz, nan, kind)] = _small_choose(name, minimum, count, bool(nan), bool(ftz))
                     table[op_key("max", ftz, nan, kind)] = _small_choose(name, maximum, count, bool(nan), bool(ftz))
-                table[op_key("neg", ftz, kind)] = _small_sign(count, negate, name if ftz else "")
-                table[op_key("abs", ftz, kind)] = _small_sign(count, absolute, name if ftz else "")
+                table[op_key("neg", ftz, kind)] = _small_sign(name, count, negate, bool(ftz))
+                table[op_key("abs", ftz, kind)] = _small_sign(name, count, absolute, bool(ftz))
             for function in ("ex2", "tanh"):
                 table[op_key(function, "approx", kind)] = _small_function(name, APPROXIMATE[function], count)
             for condition, code in COMPARISONS.items():
