@@ -15,9 +15,9 @@ from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
-    BARRIERS,
     C_DIVERGED,
     C_FIELDS,
+    CLUSTER_BARRIER,
     DST,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
@@ -75,8 +75,10 @@ from warplab.simt.layout import (
     SRC_C,
     STATUS_DONE,
     STATUS_WAITING,
+    TRAP_ASSERTION,
     VECTOR_BASE,
     W_CURRENT,
+    W_EPOCH,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -88,6 +90,7 @@ from warplab.simt.layout import (
     X0,
     X1,
     X2,
+    X3,
 )
 from warplab.simt.local_access import local_host
 from warplab.simt.raw import (
@@ -163,10 +166,12 @@ def _warp_exchange(m, warp_address, state, op, frame, constants, record, pc, act
     members = _members(frame, constants, record, mask)
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
+        increase(warp_address, W_EPOCH, field(record, X2) != 0)
         _exchange(m, op, frame, constants, record, mask & members)
         return True
     together = meet_in_warp(warp_address, get(warp_address, W_CURRENT), pc, op, active, members)
     if together:
+        increase(warp_address, W_EPOCH, 1)
         _exchange(m, op, frame, constants, record, together & members)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)
@@ -180,7 +185,9 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
     """A bar instruction; True if the split goes on, False if it has to wait."""
     wait = get(state, S_WAIT)
     first = np.int64(trailing_zeros32(active))
-    number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (BARRIERS - 1)
+    number = np.int64(CLUSTER_BARRIER)
+    if not field(record, X3):
+        number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (CLUSTER_BARRIER - 1)
     if wait == WAIT_OPEN:
         put(state, S_WAIT, WAIT_UNDECIDED)
         barrier_result(m, frame, constants, record, number, active)
@@ -349,7 +356,12 @@ def run_warp(m, warp):
         else:
             if mask:
                 kind = FAULT_TRAP if op == OP_TRAP else FAULT_UNSUPPORTED
-                report(m, kind, pc, warp, np.int64(trailing_zeros32(mask)), 0, 0, 0, -1, 0, 0)
+                lane = np.int64(trailing_zeros32(mask))
+                reason = field(record, X0) if op == OP_TRAP else 0
+                message = np.int64(0)
+                if reason == TRAP_ASSERTION:
+                    message = load_i64(operand(frame, constants, record, SRC_A) + 8 * lane)
+                report(m, kind, pc, warp, lane, message, 0, 0, -1, 0, reason)
                 put(m, M_STOP, 1)
                 return issued
             pc += 1

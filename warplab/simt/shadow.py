@@ -1,9 +1,13 @@
 """The sanitizer of shared memory: races between barriers, and reads of what nothing wrote.
 
-Each 4-byte word has a shadow of eight int32: who wrote it last and which two warps read it last, each with the warp's
+Each 4-byte word has a shadow of twelve int32: who wrote it last and which two warps read it last, each with the warp's
 clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
 (vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
 later warp has not learnt of the earlier one's clock: then no barrier lies between them.
+
+The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
+and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
+__syncwarp, shuffles and votes). Two lanes race if both accesses fall into one epoch and are different instructions.
 """
 
 from __future__ import annotations
@@ -17,21 +21,29 @@ from warplab.simt.layout import (
     M_SHARED_SHADOW,
     M_WARP_COUNT,
     M_WARPS,
+    SAME_WARP,
     SPACE_SHARED,
+    W_EPOCH,
     W_MIN_CLOCK,
 )
 from warplab.simt.raw import (
     get,
+    increase,
     load_i32,
+    load_u32,
     put,
     store_i32,
+    store_u32,
     trailing_zeros32,
 )
 from warplab.simt.state import compiled, report, warp_state
 
-SHADOW_BYTES = 32  # for a word of 4 bytes
+SHADOW_BYTES = 48  # for a word of 4 bytes
 # Byte offsets in a word's shadow. A tag packs pc, warp and the bytes touched.
 WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
+# Lanes are four bytes, SEVERAL for more than one lane; the tag of the last read is for the rules inside a warp only.
+WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
+SEVERAL = 255
 ATOMIC_WRITE = 16  # in VALID, beside the four bits of the bytes that were written
 
 
@@ -67,10 +79,50 @@ def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_
 
 
 @compiled
-def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
+def _lanes_of_word(start, index, element, lane, several):
+    """The lanes that touch the four bytes of a word, one byte each; a byte that nobody touches gets any lane."""
+    if several:
+        return np.uint32(0xFFFFFFFF)
+    if element >= 4:
+        return np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+    lanes = np.uint32(0)
+    for byte in range(4):
+        place = max(4 * index + byte - start, 0) // element
+        lanes |= np.uint32((lane + place) & 31) << np.uint32(8 * byte)
+    return lanes
+
+
+@compiled
+def _other_lane(mine, theirs, touched):
+    """Is one of the touched bytes accessed by a lane here and by another there?"""
+    for byte in range(4):
+        if touched >> byte & 1:
+            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            if a != b or a == np.uint32(SEVERAL):
+                return True
+    return False
+
+
+@compiled
+def _warp_conflict(word, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
+    """The pc of an earlier access by another lane of this warp in the same epoch; -1 if there is none."""
+    if load_i32(word + epoch_at) != epoch:
+        return np.int64(-1)
+    tag = np.int64(load_i32(word + tag_at))
+    common = tag & touched & 15
+    if (tag >> 4) & 127 != warp or common == 0 or tag >> 11 == pc:
+        return np.int64(-1)
+    if not _other_lane(lanes, load_u32(word + lanes_at), common):
+        return np.int64(-1)
+    return tag >> 11
+
+
+@compiled
+def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a read of bytes [start, start + size) of the block's shared memory.
 
-    Neighbouring lanes from `lane` on read `element` bytes each.
+    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it.
     """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -79,6 +131,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
     clocks = get(m, M_CLOCKS)
     mine = np.int32(_clock_of(clocks, warps, warp, warp))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (start + size - 1) >> 2
     for index in range(start >> 2, last + 1):
         word = shadow + index * SHADOW_BYTES
@@ -93,9 +146,20 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
             other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
             if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1)
+        lanes = _lanes_of_word(start, index, element, lane, several)
+        if not volatile and not (atomic and valid & ATOMIC_WRITE):
+            other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
         if volatile or atomic:
             continue
         tag = _tag(pc, warp, touched)
+        again = load_i32(word + READ_EPOCH) == epoch and load_i32(word + READ_TAG) == tag
+        if again and _other_lane(lanes, load_u32(word + READ_LANES), touched):
+            lanes = np.uint32(0xFFFFFFFF)  # lanes of one load come here one after the other
+        store_u32(word + READ_LANES, lanes)
+        store_i32(word + READ_EPOCH, epoch)
+        store_i32(word + READ_TAG, tag)
         if np.int64(load_i32(word + READ1_CLOCK)) <= known or (load_i32(word + READ1_TAG) >> 4) & 127 == warp:
             store_i32(word + READ1_CLOCK, mine)
             store_i32(word + READ1_TAG, tag)
@@ -105,7 +169,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
 
 
 @compiled
-def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
+def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a write of bytes [start, start + size) of shared memory, by lanes as in check_read."""
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -114,6 +178,7 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
     clocks = get(m, M_CLOCKS)
     mine = np.int32(_clock_of(clocks, warps, warp, warp))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (start + size - 1) >> 2
     for index in range(start >> 2, last + 1):
         word = shadow + index * SHADOW_BYTES
@@ -134,8 +199,18 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
                 other = _conflicts(m, clocks, warps, warp, word, READ2_CLOCK, READ2_TAG, touched)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 0)
+            lanes = _lanes_of_word(start, index, element, lane, several)
+            other = _warp_conflict(word, warp, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
+            if not (atomic and valid & ATOMIC_WRITE):
+                other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+                if other >= 0:
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
             store_i32(word + WRITE_CLOCK, mine)
             store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
+            store_u32(word + WRITE_LANES, lanes)
+            store_i32(word + WRITE_EPOCH, epoch)
         valid = (valid & 15) | touched
         store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
 
@@ -169,6 +244,7 @@ def synchronise(m, warps_mask):
             for other in range(warps):
                 store_i32(row + 4 * other, load_i32(clocks + 4 * (first * warps + other)))
         put(warp_state(states, warp), W_MIN_CLOCK, lowest)
+        increase(warp_state(states, warp), W_EPOCH, 1)
     rest = np.uint32(warps_mask)
     while rest:
         warp = np.int64(trailing_zeros32(rest))
