@@ -259,6 +259,18 @@ extern "C" __global__ void two_writes(float* out, int how)
 }
 """
 
+# Bytes in another order than that of the lanes, so that no access is one run of bytes.
+WARP_RACES += r"""
+extern "C" __global__ void scattered_bytes(float* out, int how)
+{
+    __shared__ char part[32];
+    int place = threadIdx.x * 5 & 31;
+    part[place] = threadIdx.x;
+    if (how == 1) __syncwarp();
+    out[threadIdx.x] = part[how == 2 ? place : place ^ 2];
+}
+"""
+
 
 def warp_races(kernel: str, how: int, threads: int = 32) -> list[Finding]:
     out = np.zeros(threads, np.float32)
@@ -272,6 +284,8 @@ def test_lanes_of_one_warp_race_unless_they_wait_for_each_other() -> None:
         assert found and all(f.kind is FindingKind.RACE for f in found), kernel
         assert all("another thread of the same warp" in f.message for f in found)
         assert warp_races(kernel, 1) == []
+    assert warp_races("scattered_bytes", 0) and warp_races("scattered_bytes", 1) == []
+    assert warp_races("scattered_bytes", 2) == []
     assert warp_races("neighbours", 2) == []
     assert warp_races("neighbours", 3, 64) == []
     reads = next(f for f in warp_races("neighbours", 0) if " reads shared array part[" in f.message)

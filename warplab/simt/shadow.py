@@ -85,11 +85,24 @@ def _lanes_of_word(start, index, element, lane, several):
         return np.uint32(0xFFFFFFFF)
     if element >= 4:
         return np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+    if 4 * index >= start:
+        first = np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+        return first + (np.uint32(0x01010000) if element == 2 else np.uint32(0x03020100))
     lanes = np.uint32(0)
     for byte in range(4):
         place = max(4 * index + byte - start, 0) // element
         lanes |= np.uint32((lane + place) & 31) << np.uint32(8 * byte)
     return lanes
+
+
+@compiled
+def _merged(old, new, touched):
+    """Lanes of a word of which one instruction touches different bytes one after the other: `new` where touched now."""
+    now = np.uint32(0)
+    for byte in range(4):
+        if touched >> byte & 1:
+            now |= np.uint32(0xFF) << np.uint32(8 * byte)
+    return (old & ~now) | (new & now)
 
 
 @compiled
@@ -154,9 +167,15 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
         if volatile or atomic:
             continue
         tag = _tag(pc, warp, touched)
-        again = load_i32(word + READ_EPOCH) == epoch and load_i32(word + READ_TAG) == tag
-        if again and _other_lane(lanes, load_u32(word + READ_LANES), touched):
-            lanes = np.uint32(0xFFFFFFFF)  # lanes of one load come here one after the other
+        known_tag = load_i32(word + READ_TAG)
+        if load_i32(word + READ_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+            # The lanes of one load come here one after the other.
+            known_lanes = load_u32(word + READ_LANES)
+            if _other_lane(lanes, known_lanes, known_tag & touched):
+                lanes = np.uint32(0xFFFFFFFF)
+            if touched != 15:
+                lanes = _merged(known_lanes, lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
         store_u32(word + READ_LANES, lanes)
         store_i32(word + READ_EPOCH, epoch)
         store_i32(word + READ_TAG, tag)
@@ -207,8 +226,13 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
                 other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
+            tag = _tag(pc, warp, touched)
+            known_tag = load_i32(word + WRITE_TAG)
+            if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+                lanes = _merged(load_u32(word + WRITE_LANES), lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
             store_i32(word + WRITE_CLOCK, mine)
-            store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
+            store_i32(word + WRITE_TAG, tag)
             store_u32(word + WRITE_LANES, lanes)
             store_i32(word + WRITE_EPOCH, epoch)
         valid = (valid & 15) | touched
