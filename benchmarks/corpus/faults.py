@@ -109,7 +109,7 @@ FAULTS: tuple[Fault, ...] = (
     *(_race(name) for name in ("reduction_without_barriers", "last_warp_assumption", "barrier_of_half")),
     _race("tile_reused", rows=(3,)),
     _race("plain_histogram", 128, "int32"),
-    _race("warp_without_syncwarp", 32, out=32, gap="races between lanes of one warp"),
+    _race("warp_without_syncwarp", 32, out=32),
     _race("count_read_early", 128, "int32"),
     _race("verdict_overwritten", 4, "int32"),
     _race("wrong_buffer", 512),

@@ -252,7 +252,7 @@ def issue_copies(m, warp, frame, constants, record, pc, mask):
             else:
                 reading |= np.uint32(1) << np.uint32(lane)
         good |= np.uint32(1) << np.uint32(lane)
-        check_write(m, warp, target, size, size, pc, lane, 0, 0)
+        check_write(m, warp, target, size, size, pc, lane, 0, 0, 0)
         start_copy(m, warp, target, size, pc)
         copy = _copy_at(queue, get(queue, Q_COUNT))
         increase(queue, Q_COUNT, 1)

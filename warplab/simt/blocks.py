@@ -58,6 +58,7 @@ from warplab.simt.layout import (
     STATUS_DONE,
     STATUS_READY,
     W_CURRENT,
+    W_EPOCH,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -120,6 +121,7 @@ def _start_block(m):
         live = np.int64((1 << lanes) - 1)
         put(address, W_STATUS, STATUS_READY)
         put(address, W_LIVE, live)
+        put(address, W_EPOCH, 1)
         start_splits(address, live)
         frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
         store_u32(frame, np.uint32(FULL_MASK))

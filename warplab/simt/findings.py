@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.simt.demangle import demangled
 from warplab.simt.layout import (
     F_ADDRESS,
     F_BLOCK_X,
@@ -40,10 +40,16 @@ from warplab.simt.layout import (
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
+    SAME_WARP,
     SPACE_LOCAL,
     SPACE_SHARED,
+    TRAP_ASSERTION,
+    TRAP_CALL,
+    TRAP_CLUSTER,
+    TRAP_STACK,
 )
 from warplab.simt.lower import SHARED_BASE
+from warplab.simt.lower_calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
 
@@ -104,10 +110,7 @@ def shared_variable(name: str) -> str:
     """A readable name for a shared array; Numba's are numbered and say nothing to a student."""
     if "cudapy" in name:
         return "a shared array"
-    mangled = re.search(r"E(\d+)([A-Za-z_]\w*)$", name)
-    if name.startswith("_Z") and mangled:
-        return f"shared array {mangled[2]}"
-    return f"shared array {name.rsplit(':', 1)[-1]}"
+    return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
 
 
 class Explainer:
@@ -167,7 +170,7 @@ class Explainer:
         if region is None:
             return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
         if region.buffer is None:
-            return Place(region.name, (offset // max(size, 1),), None)
+            return Place(demangled(region.name), (offset // max(size, 1),), None)
         name = argument_name(self.launch, region.buffer.name)
         return Place(name, element_index(region.buffer, offset), region.buffer.shape)
 
@@ -207,8 +210,11 @@ class Explainer:
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"
-        other = "writes" if record[F_EXTRA] else "reads"
+        other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
         line = int(self.program.lines[int(record[F_OTHER])])
+        if int(record[F_EXTRA]) & SAME_WARP:
+            who = f"line {line}" if line else "another thread"
+            return f"{verb} {place} that {who} {other} in another thread of the same warp, with no __syncwarp between."
         who = f"line {line}" if line else "another warp"
         return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
 
@@ -241,10 +247,23 @@ class Explainer:
                 "was still running when the kernel had used up its instruction budget: it looks like an endless loop."
             )
         if fault == FAULT_TRAP:
-            return "stopped the kernel by a trap or a failed assertion."
+            return self._trap_sentence(record)
         if fault == FAULT_SPLITS:
             return "diverges into more groups of threads than the emulator follows."
         return f"needs an instruction that the emulator does not know: {text}"
+
+    def _trap_sentence(self, record: np.ndarray) -> str:
+        reason = int(record[F_EXTRA])
+        if reason == TRAP_ASSERTION:
+            message = self.space.read_string(int(record[F_ADDRESS]))
+            return f"fails the assertion `{message}`." if message else "fails an assertion."
+        if reason == TRAP_STACK:
+            return f"calls itself so often that {STACK_BYTES // 1024} KiB of stack a thread are not enough."
+        if reason == TRAP_CALL:
+            return "calls through a pointer that holds the address of no function with these parameters."
+        if reason == TRAP_CLUSTER:
+            return "asks for the shared memory of a block that its cluster of one block does not have."
+        return "stopped the kernel by a trap."
 
 
 def merge(records: list[np.ndarray]) -> list[np.ndarray]:

@@ -16,9 +16,9 @@ from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
-    BARRIERS,
     C_DIVERGED,
     C_FIELDS,
+    CLUSTER_BARRIER,
     DST,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_TRAP,
@@ -88,8 +88,10 @@ from warplab.simt.layout import (
     SRC_C,
     STATUS_DONE,
     STATUS_WAITING,
+    TRAP_ASSERTION,
     VECTOR_BASE,
     W_CURRENT,
+    W_EPOCH,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -101,6 +103,7 @@ from warplab.simt.layout import (
     X0,
     X1,
     X2,
+    X3,
 )
 from warplab.simt.local_access import local_host
 from warplab.simt.matrix_moves import move_shared, transpose_fragment
@@ -186,6 +189,8 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
         multiply(frame, constants, record, mask)
     elif op in (OP_LDMATRIX, OP_STMATRIX):
         move_shared(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STMATRIX else 0)
+        # All lanes have read when ldmatrix is done: none of them can overwrite what another still needs.
+        increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1 if op == OP_LDMATRIX else 0)
     elif op == OP_MOVMATRIX:
         transpose_fragment(m, frame, constants, record, mask)
 
@@ -196,10 +201,12 @@ def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, p
     members = _members(frame, constants, record, mask)
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
+        increase(warp_address, W_EPOCH, field(record, X2) != 0)
         _exchange(m, warp, op, frame, constants, record, pc, mask & members)
         return True
     together = meet_in_warp(warp_address, get(warp_address, W_CURRENT), pc, op, active, members)
     if together:
+        increase(warp_address, W_EPOCH, 1)
         _exchange(m, warp, op, frame, constants, record, pc, together & members)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)
@@ -213,7 +220,9 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
     """A bar instruction; True if the split goes on, False if it has to wait."""
     wait = get(state, S_WAIT)
     first = np.int64(trailing_zeros32(active))
-    number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (BARRIERS - 1)
+    number = np.int64(CLUSTER_BARRIER)
+    if not field(record, X3):
+        number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (CLUSTER_BARRIER - 1)
     if wait == WAIT_OPEN:
         put(state, S_WAIT, WAIT_UNDECIDED)
         barrier_result(m, frame, constants, record, number, active)
@@ -404,7 +413,12 @@ def run_warp(m, warp):
         else:
             if mask:
                 kind = FAULT_TRAP if op == OP_TRAP else FAULT_UNSUPPORTED
-                report(m, kind, pc, warp, np.int64(trailing_zeros32(mask)), 0, 0, 0, -1, 0, 0)
+                lane = np.int64(trailing_zeros32(mask))
+                reason = field(record, X0) if op == OP_TRAP else 0
+                message = np.int64(0)
+                if reason == TRAP_ASSERTION:
+                    message = load_i64(operand(frame, constants, record, SRC_A) + 8 * lane)
+                report(m, kind, pc, warp, lane, message, 0, 0, -1, 0, reason)
                 put(m, M_STOP, 1)
                 return issued
             pc += 1

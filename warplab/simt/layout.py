@@ -21,6 +21,8 @@ OP, DST, SRC_A, SRC_B, SRC_C, GUARD, GUARD_XOR, IMM, X0, X1, X2, X3, X4, X5, X6,
 # if the taken side leads straight to the end of the kernel.
 # A memory access: SRC_A the address, IMM its offset, X0 the space, X1 bytes an element, X2 elements (1, 2, 4 or 8),
 # X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST.
+# An atomic: X0 the space, X1 bytes, X2 the operation, X3 the kind of number, X4 1 if it returns the old value, X5 the
+# bytes of the whole vector, 0 for its second and later elements.
 SIGNED_BIT = 0x100
 
 # Control opcodes; VECTOR_BASE and above index the table of vector operations.
@@ -150,9 +152,10 @@ MAX_SPLITS = 64
     W_LIVE,  # lanes that have not exited
     W_CURRENT,  # the split that runs
     W_USED,  # bitmap of splits in use
+    W_EPOCH,  # times that lanes of the warp have waited for each other
     W_MIN_CLOCK,  # everything up to this clock of every warp happened before this warp's next access
     W_SPLITS,  # first split
-) = range(6)
+) = range(7)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
 LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
@@ -178,7 +181,8 @@ PRINT_RECORD_BYTES = 8 + PRINT_ARGUMENT_BYTES
     B_LAST_COUNT,
     B_FIELDS,
 ) = range(10)
-BARRIERS = 16
+BARRIERS = 17  # those of bar, and that of a cluster of one block
+CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its operand
 
 # A finding: int64 units.
 (
@@ -240,6 +244,8 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
     ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH, ATOMIC_CAS, ATOMIC_INC,
     ATOMIC_DEC,
 ) = range(10)  # fmt: skip
+SAME_WARP = 2  # of a race's F_EXTRA, beside 1: the earlier access writes
+TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 
 # An mma: the record before it (OP_ROWS) names a's registers in SRC_A, SRC_B, SRC_C, X0 and b's in X1, X2. Its own

@@ -105,10 +105,10 @@ def move_shared(m, warp, frame, constants, record, pc, mask, write):
         rest &= rest - np.uint32(1)
         address = load_i64(addresses + 8 * lane) + offset
         if write:
-            check_write(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0)
+            check_write(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0, 1)
             copy_bytes(shared + address, scratch + lane * ROW_BYTES, ROW_BYTES)
         else:
-            check_read(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0)
+            check_read(m, warp, address, ROW_BYTES, ROW_BYTES, pc, lane, 0, 0, 1)
             copy_bytes(scratch + lane * ROW_BYTES, shared + address, ROW_BYTES)
     if not write:
         _exchange_registers(frame, constants, record, scratch, count, transposed, mask, 0)

@@ -107,7 +107,7 @@ def _initialise(m, warp, address, count, pc, lane):
     if address < SHARED_BASE or address + 8 > get(m, M_SHARED_BYTES) or address & 7:
         usable(m, address, pc, warp, lane)
         return
-    check_write(m, warp, address, 8, 8, pc, lane, 0, 0)
+    check_write(m, warp, address, 8, 8, pc, lane, 0, 0, 0)
     store_i64(get(m, M_SHARED) + address, _pack(count, count, np.int64(0), np.int64(0)))
 
 
@@ -146,7 +146,7 @@ def operate(m, warp, frame, constants, record, pc, mask):
         if not usable(m, address, pc, warp, lane):
             ended |= np.uint32(1) << np.uint32(lane)  # else the kernel would wait forever
             continue
-        check_read(m, warp, address, 8, 8, pc, lane, 0, 1)
+        check_read(m, warp, address, 8, 8, pc, lane, 0, 1, 0)
         if action == MB_INVALIDATE:
             store_i64(get(m, M_SHARED) + address, np.int64(0))
         elif action in (MB_TEST, MB_TEST_PARITY):

@@ -1,10 +1,15 @@
 """The sanitizer of shared memory: races between barriers, and reads of what nothing wrote.
 
-Each 4-byte word has a shadow of eight int32: who wrote it last and which two warps read it last, each with the warp's
+Each 4-byte word has a shadow of 13 int32: who wrote it last and which two warps read it last, each with the warp's
 clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
 (vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
 later warp has not learnt of the earlier one's clock: then no barrier lies between them. An asynchronous copy may write
 its words at any time from its start until its thread has waited for it; any access in between is a fault.
+
+The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
+and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
+mbarriers, __syncwarp, shuffles, votes, and instructions on matrix fragments). Two lanes race if both accesses fall into
+one epoch and are different instructions.
 """
 
 from __future__ import annotations
@@ -21,22 +26,30 @@ from warplab.simt.layout import (
     M_WARP_COUNT,
     M_WARPS,
     MBARRIER_CLOCKS,
+    SAME_WARP,
     SPACE_SHARED,
+    W_EPOCH,
     W_MIN_CLOCK,
 )
 from warplab.simt.raw import (
     get,
+    increase,
     load_i32,
+    load_u32,
     put,
     store_i32,
+    store_u32,
     trailing_zeros32,
 )
 from warplab.simt.state import compiled, report, warp_state
 
-SHADOW_BYTES = 32  # for a word of 4 bytes
+SHADOW_BYTES = 52  # for a word of 4 bytes
 # Byte offsets in a word's shadow. A tag packs pc, warp and the bytes touched.
 WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
-PENDING = 28  # the tag of an asynchronous copy that may still write the word; 0: none
+# Lanes are four bytes, SEVERAL for more than one lane; the tag of the last read is for the rules inside a warp only.
+WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
+SEVERAL = 255
+PENDING = 48  # the tag of an asynchronous copy that may still write the word; 0: none
 ATOMIC_WRITE = 16  # in VALID, beside the four bits of the bytes that were written
 
 
@@ -72,10 +85,63 @@ def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_
 
 
 @compiled
-def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
+def _lanes_of_word(start, index, element, lane, several):
+    """The lanes that touch the four bytes of a word, one byte each; a byte that nobody touches gets any lane."""
+    if several:
+        return np.uint32(0xFFFFFFFF)
+    if element >= 4:
+        return np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+    if 4 * index >= start:
+        first = np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+        return first + (np.uint32(0x01010000) if element == 2 else np.uint32(0x03020100))
+    lanes = np.uint32(0)
+    for byte in range(4):
+        place = max(4 * index + byte - start, 0) // element
+        lanes |= np.uint32((lane + place) & 31) << np.uint32(8 * byte)
+    return lanes
+
+
+@compiled
+def _merged(old, new, touched):
+    """Lanes of a word of which one instruction touches different bytes one after the other: `new` where touched now."""
+    now = np.uint32(0)
+    for byte in range(4):
+        if touched >> byte & 1:
+            now |= np.uint32(0xFF) << np.uint32(8 * byte)
+    return (old & ~now) | (new & now)
+
+
+@compiled
+def _other_lane(mine, theirs, touched):
+    """Is one of the touched bytes accessed by a lane here and by another there?"""
+    for byte in range(4):
+        if touched >> byte & 1:
+            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            if a != b or a == np.uint32(SEVERAL):
+                return True
+    return False
+
+
+@compiled
+def _warp_conflict(word, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
+    """The pc of an earlier access by another lane of this warp in the same epoch; -1 if there is none."""
+    if load_i32(word + epoch_at) != epoch:
+        return np.int64(-1)
+    tag = np.int64(load_i32(word + tag_at))
+    common = tag & touched & 15
+    if (tag >> 4) & 127 != warp or common == 0 or tag >> 11 == pc:
+        return np.int64(-1)
+    if not _other_lane(lanes, load_u32(word + lanes_at), common):
+        return np.int64(-1)
+    return tag >> 11
+
+
+@compiled
+def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a read of bytes [start, start + size) of the block's shared memory.
 
-    Neighbouring lanes from `lane` on read `element` bytes each.
+    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it.
     """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -84,6 +150,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
     clocks = get(m, M_CLOCKS)
     mine = np.int32(_clock_of(clocks, warps, warp, warp))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (start + size - 1) >> 2
     for index in range(start >> 2, last + 1):
         word = shadow + index * SHADOW_BYTES
@@ -101,9 +168,26 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
             other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
             if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1)
+        lanes = _lanes_of_word(start, index, element, lane, several)
+        if not (volatile or pending & touched or (atomic and valid & ATOMIC_WRITE)):
+            other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
         if volatile or atomic:
             continue
         tag = _tag(pc, warp, touched)
+        known_tag = load_i32(word + READ_TAG)
+        if load_i32(word + READ_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+            # The lanes of one load come here one after the other.
+            known_lanes = load_u32(word + READ_LANES)
+            if _other_lane(lanes, known_lanes, known_tag & touched):
+                lanes = np.uint32(0xFFFFFFFF)
+            if touched != 15:
+                lanes = _merged(known_lanes, lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
+        store_u32(word + READ_LANES, lanes)
+        store_i32(word + READ_EPOCH, epoch)
+        store_i32(word + READ_TAG, tag)
         if np.int64(load_i32(word + READ1_CLOCK)) <= known or (load_i32(word + READ1_TAG) >> 4) & 127 == warp:
             store_i32(word + READ1_CLOCK, mine)
             store_i32(word + READ1_TAG, tag)
@@ -113,7 +197,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
 
 
 @compiled
-def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
+def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a write of bytes [start, start + size) of shared memory, by lanes as in check_read."""
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -122,6 +206,7 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
     clocks = get(m, M_CLOCKS)
     mine = np.int32(_clock_of(clocks, warps, warp, warp))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (start + size - 1) >> 2
     for index in range(start >> 2, last + 1):
         word = shadow + index * SHADOW_BYTES
@@ -129,6 +214,7 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
         high = min(start + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
         valid = np.int64(load_i32(word + VALID))
+        lanes = _lanes_of_word(start, index, element, lane, several)
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, pending >> 11, 1)
@@ -145,9 +231,23 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
                 other = _conflicts(m, clocks, warps, warp, word, READ2_CLOCK, READ2_TAG, touched)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 0)
+            other = _warp_conflict(word, warp, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
+            if not (atomic and valid & ATOMIC_WRITE):
+                other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+                if other >= 0:
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
         if not volatile:
+            tag = _tag(pc, warp, touched)
+            known_tag = load_i32(word + WRITE_TAG)
+            if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+                lanes = _merged(load_u32(word + WRITE_LANES), lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
             store_i32(word + WRITE_CLOCK, mine)
-            store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
+            store_i32(word + WRITE_TAG, tag)
+            store_u32(word + WRITE_LANES, lanes)
+            store_i32(word + WRITE_EPOCH, epoch)
         valid = (valid & 15) | touched
         store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
 
@@ -167,9 +267,11 @@ def end_copy(m, warp, start, size):
     shadow = get(m, M_SHARED_SHADOW)
     if shadow:
         mine = np.int32(_clock_of(get(m, M_CLOCKS), get(m, M_WARP_COUNT), warp, warp))
+        epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
         for index in range(start >> 2, (start + size) >> 2):
             word = shadow + index * SHADOW_BYTES
             store_i32(word + WRITE_CLOCK, mine)
+            store_i32(word + WRITE_EPOCH, epoch)
             store_i32(word + PENDING, np.int32(0))
 
 
@@ -202,6 +304,7 @@ def synchronise(m, warps_mask):
             for other in range(warps):
                 store_i32(row + 4 * other, load_i32(clocks + 4 * (first * warps + other)))
         put(warp_state(states, warp), W_MIN_CLOCK, lowest)
+        increase(warp_state(states, warp), W_EPOCH, 1)
     rest = np.uint32(warps_mask)
     while rest:
         warp = np.int64(trailing_zeros32(rest))
@@ -234,6 +337,7 @@ def release(m, warp, address, last):
 @compiled
 def acquire(m, warp, address):
     """A warp has seen a phase of an mbarrier end: it learns what those who arrived had released."""
+    increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
     warps = get(m, M_WARP_COUNT)
     if get(m, M_SHARED_SHADOW) == 0 or warps == 1:
         return
