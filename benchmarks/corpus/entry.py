@@ -79,7 +79,6 @@ class Entry(Subject):
     tolerance: float = 0.0  # 0: a few units of the output's dtype
     approximate: Approximate | None = None
     uncounted: str = ""  # why Nsight Compute's counters are not comparable; empty if they are
-    needs: str = ""  # "tensor": instructions of the tensor cores and asynchronous copies
 
     def values(self, inputs: Arrays) -> dict:
         """All arguments by name, outputs as they are poisoned before the first launch."""

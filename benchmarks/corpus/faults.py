@@ -93,6 +93,11 @@ def _waiting(kind: FindingKind, tool: str, function: str, n: int = 64, dtype: st
     return Fault(f"waiting/{function}", "faulty/waiting.py", function, arguments, inputs, kind, tool, extra)
 
 
+def _copies(kind: FindingKind, tool: str, *functions: str) -> tuple[Fault, ...]:
+    arguments = (read("a", "float32", 64), write("out", "float32", 64))
+    return tuple(Fault(f"copies/{f}", "faulty/copies.py", f, arguments, {}, kind, tool) for f in functions)
+
+
 def _floats(name: str, *shape: int):
     return read(name, "float32", *shape)
 
@@ -104,7 +109,7 @@ FAULTS: tuple[Fault, ...] = (
     *(_race(name) for name in ("reduction_without_barriers", "last_warp_assumption", "barrier_of_half")),
     _race("tile_reused", rows=(3,)),
     _race("plain_histogram", 128, "int32"),
-    _race("warp_without_syncwarp", 32, out=32, gap="races between lanes of one warp"),
+    _race("warp_without_syncwarp", 32, out=32),
     _race("count_read_early", 128, "int32"),
     _race("verdict_overwritten", 4, "int32"),
     _race("wrong_buffer", 512),
@@ -158,6 +163,12 @@ FAULTS: tuple[Fault, ...] = (
         ENDLESS,
     ),
     _waiting(ENDLESS, "", "counter_stands_still"),
+    *_copies(RACE, "", "never_awaited", "older_group_awaited", "awaited_by_one_warp"),
+    *_copies(RACE, "racecheck", "awaited_after_the_barrier", "refilled_while_read"),
+    *_copies(UNINITIALISED, "", "barrier_never_made"),
+    *_copies(DEADLOCK, "", "arrival_missing", "wrong_phase"),
+    *_copies(DIVERGENT, "", "product_in_a_branch"),
+    *_copies(MISALIGNED, "memcheck", "rows_of_eight_bytes"),
     _waiting(TRAP, "memcheck", "trapped", dtype="float32", a=draws.uniform(0, 5)),
     _waiting(TRAP, "memcheck", "trap_in_one_warp", a=draws.integers(0, 200)),
 )

@@ -16,14 +16,10 @@ from benchmarks.corpus.entry import Approximate, Entry, Fault, Subject
 from benchmarks.corpus.faults import FAULTS, marked_lines
 from benchmarks.corpus.plans import assemble_file
 from warplab import simt
-from warplab.plan.execution import FindingKind
 from warplab.plan.model import Plan
 
 ARCHITECTURE = "sm_90a"
 BUDGET = 1_000_000  # warp instructions; the largest correct kernel takes a tenth
-
-CORRECT = tuple(e for e in ENTRIES if not e.needs)
-TENSOR = tuple(e for e in ENTRIES if e.needs)
 
 
 def _parameters(subjects: tuple[Subject, ...]) -> list:
@@ -43,22 +39,12 @@ def _plan(subject: Subject) -> Plan:
     return _plans(subject.file)[subject.name]
 
 
-@pytest.mark.parametrize("entry", _parameters(CORRECT))
+@pytest.mark.parametrize("entry", _parameters(ENTRIES))
 def test_correct_kernel(entry: Entry) -> None:
     inputs = entry.draw()
     execution = simt.execute(_plan(entry), inputs, architecture=ARCHITECTURE, instruction_budget=BUDGET)
     assert [f.message for f in execution.findings] == []
     assert compare(entry, inputs, execution.outputs) == ""
-
-
-@pytest.mark.parametrize("entry", _parameters(TENSOR))
-def test_tensor_kernel_is_right_or_refused(entry: Entry) -> None:
-    inputs = entry.draw()
-    execution = simt.execute(_plan(entry), inputs, architecture=ARCHITECTURE, instruction_budget=BUDGET)
-    if execution.findings:
-        assert {f.kind for f in execution.findings} == {FindingKind.UNSUPPORTED}
-    else:
-        assert compare(entry, inputs, execution.outputs) == ""
 
 
 @pytest.mark.parametrize("fault", _parameters(FAULTS))
@@ -76,11 +62,11 @@ def test_faulty_kernel(fault: Fault) -> None:
 def test_names_are_unique_and_the_corpus_is_large() -> None:
     names = [s.name for s in (*ENTRIES, *FAULTS)]
     assert len(set(names)) == len(names)
-    assert len(CORRECT) >= 45 and len(FAULTS) >= 25
+    assert len(ENTRIES) >= 45 and len(FAULTS) >= 25
 
 
 def test_inputs_are_the_same_each_time() -> None:
-    for entry in CORRECT[::20]:
+    for entry in ENTRIES[::20]:
         first, second = entry.draw(), entry.draw()
         assert all(first[name].tobytes() == second[name].tobytes() for name in first)
 

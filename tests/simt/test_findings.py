@@ -11,6 +11,7 @@ from tests.simt.plans import buffer, cuda_plan, numba_plan, plan_of
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Pointer, Role, Value
 from warplab.simt import execute
+from warplab.simt.demangle import demangled
 
 TEXT = Path(kernels.__file__).read_text().splitlines()
 
@@ -217,3 +218,89 @@ def test_scalars_of_every_size_reach_the_kernel() -> None:
     arguments = (Pointer("out"), Value("uint8", 200), Value("int16", -300))
     result = execute(plan_of(text, "k", {"out": buffer("out", out, Role.OUTPUT)}, arguments, (1,), (32,)), {})
     assert np.all(result.outputs["out"] == -100)
+
+
+WARP_RACES = r"""
+extern "C" __global__ void neighbours(float* out, int how)
+{
+    __shared__ float part[64];
+    __shared__ short halves[64];
+    int t = threadIdx.x;
+    float sum = 0;
+    part[t] = t;
+    halves[t] = t;
+    sum += halves[t];  // its own half of a word that another lane shares
+    if (how == 1) __syncwarp();
+    if (how == 2) sum += __shfl_xor_sync(0xffffffff, sum, 1);
+    if (how == 3) __syncthreads();
+    sum += part[t ^ 1];
+    if (how == 1) __syncwarp();
+    if (how == 2) sum += __shfl_xor_sync(0xffffffff, sum, 1);
+    if (how == 3) __syncthreads();
+    part[t] = sum;
+    out[t] = part[t];
+}
+
+extern "C" __global__ void broadcast(float* out, int how)
+{
+    __shared__ float first;
+    if (threadIdx.x == 0) first = 2.5f * how;
+    if (how == 1) __syncwarp();
+    out[threadIdx.x] = first;
+}
+
+extern "C" __global__ void two_writes(float* out, int how)
+{
+    __shared__ float part[33];
+    part[threadIdx.x + 1] = 1;
+    if (how == 1) __syncwarp();
+    part[threadIdx.x] = 2;
+    out[threadIdx.x] = part[threadIdx.x];
+}
+"""
+
+# Bytes in another order than that of the lanes, so that no access is one run of bytes.
+WARP_RACES += r"""
+extern "C" __global__ void scattered_bytes(float* out, int how)
+{
+    __shared__ char part[32];
+    int place = threadIdx.x * 5 & 31;
+    part[place] = threadIdx.x;
+    if (how == 1) __syncwarp();
+    out[threadIdx.x] = part[how == 2 ? place : place ^ 2];
+}
+"""
+
+
+def warp_races(kernel: str, how: int, threads: int = 32) -> list[Finding]:
+    out = np.zeros(threads, np.float32)
+    plan = cuda_plan(WARP_RACES, kernel, {"out": (out, Role.OUTPUT)}, ("out", np.int32(how)), (1,), (threads,))
+    return list(execute(plan, {}).findings)
+
+
+def test_lanes_of_one_warp_race_unless_they_wait_for_each_other() -> None:
+    for kernel in ("neighbours", "broadcast", "two_writes"):
+        found = warp_races(kernel, 0)
+        assert found and all(f.kind is FindingKind.RACE for f in found), kernel
+        assert all("another thread of the same warp" in f.message for f in found)
+        assert warp_races(kernel, 1) == []
+    assert warp_races("scattered_bytes", 0) and warp_races("scattered_bytes", 1) == []
+    assert warp_races("scattered_bytes", 2) == []
+    assert warp_races("neighbours", 2) == []
+    assert warp_races("neighbours", 3, 64) == []
+    reads = next(f for f in warp_races("neighbours", 0) if " reads shared array part[" in f.message)
+    wrote = 1 + next(i for i, text in enumerate(WARP_RACES.splitlines()) if "part[t] = t;" in text)
+    assert f"that line {wrote} writes" in reads.message
+
+
+def test_names_of_cpp_variables() -> None:
+    for mangled, name in {
+        "_ZZ16count_read_earlyE5count": "count",
+        "_ZZ6kernelPfE4tile_0": "tile",
+        "_ZZN4math6kernelIfEEvPT_E4part": "part",
+        "_ZN4math5tableE": "table",
+        "_ZL5table": "table",
+        "plain": "plain",
+        "_Zstrange": "_Zstrange",
+    }.items():
+        assert demangled(mangled) == name

@@ -124,17 +124,96 @@ def _with_zero_rule(formula: Callable, name: str, values: list, mode: str):
     return result
 
 
-@pytest.mark.parametrize("name", ["add", "sub", "mul", "fma", "div"])
-def test_double_precision_rounds_to_nearest(name: str) -> None:
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "fma", "div", "rcp"])
+def test_double_precision(name: str, mode: str) -> None:
     count, formula = OPERATIONS[name]
-    operands = [floats(64, 120, seed) for seed in range(10, 10 + count)]
-    got = run(f"{name}.rn.f64 %d, {', '.join(f'%a{i}' for i in range(count))};", 64, operands)
+    operands = [floats(64, 160, seed) for seed in range(10, 10 + count)]
+    if count > 1:
+        operands[-1][:20] = operands[0][:20] ^ np.uint64(1 << 63)
+        operands[1][20:40] &= np.uint64(0x000FFFFFFFFFFFFF)  # subnormal results and operands
+    got = run(f"{name}.{mode}.f64 %d, {', '.join(f'%a{i}' for i in range(count))};", 64, operands)
     for row, r in zip(zip(*operands, strict=True), got, strict=True):
-        value = _with_zero_rule(formula, name, [decode(int(b), F64) for b in row], "rn")
+        value = _with_zero_rule(formula, name, [decode(int(b), F64) for b in row], mode)
         if not isinstance(value, Fraction) and math.isnan(value):
             assert math.isnan(np.array(r, dtype=np.uint64).view(np.float64))
         else:
-            assert int(r) == finish(value, F64, "rn", True)
+            assert int(r) == finish(value, F64, mode, True), (name, mode, [hex(int(b)) for b in row])
+
+
+def test_directed_modes_do_not_stay_behind() -> None:
+    a = floats(64, 64, 3)
+    got = run("{ .reg .f64 t; add.rp.f64 t, %a0, %a0; add.f64 %d, %a0, 0d3FB999999999999A; }", 64, [a])
+    with np.errstate(invalid="ignore"):
+        wanted = (a.view(np.float64) + 0.1).view(np.uint64)
+    number = ~np.isnan(a.view(np.float64))
+    assert np.array_equal(got[number], wanted[number])
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+@pytest.mark.parametrize("kind", ["u64", "s64"])
+def test_long_integer_to_double(kind: str, mode: str) -> None:
+    a = integers(64, COUNT, 50)
+    for bits, r in zip(a, run(f"cvt.{mode}.f64.{kind} %d, %a0;", 64, [a]), strict=True):
+        value = int(bits) - (1 << 64 if kind == "s64" and int(bits) >> 63 else 0)
+        assert int(r) == (encode(Fraction(value), F64, mode) if value else 0), (value, mode)
+
+
+EIGHT_BITS = {"e4m3": (4, 3, 448.0), "e5m2": (5, 2, 57344.0)}
+
+
+def eight_bit_value(code: int, name: str) -> float:
+    """The value of an 8-bit float, from the definition of the formats (OCP 8-bit Floating Point Specification)."""
+    exponent_bits, significand, _ = EIGHT_BITS[name]
+    bias = (1 << (exponent_bits - 1)) - 1
+    exponent, fraction = code >> significand & (1 << exponent_bits) - 1, code & (1 << significand) - 1
+    sign = -1.0 if code & 0x80 else 1.0
+    if name == "e5m2" and exponent == 31:
+        return math.nan if fraction else sign * math.inf
+    if name == "e4m3" and code & 0x7F == 0x7F:
+        return math.nan
+    if exponent == 0:
+        return sign * fraction * 2.0 ** (1 - bias - significand)
+    return sign * (1 + fraction / 2**significand) * 2.0 ** (exponent - bias)
+
+
+@pytest.mark.parametrize("name", list(EIGHT_BITS))
+def test_eight_bit_floats_widen_exactly(name: str) -> None:
+    codes = np.arange(256, dtype=np.uint16)
+    got = run(f"cvt.rn.f16x2.{name}x2 %d, %a0;", 32, [codes | (codes[::-1] << np.uint16(8))])
+    for half, order in ((got & np.uint32(0xFFFF), codes), (got >> np.uint32(16), codes[::-1])):
+        values = half.astype(np.uint16).view(np.float16).astype(np.float64)
+        wanted = np.array([eight_bit_value(int(c), name) for c in order])
+        assert np.array_equal(values, wanted, equal_nan=True)
+        assert np.array_equal(np.signbit(values[wanted == 0]), np.signbit(wanted[wanted == 0]))
+
+
+@pytest.mark.parametrize("source", ["f32", "f16x2"])
+@pytest.mark.parametrize("name", list(EIGHT_BITS))
+def test_eight_bit_floats_round_to_even_and_saturate(name: str, source: str) -> None:
+    width = 32 if source == "f32" else 16
+    a = floats(width, 600, 5)
+    if source == "f32":
+        a[:300] = np.linspace(-500, 500, 300).astype(np.float32).view(np.uint32)
+        got = run(f"cvt.rn.satfinite.{name}x2.f32 %d, %a0, %a1;", 16, [a, a[::-1].copy()])
+        with np.errstate(invalid="ignore"):
+            values = a.view(np.float32).astype(np.float64)
+    else:
+        got = run(f"cvt.rn.satfinite.{name}x2.f16x2 %d, %a0;", 16,
+                  [(a.astype(np.uint32) << np.uint32(16)) | a[::-1].astype(np.uint32)])  # fmt: skip
+        values = a.view(np.float16).astype(np.float64)
+    codes = [c for c in range(0x7F) if math.isfinite(eight_bit_value(c, name))]
+    grid = np.array([eight_bit_value(c, name) for c in codes])
+    for high, low, value in zip(got >> np.uint16(8), (got & np.uint16(0xFF))[::-1], values, strict=True):
+        assert high == low
+        if math.isnan(value):
+            assert high == 0x7F
+            continue
+        magnitude = min(abs(value), EIGHT_BITS[name][2])
+        distances = np.abs(grid - magnitude)
+        nearest = [c for c, d in zip(codes, distances, strict=True) if d == distances.min()]
+        code = nearest[0] if len(nearest) == 1 else next(c for c in nearest if c % 2 == 0)
+        assert high == code | (0x80 if math.copysign(1, value) < 0 else 0), value
 
 
 def test_square_roots() -> None:

@@ -69,6 +69,21 @@ class Counters:
     thread_instructions: int = 0  # the same, one an active lane
     global_load_ideal_sectors: int = 0  # had each request's active lanes read the same bytes side by side
     global_store_ideal_sectors: int = 0  # the same for stores; 0 where an executor does not count it
+    matrix_load_requests: int = 0  # ldmatrix
+    matrix_load_wavefronts: int = 0
+    matrix_load_bank_conflicts: int = 0
+    matrix_store_requests: int = 0  # stmatrix
+    matrix_store_wavefronts: int = 0
+    matrix_store_bank_conflicts: int = 0
+    async_copy_requests: int = 0  # cp.async, at its shared end
+    async_copy_wavefronts: int = 0
+    async_copy_bank_conflicts: int = 0
+    async_copy_cached_requests: int = 0  # cp.async.ca, at its global end
+    async_copy_cached_sectors: int = 0
+    async_copy_bypass_requests: int = 0  # cp.async.cg, which goes past L1
+    async_copy_bypass_sectors: int = 0
+    tensor_instructions: int = 0  # mma.sync, one a warp
+    tensor_multiply_adds: int = 0  # m n k of each
 
     def __iadd__(self, other: Counters) -> Counters:
         for f in fields(self):

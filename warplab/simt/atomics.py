@@ -56,6 +56,7 @@ from warplab.simt.layout import (
     X2,
     X3,
     X4,
+    X5,
 )
 from warplab.simt.local_access import LOCAL_WINDOW, local_host
 from warplab.simt.lower import SHARED_BASE
@@ -175,8 +176,13 @@ def combine(old, value, other, operation, kind, size):
 
 
 @compiled
-def _address_of_lane(m, warp, pc, lane, space, address, size):
-    """The host address of an atomic's operand and the space it is in; 0 after reporting a fault."""
+def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
+    """The host address of an atomic's operand and the space it is in; 0 after reporting a fault.
+
+    `whole` is the size of the vector that the element starts, 0 for later ones: they have no fault of their own.
+    """
+    said = size
+    size = max(size, whole)
     if space == SPACE_GENERIC:
         region = address >> WINDOW_BITS
         if region == REGION_SHARED:
@@ -188,10 +194,12 @@ def _address_of_lane(m, warp, pc, lane, space, address, size):
     if space == SPACE_GLOBAL:
         entry = resolve(m, address, size, size)
         if entry == 0:
-            report(m, fault_kind(m, address, size), pc, warp, lane, address, size, 1, -1, SPACE_GLOBAL, 0)
+            if whole:
+                report(m, fault_kind(m, address, size), pc, warp, lane, address, size, 1, -1, SPACE_GLOBAL, 0)
             return np.int64(0), space
         if not get(entry, R_FLAGS) & R_WRITABLE:
-            report(m, FAULT_READ_ONLY, pc, warp, lane, address, size, 1, -1, SPACE_GLOBAL, 0)
+            if whole:
+                report(m, FAULT_READ_ONLY, pc, warp, lane, address, size, 1, -1, SPACE_GLOBAL, 0)
             return np.int64(0), space
         if get(entry, R_FIRST_STORE) < 0:
             put(entry, R_FIRST_STORE, pc)
@@ -202,11 +210,12 @@ def _address_of_lane(m, warp, pc, lane, space, address, size):
     start = SHARED_BASE if space == SPACE_SHARED else 0
     if address < start or address + size > limit or address & (size - 1):
         kind = FAULT_MISALIGNED if address & (size - 1) else FAULT_OUT_OF_BOUNDS
-        report(m, kind, pc, warp, lane, address, size, 1, -1, space, 0)
+        if whole:
+            report(m, kind, pc, warp, lane, address, size, 1, -1, space, 0)
         return np.int64(0), space
     if space == SPACE_SHARED:
-        check_read(m, warp, address, size, size, pc, lane, 0, 1)
-        check_write(m, warp, address, size, size, pc, lane, 0, 1)
+        check_read(m, warp, address, said, said, pc, lane, 0, 1, 0)
+        check_write(m, warp, address, said, said, pc, lane, 0, 1, 0)
         return get(m, M_SHARED) + address, space
     return local_host(get(m, M_LOCAL) + warp * limit * 32, address, lane), space
 
@@ -220,6 +229,7 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
     destination = operand(frame, constants, record, DST)
     offset, space, size = field(record, IMM), field(record, X0), field(record, X1)
     operation, kind, returns = field(record, X2), field(record, X3), field(record, X4)
+    whole = field(record, X5)
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     global_lanes = np.uint32(0)
     shared_lanes = np.uint32(0)
@@ -231,7 +241,7 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        host, where = _address_of_lane(m, warp, pc, lane, space, address, size)
+        host, where = _address_of_lane(m, warp, pc, lane, space, address, size, whole)
         old = np.uint64(0)
         if host:
             if where == SPACE_GLOBAL:
@@ -246,8 +256,8 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
             write_element(host, size, combine(old, value, other, operation, kind, size))
         if returns:
             write_element(destination + lane * size, size, old)
-    if global_lanes:
+    if global_lanes and whole:
         increase(cell, C_REQUESTS, 1)
         increase(cell, C_SECTORS, sectors)
-    if shared_lanes:
+    if shared_lanes and whole:
         increase(cell, C_SHARED_REQUESTS, 1)

@@ -183,7 +183,7 @@ def resolve_stuck(m, warp, warp_address):
     """No split of a warp is ready. If one waits for lanes that cannot come, report it and let it go on."""
     live = get(warp_address, W_LIVE)
     chosen = np.int64(-1)
-    order = np.int64(-1)
+    order = np.int64(-(1 << 62))
     used = np.uint64(get(warp_address, W_USED))
     while used:
         split = np.int64(trailing_zeros64(used))

@@ -8,6 +8,7 @@ from functools import cache
 import numba
 import numpy as np
 
+from warplab.simt.async_copies import clear_copies, finish_arrivals
 from warplab.simt.barriers import clear_barriers
 from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.interpreter import run_warp
@@ -21,6 +22,7 @@ from warplab.simt.layout import (
     M_BLOCK_Y,
     M_BLOCK_Z,
     M_BUDGET,
+    M_FAILED,
     M_FRAME_BYTES,
     M_FRAMES,
     M_GRID_X,
@@ -52,10 +54,11 @@ from warplab.simt.layout import (
     SPECIAL_TID_Y,
     SPECIAL_TID_Z,
     SPLIT_AT_BARRIER,
+    SPLIT_READY,
     STATUS_DONE,
     STATUS_READY,
-    STATUS_WAITING,
     W_CURRENT,
+    W_EPOCH,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -65,6 +68,9 @@ from warplab.simt.raw import fill_bytes, get, increase, load_i64, put, store_u32
 from warplab.simt.shadow import SHADOW_BYTES, start_clocks
 from warplab.simt.splits import split_state, start_splits
 from warplab.simt.state import compiled, report, warp_state
+
+POLL = 256  # warp instructions: a longer turn than this did more than to look at an mbarrier
+PATIENCE = 10_000  # rounds in which every warp only looks at mbarriers before it counts as a deadlock
 
 
 @compiled
@@ -106,6 +112,7 @@ def _start_block(m):
         fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), ((get(m, M_SHARED_BYTES) + 3) >> 2) * SHADOW_BYTES)
         start_clocks(m)
     clear_barriers(m)
+    clear_copies(m)
     threads = get(m, M_THREADS)
     put(m, M_LIVE_THREADS, threads)
     for warp in range(get(m, M_WARP_COUNT)):
@@ -114,6 +121,7 @@ def _start_block(m):
         live = np.int64((1 << lanes) - 1)
         put(address, W_STATUS, STATUS_READY)
         put(address, W_LIVE, live)
+        put(address, W_EPOCH, 1)
         start_splits(address, live)
         frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
         store_u32(frame, np.uint32(FULL_MASK))
@@ -127,14 +135,17 @@ def _report_deadlock(m):
     """Every warp that is left waits: name the place of each."""
     for warp in range(get(m, M_WARP_COUNT)):
         address = warp_state(get(m, M_WARPS), warp)
-        if get(address, W_STATUS) != STATUS_WAITING:
+        if get(address, W_STATUS) == STATUS_DONE:
             continue
         used = np.uint64(get(address, W_USED))
         while used:
             state = split_state(address, np.int64(trailing_zeros64(used)))
             used &= used - np.uint64(1)
-            if get(state, S_STATE) == SPLIT_AT_BARRIER:
-                lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+            lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+            if get(state, S_STATE) == SPLIT_READY:
+                # It looks at an mbarrier again and again.
+                report(m, FAULT_DEADLOCK, get(state, S_PC) - 1, warp, lane, 0, 0, 0, -1, 0, -1)
+            elif get(state, S_STATE) == SPLIT_AT_BARRIER:
                 number = get(state, S_WAIT) - WAIT_BARRIER
                 report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, number)
     put(m, M_STOP, 1)
@@ -145,14 +156,19 @@ def _run_block(m):
     """Give the warps their turns until all have ended."""
     warps = get(m, M_WARP_COUNT)
     states = get(m, M_WARPS)
+    idle = 0
     while True:
         done = 0
+        failed = 0
         ran = 0
         for warp in range(warps):
             address = warp_state(states, warp)
             status = get(address, W_STATUS)
             if status == STATUS_READY:
+                put(m, M_FAILED, 0)
                 issued = run_warp(m, warp)
+                if get(m, M_FAILED) and issued < POLL:
+                    failed += 1
                 increase(m, M_TIME, issued)
                 put(m, M_BUDGET, get(m, M_BUDGET) - issued)
                 ran += 1
@@ -168,7 +184,10 @@ def _run_block(m):
                 done += 1
         if done == warps:
             return
-        if ran == 0:
+        idle = idle + 1 if failed == ran else 0
+        if idle and finish_arrivals(m):
+            idle = 0
+        if ran == 0 or idle > PATIENCE:
             _report_deadlock(m)
             return
 

@@ -17,16 +17,29 @@ from warplab.simt.layout import (
     C_THREADS,
     C_WARPS,
     C_WAVEFRONTS,
+    IMM,
     OP,
     OP_ATOMIC,
     OP_BARRIER,
+    OP_COPY,
+    OP_LDMATRIX,
     OP_LOAD,
+    OP_MMA,
+    OP_STMATRIX,
     OP_STORE,
+    X2,
 )
 from warplab.simt.program import Program
 
 
-def _of_instruction(op: int, counts: list[int]) -> Counters:
+def _set_shared(counters: Counters, name: str, counts: list[int]) -> None:
+    setattr(counters, f"{name}_requests", counts[C_SHARED_REQUESTS])
+    setattr(counters, f"{name}_wavefronts", counts[C_WAVEFRONTS])
+    setattr(counters, f"{name}_bank_conflicts", counts[C_WAVEFRONTS] - counts[C_IDEAL])
+
+
+def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
+    op = int(record[OP])
     result = Counters(
         warp_instructions=counts[C_WARPS], thread_instructions=counts[C_THREADS], divergent_branches=counts[C_DIVERGED]
     )
@@ -38,18 +51,27 @@ def _of_instruction(op: int, counts: list[int]) -> Counters:
             f"global_{kind}_ideal_sectors": counts[C_IDEAL_SECTORS],
             f"local_{kind}_requests": counts[C_LOCAL_REQUESTS],
             f"local_{kind}_sectors": counts[C_LOCAL_SECTORS],
-            f"shared_{kind}_requests": counts[C_SHARED_REQUESTS],
-            f"shared_{kind}_wavefronts": counts[C_WAVEFRONTS],
-            f"shared_{kind}_bank_conflicts": counts[C_WAVEFRONTS] - counts[C_IDEAL],
         }
         for name, value in values.items():
             setattr(result, name, value)
+        _set_shared(result, f"shared_{kind}", counts)
     elif op == OP_ATOMIC:
         result.global_atomic_requests = counts[C_REQUESTS]
         result.global_atomic_sectors = counts[C_SECTORS]
         result.shared_atomic_requests = counts[C_SHARED_REQUESTS]
     elif op == OP_BARRIER:
         result.barriers = counts[C_WARPS]
+    elif op in (OP_LDMATRIX, OP_STMATRIX):
+        kind = "load" if op == OP_LDMATRIX else "store"
+        _set_shared(result, f"matrix_{kind}", counts)
+    elif op == OP_COPY:
+        route = "bypass" if record[X2] else "cached"
+        setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
+        setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
+        _set_shared(result, "async_copy", counts)
+    elif op == OP_MMA:
+        result.tensor_instructions = counts[C_WARPS]
+        result.tensor_multiply_adds = counts[C_WARPS] * int(record[IMM])
     return result
 
 
@@ -62,7 +84,7 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
-        counters = _of_instruction(int(program.code[pc, OP]), row)
+        counters = _of_instruction(program.code[pc], row)
         total += counters
         line = lines.setdefault(int(program.lines[pc]), Counters())
         line += counters

@@ -123,3 +123,16 @@ def count_wavefronts(m, row, offset, size, mask, write):
             total += _group_wavefronts(m, row, offset, size, group)
             ideal += 1
     return total, ideal
+
+
+@compiled
+def count_rows(m, row, offset, size, mask):
+    """Wavefronts of a matrix load or store, served eight lanes (one matrix) at a time, and the fewest possible."""
+    total = np.int64(0)
+    ideal = np.int64(0)
+    for matrix in range(4):
+        group = mask & np.uint32(0xFF << (8 * matrix))
+        if group:
+            total += _group_wavefronts(m, row, offset, size, group)
+            ideal += 1
+    return total, ideal

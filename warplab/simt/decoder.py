@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt import lower_arithmetic, lower_control, lower_convert, lower_memory, lower_select
+from warplab.simt import (
+    lower_arithmetic,
+    lower_async,
+    lower_calls,
+    lower_cluster,
+    lower_control,
+    lower_convert,
+    lower_memory,
+    lower_select,
+    lower_tensor,
+    lower_video,
+)
 from warplab.simt.contract import contract
 from warplab.simt.flow import link
 from warplab.simt.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
@@ -15,10 +26,15 @@ from warplab.simt.registers import allocate
 
 HANDLER_MODULES = (
     lower_arithmetic,
+    lower_async,
+    lower_calls,
+    lower_cluster,
     lower_control,
     lower_convert,
     lower_memory,
     lower_select,
+    lower_tensor,
+    lower_video,
 )  # importing them registers handlers
 
 # Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
@@ -58,4 +74,5 @@ def decode(module: Module, entry: str) -> Program:
         dynamic_start=-(-lowering.shared_bytes // lowering.dynamic_align) * lowering.dynamic_align,
         specials=specials,
         parallel=lowering.parallel,
+        notes=lowering.notes,
     )

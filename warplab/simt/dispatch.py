@@ -9,7 +9,7 @@ import numba
 from llvmlite import ir
 from numba import types
 
-from warplab.simt import vector_bits, vector_convert, vector_float, vector_integer, vector_small
+from warplab.simt import vector_bits, vector_convert, vector_float, vector_fp8, vector_integer, vector_small
 from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
 from warplab.simt.raw import intrinsic
@@ -20,7 +20,7 @@ _TABLE_NAME = "warplab_vector_operations"
 @cache
 def vector_table() -> Table:
     """Every vector operation by key, in the order of the dispatch table."""
-    modules = (vector_integer, vector_bits, vector_float, vector_small, vector_convert)
+    modules = (vector_integer, vector_bits, vector_float, vector_small, vector_convert, vector_fp8)
     return {key: emit for module in modules for key, emit in module.build().items()}
 
 

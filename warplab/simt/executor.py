@@ -58,6 +58,7 @@ class _Session:
     profiles: list[LaunchProfile] = field(default_factory=list)
     stores: dict[str, tuple[str, int]] = field(default_factory=dict)  # buffer -> first kernel and line that wrote it
     stdout: list[str] = field(default_factory=list)
+    notes: dict[str, str] = field(default_factory=dict)
 
     def load(self, name: str) -> _Loaded:
         """Parse and decode a kernel once. Kernels that share a PTX text share its variables."""
@@ -113,6 +114,7 @@ class _Session:
     def _collect(self, launch: Launch, loaded: _Loaded, machines: list[Machine], table: np.ndarray) -> bool:
         """Counters, findings and prints of a finished launch."""
         program = loaded.program
+        self.notes |= program.notes
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
         self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
@@ -231,7 +233,9 @@ def execute(
         elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
             kernel, line = session.stores.get(buffer.name, ("", 0))
             session.findings.append(modified_input(buffer.name, kernel, line))
-    return Execution(outputs, tuple(session.findings), tuple(session.profiles), "".join(session.stdout))
+    return Execution(
+        outputs, tuple(session.findings), tuple(session.profiles), "".join(session.stdout), notes=session.notes
+    )
 
 
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.simt.demangle import demangled
 from warplab.simt.layout import (
     F_ADDRESS,
     F_BLOCK_X,
@@ -24,23 +24,32 @@ from warplab.simt.layout import (
     F_SPACE,
     F_WARP,
     F_WRITE,
+    FAULT_ARRIVALS,
     FAULT_DEADLOCK,
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
+    FAULT_MBARRIER,
     FAULT_MISALIGNED,
     FAULT_NULL,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_PENDING,
     FAULT_RACE,
     FAULT_READ_ONLY,
     FAULT_SPLITS,
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
+    SAME_WARP,
     SPACE_LOCAL,
     SPACE_SHARED,
+    TRAP_ASSERTION,
+    TRAP_CALL,
+    TRAP_CLUSTER,
+    TRAP_STACK,
 )
 from warplab.simt.lower import SHARED_BASE
+from warplab.simt.lower_calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
 
@@ -58,6 +67,9 @@ KINDS = {
     FAULT_READ_ONLY: FindingKind.OUT_OF_BOUNDS,
     FAULT_DIVERGENT_WARP_SYNC: FindingKind.DIVERGENT_BARRIER,
     FAULT_SPLITS: FindingKind.UNSUPPORTED,
+    FAULT_PENDING: FindingKind.RACE,
+    FAULT_MBARRIER: FindingKind.UNINITIALISED,
+    FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
 }
 
 
@@ -98,10 +110,7 @@ def shared_variable(name: str) -> str:
     """A readable name for a shared array; Numba's are numbered and say nothing to a student."""
     if "cudapy" in name:
         return "a shared array"
-    mangled = re.search(r"E(\d+)([A-Za-z_]\w*)$", name)
-    if name.startswith("_Z") and mangled:
-        return f"shared array {mangled[2]}"
-    return f"shared array {name.rsplit(':', 1)[-1]}"
+    return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
 
 
 class Explainer:
@@ -149,6 +158,7 @@ class Explainer:
         fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
+            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -160,7 +170,7 @@ class Explainer:
         if region is None:
             return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
         if region.buffer is None:
-            return Place(region.name, (offset // max(size, 1),), None)
+            return Place(demangled(region.name), (offset // max(size, 1),), None)
         name = argument_name(self.launch, region.buffer.name)
         return Place(name, element_index(region.buffer, offset), region.buffer.shape)
 
@@ -190,23 +200,46 @@ class Explainer:
             return f"reads {place}, which nothing has written yet."
         if fault == FAULT_RACE:
             return self._race(record, place)
+        if fault == FAULT_MBARRIER:
+            return f"uses {place} as an mbarrier, but no mbarrier.init has made it one."
+        if fault == FAULT_ARRIVALS:
+            return f"arrives at the mbarrier {place} more often in a phase than its count allows."
+        if fault == FAULT_PENDING:
+            return self._pending(record, place)
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"
-        other = "writes" if record[F_EXTRA] else "reads"
+        other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
         line = int(self.program.lines[int(record[F_OTHER])])
+        if int(record[F_EXTRA]) & SAME_WARP:
+            who = f"line {line}" if line else "another thread"
+            return f"{verb} {place} that {who} {other} in another thread of the same warp, with no __syncwarp between."
         who = f"line {line}" if line else "another warp"
         return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
+
+    def _pending(self, record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "reads"
+        line = int(self.program.lines[int(record[F_OTHER])])
+        copy = f"the asynchronous copy of line {line}" if line else "an asynchronous copy"
+        return (
+            f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
+            "(cp.async.wait_group) first."
+        )
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
         text = " ".join(self.program.texts[int(record[F_PC])].split())
         if fault == FAULT_DIVERGENT_BARRIER:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"is a barrier that {missing} threads of the same warp do not reach together with the others."
+        if fault == FAULT_DIVERGENT_WARP_SYNC and ".aligned" in text:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"has to be executed by all threads of a warp together, but {missing} do not take part: {text}"
         if fault == FAULT_DIVERGENT_WARP_SYNC:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
+        if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
+            return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
         if fault == FAULT_DEADLOCK:
             return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
         if fault == FAULT_ENDLESS:
@@ -214,10 +247,23 @@ class Explainer:
                 "was still running when the kernel had used up its instruction budget: it looks like an endless loop."
             )
         if fault == FAULT_TRAP:
-            return "stopped the kernel by a trap or a failed assertion."
+            return self._trap_sentence(record)
         if fault == FAULT_SPLITS:
             return "diverges into more groups of threads than the emulator follows."
         return f"needs an instruction that the emulator does not know: {text}"
+
+    def _trap_sentence(self, record: np.ndarray) -> str:
+        reason = int(record[F_EXTRA])
+        if reason == TRAP_ASSERTION:
+            message = self.space.read_string(int(record[F_ADDRESS]))
+            return f"fails the assertion `{message}`." if message else "fails an assertion."
+        if reason == TRAP_STACK:
+            return f"calls itself so often that {STACK_BYTES // 1024} KiB of stack a thread are not enough."
+        if reason == TRAP_CALL:
+            return "calls through a pointer that holds the address of no function with these parameters."
+        if reason == TRAP_CLUSTER:
+            return "asks for the shared memory of a block that its cluster of one block does not have."
+        return "stopped the kernel by a trap."
 
 
 def merge(records: list[np.ndarray]) -> list[np.ndarray]:

@@ -103,7 +103,7 @@ def region_offset(address):
 
 
 @compiled
-def _check_initialised(m, entry, address, size, element, pc, warp, lane):
+def check_initialised(m, entry, address, size, element, pc, warp, lane):
     """In a region that starts out undefined, report a read of bytes that nothing wrote, `element` bytes a lane."""
     shadow = get(entry, R_SHADOW) + region_offset(address)
     for i in range(size):
@@ -140,7 +140,7 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
             if counted:
                 count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FLAGS) & R_TRACKED:
-                _check_initialised(m, entry, start, length, total, pc, warp, first)
+                check_initialised(m, entry, start, length, total, pc, warp, first)
             load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(start), step)
             return
     _load_scattered(m, warp, frame, constants, record, pc, mask, counted)
@@ -191,7 +191,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
             if first_seen(seen, stamp, sector):
                 sectors += 1
         if tracked:
-            _check_initialised(m, entry, address, total, total, pc, warp, lane)
+            check_initialised(m, entry, address, total, total, pc, warp, lane)
         if count == 1:
             write_element(destination + lane * lane_bytes, lane_bytes, read_element(base + place, size, signed))
         else:

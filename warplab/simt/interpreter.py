@@ -9,24 +9,28 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.access import memory_access
+from warplab.simt.async_copies import group_copies, issue_copies
 from warplab.simt.atomics import atomic_access
 from warplab.simt.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
 from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
-    BARRIERS,
     C_DIVERGED,
     C_FIELDS,
+    CLUSTER_BARRIER,
     DST,
+    FAULT_DIVERGENT_WARP_SYNC,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
     GUARD,
     GUARD_XOR,
     IMM,
+    LATER,
     M_CODE,
     M_CONSTANTS,
     M_COUNTS,
+    M_FAILED,
     M_FRAME_BYTES,
     M_FRAMES,
     M_LIVE_THREADS,
@@ -45,17 +49,25 @@ from warplab.simt.layout import (
     OP_ATOMIC,
     OP_BARRIER,
     OP_BRANCH,
+    OP_COPY,
+    OP_COPY_GROUP,
     OP_ELECT,
     OP_EXIT,
     OP_JOIN,
     OP_JUMP,
+    OP_LDMATRIX,
     OP_LOAD,
     OP_MATCH,
+    OP_MBARRIER,
+    OP_MMA,
+    OP_MOVMATRIX,
     OP_NOP,
     OP_PRINT,
     OP_REDUX,
+    OP_ROWS,
     OP_SHUFFLE,
     OP_SPECIAL,
+    OP_STMATRIX,
     OP_STORE,
     OP_TRAP,
     OP_VOTE,
@@ -64,6 +76,7 @@ from warplab.simt.layout import (
     PRINT_RECORD_BYTES,
     REGION_LOCAL,
     S_MASK,
+    S_ORDER,
     S_PC,
     S_RPC,
     S_STATE,
@@ -75,8 +88,10 @@ from warplab.simt.layout import (
     SRC_C,
     STATUS_DONE,
     STATUS_WAITING,
+    TRAP_ASSERTION,
     VECTOR_BASE,
     W_CURRENT,
+    W_EPOCH,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -88,8 +103,12 @@ from warplab.simt.layout import (
     X0,
     X1,
     X2,
+    X3,
 )
 from warplab.simt.local_access import local_host
+from warplab.simt.matrix_moves import move_shared, transpose_fragment
+from warplab.simt.matrix_multiply import multiply
+from warplab.simt.mbarriers import operate
 from warplab.simt.raw import (
     field,
     get,
@@ -144,7 +163,7 @@ def _members(frame, constants, record, active):
 
 
 @compiled
-def _exchange(m, op, frame, constants, record, mask):
+def _exchange(m, warp, op, frame, constants, record, pc, mask):
     if op == OP_SHUFFLE:
         shuffle(get(m, M_SCRATCH), frame, constants, record, mask)
     elif op == OP_VOTE:
@@ -155,19 +174,40 @@ def _exchange(m, op, frame, constants, record, mask):
         redux(frame, constants, record, mask)
     elif op == OP_ELECT:
         elect(frame, constants, record, mask)
+    elif op != OP_WARP_SYNC:
+        _matrix_operation(m, warp, op, frame, constants, record, pc, mask)
 
 
 @compiled
-def _warp_exchange(m, warp_address, state, op, frame, constants, record, pc, active, mask):
+def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
+    """An .aligned instruction on fragments: every lane of the warp has to take part."""
+    missing = np.uint32(get(warp_state(get(m, M_WARPS), warp), W_LIVE)) & ~mask
+    if missing:
+        lane = np.int64(trailing_zeros32(mask))
+        report(m, FAULT_DIVERGENT_WARP_SYNC, pc, warp, lane, 0, 0, 0, -1, 0, np.int64(missing))
+    if op == OP_MMA:
+        multiply(frame, constants, record, mask)
+    elif op in (OP_LDMATRIX, OP_STMATRIX):
+        move_shared(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STMATRIX else 0)
+        # All lanes have read when ldmatrix is done: none of them can overwrite what another still needs.
+        increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1 if op == OP_LDMATRIX else 0)
+    elif op == OP_MOVMATRIX:
+        transpose_fragment(m, frame, constants, record, mask)
+
+
+@compiled
+def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, pc, active, mask):
     """An instruction among the lanes of a warp; True if it was done, False if the split has to wait for lanes."""
     members = _members(frame, constants, record, mask)
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
-        _exchange(m, op, frame, constants, record, mask & members)
+        increase(warp_address, W_EPOCH, field(record, X2) != 0)
+        _exchange(m, warp, op, frame, constants, record, pc, mask & members)
         return True
     together = meet_in_warp(warp_address, get(warp_address, W_CURRENT), pc, op, active, members)
     if together:
-        _exchange(m, op, frame, constants, record, together & members)
+        increase(warp_address, W_EPOCH, 1)
+        _exchange(m, warp, op, frame, constants, record, pc, together & members)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)
     put(state, S_WAIT, np.int64(members))
@@ -180,7 +220,9 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
     """A bar instruction; True if the split goes on, False if it has to wait."""
     wait = get(state, S_WAIT)
     first = np.int64(trailing_zeros32(active))
-    number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (BARRIERS - 1)
+    number = np.int64(CLUSTER_BARRIER)
+    if not field(record, X3):
+        number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (CLUSTER_BARRIER - 1)
     if wait == WAIT_OPEN:
         put(state, S_WAIT, WAIT_UNDECIDED)
         barrier_result(m, frame, constants, record, number, active)
@@ -323,7 +365,26 @@ def run_warp(m, warp):
             if issued >= limit:
                 put(state, S_PC, pc)
                 return issued
-        elif op == OP_NOP:
+        elif op == OP_COPY:
+            if mask:
+                issue_copies(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_COPY_GROUP:
+            if mask:
+                group_copies(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_MBARRIER:
+            passed = mask == np.uint32(0) or operate(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+            if issued >= limit or not passed:
+                put(state, S_PC, pc)
+                if not passed:
+                    # Other lanes of the warp go first from now on: they may be the ones that it waits for.
+                    put(m, M_FAILED, 1)
+                    increase(state, S_ORDER, -LATER)
+                    put(warp_address, W_CURRENT, -1)
+                return issued
+        elif op in (OP_NOP, OP_ROWS):
             pc += 1
         elif op == OP_ACTIVEMASK:
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
@@ -338,9 +399,12 @@ def run_warp(m, warp):
         elif op == OP_PRINT:
             _print(m, warp, frame, constants, record, mask)
             pc += 1
-        elif op in (OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC):
+        elif op in (
+            OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC, OP_MMA, OP_LDMATRIX, OP_STMATRIX,
+            OP_MOVMATRIX,
+        ):  # fmt: skip
             if mask == np.uint32(0) or _warp_exchange(
-                m, warp_address, state, op, frame, constants, record, pc, active, mask
+                m, warp, warp_address, state, op, frame, constants, record, pc, active, mask
             ):
                 pc += 1
             else:
@@ -349,7 +413,12 @@ def run_warp(m, warp):
         else:
             if mask:
                 kind = FAULT_TRAP if op == OP_TRAP else FAULT_UNSUPPORTED
-                report(m, kind, pc, warp, np.int64(trailing_zeros32(mask)), 0, 0, 0, -1, 0, 0)
+                lane = np.int64(trailing_zeros32(mask))
+                reason = field(record, X0) if op == OP_TRAP else 0
+                message = np.int64(0)
+                if reason == TRAP_ASSERTION:
+                    message = load_i64(operand(frame, constants, record, SRC_A) + 8 * lane)
+                report(m, kind, pc, warp, lane, message, 0, 0, -1, 0, reason)
                 put(m, M_STOP, 1)
                 return issued
             pc += 1

@@ -21,6 +21,8 @@ OP, DST, SRC_A, SRC_B, SRC_C, GUARD, GUARD_XOR, IMM, X0, X1, X2, X3, X4, X5, X6,
 # if the taken side leads straight to the end of the kernel.
 # A memory access: SRC_A the address, IMM its offset, X0 the space, X1 bytes an element, X2 elements (1, 2, 4 or 8),
 # X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST.
+# An atomic: X0 the space, X1 bytes, X2 the operation, X3 the kind of number, X4 1 if it returns the old value, X5 the
+# bytes of the whole vector, 0 for its second and later elements.
 SIGNED_BIT = 0x100
 
 # Control opcodes; VECTOR_BASE and above index the table of vector operations.
@@ -45,7 +47,15 @@ SIGNED_BIT = 0x100
     OP_PRINT,
     OP_NOP,
     OP_ELECT,
-) = range(20)
+    OP_ROWS,  # does nothing itself: names more source registers of the record behind it
+    OP_MMA,
+    OP_LDMATRIX,
+    OP_STMATRIX,
+    OP_MOVMATRIX,
+    OP_COPY,
+    OP_COPY_GROUP,
+    OP_MBARRIER,
+) = range(28)
 VECTOR_BASE = 32
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
@@ -107,8 +117,11 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SCRATCH,  # address of a row to work in
     M_VECTORS,  # address of the table of vector functions
     M_QUANTUM,  # warp instructions before another warp gets its turn
+    M_FAILED,  # 1: the warp's turn ended with a test of an mbarrier that failed
+    M_MBARRIER_CLOCKS,  # address of the clocks that arrivals at mbarriers have released, MBARRIER_CLOCKS rows
+    M_COPIES,  # address of the first warp's queue of asynchronous copies; 0: the kernel makes none
     M_FIELDS,
-) = range(45)
+) = range(48)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -139,10 +152,12 @@ MAX_SPLITS = 64
     W_LIVE,  # lanes that have not exited
     W_CURRENT,  # the split that runs
     W_USED,  # bitmap of splits in use
+    W_EPOCH,  # times that lanes of the warp have waited for each other
     W_MIN_CLOCK,  # everything up to this clock of every warp happened before this warp's next access
     W_SPLITS,  # first split
-) = range(6)
+) = range(7)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
+LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
 
 STATUS_READY, STATUS_WAITING, STATUS_DONE = range(3)
@@ -166,7 +181,8 @@ PRINT_RECORD_BYTES = 8 + PRINT_ARGUMENT_BYTES
     B_LAST_COUNT,
     B_FIELDS,
 ) = range(10)
-BARRIERS = 16
+BARRIERS = 17  # those of bar, and that of a cluster of one block
+CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its operand
 
 # A finding: int64 units.
 (
@@ -200,7 +216,10 @@ BARRIERS = 16
     FAULT_READ_ONLY,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_SPLITS,
-) = range(13)
+    FAULT_PENDING,  # shared memory that an asynchronous copy may still write
+    FAULT_MBARRIER,  # not initialised
+    FAULT_ARRIVALS,  # more than an mbarrier expects
+) = range(16)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -225,4 +244,32 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
     ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH, ATOMIC_CAS, ATOMIC_INC,
     ATOMIC_DEC,
 ) = range(10)  # fmt: skip
+SAME_WARP = 2  # of a race's F_EXTRA, beside 1: the earlier access writes
+TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
+
+# An mma: the record before it (OP_ROWS) names a's registers in SRC_A, SRC_B, SRC_C, X0 and b's in X1, X2. Its own
+# SRC_A, SRC_B, SRC_C, X0 are c's and DST, X4, X5, X6 d's; X1 is the arithmetic, X2 the member mask, X3 the number of
+# the rule that floats are summed by or flags for integers, X7 m, k, the bits of an operand and of a sum in its four
+# bytes, IMM m n k.
+MMA_FLOATS, MMA_INTEGERS, MMA_DOUBLES = range(3)
+MMA_A_SIGNED, MMA_B_SIGNED, MMA_SATURATES = 1, 2, 4
+
+# A cp.async: SRC_A the target's address with offset IMM, SRC_B the source's with offset X3, X0 bytes, X1 what SRC_C is,
+# X2 1 if it bypasses L1. OP_COPY_GROUP: X0 the action, IMM the number of groups that may stay on their way; to arrive
+# at an mbarrier, SRC_A and IMM its address, X1 1 with .noinc, X2 1 if the address is generic.
+COPY_ALL, COPY_SOME, COPY_UNLESS = range(3)  # SRC_C: nothing; how many bytes to read; whether to read none
+COPY_COMMIT, COPY_WAIT_GROUP, COPY_WAIT_ALL, COPY_ARRIVE = range(4)
+
+# A warp's queue of asynchronous copies, in int64 units: how many there are, the groups that each lane has committed,
+# and the copies, one a lane.
+Q_COUNT, Q_GROUPS, Q_COPIES = 0, 1, 1 + LANES
+COPIES = 2048  # in a queue; when it is full, the oldest complete early
+P_LANE, P_GROUP, P_TARGET, P_SOURCE, P_BYTES, P_READ, P_FIELDS = range(7)
+QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)
+
+# An mbarrier instruction: SRC_A the address with offset IMM, X2 1 if it is generic; SRC_B the count, state or parity,
+# SRC_C the bytes of a transaction (0: none), X0 what to do, X1 flags; DST a state, a predicate, or 0.
+MB_INIT, MB_INVALIDATE, MB_ARRIVE, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_TEST_PARITY, MB_COUNT = range(8)
+MB_DROPS = 1
+MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, which can only hide a race

@@ -9,6 +9,7 @@ handler becomes an OP_UNSUPPORTED record: executing it is a finding, so nothing 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from warplab.errors import PlanError
 from warplab.simt.dispatch import vector_index
@@ -73,16 +74,35 @@ class Unsupported(Exception):
     """This form of an instruction has no handler."""
 
 
+class LocalPlace(NamedTuple):
+    """A place in the thread's local memory: an offset from the start, or from the address that row `base` holds."""
+
+    base: int  # 0: none
+    offset: int
+
+
+class StackFrame:
+    """The part of the stack that one call of a recursive function uses. `base` is the row with its address."""
+
+    def __init__(self, base: int, used: int) -> None:
+        self.base = base
+        self.used = used
+
+
 class Instance:
     """One inlined copy of a function: its registers, labels and local variables."""
 
-    def __init__(self, lowering: Lowering, function: Function, prefix: str, line: int) -> None:
+    def __init__(
+        self, lowering: Lowering, function: Function, prefix: str, line: int, stack: StackFrame | None = None
+    ) -> None:
         self.lowering = lowering
         self.function = function
         self.prefix = prefix
         self.line = line  # of the call in the submission, for code that has no line of its own
         self.places: dict[int, int] = {}
-        self.locals: dict[str, int] = {}  # local variables and parameters: offset in the thread's local memory
+        self.locals: dict[str, LocalPlace] = {}  # of local variables and parameters
+        self.stack = stack  # where its local variables go; None: a fixed place
+        self.position = 0  # of the current instruction in the function's body
 
     def place(self, index: int) -> int:
         """The frame offset of a register."""
@@ -126,8 +146,15 @@ class Lowering:
         self.local_bytes = 0
         self.parallel = True
         self.calls: list[str] = []
+        self.chain: list[Instance] = []  # the functions whose bodies are being lowered, the kernel first
         self.copies = 0
+        self.stack_pointer = 0  # its row; 0: no recursive function has been called
+        self.stack_starts: list[Record] = []  # SRC_A is to be where the stack starts,
+        self.stack_ends: list[Record] = []  # SRC_B where it ends
+        self.at_end: list[Callable[[Lowering], None]] = []  # what needs to know the whole kernel
+        self.notes: dict[str, str] = {}  # what a reader of the results should know
         self.index = vector_index()
+        self.functions = module.function_addresses()
         self.instance = Instance(self, self.kernel, "", 0)
         self.current = Instruction("nop", ())
         self.first = True
@@ -137,11 +164,15 @@ class Lowering:
         """Produce all records of the kernel."""
         self.calls.append(self.instance.function.name)
         self.walk(self.instance)
+        for finish in self.at_end:
+            finish(self)
 
     def walk(self, instance: Instance) -> None:
         """Lower one function body in place."""
         outer, self.instance = self.instance, instance
-        for item in instance.function.body:
+        self.chain.append(instance)
+        for position, item in enumerate(instance.function.body):
+            instance.position = position
             if isinstance(item, Label):
                 self.labels[instance.prefix + item.name] = len(self.records)
             else:
@@ -151,6 +182,7 @@ class Lowering:
                     f"Kernel {self.calls[0]} is longer than {MAX_INSTRUCTIONS} instructions with its calls inlined; "
                     "make its unrolled loops shorter."
                 )
+        self.chain.pop()
         self.instance = outer
 
     def _lower_one(self, instruction: Instruction) -> None:
@@ -184,6 +216,15 @@ class Lowering:
         self.first = False
         self.records.append(record)
         return record
+
+    def guard_row(self) -> int:
+        """A predicate that holds where the current, guarded instruction runs."""
+        place = self.instance.place(self.current.guard)
+        if not self.current.guard_negated:
+            return place
+        inverted = self.temporary(1)
+        self.vector("not.pred", inverted, place)
+        return inverted
 
     def vector(self, key: str, dst: int, a: int = 0, b: int = 0, c: int = 0, *, imm: int = 0, extra=()) -> None:
         """Emit a vector operation by key; a key that does not exist is an unsupported instruction."""
@@ -280,11 +321,11 @@ class Lowering:
         """A row that holds a variable's address (in its own state space, as PTX's mov gives it)."""
         variable = self.variable(symbol.name)
         if variable is None:
-            raise Unsupported
+            return self.constant(bits, self.functions[symbol.name])
         if variable.space == "shared":
             return self.bank.row(bits, ("shared", self.shared_name(variable), symbol.offset))
         if variable.space in ("local", "param") and self.is_local(variable):
-            return self.constant(bits, self.local_place(variable) + symbol.offset)
+            return self.local_address(self.local_place(variable), symbol.offset, bits)
         if variable.space == "param":
             return self.bank.row(bits, ("parameter", variable.name, symbol.offset))
         return self.bank.row(bits, ("symbol", variable.name, symbol.offset))
@@ -297,18 +338,33 @@ class Lowering:
         assert self.kernel is not None
         return self.kernel.parameters if self.instance.function is self.kernel else []
 
-    def local_place(self, variable: Variable) -> int:
-        """The offset of a local variable, or of a device function's parameter, in the thread's local memory."""
+    def local_address(self, place: LocalPlace, offset: int, bits: int = 64) -> int:
+        """A row with the address of a place in local memory."""
+        if not place.base:
+            return self.constant(bits, place.offset + offset)
+        if bits != 64:
+            raise Unsupported
+        row = self.temporary(64)
+        self.vector("add.i64", row, place.base, self.constant(64, place.offset + offset))
+        return row
+
+    def local_place(self, variable: Variable) -> LocalPlace:
+        """Where a local variable, or a device function's parameter, is in the thread's local memory."""
         if variable.name not in self.instance.locals:
             self.instance.locals[variable.name] = self.allocate_local(variable)
         return self.instance.locals[variable.name]
 
-    def allocate_local(self, variable: Variable) -> int:
+    def allocate_local(self, variable: Variable) -> LocalPlace:
         align = max(variable.align, 8)
+        stack = self.instance.stack
+        if stack is not None:
+            offset = -(-stack.used // align) * align
+            stack.used = offset + max(variable.size, 4)
+            return LocalPlace(stack.base, offset)
         self.local_bytes = -(-self.local_bytes // align) * align
         place = self.local_bytes
         self.local_bytes += max(variable.size, 4)
-        return place
+        return LocalPlace(0, place)
 
     def shared_name(self, variable: Variable) -> str:
         """Give a shared variable its place in the block's window; returns its unique name."""

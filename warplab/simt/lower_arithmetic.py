@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from warplab.simt.layout import CARRY_SLOT
+from warplab.simt.layout import CARRY_SLOT, IMM
 from warplab.simt.lower import Lowering, Unsupported, handles
-from warplab.simt.ptx import TYPE_BITS, Immediate, Instruction
+from warplab.simt.ptx import TYPE_BITS, Immediate, Instruction, Pair
+from warplab.simt.vector_float import ROUNDING_CODES
 
 FLOATS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
 
@@ -42,6 +43,10 @@ def _with_rounding(modifiers: list[str]) -> list[str]:
 
 def _float(lowering: Lowering, instruction: Instruction, operation: str, modifiers: list[str], kind: str) -> None:
     order = (*ROUNDINGS, "ftz", "sat", "relu")
+    if kind == "f64" and modifiers in (["rz"], ["rm"], ["rp"]):
+        three(lowering, instruction, f"{operation}.directed.f64", kind)
+        lowering.records[-1].fields[IMM] = ROUNDING_CODES[modifiers[0]]
+        return
     three(lowering, instruction, key_of(operation, _with_rounding(modifiers), order, kind), kind)
 
 
@@ -149,6 +154,9 @@ def signed_operation(lowering: Lowering, instruction: Instruction, parts: list[s
 @handles("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
 def function(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operation, modifiers, kind = parts[0], parts[1:-1], parts[-1]
+    if kind == "f64" and modifiers in (["rz"], ["rm"], ["rp"]):
+        _float(lowering, instruction, operation, modifiers, kind)
+        return
     if kind in SMALL:
         modifiers = [m for m in modifiers if m != "ftz"] if kind.startswith("bf16") else modifiers
     three(lowering, instruction, key_of(operation, modifiers, (*ROUNDINGS, "approx", "ftz"), kind), kind)
@@ -227,8 +235,20 @@ def bit_field(lowering: Lowering, instruction: Instruction, parts: list[str]) ->
 
 @handles("lop3")
 def lookup(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    operands = instruction.operands
-    if parts != ["lop3", "b32"] or not isinstance(operands[4], Immediate):
+    """The form with .and or .or also combines whether the result is not zero with a predicate."""
+    operands, combine = instruction.operands, parts[1:-1]
+    if combine not in ([], ["and"], ["or"]) or parts[-1] != "b32" or not isinstance(operands[4], Immediate):
         raise Unsupported
     sources = [lowering.source(o, "b32") for o in operands[1:4]]
-    lowering.vector("lop3.b32", lowering.target(operands[0], "b32"), *sources, imm=operands[4].value)
+    if not combine:
+        lowering.vector("lop3.b32", lowering.target(operands[0], "b32"), *sources, imm=operands[4].value)
+        return
+    if not isinstance(operands[0], Pair):
+        raise Unsupported
+    value, holds = lowering.temporary(32), lowering.temporary(1)
+    lowering.vector("lop3.b32", value, *sources, imm=operands[4].value)
+    lowering.vector("setp.ne.i32", holds, value, lowering.constant(32, 0))
+    lowering.vector(
+        f"{combine[0]}.pred", lowering.target(operands[0].second, "pred"), holds, lowering.source(operands[5], "pred")
+    )
+    lowering.vector("mov.i32", lowering.target(operands[0].first, "b32"), value)

@@ -9,19 +9,15 @@ from warplab.simt.layout import (
     BARRIER_POPC,
     BARRIER_SYNC,
     GUARD,
-    GUARD_XOR,
     OP_ACTIVEMASK,
     OP_BARRIER,
     OP_BRANCH,
     OP_ELECT,
     OP_EXIT,
-    OP_LOAD,
     OP_MATCH,
     OP_NOP,
-    OP_PRINT,
     OP_REDUX,
     OP_SHUFFLE,
-    OP_STORE,
     OP_TRAP,
     OP_VOTE,
     OP_WARP_SYNC,
@@ -35,18 +31,17 @@ from warplab.simt.layout import (
     SHUFFLE_DOWN,
     SHUFFLE_INDEX,
     SHUFFLE_UP,
-    SPACE_PARAM,
     VOTE_ALL,
     VOTE_ANY,
     VOTE_BALLOT,
     VOTE_UNIFORM,
 )
-from warplab.simt.lower import Instance, Lowering, Unsupported, handles
+from warplab.simt.lower import Lowering, Unsupported, handles
 from warplab.simt.program import make_record
-from warplab.simt.ptx import Group, Instruction, Operand, Pair, Symbol
+from warplab.simt.ptx import Immediate, Instruction, Operand, Pair, Symbol
 
 
-def _jump_or_branch(lowering: Lowering, label: str) -> None:
+def jump_or_branch(lowering: Lowering, label: str) -> None:
     if lowering.current.guard >= 0:
         lowering.emit(make_record(OP_BRANCH)).target = label
     else:
@@ -58,7 +53,7 @@ def branch(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     (target,) = instruction.operands
     if not isinstance(target, Symbol):
         raise Unsupported
-    _jump_or_branch(lowering, lowering.instance.prefix + target.name)
+    jump_or_branch(lowering, lowering.instance.prefix + target.name)
 
 
 @handles("brx")
@@ -83,77 +78,15 @@ def indexed_branch(lowering: Lowering, instruction: Instruction, parts: list[str
 @handles("ret", "exit")
 def leave(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     if parts[0] == "ret" and len(lowering.calls) > 1:
-        _jump_or_branch(lowering, lowering.instance.prefix + "\x00return")
+        jump_or_branch(lowering, lowering.instance.prefix + "\x00return")
     else:
         lowering.emit(make_record(OP_EXIT))
 
 
 @handles("trap", "brkpt")
 def trap(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """brkpt does nothing where no debugger is attached."""
     lowering.emit(make_record(OP_TRAP if parts[0] == "trap" else OP_NOP))
-
-
-@handles("call")
-def call(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    groups = [o for o in instruction.operands if isinstance(o, Group)]
-    names = [o for o in instruction.operands if isinstance(o, Symbol)]
-    if not names or any(not isinstance(i, Symbol) for g in groups for i in g.items):
-        raise Unsupported
-    position = instruction.operands.index(names[0])
-    results = groups[0].items if position > 0 and groups else ()
-    arguments = groups[-1].items if len(groups) > (position > 0) else ()
-    skip = lowering.new_label()
-    if instruction.guard >= 0:
-        record = lowering.emit(make_record(OP_BRANCH))
-        record.fields[GUARD_XOR] ^= -1
-        record.target = skip
-        lowering.current = Instruction(instruction.opcode, (), line=instruction.line, text=instruction.text)
-    if names[0].name == "vprintf":
-        _print(lowering, arguments, results)
-    elif names[0].name == "__assertfail":
-        lowering.emit(make_record(OP_TRAP))
-    else:
-        _inline(lowering, names[0].name, arguments, results)
-    lowering.set_label(skip)
-
-
-def _inline(lowering: Lowering, name: str, arguments: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
-    function = lowering.module.functions.get(name)
-    if function is None or not function.defined or name in lowering.calls:
-        raise Unsupported
-    lowering.copies += 1
-    caller = lowering.instance
-    instance = Instance(lowering, function, f"{lowering.copies}/", lowering.current.line or caller.line)
-    formals = zip(function.parameters + function.results, arguments + results, strict=True)
-    for formal, actual in formals:
-        assert isinstance(actual, Symbol)
-        variable = lowering.variable(actual.name)
-        if variable is None:
-            raise Unsupported
-        instance.locals[formal.name] = lowering.local_place(variable)
-    current = lowering.current
-    lowering.calls.append(name)
-    lowering.walk(instance)
-    lowering.calls.pop()
-    lowering.set_label(instance.prefix + "\x00return")
-    lowering.current = current
-
-
-def _print(lowering: Lowering, arguments: tuple[Operand, ...], results: tuple[Operand, ...]) -> None:
-    rows = []
-    for argument in arguments:
-        row = lowering.temporary(64)
-        lowering.emit(make_record(OP_LOAD, row, lowering.symbol(_symbol(argument), 64), extra=(SPACE_PARAM, 8, 1, 8)))
-        rows.append(row)
-    lowering.emit(make_record(OP_PRINT, 0, *rows))
-    for result in results:
-        place = lowering.symbol(_symbol(result), 64)
-        lowering.emit(make_record(OP_STORE, 0, place, lowering.constant(32, 0), extra=(SPACE_PARAM, 4, 1, 4)))
-
-
-def _symbol(operand: Operand) -> Symbol:
-    assert isinstance(operand, Symbol)
-    return operand
 
 
 # Barriers and fences
@@ -168,7 +101,8 @@ def barrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         lowering.emit(make_record(OP_WARP_SYNC, extra=(0, 0, mask)))
         return
     if "cluster" in parts:
-        raise Unsupported
+        _cluster_barrier(lowering, parts)
+        return
     aligned = parts[0] == "bar" or "aligned" in parts
     operands = list(instruction.operands)
     kind, place, predicate = BARRIER_SYNC, 0, 0
@@ -193,8 +127,36 @@ def fence(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     lowering.emit(make_record(OP_NOP))
 
 
-@handles("nanosleep", "pmevent", "griddepcontrol", "nop", "setmaxnreg")
+def _cluster_barrier(lowering: Lowering, parts: list[str]) -> None:
+    """A cluster of one block: its barrier is one of the block's, of its own number, and opens at the wait."""
+    if "wait" in parts:
+        lowering.emit(make_record(OP_BARRIER, extra=(BARRIER_SYNC, 0, 1 if "aligned" in parts else 0, 1)))
+    elif "arrive" in parts:
+        lowering.emit(make_record(OP_NOP))
+    else:
+        raise Unsupported
+
+
+@handles("nanosleep", "pmevent", "nop")
 def nothing(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    lowering.emit(make_record(OP_NOP))
+
+
+@handles("griddepcontrol")
+def dependent_launch(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """Launches run one after the other here, so the one before has always finished."""
+    if parts[1] not in ("wait", "launch_dependents"):
+        raise Unsupported
+    lowering.notes["griddepcontrol"] = "The emulator runs launches one after the other: griddepcontrol never waits."
+    lowering.emit(make_record(OP_NOP))
+
+
+@handles("setmaxnreg")
+def register_limit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """setmaxnreg changes no result; a count that ptxas refuses is refused here too."""
+    (count,) = instruction.operands
+    if not isinstance(count, Immediate) or not 24 <= count.value <= 256 or count.value % 8:
+        raise Unsupported
     lowering.emit(make_record(OP_NOP))
 
 

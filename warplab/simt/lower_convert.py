@@ -7,6 +7,7 @@ from warplab.simt.ptx import TYPE_BITS, Immediate, Instruction, Operand, Registe
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
+EIGHT_BITS = ("e4m3x2", "e5m2x2")
 INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 
 
@@ -14,7 +15,11 @@ INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     modifiers, target, source = parts[1:-2], parts[-2], parts[-1]
     operands = instruction.operands
-    if target in ("f16x2", "bf16x2"):
+    if parts[1:3] == ["pack", "sat"]:
+        _packed(lowering, instruction, parts)
+    elif source in EIGHT_BITS or target in EIGHT_BITS:
+        _eight_bits(lowering, operands, modifiers, target, source)
+    elif target in ("f16x2", "bf16x2"):
         a, b = (lowering.source(o, "f32") for o in operands[1:])
         key = ".".join(["cvt", *_ordered(modifiers, (*ROUNDINGS, "relu", "satfinite")), target, source])
         lowering.vector(key, lowering.target(operands[0], target), a, b)
@@ -29,6 +34,39 @@ def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         _from_integer(lowering, operands, modifiers, target, source)
     else:
         _between_integers(lowering, operands, modifiers, target, source)
+
+
+def _eight_bits(
+    lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
+) -> None:
+    """Pairs of e4m3 or e5m2: 16-bit registers."""
+    key = ".".join(["cvt", *_ordered(modifiers, ("rn", "satfinite", "relu")), target, source])
+    kinds = ("b16", "b32") if target in EIGHT_BITS else ("b32", "b16")
+    if len(operands) != (3 if source == "f32" else 2):
+        raise Unsupported
+    sources = [lowering.source(o, "b32" if source == "f32" else kinds[1]) for o in operands[1:]]
+    lowering.vector(key, lowering.target(operands[0], kinds[0]), *sources)
+
+
+def _packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """cvt.pack.sat: two 32-bit integers saturated to 8 or 16 bits side by side, over the upper part of a third."""
+    kind, operands = parts[3], instruction.operands
+    bits = TYPE_BITS[kind]
+    if parts[4] != "s32" or parts[5:] not in (["b32"], []) or (bits == 8) != (len(parts) == 6) or bits not in (8, 16):
+        raise Unsupported
+    result = lowering.temporary(32)
+    if bits == 8:
+        lowering.vector("shl.i32", result, lowering.source(operands[3], "b32"), lowering.constant(32, 16))
+    else:
+        lowering.vector("mov.i32", result, lowering.constant(32, 0))
+    for operand, place in ((operands[1], bits), (operands[2], 0)):
+        clamped = lowering.temporary(32)
+        lowering.vector(f"sat.s32.{kind[0]}{bits}", clamped, lowering.source(operand, "s32"))
+        where, length = lowering.constant(32, place), lowering.constant(32, bits)
+        joined = lowering.temporary(32)
+        lowering.vector("bfi.b32", joined, clamped, result, where, extra=(length,))
+        result = joined
+    lowering.vector("mov.i32", lowering.target(operands[0], "b32"), result)
 
 
 def _ordered(modifiers: list[str], order: tuple[str, ...]) -> list[str]:

@@ -41,8 +41,9 @@ from warplab.simt.program import make_record
 from warplab.simt.ptx import TYPE_BITS, Address, Group, Instruction, Operand, Register, Sink, Symbol
 
 SPACES = {
-    "global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED, "local": SPACE_LOCAL,
-    "const": SPACE_CONST, "param": SPACE_PARAM, "param__entry": SPACE_PARAM, "param__func": SPACE_PARAM,
+    "global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED, "shared__cluster": SPACE_SHARED,
+    "local": SPACE_LOCAL, "const": SPACE_CONST,
+    "param": SPACE_PARAM, "param__entry": SPACE_PARAM, "param__func": SPACE_PARAM,
 }  # fmt: skip
 # Orders and scopes: accesses that may meet others on purpose are not races.
 SYNCHRONISING = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc")
@@ -197,10 +198,12 @@ def _atomic_kind(kind: str) -> tuple[int, int]:
 
 @handles("atom", "red")
 def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    space, operation, kind = SPACE_GENERIC, -1, parts[-1]
+    space, operation, kind, count = SPACE_GENERIC, -1, parts[-1], 1
     for part in parts[1:-1]:
         if part in SPACES:
             space = SPACES[part]
+        elif part in ("v2", "v4", "v8"):
+            count = int(part[1])
         elif part in ATOMICS:
             operation = ATOMICS[part]
         elif part not in (*SYNCHRONISING, *HINTS, "noftz"):
@@ -212,18 +215,39 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         raise Unsupported
     if code == KIND_FLOAT and operation in (ATOMIC_MIN, ATOMIC_MAX):
         raise Unsupported
+    if count > 1 and (code < KIND_FLOAT or size == 8 or count * size not in (4, 8, 16) or space == SPACE_SHARED):
+        raise Unsupported
     operands = list(instruction.operands)
     returns = parts[0] == "atom"
-    place = lowering.target(operands.pop(0), kind) if returns else 0
+    targets = _elements(operands.pop(0), count) if returns else (Sink(),) * count
     row, offset = address_row(lowering, operands[0])
-    values = [lowering.source(o, kind) for o in operands[1 : 3 if operation == ATOMIC_CAS else 2]]
+    sources = [_elements(o, count) for o in operands[1 : 3 if operation == ATOMIC_CAS else 2]]
+    if returns and count > 1:
+        # An element's old value must not overwrite the address or a value that a later element needs.
+        copy = lowering.temporary(64)
+        lowering.vector("mov.i64", copy, row)
+        row = copy
     if space != SPACE_SHARED:
         lowering.parallel = False
-    extra = (space, size, operation, code, 1 if returns else 0)
-    lowering.emit(make_record(OP_ATOMIC, place, row, *values, imm=offset, extra=extra))
+    places = []
+    for i, target in enumerate(targets):
+        place = 0
+        if returns:
+            place = lowering.target(target, kind) if count == 1 else lowering.temporary(TYPE_BITS[kind])
+        places.append(place)
+        values = [lowering.source(s[i], kind) for s in sources]
+        extra = (space, size, operation, code, 1 if returns else 0, 0 if i else count * size)
+        lowering.emit(make_record(OP_ATOMIC, place, row, *values, imm=offset + i * size, extra=extra))
+    if returns and count > 1:
+        for target, place in zip(targets, places, strict=True):
+            if not isinstance(target, Sink):
+                lowering.vector(f"mov.i{TYPE_BITS[kind]}", lowering.target(target, kind), place)
 
 
-WINDOWS = {"shared": REGION_SHARED, "shared__cta": REGION_SHARED, "local": REGION_LOCAL}
+# A cluster of one block has no other shared memory than the block's own.
+WINDOWS = {
+    "shared": REGION_SHARED, "shared__cta": REGION_SHARED, "shared__cluster": REGION_SHARED, "local": REGION_LOCAL,
+}  # fmt: skip
 
 
 @handles("cvta")
@@ -252,7 +276,10 @@ def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     place = lowering.target(destination, "pred")
     if parts[1] in WINDOWS:
         lowering.vector("setp.eq.i64", place, region, lowering.constant(64, WINDOWS[parts[1]]))
-    elif parts[1] == "global":
+    elif parts[1] in ("global", "const", "param", "param__entry"):
+        # Parameters and constants are regions like buffers: nothing tells them from global memory.
+        if parts[1] != "global":
+            raise Unsupported
         lowering.vector("setp.ge.u64", place, region, lowering.constant(64, FIRST_REGION))
     else:
         raise Unsupported

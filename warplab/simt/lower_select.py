@@ -150,9 +150,13 @@ def mov(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
 def pack(lowering: Lowering, items: tuple[Operand, ...], place: int, width: int) -> None:
     """Join equal parts, lowest first, into one register of `width` bits."""
     part = width // len(items)
-    if part < 16:
+    if part < 8:
         raise Unsupported
     rows = [lowering.source(i, f"b{part}") for i in items]
+    if part == 8:
+        rows, part = [_join_bytes(lowering, *pair) for pair in zip(rows[::2], rows[1::2], strict=True)], 16
+        if len(rows) == 1:
+            lowering.vector("mov.i16", place, rows[0])
     while len(rows) > 1:
         joined = []
         for low, high in zip(rows[::2], rows[1::2], strict=True):
@@ -162,13 +166,22 @@ def pack(lowering: Lowering, items: tuple[Operand, ...], place: int, width: int)
         rows, part = joined, 2 * part
 
 
+def _join_bytes(lowering: Lowering, low: int, high: int) -> int:
+    """Two bytes, each in a 16-bit row whose upper half is undefined, as one 16-bit value."""
+    kept, moved, joined = (lowering.temporary(16) for _ in range(3))
+    lowering.vector("zext_low.8.16", kept, low)
+    lowering.vector("shl.i16", moved, high, lowering.constant(32, 8))
+    lowering.vector("or.i16", joined, kept, moved)
+    return joined
+
+
 def unpack(lowering: Lowering, items: tuple[Operand, ...], value: int, width: int) -> None:
     """Take a register of `width` bits apart, lowest part first."""
     rows, part = [value], width
     while len(rows) < len(items):
         part //= 2
         last = 2 * len(rows) == len(items)
-        if part < 16:
+        if part < 8:
             raise Unsupported
         halves: list[int] = []
         for row in rows:
@@ -177,11 +190,16 @@ def unpack(lowering: Lowering, items: tuple[Operand, ...], value: int, width: in
                 if last and isinstance(items[position], Sink):
                     halves.append(-1)
                     continue
-                place = lowering.temporary(part)
-                lowering.vector(f"{name}.i{part}", place, row)
+                place = lowering.temporary(max(part, 16))
+                if part == 8 and name == "low":
+                    lowering.vector("zext_low.8.16", place, row)
+                elif part == 8:
+                    lowering.vector("shr.u16", place, row, lowering.constant(32, 8))
+                else:
+                    lowering.vector(f"{name}.i{part}", place, row)
                 halves.append(place)
         rows = halves
     for item, row in zip(items, rows, strict=True):
         if not isinstance(item, Sink):
             # Through temporaries: the value may be one of the destinations.
-            lowering.vector(f"mov.i{part}", lowering.target(item, f"b{part}"), row)
+            lowering.vector(f"mov.i{max(part, 16)}", lowering.target(item, f"b{part}"), row)

@@ -90,6 +90,10 @@ def _parameter_places(module: Module, entry: str) -> dict[str, int]:
     return places
 
 
+def _copies(program: Program) -> bool:
+    return bool(np.isin(program.code[:, L.OP], (L.OP_COPY, L.OP_COPY_GROUP)).any())
+
+
 class Machine:
     """The state of one worker for one launch. Every address in it points into an array that it holds."""
 
@@ -150,10 +154,12 @@ class Machine:
             L.M_SPECIAL_COUNT: len(program.specials),
             L.M_BARRIERS: memory(L.BARRIERS * L.B_FIELDS * 8),
             L.M_CLOCKS: memory(warps * warps * 4),
+            L.M_MBARRIER_CLOCKS: memory(warps * L.MBARRIER_CLOCKS * 4),
             L.M_SEEN: seen.ctypes.data,
             L.M_PRINT: self.print_buffer.ctypes.data,
             L.M_PRINT_BYTES: self.print_buffer.size,
-            L.M_SCRATCH: memory(256),
+            L.M_SCRATCH: memory(512),
+            L.M_COPIES: memory(warps * L.QUEUE_BYTES) if _copies(program) else 0,
             L.M_VECTORS: vector_functions()(),
             L.M_QUANTUM: QUANTUM,
         }

@@ -143,8 +143,9 @@ def module_addresses(space: AddressSpace, module: Module) -> dict[str, int]:
         if variable.space in ("global", "const"):
             regions[name] = variable_region(variable)
             addresses[name] = space.add(regions[name])
+    functions = module.function_addresses()
     for name, region in regions.items():
         for offset, symbol, addend in module.variables[name].pointers:
-            value = np.array(addresses.get(symbol, 0) + addend, dtype=np.int64)
+            value = np.array((addresses.get(symbol) or functions.get(symbol, 0)) + addend, dtype=np.int64)
             region.data[offset : offset + 8] = value.reshape(1).view(np.uint8)
     return addresses

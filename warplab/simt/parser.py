@@ -73,15 +73,38 @@ class _Scope:
         self.function = function
         self.stack: list[dict[str, Register]] = [{}]
         self.aliases: list[dict[str, str]] = [{}]
+        self.labels: list[dict[str, str]] = [{}]
+        self.starts = [0]  # where each block begins in the body
         self.counter = 0
 
     def open(self) -> None:
         self.stack.append({})
         self.aliases.append({})
+        self.labels.append({})
+        self.starts.append(len(self.function.body))
 
     def close(self) -> None:
         self.stack.pop()
         self.aliases.pop()
+        labels, start = self.labels.pop(), self.starts.pop()
+        if labels:
+            self._rename_targets(labels, start)
+
+    def label(self, name: str) -> str:
+        """Declare a label. Those of inner blocks, such as inline assembly's, get names of their own."""
+        if len(self.stack) <= 2:
+            return name
+        self.counter += 1
+        self.labels[-1][name] = f"{name}@{self.counter}"
+        return self.labels[-1][name]
+
+    def _rename_targets(self, labels: dict[str, str], start: int) -> None:
+        """Jumps may stand before their label, so a block's are known only at its end."""
+        for item in self.function.body[start:]:
+            if isinstance(item, Instruction):
+                item.operands = tuple(
+                    Symbol(labels[o.name]) if isinstance(o, Symbol) and o.name in labels else o for o in item.operands
+                )
 
     def declare(self, names: str, kind: str) -> None:
         for name in names.split(","):
@@ -249,7 +272,7 @@ class _Parser:
         prototype = re.compile(r"\s*\.callprototype[^;]*;", re.S).match(self.text, position)
         if prototype:
             return prototype.end()
-        function.body.append(Label(match[1]))
+        function.body.append(Label(self.scope.label(match[1])))
         return position
 
     def _variable_of(self, text: str, space: str) -> Variable:

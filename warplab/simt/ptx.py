@@ -11,6 +11,9 @@ TYPE_BITS = {
 }  # fmt: skip
 
 
+FIRST_FUNCTION = 4096  # in the null page: reading or writing through a function's address is a fault
+
+
 @dataclass(frozen=True, slots=True)
 class Register:
     """A declared register, by its position in the function's register list."""
@@ -134,3 +137,7 @@ class Module:
     target: str = ""
     variables: dict[str, Variable] = field(default_factory=dict)
     functions: dict[str, Function] = field(default_factory=dict)
+
+    def function_addresses(self) -> dict[str, int]:
+        """What the address of each function is: no place in memory, only a number to tell functions apart by."""
+        return {name: FIRST_FUNCTION + 16 * i for i, name in enumerate(self.functions)}

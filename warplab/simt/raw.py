@@ -104,6 +104,16 @@ f64_of_bits = _make_bitcast(types.uint64, types.float64, "f64_of_bits")
 bits_of_f64 = _make_bitcast(types.float64, types.uint64, "bits_of_f64")
 
 
+@intrinsic
+def fused_multiply_add(typingctx, a, b, c):
+    """a * b + c in double precision, rounded once."""
+
+    def codegen(context, builder, signature, args):
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
 def _memory_call(name: str, second: types.Type):
     def implementation(typingctx, target, source, size):
         def codegen(context, builder, signature, args):

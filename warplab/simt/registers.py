@@ -19,7 +19,9 @@ from warplab.simt.layout import (
     OP_BRANCH,
     OP_EXIT,
     OP_JUMP,
+    OP_LDMATRIX,
     OP_LOAD,
+    OP_MMA,
     SRC_A,
     SRC_B,
     SRC_C,
@@ -53,7 +55,7 @@ class _Operands:
         fields = record.fields
         rows = [f for f in _SOURCES if fields[f] >= ROWS_BASE]
         written = [DST] if fields[DST] >= ROWS_BASE else []
-        if record.op == OP_LOAD:
+        if record.op in (OP_LOAD, OP_LDMATRIX, OP_MMA):
             written += [f for f in _MORE_DATA if fields[f] >= ROWS_BASE]
             rows = [f for f in rows if f not in _MORE_DATA]
         elif record.op == OP_ATOMIC and not fields[X4]:

@@ -14,11 +14,15 @@ from warplab.simt.lanes import BITS, F32, F64, I16, I32, I64, INT, Vector
 
 
 class Format(NamedTuple):
-    """A binary floating-point format: bits of exponent and stored significand, and its canonical NaN."""
+    """A binary floating-point format: bits of exponent and stored significand, and its canonical NaN.
+
+    `finite` counts the codes from infinity's on that are finite numbers instead: e4m3 has no infinity.
+    """
 
     exponent: int
     significand: int
     nan: int
+    finite: int = 0
 
     @property
     def bias(self) -> int:
@@ -26,7 +30,7 @@ class Format(NamedTuple):
 
     @property
     def infinity(self) -> int:
-        return ((1 << self.exponent) - 1) << self.significand
+        return (((1 << self.exponent) - 1) << self.significand) + self.finite
 
     @property
     def sign(self) -> int:
@@ -36,6 +40,8 @@ class Format(NamedTuple):
 F16_FORMAT = Format(5, 10, 0x7FFF)
 BF16_FORMAT = Format(8, 7, 0x7FFF)
 F32_FORMAT = Format(8, 23, 0x7FFFFFFF)
+E4M3_FORMAT = Format(4, 3, 0x7F, finite=7)
+E5M2_FORMAT = Format(5, 2, 0x7F)
 F64_FORMAT = Format(11, 52, 0x7FFFFFFFFFFFFFFF)
 FORMATS = {"f16": F16_FORMAT, "bf16": BF16_FORMAT, "f32": F32_FORMAT, "f64": F64_FORMAT}
 

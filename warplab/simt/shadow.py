@@ -1,9 +1,15 @@
 """The sanitizer of shared memory: races between barriers, and reads of what nothing wrote.
 
-Each 4-byte word has a shadow of eight int32: who wrote it last and which two warps read it last, each with the warp's
+Each 4-byte word has a shadow of 13 int32: who wrote it last and which two warps read it last, each with the warp's
 clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
 (vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
-later warp has not learnt of the earlier one's clock: then no barrier lies between them.
+later warp has not learnt of the earlier one's clock: then no barrier lies between them. An asynchronous copy may write
+its words at any time from its start until its thread has waited for it; any access in between is a fault.
+
+The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
+and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
+mbarriers, __syncwarp, shuffles, votes, and instructions on matrix fragments). Two lanes race if both accesses fall into
+one epoch and are different instructions.
 """
 
 from __future__ import annotations
@@ -11,27 +17,39 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.layout import (
+    FAULT_PENDING,
     FAULT_RACE,
     FAULT_UNINITIALISED,
     M_CLOCKS,
+    M_MBARRIER_CLOCKS,
     M_SHARED_SHADOW,
     M_WARP_COUNT,
     M_WARPS,
+    MBARRIER_CLOCKS,
+    SAME_WARP,
     SPACE_SHARED,
+    W_EPOCH,
     W_MIN_CLOCK,
 )
 from warplab.simt.raw import (
     get,
+    increase,
     load_i32,
+    load_u32,
     put,
     store_i32,
+    store_u32,
     trailing_zeros32,
 )
 from warplab.simt.state import compiled, report, warp_state
 
-SHADOW_BYTES = 32  # for a word of 4 bytes
+SHADOW_BYTES = 52  # for a word of 4 bytes
 # Byte offsets in a word's shadow. A tag packs pc, warp and the bytes touched.
 WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
+# Lanes are four bytes, SEVERAL for more than one lane; the tag of the last read is for the rules inside a warp only.
+WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
+SEVERAL = 255
+PENDING = 48  # the tag of an asynchronous copy that may still write the word; 0: none
 ATOMIC_WRITE = 16  # in VALID, beside the four bits of the bytes that were written
 
 
@@ -67,10 +85,63 @@ def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_
 
 
 @compiled
-def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
+def _lanes_of_word(start, index, element, lane, several):
+    """The lanes that touch the four bytes of a word, one byte each; a byte that nobody touches gets any lane."""
+    if several:
+        return np.uint32(0xFFFFFFFF)
+    if element >= 4:
+        return np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+    if 4 * index >= start:
+        first = np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+        return first + (np.uint32(0x01010000) if element == 2 else np.uint32(0x03020100))
+    lanes = np.uint32(0)
+    for byte in range(4):
+        place = max(4 * index + byte - start, 0) // element
+        lanes |= np.uint32((lane + place) & 31) << np.uint32(8 * byte)
+    return lanes
+
+
+@compiled
+def _merged(old, new, touched):
+    """Lanes of a word of which one instruction touches different bytes one after the other: `new` where touched now."""
+    now = np.uint32(0)
+    for byte in range(4):
+        if touched >> byte & 1:
+            now |= np.uint32(0xFF) << np.uint32(8 * byte)
+    return (old & ~now) | (new & now)
+
+
+@compiled
+def _other_lane(mine, theirs, touched):
+    """Is one of the touched bytes accessed by a lane here and by another there?"""
+    for byte in range(4):
+        if touched >> byte & 1:
+            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            if a != b or a == np.uint32(SEVERAL):
+                return True
+    return False
+
+
+@compiled
+def _warp_conflict(word, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
+    """The pc of an earlier access by another lane of this warp in the same epoch; -1 if there is none."""
+    if load_i32(word + epoch_at) != epoch:
+        return np.int64(-1)
+    tag = np.int64(load_i32(word + tag_at))
+    common = tag & touched & 15
+    if (tag >> 4) & 127 != warp or common == 0 or tag >> 11 == pc:
+        return np.int64(-1)
+    if not _other_lane(lanes, load_u32(word + lanes_at), common):
+        return np.int64(-1)
+    return tag >> 11
+
+
+@compiled
+def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a read of bytes [start, start + size) of the block's shared memory.
 
-    Neighbouring lanes from `lane` on read `element` bytes each.
+    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it.
     """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -79,6 +150,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
     clocks = get(m, M_CLOCKS)
     mine = np.int32(_clock_of(clocks, warps, warp, warp))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (start + size - 1) >> 2
     for index in range(start >> 2, last + 1):
         word = shadow + index * SHADOW_BYTES
@@ -89,13 +161,33 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
         if (valid & touched) != touched:
             _report(m, FAULT_UNINITIALISED, pc, warp, start, index, element, lane, 0, -1, 0)
             store_i32(word + VALID, np.int32(valid | touched))
-        if np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
+        pending = np.int64(load_i32(word + PENDING))
+        if pending & touched:
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, pending >> 11, 1)
+        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
             other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
             if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1)
+        lanes = _lanes_of_word(start, index, element, lane, several)
+        if not (volatile or pending & touched or (atomic and valid & ATOMIC_WRITE)):
+            other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
         if volatile or atomic:
             continue
         tag = _tag(pc, warp, touched)
+        known_tag = load_i32(word + READ_TAG)
+        if load_i32(word + READ_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+            # The lanes of one load come here one after the other.
+            known_lanes = load_u32(word + READ_LANES)
+            if _other_lane(lanes, known_lanes, known_tag & touched):
+                lanes = np.uint32(0xFFFFFFFF)
+            if touched != 15:
+                lanes = _merged(known_lanes, lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
+        store_u32(word + READ_LANES, lanes)
+        store_i32(word + READ_EPOCH, epoch)
+        store_i32(word + READ_TAG, tag)
         if np.int64(load_i32(word + READ1_CLOCK)) <= known or (load_i32(word + READ1_TAG) >> 4) & 127 == warp:
             store_i32(word + READ1_CLOCK, mine)
             store_i32(word + READ1_TAG, tag)
@@ -105,7 +197,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic):
 
 
 @compiled
-def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
+def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a write of bytes [start, start + size) of shared memory, by lanes as in check_read."""
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -114,6 +206,7 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
     clocks = get(m, M_CLOCKS)
     mine = np.int32(_clock_of(clocks, warps, warp, warp))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (start + size - 1) >> 2
     for index in range(start >> 2, last + 1):
         word = shadow + index * SHADOW_BYTES
@@ -121,7 +214,11 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
         high = min(start + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
         valid = np.int64(load_i32(word + VALID))
-        if not volatile:
+        lanes = _lanes_of_word(start, index, element, lane, several)
+        pending = np.int64(load_i32(word + PENDING))
+        if pending & touched:
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, pending >> 11, 1)
+        elif not volatile:
             if np.int64(load_i32(word + WRITE_CLOCK)) > known:
                 other = _conflicts(m, clocks, warps, warp, word, WRITE_CLOCK, WRITE_TAG, touched)
                 if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
@@ -134,10 +231,48 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic):
                 other = _conflicts(m, clocks, warps, warp, word, READ2_CLOCK, READ2_TAG, touched)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 0)
+            other = _warp_conflict(word, warp, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
+            if not (atomic and valid & ATOMIC_WRITE):
+                other = _warp_conflict(word, warp, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+                if other >= 0:
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
+        if not volatile:
+            tag = _tag(pc, warp, touched)
+            known_tag = load_i32(word + WRITE_TAG)
+            if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+                lanes = _merged(load_u32(word + WRITE_LANES), lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
             store_i32(word + WRITE_CLOCK, mine)
-            store_i32(word + WRITE_TAG, _tag(pc, warp, touched))
+            store_i32(word + WRITE_TAG, tag)
+            store_u32(word + WRITE_LANES, lanes)
+            store_i32(word + WRITE_EPOCH, epoch)
         valid = (valid & 15) | touched
         store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
+
+
+@compiled
+def start_copy(m, warp, start, size, pc):
+    """From now on an asynchronous copy may write `size` bytes (whole words): nobody else may touch them."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow:
+        for index in range(start >> 2, (start + size) >> 2):
+            store_i32(shadow + index * SHADOW_BYTES + PENDING, _tag(pc, warp, 15))
+
+
+@compiled
+def end_copy(m, warp, start, size):
+    """The copy's thread has waited for it: its write counts as made by the warp at this moment."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow:
+        mine = np.int32(_clock_of(get(m, M_CLOCKS), get(m, M_WARP_COUNT), warp, warp))
+        epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
+        for index in range(start >> 2, (start + size) >> 2):
+            word = shadow + index * SHADOW_BYTES
+            store_i32(word + WRITE_CLOCK, mine)
+            store_i32(word + WRITE_EPOCH, epoch)
+            store_i32(word + PENDING, np.int32(0))
 
 
 @compiled
@@ -169,6 +304,7 @@ def synchronise(m, warps_mask):
             for other in range(warps):
                 store_i32(row + 4 * other, load_i32(clocks + 4 * (first * warps + other)))
         put(warp_state(states, warp), W_MIN_CLOCK, lowest)
+        increase(warp_state(states, warp), W_EPOCH, 1)
     rest = np.uint32(warps_mask)
     while rest:
         warp = np.int64(trailing_zeros32(rest))
@@ -178,10 +314,50 @@ def synchronise(m, warps_mask):
 
 
 @compiled
+def _mbarrier_clocks(m, address):
+    return get(m, M_MBARRIER_CLOCKS) + ((address >> 3) & (MBARRIER_CLOCKS - 1)) * get(m, M_WARP_COUNT) * 4
+
+
+@compiled
+def release(m, warp, address, last):
+    """A lane arrives at an mbarrier: who waits for it learns what this warp did and knows.
+
+    After the last lane's arrival the warp's clock advances: what it does from then on is not part of that.
+    """
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    warps = get(m, M_WARP_COUNT)
+    mine, kept = get(m, M_CLOCKS) + 4 * warp * warps, _mbarrier_clocks(m, address)
+    for other in range(warps):
+        store_i32(kept + 4 * other, max(load_i32(kept + 4 * other), load_i32(mine + 4 * other)))
+    if last:
+        store_i32(mine + 4 * warp, load_i32(mine + 4 * warp) + np.int32(1))
+
+
+@compiled
+def acquire(m, warp, address):
+    """A warp has seen a phase of an mbarrier end: it learns what those who arrived had released."""
+    increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
+    warps = get(m, M_WARP_COUNT)
+    if get(m, M_SHARED_SHADOW) == 0 or warps == 1:
+        return
+    mine, kept = get(m, M_CLOCKS) + 4 * warp * warps, _mbarrier_clocks(m, address)
+    lowest = np.int64(1 << 40)
+    for other in range(warps):
+        if other != warp:
+            newest = max(load_i32(kept + 4 * other), load_i32(mine + 4 * other))
+            store_i32(mine + 4 * other, newest)
+            lowest = min(lowest, np.int64(newest))
+    put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
+
+
+@compiled
 def start_clocks(m):
     """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
     warps = get(m, M_WARP_COUNT)
     clocks = get(m, M_CLOCKS)
+    for place in range(MBARRIER_CLOCKS * warps):
+        store_i32(get(m, M_MBARRIER_CLOCKS) + 4 * place, np.int32(0))
     for viewer in range(warps):
         for other in range(warps):
             store_i32(clocks + 4 * (viewer * warps + other), np.int32(1 if viewer == other else 0))

@@ -65,10 +65,11 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
             increase(cell, C_WAVEFRONTS, groups)
             increase(cell, C_IDEAL, groups)
             if write:
-                check_write(m, warp, start, length, total, pc, first, volatile, 0)
+                check_write(m, warp, start, length, total, pc, first, volatile, 0, 0)
                 store_strided(frame, constants, record, mask, shared + start, step)
             else:
-                check_read(m, warp, start, length, total, pc, first, volatile, 0)
+                several = 0 if step or first == last else 1
+                check_read(m, warp, start, length, total, pc, first, volatile, 0, several)
                 load_strided(frame, constants, record, mask, shared + start, step)
             return
     good = np.uint32(0)
@@ -96,9 +97,9 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
         if write:
-            check_write(m, warp, address, total, total, pc, lane, volatile, 0)
+            check_write(m, warp, address, total, total, pc, lane, volatile, 0, 0)
             one = np.uint32(1) << np.uint32(lane)
             store_strided(frame, constants, record, one, shared + address, np.int64(0))
         else:
-            check_read(m, warp, address, total, total, pc, lane, volatile, 0)
+            check_read(m, warp, address, total, total, pc, lane, volatile, 0, 0)
             load_one(frame, constants, record, lane, shared + address)

@@ -125,7 +125,7 @@ def choose_split(warp_address):
     """The most recent split that is ready, or -1; it becomes the running one."""
     used = np.uint64(get(warp_address, W_USED))
     best = np.int64(-1)
-    best_order = np.int64(-1)
+    best_order = np.int64(-(1 << 62))
     while used:
         split = np.int64(trailing_zeros64(used))
         used &= used - np.uint64(1)

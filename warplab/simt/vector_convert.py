@@ -35,13 +35,30 @@ def _from_integer(width: int, signed: bool, target: str, mode: str) -> Emitter:
         elif target == "f32" and mode == "rn":
             o.write(value.cast(method, F32))
         else:
-            wide = _integer_to_odd(value, signed) if width == 64 else value.cast(method, F64)
             if target == "f64":
-                raise ValueError("64-bit integers to float64 in directed modes are not modelled")
+                o.write(_long_to_double(value, signed, mode))
+                return
+            wide = _integer_to_odd(value, signed) if width == 64 else value.cast(method, F64)
             result = narrow(wide.bits(I64), F64_FORMAT, FORMATS[target], mode)
             o.write(result.trunc(I32).bits(F32) if target == "f32" else result.trunc(I16))
 
     return emit
+
+
+def _long_to_double(value: Vector, signed: bool, mode: str) -> Vector:
+    """A 64-bit integer to float64 in a directed mode: its leading 53 bits, and one more where the rest asks for it."""
+    zero = splat_like(value, 0)
+    negative = value.compare("<", 0, signed=True) if signed else value.compare("!=", value)
+    magnitude = negative.where(zero - value, value)
+    zeros = magnitude.call("llvm.ctlz", flag=False)
+    shifted = magnitude << (zeros & 63)
+    away = negative if mode == "rm" else negative ^ 1
+    inexact = (shifted & 0x7FF).compare("!=", 0)
+    up = zero if mode == "rz" else (inexact & away).where(splat_like(value, 1), 0)
+    # The leading one adds itself to the exponent.
+    exponent = splat_like(value, 1023 + 63 - 1) - zeros
+    bits = (exponent << 52) + shifted.lshr(11) + up
+    return value.compare("==", 0).where(zero, bits | negative.where(splat_like(value, 1 << 63), 0)).bits(F64)
 
 
 def _integer_to_odd(value: Vector, signed: bool) -> Vector:
@@ -174,10 +191,9 @@ def _integers(table: Table) -> None:
         for width in (32, 64):
             for target in ("f16", "bf16", "f32", "f64"):
                 for mode in MODES:
-                    if not (target == "f64" and width == 64 and mode != "rn"):
-                        table[op_key("cvt", mode, target, f"{letter}{width}")] = _from_integer(
-                            width, letter == "s", target, mode
-                        )
+                    table[op_key("cvt", mode, target, f"{letter}{width}")] = _from_integer(
+                        width, letter == "s", target, mode
+                    )
         for width in (8, 16, 32, 64):
             for source in ("f16", "bf16", "f32", "f64"):
                 for mode in ROUND:

@@ -9,12 +9,13 @@ once: at most 0.5 ulp (plus the host libm's error) from the exact value, where t
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 
 from llvmlite import ir
 
-from warplab.simt.lanes import F32, F64, I32, I64, INT, Emitter, Lanes, Table, Vector, op_key
-from warplab.simt.layout import SRC_A, SRC_B, SRC_C
+from warplab.simt.lanes import F32, F64, I1, I32, I64, INT, LANES, Emitter, Lanes, Table, Vector, op_key
+from warplab.simt.layout import DST, IMM, SRC_A, SRC_B, SRC_C
 from warplab.simt.rounding import (
     F32_FORMAT,
     F64_FORMAT,
@@ -187,6 +188,51 @@ def _double(formula: Formula, count: int) -> Emitter:
     return emit
 
 
+def _rounding_codes() -> dict[str, int]:
+    """The C library's codes for the rounding modes, which are the processor's."""
+    if platform.machine().lower() in ("aarch64", "arm64"):
+        return {"rp": 0x400000, "rm": 0x800000, "rz": 0xC00000}
+    return {"rm": 0x400, "rp": 0x800, "rz": 0xC00}
+
+
+ROUNDING_CODES = _rounding_codes()
+
+
+def _directed_double(name: str, count: int) -> Emitter:
+    """A float64 operation in the processor's rounding mode IMM.
+
+    No wider format is at hand here, so the mode is changed. Loads and stores are atomic because LLVM moves no
+    arithmetic out from between such accesses and the calls around them.
+    """
+
+    def emit(o: Lanes) -> None:
+        builder, double = o.builder, F64.as_pointer()
+        change = o.declare("fesetround", I32, [I32])
+        sources = [builder.bitcast(o.operand(slot), double) for slot in (SRC_A, SRC_B, SRC_C)[:count]]
+        target = builder.bitcast(builder.gep(o.frame, [builder.sext(o.field(DST), I64)]), double)
+        builder.call(change, [o.field(IMM)])
+        for lane in range(LANES):
+            index = [ir.Constant(I64, lane)]
+            values = [builder.load_atomic(builder.gep(s, index), "acquire", 8) for s in sources]
+            place = builder.gep(target, index)
+            active = builder.trunc(builder.lshr(o.mask, ir.Constant(I32, lane)), I1)
+            kept = builder.select(active, _one_double(o, name, values), builder.load_atomic(place, "acquire", 8))
+            builder.store_atomic(kept, place, "release", 8)
+        builder.call(change, [ir.Constant(I32, 0)])
+
+    return emit
+
+
+def _one_double(o: Lanes, name: str, values: list[ir.Value]) -> ir.Value:
+    builder = o.builder
+    if name in ("fma", "sqrt"):
+        function = o.declare(f"llvm.{name}.f64", F64, [F64] * len(values))
+        return builder.call(function, values)
+    if name == "rcp":
+        return builder.fdiv(ir.Constant(F64, 1.0), values[0])
+    return getattr(builder, "f" + name)(*values)
+
+
 def _truncated_reciprocal(formula: Formula) -> Emitter:
     """rcp and rsqrt.approx.ftz.f64: a result whose low 32 bits are zero."""
 
@@ -319,6 +365,7 @@ def _doubles() -> Table:
     table: Table = {}
     for name, (count, nearest, _) in OPERATIONS.items():
         table[op_key(name, "rn", "f64")] = _double(nearest, count)
+        table[op_key(name, "directed", "f64")] = _directed_double(name, count)
     table |= {"neg.f64": _sign(64, negate), "abs.f64": _sign(64, absolute)}
     for name, condition in COMPARISONS.items():
         table[op_key("setp", name, "f64")] = _compare(condition, F64, False)

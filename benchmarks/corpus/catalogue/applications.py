@@ -349,8 +349,8 @@ ENTRIES: tuple[Entry, ...] = (
     _control("break_continue", _each(_break_continue)),
     _control("loop_with_barriers", _loop_with_barriers, 192),
     _control("switch_case", _each(_switch), 128),
-    _control("recursion", _each(_recursion), 32, 0, 64, "recursive calls"),
-    _control("pointers", _each(lambda x, i: (x + i, x * i, x - i)[x % 3]), gap="calls through pointers"),
+    _control("recursion", _each(_recursion), 32, 0, 64),
+    _control("pointers", _each(lambda x, i: (x + i, x * i, x - i)[x % 3])),
     _control("goto_loop", _each(_goto)),
     _control("short_circuit", _short_circuit, 64, 0, 10),
     Entry(

@@ -264,7 +264,6 @@ ENTRIES: tuple[Entry, ...] = (
         (read("a", "uint32", N), read("b", "uint32", N), write("out", "uint32", 2, N)),
         {},
         _packed_differences,
-        gap="vabsdiff4",
     ),
     _arithmetic(INTEGERS, "inline_forms", "uint32", "uint32", 36, N),
     Entry(
@@ -293,7 +292,7 @@ ENTRIES: tuple[Entry, ...] = (
     _arithmetic(FLOATS, "singles", "float32", "float32", 47, 512, "abc", draws.special),
     _arithmetic(FLOATS, "doubles", "float64", "float64", 20, N, "abc"),
     _arithmetic(FLOATS, "doubles", "float64", "float64", 20, 512, "abc", draws.special),
-    _arithmetic(FLOATS, "doubles_directed", "float64", "float64", 14, 512, "abc", draws.special, "add.rz.f64"),
+    _arithmetic(FLOATS, "doubles_directed", "float64", "float64", 14, 512, "abc", draws.special),
     _arithmetic(FLOATS, "halves", "float16", "float16", 31, N, "abc"),
     _arithmetic(FLOATS, "halves", "float16", "float16", 31, 512, "abc", draws.special),
     _arithmetic(FLOATS, "half_pairs", "float16", "float16", 17, 512, "abc"),

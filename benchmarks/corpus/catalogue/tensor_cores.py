@@ -1,4 +1,4 @@
-"""Entries of kernels/tensor_cores.py, all marked needs="tensor"; exact sums only, so that NumPy can say the result."""
+"""Entries of kernels/tensor_cores.py; those with an expectation have exact sums only, so that NumPy can say it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _mma(which: int) -> Entry:
         scalar("which", which),
     )
     inputs = {"a": draws.fixed(a_words), "b": draws.fixed(b_words), "c": draws.fixed(c_words)}
-    return Entry(f"mma/{form.name}", FILE, "mma", arguments, inputs, lambda v: {"out": expected}, needs="tensor")
+    return Entry(f"mma/{form.name}", FILE, "mma", arguments, inputs, lambda v: {"out": expected})
 
 
 def _random_mma(which: int) -> Entry:
@@ -117,7 +117,7 @@ def _random_mma(which: int) -> Entry:
         *(write("out", dtype, size), scalar("which", which)),
     )
     inputs = {"a": draw, "b": draw} | ({"c": draws.packed_halves} if half else {})
-    return Entry(f"mma/{form.name}_random", FILE, "mma", arguments, inputs, needs="tensor")
+    return Entry(f"mma/{form.name}_random", FILE, "mma", arguments, inputs)
 
 
 def _loaded(v: dict) -> dict:
@@ -133,7 +133,7 @@ def _load(count: int, transposed: bool, name: str, rows: np.ndarray) -> Entry:
         *(scalar("count", count), scalar("transposed", int(transposed))),
     )
     label = f"ldmatrix/x{count}{'_trans' if transposed else ''}/{name}"
-    return Entry(label, FILE, "load_matrices", arguments, {"rows": draws.fixed(rows)}, _loaded, needs="tensor")
+    return Entry(label, FILE, "load_matrices", arguments, {"rows": draws.fixed(rows)}, _loaded)
 
 
 def _stored(v: dict) -> dict:
@@ -152,11 +152,17 @@ def _copied(v: dict) -> dict:
 def _copy(width: int, kept: int) -> Entry:
     n = 16 * width
     arguments = (read("a", "int32", n), write("out", "int32", n), scalar("width", width), scalar("kept", kept))
-    return Entry(f"cp_async/{width}_bytes_{kept}_kept", FILE, "copy", arguments, {}, _copied, needs="tensor")
+    return Entry(f"cp_async/{width}_bytes_{kept}_kept", FILE, "copy", arguments, {}, _copied)
 
 
 def _summed(v: dict) -> dict:
     return {"out": v["a"].reshape(-1, 32, 4)[:, ::-1].astype(np.float64).sum(0).ravel()}
+
+
+def _product(m: int, n: int, k: int) -> Entry:
+    arguments = (read("a", "float16", m, k), read("b", "float16", k, n), write("c", "float32", m, n))
+    name = f"product/tensor_cores_{m}x{n}x{k}"
+    return Entry(name, FILE, "product", arguments, {}, lambda v: {"c": v["a"].astype(np.float64) @ v["b"]})
 
 
 _ROWS = {
@@ -183,7 +189,6 @@ ENTRIES: tuple[Entry, ...] = (
             (read("c", "uint32", 128), read("rows", "int32", 32), write("out", "uint32", 1024)),
             {"rows": draws.fixed(rows)},
             _stored,
-            needs="tensor",
         )
         for name, rows in (("rows_of_16_bytes", _LANE), ("swizzled", _LANE * 8 % 256 + _LANE % 8))
     ),
@@ -196,6 +201,7 @@ ENTRIES: tuple[Entry, ...] = (
         (read("a", "float32", 6, 128), write("out", "float32", 128)),
         {},
         _summed,
-        needs="tensor",
     ),
+    _product(128, 64, 128),
+    _product(100, 72, 104),
 )

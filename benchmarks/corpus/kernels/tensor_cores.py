@@ -1,4 +1,4 @@
-"""Tensor-core products, matrix loads and stores, asynchronous copies: one warp each, by inline PTX."""
+"""Tensor-core products, matrix loads and stores, asynchronous copies by inline PTX: a warp each, then all together."""
 
 import cupy
 import numpy as np
@@ -130,6 +130,78 @@ extern "C" __global__ void pipeline(const float4* a, float4* out, int n)
     }
     out[t] = total;
 }
+
+// c = a b in half with float sums: 64 x 64 tiles by four warps, slices of 32 along k copied two ahead.
+#define M 64
+#define N 64
+#define K 32
+#define STAGES 3
+typedef unsigned short half_bits;
+
+__device__ void copy_row(half_bits* to, const half_bits* from, bool inside)
+{
+    unsigned place = (unsigned)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(place), "l"(from), "r"(inside ? 16 : 0) : "memory");
+}
+
+extern "C" __global__ void product(const half_bits* a, const half_bits* b, float* c, int m, int n, int k)
+{
+    // Eight elements more a row: rows of a matrix then start in different banks.
+    __shared__ __align__(128) half_bits as[STAGES][M][K + 8];
+    __shared__ __align__(128) half_bits bs[STAGES][K][N + 8];
+    int t = threadIdx.x, lane = t % 32, warp = t / 32;
+    int top = blockIdx.y * M, left = blockIdx.x * N, row0 = warp / 2 * 32, column0 = warp % 2 * 32;
+    int slices = (k + K - 1) / K;
+    float sums[2][4][4] = {};
+    auto fetch = [&](int slice) {
+        if (slice < slices)
+            for (int i = t; i < M * K / 8; i += 128) {
+                int ar = i / (K / 8), ac = i % (K / 8) * 8, br = i / (N / 8), bc = i % (N / 8) * 8, depth = slice * K;
+                bool a_inside = top + ar < m && depth + ac < k, b_inside = depth + br < k && left + bc < n;
+                copy_row(&as[slice % STAGES][ar][ac], a_inside ? a + (top + ar) * k + depth + ac : a, a_inside);
+                copy_row(&bs[slice % STAGES][br][bc], b_inside ? b + (depth + br) * n + left + bc : b, b_inside);
+            }
+        asm volatile("cp.async.commit_group;" ::: "memory");
+    };
+    fetch(0);
+    fetch(1);
+    for (int slice = 0; slice < slices; ++slice) {
+        asm volatile("cp.async.wait_group 1;" ::: "memory");
+        __syncthreads();
+        fetch(slice + 2);
+        for (int depth = 0; depth < K; depth += 16) {
+            unsigned x[2][4], y[4][2];
+            for (int i = 0; i < 2; ++i) {
+                half_bits* from = &as[slice % STAGES][row0 + i * 16 + lane % 16][depth + lane / 16 * 8];
+                asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                             : "=r"(x[i][0]), "=r"(x[i][1]), "=r"(x[i][2]), "=r"(x[i][3])
+                             : "r"((unsigned)__cvta_generic_to_shared(from)) : "memory");
+            }
+            for (int j = 0; j < 4; ++j) {
+                half_bits* from = &bs[slice % STAGES][depth + lane % 16][column0 + j * 8];
+                asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0,%1}, [%2];"
+                             : "=r"(y[j][0]), "=r"(y[j][1])
+                             : "r"((unsigned)__cvta_generic_to_shared(from)) : "memory");
+            }
+            for (int i = 0; i < 2; ++i)
+                for (int j = 0; j < 4; ++j) {
+                    float* s = sums[i][j];
+                    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+                                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                                 : "+f"(s[0]), "+f"(s[1]), "+f"(s[2]), "+f"(s[3])
+                                 : "r"(x[i][0]), "r"(x[i][1]), "r"(x[i][2]), "r"(x[i][3]), "r"(y[j][0]), "r"(y[j][1]));
+                }
+        }
+    }
+    for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 4; ++j)
+            for (int e = 0; e < 4; ++e) {
+                int row = top + row0 + i * 16 + lane / 4 + e / 2 * 8;
+                int column = left + column0 + j * 8 + lane % 4 * 2 + e % 2;
+                if (row < m && column < n) c[row * n + column] = sums[i][j][e];
+            }
+}
 """
 )
 
@@ -154,3 +226,9 @@ def copy(a, out, width, kept):
 
 def pipeline(a, out):
     module.get_function("pipeline")((1,), (32,), (a, out, np.int32(a.shape[0])))
+
+
+def product(a, b, c):
+    (m, k), n = a.shape, b.shape[1]
+    grid = ((n + 63) // 64, (m + 63) // 64)
+    module.get_function("product")(grid, (128,), (a, b, c, np.int32(m), np.int32(n), np.int32(k)))
