@@ -12,15 +12,14 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from warplab.hardware.ceilings import cache_folder
+
 _DIGEST = 32
 
 
 def folder() -> Path:
     """The cache's folder, which may not exist yet."""
-    if own := os.environ.get("WARPLAB_CACHE"):
-        return Path(own)
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "warplab"
+    return cache_folder()
 
 
 def key_of(*parts: str | bytes) -> str:
