@@ -1,0 +1,136 @@
+"""PTX instructions for Numba kernels: what CUDA C++ reaches by inline assembly.
+
+Each function stands for one instruction and is used inside `@cuda.jit` kernels, on the GPU and on the emulator alike:
+
+    from warplab import ptx
+
+    a = ptx.ldmatrix_x4(ptx.shared_address(tile, offset))
+
+Some instructions want numbers at compile time. For them a function of the same name makes the instruction, to be called
+once at the top level of a file: `product = ptx.mma("f16", k=16)`.
+"""
+
+from warplab.ptx.addresses import address, shared_address
+from warplab.ptx.convert import (
+    pack_bf16,
+    pack_e4m3,
+    pack_e5m2,
+    pack_f16,
+    unpack_bf16,
+    unpack_e4m3,
+    unpack_e5m2,
+    unpack_f16,
+)
+from warplab.ptx.copies import (
+    cp_async_4,
+    cp_async_8,
+    cp_async_16,
+    cp_async_16_l1,
+    cp_async_commit,
+    cp_async_mbarrier_arrive,
+    cp_async_wait_all,
+    cp_async_wait_group,
+)
+from warplab.ptx.matrix import (
+    ldmatrix_x1,
+    ldmatrix_x1_trans,
+    ldmatrix_x2,
+    ldmatrix_x2_trans,
+    ldmatrix_x4,
+    ldmatrix_x4_trans,
+    mma,
+    movmatrix,
+    stmatrix_x1,
+    stmatrix_x1_trans,
+    stmatrix_x2,
+    stmatrix_x2_trans,
+    stmatrix_x4,
+    stmatrix_x4_trans,
+)
+from warplab.ptx.mbarrier import (
+    fence_mbarrier_init,
+    mbarrier_arrive,
+    mbarrier_arrive_cluster,
+    mbarrier_arrive_expect_tx,
+    mbarrier_expect_tx,
+    mbarrier_init,
+    mbarrier_inval,
+    mbarrier_test,
+    mbarrier_wait,
+)
+from warplab.ptx.warps import (
+    clock,
+    clock64,
+    cluster_arrive,
+    cluster_ctarank,
+    cluster_nctarank,
+    cluster_wait,
+    elect,
+    fence_proxy_async,
+    globaltimer,
+    laneid,
+    mapa,
+    nsmid,
+    setmaxnreg,
+    smid,
+    warpid,
+)
+
+__all__ = [
+    "address",
+    "clock",
+    "clock64",
+    "cluster_arrive",
+    "cluster_ctarank",
+    "cluster_nctarank",
+    "cluster_wait",
+    "cp_async_16",
+    "cp_async_16_l1",
+    "cp_async_4",
+    "cp_async_8",
+    "cp_async_commit",
+    "cp_async_mbarrier_arrive",
+    "cp_async_wait_all",
+    "cp_async_wait_group",
+    "elect",
+    "fence_mbarrier_init",
+    "fence_proxy_async",
+    "globaltimer",
+    "laneid",
+    "ldmatrix_x1",
+    "ldmatrix_x1_trans",
+    "ldmatrix_x2",
+    "ldmatrix_x2_trans",
+    "ldmatrix_x4",
+    "ldmatrix_x4_trans",
+    "mapa",
+    "mbarrier_arrive",
+    "mbarrier_arrive_cluster",
+    "mbarrier_arrive_expect_tx",
+    "mbarrier_expect_tx",
+    "mbarrier_init",
+    "mbarrier_inval",
+    "mbarrier_test",
+    "mbarrier_wait",
+    "mma",
+    "movmatrix",
+    "nsmid",
+    "pack_bf16",
+    "pack_e4m3",
+    "pack_e5m2",
+    "pack_f16",
+    "setmaxnreg",
+    "shared_address",
+    "smid",
+    "stmatrix_x1",
+    "stmatrix_x1_trans",
+    "stmatrix_x2",
+    "stmatrix_x2_trans",
+    "stmatrix_x4",
+    "stmatrix_x4_trans",
+    "unpack_bf16",
+    "unpack_e4m3",
+    "unpack_e5m2",
+    "unpack_f16",
+    "warpid",
+]
