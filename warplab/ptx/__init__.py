@@ -76,18 +76,18 @@ from warplab.ptx.warps import (
     warpid,
 )
 from warplab.ptx.words import (
-    load_global_16,
     load_global_4,
     load_global_8,
-    load_shared_16,
+    load_global_16,
     load_shared_4,
     load_shared_8,
-    store_global_16,
+    load_shared_16,
     store_global_4,
     store_global_8,
-    store_shared_16,
+    store_global_16,
     store_shared_4,
     store_shared_8,
+    store_shared_16,
 )
 
 __all__ = [

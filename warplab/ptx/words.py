@@ -25,7 +25,7 @@ def _load(count: int, shared: bool) -> Callable:
         f"ld.{space}{_VECTOR[count]}.b32 {{d}}, [{{0}}];",
         [U32 if shared else U64],
         _words(count),
-        doc=f"{name}(address) -> {_tuple(count)}: one access of {4 * count} bytes; address: uint{width}, aligned to them.",
+        doc=f"{name}(address) -> {_tuple(count)}: {4 * count} bytes at once; address: uint{width}, aligned to them.",
     )
 
 
