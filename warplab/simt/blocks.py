@@ -10,12 +10,14 @@ import numpy as np
 
 from warplab.simt.async_copies import clear_copies, finish_arrivals
 from warplab.simt.barriers import clear_barriers
+from warplab.simt.chance import chance, is_random, start_chance
 from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.interpreter import run_warp
 from warplab.simt.layout import (
     FAULT_DEADLOCK,
     FAULT_ENDLESS,
     FULL_MASK,
+    LATER,
     M_BLOCK_DIM_X,
     M_BLOCK_DIM_Y,
     M_BLOCK_X,
@@ -30,6 +32,7 @@ from warplab.simt.layout import (
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_QUANTUM,
     M_SHARED,
     M_SHARED_BYTES,
     M_SHARED_SHADOW,
@@ -42,6 +45,7 @@ from warplab.simt.layout import (
     M_WARP_COUNT,
     M_WARPS,
     S_MASK,
+    S_ORDER,
     S_PC,
     S_STATE,
     S_WAIT,
@@ -69,7 +73,9 @@ from warplab.simt.shadow import SHADOW_BYTES, start_clocks
 from warplab.simt.splits import split_state, start_splits
 from warplab.simt.state import compiled, report, warp_state
 
+FULL_TURN = 4096  # warp instructions before another warp gets its turn
 POLL = 256  # warp instructions: a longer turn than this did more than to look at an mbarrier
+LONGEST_TURN_BITS = 9  # of a seeded run
 PATIENCE = 10_000  # rounds in which every warp only looks at mbarriers before it counts as a deadlock
 
 
@@ -152,23 +158,51 @@ def _report_deadlock(m):
 
 
 @compiled
+def _draw_turn(m, address):
+    """In a seeded run: does the warp get its turn, which of its splits goes on, and for how long?"""
+    if chance(m, 4) == 0:
+        return False
+    put(m, M_QUANTUM, 1 + chance(m, np.int64(1) << chance(m, LONGEST_TURN_BITS + 1)))
+    if chance(m, 2):
+        put(address, W_CURRENT, -1)
+    return True
+
+
+@compiled
+def _pass_on(address):
+    """A warp has used up its turn: other lanes of it that can run go first in the next one."""
+    current = get(address, W_CURRENT)
+    if current >= 0:
+        increase(split_state(address, current), S_ORDER, -LATER)
+        put(address, W_CURRENT, -1)
+
+
+@compiled
 def _run_block(m):
-    """Give the warps their turns until all have ended."""
+    """Give the warps their turns until all have ended: one after the other, or in a seeded run as chance has it."""
     warps = get(m, M_WARP_COUNT)
     states = get(m, M_WARPS)
+    random = is_random(m)
     idle = 0
     while True:
         done = 0
         failed = 0
         ran = 0
-        for warp in range(warps):
+        skipped = 0
+        start = chance(m, warps)
+        for place in range(warps):
+            warp = (start + place) % warps
             address = warp_state(states, warp)
             status = get(address, W_STATUS)
-            if status == STATUS_READY:
+            if status == STATUS_READY and random and not _draw_turn(m, address):
+                skipped += 1
+            elif status == STATUS_READY:
                 put(m, M_FAILED, 0)
                 issued = run_warp(m, warp)
                 if get(m, M_FAILED) and issued < POLL:
                     failed += 1
+                if issued >= FULL_TURN:
+                    _pass_on(address)
                 increase(m, M_TIME, issued)
                 put(m, M_BUDGET, get(m, M_BUDGET) - issued)
                 ran += 1
@@ -185,9 +219,9 @@ def _run_block(m):
         if done == warps:
             return
         idle = idle + 1 if failed == ran else 0
-        if idle and finish_arrivals(m):
+        if idle and ran + skipped and finish_arrivals(m):
             idle = 0
-        if ran == 0 or idle > PATIENCE:
+        if ran + skipped == 0 or idle > PATIENCE:
             _report_deadlock(m)
             return
 
@@ -209,6 +243,7 @@ def block_runner() -> Callable[[int, int, int], int]:
             put(m, M_BLOCK_Y, block // width % height)
             put(m, M_BLOCK_Z, block // (width * height))
             put(m, M_SM, block % 132)
+            start_chance(m, block)
             _start_block(m)
             _run_block(m)
             if get(m, M_STOP):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -49,6 +50,7 @@ class _Session:
     sanitize: bool
     shared_limit: int
     workers: int
+    seed: int | None
     space: AddressSpace = field(default_factory=AddressSpace)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -99,9 +101,10 @@ class _Session:
     def _run_blocks(self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray) -> list[Machine]:
         blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
         workers = min(self.workers, blocks) if program.parallel else 1
+        seed = _launch_seed(self.seed, len(self.profiles))
 
         def work(share: int) -> Machine:
-            machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize)
+            machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
             first, last = blocks * share // workers, blocks * (share + 1) // workers
             machine.run(first, last)
             return machine
@@ -195,6 +198,11 @@ def _shared_limit(architecture: str) -> int:
     return SHARED_LIMITS.get(name, 227) * 1024
 
 
+def _launch_seed(seed: int | None, launch: int) -> int:
+    """What the `launch`-th launch draws its random numbers from: 1 to 2**62, 0 without a seed."""
+    return 0 if seed is None else 1 + random.Random(f"{seed} {launch}").getrandbits(62)
+
+
 def execute(
     plan: Plan,
     inputs: dict[str, np.ndarray],
@@ -204,6 +212,7 @@ def execute(
     shared_limit: int | None = None,
     sanitize: bool = True,
     workers: int | None = None,
+    seed: int | None = None,
 ) -> Execution:
     """Run a plan on the emulator.
 
@@ -212,12 +221,14 @@ def execute(
     on; a deadlock, a trap, an unknown instruction or a launch that used up `instruction_budget` warp instructions ends
     the execution. `shared_limit` is the shared memory of a block in bytes (default: the architecture's).
     `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without global atomics
-    or fences run on `workers` threads (default: one a core).
+    or fences run on `workers` threads (default: one a core). Warps take turns in a fixed, fair order; a `seed` (any
+    whole number) makes their order, the length of their turns and what asynchronous operations do meanwhile random:
+    the same seed gives the same execution, whatever `workers` is.
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """
     limit = _shared_limit(architecture) if shared_limit is None else shared_limit
-    session = _Session(plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1)
+    session = _Session(plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1, seed)
     for region in plan_regions(plan, inputs, sanitize):
         session.buffers[region.name] = session.space.add(region)
     for launch in plan.launches:

@@ -282,7 +282,7 @@ def run_warp(m, warp):
         if switch:
             current = get(warp_address, W_CURRENT)
             if current < 0:
-                current = choose_split(warp_address)
+                current = choose_split(m, warp_address)
                 if current < 0:
                     if get(warp_address, W_USED) == 0:
                         put(warp_address, W_STATUS, STATUS_DONE)
@@ -311,6 +311,9 @@ def run_warp(m, warp):
             if mask:
                 memory_access(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STORE else 0)
             pc += 1
+            if issued >= limit:
+                put(state, S_PC, pc)
+                return issued
         elif op == OP_BRANCH:
             other = active & ~mask
             if mask == np.uint32(0):

@@ -120,8 +120,13 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_FAILED,  # 1: the warp's turn ended with a test of an mbarrier that failed
     M_MBARRIER_CLOCKS,  # address of the clocks that arrivals at mbarriers have released, MBARRIER_CLOCKS rows
     M_COPIES,  # address of the first warp's queue of asynchronous copies; 0: the kernel makes none
+    M_PEERS,  # address of the machine state of the cluster's block 0; those of the others follow it
+    M_RANK,  # of this block in its cluster
+    M_CLUSTER,  # blocks of a cluster
+    M_SEED,  # of the launch; 0: nothing is random
+    M_RANDOM,  # state of the cluster's random numbers, of block 0 only; see chance.py
     M_FIELDS,
-) = range(48)
+) = range(53)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)

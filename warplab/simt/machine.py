@@ -6,7 +6,7 @@ import numpy as np
 
 from warplab.plan.model import Launch
 from warplab.simt import layout as L
-from warplab.simt.blocks import block_runner
+from warplab.simt.blocks import FULL_TURN, block_runner
 from warplab.simt.counting import SEEN_BYTES
 from warplab.simt.dispatch import vector_functions
 from warplab.simt.memory import aligned_bytes
@@ -14,7 +14,6 @@ from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
 from warplab.simt.shadow import SHADOW_BYTES
 
-QUANTUM = 4096  # warp instructions before the next warp gets its turn
 FINDING_LIMIT = 256
 PRINT_BYTES = 1 << 20
 SLICE = 64  # blocks between two looks at whether the user pressed Ctrl-C
@@ -98,7 +97,7 @@ class Machine:
     """The state of one worker for one launch. Every address in it points into an array that it holds."""
 
     def __init__(
-        self, program: Program, launch: Launch, constants: np.ndarray, regions: np.ndarray, budget: int, sanitize: bool
+        self, program: Program, launch: Launch, constants: np.ndarray, regions: np.ndarray, budget: int, sanitize: bool, seed: int
     ) -> None:
         threads = launch.block[0] * launch.block[1] * launch.block[2]
         warps = -(-threads // L.LANES)
@@ -161,7 +160,10 @@ class Machine:
             L.M_SCRATCH: memory(512),
             L.M_COPIES: memory(warps * L.QUEUE_BYTES) if _copies(program) else 0,
             L.M_VECTORS: vector_functions()(),
-            L.M_QUANTUM: QUANTUM,
+            L.M_QUANTUM: FULL_TURN,
+            L.M_PEERS: self.state.ctypes.data,
+            L.M_CLUSTER: 1,
+            L.M_SEED: seed,
         }
         for key, number in values.items():
             self.state[key] = number

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.chance import chance, is_random
 from warplab.simt.layout import (
     FAULT_SPLITS,
     M_STOP,
@@ -121,8 +122,9 @@ def diverge(m, warp_address, taken, target, other, following, meet, other_first)
 
 
 @compiled
-def choose_split(warp_address):
-    """The most recent split that is ready, or -1; it becomes the running one."""
+def choose_split(m, warp_address):
+    """The most recent split that is ready (a random one in a seeded run), or -1; it becomes the running one."""
+    random = is_random(m)
     used = np.uint64(get(warp_address, W_USED))
     best = np.int64(-1)
     best_order = np.int64(-(1 << 62))
@@ -130,8 +132,10 @@ def choose_split(warp_address):
         split = np.int64(trailing_zeros64(used))
         used &= used - np.uint64(1)
         state = split_state(warp_address, split)
-        if get(state, S_STATE) == SPLIT_READY and get(state, S_ORDER) > best_order:
-            best, best_order = split, get(state, S_ORDER)
+        if get(state, S_STATE) == SPLIT_READY:
+            order = chance(m, 1 << 30) if random else get(state, S_ORDER)
+            if order > best_order:
+                best, best_order = split, order
     put(warp_address, W_CURRENT, best)
     return best
 
