@@ -15,6 +15,7 @@ from warplab.errors import CompileError, WarplabError
 from warplab.plan.assemble import assemble
 from warplab.plan.capture import capture
 from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.isolation import Isolation
 from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 
@@ -56,11 +57,21 @@ class Captured:
     kernels: tuple[KernelFigures, ...]
 
 
-def capture_submission(lab: Lab, source: Path, cases: Sequence[Case], seed: int, architecture: str) -> Captured:
-    """Capture `source` for every case and assemble it for `architecture`. Raises Rejected if the student erred."""
+def capture_submission(
+    lab: Lab,
+    source: Path,
+    cases: Sequence[Case],
+    seed: int,
+    architecture: str,
+    isolation: Isolation | None = None,
+) -> Captured:
+    """Capture `source` for every case and assemble it for `architecture`. Raises Rejected if the student erred.
+
+    `isolation` is the strongest that this machine has, unless one is named.
+    """
     calls = [lab.task.host_call(case.dimensions, scalars(lab.task, case, seed)) for case in cases]
     try:
-        plans = capture(source, calls, architectures=(architecture,), timeout=CAPTURE_SECONDS)
+        plans = capture(source, calls, architectures=(architecture,), timeout=CAPTURE_SECONDS, isolation=isolation)
     except CaptureFailure as failure:
         raise Rejected(_STATUSES[failure.status], failure.message, failure.line) from failure
     language = _language(lab, plans)

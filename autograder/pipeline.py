@@ -53,7 +53,8 @@ def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
     lab, machine = request.lab, request.machine
     seed = secret_seed() if request.seed is None else request.seed
     progress("capturing", 0.0)
-    captured = capture_submission(lab, request.source, request.captured_cases(), seed, machine.architecture)
+    cases = request.captured_cases()
+    captured = capture_submission(lab, request.source, cases, seed, machine.architecture, machine.isolation)
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
         plans = {}
         for number, (name, plan) in enumerate(captured.plans.items()):

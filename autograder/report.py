@@ -79,6 +79,7 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
         device=request.machine.device,
         hardware=request.machine.hardware,
         versions=versions(),
+        isolation=request.machine.isolation,
         notebook=request.lab.notebook,
         **more,
     )

@@ -83,6 +83,7 @@ def _report(number: int, report: Report) -> str:
         f'<p class="score">{_status(report.status)} · {report.score:g} of {report.max_score:g} points</p>',
         f"<p>{escape(report.message)}</p>",
         _excerpt(report),
+        f'<p class="other">{escape(report.isolation_words)}</p>' if report.isolation_words else "",
         _left_out(report),
         _parts(report),
     ]
@@ -199,7 +200,8 @@ def _source(report: Report) -> str:
 
 def _versions(report: Report) -> str:
     items = ", ".join(f"{escape(name)} {escape(version)}" for name, version in report.versions.items())
-    return f'<p class="muted">{escape(report.hardware)}; {items}; graded in {report.seconds:.1f} s.</p>'
+    words = f"{escape(report.hardware)}; {items}; isolation: {escape(report.isolation)}"
+    return f'<p class="muted">{words}; graded in {report.seconds:.1f} s.</p>'
 
 
 def _status(status: Status) -> str:

@@ -43,6 +43,7 @@ def grade_line(report: Report) -> dict[str, Any]:
         "device": report.device,
         "hardware": report.hardware,
         "efficiency": report.efficiency,
+        "isolation": report.isolation,
         "seconds": round(report.seconds, 2),
     }
 

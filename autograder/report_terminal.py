@@ -74,6 +74,8 @@ def _headline(report: Report) -> list[RenderableType]:
         Text(f"{report.status}: {points}", f"bold {_colour(report)}"),
         Text(f"{where} on {report.hardware}", "dim"),
     ]
+    if report.isolation_words:
+        lines.append(Text(report.isolation_words, "yellow"))
     if report.max_score < report.full_score:
         lines.append(Text(f"The lab gives {report.full_score:g} points; this machine cannot judge the rest.", "dim"))
     return lines

@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from warplab.plan.execution import Counters, Finding
+from warplab.plan.isolation import Isolation
 
 SCHEMA_VERSION = 1
 _LONGEST_TEXT = 4000
@@ -179,6 +180,7 @@ class Report:
     device: Device
     hardware: str
     versions: Mapping[str, str]
+    isolation: Isolation = Isolation.REDUCED  # what kept the host code from the machine while it was captured
     notebook: str = ""
     language: str = ""  # empty when the submission did not get as far as a kernel
     line: int = 0  # of the submission, when the status has one
@@ -208,6 +210,13 @@ class Report:
         """Fraction of the roofline, if measured."""
         measurement = self.part(Part.EFFICIENCY).measurement
         return measurement.get("efficiency") if measurement else None
+
+    @property
+    def isolation_words(self) -> str:
+        """A sentence for whoever relies on this grade, empty where nothing is amiss."""
+        if self.isolation is not Isolation.REDUCED:
+            return ""
+        return "Reduced isolation: while it was captured, the submission could read this machine's files."
 
     def part(self, name: Part) -> PartResult:
         """The part of that name."""
