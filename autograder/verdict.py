@@ -205,9 +205,9 @@ class Report:
 
     @property
     def efficiency(self) -> float | None:
-        """Fraction of the roofline, if measured."""
+        """Fraction of the roofline, if it was measured and counts."""
         measurement = self.part(Part.EFFICIENCY).measurement
-        return measurement.get("efficiency") if measurement else None
+        return measurement.get("efficiency") if measurement and self.part(Part.EFFICIENCY).judged else None
 
     def part(self, name: Part) -> PartResult:
         """The part of that name."""
