@@ -207,9 +207,9 @@ class Report:
 
     @property
     def efficiency(self) -> float | None:
-        """Fraction of the roofline, if measured."""
+        """Fraction of the roofline, if it was measured and counts."""
         measurement = self.part(Part.EFFICIENCY).measurement
-        return measurement.get("efficiency") if measurement else None
+        return measurement.get("efficiency") if measurement and self.part(Part.EFFICIENCY).judged else None
 
     @property
     def isolation_words(self) -> str:

@@ -51,6 +51,21 @@ extern "C" __global__ void spin(u64 nanoseconds) {
     do { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); } while (now - begin < nanoseconds);
 }
 
+// Watches the clock for a while. A step that takes longer than `jump` means that the SMs were given to someone else.
+extern "C" __global__ void watch(u64 nanoseconds, u64 jump, u64* seen) {
+    u64 begin, last, now, lost = 0, jumps = 0;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    last = begin;
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+        if (now - last > jump) { lost += now - last; jumps += 1; }
+        last = now;
+    } while (now - begin < nanoseconds);
+    seen[0] += now - begin;
+    seen[1] += lost;
+    seen[2] += jumps;
+}
+
 __device__ u32 half_bits(u32 x) {  // a half near [-2, 2] from a hash: tensor cores draw less power on zeros
     x ^= x >> 16; x *= 0x7feb352dU; x ^= x >> 15; x *= 0x846ca68bU; x ^= x >> 16;
     return (x & 0x83ff83ffu) | 0x3c003c00u;
