@@ -17,16 +17,19 @@ from warplab.simt.layout import (
     C_THREADS,
     C_WARPS,
     C_WAVEFRONTS,
+    CLUSTER_ARRIVE,
     IMM,
     OP,
     OP_ATOMIC,
     OP_BARRIER,
+    OP_CLUSTER_BARRIER,
     OP_COPY,
     OP_LDMATRIX,
     OP_LOAD,
     OP_MMA,
     OP_STMATRIX,
     OP_STORE,
+    X0,
     X2,
 )
 from warplab.simt.program import Program
@@ -59,7 +62,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         result.global_atomic_requests = counts[C_REQUESTS]
         result.global_atomic_sectors = counts[C_SECTORS]
         result.shared_atomic_requests = counts[C_SHARED_REQUESTS]
-    elif op == OP_BARRIER:
+    elif op == OP_BARRIER or op == OP_CLUSTER_BARRIER and record[X0] == CLUSTER_ARRIVE:
         result.barriers = counts[C_WARPS]
     elif op in (OP_LDMATRIX, OP_STMATRIX):
         kind = "load" if op == OP_LDMATRIX else "store"

@@ -10,7 +10,7 @@ from warplab.errors import PlanError
 from warplab.simt.decoder import HANDLER_MODULES
 from warplab.simt.instruction_forms import SECTIONS
 from warplab.simt.layout import OP_UNSUPPORTED
-from warplab.simt.lower import CLUSTER_SPECIALS, HANDLERS, PER_BLOCK_SPECIALS, PER_LAUNCH_SPECIALS, Lowering
+from warplab.simt.lower import HANDLERS, PER_BLOCK_SPECIALS, PER_LAUNCH_SPECIALS, RESERVED_SPECIALS, Lowering
 from warplab.simt.lower_select import CLOCKS
 from warplab.simt.parser import parse
 from warplab.simt.ptx import TYPE_BITS
@@ -117,7 +117,8 @@ def rows() -> dict[str, list[Row]]:
 
 def unlisted() -> list[str]:
     """Mnemonics that the decoder has a handler for and no form names."""
-    known = {o.split(".")[0] for forms in SECTIONS.values() for form, _ in forms for o in expand(form)}
+    opcodes = [o.split(".") for forms in SECTIONS.values() for form, _ in forms for o in expand(form)]
+    known = {".".join(parts[:n]) for parts in opcodes for n in (1, 2)}
     return sorted(HANDLERS.keys() - known - {"nop"})
 
 
@@ -163,8 +164,7 @@ def page() -> str:
             form = _plain(row.form).replace("|", "\\|")
             lines.append(f"| `{form}` | {len(row.handled)} of {len(row.opcodes)} | {_missing(row)} |")
         lines.append("")
-    specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *CLUSTER_SPECIALS, *CLOCKS})
-    specials += [f"{name}.{axis}" for name in ("clusterid", "nclusterid") for axis in "xyz"]
+    specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *RESERVED_SPECIALS, *CLOCKS})
     lines += ["## Special registers", "", ", ".join(f"`%{s}`" for s in sorted(specials)), ""]
     return "\n".join(lines)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
 from warplab.errors import PlanError
 from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile
-from warplab.plan.model import Kernel, Language, Launch, Plan, Pointer, Role
+from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decode
 from warplab.simt.findings import Explainer, merge, modified_input
@@ -22,10 +23,11 @@ from warplab.simt.memory import AddressSpace, Region, aligned_bytes, buffer_view
 from warplab.simt.parser import parse
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
-from warplab.simt.ptx import Module
+from warplab.simt.ptx import Function, Module
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
+PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks; more than the former needs .maxclusterrank
 MAX_GRID = (2**31 - 1, 65535, 65535)
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
@@ -80,15 +82,13 @@ class _Session:
         """Run one launch; False if what follows has no meaning after it."""
         loaded = self.load(launch.kernel)
         kernel = self.plan.kernels[launch.kernel]
-        if launch.cluster != (1, 1, 1):
-            message = f"The launch of {launch.kernel} asks for clusters {launch.cluster}, which are not emulated yet."
-            self.findings.append(Finding(FindingKind.UNSUPPORTED, message, launch.kernel, launch.line))
-            return False
-        failure = self._launch_failure(launch, kernel, loaded.program)
+        function = loaded.module.functions[loaded.program.entry]
+        failure = self._launch_failure(launch, kernel, loaded.program) or self._cluster_failure(launch, function)
         if failure:
             message = f"The launch of {launch.kernel} fails: {failure}"
             self.findings.append(Finding(FindingKind.LAUNCH_FAILURE, message, launch.kernel, launch.line))
             return False
+        launch = replace(launch, cluster=_cluster_of(launch, function))
         parameters = self._parameters(launch, loaded)
         bank = Region("the kernel's parameters", parameters, writable=False)
         bank_address = self.space.add(bank)
@@ -99,13 +99,13 @@ class _Session:
         return self._collect(launch, loaded, machines, table)
 
     def _run_blocks(self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray) -> list[Machine]:
-        blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-        workers = min(self.workers, blocks) if program.parallel else 1
+        clusters = prod(launch.grid) // prod(launch.cluster)
+        workers = min(self.workers, clusters) if program.parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
 
         def work(share: int) -> Machine:
             machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
-            first, last = blocks * share // workers, blocks * (share + 1) // workers
+            first, last = clusters * share // workers, clusters * (share + 1) // workers
             machine.run(first, last)
             return machine
 
@@ -156,6 +156,23 @@ class _Session:
             )
         return ""
 
+    def _cluster_failure(self, launch: Launch, function: Function) -> str:
+        """Why the driver would refuse the clusters of a launch; empty if it would not."""
+        cluster = _cluster_of(launch, function)
+        size = prod(cluster)
+        if cluster == (1, 1, 1):
+            return ""
+        if int("".join(c for c in self.architecture if c.isdigit())) < 90:
+            return f"it asks for clusters {cluster}, which {self.architecture} does not have; they need sm_90 or later."
+        if function.cluster not in (None, cluster):
+            return f"it asks for clusters {cluster}, but the kernel is compiled for clusters {function.cluster}."
+        if min(cluster) < 1 or any(g % c for g, c in zip(launch.grid, cluster, strict=True)):
+            return f"grid {launch.grid} is not a multiple of the cluster {cluster} in each dimension."
+        limit = min(function.max_cluster or PORTABLE_CLUSTER, LARGEST_CLUSTER)
+        if size > limit:
+            return f"cluster {cluster} has {size} blocks, but {limit} are the limit for this kernel."
+        return ""
+
     def _parameters(self, launch: Launch, loaded: _Loaded) -> np.ndarray:
         """The kernel's parameter bank."""
         formals = loaded.module.functions[loaded.program.entry].parameters
@@ -182,6 +199,11 @@ class _Session:
         bank = aligned_bytes(max(len(data), 1))
         bank[: len(data)] = np.frombuffer(bytes(data), dtype=np.uint8)
         return bank
+
+
+def _cluster_of(launch: Launch, function: Function) -> Dim3:
+    """The clusters of a launch: those that it asks for, else those that the kernel was compiled for."""
+    return launch.cluster if launch.cluster != (1, 1, 1) else function.cluster or (1, 1, 1)
 
 
 def _ptx_for(kernel: Kernel, architecture: str) -> str:

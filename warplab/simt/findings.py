@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Buffer, Launch, Pointer
 from warplab.simt.demangle import demangled
 from warplab.simt.layout import (
+    CLUSTER_BARRIER,
     F_ADDRESS,
     F_BLOCK_X,
     F_BLOCK_Y,
@@ -25,6 +27,7 @@ from warplab.simt.layout import (
     F_WARP,
     F_WRITE,
     FAULT_ARRIVALS,
+    FAULT_CLUSTER_BARRIER,
     FAULT_DEADLOCK,
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
@@ -33,6 +36,7 @@ from warplab.simt.layout import (
     FAULT_MISALIGNED,
     FAULT_NULL,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_PEER,
     FAULT_PENDING,
     FAULT_RACE,
     FAULT_READ_ONLY,
@@ -40,6 +44,11 @@ from warplab.simt.layout import (
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
+    OFFSET_MASK,
+    OP,
+    OP_COPY,
+    OTHER_BLOCK,
+    RANK_SHIFT,
     SAME_WARP,
     SPACE_LOCAL,
     SPACE_SHARED,
@@ -70,6 +79,8 @@ KINDS = {
     FAULT_PENDING: FindingKind.RACE,
     FAULT_MBARRIER: FindingKind.UNINITIALISED,
     FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
+    FAULT_PEER: FindingKind.RACE,
+    FAULT_CLUSTER_BARRIER: FindingKind.DIVERGENT_BARRIER,
 }
 
 
@@ -80,11 +91,12 @@ class Place:
     name: str
     index: tuple[int, ...] | None
     shape: tuple[int, ...] | None
+    owner: str = ""  # whose, where that is not clear
 
     def __str__(self) -> str:
         if self.index is None:
-            return self.name
-        return f"{self.name}[{', '.join(map(str, self.index))}]"
+            return self.name + self.owner
+        return f"{self.name}[{', '.join(map(str, self.index))}]{self.owner}"
 
 
 def element_index(buffer: Buffer, offset: int) -> tuple[int, ...]:
@@ -158,7 +170,7 @@ class Explainer:
         fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
-            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS,
+            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -175,13 +187,17 @@ class Explainer:
         return Place(name, element_index(region.buffer, offset), region.buffer.shape)
 
     def _shared_place(self, address: int, size: int) -> Place:
+        part, owner = address >> RANK_SHIFT, ""
+        if 0 < part <= prod(self.launch.cluster):
+            address, owner = address & OFFSET_MASK, f" of block {part - 1} of the cluster"
         best, start = "", SHARED_BASE
         for name, offset in self.program.shared_symbols.items():
             if offset <= address and offset >= start:
                 best, start = name, offset
         if self.program.dynamic_shared and address >= self.program.dynamic_start:
             best, start = self.program.dynamic_shared[0], self.program.dynamic_start
-        return Place(shared_variable(best) if best else "shared memory", ((address - start) // max(size, 1),), None)
+        name = shared_variable(best) if best else "shared memory"
+        return Place(name, ((address - start) // max(size, 1),), None, owner)
 
     def _sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
         size = int(record[F_BYTES])
@@ -206,6 +222,8 @@ class Explainer:
             return f"arrives at the mbarrier {place} more often in a phase than its count allows."
         if fault == FAULT_PENDING:
             return self._pending(record, place)
+        if fault == FAULT_PEER:
+            return self._peer_sentence(record, place)
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
@@ -216,16 +234,27 @@ class Explainer:
             who = f"line {line}" if line else "another thread"
             return f"{verb} {place} that {who} {other} in another thread of the same warp, with no __syncwarp between."
         who = f"line {line}" if line else "another warp"
+        if int(record[F_EXTRA]) & OTHER_BLOCK:
+            return f"{verb} {place} that {who} {other} in another block of the cluster, with no barrier between them."
         return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
 
     def _pending(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"
         line = int(self.program.lines[int(record[F_OTHER])])
         copy = f"the asynchronous copy of line {line}" if line else "an asynchronous copy"
+        if int(self.program.code[int(record[F_OTHER]), OP]) != OP_COPY:
+            return f"{verb} {place}, which {copy} may still be writing: its mbarrier has to be waited for first."
         return (
             f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
             "(cp.async.wait_group) first."
         )
+
+    @staticmethod
+    def _peer_sentence(record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "uses"
+        if record[F_EXTRA]:
+            return f"{verb} {place}, but nothing keeps that block from ending before: it has to wait for this access."
+        return f"{verb} {place}, but that block may not have started yet: barrier.cluster has to come first."
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
         text = " ".join(self.program.texts[int(record[F_PC])].split())
@@ -240,6 +269,12 @@ class Explainer:
             return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
         if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
             return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
+        if fault == FAULT_CLUSTER_BARRIER and record[F_EXTRA]:
+            return "waits at the cluster's barrier without having arrived there."
+        if fault == FAULT_CLUSTER_BARRIER:
+            return "arrives at the cluster's barrier a second time without having waited there."
+        if fault == FAULT_DEADLOCK and record[F_EXTRA] == CLUSTER_BARRIER:
+            return "waits at the cluster's barrier for threads that never arrive there."
         if fault == FAULT_DEADLOCK:
             return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
         if fault == FAULT_ENDLESS:
@@ -262,7 +297,9 @@ class Explainer:
         if reason == TRAP_CALL:
             return "calls through a pointer that holds the address of no function with these parameters."
         if reason == TRAP_CLUSTER:
-            return "asks for the shared memory of a block that its cluster of one block does not have."
+            blocks = prod(self.launch.cluster)
+            cluster = "one block" if blocks == 1 else f"{blocks} blocks"
+            return f"asks for the shared memory of a block that its cluster of {cluster} does not have."
         return "stopped the kernel by a trap."
 
 

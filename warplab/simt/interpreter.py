@@ -9,20 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.access import memory_access
+from warplab.simt.async_completion import make_room
 from warplab.simt.async_copies import group_copies, issue_copies
 from warplab.simt.atomics import atomic_access
 from warplab.simt.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
+from warplab.simt.cluster_addresses import cluster_address
+from warplab.simt.cluster_barrier import cluster_barrier, leave_cluster_barrier
 from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
+    BARRIERS,
     C_DIVERGED,
     C_FIELDS,
-    CLUSTER_BARRIER,
     DST,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
+    FENCE_CLUSTER,
     GUARD,
     GUARD_XOR,
     IMM,
@@ -36,6 +40,7 @@ from warplab.simt.layout import (
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_PEERS,
     M_PRINT,
     M_PRINT_BYTES,
     M_PRINT_USED,
@@ -49,10 +54,13 @@ from warplab.simt.layout import (
     OP_ATOMIC,
     OP_BARRIER,
     OP_BRANCH,
+    OP_CLUSTER_ADDRESS,
+    OP_CLUSTER_BARRIER,
     OP_COPY,
     OP_COPY_GROUP,
     OP_ELECT,
     OP_EXIT,
+    OP_FENCE,
     OP_JOIN,
     OP_JUMP,
     OP_LDMATRIX,
@@ -64,6 +72,7 @@ from warplab.simt.layout import (
     OP_NOP,
     OP_PRINT,
     OP_REDUX,
+    OP_REMOTE,
     OP_ROWS,
     OP_SHUFFLE,
     OP_SPECIAL,
@@ -92,6 +101,7 @@ from warplab.simt.layout import (
     VECTOR_BASE,
     W_CURRENT,
     W_EPOCH,
+    W_FENCED,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -103,7 +113,6 @@ from warplab.simt.layout import (
     X0,
     X1,
     X2,
-    X3,
 )
 from warplab.simt.local_access import local_host
 from warplab.simt.matrix_moves import move_shared, transpose_fragment
@@ -123,6 +132,7 @@ from warplab.simt.raw import (
     store_u32,
     trailing_zeros32,
 )
+from warplab.simt.remote import issue_remote
 from warplab.simt.rows import fill_row32, fill_row64
 from warplab.simt.splits import choose_split, diverge, end_split, split_state
 from warplab.simt.state import compiled, report, warp_state
@@ -139,10 +149,10 @@ def _print(m, warp, frame, constants, record, mask):
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
-        used = get(m, M_PRINT_USED)
+        used = get(get(m, M_PEERS), M_PRINT_USED)
         if used + PRINT_RECORD_BYTES > get(m, M_PRINT_BYTES):
             return
-        put(m, M_PRINT_USED, used + PRINT_RECORD_BYTES)
+        put(get(m, M_PEERS), M_PRINT_USED, used + PRINT_RECORD_BYTES)
         to = get(m, M_PRINT) + used
         store_i64(to, load_i64(formats + 8 * lane))
         pointer = load_i64(arguments + 8 * lane)
@@ -220,9 +230,7 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
     """A bar instruction; True if the split goes on, False if it has to wait."""
     wait = get(state, S_WAIT)
     first = np.int64(trailing_zeros32(active))
-    number = np.int64(CLUSTER_BARRIER)
-    if not field(record, X3):
-        number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (CLUSTER_BARRIER - 1)
+    number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (BARRIERS - 1)
     if wait == WAIT_OPEN:
         put(state, S_WAIT, WAIT_UNDECIDED)
         barrier_result(m, frame, constants, record, number, active)
@@ -355,6 +363,7 @@ def run_warp(m, warp):
                 put(warp_address, W_LIVE, get(warp_address, W_LIVE) & ~np.int64(mask))
                 put(m, M_LIVE_THREADS, get(m, M_LIVE_THREADS) - np.int64(popcount32(mask)))
                 recheck_barriers(m)
+                leave_cluster_barrier(m, warp_address, mask)
             active &= ~mask
             pc += 1
             if active == np.uint32(0):
@@ -387,6 +396,27 @@ def run_warp(m, warp):
                     increase(state, S_ORDER, -LATER)
                     put(warp_address, W_CURRENT, -1)
                 return issued
+        elif op == OP_CLUSTER_BARRIER:
+            if mask == np.uint32(0) or cluster_barrier(m, warp, warp_address, state, record, pc, mask):
+                pc += 1
+            else:
+                _wait(warp_address, cell, mask)
+                switch = True
+        elif op == OP_CLUSTER_ADDRESS:
+            if mask:
+                cluster_address(m, warp, frame, constants, record, pc, mask)
+            if get(m, M_STOP):
+                return issued
+            pc += 1
+        elif op == OP_REMOTE:
+            if mask:
+                make_room(m, np.int64(32))
+                issue_remote(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_FENCE:
+            if mask and field(record, X0) == FENCE_CLUSTER:
+                put(warp_address, W_FENCED, 1)
+            pc += 1
         elif op in (OP_NOP, OP_ROWS):
             pc += 1
         elif op == OP_ACTIVEMASK:

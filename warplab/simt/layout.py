@@ -55,8 +55,12 @@ SIGNED_BIT = 0x100
     OP_COPY,
     OP_COPY_GROUP,
     OP_MBARRIER,
-) = range(28)
-VECTOR_BASE = 32
+    OP_CLUSTER_ADDRESS,
+    OP_CLUSTER_BARRIER,
+    OP_FENCE,
+    OP_REMOTE,  # st.async, red.async
+) = range(32)
+VECTOR_BASE = 64
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
 FIRST_PREDICATE = 8
@@ -125,8 +129,16 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_CLUSTER,  # blocks of a cluster
     M_SEED,  # of the launch; 0: nothing is random
     M_RANDOM,  # state of the cluster's random numbers, of block 0 only; see chance.py
+    M_FIRST_WARP,  # the number in the cluster of the block's first warp
+    M_CLUSTER_WARPS,  # warps of the cluster: the columns of a vector clock
+    M_CLUSTER_X,
+    M_CLUSTER_Y,
+    M_CLUSTER_Z,
+    M_CLUSTER_BARRIER,  # address of the state of barrier.cluster, one a cluster
+    M_REMOTE,  # address of the last access of each warp of the cluster to this block's shared memory
+    M_EVENTS,  # address of the cluster's queue of asynchronous operations; 0: the kernel makes none
     M_FIELDS,
-) = range(53)
+) = range(61)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -159,8 +171,11 @@ MAX_SPLITS = 64
     W_USED,  # bitmap of splits in use
     W_EPOCH,  # times that lanes of the warp have waited for each other
     W_MIN_CLOCK,  # everything up to this clock of every warp happened before this warp's next access
+    W_ARRIVED,  # lanes that have arrived at barrier.cluster in the phase that is not complete yet
+    W_PASSABLE,  # lanes that have arrived in a phase that is complete, and have not waited yet
+    W_FENCED,  # 1: a fence makes the next barrier.cluster.arrive.relaxed a release
     W_SPLITS,  # first split
-) = range(7)
+) = range(10)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
 LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
@@ -186,8 +201,26 @@ PRINT_RECORD_BYTES = 8 + PRINT_ARGUMENT_BYTES
     B_LAST_COUNT,
     B_FIELDS,
 ) = range(10)
-BARRIERS = 17  # those of bar, and that of a cluster of one block
-CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its operand
+BARRIERS = 16
+CLUSTER_BARRIER = 16  # the number that S_WAIT has for barrier.cluster
+
+# The state of barrier.cluster: int64 units. Behind it are two vector clocks: what this phase's arrivals have released,
+# and what those of the last complete phase had.
+K_PHASES, K_ARRIVED, K_CLOCKS = range(3)  # phases that are complete; threads that have arrived in this one
+
+# The last access of a warp to a peer's shared memory: int64 units.
+REMOTE_CLOCK, REMOTE_PC, REMOTE_LANE, REMOTE_ADDRESS, REMOTE_FIELDS = range(5)
+
+# A 32-bit shared address: the upper bits are 0 for the own block, else one more than the rank of the block meant.
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+
+# The queue of asynchronous operations: how many there are, then the events, EVENT_FIELDS int64 each.
+EVENTS = 4096
+EVENT_FIELDS = 16
+E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC, E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10 = range(EVENT_FIELDS)
+EVENT_BYTES = 8 * EVENT_FIELDS
+(EVENT_STORE,) = range(1)
 
 # A finding: int64 units.
 (
@@ -224,7 +257,9 @@ CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its opera
     FAULT_PENDING,  # shared memory that an asynchronous copy may still write
     FAULT_MBARRIER,  # not initialised
     FAULT_ARRIVALS,  # more than an mbarrier expects
-) = range(16)
+    FAULT_PEER,  # shared memory of a block that may not have started yet (F_EXTRA 0), or may have ended (1)
+    FAULT_CLUSTER_BARRIER,  # arrives twice without a wait (F_EXTRA 0), or waits without an arrival (1)
+) = range(18)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -237,7 +272,14 @@ CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its opera
     SPECIAL_LANEID,
     SPECIAL_WARPID,
     SPECIAL_SMID,
-) = range(9)
+    SPECIAL_CLUSTER_CTAID_X,
+    SPECIAL_CLUSTER_CTAID_Y,
+    SPECIAL_CLUSTER_CTAID_Z,
+    SPECIAL_CLUSTER_CTARANK,
+    SPECIAL_CLUSTERID_X,
+    SPECIAL_CLUSTERID_Y,
+    SPECIAL_CLUSTERID_Z,
+) = range(16)
 
 # Codes inside records.
 VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
@@ -249,7 +291,7 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
     ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH, ATOMIC_CAS, ATOMIC_INC,
     ATOMIC_DEC,
 ) = range(10)  # fmt: skip
-SAME_WARP = 2  # of a race's F_EXTRA, beside 1: the earlier access writes
+SAME_WARP, OTHER_BLOCK = 2, 4  # of a race's F_EXTRA, beside 1: the earlier access writes
 TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 
@@ -278,3 +320,11 @@ QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)
 MB_INIT, MB_INVALIDATE, MB_ARRIVE, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_TEST_PARITY, MB_COUNT = range(8)
 MB_DROPS = 1
 MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, which can only hide a race
+
+# barrier.cluster: X0 the action, X1 1 if it orders memory (.release, .acquire), X2 1 if aligned.
+CLUSTER_ARRIVE, CLUSTER_WAIT = range(2)
+# OP_CLUSTER_ADDRESS: SRC_A the address, SRC_B the rank, X0 what to do, X1 the bytes of an address, X2 1 if generic.
+CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN = range(3)
+FENCE_CLUSTER, FENCE_ASYNC = range(2)  # X0 of a fence: of memory order at cluster scope or wider; of the async proxy
+# OP_REMOTE: SRC_A the address with offset IMM, SRC_B, X4, X5, X6 the values, SRC_C the mbarrier's address with offset
+# X3, X0 bytes of a value, X1 values, X2 -1 for a store or the operation of a reduction, X7 the kind of number.

@@ -250,7 +250,8 @@ class _Parser:
             elif not function.name:
                 function.name = word
             else:
-                break  # performance directives such as .maxntid
+                break  # directives
+        self._directives(function, " ".join(words))
         if text[position] == ";":
             self.module.functions.setdefault(function.name, function)
             return position + 1
@@ -261,6 +262,17 @@ class _Parser:
         for variable in function.parameters + function.results:
             self.scope.variable(variable)
         return position
+
+    @staticmethod
+    def _directives(function: Function, header: str) -> None:
+        """Those that say what clusters a kernel is launched in; the others are for ptxas."""
+        shape = re.search(r"\.reqnctapercluster\s+(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+))?", header)
+        if shape:
+            x, y, z = (int(n or 1) for n in shape.groups())
+            function.cluster = x, y, z
+        function.explicit_cluster = ".explicitcluster" in header
+        limit = re.search(r"\.maxclusterrank\s+(\d+)", header)
+        function.max_cluster = int(limit[1]) if limit else 0
 
     def _label(self, match: re.Match[str]) -> int:
         assert self.scope is not None
