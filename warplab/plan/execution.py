@@ -82,8 +82,8 @@ class Counters:
     async_copy_cached_sectors: int = 0
     async_copy_bypass_requests: int = 0  # cp.async.cg, which goes past L1
     async_copy_bypass_sectors: int = 0
-    tensor_instructions: int = 0  # mma.sync, one a warp
-    tensor_multiply_adds: int = 0  # m n k of each
+    tensor_instructions: int = 0  # mma.sync and wgmma.mma_async, one a warp
+    tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
 
     def __iadd__(self, other: Counters) -> Counters:
         for f in fields(self):

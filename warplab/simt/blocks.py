@@ -88,6 +88,7 @@ from warplab.simt.layout import (
     W_USED,
     WAIT_BARRIER,
 )
+from warplab.simt.products import end_products, start_products
 from warplab.simt.raw import fill_bytes, get, increase, load_i64, put, store_u32, trailing_zeros32, trailing_zeros64
 from warplab.simt.shadow import SHADOW_BYTES, start_clocks
 from warplab.simt.splits import split_state, start_splits
@@ -153,6 +154,7 @@ def _start_block(m):
         clear_visits(m)
     clear_barriers(m)
     clear_copies(m)
+    start_products(m)
     threads = get(m, M_THREADS)
     put(m, M_LIVE_THREADS, threads)
     for warp in range(get(m, M_WARP_COUNT)):
@@ -297,6 +299,8 @@ def _run_cluster(m):
                 block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
         if done == total:
             complete_all(m)
+            for rank in range(get(m, M_CLUSTER)):
+                end_products(peer(m, rank))
             return
         if random and chance(m, 8) == 0:
             complete_one(m)

@@ -29,6 +29,7 @@ from warplab.simt.layout import (
     OP_MMA,
     OP_STMATRIX,
     OP_STORE,
+    OP_WGMMA,
     X0,
     X2,
 )
@@ -72,7 +73,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
         setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
         _set_shared(result, "async_copy", counts)
-    elif op == OP_MMA:
+    elif op in (OP_MMA, OP_WGMMA):
         result.tensor_instructions = counts[C_WARPS]
         result.tensor_multiply_adds = counts[C_WARPS] * int(record[IMM])
     return result

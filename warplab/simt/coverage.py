@@ -77,10 +77,18 @@ class _Probe:
         if vector:
             kind = self._kind(vector[2])
             return "{" + ", ".join(self._register(kind) for _ in range(int(vector[1]))) + "}"
+        if text == "WD":
+            return self._accumulators()
         if "|" in text:
             return "|".join(self._register(self._kind(k)) for k in text.split("|"))
         kind = self._kind(text)
         return self._register(kind) if kind in TYPE_BITS else text
+
+    def _accumulators(self) -> str:
+        """The accumulators of a wgmma: a quarter of its 64 rows times n a warp."""
+        n = int(re.search(r"m64n(\d+)k", self.opcode)[1])  # type: ignore[index]
+        half = ".f16." in self.opcode.replace(".f16.f16", "", 1) or "k32.f16" in self.opcode
+        return "{" + ", ".join(self._register("b32") for _ in range(n // (4 if half else 2))) + "}"
 
     def handled(self) -> bool:
         """Does the decoder take it?"""

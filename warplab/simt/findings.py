@@ -32,9 +32,12 @@ from warplab.simt.layout import (
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
+    FAULT_IN_FLIGHT,
     FAULT_MBARRIER,
     FAULT_MISALIGNED,
+    FAULT_NO_FENCE,
     FAULT_NULL,
+    FAULT_OPERAND,
     FAULT_OUT_OF_BOUNDS,
     FAULT_PEER,
     FAULT_PENDING,
@@ -44,6 +47,7 @@ from warplab.simt.layout import (
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
+    FAULT_WARPGROUP,
     OFFSET_MASK,
     OP,
     OP_COPY,
@@ -56,6 +60,9 @@ from warplab.simt.layout import (
     TRAP_CALL,
     TRAP_CLUSTER,
     TRAP_STACK,
+    WARPGROUP_DIFFERS,
+    WARPGROUP_MISSING,
+    WARPGROUP_SKIPS,
 )
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.lower_calls import STACK_BYTES
@@ -81,6 +88,10 @@ KINDS = {
     FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
     FAULT_PEER: FindingKind.RACE,
     FAULT_CLUSTER_BARRIER: FindingKind.DIVERGENT_BARRIER,
+    FAULT_IN_FLIGHT: FindingKind.RACE,
+    FAULT_NO_FENCE: FindingKind.RACE,
+    FAULT_OPERAND: FindingKind.RACE,
+    FAULT_WARPGROUP: FindingKind.DIVERGENT_BARRIER,
 }
 
 
@@ -170,7 +181,7 @@ class Explainer:
         fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
-            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER,
+            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -224,6 +235,8 @@ class Explainer:
             return self._pending(record, place)
         if fault == FAULT_PEER:
             return self._peer_sentence(record, place)
+        if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):
+            return self._product_sentence(fault, record, place)
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
@@ -255,6 +268,34 @@ class Explainer:
         if record[F_EXTRA]:
             return f"{verb} {place}, but nothing keeps that block from ending before: it has to wait for this access."
         return f"{verb} {place}, but that block may not have started yet: barrier.cluster has to come first."
+
+    def _product_sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        """What a kernel does wrong with wgmma."""
+        other = int(record[F_OTHER])
+        line = int(self.program.lines[other]) if other >= 0 else 0
+        if fault == FAULT_IN_FLIGHT:
+            product = f"the wgmma of line {line}" if line else "a wgmma"
+            verb = "writes" if record[F_WRITE] else "reads"
+            return f"{verb} a register that {product} still uses: wgmma.wait_group has to come first."
+        if fault == FAULT_NO_FENCE and other < 0:
+            return "issues the kernel's first wgmma without a wgmma.fence before it."
+        if fault == FAULT_NO_FENCE:
+            who = f"line {line}" if line else "other code"
+            return f"issues a wgmma on registers that {who} wrote, with no wgmma.fence between them."
+        if fault == FAULT_OPERAND:
+            who = f"line {line}" if line else "another access"
+            return f"multiplies {place}, which {who} overwrote before wgmma.wait_group had waited for the product."
+        return self._warpgroup_sentence(int(record[F_EXTRA]), line)
+
+    def _warpgroup_sentence(self, reason: int, line: int) -> str:
+        if reason == WARPGROUP_MISSING:
+            return "needs a warpgroup of four whole warps, but the block does not have 128 threads for it."
+        if reason == WARPGROUP_DIFFERS:
+            other = f"that of line {line}" if line else "another one"
+            return f"issues a wgmma while another warp of its warpgroup issues {other}, or one of other matrices."
+        if reason == WARPGROUP_SKIPS:
+            return "issues a wgmma that not all four warps of the warpgroup execute."
+        return "issues a wgmma for which the threads of a warp give different matrix descriptors."
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
         text = " ".join(self.program.texts[int(record[F_PC])].split())

@@ -81,6 +81,9 @@ from warplab.simt.layout import (
     OP_TRAP,
     OP_VOTE,
     OP_WARP_SYNC,
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
+    OP_WGMMA_REGISTER,
     PRINT_ARGUMENT_BYTES,
     PRINT_RECORD_BYTES,
     REGION_LOCAL,
@@ -118,6 +121,7 @@ from warplab.simt.local_access import local_host
 from warplab.simt.matrix_moves import move_shared, transpose_fragment
 from warplab.simt.matrix_multiply import multiply
 from warplab.simt.mbarriers import operate
+from warplab.simt.products import run_product
 from warplab.simt.raw import (
     field,
     get,
@@ -203,6 +207,8 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
         increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1 if op == OP_LDMATRIX else 0)
     elif op == OP_MOVMATRIX:
         transpose_fragment(m, frame, constants, record, mask)
+    elif op in (OP_WGMMA, OP_WGMMA_GROUP):
+        run_product(m, op, warp, frame, constants, record, pc, mask)
 
 
 @compiled
@@ -419,6 +425,10 @@ def run_warp(m, warp):
             pc += 1
         elif op in (OP_NOP, OP_ROWS):
             pc += 1
+        elif op == OP_WGMMA_REGISTER:
+            if mask:
+                run_product(m, op, warp, frame, constants, record, pc, mask)
+            pc += 1
         elif op == OP_ACTIVEMASK:
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
             pc += 1
@@ -434,7 +444,7 @@ def run_warp(m, warp):
             pc += 1
         elif op in (
             OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC, OP_MMA, OP_LDMATRIX, OP_STMATRIX,
-            OP_MOVMATRIX,
+            OP_MOVMATRIX, OP_WGMMA, OP_WGMMA_GROUP,
         ):  # fmt: skip
             if mask == np.uint32(0) or _warp_exchange(
                 m, warp, warp_address, state, op, frame, constants, record, pc, active, mask

@@ -59,7 +59,10 @@ SIGNED_BIT = 0x100
     OP_CLUSTER_BARRIER,
     OP_FENCE,
     OP_REMOTE,  # st.async, red.async
-) = range(32)
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
+    OP_WGMMA_REGISTER,  # a move or another access of a register that a wgmma may have in flight
+) = range(35)
 VECTOR_BASE = 64
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
@@ -137,8 +140,12 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_CLUSTER_BARRIER,  # address of the state of barrier.cluster, one a cluster
     M_REMOTE,  # address of the last access of each warp of the cluster to this block's shared memory
     M_EVENTS,  # address of the cluster's queue of asynchronous operations; 0: the kernel makes none
+    M_WGMMA,  # address of the first warp's queue of wgmma operations; 0: the kernel makes none
+    M_WGMMA_BYTES,  # from one warp's queue to the next
+    M_WARPGROUPS,  # address of the first warpgroup's log of wgmma operations
+    M_PRODUCTS,  # address of the compiled code for them; see products.py
     M_FIELDS,
-) = range(61)
+) = range(65)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -259,7 +266,11 @@ EVENT_BYTES = 8 * EVENT_FIELDS
     FAULT_ARRIVALS,  # more than an mbarrier expects
     FAULT_PEER,  # shared memory of a block that may not have started yet (F_EXTRA 0), or may have ended (1)
     FAULT_CLUSTER_BARRIER,  # arrives twice without a wait (F_EXTRA 0), or waits without an arrival (1)
-) = range(18)
+    FAULT_IN_FLIGHT,  # a register that a wgmma may still write or read
+    FAULT_NO_FENCE,  # a wgmma whose registers were touched since the last wgmma.fence
+    FAULT_OPERAND,  # shared memory that changed between a wgmma's issue and its wait
+    FAULT_WARPGROUP,  # warps of a warpgroup that do not execute the same wgmma
+) = range(22)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -328,3 +339,19 @@ CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN = range(3)
 FENCE_CLUSTER, FENCE_ASYNC = range(2)  # X0 of a fence: of memory order at cluster scope or wider; of the async proxy
 # OP_REMOTE: SRC_A the address with offset IMM, SRC_B, X4, X5, X6 the values, SRC_C the mbarrier's address with offset
 # X3, X0 bytes of a value, X1 values, X2 -1 for a store or the operation of a reduction, X7 the kind of number.
+# A wgmma.mma_async: OP_ROWS records before it name a's registers (one record, if a comes from registers) and then the
+# accumulators, ROWS_PER_RECORD each. Its own SRC_A is a's descriptor, SRC_B b's, SRC_C the predicate scale-d, X0 the
+# rule that floats are summed by or flags for integers, X1 n, X2 the member mask, X3 flags, X7 the records of
+# accumulators, IMM a warp's part of m n k.
+ROWS_PER_RECORD = 9  # SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+(
+    WGMMA_INTEGERS, WGMMA_A_REGISTERS, WGMMA_TRANSPOSE_A, WGMMA_TRANSPOSE_B, WGMMA_NEGATE_A, WGMMA_NEGATE_B,
+    WGMMA_TOUCHED,  # code before it may have touched its registers without a wgmma.fence in between
+) = (1 << bit for bit in range(7))  # fmt: skip
+WGMMA_BITS, WGMMA_SUM_BITS = 8, 16  # shifts of the bits of an operand and of a sum in X3
+
+# OP_WGMMA_GROUP: X0 the action, IMM the number of groups that may stay in flight. OP_WGMMA_REGISTER: X0 the action, DST
+# and SRC_A the registers of a move, SRC_A that of a read or write.
+WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT = range(3)
+WGMMA_MOVE, WGMMA_READ, WGMMA_WRITE, WGMMA_TOUCH = range(4)
+WARPGROUP_MISSING, WARPGROUP_DIFFERS, WARPGROUP_SKIPS, WARPGROUP_DESCRIPTORS = range(4)  # a finding's F_EXTRA

@@ -14,9 +14,11 @@ from warplab.simt.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.counting import SEEN_BYTES
 from warplab.simt.dispatch import vector_functions
 from warplab.simt.memory import aligned_bytes
+from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
 from warplab.simt.shadow import SHADOW_BYTES
+from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
 PRINT_BYTES = 1 << 20
@@ -187,8 +189,20 @@ class Machine:
                 L.M_SCRATCH: self._memory(512),
                 L.M_COPIES: self._memory(warps * L.QUEUE_BYTES) if _uses(program, L.OP_COPY, L.OP_COPY_GROUP) else 0,
             }
+            own |= self._product_state(program, warps, frame_bytes)
             for key, number in (common | own).items():
                 state[key] = number
+
+    def _product_state(self, program: Program, warps: int, frame_bytes: int) -> dict[int, int]:
+        """What a block needs if its kernel has wgmma instructions."""
+        if not _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
+            return {}
+        return {
+            L.M_PRODUCTS: product_function().address,
+            L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
+            L.M_WGMMA_BYTES: state_bytes(frame_bytes),
+            L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),
+        }
 
     def _memory(self, size: int, cleared: bool = False) -> int:
         """The address of a block of memory that lives as long as the machine."""

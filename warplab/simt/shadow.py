@@ -351,6 +351,16 @@ def pass_moment(m, warp):
 
 
 @compiled
+def last_writer(m, address):
+    """The pc of the instruction that wrote a word of shared memory last, or is writing it; -1 if there is none."""
+    word = get(m, M_SHARED_SHADOW) + (address >> 2) * SHADOW_BYTES
+    tag = np.int64(load_i32(word + PENDING))
+    if tag == 0:
+        tag = np.int64(load_i32(word + WRITE_TAG))
+    return _pc_of(tag) if tag else np.int64(-1)
+
+
+@compiled
 def synchronise(m, warps_mask):
     """The warps in the mask meet at a barrier: each learns all the others' clocks, then its own advances."""
     if get(m, M_SHARED_SHADOW) == 0:
