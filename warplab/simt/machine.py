@@ -60,7 +60,8 @@ def resolve_constants(
         if name in _LANE_MASKS:
             return _LANE_MASKS[name]
         sizes = {
-            "cluster_nctarank": prod(launch.cluster), "is_explicit_cluster": int(explicit),
+            "cluster_nctarank": prod(launch.cluster),
+            "is_explicit_cluster": explicit * (L.FULL_MASK if width == 1 else 1),
             "nwarpid": 64, "nsmid": 132, "gridid": 0,
             "total_smem_size": program.static_shared + launch.shared_bytes,
             "aggr_smem_size": program.static_shared + launch.shared_bytes,
