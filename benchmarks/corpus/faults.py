@@ -98,6 +98,13 @@ def _copies(kind: FindingKind, tool: str, *functions: str) -> tuple[Fault, ...]:
     return tuple(Fault(f"copies/{f}", "faulty/copies.py", f, arguments, {}, kind, tool) for f in functions)
 
 
+def _clusters(kind: FindingKind, *functions: str, tool: str = "") -> tuple[Fault, ...]:
+    arguments = (read("a", "float32", 128), write("out", "float32", 128))
+    # What is read too early may not have been written at all yet.
+    extra = (UNINITIALISED,) if kind is RACE else ()
+    return tuple(Fault(f"cluster/{f}", "faulty/clusters.py", f, arguments, {}, kind, tool, extra) for f in functions)
+
+
 def _floats(name: str, *shape: int):
     return read(name, "float32", *shape)
 
@@ -105,6 +112,14 @@ def _floats(name: str, *shape: int):
 _OUT = write("out", "float32", 64)
 
 FAULTS: tuple[Fault, ...] = (
+    *_clusters(
+        RACE, "block_barrier_only", "read_after_arrival", "relaxed_arrival", "ends_too_early", "starts_too_late"
+    ),
+    *_clusters(RACE, "overwritten", "store_not_awaited"),
+    *_clusters(OUT_OF_BOUNDS, "past_the_peers_tile", tool="memcheck"),
+    *_clusters(UNINITIALISED, "peer_never_wrote"),
+    *_clusters(DIVERGENT, "arrives_twice"),
+    *_clusters(DEADLOCK, "one_block_waits", "too_many_bytes_expected"),
     *(_race(name) for name in ("missing_barrier", "barrier_too_early", "shift_in_place", "same_slot")),
     *(_race(name) for name in ("reduction_without_barriers", "last_warp_assumption", "barrier_of_half")),
     _race("tile_reused", rows=(3,)),

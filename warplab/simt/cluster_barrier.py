@@ -15,9 +15,9 @@ from warplab.simt.layout import (
     K_ARRIVED,
     K_CLOCKS,
     K_PHASES,
+    M_CLOCK_COLUMNS,
     M_CLUSTER,
     M_CLUSTER_BARRIER,
-    M_CLUSTER_WARPS,
     M_LIVE_THREADS,
     M_WARP_COUNT,
     M_WARPS,
@@ -56,15 +56,15 @@ from warplab.simt.splits import split_state
 from warplab.simt.state import compiled, report, warp_state
 
 
-def cluster_barrier_bytes(warps: int) -> int:
-    """The size of the barrier's state in a cluster of so many warps."""
-    return 8 * K_CLOCKS + 2 * 4 * warps
+def cluster_barrier_bytes(columns: int) -> int:
+    """The size of the barrier's state with vector clocks of so many columns."""
+    return 8 * K_CLOCKS + 2 * 4 * columns
 
 
 @compiled
 def clear_cluster_barrier(m):
     """No phase complete, nobody there, as at the start of a cluster."""
-    fill_bytes(get(m, M_CLUSTER_BARRIER), np.uint8(0), 8 * K_CLOCKS + 2 * 4 * get(m, M_CLUSTER_WARPS))
+    fill_bytes(get(m, M_CLUSTER_BARRIER), np.uint8(0), 8 * K_CLOCKS + 2 * 4 * get(m, M_CLOCK_COLUMNS))
 
 
 @compiled
@@ -97,7 +97,7 @@ def _complete(m):
         return
     put(barrier, K_ARRIVED, 0)
     increase(barrier, K_PHASES, 1)
-    row = 4 * get(m, M_CLUSTER_WARPS)
+    row = 4 * get(m, M_CLOCK_COLUMNS)
     clocks = barrier + 8 * K_CLOCKS
     copy_bytes(clocks + row, clocks, row)
     for rank in range(get(m, M_CLUSTER)):
@@ -151,5 +151,5 @@ def cluster_barrier(m, warp, warp_address, state, record, pc, mask):
         put(state, S_PC, pc)
         return False
     put(warp_address, W_PASSABLE, get(warp_address, W_PASSABLE) & ~np.int64(mask))
-    acquire_from(m, warp, get(m, M_CLUSTER_BARRIER) + 8 * K_CLOCKS + 4 * get(m, M_CLUSTER_WARPS))
+    acquire_from(m, warp, get(m, M_CLUSTER_BARRIER) + 8 * K_CLOCKS + 4 * get(m, M_CLOCK_COLUMNS))
     return True

@@ -12,6 +12,7 @@ import numpy as np
 from warplab.simt.layout import (
     FAULT_PEER,
     K_PHASES,
+    M_CLOCK_COLUMNS,
     M_CLOCKS,
     M_CLUSTER,
     M_CLUSTER_BARRIER,
@@ -87,7 +88,7 @@ def shared_host(m, address, size):
 @compiled
 def _clock_row(m, number):
     """The vector clock of a warp of the cluster."""
-    return get(m, M_CLOCKS) + number * get(m, M_CLUSTER_WARPS) * 4
+    return get(m, M_CLOCKS) + number * get(m, M_CLOCK_COLUMNS) * 4
 
 
 @compiled

@@ -41,6 +41,7 @@ from warplab.simt.layout import (
     FAULT_OUT_OF_BOUNDS,
     FAULT_PEER,
     FAULT_PENDING,
+    FAULT_PROXY,
     FAULT_RACE,
     FAULT_READ_ONLY,
     FAULT_SPLITS,
@@ -87,6 +88,7 @@ KINDS = {
     FAULT_MBARRIER: FindingKind.UNINITIALISED,
     FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
     FAULT_PEER: FindingKind.RACE,
+    FAULT_PROXY: FindingKind.RACE,
     FAULT_CLUSTER_BARRIER: FindingKind.DIVERGENT_BARRIER,
     FAULT_IN_FLIGHT: FindingKind.RACE,
     FAULT_NO_FENCE: FindingKind.RACE,
@@ -182,6 +184,7 @@ class Explainer:
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
+            FAULT_PROXY,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -233,6 +236,10 @@ class Explainer:
             return f"arrives at the mbarrier {place} more often in a phase than its count allows."
         if fault == FAULT_PENDING:
             return self._pending(record, place)
+        if fault == FAULT_PROXY:
+            line = int(self.program.lines[int(record[F_OTHER])])
+            who = f"line {line} wrote" if line else "was written"
+            return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
         if fault == FAULT_PEER:
             return self._peer_sentence(record, place)
         if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):

@@ -138,6 +138,7 @@ from warplab.simt.raw import (
 )
 from warplab.simt.remote import issue_remote
 from warplab.simt.rows import fill_row32, fill_row64
+from warplab.simt.shadow import fence_async
 from warplab.simt.splits import choose_split, diverge, end_split, split_state
 from warplab.simt.state import compiled, report, warp_state
 
@@ -422,6 +423,8 @@ def run_warp(m, warp):
         elif op == OP_FENCE:
             if mask and field(record, X0) == FENCE_CLUSTER:
                 put(warp_address, W_FENCED, 1)
+            elif mask:
+                fence_async(m, warp)
             pc += 1
         elif op in (OP_NOP, OP_ROWS):
             pc += 1

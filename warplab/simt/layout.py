@@ -64,6 +64,7 @@ SIGNED_BIT = 0x100
     OP_WGMMA_REGISTER,  # a move or another access of a register that a wgmma may have in flight
 ) = range(35)
 VECTOR_BASE = 64
+ASYNC_READERS = (OP_WGMMA,)  # those that read shared memory through the async proxy
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
 FIRST_PREDICATE = 8
@@ -144,8 +145,9 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_WGMMA_BYTES,  # from one warp's queue to the next
     M_WARPGROUPS,  # address of the first warpgroup's log of wgmma operations
     M_PRODUCTS,  # address of the compiled code for them; see products.py
+    M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
     M_FIELDS,
-) = range(65)
+) = range(66)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
@@ -270,7 +272,8 @@ EVENT_BYTES = 8 * EVENT_FIELDS
     FAULT_NO_FENCE,  # a wgmma whose registers were touched since the last wgmma.fence
     FAULT_OPERAND,  # shared memory that changed between a wgmma's issue and its wait
     FAULT_WARPGROUP,  # warps of a warpgroup that do not execute the same wgmma
-) = range(22)
+    FAULT_PROXY,  # the async proxy reads what an ordinary store wrote, with no fence.proxy.async between
+) = range(23)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (

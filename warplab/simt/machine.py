@@ -60,7 +60,8 @@ def resolve_constants(
         if name in _LANE_MASKS:
             return _LANE_MASKS[name]
         sizes = {
-            "cluster_nctarank": prod(launch.cluster), "is_explicit_cluster": int(explicit),
+            "cluster_nctarank": prod(launch.cluster),
+            "is_explicit_cluster": explicit * (L.FULL_MASK if width == 1 else 1),
             "nwarpid": 64, "nsmid": 132, "gridid": 0,
             "total_smem_size": program.static_shared + launch.shared_bytes,
             "aggr_smem_size": program.static_shared + launch.shared_bytes,
@@ -125,6 +126,7 @@ class Machine:
         warps = -(-prod(launch.block) // L.LANES)
         # Shared memory ends where it ends, so that the first byte behind it is a fault.
         shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
+        columns = blocks * warps * (2 if _uses(program, *L.ASYNC_READERS) else 1)
         self.code = program.code
         self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
         self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
@@ -156,7 +158,7 @@ class Machine:
             L.M_GRID_Z: grid_z,
             L.M_SPECIALS: self.specials.ctypes.data,
             L.M_SPECIAL_COUNT: len(program.specials),
-            L.M_CLOCKS: self._memory((blocks * warps) ** 2 * 4),
+            L.M_CLOCKS: self._memory(blocks * warps * columns * 4),
             L.M_PRINT: self.print_buffer.ctypes.data,
             L.M_PRINT_BYTES: self.print_buffer.size,
             L.M_VECTORS: vector_functions()(),
@@ -167,7 +169,8 @@ class Machine:
             L.M_CLUSTER_Y: cluster_y,
             L.M_CLUSTER_Z: cluster_z,
             L.M_CLUSTER_WARPS: blocks * warps,
-            L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(blocks * warps)),
+            L.M_CLOCK_COLUMNS: columns,
+            L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
             L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE) else 0,
             L.M_SEED: seed,
         }
@@ -183,7 +186,7 @@ class Machine:
                 L.M_SHARED_SHADOW: self._memory(-(-shared // 4) * SHADOW_BYTES) if sanitize else 0,
                 L.M_LOCAL: self._memory(program.local_bytes * L.LANES * warps),
                 L.M_BARRIERS: self._memory(L.BARRIERS * L.B_FIELDS * 8),
-                L.M_MBARRIER_CLOCKS: self._memory(blocks * warps * L.MBARRIER_CLOCKS * 4),
+                L.M_MBARRIER_CLOCKS: self._memory(columns * L.MBARRIER_CLOCKS * 4),
                 L.M_REMOTE: self._memory(blocks * warps * L.REMOTE_FIELDS * 8),
                 L.M_SEEN: self._memory(SEEN_BYTES, cleared=True),
                 L.M_SCRATCH: self._memory(512),

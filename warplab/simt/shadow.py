@@ -6,6 +6,9 @@ clock at that moment. A warp's clock advances at every barrier, where the partic
 later warp has not learnt of the earlier one's clock: then no barrier lies between them. An asynchronous copy may write
 its words at any time from its start until its thread has waited for it; any access in between is a fault.
 
+Where the kernel has operations of the async proxy, each vector clock has a second half: up to which clock of each warp
+a fence.proxy.async has followed what the first half knows. Both halves are passed on together.
+
 The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
 and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
 mbarriers, __syncwarp, shuffles, votes, and instructions on matrix fragments). Two lanes race if both accesses fall into
@@ -19,8 +22,10 @@ import numpy as np
 from warplab.simt.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.simt.layout import (
     FAULT_PENDING,
+    FAULT_PROXY,
     FAULT_RACE,
     FAULT_UNINITIALISED,
+    M_CLOCK_COLUMNS,
     M_CLOCKS,
     M_CLUSTER_WARPS,
     M_FIRST_WARP,
@@ -57,7 +62,8 @@ WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
 SEVERAL = 255
 TAG_PC, TAG_PCS, TAG_WARPS = 13, (1 << 19) - 1, (1 << 9) - 1
 PENDING = 48  # the tag of an asynchronous copy that may still write the word; 0: none
-ATOMIC_WRITE = 16  # in VALID, beside the four bits of the bytes that were written
+# In VALID, beside the four bits of the bytes that were written: how the last write was made.
+ATOMIC_WRITE, ASYNC_WRITE = 16, 32
 
 
 @compiled
@@ -76,19 +82,19 @@ def _warp_of(tag):
 
 
 @compiled
-def _clock_of(clocks, warps, viewer, other):
-    return np.int64(load_i32(clocks + 4 * (viewer * warps + other)))
+def _clock_of(clocks, columns, viewer, other):
+    return np.int64(load_i32(clocks + 4 * (viewer * columns + other)))
 
 
 @compiled
-def _conflicts(m, clocks, warps, viewer, word, clock_at, tag_at, touched):
+def _conflicts(m, clocks, columns, viewer, word, clock_at, tag_at, touched):
     """The tag of an earlier access by another warp that is not ordered before this one; -1 if there is none."""
     clock = np.int64(load_i32(word + clock_at))
     tag = np.int64(load_u32(word + tag_at))
     other = _warp_of(tag)
     if clock == 0 or other == viewer or (tag & touched & 15) == 0:
         return np.int64(-1)
-    if clock <= _clock_of(clocks, warps, viewer, other):
+    if clock <= _clock_of(clocks, columns, viewer, other):
         return np.int64(-1)
     return tag
 
@@ -183,10 +189,10 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     offset = offset_of(start)
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 0, pc, lane)
-    warps = get(m, M_CLUSTER_WARPS)
+    columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
-    mine = np.int32(_clock_of(clocks, warps, me, me))
+    mine = np.int32(_clock_of(clocks, columns, me, me))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
     epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (offset + size - 1) >> 2
@@ -203,7 +209,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, _pc_of(pending), 1)
         elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
-            other = _conflicts(m, clocks, warps, me, word, WRITE_CLOCK, WRITE_TAG, touched)
+            other = _conflicts(m, clocks, columns, me, word, WRITE_CLOCK, WRITE_TAG, touched)
             if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
                 _report_race(m, pc, warp, start, index, element, lane, 0, other, 1)
         lanes = _lanes_of_word(offset, index, element, lane, several)
@@ -243,10 +249,10 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     offset = offset_of(start)
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 1, pc, lane)
-    warps = get(m, M_CLUSTER_WARPS)
+    columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
-    mine = np.int32(_clock_of(clocks, warps, me, me))
+    mine = np.int32(_clock_of(clocks, columns, me, me))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
     epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     last = (offset + size - 1) >> 2
@@ -262,15 +268,15 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
         elif not volatile:
             if np.int64(load_i32(word + WRITE_CLOCK)) > known:
-                other = _conflicts(m, clocks, warps, me, word, WRITE_CLOCK, WRITE_TAG, touched)
+                other = _conflicts(m, clocks, columns, me, word, WRITE_CLOCK, WRITE_TAG, touched)
                 if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
                     _report_race(m, pc, warp, start, index, element, lane, 1, other, 1)
             if np.int64(load_i32(word + READ1_CLOCK)) > known:
-                other = _conflicts(m, clocks, warps, me, word, READ1_CLOCK, READ1_TAG, touched)
+                other = _conflicts(m, clocks, columns, me, word, READ1_CLOCK, READ1_TAG, touched)
                 if other >= 0:
                     _report_race(m, pc, warp, start, index, element, lane, 1, other, 0)
             if np.int64(load_i32(word + READ2_CLOCK)) > known:
-                other = _conflicts(m, clocks, warps, me, word, READ2_CLOCK, READ2_TAG, touched)
+                other = _conflicts(m, clocks, columns, me, word, READ2_CLOCK, READ2_TAG, touched)
                 if other >= 0:
                     _report_race(m, pc, warp, start, index, element, lane, 1, other, 0)
             other = _warp_conflict(word, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
@@ -329,7 +335,7 @@ def end_copy_at(m, warp, start, size, clock):
             store_i32(word + WRITE_CLOCK, np.int32(clock))
             store_i32(word + WRITE_TAG, load_i32(word + PENDING))
             store_i32(word + WRITE_EPOCH, epoch)
-            store_i32(word + VALID, np.int32(15))
+            store_i32(word + VALID, np.int32(15 | ASYNC_WRITE))
             store_i32(word + PENDING, np.int32(0))
             word += SHADOW_BYTES
 
@@ -338,14 +344,14 @@ def end_copy_at(m, warp, start, size, clock):
 def own_clock(m, warp):
     """A warp's own clock."""
     me = get(m, M_FIRST_WARP) + warp
-    return np.int64(_clock_of(get(m, M_CLOCKS), get(m, M_CLUSTER_WARPS), me, me))
+    return np.int64(_clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, me))
 
 
 @compiled
 def pass_moment(m, warp):
     """Advance a warp's clock and return what it was: what the warp does from now on comes after that moment."""
     me = get(m, M_FIRST_WARP) + warp
-    own = get(m, M_CLOCKS) + 4 * (me * get(m, M_CLUSTER_WARPS) + me)
+    own = get(m, M_CLOCKS) + 4 * (me * get(m, M_CLOCK_COLUMNS) + me)
     store_i32(own, load_i32(own) + np.int32(1))
     return np.int64(load_i32(own)) - 1
 
@@ -365,29 +371,29 @@ def synchronise(m, warps_mask):
     """The warps in the mask meet at a barrier: each learns all the others' clocks, then its own advances."""
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    warps = get(m, M_CLUSTER_WARPS)
-    clocks = get(m, M_CLOCKS) + get(m, M_FIRST_WARP) * warps * 4  # of the block's warps
+    columns = get(m, M_CLOCK_COLUMNS)
+    clocks = get(m, M_CLOCKS) + get(m, M_FIRST_WARP) * columns * 4  # of the block's warps
     states = get(m, M_WARPS)
     first = np.int64(trailing_zeros32(np.uint32(warps_mask)))
-    for other in range(warps):
+    for other in range(columns):
         newest = np.int32(0)
         rest = np.uint32(warps_mask)
         while rest:
             warp = np.int64(trailing_zeros32(rest))
             rest &= rest - np.uint32(1)
-            newest = max(newest, load_i32(clocks + 4 * (warp * warps + other)))
-        store_i32(clocks + 4 * (first * warps + other), newest)
-    lowest = np.int64(load_i32(clocks + 4 * first * warps))
-    for other in range(1, warps):
-        lowest = min(lowest, np.int64(load_i32(clocks + 4 * (first * warps + other))))
+            newest = max(newest, load_i32(clocks + 4 * (warp * columns + other)))
+        store_i32(clocks + 4 * (first * columns + other), newest)
+    lowest = np.int64(load_i32(clocks + 4 * first * columns))
+    for other in range(1, get(m, M_CLUSTER_WARPS)):
+        lowest = min(lowest, np.int64(load_i32(clocks + 4 * (first * columns + other))))
     rest = np.uint32(warps_mask)
     while rest:
         warp = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
-        row = clocks + 4 * warp * warps
+        row = clocks + 4 * warp * columns
         if warp != first:
-            for other in range(warps):
-                store_i32(row + 4 * other, load_i32(clocks + 4 * (first * warps + other)))
+            for other in range(columns):
+                store_i32(row + 4 * other, load_i32(clocks + 4 * (first * columns + other)))
         put(warp_state(states, warp), W_MIN_CLOCK, lowest)
         increase(warp_state(states, warp), W_EPOCH, 1)
     rest = np.uint32(warps_mask)
@@ -405,9 +411,9 @@ def release_to(m, warp, kept, last):
     """
     if get(m, M_SHARED_SHADOW) == 0:
         return
-    warps = get(m, M_CLUSTER_WARPS)
-    mine = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * warps
-    for other in range(warps):
+    columns = get(m, M_CLOCK_COLUMNS)
+    mine = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for other in range(columns):
         store_i32(kept + 4 * other, max(load_i32(kept + 4 * other), load_i32(mine + 4 * other)))
     if last:
         pass_moment(m, warp)
@@ -417,17 +423,18 @@ def release_to(m, warp, kept, last):
 def acquire_from(m, warp, kept):
     """A warp learns what the vector clock at `kept` has been given by others."""
     increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
-    warps = get(m, M_CLUSTER_WARPS)
-    if get(m, M_SHARED_SHADOW) == 0 or warps == 1:
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    if get(m, M_SHARED_SHADOW) == 0 or columns == 1:
         return
     me = get(m, M_FIRST_WARP) + warp
-    mine = get(m, M_CLOCKS) + 4 * me * warps
+    mine = get(m, M_CLOCKS) + 4 * me * columns
     lowest = np.int64(1 << 40)
-    for other in range(warps):
+    for other in range(columns):
         if other != me:
             newest = max(load_i32(kept + 4 * other), load_i32(mine + 4 * other))
             store_i32(mine + 4 * other, newest)
-            lowest = min(lowest, np.int64(newest))
+            if other < warps:
+                lowest = min(lowest, np.int64(newest))
     put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
 
 
@@ -435,7 +442,7 @@ def acquire_from(m, warp, kept):
 def _mbarrier_clocks(m, address):
     """What arrivals at an mbarrier, of the block or of a peer, have released."""
     place = (offset_of(address) >> 3) & (MBARRIER_CLOCKS - 1)
-    return get(owner_of(m, address), M_MBARRIER_CLOCKS) + place * get(m, M_CLUSTER_WARPS) * 4
+    return get(owner_of(m, address), M_MBARRIER_CLOCKS) + place * get(m, M_CLOCK_COLUMNS) * 4
 
 
 @compiled
@@ -462,15 +469,49 @@ def acquire(m, warp, address):
 
 
 @compiled
+def fence_async(m, warp):
+    """fence.proxy.async: what the warp knows to have been written may be read by the async proxy from now on."""
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    if get(m, M_SHARED_SHADOW) == 0 or columns == warps:
+        return
+    row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for other in range(warps):
+        fenced = row + 4 * (warps + other)
+        store_i32(fenced, max(load_i32(fenced), load_i32(row + 4 * other)))
+    pass_moment(m, warp)
+
+
+@compiled
+def check_async_read(m, warp, start, size, pc, lane):
+    """Beside check_read: check that the async proxy may read `size` bytes (whole words) for a warp.
+
+    A fence.proxy.async must lie between an ordinary store that made them and now.
+    """
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    word = _word_shadow(m, start)
+    if word == 0 or columns == warps:
+        return
+    row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for place in range(start, start + size, 4):
+        clock, tag = load_i32(word + WRITE_CLOCK), load_u32(word + WRITE_TAG)
+        author = row + 4 * _warp_of(tag)
+        # A write that is not known at all is a race, which check_read reports.
+        unfenced = load_i32(author + 4 * warps) < clock <= load_i32(author)
+        if unfenced and load_i32(word + VALID) & ASYNC_WRITE == 0:
+            report(m, FAULT_PROXY, pc, warp, lane, place, 4, 0, _pc_of(tag), SPACE_SHARED, 1)
+        word += SHADOW_BYTES
+
+
+@compiled
 def start_clocks(m):
     """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
-    warps = get(m, M_CLUSTER_WARPS)
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
     first = get(m, M_FIRST_WARP)
-    for place in range(MBARRIER_CLOCKS * warps):
+    for place in range(MBARRIER_CLOCKS * columns):
         store_i32(get(m, M_MBARRIER_CLOCKS) + 4 * place, np.int32(0))
     for warp in range(get(m, M_WARP_COUNT)):
-        row = get(m, M_CLOCKS) + 4 * (first + warp) * warps
-        for other in range(warps):
+        row = get(m, M_CLOCKS) + 4 * (first + warp) * columns
+        for other in range(columns):
             store_i32(row + 4 * other, np.int32(1 if first + warp == other else 0))
         alone = np.int64(1 << 40) if warps == 1 else np.int64(0)
         put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, alone)

@@ -69,7 +69,7 @@ from warplab.simt.raw import (
     trailing_zeros32,
 )
 from warplab.simt.rows import lanes_matching
-from warplab.simt.shadow import check_read, last_writer
+from warplab.simt.shadow import check_async_read, check_read, last_writer
 from warplab.simt.state import compiled, report
 from warplab.simt.wgmma import (
     K_BYTES,
@@ -323,6 +323,7 @@ def _check_operand(m, warp, descriptor, transposed, first, rows, pc, lane):
         address = nth_piece(descriptor, transposed, first, rows, index)
         if inside(m, address):
             check_read(m, warp, address, PIECE_BYTES, PIECE_BYTES, pc, lane, 0, 0, 1)
+            check_async_read(m, warp, address, PIECE_BYTES, pc, lane)
         else:
             report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, PIECE_BYTES, 0, -1, SPACE_SHARED, 0)
 

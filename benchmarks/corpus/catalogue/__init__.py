@@ -3,6 +3,7 @@
 from benchmarks.corpus.catalogue import (
     applications,
     arithmetic,
+    clusters,
     cooperation,
     global_memory,
     shared_memory,
@@ -17,4 +18,5 @@ ENTRIES: tuple[Entry, ...] = (
     *applications.ENTRIES,
     *arithmetic.ENTRIES,
     *tensor_cores.ENTRIES,
+    *clusters.ENTRIES,
 )
