@@ -105,6 +105,12 @@ def _clusters(kind: FindingKind, *functions: str, tool: str = "") -> tuple[Fault
     return tuple(Fault(f"cluster/{f}", "faulty/clusters.py", f, arguments, {}, kind, tool, extra) for f in functions)
 
 
+def _products(kind: FindingKind, *functions: str, extra: tuple[FindingKind, ...] = ()) -> tuple[Fault, ...]:
+    file, arguments = "faulty/warpgroups.py", (read("a", "uint32", 640), write("out", "float32", 128))
+    inputs = {"a": draws.packed_halves}
+    return tuple(Fault(f"wgmma/{f}", file, f, arguments, inputs, kind, "", extra) for f in functions)
+
+
 def _floats(name: str, *shape: int):
     return read(name, "float32", *shape)
 
@@ -182,6 +188,11 @@ FAULTS: tuple[Fault, ...] = (
     *_copies(RACE, "racecheck", "awaited_after_the_barrier", "refilled_while_read"),
     *_copies(UNINITIALISED, "", "barrier_never_made"),
     *_copies(DEADLOCK, "", "arrival_missing", "wrong_phase"),
+    *_products(RACE, "never_awaited", "not_committed", "older_group_awaited", "no_fence_at_all"),
+    *_products(RACE, "sums_scaled_without_fence", "overwritten_before_the_wait", "copies_not_awaited"),
+    *_products(RACE, "no_barrier_before_the_product", extra=(UNINITIALISED,)),
+    *_products(UNINITIALISED, "half_a_tile_written"),
+    *_products(DIVERGENT, "three_warps_only", "block_of_two_warps"),
     *_copies(DIVERGENT, "", "product_in_a_branch"),
     *_copies(MISALIGNED, "memcheck", "rows_of_eight_bytes"),
     _waiting(TRAP, "memcheck", "trapped", dtype="float32", a=draws.uniform(0, 5)),

@@ -8,6 +8,7 @@ from benchmarks.corpus.catalogue import (
     global_memory,
     shared_memory,
     tensor_cores,
+    warpgroups,
 )
 from benchmarks.corpus.entry import Entry
 
@@ -19,4 +20,5 @@ ENTRIES: tuple[Entry, ...] = (
     *arithmetic.ENTRIES,
     *tensor_cores.ENTRIES,
     *clusters.ENTRIES,
+    *warpgroups.ENTRIES,
 )
