@@ -54,12 +54,14 @@ def judge_case(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) 
     disagreement = _disagreement([execution.outputs for execution in executions])
     if disagreement:
         return CaseOutcome(case.name, Status.RUNS_DISAGREE, message=disagreement, findings=findings)
-    return _compare_outputs(task, case, values, executions[0].outputs, findings)
+    return compare_outputs(task, case, values, executions[0].outputs, findings)
 
 
-def _compare_outputs(
-    task: Task, case: Case, values: Values, outputs: dict[str, np.ndarray], findings: list[Finding]
+def compare_outputs(
+    task: Task, case: Case, values: Values, outputs: dict[str, np.ndarray], findings: Sequence[Finding] = ()
 ) -> CaseOutcome:
+    """The outcome of a case whose kernels wrote `outputs` from `values`; `findings` are those of the same run."""
+    findings = list(findings)
     expected = task.expected(np, values)
     bounds: dict[str, Any] = dict.fromkeys(expected, 0.0) if case.family is Family.INTEGERS else task.bound(np, values)
     comparisons = [compare(name, outputs[name], np.asarray(expected[name]), bounds[name]) for name in expected]

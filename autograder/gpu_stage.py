@@ -19,12 +19,14 @@ from autograder import inputs as families
 from autograder.compare import worst_ratio
 from autograder.correctness import judge_case
 from autograder.lab import load_lab
+from autograder.physical_floor import impossible
+from autograder.second_call import keeps_state, second_call
 from autograder.task import Array, Case, Ceiling, Family, Task, Values
+from autograder.verdict import Status
 from warplab.errors import DeviceError
 from warplab.gpu import calibrate, executor, library
 from warplab.gpu.company import Company
 from warplab.gpu.executor import LoadedPlan, on_stream
-from warplab.gpu.statistics import Interval
 from warplab.gpu.stopwatch import Contestant, Race, race
 from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
@@ -36,9 +38,6 @@ from warplab.plan.model import Plan, Role
 BUDGET_SECONDS = 2.0
 AUDITED = 4  # one turn of so many, drawn by the secret seed, is preceded by a launch that must be exactly right
 PRECISION = 0.004  # width of the 95% interval of the efficiency at which sampling stops
-# Datasheets count peak clocks and perfect transfers; anything faster by more than the rounding of their figures is not
-# a fast kernel but a broken measurement.
-_IMPOSSIBLE = 0.98
 
 
 class WrongOutput(Exception):
@@ -53,7 +52,14 @@ def correctness(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         return executor.execute(loaded, inputs, architecture_of(device), runs=2)
 
-    outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute)
+    def once(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        return executor.execute(loaded, inputs, architecture_of(device))
+
+    judged, captured = lab.case(case), load(Path(plan))
+    outcome = judge_case(lab.task, judged, seed, captured, execute)
+    if outcome.status is Status.PASSED and keeps_state(captured):
+        again = second_call(lab.task, judged, seed, captured, once)
+        outcome = outcome if again.status is Status.PASSED else replace(again, findings=outcome.findings)
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
 
@@ -106,7 +112,7 @@ def _against_the_roofline(
     ratio = result.ratio(bounding, "submission")
     scale = work[Ceiling(bounding)] / ceilings[bounding].work
     datasheet = _datasheet(device)
-    message = _impossible(time, work, datasheet)
+    message = impossible(time.median, {name.value: amount for name, amount in work.items()}, datasheet)
     return {
         "status": "impossible" if message else "ok",
         "message": message,
@@ -205,14 +211,6 @@ def _bounding(work: Mapping[Ceiling, float], ceilings: Mapping[str, calibrate.Ca
     kept = calibrate.measure(_device())
     rates = {name: getattr(kept, name) for name in ceilings}
     return Ceiling(max(ceilings, key=lambda name: work[Ceiling(name)] / rates[name]))
-
-
-def _impossible(time: Interval, work: Mapping[Ceiling, float], datasheet: Mapping[str, float]) -> str:
-    for name, rate in datasheet.items():
-        floor = work.get(Ceiling(name), 0.0) / rate * 1e3
-        if time.median < _IMPOSSIBLE * floor:
-            return f"{time.median:.4g} ms is below what the datasheet allows ({floor:.4g} ms by {name}): rejected"
-    return ""
 
 
 def _datasheet(device: Device) -> dict[str, float]:
