@@ -12,7 +12,7 @@ from autograder.correctness import judge_case
 from autograder.lab import load_lab
 from autograder.machine import EMULATED_ARCHITECTURE
 from warplab.plan.archive import load
-from warplab.plan.execution import Execution
+from warplab.plan.execution import Execution, Writer
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
@@ -54,7 +54,14 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
         )
         return executions
 
-    outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute)
+    def find_writer(loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
+        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
+        watch = (output, byte)
+        return simt.execute(
+            loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, watch=watch
+        ).writer
+
+    outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute, find_writer)
     outcome.counters, outcome.lines = executions[0].total, executions[0].lines
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()

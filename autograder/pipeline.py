@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autograder import report
 from autograder.capture_stage import Rejected, capture_submission
-from autograder.correctness import correctness_part
+from autograder.correctness import correctness_part, located
 from autograder.efficiency import Measure, efficiency_part
 from autograder.inputs import secret_seed
 from autograder.outcome import CaseOutcome
@@ -90,7 +90,9 @@ def _judge_parts(
 ) -> tuple[PartResult, ...]:
     lab = request.lab
     names = {case.name for case in request.correctness_cases()}
-    answers = evidence.on_gpu or [outcome for outcome in evidence.emulated if outcome.case in names]
+    answers = located(evidence.on_gpu, evidence.emulated) or [
+        outcome for outcome in evidence.emulated if outcome.case in names
+    ]
     correctness = correctness_part(lab, answers, request.skipped_cases())
     right = correctness.status is Status.PASSED
     safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)

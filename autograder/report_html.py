@@ -86,6 +86,7 @@ def _report(number: int, report: Report) -> str:
         f'<p class="other">{escape(report.isolation_words)}</p>' if report.isolation_words else "",
         _left_out(report),
         _parts(report),
+        f'<p class="next"><strong>Next:</strong> {escape(report.next_step)}</p>' if report.next_step else "",
     ]
     blocks += [_details(report, part) for part in report.parts]
     blocks += [roofline_figure(report), _kernels(report.kernels), _source(report), _versions(report), "</section>"]
@@ -194,8 +195,13 @@ def _source(report: Report) -> str:
     return (
         f"<h3>Where the traffic goes</h3><p class='muted'>Counted by the emulator on the case "
         f"{escape(report.profile.case)}; the redder a number, the more of it is waste.</p>"
-        f"<div class='source'>{source_html(report.source, report.profile.lines)}</div>"
+        f"{_wasted(report)}<div class='source'>{source_html(report.source, report.profile.lines)}</div>"
     )
+
+
+def _wasted(report: Report) -> str:
+    items = "".join(f"<li>{escape(wasted.words)}</li>" for wasted in report.wasted)
+    return f"<ul>{items}</ul>" if items else ""
 
 
 def _versions(report: Report) -> str:
