@@ -18,6 +18,7 @@ from autograder.outcome import CaseOutcome
 from autograder.request import Request
 from autograder.runner import Caller, JudgeError, Runner
 from autograder.safety import safety_part
+from autograder.second_opinion import second_opinions
 from autograder.traffic import traffic_part
 from autograder.verdict import Device, PartResult, Report, Status
 from warplab.plan.archive import save
@@ -63,7 +64,13 @@ def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
         runner = Runner(worker, lab, seed)
         evidence = _run_cases(request, runner, plans, progress)
         parts = _judge_parts(request, runner, plans, evidence, progress)
-    return report.judged(request, captured, parts, evidence.emulated[-1])
+    graded = report.judged(request, captured, parts, evidence.emulated[-1])
+    if request.second_opinion and request.has_gpu:
+        progress("asking compute-sanitizer", 0.95)
+        cases = request.emulated_cases()
+        said = second_opinions(lab.task, cases, evidence.emulated, captured.plans, seed)
+        graded = replace(graded, second_opinions=said)
+    return graded
 
 
 def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], progress: Progress) -> Evidence:

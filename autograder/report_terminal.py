@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder import pipeline
+from autograder.second_opinion import opinion_words
 from autograder.traffic import budget_words
 from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Report, Status
 from warplab.plan.execution import Finding
@@ -129,6 +130,9 @@ def _lessons(report: Report) -> list[RenderableType]:
         blocks.append(Text("\nwhere traffic is wasted", "bold"))
         for wasted in report.wasted:
             blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line)]
+    if report.second_opinions:
+        blocks.append(Text("\nsecond opinion of compute-sanitizer", "bold"))
+        blocks += [Text(f"• {opinion_words(opinion)}") for opinion in report.second_opinions]
     if report.next_step:
         blocks += [Text(""), _next(report)]
     return blocks

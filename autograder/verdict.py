@@ -164,6 +164,21 @@ class WastedLine:
 
 
 @dataclass(frozen=True)
+class SecondOpinion:
+    """What one tool of compute-sanitizer says of one case; it gives and takes no points.
+
+    `errors` is -1 and `agrees` (with the emulator, on whether there is a fault) None if it gave no report in time.
+    """
+
+    tool: str
+    case: str
+    errors: int
+    words: str
+    lines: tuple[int, ...]
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
 class Profile:
     """Emulated counters of the profile case: in total and per source line."""
 
@@ -196,6 +211,7 @@ class Report:
     kernels: tuple[KernelFigures, ...] = ()
     profile: Profile | None = None
     wasted: tuple[WastedLine, ...] = ()  # the worst first
+    second_opinions: tuple[SecondOpinion, ...] = ()
     next_step: str = ""  # the one thing to try, and the section that explains it
     source: str = field(default="", repr=False)
     seconds: float = 0.0
