@@ -22,6 +22,7 @@ from autograder.emulator_stage import WARM_UP_SECONDS
 from autograder.lab import CHECKOUT, known_labs, labs_folder
 from autograder.machine import EMULATED_ARCHITECTURE
 from warplab.errors import WarplabError
+from warplab.gpu import sanitizer
 from warplab.gpu.worker import Worker, WorkerError
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
@@ -87,7 +88,7 @@ class Check:
 
 def examine() -> list[Check]:
     """Examine this machine. Takes a few seconds; a minute if the emulator has to be compiled first."""
-    checks = [_python(), *(_package(*row) for row in _PACKAGES), *_folders(), _labs(), _gpu()]
+    checks = [_python(), *(_package(*row) for row in _PACKAGES), *_folders(), _labs(), _gpu(), _sanitizer()]
     checks.append(_isolation())
     if can_grade(checks):
         checks += [_compiler(language, source) for language, source in _PROBES.items()]
@@ -202,6 +203,14 @@ def _gpu() -> Check:
         else "Nothing to mend: the emulator grades all but efficiency."
     )
     return Check("GPU", State.LIMITED, "none that CUDA can use", mend)
+
+
+def _sanitizer() -> Check:
+    path = sanitizer.find()
+    if path:
+        return Check("compute-sanitizer", State.GOOD, f"{path}: `autograder grade --second-opinion` asks it too")
+    mend = "Only `--second-opinion` needs it; it comes with CUDA's toolkit."
+    return Check("compute-sanitizer", State.LIMITED, "not found", mend)
 
 
 def _isolation() -> Check:

@@ -16,7 +16,7 @@ from autograder.outcome import CaseOutcome
 from autograder.second_call import device_bytes, keeps_state, second_call
 from autograder.verdict import Status
 from warplab.plan.archive import load
-from warplab.plan.execution import Execution
+from warplab.plan.execution import Execution, Writer
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
@@ -58,12 +58,19 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
         executions.append(execution)
         return [execution]
 
+    def find_writer(loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
+        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
+        watch = (output, byte)
+        return simt.execute(
+            loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, watch=watch
+        ).writer
+
     judged, loaded = lab.case(case), load(Path(plan))
     needed = device_bytes(loaded)
     if needed > MEMORY:
         message = f"The kernels need {needed / 2**30:.3g} GiB of memory for this case; {MEMORY >> 30} GiB are allowed."
         return CaseOutcome(case, Status.RESOURCES, message).to_wire()
-    outcome = judge_case(lab.task, judged, seed, loaded, execute)
+    outcome = judge_case(lab.task, judged, seed, loaded, execute, find_writer)
     outcome.counters, outcome.lines = executions[0].total, executions[0].lines
     if outcome.status is Status.PASSED and keeps_state(loaded):
         again = second_call(lab.task, judged, seed, loaded, execute)

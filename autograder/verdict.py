@@ -101,7 +101,7 @@ class CaseResult:
     wrong: int = 0  # elements
     total: int = 0
     worst_ratio: float = 0.0  # largest error over allowed error
-    first_wrong: Mapping[str, Any] | None = None  # output, index, got, expected, allowed
+    first_wrong: Mapping[str, Any] | None = None  # output, index, got, expected, allowed, unwritten, writer
     seconds: float = 0.0
 
 
@@ -155,6 +155,30 @@ class KernelFigures:
 
 
 @dataclass(frozen=True)
+class WastedLine:
+    """A line of the submission that wastes traffic; `share` is what of the kernels' traffic is wasted there."""
+
+    line: int
+    share: float
+    words: str  # a sentence
+
+
+@dataclass(frozen=True)
+class SecondOpinion:
+    """What one tool of compute-sanitizer says of one case; it gives and takes no points.
+
+    `errors` is -1 and `agrees` (with the emulator, on whether there is a fault) None if it gave no report in time.
+    """
+
+    tool: str
+    case: str
+    errors: int
+    words: str
+    lines: tuple[int, ...]
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
 class Profile:
     """Emulated counters of the profile case: in total and per source line."""
 
@@ -186,6 +210,9 @@ class Report:
     line: int = 0  # of the submission, when the status has one
     kernels: tuple[KernelFigures, ...] = ()
     profile: Profile | None = None
+    wasted: tuple[WastedLine, ...] = ()  # the worst first
+    second_opinions: tuple[SecondOpinion, ...] = ()
+    next_step: str = ""  # the one thing to try, and the section that explains it
     source: str = field(default="", repr=False)
     seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION

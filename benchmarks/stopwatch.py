@@ -115,6 +115,18 @@ def copies(labs: list[str]) -> list[Record]:
                 Record(work.name, "two copies, largest difference", ratios[-1], "fraction", conditions=conditions),
                 Record(work.name, "interval of the ratio holds 1", covered, "fraction of runs", conditions=conditions),
             ]
+            if work.kernel == "copy":
+                apart = worker.call(
+                    "benchmarks.stopwatch:race_copies", timeout=300, number=number, runs=RUNS // 4, other_memory=True
+                )
+                most = max(abs(run["ratio"] - 1) for run in apart)
+                where = f"{RUNS // 4} races of two copies, each on buffers of its own"
+                records.append(
+                    Record(
+                        work.name, "two copies, largest difference", most, "fraction", "other memory", conditions=where
+                    )
+                )
+                print(f"{work.name:24} on other buffers they differ by up to {most:.2%}", flush=True)
             words = f"{close:.0%} within 0.5%, worst {ratios[-1]:.2%}, 1 covered {covered:.0%}"
             print(
                 f"{work.name:24} {middle:9.4f} ms  spread {(times[-1] - times[0]) / middle:7.2%}  {words}", flush=True
@@ -122,14 +134,17 @@ def copies(labs: list[str]) -> list[Record]:
     return records
 
 
-def race_copies(number: int, runs: int) -> list[dict[str, float]]:
-    """In the worker: `runs` races of two copies of WORKS[number]."""
+def race_copies(number: int, runs: int, other_memory: bool = False) -> list[dict[str, float]]:
+    """In the worker: `runs` races of two copies of WORKS[number], on the same buffers or each on its own."""
     from warplab.gpu.executor import on_stream
     from warplab.gpu.stopwatch import race
 
     found = []
     with on_stream() as stream:
-        pair = {"one": Launcher(stream, WORKS[number]), "two": Launcher(stream, WORKS[number])}
+        launcher = Launcher(stream, WORKS[number])  # the same buffers: where memory lies makes a difference of its own
+        pair = {"one": launcher, "two": launcher}
+        if other_memory:
+            pair["two"] = Launcher(stream, WORKS[number])
         for _ in range(runs):
             result = race(pair, stream, budget_seconds=1.0, precision=0.004, compare=("one", "two"))
             ratio = result.ratio("one", "two")

@@ -14,7 +14,7 @@ from cuda.core import Stream
 
 from warplab.gpu import trusted
 
-WATCH_NANOSECONDS = 2_000_000
+WATCH_NANOSECONDS = 4_000_000
 JUMP_NANOSECONDS = 50_000  # far above an interrupt or a step of the timer, far below a time slice
 TOLERATED = 0.005  # fraction of the watched time that may be lost before a measurement counts as disturbed
 

@@ -42,6 +42,16 @@ class Finding:
     count: int = 1  # how often it happened on this line
 
 
+@dataclass(frozen=True)
+class Writer:
+    """The thread that stored an element last. `line` is of the submission; 0 when unknown."""
+
+    kernel: str
+    line: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+
+
 @dataclass
 class Counters:
     """Memory counters of a kernel or of one source line; METRICS gives Nsight Compute's name of each."""
@@ -132,6 +142,7 @@ class Execution:
     stdout: str = ""
     milliseconds: float | None = None  # device time of the whole plan, on a GPU
     notes: dict[str, str] = field(default_factory=dict)
+    writer: Writer | None = None  # of the element that the emulator was asked to watch
 
     @property
     def total(self) -> Counters:

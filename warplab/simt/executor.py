@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from warplab.errors import PlanError
-from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile
+from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decode
@@ -24,6 +24,7 @@ from warplab.simt.parser import parse
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
 from warplab.simt.ptx import Function, Module
+from warplab.simt.watch import writer
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -63,6 +64,7 @@ class _Session:
     stores: dict[str, tuple[str, int]] = field(default_factory=dict)  # buffer -> first kernel and line that wrote it
     stdout: list[str] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
+    writer: Writer | None = None
 
     def load(self, name: str) -> _Loaded:
         """Parse and decode a kernel once. Kernels that share a PTX text share its variables."""
@@ -129,6 +131,7 @@ class _Session:
             pc = int(entry[R_FIRST_STORE])
             if region.buffer is not None and pc >= 0:
                 self.stores.setdefault(region.name, (launch.kernel, int(program.lines[pc])))
+            self.writer = writer(entry, program, launch) or self.writer
         return not any(m.stopped for m in machines)
 
     def _launch_failure(self, launch: Launch, kernel: Kernel, program: Program) -> str:
@@ -235,6 +238,7 @@ def execute(
     sanitize: bool = True,
     workers: int | None = None,
     seed: int | None = None,
+    watch: tuple[str, int] | None = None,
 ) -> Execution:
     """Run a plan on the emulator.
 
@@ -245,13 +249,19 @@ def execute(
     `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without global atomics
     or fences run on `workers` threads (default: one a core). Warps take turns in a fixed, fair order; a `seed` (any
     whole number) makes their order, the length of their turns and what asynchronous operations do meanwhile random:
-    the same seed gives the same execution, whatever `workers` is.
+    the same seed gives the same execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's
+    `writer` is the thread whose store wrote that byte last.
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """
     limit = _shared_limit(architecture) if shared_limit is None else shared_limit
-    session = _Session(plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1, seed)
+    threads = 1 if watch else workers or os.cpu_count() or 1  # the last store is that of the last block
+    session = _Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed)
     for region in plan_regions(plan, inputs, sanitize):
+        if watch and watch[0] == region.name:
+            region.watched = watch[1]
+            if region.written is None:
+                region.written = np.ones(region.data.size, dtype=np.uint8)
         session.buffers[region.name] = session.space.add(region)
     for launch in plan.launches:
         if not session.run(launch):
@@ -266,9 +276,9 @@ def execute(
         elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
             kernel, line = session.stores.get(buffer.name, ("", 0))
             session.findings.append(modified_input(buffer.name, kernel, line))
-    return Execution(
-        outputs, tuple(session.findings), tuple(session.profiles), "".join(session.stdout), notes=session.notes
-    )
+    stdout = "".join(session.stdout)
+    findings, profiles = tuple(session.findings), tuple(session.profiles)
+    return Execution(outputs, findings, profiles, stdout, notes=session.notes, writer=session.writer)
 
 
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:

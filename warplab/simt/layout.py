@@ -150,7 +150,9 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
 ) = range(66)
 
 # A region: int64 units.
-R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
+R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE = range(5)
+# The byte that is watched (-1: none), and who stored it last (R_WRITER_PC is -1 before anyone has).
+R_WATCH, R_WRITER_PC, R_WRITER_WARP, R_WRITER_LANE, R_WRITER_X, R_WRITER_Y, R_WRITER_Z, R_FIELDS = range(5, 13)
 R_WRITABLE = 1
 R_TRACKED = 2  # has a shadow map of written bytes
 
