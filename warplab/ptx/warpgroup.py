@@ -10,9 +10,8 @@ from collections.abc import Callable
 from functools import cache
 
 from numba import cuda
-from numba.cuda import types
 
-from warplab.ptx.inline import F32, I32, U32, U64, Fragment, Operand, instruction
+from warplab.ptx.inline import F32, I32, U32, U64, Fragment, Operand, instruction, types
 
 _K = {"f16": 16, "bf16": 16, "tf32": 8, "e4m3": 32, "e5m2": 32, "s8": 32, "u8": 32}
 SWIZZLE_NONE, SWIZZLE_128, SWIZZLE_64, SWIZZLE_32 = range(4)

@@ -201,7 +201,7 @@ class Machine:
         if not _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
             return {}
         return {
-            L.M_PRODUCTS: product_function().address,
+            L.M_PRODUCTS: product_function().address or 0,
             L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
             L.M_WGMMA_BYTES: state_bytes(frame_bytes),
             L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),

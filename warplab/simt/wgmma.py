@@ -191,10 +191,10 @@ def _multiply_integers(a, b, d, flags):
             for j in range(n):
                 total[j] += np.int32(factor * right[k, j])
         for j in range(n):
-            value = np.int64(np.int32(d[i, j])) + np.int64(total[j])
+            whole = np.int64(np.int32(d[i, j])) + np.int64(total[j])
             if flags & MMA_SATURATES:
-                value = min(max(value, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
-            d[i, j] = np.uint32(value & 0xFFFFFFFF)
+                whole = min(max(whole, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
+            d[i, j] = np.uint32(whole & 0xFFFFFFFF)
 
 
 @compiled
