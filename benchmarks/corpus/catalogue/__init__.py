@@ -1,11 +1,16 @@
 """The correct kernels, by theme."""
 
 from benchmarks.corpus.catalogue import (
+    algorithms,
     applications,
     arithmetic,
+    cluster_samples,
     clusters,
     cooperation,
     global_memory,
+    headers,
+    language,
+    numerics,
     shared_memory,
     tensor_cores,
     warpgroups,
@@ -21,4 +26,9 @@ ENTRIES: tuple[Entry, ...] = (
     *tensor_cores.ENTRIES,
     *clusters.ENTRIES,
     *warpgroups.ENTRIES,
+    *headers.ENTRIES,
+    *algorithms.ENTRIES,
+    *numerics.ENTRIES,
+    *language.ENTRIES,
+    *cluster_samples.ENTRIES,
 )
