@@ -33,7 +33,6 @@ from warplab.simt.layout import (
     SRC_A,
     SRC_B,
     SRC_C,
-    VECTOR_BASE,
     X0,
     X1,
     X2,
@@ -41,7 +40,7 @@ from warplab.simt.layout import (
     X5,
     X6,
 )
-from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline
+from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
 from warplab.simt.program import Program
 
 SCHEDULERS = 4
@@ -101,7 +100,8 @@ def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) 
             skipping = issue.pc
         if skipping < 0:
             kept.append(issue)
-    return [_Step(i, *operands_of(program, i.pc), pipe=_pipe(i, costs)) for i in kept]
+    heads = heads_of(program)
+    return [_Step(i, *operands_of(program, heads, i.pc), pipe=_pipe(i, costs)) for i in kept]
 
 
 def _pipe(issue: Issue, costs: dict[int, int]) -> int:
@@ -110,8 +110,20 @@ def _pipe(issue: Issue, costs: dict[int, int]) -> int:
     return 1 if issue.kind is Kind.SYNC else 0
 
 
-def operands_of(program: Program, pc: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The places in the frame that an instruction reads and writes."""
+def operands_of(program: Program, heads: list[int], pc: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The places in the frame that an instruction reads and writes, with all its steps."""
+    reads: dict[int, None] = {}
+    writes: dict[int, None] = {}
+    for step in range(pc, len(heads)):
+        if heads[step] != pc:
+            break
+        read, written = _operands_of_step(program, step)
+        reads |= dict.fromkeys(place for place in read if place not in writes)
+        writes |= dict.fromkeys(written)
+    return tuple(reads), tuple(writes)
+
+
+def _operands_of_step(program: Program, pc: int) -> tuple[list[int], list[int]]:
     record = program.code[pc]
     op = int(record[OP])
     more = (X4, X5, X6)
@@ -124,13 +136,11 @@ def operands_of(program: Program, pc: int) -> tuple[tuple[int, ...], tuple[int, 
         read, written = [*read, X0], [DST, *more]
     elif op == OP_ATOMIC and not record[X4]:
         written = []
-    elif op < VECTOR_BASE and op not in (OP_ATOMIC, OP_MBARRIER):
-        read = [GUARD, SRC_A, SRC_B, SRC_C]
     reads = [int(record[f]) for f in read]
     if pc and program.code[pc - 1, OP] == OP_ROWS:
         reads += [int(program.code[pc - 1, f]) for f in (SRC_A, SRC_B, SRC_C, X0, X1, X2)]
     writes = [int(record[f]) for f in written]
-    return tuple(r for r in reads if r >= FIRST_PREDICATE), tuple(w for w in writes if w >= FIRST_PREDICATE)
+    return [r for r in reads if r >= FIRST_PREDICATE], [w for w in writes if w >= FIRST_PREDICATE]
 
 
 def _link_barriers(chart: Timeline, program: Program, warps: list[list[_Step]]) -> None:

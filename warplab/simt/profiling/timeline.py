@@ -201,12 +201,13 @@ def kind_of(record: np.ndarray) -> Kind:
 
 
 def timeline_of(trace: Trace, program: Program, block: tuple[int, int, int], warps: int) -> Timeline:
-    """The timeline of a trace. Steps that are part of another instruction are left out, as they are not counted."""
+    """The timeline of a trace. An instruction that the emulator does in several steps is there once, as it counts."""
     kinds = [kind_of(record) for record in program.code]
     texts = [" ".join(text.split()) for text in program.texts]
-    lines, counted = program.lines.tolist(), program.counted.tolist()
+    lines, heads = program.lines.tolist(), heads_of(program)
     issues: list[Issue] = []
     stalls: list[Stall] = []
+    latest: dict[int, int] = {}  # of each warp, the place of its last instruction
     waiting: dict[int, list[Stall]] = {}  # of each warp, with the pc where it waits as their end
     events = trace.events.tolist()
     for event in events:
@@ -216,9 +217,12 @@ def timeline_of(trace: Trace, program: Program, block: tuple[int, int, int], war
             waiting[warp].remove(stall)
             again = again or (stall.end == pc and stall.reason is not Reason.MBARRIER)
             stalls.append(replace(stall, end=max(time, stall.start)))
-        if counted[pc] and not again:
+        if heads[pc] == pc and not again:
+            latest[warp] = len(issues)
             issue = Issue(time, warp, lines[pc], kinds[pc], event[I_MASK], active, pc, texts[pc], event[I_ACCESS])
             issues.append(issue)
+        elif heads[pc] >= 0 and not again and warp in latest and issues[latest[warp]].pc == heads[pc]:
+            issues[latest[warp]] = _with_step(issues[latest[warp]], kinds[pc], event[I_ACCESS])
         if (reason := _reason(event[I_OUTCOME], int(program.code[pc, OP]))) is not None:
             waiting.setdefault(warp, []).append(Stall(warp, time + 1, pc, reason, lines[pc], active))
     last = events[-1][I_TIME] + 1 if events else 0
@@ -226,6 +230,24 @@ def timeline_of(trace: Trace, program: Program, block: tuple[int, int, int], war
         stalls.append(replace(stall, end=max(last, stall.start), ended=False))
     stalls.sort(key=lambda stall: (stall.start, stall.warp))
     return Timeline(block, warps, tuple(issues), tuple(stalls), truncated=trace.lost_events)
+
+
+def heads_of(program: Program) -> list[int]:
+    """For each step the pc of the instruction that it is part of: its first step, which is counted; else -1."""
+    heads: list[int] = []
+    for pc, counted in enumerate(program.counted.tolist()):
+        behind = bool(heads) and heads[-1] >= 0 and program.texts[pc] == program.texts[pc - 1]
+        heads.append(pc if counted else heads[-1] if behind else -1)
+    return heads
+
+
+def _with_step(issue: Issue, kind: Kind, access: int) -> Issue:
+    """An instruction with a further step: what it is about shows in the step that is not arithmetic."""
+    return replace(
+        issue,
+        kind=issue.kind if kind is Kind.ARITHMETIC else kind,
+        access=issue.access if access < 0 else access,
+    )
 
 
 def _reason(outcome: int, op: int) -> Reason | None:
