@@ -18,8 +18,8 @@ from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
 from warplab.simt.shadow import SHADOW_BYTES
-from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 from warplab.simt.trace import Recorder
+from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
 PRINT_BYTES = 1 << 20

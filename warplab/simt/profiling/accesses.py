@@ -11,11 +11,6 @@ import numpy as np
 from warplab.hardware.requests import LANES, SECTOR, BankAccess, SectorAccess, banks_of, sectors_of
 from warplab.simt.findings import Explainer
 from warplab.simt.layout import (
-    I_ACCESS,
-    I_MASK,
-    I_PC,
-    I_TIME,
-    I_WARP,
     OFFSET_MASK,
     OP,
     OP_ATOMIC,
@@ -40,7 +35,7 @@ from warplab.simt.layout import (
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
-from warplab.simt.trace import Trace
+from warplab.simt.trace import I_ACCESS, I_MASK, I_PC, I_TIME, I_WARP, Trace
 
 ROW_BYTES = 16  # of a matrix that ldmatrix or stmatrix moves
 

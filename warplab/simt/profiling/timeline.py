@@ -12,13 +12,6 @@ from enum import StrEnum
 import numpy as np
 
 from warplab.simt.layout import (
-    I_ACCESS,
-    I_ACTIVE,
-    I_MASK,
-    I_OUTCOME,
-    I_PC,
-    I_TIME,
-    I_WARP,
     OP,
     OP_ATOMIC,
     OP_BARRIER,
@@ -40,15 +33,26 @@ from warplab.simt.layout import (
     OP_STORE,
     OP_VOTE,
     OP_WARP_SYNC,
-    OUTCOME_FAILED,
-    OUTCOME_WAITS,
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
     SPACE_CONST,
     SPACE_PARAM,
     SPACE_SHARED,
     X0,
 )
 from warplab.simt.program import Program
-from warplab.simt.trace import Trace
+from warplab.simt.trace import (
+    I_ACCESS,
+    I_ACTIVE,
+    I_MASK,
+    I_OUTCOME,
+    I_PC,
+    I_TIME,
+    I_WARP,
+    OUTCOME_FAILED,
+    OUTCOME_WAITS,
+    Trace,
+)
 
 
 class Kind(StrEnum):
@@ -97,6 +101,8 @@ _KINDS = {
     OP_FENCE: Kind.SYNC,
     OP_REMOTE: Kind.ASYNC,
     OP_MMA: Kind.TENSOR,
+    OP_WGMMA: Kind.TENSOR,
+    OP_WGMMA_GROUP: Kind.TENSOR,
     OP_LDMATRIX: Kind.SHARED,
     OP_STMATRIX: Kind.SHARED,
     OP_COPY: Kind.ASYNC,
