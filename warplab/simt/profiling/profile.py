@@ -44,7 +44,7 @@ class AnnotatedSource:
         return source_html(self.text, self.execution.lines)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Profile:
     """What a plan cost, and what one block of one launch did.
 
