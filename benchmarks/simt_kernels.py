@@ -1,4 +1,4 @@
-"""What bench_simt runs: one file for the emulator, which captures it, and for Numba's simulator, which imports it."""
+"""Kernels that show the emulator: bench_simt runs them, also on Numba's simulator, and profile_figures draws one."""
 
 from __future__ import annotations
 
@@ -34,6 +34,24 @@ def _memory(x, y, n):
     i = cuda.grid(1)
     for k in range(n):
         y[i] = x[(i + 32 * k) & 1023] + y[i]
+
+
+@cuda.jit
+def _collatz(steps):
+    i = cuda.grid(1)
+    value, count = i + 1, 0
+    while value != 1:
+        if value % 2 == 0:
+            value //= 2
+        else:
+            value = 3 * value + 1
+        count += 1
+    steps[i] = count
+
+
+def collatz(steps):
+    """How many steps the sequence that starts at i + 1 takes to reach 1."""
+    _collatz[1, steps.shape[0]](steps)
 
 
 def matmul(a, b, c):

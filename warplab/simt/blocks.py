@@ -235,11 +235,11 @@ def _pass_on(address):
 
 
 @compiled
-def _turn(m, warp, address):
+def _turn(m, warp, address, traced):
     """Let a warp run; True if it did no more than to look at mbarriers in vain."""
     home = get(m, M_PEERS)
     put(m, M_FAILED, 0)
-    issued = run_warp(m, warp)
+    issued = run_warp(m, warp, traced)
     if issued >= FULL_TURN:
         _pass_on(address)
     increase(m, M_TIME, issued)
@@ -267,7 +267,7 @@ def _complete_something(m):
 
 
 @compiled
-def _run_cluster(m):
+def _run_cluster(m, traced):
     """Give the warps their turns until all have ended: one after the other, or in a seeded run as chance has it."""
     warps = get(m, M_WARP_COUNT)
     total = get(m, M_CLUSTER_WARPS)
@@ -288,7 +288,7 @@ def _run_cluster(m):
                     skipped += 1
                 else:
                     ran += 1
-                    failed += _turn(block, warp, address)
+                    failed += _turn(block, warp, address, traced)
                     if get(m, M_STOP):
                         return
             if get(address, W_STATUS) == STATUS_DONE:
@@ -314,20 +314,21 @@ def _run_cluster(m):
 
 
 @cache
-def cluster_runner() -> Callable[[int, int, int], int]:
+def cluster_runner(traced: bool) -> Callable[[int, int, int], int]:
     """The compiled `run_clusters(machine, first, last)`: runs clusters [first, last), returns the next one to run.
 
-    `machine` is the state of a cluster's first block. Compiled on first use and cached on disk by the digest of this
-    package's sources.
+    `machine` is the state of a cluster's first block. With `traced`, blocks that have a trace are recorded. Both are
+    compiled on first use and cached on disk by the digest of this package's sources.
     """
     fingerprint = source_fingerprint()
+    recorded = 1 if traced else None
 
     def run_clusters(m, first, last):
         # The name makes the digest part of the cache's key.
         fingerprint  # noqa: B018
         for cluster in range(first, last):
             _start_cluster(m, cluster)
-            _run_cluster(m)
+            _run_cluster(m, recorded)
             if get(m, M_STOP):
                 return np.int64(cluster + 1)
         return last

@@ -24,6 +24,7 @@ from warplab.simt.parser import parse
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
 from warplab.simt.ptx import Function, Module
+from warplab.simt.trace import Recorder
 from warplab.simt.watch import writer
 
 MAX_THREADS = 1024
@@ -44,7 +45,7 @@ class _Loaded:
 
 
 @dataclass
-class _Session:
+class Session:
     """One execution of one plan."""
 
     plan: Plan
@@ -53,7 +54,8 @@ class _Session:
     sanitize: bool
     shared_limit: int
     workers: int
-    seed: int | None
+    seed: int | None = None
+    recorder: Recorder | None = None
     space: AddressSpace = field(default_factory=AddressSpace)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -65,6 +67,30 @@ class _Session:
     stdout: list[str] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
     writer: Writer | None = None
+
+    def execute(self, inputs: dict[str, np.ndarray], watch: tuple[str, int] | None = None) -> Execution:
+        """Run the plan's launches in order on these inputs, once; `watch` as for the function `execute`."""
+        for region in plan_regions(self.plan, inputs, self.sanitize):
+            if watch and watch[0] == region.name:
+                region.watched = watch[1]
+                if region.written is None:
+                    region.written = np.ones(region.data.size, dtype=np.uint8)
+            self.buffers[region.name] = self.space.add(region)
+        for launch in self.plan.launches:
+            if not self.run(launch):
+                break
+        outputs: dict[str, np.ndarray] = {}
+        for region in self.space.regions:
+            buffer = region.buffer
+            if buffer is None:
+                continue
+            if buffer.role in (Role.OUTPUT, Role.INOUT):
+                outputs[buffer.name] = buffer_view(buffer, region.data).copy()
+            elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
+                kernel, line = self.stores.get(buffer.name, ("", 0))
+                self.findings.append(modified_input(buffer.name, kernel, line))
+        stdout, findings, profiles = "".join(self.stdout), tuple(self.findings), tuple(self.profiles)
+        return Execution(outputs, findings, profiles, stdout, notes=self.notes, writer=self.writer)
 
     def load(self, name: str) -> _Loaded:
         """Parse and decode a kernel once. Kernels that share a PTX text share its variables."""
@@ -100,15 +126,23 @@ class _Session:
         self.space.regions.pop()
         return self._collect(launch, loaded, machines, table)
 
+    def _recorder(self, launch: Launch) -> Recorder | None:
+        """The recorder, ready, if it is the running launch that it records."""
+        if self.recorder is None or self.recorder.launch != len(self.profiles):
+            return None
+        self.recorder.locate(launch)
+        return self.recorder
+
     def _run_blocks(self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray) -> list[Machine]:
         clusters = prod(launch.grid) // prod(launch.cluster)
         workers = min(self.workers, clusters) if program.parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
+        recorder = self._recorder(launch)
 
         def work(share: int) -> Machine:
             machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
             first, last = clusters * share // workers, clusters * (share + 1) // workers
-            machine.run(first, last)
+            machine.run(first, last, recorder)
             return machine
 
         if workers == 1:
@@ -218,7 +252,7 @@ def _ptx_for(kernel: Kernel, architecture: str) -> str:
     return next(iter(kernel.ptx.values()))
 
 
-def _shared_limit(architecture: str) -> int:
+def shared_limit_of(architecture: str) -> int:
     name = architecture.rstrip("af")
     return SHARED_LIMITS.get(name, 227) * 1024
 
@@ -254,31 +288,10 @@ def execute(
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """
-    limit = _shared_limit(architecture) if shared_limit is None else shared_limit
+    limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
     threads = 1 if watch else workers or os.cpu_count() or 1  # the last store is that of the last block
-    session = _Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed)
-    for region in plan_regions(plan, inputs, sanitize):
-        if watch and watch[0] == region.name:
-            region.watched = watch[1]
-            if region.written is None:
-                region.written = np.ones(region.data.size, dtype=np.uint8)
-        session.buffers[region.name] = session.space.add(region)
-    for launch in plan.launches:
-        if not session.run(launch):
-            break
-    outputs: dict[str, np.ndarray] = {}
-    for region in session.space.regions:
-        buffer = region.buffer
-        if buffer is None:
-            continue
-        if buffer.role in (Role.OUTPUT, Role.INOUT):
-            outputs[buffer.name] = buffer_view(buffer, region.data).copy()
-        elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
-            kernel, line = session.stores.get(buffer.name, ("", 0))
-            session.findings.append(modified_input(buffer.name, kernel, line))
-    stdout = "".join(session.stdout)
-    findings, profiles = tuple(session.findings), tuple(session.profiles)
-    return Execution(outputs, findings, profiles, stdout, notes=session.notes, writer=session.writer)
+    session = Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed)
+    return session.execute(inputs, watch)
 
 
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:

@@ -188,9 +188,13 @@ class Explainer:
         )  # fmt: skip
         if fault not in memory_faults:
             return None
-        if record[F_SPACE] == SPACE_SHARED:
+        return self.place(int(record[F_SPACE]), address, size)
+
+    def place(self, space: int, address: int, size: int) -> Place:
+        """An address of a space (SPACE_SHARED, SPACE_LOCAL or SPACE_GLOBAL) in words; `size` bytes are an element."""
+        if space == SPACE_SHARED:
             return self._shared_place(address, size)
-        if record[F_SPACE] == SPACE_LOCAL:
+        if space == SPACE_LOCAL:
             return Place("a local array", (address // max(size, 1),), None)
         region, offset = self.space.find(address)
         if region is None:

@@ -141,6 +141,7 @@ from warplab.simt.rows import fill_row32, fill_row64
 from warplab.simt.shadow import fence_async
 from warplab.simt.splits import choose_split, diverge, end_split, split_state
 from warplab.simt.state import compiled, report, warp_state
+from warplab.simt.trace import OUTCOME_FAILED, OUTCOME_WAITS, record_issue, record_outcome
 
 
 @compiled
@@ -314,16 +315,21 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
 
 
 @compiled
-def _wait(warp_address, cell, mask):
+def _wait(m, warp_address, cell, mask):
     """The running split waits and will issue its instruction again: count it only then."""
+    record_outcome(m, OUTCOME_WAITS)
     store_i64(cell, load_i64(cell) - 1)
     store_i64(cell + 8, load_i64(cell + 8) - np.int64(popcount32(mask)))
     put(warp_address, W_CURRENT, -1)
 
 
 @compiled
-def run_warp(m, warp):
-    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued."""
+def run_warp(m, warp, traced):
+    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued.
+
+    `traced` is None, or a number where a block is recorded: Numba compiles a loop for each of the two types, so that
+    what is not recorded has no check to pass either.
+    """
     code = get(m, M_CODE)
     constants = get(m, M_CONSTANTS)
     counts = get(m, M_COUNTS)
@@ -362,6 +368,8 @@ def run_warp(m, warp):
         store_i64(cell, load_i64(cell) + 1)
         store_i64(cell + 8, load_i64(cell + 8) + np.int64(popcount32(mask)))
         issued += 1
+        if traced is not None:
+            record_issue(m, issued, warp, frame, constants, record, pc, active, mask)
         if op >= VECTOR_BASE:
             if mask:
                 call_vector(vectors, op - VECTOR_BASE, frame, constants, record, mask)
@@ -407,7 +415,7 @@ def run_warp(m, warp):
             if mask == np.uint32(0) or _barrier(m, warp, warp_address, state, frame, constants, record, pc, active):
                 pc += 1
             else:
-                _wait(warp_address, cell, mask)
+                _wait(m, warp_address, cell, mask)
                 switch = True
         elif op == OP_EXIT:
             if mask:
@@ -442,6 +450,7 @@ def run_warp(m, warp):
             if issued >= limit or not passed:
                 put(state, S_PC, pc)
                 if not passed:
+                    record_outcome(m, OUTCOME_FAILED)
                     # Other lanes of the warp go first from now on: they may be the ones that it waits for.
                     put(m, M_FAILED, 1)
                     increase(state, S_ORDER, -LATER)
@@ -451,7 +460,7 @@ def run_warp(m, warp):
             if mask == np.uint32(0) or cluster_barrier(m, warp, warp_address, state, record, pc, mask):
                 pc += 1
             else:
-                _wait(warp_address, cell, mask)
+                _wait(m, warp_address, cell, mask)
                 switch = True
         elif op == OP_CLUSTER_ADDRESS:
             if mask:
@@ -498,7 +507,7 @@ def run_warp(m, warp):
             ):
                 pc += 1
             else:
-                _wait(warp_address, cell, mask)
+                _wait(m, warp_address, cell, mask)
                 switch = True
         else:
             if mask:

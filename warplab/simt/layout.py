@@ -146,8 +146,9 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_WARPGROUPS,  # address of the first warpgroup's log of wgmma operations
     M_PRODUCTS,  # address of the compiled code for them; see products.py
     M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
+    M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
     M_FIELDS,
-) = range(66)
+) = range(67)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE = range(5)

@@ -18,6 +18,7 @@ from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
 from warplab.simt.shadow import SHADOW_BYTES
+from warplab.simt.trace import Recorder
 from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
@@ -215,9 +216,15 @@ class Machine:
         self.kept.append(array)
         return array.ctypes.data
 
-    def run(self, first: int, last: int) -> None:
-        """Run clusters [first, last) of the grid, or until the launch has to stop."""
-        run_clusters = cluster_runner()
+    def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
+        """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""
+        if recorder is not None and first <= recorder.cluster < last:
+            self.run(first, recorder.cluster)
+            self.states[recorder.rank, L.M_TRACE] = recorder.address
+            self.run(recorder.cluster, recorder.cluster + 1)
+            self.states[recorder.rank, L.M_TRACE] = 0
+            first = recorder.cluster + 1
+        run_clusters = cluster_runner(traced=bool(self.states[:, L.M_TRACE].any()))
         while first < last and not self.stopped:
             first = run_clusters(self.states.ctypes.data, first, min(first + SLICE, last))
 
