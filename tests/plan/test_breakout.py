@@ -55,6 +55,7 @@ def test_the_attempts_notice_what_they_look_for(monkeypatch: pytest.MonkeyPatch)
     disarm = "import warplab.plan.confinement as c\nc.limit_resources = lambda seconds: None\n"
     disarm += "c.forbid_system_calls = lambda: True\nwarplab.plan.child.main()\n"
     monkeypatch.setattr(ways, "_BOOTSTRAP", ways._BOOTSTRAP.replace("warplab.plan.child.main()\n", disarm))
+    monkeypatch.setattr(breakout, "_ENDLESS_SECONDS", 5.0)  # time enough to begin, on a busy machine
     monkeypatch.setattr(breakout.child_process, "_end", lambda process: process.kill())
     real = ways._environment
     environments = iter([real("/tmp")])  # what the judge believes that it gives away
@@ -65,6 +66,18 @@ def test_the_attempts_notice_what_they_look_for(monkeypatch: pytest.MonkeyPatch)
     finally:
         for process in child_process.survivors():
             os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_the_package_is_there_for_kernels_and_the_judge_is_not(
+    isolation: Isolation, write: Callable[[str], Path]
+) -> None:
+    if isolation in STRONG:
+        require(isolation)
+    head = "from warplab import ptx\nimport warplab.ptx\n"
+    head += "try:\n    import autograder\nexcept (ImportError, PermissionError):\n    pass\n"
+    head += "else:\n    raise SystemExit\n" if isolation in STRONG else ""
+    assert capture(write(head + GOOD), [call()], isolation=isolation)[0].launches
 
 
 @pytest.mark.parametrize("isolation", Isolation)
