@@ -97,6 +97,19 @@ def test_both_languages_compile_to_the_same_wherever_they_are_kept(
     assert [k.ptx for k in plan.kernels.values()] == [k.ptx for k in plain.kernels.values()]
 
 
+def test_only_installations_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installed warplab lies inside the installation; a checkout and a home never lie in what is shown."""
+    checkout = Path(__file__).resolve().parents[2]
+    for private in (checkout, Path.home().resolve(), checkout / "solutions"):
+        assert not any(private == Path(shown) or Path(shown) in private.parents for shown in ways.readable())
+    monkeypatch.setattr(ways, "_root", lambda: Path(sys.prefix) / "lib" / "python3" / "site-packages")
+    assert {sys.prefix, f"{sys.prefix}/lib"} & set(ways.readable())  # a part of it, where it is the system's
+    monkeypatch.setenv("CUDA_HOME", str(Path.home()))
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/:relative:{Path.home().parent}:{tmp_path}")
+    shown = ways.readable()
+    assert str(tmp_path) in shown and not {"/", "relative", str(Path.home()), str(Path.home().parent)} & set(shown)
+
+
 @pytest.mark.parametrize("isolation", Isolation)
 def test_files_without_end_are_refused(isolation: Isolation, write: Callable[[str], Path]) -> None:
     if isolation in STRONG:
