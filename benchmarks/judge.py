@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder import capture_stage, runner
+from autograder.emulator_stage import WARM_UP_SECONDS
 from autograder.lab import Lab, find_lab, known_labs
 from autograder.machine import Machine, choose_machine
 from autograder.pipeline import grade
@@ -46,8 +47,10 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
     """The verdicts on all cases, in their order, printing a line for each as it is there."""
     labs = {name: find_lab(name) for name in known_labs()}
     idle: queue.Queue[Worker] = queue.Queue()
-    for _ in range(workers):
-        idle.put(Worker())
+    for number in range(workers):
+        idle.put(worker := Worker())
+        if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
+            worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
         try:
             return list(pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus))
