@@ -55,6 +55,7 @@ def test_the_attempts_notice_what_they_look_for(monkeypatch: pytest.MonkeyPatch)
     disarm = "import warplab.plan.confinement as c\nc.limit_resources = lambda seconds: None\n"
     disarm += "c.forbid_system_calls = lambda: True\nwarplab.plan.child.main()\n"
     monkeypatch.setattr(ways, "_BOOTSTRAP", ways._BOOTSTRAP.replace("warplab.plan.child.main()\n", disarm))
+    monkeypatch.setattr(breakout, "_ENDLESS_SECONDS", 5.0)  # time enough to begin, on a busy machine
     monkeypatch.setattr(breakout.child_process, "_end", lambda process: process.kill())
     real = ways._environment
     environments = iter([real("/tmp")])  # what the judge believes that it gives away
@@ -65,6 +66,18 @@ def test_the_attempts_notice_what_they_look_for(monkeypatch: pytest.MonkeyPatch)
     finally:
         for process in child_process.survivors():
             os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_the_package_is_there_for_kernels_and_the_judge_is_not(
+    isolation: Isolation, write: Callable[[str], Path]
+) -> None:
+    if isolation in STRONG:
+        require(isolation)
+    head = "from warplab import ptx\nimport warplab.ptx\n"
+    head += "try:\n    import autograder\nexcept (ImportError, PermissionError):\n    pass\n"
+    head += "else:\n    raise SystemExit\n" if isolation in STRONG else ""
+    assert capture(write(head + GOOD), [call()], isolation=isolation)[0].launches
 
 
 @pytest.mark.parametrize("isolation", Isolation)
@@ -82,6 +95,19 @@ def test_both_languages_compile_to_the_same_wherever_they_are_kept(
     (plan,) = capture(path, [call()], isolation=isolation)
     (plain,) = capture(path, [call()], isolation=Isolation.REDUCED)
     assert [k.ptx for k in plan.kernels.values()] == [k.ptx for k in plain.kernels.values()]
+
+
+def test_only_installations_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installed warplab lies inside the installation; a checkout and a home never lie in what is shown."""
+    checkout = Path(__file__).resolve().parents[2]
+    for private in (checkout, Path.home().resolve(), checkout / "solutions"):
+        assert not any(private == Path(shown) or Path(shown) in private.parents for shown in ways.readable())
+    monkeypatch.setattr(ways, "_root", lambda: Path(sys.prefix) / "lib" / "python3" / "site-packages")
+    assert {sys.prefix, f"{sys.prefix}/lib"} & set(ways.readable())  # a part of it, where it is the system's
+    monkeypatch.setenv("CUDA_HOME", str(Path.home()))
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/:relative:{Path.home().parent}:{tmp_path}")
+    shown = ways.readable()
+    assert str(tmp_path) in shown and not {"/", "relative", str(Path.home()), str(Path.home().parent)} & set(shown)
 
 
 @pytest.mark.parametrize("isolation", Isolation)

@@ -23,7 +23,7 @@ from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.isolation import Isolation
 from warplab.plan.protocol import Request, decode_response
 
-_SECONDS = 20.0
+_SECONDS = 60.0
 _ENDLESS_SECONDS = 1.5
 # In the order in which they are tried.
 ATTEMPTS = {
@@ -38,7 +38,7 @@ ATTEMPTS = {
     "outlive": "run on after the judge has ended it",
 }
 _TRY = r"""
-import os, socket
+import mmap, os, socket
 
 def network():
     socket.create_connection(("127.0.0.1", {port}), timeout=2)
@@ -71,9 +71,9 @@ def process():
 
 def memory():
     try:
-        bytearray({memory} + (1 << 30))
-    except MemoryError:
-        memfd = os.memfd_create("more")
+        mmap.mmap(-1, {memory} + (1 << 30))
+    except OSError:
+        os.memfd_create("more")
 
 def file():
     with open("large", "wb") as f:

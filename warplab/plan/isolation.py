@@ -113,7 +113,10 @@ def _is_narrow(path: str) -> bool:
     if not place.is_absolute():
         return False
     place = place.resolve()
-    return not any(place == wide or place in wide.parents for wide in (Path.home().resolve(), _root()))
+    private = [Path.home().resolve()]
+    if not {"site-packages", "dist-packages"} & set(_root().parts):  # a checkout, not an installed package
+        private.append(_root())
+    return not any(place == folder or place in folder.parents for folder in private)
 
 
 def _links(path: Path) -> list[Path]:

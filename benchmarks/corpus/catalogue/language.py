@@ -16,9 +16,7 @@ _FRAMES = {"virtual_functions", "function_pointers", "recursion", "structures"}
 
 def _entry(name: str, expected, *arguments, tolerance: float = 0.0, **inputs) -> Entry:
     uncounted = "the frames of its calls are not in the PTX" if name in _FRAMES else ""
-    return Entry(
-        f"language/{name}", FILE, name, arguments, inputs, expected, tolerance=tolerance, uncounted=uncounted
-    )
+    return Entry(f"language/{name}", FILE, name, arguments, inputs, expected, tolerance=tolerance, uncounted=uncounted)
 
 
 def _virtual_functions(v: dict) -> dict:
