@@ -38,7 +38,7 @@ COMMAND = "make test-judge"
 
 
 class TurnsOnTheGpu(Worker):
-    """A worker that uses the GPU only while no other one does, so that each measures alone; the emulator runs freely."""
+    """A worker that uses the GPU only while no other one does, so that each measures alone."""
 
     _turn = threading.Lock()
 
