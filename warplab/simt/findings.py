@@ -382,7 +382,8 @@ class Explainer:
         if bytes_ < 0:
             lacking.append(f"an expectation of {-bytes_} bytes that have come")
         what = " and ".join(lacking) or "nothing, but the parity that is waited for is of another phase"
-        return f"waits for a phase of {self._shared_place(int(record[F_ADDRESS]), 8)} that never ends: it lacks {what}."
+        place = self._shared_place(int(record[F_ADDRESS]), 8)
+        return f"waits for a phase of the mbarrier {place} that never ends: it lacks {what}."
 
     def _trap_sentence(self, record: np.ndarray) -> str:
         reason = int(record[F_EXTRA])
