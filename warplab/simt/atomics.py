@@ -34,6 +34,8 @@ from warplab.simt.layout import (
     M_LOCAL,
     M_LOCAL_BYTES,
     M_SEEN,
+    M_SHARED,
+    M_SHARED_BYTES,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -253,7 +255,7 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
                 global_lanes |= np.uint32(1) << np.uint32(lane)
                 if first_seen(seen, stamp, address >> 5):
                     sectors += 1
-            elif where == SPACE_SHARED:
+            elif where == SPACE_SHARED and 0 <= host - get(m, M_SHARED) < get(m, M_SHARED_BYTES):
                 shared_lanes |= np.uint32(1) << np.uint32(lane)
             old = read_element(host, size, 0)
             value = read_element(values + lane * size, size, 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.cluster_memory import shared_host
+from warplab.simt.cluster_memory import owner_of, shared_host
 from warplab.simt.counting import count_wavefronts
 from warplab.simt.layout import (
     C_FIELDS,
@@ -15,6 +15,9 @@ from warplab.simt.layout import (
     FAULT_OUT_OF_BOUNDS,
     IMM,
     M_COUNTS,
+    M_SHARED,
+    M_SHARED_BYTES,
+    RANK_SHIFT,
     REGION_SHARED,
     SPACE_SHARED,
     SRC_A,
@@ -25,6 +28,7 @@ from warplab.simt.layout import (
     X2,
     X3,
 )
+from warplab.simt.lower import SHARED_BASE
 from warplab.simt.raw import field, get, increase, leading_zeros32, load_i64, operand, trailing_zeros32
 from warplab.simt.rows import lanes_matching
 from warplab.simt.shadow import check_read, check_write
@@ -32,6 +36,14 @@ from warplab.simt.state import compiled, report
 from warplab.simt.transfer import is_run, load_one, load_strided, store_strided, zero_lane
 
 SHARED_WINDOW = (REGION_SHARED << WINDOW_BITS) + WINDOW_HALF
+
+
+@compiled
+def _host(m, shared, limit, address, size):
+    """What shared_host gives; `shared` and `limit` are the place and the bytes of the block's own shared memory."""
+    if address >> RANK_SHIFT:
+        return shared_host(m, address, size)
+    return shared + address if address >= SHARED_BASE and address + size <= limit else np.int64(0)
 
 
 @compiled
@@ -45,7 +57,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     first = np.int64(trailing_zeros32(mask))
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
-    increase(cell, C_SHARED_REQUESTS, 1)
+    shared = get(m, M_SHARED)
+    limit = get(m, M_SHARED_BYTES)
     step = np.int64(-1)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
         step = total
@@ -54,13 +67,15 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     if step >= 0:
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total + (last - first) * step
-        host = shared_host(m, start, length)
+        host = _host(m, shared, limit, start, length)
         if host and start & (total - 1) == 0:
-            paired = not write and (step == 0 or last - first == 1)  # see counting.py: two lanes, or all alike
-            lanes = 256 // total if paired else 128 // total  # served by one wavefront
-            groups = last // lanes - first // lanes + 1
-            increase(cell, C_WAVEFRONTS, groups)
-            increase(cell, C_IDEAL, groups)
+            if start >> RANK_SHIFT == 0 or owner_of(m, start) == m:
+                paired = not write and (step == 0 or last - first == 1)  # see counting.py: two lanes, or all alike
+                lanes = 256 // total if paired else 128 // total  # served by one wavefront
+                groups = last // lanes - first // lanes + 1
+                increase(cell, C_SHARED_REQUESTS, 1)
+                increase(cell, C_WAVEFRONTS, groups)
+                increase(cell, C_IDEAL, groups)
             if write:
                 check_write(m, warp, start, length, total, pc, first, volatile, 0, 0)
                 store_strided(frame, constants, record, mask, host, step)
@@ -70,30 +85,33 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
                 load_strided(frame, constants, record, mask, host, step)
             return
     good = np.uint32(0)
+    own = np.uint32(0)  # lanes that stay in the block: others go through the network between SMs, not through banks
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        if shared_host(m, address, total) == 0 or address & (total - 1):
+        if _host(m, shared, limit, address, total) == 0 or address & (total - 1):
             kind = FAULT_MISALIGNED if address & (total - 1) else FAULT_OUT_OF_BOUNDS
             report(m, kind, pc, warp, lane, address, total, write, -1, SPACE_SHARED, 0)
             if not write:
                 zero_lane(frame, constants, record, lane)
             continue
         good |= np.uint32(1) << np.uint32(lane)
-    if good == np.uint32(0):
-        return
+        if address >> RANK_SHIFT == 0 or owner_of(m, address) == m:
+            own |= np.uint32(1) << np.uint32(lane)
     # Counted first: a load may overwrite the register that holds the addresses.
-    wavefronts, ideal = count_wavefronts(m, row, offset, total, good, write)
-    increase(cell, C_WAVEFRONTS, wavefronts)
-    increase(cell, C_IDEAL, ideal)
+    if own:
+        wavefronts, ideal = count_wavefronts(m, row, offset, total, own, write)
+        increase(cell, C_SHARED_REQUESTS, 1)
+        increase(cell, C_WAVEFRONTS, wavefronts)
+        increase(cell, C_IDEAL, ideal)
     rest = good
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        host = shared_host(m, address, total)
+        host = _host(m, shared, limit, address, total)
         if write:
             check_write(m, warp, address, total, total, pc, lane, volatile, 0, 0)
             one = np.uint32(1) << np.uint32(lane)

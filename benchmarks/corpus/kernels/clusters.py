@@ -52,7 +52,9 @@ extern "C" __cluster_dims__(2, 2, 1) __global__ void place(int* out)
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(v[9]));
     asm("mov.u32 %0, %%cluster_nctarank;" : "=r"(v[10]));
     asm("{ .reg .pred p; mov.pred p, %%is_explicit_cluster; selp.u32 %0, 1, 0, p; }" : "=r"(v[11]));
-    if (threadIdx.x < 12) out[12 * block + threadIdx.x] = v[threadIdx.x];
+    #pragma unroll
+    for (int i = 0; i < 12; ++i)
+        if (threadIdx.x == i) out[12 * block + i] = v[i];
 }
 
 extern "C" __cluster_dims__(4, 1, 1) __global__ void ring(const float* a, float* out)
@@ -96,8 +98,8 @@ extern "C" __cluster_dims__(2, 2, 1) __global__ void transpose(const float4* a, 
 
 extern "C" __cluster_dims__(4, 1, 1) __global__ void sum(const float* a, float* out)
 {
-    __shared__ float parts[4];
-    __shared__ float warps[4];
+    __shared__ __align__(16) float parts[4];
+    __shared__ __align__(16) float warps[4];
     int t = threadIdx.x;
     float x = a[blockIdx.x * 128 + t];
     for (int step = 16; step; step /= 2) x += __shfl_xor_sync(0xFFFFFFFF, x, step);
