@@ -8,10 +8,15 @@ from pathlib import Path
 import numba
 import numpy as np
 import pytest
+from numba import cuda, types
 
+from tests.simt.plans import numba_plan
 from tests.simt.warpgroup import BASE, FENCE, WAIT, Layout, accumulators, fragments, product, run
+from warplab import ptx
 from warplab.errors import PlanError
 from warplab.plan.execution import FindingKind
+from warplab.plan.model import Role
+from warplab.simt import execute
 from warplab.simt.wgmma import nth_piece
 
 KINDS = {"f16": (np.float16, 2), "s8": (np.int8, 1), "u8": (np.uint8, 1)}
@@ -301,3 +306,50 @@ def test_forms_that_the_hardware_lacks_are_named() -> None:
         count = n // 2
         result = run(product(form, n, 0, 0, rest, count), np.zeros(2048, np.uint8), np.zeros((count, 128), np.uint32))
         assert [f.kind for f in result.findings] == [FindingKind.UNSUPPORTED]
+
+
+# A Numba kernel: two stages, one group in flight while the next slice is stored.
+
+PRODUCT = ptx.wgmma("f16", n=64, b_transposed=True)
+WAIT_FOR_OLDER, WAIT_FOR_ALL = ptx.wgmma_wait(1), ptx.wgmma_wait(0)
+ZEROS = ptx.zeros(32)
+
+
+def pipelined(a, b, c):
+    left_tile = cuda.shared.array((2, 512, 4), dtype=types.uint32, alignment=1024)
+    right_tile = cuda.shared.array((2, 512, 4), dtype=types.uint32, alignment=1024)
+    t = cuda.threadIdx.x
+    d = ZEROS
+    for slice_ in range(a.shape[1] // 32):
+        stage = slice_ % 2
+        for i in range(t, 512, 128):
+            line, piece = i // 8, i % 8
+            place = line * 8 + (piece ^ (line % 8))
+            for word in range(4):
+                left_tile[stage, place, word] = a[line, slice_ * 32 + piece * 4 + word]
+                right_tile[stage, place, word] = b[slice_ * 64 + line, piece * 4 + word]
+        ptx.fence_proxy_async()
+        cuda.syncthreads()
+        left = ptx.shared_descriptor(ptx.shared_address(left_tile, stage * 2048), 16, 1024, 1)
+        right = ptx.shared_descriptor(ptx.shared_address(right_tile, stage * 2048), 1024, 1024, 1)
+        ptx.wgmma_fence()
+        for step in range(4):
+            d = PRODUCT(d, left + types.uint64(2 * step), right + types.uint64(128 * step), types.uint32(1))
+        ptx.wgmma_commit()
+        WAIT_FOR_OLDER()
+        cuda.syncthreads()
+    WAIT_FOR_ALL()
+    row = t // 32 * 16 + t % 32 // 4
+    for i in range(32):
+        c[row + i // 2 % 2 * 8, i // 4 * 8 + t % 4 * 2 + i % 2] = d[i]
+
+
+@pytest.mark.parametrize("seed", [None, 5])
+def test_a_pipelined_numba_kernel(seed) -> None:
+    generator = np.random.default_rng(2)
+    a, b = (generator.integers(-4, 5, shape).astype(np.float16) for shape in ((64, 192), (192, 64)))
+    values = {"a": a.view(np.uint32), "b": b.view(np.uint32), "c": np.zeros((64, 64), np.float32)}
+    plan = numba_plan(pipelined, values, {"c": Role.OUTPUT}, (1,), (128,))
+    result = execute(plan, {name: values[name] for name in "ab"}, seed=seed)
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["c"], a.astype(np.float32) @ b.astype(np.float32))

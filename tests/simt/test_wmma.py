@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -132,3 +135,57 @@ def test_a_form_that_is_not_taken_is_named() -> None:
     matrices, _ = matrices_of("m16n16k16", "f16", "f32")
     result = run("m16n16k16", "f16", "f32", "row.col.row", 0, matrices, space="const")
     assert [f.kind for f in result.findings] == [FindingKind.UNSUPPORTED]
+
+
+# What an H200 gives: matrices of random numbers, a by rows, b by columns, c and d by rows.
+
+SAMPLES = dict(np.load(Path(__file__).parent / "data" / "wmma.npz"))
+
+
+@pytest.mark.parametrize("sample", sorted({name.rpartition("/")[0] for name in SAMPLES}))
+def test_bits_and_fragments_are_those_of_the_gpu(sample) -> None:
+    """Every register of a, b, c and d holds what it holds there (compared by CRC-32), and so does d in memory."""
+    shape, kind, d_kind, c_kind, *modifier = sample.split(".")
+    arrays = {x.lower(): SAMPLES[f"{sample}/{x}"] for x in "ABCD"}
+    wide = kind == "f64"
+    word, prefix, size = ("b64", "w", 8) if wide else ("b32", "r", 4)
+    parts, first, dumps = {}, 10, []
+    for x, part_kind in zip("abcd", (kind, kind, c_kind, d_kind), strict=True):
+        count = 8 if part_kind == "f16" and x in "ab" else max(arrays[x].nbytes // (32 * size), 1)
+        parts[x] = registers(prefix, first, count)
+        for i in range(count):
+            dumps.append(f"st.global.{word} [%a4 + {len(dumps) * 32 * size}], %{prefix}{first + i};")
+        first += count
+    total = len(dumps)
+    m, n, k = SHAPES[shape]
+    types = f"{d_kind}.{c_kind}" if kind == "f16" else f"{d_kind}.{kind}.{kind}.{c_kind}"
+    saturates = "".join(f".{m}" for m in modifier)
+    ptx = f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3, .param .u64 p4) {{
+    .reg .b32 %r<60>; .reg .b64 %w<60>; .reg .b64 %a<6>;
+    ld.param.u64 %a0, [p0]; ld.param.u64 %a1, [p1]; ld.param.u64 %a2, [p2]; ld.param.u64 %a3, [p3];
+    ld.param.u64 %a4, [p4]; mov.u32 %r1, %laneid; mul.wide.u32 %a5, %r1, {size}; add.s64 %a4, %a4, %a5;
+    wmma.load.a.sync.aligned.row.{shape}.global.{kind} {parts["a"]}, [%a0], {k};
+    wmma.load.b.sync.aligned.col.{shape}.global.{kind} {parts["b"]}, [%a1], {k};
+    wmma.load.c.sync.aligned.row.{shape}.global.{c_kind} {parts["c"]}, [%a2], {n};
+    wmma.mma.sync.aligned.row.col.{shape}.{types}{saturates} {parts["d"]}, {parts["a"]}, {parts["b"]}, {parts["c"]};
+    wmma.store.d.sync.aligned.row.{shape}.global.{d_kind} [%a3], {parts["d"]}, {n};
+    {" ".join(dumps)}
+    ret;
+}}"""
+    expected = arrays["d"]
+    arrays["d"] = np.zeros_like(expected)
+    arrays["f"] = np.zeros((total, 32), np.uint64 if wide else np.uint32)
+    buffers = {x: buffer(x, array, Role.OUTPUT if x in "df" else Role.INPUT) for x, array in arrays.items()}
+    plan = plan_of(ptx, "k", buffers, tuple(Pointer(x) for x in buffers), (1,), (32,))
+    result = execute(plan, {x: arrays[x] for x in "abc"})
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["d"], expected)
+    start = 0
+    for x, crc in zip("abcd", SAMPLES[f"{sample}/fragments"], strict=True):
+        count = parts[x].count("%")
+        assert zlib.crc32(result.outputs["f"][start : start + count].tobytes()) == crc, x
+        start += count

@@ -1,8 +1,8 @@
 """Handlers for wmma: loads, stores and products of whole matrices by a warp, made of simpler instructions.
 
-PTX leaves open which lane holds which element. Here it is as on Hopper: fragments of mma.sync side by side. With lane
-t of group g = t / 4 and member q = t % 4, every register holds elements of one place along the dimension of g and of
-neighbouring places along that of q. m8n32k16 is the transposed product: b stands in a's place.
+PTX leaves open which lane holds which element. Here it is as an H200 has it: fragments of mma.sync side by side. With
+lane t of group g = t / 4 and member q = t % 4, every register holds elements of one place along the dimension of g and
+of neighbouring places along that of q. m8n32k16 is the transposed product: b stands in a's place.
 """
 
 from __future__ import annotations
@@ -240,45 +240,98 @@ def _store(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
             _emit_access(lowering, True, space, matrix.place(register.group, register.member + i), 2, [part])
 
 
+def _singles(lowering: Lowering, rows: list[int]) -> list[int]:
+    """Rows of f16 pairs as twice as many rows of f32."""
+    result = []
+    for row in rows:
+        for half in ("low", "high"):
+            part, single = lowering.temporary(16), lowering.temporary(32)
+            lowering.vector(f"{half}.i16", part, row)
+            lowering.vector("cvt.f32.f16", single, part)
+            result.append(single)
+    return result
+
+
+def _halves(lowering: Lowering, rows: list[int], places: list[int]) -> None:
+    """Rows of f32 to half as many rows of f16 pairs, rounded to nearest."""
+    for position, place in enumerate(places):
+        parts = []
+        for row in rows[2 * position : 2 * position + 2]:
+            parts.append(lowering.temporary(16))
+            lowering.vector("cvt.rn.f16.f32", parts[-1], row)
+        lowering.vector("pack.i16", place, *parts)
+
+
+def _types_of(parts: list[str]) -> tuple[str, str, str]:
+    """The types of d, of a and b, and of c in a wmma.mma."""
+    types = [p for p in parts[7:] if p not in ("satfinite", "rn")]
+    d, a, b, c = types if len(types) == 4 else (types[0], "f16", "f16", types[1])
+    mixed = a == "f16" and {c, d} == {"f16", "f32"}
+    if a != b or c != d and not mixed or "satfinite" in parts and a not in ("s8", "u8"):
+        raise Unsupported
+    return d, a, c
+
+
 def _multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    """wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.types{.satfinite} d, a, b, c: one mma for each 16 x 8 sums."""
-    if parts[1:3] != ["mma", "sync"] or parts[3] != "aligned" or any(p not in ("row", "col") for p in parts[4:6]):
+    """wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.types{.satfinite} d, a, b, c: an mma for each 16 x 8 sums."""
+    if parts[1:4] != ["mma", "sync", "aligned"] or any(p not in ("row", "col") for p in parts[4:6]):
         raise Unsupported
-    shape, types = parts[6], [p for p in parts[7:] if p not in ("satfinite", "rn")]
-    types = types if len(types) == 4 else [types[0], "f16", "f16", types[1]]
-    sum_kind, a_kind, b_kind, c_kind = types
-    if c_kind != sum_kind or a_kind != b_kind:
-        raise Unsupported
-    if "satfinite" in parts and a_kind not in ("s8", "u8"):
-        raise Unsupported
-    a_fragment, b_fragment = _fragment("a", shape, a_kind), _fragment("b", shape, b_kind)
-    sums = _fragment("d", shape, sum_kind)
+    shape = parts[6]
+    d_kind, kind, c_kind = _types_of(parts)
     d_operand, a_operand, b_operand, c_operand = instruction.operands
-    first, second = _rows(lowering, a_operand, a_fragment, False), _rows(lowering, b_operand, b_fragment, False)
-    c, d = _rows(lowering, c_operand, sums, False), _rows(lowering, d_operand, sums, True)
-    m, n, k = _SHAPES[shape]
-    if _transposed(shape):
-        first, second, m, n = second, first, n, m
-    arithmetic, rule = arithmetic_of(lowering, parts, types)
-    product = Product(min(m, 16), k, _BITS[a_kind], _BITS[sum_kind], arithmetic, rule)
-    tiles = (m // product.height) * (n // 8)
-    a_count = len(_fragment("b" if _transposed(shape) else "a", shape, a_kind).registers) // (m // product.height)
-    b_count = len(_fragment("a" if _transposed(shape) else "b", shape, a_kind).registers) // (n // 8)
-    count = len(c) // tiles
+    a_rows = _rows(lowering, a_operand, _fragment("a", shape, kind), False)
+    b_rows = _rows(lowering, b_operand, _fragment("b", shape, kind), False)
+    c = _rows(lowering, c_operand, _fragment("c", shape, c_kind), False)
+    d = _rows(lowering, d_operand, _fragment("d", shape, d_kind), True)
+    # Where c and d differ, the hardware adds in f32.
+    sum_kind = d_kind if c_kind == d_kind else "f32"
+    c = _singles(lowering, c) if c_kind != sum_kind else c
     # A later tile may still need what an earlier one's sums overwrite.
-    results = [lowering.temporary(max(_BITS[sum_kind], 32)) for _ in d]
-    record = None
-    for tile in range(tiles):
-        row, column = divmod(tile, n // 8)
-        part = slice(tile * count, (tile + 1) * count)
-        record = emit_product(
-            lowering, product, first[row * a_count : (row + 1) * a_count],
-            second[column * b_count : (column + 1) * b_count], c[part], results[part],
-        )  # fmt: skip
-    assert record is not None
-    record.counted, record.fields[IMM] = True, m * n * k
+    results = [lowering.temporary(max(_BITS[sum_kind], 32)) for _ in c]
+    _emit_tiles(lowering, shape, parts, (sum_kind, kind), a_rows, b_rows, c, results)
+    if d_kind != sum_kind:
+        _halves(lowering, results, d)
+        return
     for place, result in zip(d, results, strict=True):
         lowering.vector(f"mov.i{max(_BITS[sum_kind], 32)}", place, result)
+
+
+def _emit_tiles(
+    lowering: Lowering,
+    shape: str,
+    parts: list[str],
+    kinds: tuple[str, str],
+    a: list[int],
+    b: list[int],
+    c: list[int],
+    results: list[int],
+) -> None:
+    """The mma instructions that a wmma.mma is made of; the last one counts for all."""
+    sum_kind, kind = kinds
+    m, n, k = _SHAPES[shape]
+    first, second = "a", "b"
+    if _transposed(shape):
+        a, b, m, n, first, second = b, a, n, m, "b", "a"
+    arithmetic, rule = arithmetic_of(lowering, parts, [sum_kind, kind, kind, sum_kind])
+    # As the assembler for Hopper has it: tf32 takes two steps along k, each rounded.
+    steps = 2 if kind == "tf32" else 1
+    product = Product(min(m, 16), k // steps, _BITS[kind], _BITS[sum_kind], arithmetic, rule)
+    rows, columns = m // product.height, n // 8
+    a_count = len(_fragment(first, shape, kind).registers) // (rows * steps)
+    b_count = len(_fragment(second, shape, kind).registers) // (columns * steps)
+    count = len(c) // (rows * columns)
+    record = None
+    for tile in range(rows * columns):
+        row, column = divmod(tile, columns)
+        part = slice(tile * count, (tile + 1) * count)
+        sums = c[part]
+        for step in range(steps):
+            left, right = (row * steps + step) * a_count, (column * steps + step) * b_count
+            pair = a[left : left + a_count], b[right : right + b_count]
+            record = emit_product(lowering, product, *pair, sums, results[part])
+            sums = results[part]
+    assert record is not None
+    record.counted, record.fields[IMM] = True, m * n * k
 
 
 @handles("wmma")

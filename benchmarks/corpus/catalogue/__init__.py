@@ -14,6 +14,7 @@ from benchmarks.corpus.catalogue import (
     numerics,
     shared_memory,
     tensor_cores,
+    warp_matrices,
     warpgroups,
 )
 from benchmarks.corpus.entry import Entry
@@ -28,6 +29,7 @@ ENTRIES: tuple[Entry, ...] = (
     *tensor_cores.ENTRIES,
     *clusters.ENTRIES,
     *warpgroups.ENTRIES,
+    *warp_matrices.ENTRIES,
     *headers.ENTRIES,
     *algorithms.ENTRIES,
     *numerics.ENTRIES,

@@ -117,6 +117,18 @@ extern "C" __global__ void no_barrier_before_the_product(const unsigned* a, floa
     out[threadIdx.x] = d[0];
 }
 
+extern "C" __global__ void no_proxy_fence(const unsigned* a, float* out)
+{
+    FILL(tile);
+    __syncthreads();
+    float d[4] = {1, 2, 3, 4};
+    FENCE();
+    MULTIPLY(d, tile);  // <- finding: race
+    COMMIT();
+    WAIT(0);
+    out[threadIdx.x] = d[0];
+}
+
 extern "C" __global__ void copies_not_awaited(const unsigned* a, float* out)
 {
     __shared__ __align__(128) unsigned tile[640];
@@ -208,6 +220,10 @@ def overwritten_before_the_wait(a, out):
 
 def no_barrier_before_the_product(a, out):
     _launch("no_barrier_before_the_product", a, out)
+
+
+def no_proxy_fence(a, out):
+    _launch("no_proxy_fence", a, out)
 
 
 def copies_not_awaited(a, out):
