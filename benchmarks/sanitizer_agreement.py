@@ -59,35 +59,42 @@ _MESSAGE = re.compile(
 )
 
 
-# Why they differ, by name and tool; the names of a group share the reason.
+# Why they differ.
 _GLOBAL_ONLY = "initcheck watches global memory, this is shared or local memory"
 _ATOMICS = "racecheck does not hold an atomic operation against an ordinary access"
 _BEYOND = "initcheck calls memory beyond the array uninitialised; here it is one finding, out of bounds"
 _OPTIMISED = "the tool sees machine code: ptxas needs no such access for what the kernel stores"
 _PARKED = "the tool accepts warps whose lanes reach one barrier instruction at different times"
 _ENDS_NOT = "a kernel that does not end: the tool gives no report"
-REASONS: Mapping[tuple[str, str], str] = {
-    ("race/missing_barrier", "initcheck"): _GLOBAL_ONLY,
-    ("race/barrier_of_half", "initcheck"): _GLOBAL_ONLY,
-    ("race/wrong_buffer", "initcheck"): _GLOBAL_ONLY,
-    ("reads/half_a_tile", "initcheck"): _GLOBAL_ONLY,
-    ("reads/no_store", "initcheck"): _GLOBAL_ONLY,
-    ("reads/counter_never_cleared", "initcheck"): _GLOBAL_ONLY,
-    ("reads/bytes_of_a_word", "initcheck"): _GLOBAL_ONLY,
-    ("copies/barrier_never_made", "initcheck"): "an mbarrier is shared memory; synccheck reports it instead",
-    ("copies/barrier_never_made", "synccheck"): "a missing mbarrier.init is an uninitialised read here",
-    ("copies/barrier_never_made", "memcheck"): "the hardware traps on the mbarrier; an uninitialised read here",
-    ("race/count_read_early", "racecheck"): _ATOMICS,
-    ("race/initialised_by_one_warp", "racecheck"): _ATOMICS,
-    ("bounds/local_array", "memcheck"): "the local array is larger in the frame of the thread than in the program",
-    ("address/cut_in_two", "memcheck"): _OPTIMISED,
-    ("waiting/unequal_trips", "synccheck"): _PARKED,
-    ("waiting/early_break", "synccheck"): _PARKED,
-    ("waiting/early_break", "racecheck"): "the race follows from the barrier, which the hardware met otherwise",
-    ("copies/product_in_a_branch", "synccheck"): "synccheck knows barriers, not mma.sync",
-    ("bounds/rows_for_columns", "initcheck"): _BEYOND,
-    ("bounds/overflow", "initcheck"): _BEYOND,
-}
+_NO_PRODUCTS = "racecheck follows no wgmma: neither its registers nor the operands that it reads"
+_NO_CLUSTERS = "the tool does not order the blocks of a cluster"
+REASONS: tuple[tuple[str, str, str], ...] = (  # start of a name, tool, reason; the first that fits
+    ("copies/barrier_never_made", "initcheck", "an mbarrier is shared memory; synccheck reports it instead"),
+    ("copies/barrier_never_made", "synccheck", "a missing mbarrier.init is an uninitialised read here"),
+    ("copies/barrier_never_made", "memcheck", "the hardware traps on the mbarrier; an uninitialised read here"),
+    ("bounds/rows_for_columns", "initcheck", _BEYOND),
+    ("bounds/overflow", "initcheck", _BEYOND),
+    ("race/count_read_early", "racecheck", _ATOMICS),
+    ("race/initialised_by_one_warp", "racecheck", _ATOMICS),
+    ("race/barrier_of_half", "racecheck", "racecheck reports named barriers of part of a block in some runs only"),
+    ("bounds/local_array", "memcheck", "the local array is larger in the frame of the thread than in the program"),
+    ("address/cut_in_two", "memcheck", _OPTIMISED),
+    ("waiting/unequal_trips", "synccheck", _PARKED),
+    ("waiting/early_break", "synccheck", _PARKED),
+    ("waiting/early_break", "racecheck", "the race follows from the barrier, which the hardware met otherwise"),
+    ("copies/product_in_a_branch", "synccheck", "synccheck knows barriers, not mma.sync"),
+    ("wgmma/", "racecheck", _NO_PRODUCTS),
+    ("wgmma/", "memcheck", "the hardware faults on a warpgroup that is not whole, which is a divergent barrier here"),
+    ("hopper/", "memcheck", "the hardware faults on a warpgroup that is not whole, which is a divergent barrier here"),
+    ("hopper/", "racecheck", "racecheck follows neither wgmma nor bulk copies nor other blocks of a cluster"),
+    ("cluster/", "racecheck", _NO_CLUSTERS),
+    ("cluster/", "synccheck", _NO_CLUSTERS),
+    ("", "initcheck", _GLOBAL_ONLY),
+)
+
+
+def _reason(name: str, tool: str) -> str:
+    return next((r for start, kind, r in REASONS if kind == tool and name.startswith(start)), "")
 
 
 @dataclass(frozen=True)
@@ -190,7 +197,7 @@ def _record(subject: Subject, tool: str, execution: Execution, said: Said | None
         "errors": theirs,
     }
     conditions = said.words if said and theirs > 0 else ""
-    reason = "" if verdict == "agree" else _ENDS_NOT if theirs < 0 else REASONS.get((subject.name, tool), "")
+    reason = "" if verdict == "agree" else _ENDS_NOT if theirs < 0 else _reason(subject.name, tool)
     if reason:
         extra["reason"] = reason
     agreed = 1 if verdict == "agree" else 0

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.corpus.compare import compare, elements_apart
-from benchmarks.triton_corpus.cases import CASES, Case
+from benchmarks.triton_corpus.cases import CASES, INDUCTOR, Case
 from benchmarks.triton_corpus.recorded import plan_of
 from warplab.plan.execution import FindingKind
 from warplab.simt import execute
@@ -29,7 +29,7 @@ def _parameter(case: Case):
     return pytest.param(case, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("case", [_parameter(c) for c in CASES])
+@pytest.mark.parametrize("case", [_parameter(c) for c in (*CASES, INDUCTOR)])
 def test_kernel_of_triton(case: Case) -> None:
     inputs = case.entry.draw()
     execution = execute(plan_of(case, DATA), inputs)

@@ -179,7 +179,8 @@ def _tensor_float(mode: str) -> Emitter:
         special = magnitude.compare(">=", F32_FORMAT.infinity)
         nan = magnitude.compare(">", F32_FORMAT.infinity)
         rounded = special.where(bits, rounded)
-        o.write(nan.where(splat_like(bits, 0x7FFFE000), rounded))
+        kept = bits & 0xFFFFE000 if mode == "rna" else splat_like(bits, 0x7FFFE000)
+        o.write(nan.where(kept, rounded))
 
     return emit
 

@@ -146,10 +146,8 @@ extern "C" __global__ void search(const char* text, int n, int* found, int* plac
     bool hit = i + 4 <= n;
     for (int k = 0; k < 4 && hit; ++k) hit = text[i + k] == pattern[k];
     unsigned hits = __ballot_sync(~0u, hit);
-    int lane = threadIdx.x % 32, start = 0;
-    if (lane == 0 && hits) start = atomicAdd(found, __popc(hits));
-    start = __shfl_sync(~0u, start, 0);
-    if (hit) places[start + __popc(hits & ((1u << lane) - 1))] = i;
+    if (threadIdx.x % 32 == 0 && hits) atomicAdd(found, __popc(hits));
+    if (i < n) places[i] = hit;
 }
 
 extern "C" __global__ void edit_distance(const char* a, const char* b, int* out, int m, int n)
