@@ -164,7 +164,7 @@ def _check_tensor_map(where: str, argument: TensorMap, parameter: Parameter, pla
     wrong = problem(argument)
     _require(not wrong, f"{where} is no valid tensor map: {wrong}")
     _require(
-        0 <= argument.offset and argument.offset + argument.nbytes <= buffer.nbytes,
+        argument.offset >= 0 and argument.offset + argument.nbytes <= buffer.nbytes,
         f"{where} maps memory outside of buffer {argument.buffer!r}",
     )
 

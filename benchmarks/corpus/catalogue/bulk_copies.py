@@ -56,9 +56,7 @@ class Tile:
     def elements(self):
         """For each element of the box: its index in the tensor, whether that is inside, and its place in bytes."""
         for number, position in enumerate(product(*(range(n) for n in self.counts))):
-            index = tuple(
-                at + p * s for at, p, s in zip(reversed(self.at), position, self.strides, strict=True)
-            )
+            index = tuple(at + p * s for at, p, s in zip(reversed(self.at), position, self.strides, strict=True))
             inside = all(0 <= i < n for i, n in zip(index, self.shape, strict=True))
             yield index, inside, swizzled(self.shift + number * self.size, self.swizzle)
 
@@ -254,4 +252,6 @@ ENTRIES: tuple[Entry, ...] = (
         lambda v: {"out": 2 * v["x"]},
     ),
 )
-ENTRIES = tuple(replace(e, uncounted="ncu has no counter for what the tensor memory accelerator moves") for e in ENTRIES)
+ENTRIES = tuple(
+    replace(e, uncounted="ncu has no counter for what the tensor memory accelerator moves") for e in ENTRIES
+)
