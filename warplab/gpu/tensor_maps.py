@@ -37,7 +37,7 @@ def encode(tensor: TensorMap, address: int) -> np.ndarray:
         len(tensor.shape),
         address,
         [driver.cuuint64_t(n) for n in tensor.shape],
-        [driver.cuuint64_t(n) for n in tensor.strides],
+        [driver.cuuint64_t(n) for n in tensor.strides or (16,)],  # the driver wants an array of strides even if unused
         [driver.cuuint32_t(n) for n in tensor.box],
         [driver.cuuint32_t(n) for n in tensor.element_strides],
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,

@@ -49,7 +49,7 @@ def tensor_map(
 
 
 def tensor_map_address(tensor: Any) -> Any:
-    """The address of a copy of a tensor map in global memory: an integer for a Numba kernel, or for a pointer parameter.
+    """The address of a copy of a tensor map in global memory: an integer for a Numba kernel, or a pointer parameter.
 
     A kernel has to execute fence.proxy.tensormap::generic.acquire on the address before it uses the map.
     """

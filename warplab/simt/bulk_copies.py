@@ -1,8 +1,8 @@
 """cp.async.bulk and cp.reduce.async.bulk: copies that come as late as the waits allow.
 
-What completes at an mbarrier is an event of the cluster: it happens when no warp can go on without it. What completes in
-a bulk group waits in a queue of the block: its source is read when its thread waits for that (.read), and its target is
-written when the thread waits for the whole group, or when the block ends.
+What completes at an mbarrier is an event of the cluster: it happens when no warp can go on without it. What completes
+in a bulk group waits in a queue of the block: its source is read when its thread waits for that (.read), and its target
+is written when the thread waits for the whole group, or when the block ends.
 """
 
 from __future__ import annotations
@@ -462,16 +462,12 @@ def group_bulk(m, warp, record, mask):
         position = np.int64(0)
         while position < get(queue, Q_STORES):
             store = _store_at(queue, position)
-            if (
-                get(store, K_THREAD) != thread
-                or get(store, K_GROUP) >= last
-                or field(record, X1)
-                and (get(store, K_PLACE) >= 0 or _read_store(m, store))
-            ):
-                position += 1
-            else:
+            waits = get(store, K_THREAD) == thread and get(store, K_GROUP) < last
+            if waits and not (field(record, X1) and (get(store, K_PLACE) >= 0 or _read_store(m, store))):
                 _write_store(m, store)
                 _drop_store(queue, position)
+            else:
+                position += 1
 
 
 @compiled

@@ -14,8 +14,8 @@ FORM_DIRECTION = 3
 FORM_RANK_SHIFT, FORM_OPERATION_SHIFT, FORM_KIND_SHIFT, FORM_SIZE_SHIFT, FORM_MASK_SHIFT = 4, 8, 16, 20, 32
 BULK_COMMIT, BULK_WAIT = range(2)
 
-# An operation on its way; the mask of a multicast, 0 for none, is in the upper bits of its form. O_MOMENT is the clock of
-# the issuing warp for the sanitizer, O_AT the first of five coordinates.
+# An operation on its way; the mask of a multicast, 0 for none, is in the upper bits of its form. O_MOMENT is the clock
+# of the issuing warp for the sanitizer, O_AT the first of five coordinates.
 O_FORM, O_SHARED, O_OTHER, O_BYTES, O_MBARRIER, O_MOMENT, O_AT = range(7)
 O_FIELDS = O_AT + 5
 

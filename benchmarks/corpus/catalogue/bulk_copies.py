@@ -20,7 +20,7 @@ NAN = {"float16": 0x7FFF, "bfloat16": 0x7FFF, "float32": 0x7FFFFFFF, "float64": 
 
 @dataclass(frozen=True)
 class Tile:
-    """One copy: the tensor's shape, the box and the element strides outermost first, the coordinates innermost first."""
+    """One copy: the tensor's shape, box and element strides outermost first, the coordinates innermost first."""
 
     name: str
     dtype: str
@@ -253,5 +253,5 @@ ENTRIES: tuple[Entry, ...] = (
     ),
 )
 ENTRIES = tuple(
-    replace(e, uncounted="ncu has no counter for what the tensor memory accelerator moves") for e in ENTRIES
+    replace(e, uncounted="its loads and stores only fill and show the tile") for e in ENTRIES
 )

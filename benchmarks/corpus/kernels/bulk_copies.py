@@ -116,7 +116,8 @@ extern "C" __global__ void bulk_load(const unsigned* x, unsigned* out, int words
         } \
     }
 BULK_STORE(bulk_store, "cp.async.bulk.global.shared::cta.bulk_group")
-#define REDUCE(op, type) BULK_STORE(reduce_##op##_##type, "cp.reduce.async.bulk.global.shared::cta.bulk_group." #op "." #type)
+#define REDUCE(op, type) \
+    BULK_STORE(reduce_##op##_##type, "cp.reduce.async.bulk.global.shared::cta.bulk_group." #op "." #type)
 REDUCE(add, u32) REDUCE(add, s32) REDUCE(add, u64) REDUCE(add, f32) REDUCE(add, f64)
 BULK_STORE(reduce_add_f16, "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.f16")
 BULK_STORE(reduce_add_bf16, "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz.bf16")
@@ -208,7 +209,7 @@ DTYPES = (None, "bfloat16")
 
 def _bytes(x, box, steps):
     count = 1
-    for n, step in zip(box, steps):
+    for n, step in zip(box, steps, strict=True):
         count *= -(-n // step)
     return count * x.dtype.itemsize
 
