@@ -6,12 +6,14 @@ The rules are those of cuTensorMapEncodeTiled (CUDA driver API, tensor map objec
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import prod
 
 from warplab.plan.arrays import CapturedArray
 from warplab.plan.model import ELEMENT_BYTES, TensorMap
 
 MAX_RANK = 5
 MAX_BOX = 256
+MAX_BOX_BYTES = 228 * 1024  # the shared memory of an SM
 SWIZZLES = (0, 32, 64, 128)
 L2_PROMOTIONS = (0, 64, 128, 256)
 FILLS = ("zero", "nan")
@@ -52,6 +54,8 @@ def problem(tensor: TensorMap) -> str:
         return f"the swizzle is {tensor.swizzle}, but it can be 0, 32, 64 or 128 bytes"
     if tensor.swizzle and inner > tensor.swizzle:
         return f"the box's innermost dimension has {inner} bytes, more than the swizzle of {tensor.swizzle}"
+    if box_bytes(tensor) > MAX_BOX_BYTES:
+        return f"the box has {box_bytes(tensor)} bytes, but {MAX_BOX_BYTES} are possible"
     if tensor.l2_promotion not in L2_PROMOTIONS:
         return f"the L2 promotion is {tensor.l2_promotion}, but it can be 0, 64, 128 or 256 bytes"
     if tensor.fill not in FILLS:
@@ -59,6 +63,12 @@ def problem(tensor: TensorMap) -> str:
     if tensor.fill == "nan" and tensor.dtype not in _FLOATS:
         return f"only numbers with a fraction can be filled with NaN, not {tensor.dtype}"
     return ""
+
+
+def box_bytes(tensor: TensorMap) -> int:
+    """Bytes of shared memory that a box takes, and that a copy of it completes at its mbarrier."""
+    steps = zip(tensor.box, tensor.element_strides, strict=True)
+    return prod(-(-n // step) for n, step in steps) * ELEMENT_BYTES[tensor.dtype]
 
 
 def describe(

@@ -18,6 +18,7 @@ from warplab.simt.bulk_layout import (
     FORM_OPERATION_SHIFT,
     FORM_RANK_SHIFT,
     FORM_SIZE_SHIFT,
+    FORM_SWIZZLED,
     K_FIELDS,
     K_GROUP,
     K_OPERATION,
@@ -43,6 +44,7 @@ from warplab.simt.bulk_layout import (
     TO_SHARED,
     WITHIN_CLUSTER,
 )
+from warplab.simt.chance import chance, is_random
 from warplab.simt.cluster_memory import mapped, offset_of, owner_of
 from warplab.simt.layout import (
     C_FIELDS,
@@ -113,12 +115,12 @@ from warplab.simt.tensor_copies import (
     LOAD_TILE,
     STORE_TILE,
     find_map,
+    is_swizzled,
     move_tile,
     readable,
     reduce_bytes,
     tile_bytes,
     tile_sectors,
-    tile_span,
     writable,
 )
 
@@ -153,19 +155,17 @@ def _reduction(operation):
 
 
 @compiled
-def _span(m, operation):
-    """Bytes of shared memory between the first and the last that the operation may touch."""
-    if _rank(operation):
-        tensor = find_map(m, get(operation, O_OTHER), _rank(operation))
-        return tile_span(tensor) if tensor else np.int64(0)
-    return get(operation, O_BYTES)
+def _span(operation):
+    """Bytes of shared memory from the first to the last that the operation may touch: swizzles fill rows of 128."""
+    size = get(operation, O_BYTES)
+    return (size + 127) & ~np.int64(127) if get(operation, O_FORM) & FORM_SWIZZLED else size
 
 
 @compiled
-def _sectors(m, operation):
-    """Sectors of global memory that the operation reads or writes."""
+def _sectors(tensor, operation):
+    """Sectors of global memory that the operation reads or writes; `tensor` is its map, if it has one."""
     if _rank(operation):
-        return tile_sectors(find_map(m, get(operation, O_OTHER), _rank(operation)), operation)
+        return tile_sectors(tensor, operation)
     size, start = get(operation, O_BYTES), get(operation, O_OTHER)
     return ((start + size + 31) >> 5) - (start >> 5) if size else np.int64(0)
 
@@ -175,7 +175,7 @@ def _sectors(m, operation):
 
 @compiled
 def _read_operands(m, frame, constants, record, lane, operation):
-    """Fill an operation from the registers of a lane; False if its tensor map is none of its rank."""
+    """Fill an operation from the registers of a lane; gives the host address of its tensor map, 0 if it has none."""
     names = record - RECORD_BYTES
     put(operation, O_FORM, field(record, X7))
     put(operation, O_SHARED, load_i64(operand(frame, constants, record, SRC_A) + 8 * lane))
@@ -189,7 +189,7 @@ def _read_operands(m, frame, constants, record, lane, operation):
     rank = _rank(operation)
     if rank == 0:
         put(operation, O_BYTES, np.int64(load_u32(operand(frame, constants, record, SRC_C) + 4 * lane)))
-        return True
+        return np.int64(0)
     slots = (SRC_A, SRC_B, SRC_C, X0, X1)
     for i in range(5):
         at = np.int64(0)
@@ -197,8 +197,11 @@ def _read_operands(m, frame, constants, record, lane, operation):
             at = np.int64(load_i32(operand(frame, constants, names, slots[i]) + 4 * lane))
         put(operation, O_AT + i, at)
     tensor = find_map(m, get(operation, O_OTHER), rank)
-    put(operation, O_BYTES, tile_bytes(tensor) if tensor else np.int64(0))
-    return tensor != 0
+    if tensor:
+        put(operation, O_BYTES, tile_bytes(tensor))
+        if is_swizzled(tensor):
+            put(operation, O_FORM, get(operation, O_FORM) | FORM_SWIZZLED)
+    return tensor
 
 
 @compiled
@@ -225,7 +228,7 @@ def _is_sound(m, operation, pc, warp, lane):
         report(m, FAULT_BULK_SIZE, pc, warp, lane, 0, size, 0, -1, 0, 0)
         return False
     write = 1 if direction == TO_SHARED else 0
-    if not _shared_fits(m, get(operation, O_SHARED), _span(m, operation), alignment, write, pc, warp, lane):
+    if not _shared_fits(m, get(operation, O_SHARED), _span(operation), alignment, write, pc, warp, lane):
         return False
     if direction == WITHIN_CLUSTER:
         return _shared_fits(m, get(operation, O_OTHER), size, alignment, 1, pc, warp, lane)
@@ -237,18 +240,17 @@ def _is_sound(m, operation, pc, warp, lane):
 
 
 @compiled
-def _check_source(m, warp, operation, pc, lane):
+def _check_source(m, warp, tensor, operation, pc, lane):
     """For the sanitizer: the operation reads its source in shared memory now, and may do so until it was waited for."""
     start = get(operation, O_SHARED)
     if get(m, M_SHARED_SHADOW) == 0:
         return
     if _rank(operation):
-        tensor = find_map(m, get(operation, O_OTHER), _rank(operation))
         move_tile(m, warp, tensor, np.int64(0), start, operation, CHECK_TILE, np.int64(-1), pc, lane)
     else:
         for place in range(0, get(operation, O_BYTES), 16):
             check_read(m, warp, start + place, 16, 16, pc, lane, 0, 0, 0)
-    start_source(m, warp, start, _span(m, operation), pc)
+    start_source(m, warp, start, _span(operation), pc)
 
 
 @compiled
@@ -270,9 +272,9 @@ def _target(m, operation, rank):
 def _start_event(m, warp, operation, pc, lane):
     """Queue an operation that completes at an mbarrier."""
     mask = get(operation, O_FORM) >> FORM_MASK_SHIFT
-    span = _span(m, operation)
+    span = _span(operation)
     if _direction(operation) == WITHIN_CLUSTER:
-        _check_source(m, warp, operation, pc, lane)
+        _check_source(m, warp, np.int64(0), operation, pc, lane)
         _check_target(m, warp, get(operation, O_OTHER), span, pc, lane)
     elif mask == 0:
         _check_target(m, warp, get(operation, O_SHARED), span, pc, lane)
@@ -290,13 +292,13 @@ def _store_at(queue, position):
 
 
 @compiled
-def _start_store(m, warp, operation, pc, lane):
+def _start_store(m, warp, tensor, operation, pc, lane):
     """Queue an operation that completes in a bulk group."""
     queue = get(m, M_BULK)
     if get(queue, Q_STORES) == MAX_STORES:
         _write_store(m, _store_at(queue, 0))
         _drop_store(queue, np.int64(0))
-    _check_source(m, warp, operation, pc, lane)
+    _check_source(m, warp, tensor, operation, pc, lane)
     store = _store_at(queue, get(queue, Q_STORES))
     increase(queue, Q_STORES, 1)
     thread = 32 * warp + lane
@@ -317,7 +319,8 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
-        if not _read_operands(m, frame, constants, record, lane, operation):
+        tensor = _read_operands(m, frame, constants, record, lane, operation)
+        if tensor == 0 and _rank(operation):
             report(m, FAULT_TENSOR_MAP, pc, warp, lane, get(operation, O_OTHER), 0, 0, -1, SPACE_GLOBAL, 0)
             put(m, M_STOP, 1)
             return
@@ -330,10 +333,10 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
                 change(m, warp, mbarrier, np.int64(0), np.int64(0), -size, pc, lane)
             continue
         increase(cell, C_REQUESTS, 1)
-        increase(cell, C_SECTORS, _sectors(m, operation))
+        increase(cell, C_SECTORS, _sectors(tensor, operation))
         increase(cell, C_IDEAL, size)
         if _direction(operation) == TO_GLOBAL:
-            _start_store(m, warp, operation, pc, lane)
+            _start_store(m, warp, tensor, operation, pc, lane)
         else:
             put(operation, O_MOMENT, moment)
             _start_event(m, warp, operation, pc, lane)
@@ -370,7 +373,7 @@ def _to_shared(m, warp, operation, target, mbarrier, pc, lane):
         source = readable(m, get(operation, O_OTHER), size, np.int64(4), pc, warp, lane) if size else np.int64(0)
         if source:
             copy_bytes(host, source, size)
-    end_copy_at(m, warp, target, _span(m, operation), get(operation, O_MOMENT))
+    end_copy_at(m, warp, target, _span(operation), get(operation, O_MOMENT))
     if usable(m, mbarrier, pc, warp, lane):
         release_at(m, warp, mbarrier, get(operation, O_MOMENT))
         change(m, warp, mbarrier, np.int64(0), np.int64(0), -size, pc, lane)
@@ -397,7 +400,7 @@ def complete_bulk(event):
 def _read_store(m, store):
     """Keep a store's source in the queue's room, if there is any left."""
     queue, operation = get(m, M_BULK), store + 8 * K_OPERATION
-    span = _span(m, operation)
+    span = _span(operation)
     if get(queue, Q_USED) + span > get(queue, Q_ROOM):
         return False
     place = get(queue, Q_USED)
@@ -418,7 +421,7 @@ def _write_store(m, store):
     if get(store, K_PLACE) >= 0:
         host = queue + Q_FIELDS * 8 + get(store, K_PLACE)
     else:
-        end_source(m, warp, start, _span(m, operation), pc)
+        end_source(m, warp, start, _span(operation), pc)
     if _rank(operation):
         tensor = find_map(m, get(operation, O_OTHER), _rank(operation))
         if tensor:
@@ -448,8 +451,12 @@ def _drop_store(queue, position):
 
 @compiled
 def group_bulk(m, warp, record, mask):
-    """commit_group or wait_group of the active lanes."""
+    """commit_group or wait_group of the active lanes. In a seeded run any store may be made meanwhile."""
     queue = get(m, M_BULK)
+    if is_random(m) and get(queue, Q_STORES) and chance(m, 2):
+        chosen = chance(m, get(queue, Q_STORES))
+        _write_store(m, _store_at(queue, chosen))
+        _drop_store(queue, chosen)
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))

@@ -12,6 +12,7 @@ from __future__ import annotations
 TO_SHARED, TO_GLOBAL, WITHIN_CLUSTER = range(3)
 FORM_DIRECTION = 3
 FORM_RANK_SHIFT, FORM_OPERATION_SHIFT, FORM_KIND_SHIFT, FORM_SIZE_SHIFT, FORM_MASK_SHIFT = 4, 8, 16, 20, 32
+FORM_SWIZZLED = 1 << 24
 BULK_COMMIT, BULK_WAIT = range(2)
 
 # An operation on its way; the mask of a multicast, 0 for none, is in the upper bits of its form. O_MOMENT is the clock

@@ -103,10 +103,9 @@ def tile_bytes(tensor):
 
 
 @compiled
-def tile_span(tensor):
-    """Bytes of shared memory from a box's start to the end of the last row of 128 bytes that a swizzle may touch."""
-    total = tile_bytes(tensor)
-    return total if (get(tensor, T_META) >> META_SWIZZLE_SHIFT) & 7 == 0 else (total + 127) & ~np.int64(127)
+def is_swizzled(tensor):
+    """Does a box lie in shared memory in another order?"""
+    return (get(tensor, T_META) >> META_SWIZZLE_SHIFT) & 7 != 0
 
 
 @compiled

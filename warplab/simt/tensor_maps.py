@@ -27,8 +27,8 @@ from warplab.simt.layout import KIND_BF16, KIND_F16, KIND_FLOAT, KIND_SIGNED, KI
 _KINDS = {"int": KIND_SIGNED, "uint": KIND_UNSIGNED, "float": KIND_FLOAT, "bfloat": KIND_BF16}
 # Rows of 128 bytes whose number takes part in a swizzle, as a mask.
 _ROWS = {0: 0, 32: 1, 64: 3, 128: 7}
-# Eight bytes of what a float outside of the tensor reads as, where NaN is asked for.
-_NANS = {2: 0x7FFF7FFF7FFF7FFF, 4: 0x7FFFFFFF7FFFFFFF, 8: 0x7FFFFFFFFFFFFFFF}
+# Eight bytes of what lies outside of a tensor of floats of any size where NaN is asked for, as seen on an H200.
+_NAN = 0x7FF77FF77FF77FF7
 
 
 def encode(tensor: TensorMap, address: int) -> bytes:
@@ -49,5 +49,5 @@ def encode(tensor: TensorMap, address: int) -> bytes:
         words[T_BOX] |= (tensor.box[i] if inside else 1) << BOX_BITS * i
         words[T_STEPS] |= (tensor.element_strides[i] if inside else 1) << STEP_BITS * i
     words[T_STRIDES : T_STRIDES + len(tensor.strides)] = tensor.strides
-    words[T_FILL] = _NANS[size] if tensor.fill == "nan" else 0
+    words[T_FILL] = _NAN if tensor.fill == "nan" else 0
     return words.tobytes()
