@@ -65,7 +65,7 @@ extern "C" __global__ void {cluster} k(const __grid_constant__ Map map, const vo
 }}
 """
 FIRST = 1 + KERNEL.split("{body}")[0].count("\n")
-WAITING = KERNEL[: KERNEL.index("mbarrier.try_wait")].count("\n") + 1 - FIRST
+WAITING = KERNEL[: KERNEL.index("(parity)")].count("\n") + 1 - FIRST
 A = np.arange(1000, 1000 + 2048, dtype=np.int32).reshape(32, 64)
 
 
@@ -188,7 +188,7 @@ def test_block_ends_before_its_copies() -> None:
 
 
 def test_source_that_nothing_wrote() -> None:
-    body = "if (t < 32) tile[t] = t;\n__syncthreads();\nif (t == 0) { STORE(out, tile, 256) COMMIT WAIT(0) }"
+    body = "if (t < 32) tile[t] = t;\nFENCE __syncthreads();\nif (t == 0) { STORE(out, tile, 256) COMMIT WAIT(0) }"
     finding = only(run(body), FindingKind.UNINITIALISED, 2)
     assert finding.array.endswith("tile") and finding.index is not None and finding.index[0] * 16 >= 32 * 4
 

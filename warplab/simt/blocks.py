@@ -15,7 +15,7 @@ from warplab.simt.async_completion import complete_all, complete_one
 from warplab.simt.async_copies import clear_copies, finish_arrivals
 from warplab.simt.async_events import clear_events
 from warplab.simt.barriers import clear_barriers
-from warplab.simt.bulk_copies import clear_bulk, finish_stores
+from warplab.simt.bulk_calls import end_bulk, start_bulk
 from warplab.simt.chance import chance, is_random, start_chance
 from warplab.simt.cluster_barrier import clear_cluster_barrier
 from warplab.simt.cluster_memory import check_visits, clear_visits, peer
@@ -157,7 +157,7 @@ def _start_block(m):
     clear_barriers(m)
     clear_copies(m)
     start_products(m)
-    clear_bulk(m)
+    start_bulk(m)
     threads = get(m, M_THREADS)
     put(m, M_LIVE_THREADS, threads)
     for warp in range(get(m, M_WARP_COUNT)):
@@ -257,7 +257,7 @@ def _turn(m, warp, address, traced):
         put(home, M_STOP, 1)
     if get(address, W_STATUS) == STATUS_DONE and get(m, M_LIVE_THREADS) == 0:
         check_visits(m)
-        finish_stores(m)
+        end_bulk(m)
     return get(m, M_FAILED) != 0 and issued < POLL
 
 

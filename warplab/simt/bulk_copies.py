@@ -57,6 +57,7 @@ from warplab.simt.layout import (
     E_PC,
     E_WARP,
     EVENT_BULK,
+    FAULT_BOX,
     FAULT_BULK_SIZE,
     FAULT_LEFT,
     FAULT_MISALIGNED,
@@ -99,6 +100,7 @@ from warplab.simt.raw import (
     trailing_zeros32,
 )
 from warplab.simt.shadow import (
+    check_async_read,
     check_read,
     check_write,
     end_copy_at,
@@ -119,6 +121,7 @@ from warplab.simt.tensor_copies import (
     move_tile,
     readable,
     reduce_bytes,
+    starts_well,
     tile_bytes,
     tile_sectors,
     writable,
@@ -219,13 +222,16 @@ def _shared_fits(m, address, span, alignment, write, pc, warp, lane):
 
 
 @compiled
-def _is_sound(m, operation, pc, warp, lane):
-    """Are the addresses and the size such as the operation needs? A report if not."""
+def _is_sound(m, tensor, operation, pc, warp, lane):
+    """Are the addresses, the size and the coordinates such as the operation needs? A report if not."""
     rank, direction = _rank(operation), _direction(operation)
     alignment = TILE_ALIGNMENT if rank else BULK_ALIGNMENT
     size = get(operation, O_BYTES)
     if size & 15:
         report(m, FAULT_BULK_SIZE, pc, warp, lane, 0, size, 0, -1, 0, 0)
+        return False
+    if rank and not starts_well(tensor, operation, direction == TO_GLOBAL):
+        report(m, FAULT_BOX, pc, warp, lane, get(operation, O_AT), 0, 0, -1, 0, 0)
         return False
     write = 1 if direction == TO_SHARED else 0
     if not _shared_fits(m, get(operation, O_SHARED), _span(operation), alignment, write, pc, warp, lane):
@@ -250,6 +256,7 @@ def _check_source(m, warp, tensor, operation, pc, lane):
     else:
         for place in range(0, get(operation, O_BYTES), 16):
             check_read(m, warp, start + place, 16, 16, pc, lane, 0, 0, 0)
+        check_async_read(m, warp, start, get(operation, O_BYTES), pc, lane)
     start_source(m, warp, start, _span(operation), pc)
 
 
@@ -327,7 +334,7 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
         mbarrier, size = get(operation, O_MBARRIER), get(operation, O_BYTES)
         if _direction(operation) != TO_GLOBAL and not usable(m, mbarrier, pc, warp, lane):
             continue
-        if not _is_sound(m, operation, pc, warp, lane):
+        if not _is_sound(m, tensor, operation, pc, warp, lane):
             if _direction(operation) != TO_GLOBAL:
                 # Its bytes never come; a second finding about who waits for them would say nothing new.
                 change(m, warp, mbarrier, np.int64(0), np.int64(0), -size, pc, lane)

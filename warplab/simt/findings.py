@@ -27,6 +27,7 @@ from warplab.simt.layout import (
     F_WARP,
     F_WRITE,
     FAULT_ARRIVALS,
+    FAULT_BOX,
     FAULT_BULK_SIZE,
     FAULT_CLUSTER_BARRIER,
     FAULT_DEADLOCK,
@@ -101,6 +102,7 @@ KINDS = {
     FAULT_SOURCE: FindingKind.RACE,
     FAULT_LEFT: FindingKind.RACE,
     FAULT_BULK_SIZE: FindingKind.MISALIGNED,
+    FAULT_BOX: FindingKind.MISALIGNED,
     FAULT_TENSOR_MAP: FindingKind.TRAP,
 }
 
@@ -252,7 +254,7 @@ class Explainer:
             line = int(self.program.lines[int(record[F_OTHER])])
             who = f"line {line} wrote" if line else "was written"
             return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
-        if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_TENSOR_MAP):
+        if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_BOX, FAULT_TENSOR_MAP):
             return self._bulk(fault, record, place)
         if fault == FAULT_PEER:
             return self._peer_sentence(record, place)
@@ -287,6 +289,11 @@ class Explainer:
         text = " ".join(self.program.texts[int(record[F_PC])].split())
         if fault == FAULT_BULK_SIZE:
             return f"copies {int(record[F_BYTES])} bytes in bulk, which has to be a multiple of 16: {text}"
+        if fault == FAULT_BOX:
+            return (
+                f"copies a box that starts at element {int(record[F_ADDRESS])} of a row: that has to be a multiple of 16 "
+                "bytes, and a store may not start before the tensor along any dimension."
+            )
         if fault == FAULT_TENSOR_MAP:
             return f"uses {place} as a tensor map, but there is none with as many dimensions as: {text}"
         if fault == FAULT_LEFT:

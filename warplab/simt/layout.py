@@ -150,6 +150,7 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
     M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
+    M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
     M_FIELDS,
 ) = range(68)
 
@@ -283,7 +284,8 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_LEFT,  # a block ends while a bulk copy may still use its shared memory
     FAULT_BULK_SIZE,  # no multiple of 16
     FAULT_TENSOR_MAP,  # none there, or one of another rank
-) = range(27)
+    FAULT_BOX,  # starts in the middle of 16 bytes, or a store before the tensor
+) = range(28)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (

@@ -10,6 +10,7 @@ from warplab.plan.model import Launch
 from warplab.simt import layout as L
 from warplab.simt.async_events import EVENTS_BYTES
 from warplab.simt.blocks import FULL_TURN, cluster_runner
+from warplab.simt.bulk_calls import bulk_function
 from warplab.simt.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
 from warplab.simt.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.counting import SEEN_BYTES
@@ -193,9 +194,8 @@ class Machine:
                 L.M_SEEN: self._memory(SEEN_BYTES, cleared=True),
                 L.M_SCRATCH: self._memory(512),
                 L.M_COPIES: self._memory(warps * L.QUEUE_BYTES) if _uses(program, L.OP_COPY, L.OP_COPY_GROUP) else 0,
-                L.M_BULK: self._bulk_queue(program, shared),
             }
-            own |= self._product_state(program, warps, frame_bytes)
+            own |= self._product_state(program, warps, frame_bytes) | self._bulk_state(program, shared)
             for key, number in (common | own).items():
                 state[key] = number
 
@@ -218,13 +218,13 @@ class Machine:
         self.kept.append(array)
         return array.ctypes.data
 
-    def _bulk_queue(self, program: Program, shared: int) -> int:
-        """The queue of a block's bulk stores, with room for as much as its shared memory; 0 without such copies."""
+    def _bulk_state(self, program: Program, shared: int) -> dict[int, int]:
+        """What a block needs if its kernel has bulk copies: a queue of stores with room for its shared memory."""
         if not _uses(program, L.OP_BULK, L.OP_BULK_GROUP):
-            return 0
+            return {}
         address = self._memory(8 * Q_FIELDS + shared)
         self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
-        return address
+        return {L.M_BULK: address, L.M_BULK_CODE: bulk_function().address}
 
     def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
         """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""

@@ -44,7 +44,7 @@ from warplab.simt.layout import (
     SPACE_GLOBAL,
 )
 from warplab.simt.raw import copy_bytes, fill_bytes, get, load_u8, put, store_u64
-from warplab.simt.shadow import check_read
+from warplab.simt.shadow import check_async_read, check_read
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import read_element, write_element
 
@@ -183,6 +183,17 @@ def _row_offset(tensor, row, at):
 
 
 @compiled
+def starts_well(tensor, operation, store):
+    """Can a box start at an operation's coordinates? An H200 ends the kernel if not."""
+    at = operation + 8 * O_AT
+    size = (get(tensor, T_META) >> META_SIZE_SHIFT) & 255
+    good = get(at, 0) * size & 15 == 0
+    for i in range(5):
+        good = good and not (store and get(at, i) < 0)
+    return good
+
+
+@compiled
 def _columns_inside(tensor, first):
     """The range of a row's elements that lie in the tensor, if the row does."""
     columns = count_of(tensor, 0)
@@ -253,6 +264,7 @@ def move_tile(m, warp, tensor, host, start, operation, action, reduction, pc, la
             elif b > a:
                 if action == CHECK_TILE:
                     check_read(m, warp, spot + a - chunk, b - a, b - a, pc, lane, 0, 0, 0)
+                    check_async_read(m, warp, spot, np.int64(16), pc, lane)
                 elif reduction >= 0:
                     reduce_bytes(there + a, here + a - chunk, b - a, size, kind, reduction)
                 else:
