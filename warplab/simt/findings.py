@@ -291,8 +291,8 @@ class Explainer:
             return f"copies {int(record[F_BYTES])} bytes in bulk, which has to be a multiple of 16: {text}"
         if fault == FAULT_BOX:
             return (
-                f"copies a box that starts at element {int(record[F_ADDRESS])} of a row: that has to be a multiple of 16 "
-                "bytes, and a store may not start before the tensor along any dimension."
+                f"copies a box that starts at element {int(record[F_ADDRESS])} of a row: that has to be a multiple of "
+                "16 bytes, and a store may not start before the tensor along any dimension."
             )
         if fault == FAULT_TENSOR_MAP:
             return f"uses {place} as a tensor map, but there is none with as many dimensions as: {text}"
