@@ -18,7 +18,6 @@ from warplab.simt.bulk_layout import (
     FORM_OPERATION_SHIFT,
     FORM_RANK_SHIFT,
     FORM_SIZE_SHIFT,
-    FORM_SWIZZLED,
     K_FIELDS,
     K_GROUP,
     K_OPERATION,
@@ -34,6 +33,7 @@ from warplab.simt.bulk_layout import (
     O_MOMENT,
     O_OTHER,
     O_SHARED,
+    O_SPAN,
     Q_COMMITTED,
     Q_FIELDS,
     Q_FIRST,
@@ -117,13 +117,13 @@ from warplab.simt.tensor_copies import (
     LOAD_TILE,
     STORE_TILE,
     find_map,
-    is_swizzled,
     move_tile,
     readable,
     reduce_bytes,
     starts_well,
     tile_bytes,
     tile_sectors,
+    tile_span,
     writable,
 )
 
@@ -158,13 +158,6 @@ def _reduction(operation):
 
 
 @compiled
-def _span(operation):
-    """Bytes of shared memory from the first to the last that the operation may touch: swizzles fill rows of 128."""
-    size = get(operation, O_BYTES)
-    return (size + 127) & ~np.int64(127) if get(operation, O_FORM) & FORM_SWIZZLED else size
-
-
-@compiled
 def _sectors(tensor, operation):
     """Sectors of global memory that the operation reads or writes; `tensor` is its map, if it has one."""
     if _rank(operation):
@@ -191,7 +184,9 @@ def _read_operands(m, frame, constants, record, lane, operation):
         put(operation, O_FORM, field(record, X7) | mask << FORM_MASK_SHIFT)
     rank = _rank(operation)
     if rank == 0:
-        put(operation, O_BYTES, np.int64(load_u32(operand(frame, constants, record, SRC_C) + 4 * lane)))
+        size = np.int64(load_u32(operand(frame, constants, record, SRC_C) + 4 * lane))
+        put(operation, O_BYTES, size)
+        put(operation, O_SPAN, size)
         return np.int64(0)
     slots = (SRC_A, SRC_B, SRC_C, X0, X1)
     for i in range(5):
@@ -202,8 +197,7 @@ def _read_operands(m, frame, constants, record, lane, operation):
     tensor = find_map(m, get(operation, O_OTHER), rank)
     if tensor:
         put(operation, O_BYTES, tile_bytes(tensor))
-        if is_swizzled(tensor):
-            put(operation, O_FORM, get(operation, O_FORM) | FORM_SWIZZLED)
+        put(operation, O_SPAN, tile_span(tensor))
     return tensor
 
 
@@ -234,7 +228,7 @@ def _is_sound(m, tensor, operation, pc, warp, lane):
         report(m, FAULT_BOX, pc, warp, lane, get(operation, O_AT), 0, 0, -1, 0, 0)
         return False
     write = 1 if direction == TO_SHARED else 0
-    if not _shared_fits(m, get(operation, O_SHARED), _span(operation), alignment, write, pc, warp, lane):
+    if not _shared_fits(m, get(operation, O_SHARED), get(operation, O_SPAN), alignment, write, pc, warp, lane):
         return False
     if direction == WITHIN_CLUSTER:
         return _shared_fits(m, get(operation, O_OTHER), size, alignment, 1, pc, warp, lane)
@@ -257,7 +251,7 @@ def _check_source(m, warp, tensor, operation, pc, lane):
         for place in range(0, get(operation, O_BYTES), 16):
             check_read(m, warp, start + place, 16, 16, pc, lane, 0, 0, 0)
         check_async_read(m, warp, start, get(operation, O_BYTES), pc, lane)
-    start_source(m, warp, start, _span(operation), pc)
+    start_source(m, warp, start, get(operation, O_SPAN), pc)
 
 
 @compiled
@@ -279,7 +273,7 @@ def _target(m, operation, rank):
 def _start_event(m, warp, operation, pc, lane):
     """Queue an operation that completes at an mbarrier."""
     mask = get(operation, O_FORM) >> FORM_MASK_SHIFT
-    span = _span(operation)
+    span = get(operation, O_SPAN)
     if _direction(operation) == WITHIN_CLUSTER:
         _check_source(m, warp, np.int64(0), operation, pc, lane)
         _check_target(m, warp, get(operation, O_OTHER), span, pc, lane)
@@ -380,7 +374,7 @@ def _to_shared(m, warp, operation, target, mbarrier, pc, lane):
         source = readable(m, get(operation, O_OTHER), size, np.int64(4), pc, warp, lane) if size else np.int64(0)
         if source:
             copy_bytes(host, source, size)
-    end_copy_at(m, warp, target, _span(operation), get(operation, O_MOMENT))
+    end_copy_at(m, warp, target, get(operation, O_SPAN), get(operation, O_MOMENT))
     if usable(m, mbarrier, pc, warp, lane):
         release_at(m, warp, mbarrier, get(operation, O_MOMENT))
         change(m, warp, mbarrier, np.int64(0), np.int64(0), -size, pc, lane)
@@ -407,7 +401,7 @@ def complete_bulk(event):
 def _read_store(m, store):
     """Keep a store's source in the queue's room, if there is any left."""
     queue, operation = get(m, M_BULK), store + 8 * K_OPERATION
-    span = _span(operation)
+    span = get(operation, O_SPAN)
     if get(queue, Q_USED) + span > get(queue, Q_ROOM):
         return False
     place = get(queue, Q_USED)
@@ -428,7 +422,7 @@ def _write_store(m, store):
     if get(store, K_PLACE) >= 0:
         host = queue + Q_FIELDS * 8 + get(store, K_PLACE)
     else:
-        end_source(m, warp, start, _span(operation), pc)
+        end_source(m, warp, start, get(operation, O_SPAN), pc)
     if _rank(operation):
         tensor = find_map(m, get(operation, O_OTHER), _rank(operation))
         if tensor:

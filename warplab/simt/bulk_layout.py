@@ -12,12 +12,12 @@ from __future__ import annotations
 TO_SHARED, TO_GLOBAL, WITHIN_CLUSTER = range(3)
 FORM_DIRECTION = 3
 FORM_RANK_SHIFT, FORM_OPERATION_SHIFT, FORM_KIND_SHIFT, FORM_SIZE_SHIFT, FORM_MASK_SHIFT = 4, 8, 16, 20, 32
-FORM_SWIZZLED = 1 << 24
 BULK_COMMIT, BULK_WAIT = range(2)
 
 # An operation on its way; the mask of a multicast, 0 for none, is in the upper bits of its form. O_MOMENT is the clock
-# of the issuing warp for the sanitizer, O_AT the first of five coordinates.
-O_FORM, O_SHARED, O_OTHER, O_BYTES, O_MBARRIER, O_MOMENT, O_AT = range(7)
+# of the issuing warp for the sanitizer, O_SPAN the bytes of shared memory from the first to the last that it may touch,
+# O_AT the first of five coordinates.
+O_FORM, O_SHARED, O_OTHER, O_BYTES, O_SPAN, O_MBARRIER, O_MOMENT, O_AT = range(8)
 O_FIELDS = O_AT + 5
 
 # The queue of a block's stores: how many there are, bytes used and there are in its store room, the groups that each

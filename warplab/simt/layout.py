@@ -233,8 +233,11 @@ OFFSET_MASK = (1 << RANK_SHIFT) - 1
 
 # The queue of asynchronous operations: how many there are, then the events, EVENT_FIELDS int64 each.
 EVENTS = 4096
-EVENT_FIELDS = 16
-E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC, E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10 = range(EVENT_FIELDS)
+EVENT_FIELDS = 17
+(
+    E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC,
+    E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10, E_11,
+) = range(EVENT_FIELDS)  # fmt: skip
 EVENT_BYTES = 8 * EVENT_FIELDS
 EVENT_STORE, EVENT_BULK = range(2)
 

@@ -1,8 +1,9 @@
 """Boxes of a tensor to and from shared memory, as a tensor map describes them.
 
-A box lies in shared memory row by row without gaps; a swizzle then moves each 16 bytes: the bits of the *address* that
-count rows of 128 bytes are added (exclusive or) to the bits that count 16 bytes in such a row (PTX ISA, tensors,
-swizzling modes). Elements outside of the tensor are filled by a load and skipped by a store.
+A box lies in shared memory row by row, without gaps, or with a swizzle each row at a multiple of what that spans. The
+swizzle then moves each 16 bytes: the bits of the *address* that count rows of 128 bytes are added (exclusive or) to the
+bits that count 16 bytes in such a row (PTX ISA, tensors, swizzling modes). Elements outside of the tensor are filled by
+a load and skipped by a store; but a store writes 16 bytes at once, so that a row has to end with such.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from warplab.simt.bulk_layout import (
 )
 from warplab.simt.global_access import fault_kind, region_offset, resolve
 from warplab.simt.layout import (
+    FAULT_OUT_OF_BOUNDS,
     FAULT_READ_ONLY,
     FAULT_UNINITIALISED,
     R_BYTES,
@@ -103,9 +105,23 @@ def tile_bytes(tensor):
 
 
 @compiled
-def is_swizzled(tensor):
-    """Does a box lie in shared memory in another order?"""
-    return (get(tensor, T_META) >> META_SWIZZLE_SHIFT) & 7 != 0
+def _pitch(tensor):
+    """Bytes of shared memory from one row of a box to the next: a swizzled row takes all that the swizzle spans."""
+    rows = (get(tensor, T_META) >> META_SWIZZLE_SHIFT) & 7
+    row = count_of(tensor, 0) * ((get(tensor, T_META) >> META_SIZE_SHIFT) & 255)
+    return 16 * (rows + 1) if rows else row
+
+
+@compiled
+def rows_of(tensor):
+    """Rows of a box."""
+    return count_of(tensor, 1) * count_of(tensor, 2) * count_of(tensor, 3) * count_of(tensor, 4)
+
+
+@compiled
+def tile_span(tensor):
+    """Bytes of shared memory from the first to the last that a box may lie in."""
+    return rows_of(tensor) * _pitch(tensor)
 
 
 @compiled
@@ -210,7 +226,7 @@ def tile_sectors(tensor, operation):
     total, previous = np.int64(0), np.int64(-1)
     if low == high:
         return total
-    for row in range(count_of(tensor, 1) * count_of(tensor, 2) * count_of(tensor, 3) * count_of(tensor, 4)):
+    for row in range(rows_of(tensor)):
         offset = _row_offset(tensor, row, at)
         if offset >= 0:
             start = get(tensor, T_ADDRESS) + offset + get(at, 0) * size
@@ -233,7 +249,7 @@ def move_tile(m, warp, tensor, host, start, operation, action, reduction, pc, la
     swizzle = (meta >> META_SWIZZLE_SHIFT) & 7
     kind = (meta >> META_KIND_SHIFT) & 255
     columns = count_of(tensor, 0)
-    rows = count_of(tensor, 1) * count_of(tensor, 2) * count_of(tensor, 3) * count_of(tensor, 4)
+    rows, pitch = rows_of(tensor), _pitch(tensor)
     first = get(at, 0)
     low, high = _columns_inside(tensor, first)
     place = start
@@ -262,6 +278,9 @@ def move_tile(m, warp, tensor, host, start, operation, action, reduction, pc, la
                 if b > a:
                     copy_bytes(here + a - chunk, there + a, b - a)
             elif b > a:
+                if action == STORE_TILE and b - a < 16:
+                    past = get(tensor, T_ADDRESS) + offset + first * size + b
+                    report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, past, size, 1, -1, SPACE_GLOBAL, 0)
                 if action == CHECK_TILE:
                     check_read(m, warp, spot + a - chunk, b - a, b - a, pc, lane, 0, 0, 0)
                     check_async_read(m, warp, spot, np.int64(16), pc, lane)
@@ -269,4 +288,4 @@ def move_tile(m, warp, tensor, host, start, operation, action, reduction, pc, la
                     reduce_bytes(there + a, here + a - chunk, b - a, size, kind, reduction)
                 else:
                     copy_bytes(there + a, here + a - chunk, b - a)
-        place += columns * size
+        place += pitch

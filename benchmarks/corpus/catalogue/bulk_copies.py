@@ -54,14 +54,21 @@ class Tile:
     @property
     def words(self) -> int:
         """32-bit words of shared memory to look at: the tile and 256 bytes behind it."""
-        return (self.shift + prod(self.counts) * self.size + 127) // 128 * 32 + 64
+        rows = prod(self.counts[:-1])
+        return (self.shift + rows * self.pitch + 127) // 128 * 32 + 64
+
+    @property
+    def pitch(self) -> int:
+        """Bytes of shared memory from one row of the box to the next."""
+        return self.swizzle or self.counts[-1] * self.size
 
     def elements(self):
         """For each element of the box: its index in the tensor, whether that is inside, and its place in bytes."""
         for number, position in enumerate(product(*(range(n) for n in self.counts))):
             index = tuple(at + p * s for at, p, s in zip(reversed(self.at), position, self.strides, strict=True))
             inside = all(0 <= i < n for i, n in zip(index, self.shape, strict=True))
-            yield index, inside, swizzled(self.shift + number * self.size, self.swizzle)
+            row, column = divmod(number, self.counts[-1])
+            yield index, inside, swizzled(self.shift + row * self.pitch + column * self.size, self.swizzle)
 
     def numbers(self) -> list:
         """The last arguments of the host function."""
@@ -170,14 +177,17 @@ _DTYPES = {
 
 
 def _bulk(name: str) -> Entry:
-    """`x` and `out` of 256 words; within a block's shared memory `x` holds the source and then the target."""
+    """`x` and `out` of 256 words a block; within a cluster of two `x` holds the source and then the target of each."""
     within = name.startswith("within")
     plain = {"bulk_load": "u32", "bulk_store": "u32", "within_copy": "u32", "within_add": "u32", "within_min": "s32"}
     kind = plain.get(name, "b32" if within else name.rsplit("_", 1)[-1])
     dtype = _DTYPES[kind]
     n = 1024 // np.dtype(dtype).itemsize
-    out = write("out", dtype, n) if within or name == "bulk_load" else update("out", dtype, n)
-    arguments = (read("x", dtype, 2 * n if within else n), out, scalar("which", BULK.index(name)))
+    if within:
+        out = write("out", dtype, 2 * n)
+    else:
+        out = write("out", dtype, n) if name == "bulk_load" else update("out", dtype, n)
+    arguments = (read("x", dtype, 4 * n if within else n), out, scalar("which", BULK.index(name)))
     expected = None
     operation = name.split("_")[1]
     if name == "bulk_load":
@@ -185,12 +195,17 @@ def _bulk(name: str) -> Entry:
     elif name == "bulk_store":
         expected = lambda v: {"out": v["x"].copy()}  # noqa: E731
     elif name == "within_copy":
-        expected = lambda v: {"out": v["x"][:n].copy()}  # noqa: E731
+        expected = lambda v: {"out": v["x"].reshape(2, 2, n)[::-1, 0].ravel()}  # noqa: E731
     elif within:
-        expected = lambda v: {"out": combined(operation, v["x"][n:], v["x"][:n])}  # noqa: E731
+        expected = lambda v: {"out": _sent(operation, v["x"].reshape(2, 2, n))}  # noqa: E731
     elif np.dtype(dtype).kind in "iu" and kind != "bf16":
         expected = lambda v: {"out": combined(operation, v["out"], v["x"])}  # noqa: E731
     return Entry(f"bulk/{name}", FILE, "bulk", arguments, {"x": draws.bits, "out": draws.bits}, expected)
+
+
+def _sent(operation: str, x: np.ndarray) -> np.ndarray:
+    """What the two blocks of a cluster have in their second halves; `x` is [block, half, element]."""
+    return combined(operation, x[:, 1], x[::-1, 0]).ravel()
 
 
 _FLOATS = {"float16": "", "float32": "", "float64": "", "uint16": "bfloat16"}
@@ -235,7 +250,11 @@ TILES: tuple[Tile, ...] = (
     *(Tile(f"nan_{e or d}", d, (12, 32), (8, 32), (24, 8), nan=True, element=e) for d, e in _FLOATS.items()),
 )  # fmt: skip
 # A store cannot start before the tensor.
-_STORED = [replace(t, at=tuple(max(n, 0) for n in t.at)) for t in TILES if not t.nan and t.name != "1d_outside"]
+_STORED = [
+    replace(t, at=tuple(max(n, 0) for n in t.at))
+    for t in TILES
+    if not t.nan and t.name not in ("1d_outside", "1d_behind")
+]
 
 ENTRIES: tuple[Entry, ...] = (
     *(_load(t) for t in TILES),
@@ -256,6 +275,4 @@ ENTRIES: tuple[Entry, ...] = (
         lambda v: {"out": 2 * v["x"]},
     ),
 )
-ENTRIES = tuple(
-    replace(e, uncounted="its loads and stores only fill and show the tile") for e in ENTRIES
-)
+ENTRIES = tuple(replace(e, uncounted="its loads and stores only fill and show the tile") for e in ENTRIES)

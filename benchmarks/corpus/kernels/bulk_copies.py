@@ -127,23 +127,32 @@ REDUCE(min, u64) REDUCE(max, u64) REDUCE(min, s64) REDUCE(max, s64)
 REDUCE(inc, u32) REDUCE(dec, u32)
 REDUCE(and, b32) REDUCE(or, b32) REDUCE(xor, b32) REDUCE(and, b64) REDUCE(or, b64) REDUCE(xor, b64)
 
-// From one half of the block's own shared memory to the other.
+// Each block of a pair sends the first half of its shared memory into the second half of the other's.
+__device__ void meet() { asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory"); }
+__device__ unsigned beside(const void* p)
+{
+    unsigned result;
+    asm volatile("{ .reg .b32 r; mov.u32 r, %%cluster_ctarank; xor.b32 r, r, 1; mapa.shared::cluster.u32 %0, %1, r; }"
+                 : "=r"(result) : "r"(shared_address(p)));
+    return result;
+}
 #define WITHIN(name, form) \
-    extern "C" __global__ void name(const unsigned* x, unsigned* out, int words) \
+    extern "C" __global__ void __cluster_dims__(2, 1, 1) name(const unsigned* x, unsigned* out, int words) \
     { \
         __shared__ u64 barrier; \
-        for (int i = threadIdx.x; i < 2 * words; i += blockDim.x) tile[i] = x[i]; \
+        for (int i = threadIdx.x; i < 2 * words; i += blockDim.x) tile[i] = x[2 * words * blockIdx.x + i]; \
         if (threadIdx.x == 0) start(&barrier, 1); \
         fence(); \
-        __syncthreads(); \
+        meet(); \
         if (threadIdx.x == 0) { \
             expect(&barrier, 4 * words); \
             asm volatile(form " [%0], [%1], %2, [%3];" \
-                         :: "r"(shared_address(tile + words)), "r"(shared_address(tile)), "r"(4 * words), \
-                            "r"(shared_address(&barrier)) : "memory"); \
+                         :: "r"(beside(tile + words)), "r"(shared_address(tile)), "r"(4 * words), \
+                            "r"(beside(&barrier)) : "memory"); \
         } \
         wait(&barrier); \
-        for (int i = threadIdx.x; i < words; i += blockDim.x) out[i] = tile[words + i]; \
+        for (int i = threadIdx.x; i < words; i += blockDim.x) out[words * blockIdx.x + i] = tile[words + i]; \
+        meet(); \
     }
 WITHIN(within_copy, "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes")
 WITHIN(within_add, "cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32")
@@ -264,8 +273,9 @@ BULK = (
 def bulk(x, out, which):
     """Either array is taken as words of 32 bits."""
     words = out.shape[0] * out.dtype.itemsize // 4
-    shared = 8 * words if BULK[which].startswith("within") else 4 * words
-    module.get_function(BULK[which])((1,), (128,), (x, out, np.int32(words)), shared_mem=shared)
+    blocks = 2 if BULK[which].startswith("within") else 1
+    words //= blocks
+    module.get_function(BULK[which])((blocks,), (128,), (x, out, np.int32(words)), shared_mem=4 * words * blocks)
 
 
 def pipeline(x, out):
