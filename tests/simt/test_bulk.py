@@ -222,6 +222,13 @@ def test_store_outside_and_into_an_input() -> None:
     assert finding.array == "a"
 
 
+def test_coordinates_that_an_h200_refuses() -> None:
+    body = "if (t == 0) { expect(&full, 1024);\nTILE(tile, &map, %d, %d, &full) }\nwait(&full, 0);"
+    finding = only(run(body % (3, 0)), FindingKind.MISALIGNED, 1)
+    assert "element 3" in finding.message
+    assert run(body % (-4, -3)).findings == ()
+
+
 def test_map_in_memory_and_wrong_number_of_dimensions() -> None:
     body = "if (t == 0) { expect(&full, 1024); TILE(tile, %s, 32, 5, &full) }\nwait(&full, 0);\nout[t] = tile[t];"
     by_value, by_address = run(body % "&map"), run(body % "copy")

@@ -81,6 +81,7 @@ from warplab.ptx.mbarrier import (
     mbarrier_test,
     mbarrier_wait,
 )
+from warplab.ptx.tensor_maps import tensor_map, tensor_map_address
 from warplab.ptx.warpgroup import (
     SWIZZLE_32,
     SWIZZLE_64,
@@ -93,7 +94,6 @@ from warplab.ptx.warpgroup import (
     wgmma_wait,
     zeros,
 )
-from warplab.ptx.tensor_maps import tensor_map, tensor_map_address
 from warplab.ptx.warps import (
     clock,
     clock64,
