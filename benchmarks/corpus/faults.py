@@ -98,6 +98,11 @@ def _copies(kind: FindingKind, tool: str, *functions: str) -> tuple[Fault, ...]:
     return tuple(Fault(f"copies/{f}", "faulty/copies.py", f, arguments, {}, kind, tool) for f in functions)
 
 
+def _bulk(kind: FindingKind, *functions: str, extra: tuple[FindingKind, ...] = ()) -> tuple[Fault, ...]:
+    arguments = (read("a", "float32", 64), write("out", "float32", 64))
+    return tuple(Fault(f"bulk/{f}", "faulty/bulk_copies.py", f, arguments, {}, kind, "", extra) for f in functions)
+
+
 def _clusters(kind: FindingKind, *functions: str, tool: str = "") -> tuple[Fault, ...]:
     arguments = (read("a", "float32", 128), write("out", "float32", 128))
     # What is read too early may not have been written at all yet.
@@ -201,6 +206,11 @@ FAULTS: tuple[Fault, ...] = (
     *_products(RACE, "no_barrier_before_the_product", extra=(UNINITIALISED,)),
     *_products(UNINITIALISED, "half_a_tile_written"),
     *_products(DIVERGENT, "three_warps_only", "block_of_two_warps"),
+    *_bulk(RACE, "load_not_awaited", "one_warp_waits", extra=(UNINITIALISED,)),
+    *_bulk(RACE, "store_without_fence", "source_used_again", "block_ends_first"),
+    *_bulk(DEADLOCK, "too_few_bytes"),
+    *_bulk(MISALIGNED, "odd_bytes", extra=(UNINITIALISED,)),
+    *_bulk(MISALIGNED, "odd_column"),
     *_copies(DIVERGENT, "", "product_in_a_branch"),
     *_copies(MISALIGNED, "memcheck", "rows_of_eight_bytes"),
     *_hopper(RACE, "", "sum_used_early", "never_committed", "sum_changed_unfenced", "operand_refilled"),

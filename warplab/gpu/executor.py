@@ -6,7 +6,7 @@ seen. A fault of the device code raises DeviceFault: the context is lost then, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import cupy
@@ -15,9 +15,11 @@ from cuda.bindings import driver
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Stream, launch
 
 from warplab.errors import DeviceError, PlanError
+from warplab.gpu.raw_launch import RawLaunch
+from warplab.gpu.tensor_maps import encode
 from warplab.gpu.worker import DeviceFault
 from warplab.plan.execution import Execution, Finding, FindingKind
-from warplab.plan.model import Argument, Buffer, Plan, Pointer, Role
+from warplab.plan.model import Argument, Buffer, Launch, Parameter, Plan, Pointer, Role, TensorMap
 
 REDZONE_BYTES = 4096
 _REDZONE_BYTE = 0xA5
@@ -90,9 +92,10 @@ class LoadedPlan:
             if architecture not in spec.cubins:
                 raise PlanError(f"Kernel {spec.name} has no machine code for {architecture}: assemble the plan for it")
             kernels[key] = ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
+        self._maps: list[cupy.ndarray] = []  # copies of tensor maps that kernels get the address of
         self._launches = [self._prepared(item, kernels[item.kernel]) for item in plan.launches]
 
-    def _prepared(self, item, kernel: Kernel) -> tuple[LaunchConfig, Kernel, tuple[np.generic, ...]]:
+    def _prepared(self, item: Launch, kernel: Kernel) -> Callable[[Stream], None]:
         if item.shared_bytes > 48 * 1024:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             _checked(driver.cuKernelSetAttribute(attribute, item.shared_bytes, kernel.handle, Device().device_id))
@@ -101,11 +104,22 @@ class LoadedPlan:
         else:  # cuda.core counts the grid in clusters, the plan counts it in blocks as CUDA does
             clusters = tuple(g // c for g, c in zip(item.grid, item.cluster, strict=True))
             config = LaunchConfig(grid=clusters, cluster=item.cluster, block=item.block, shmem_size=item.shared_bytes)
-        return config, kernel, tuple(self._argument(a) for a in item.arguments)
+        parameters = self.plan.kernels[item.kernel].parameters
+        arguments = [self._argument(a, p) for a, p in zip(item.arguments, parameters, strict=True)]
+        if any(isinstance(a, np.ndarray) for a in arguments):
+            return RawLaunch(item, kernel, [np.asarray(a) for a in arguments])
+        return lambda stream: launch(stream, config, kernel, *arguments)
 
-    def _argument(self, argument: Argument) -> np.generic:
+    def _argument(self, argument: Argument, parameter: Parameter) -> np.generic | np.ndarray:
+        """The value of an argument; a tensor map that goes into the parameter itself is an array."""
         if isinstance(argument, Pointer):
             return np.uint64(self.buffers[argument.buffer].address + argument.offset)
+        if isinstance(argument, TensorMap):
+            encoded = encode(argument, self.buffers[argument.buffer].address + argument.offset)
+            if parameter.size == encoded.nbytes:
+                return encoded
+            self._maps.append(cupy.asarray(encoded.reshape(1).view(np.uint8)))
+            return np.uint64(self._maps[-1].data.ptr)
         return np.dtype(argument.dtype).type(argument.value)
 
     def reset(self, values: Mapping[str, np.ndarray | cupy.ndarray]) -> None:
@@ -120,8 +134,8 @@ class LoadedPlan:
     def launch(self) -> None:
         """Queue all launches of the plan, in order."""
         try:
-            for config, kernel, arguments in self._launches:
-                launch(self.stream, config, kernel, *arguments)
+            for start in self._launches:
+                start(self.stream)
         except Exception as error:
             raise _translated(error) from error
 

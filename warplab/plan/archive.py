@@ -11,6 +11,7 @@ field is checked for its type and range, unknown fields are refused, and the par
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import math
@@ -35,6 +36,7 @@ from warplab.plan.model import (
     Plan,
     Pointer,
     Role,
+    TensorMap,
     Value,
 )
 from warplab.plan.validate import check_plan
@@ -209,6 +211,9 @@ def _kernel_to_json(kernel: Kernel) -> dict[str, Any]:
 def _argument_to_json(argument: Argument) -> dict[str, Any]:
     if isinstance(argument, Pointer):
         return {"buffer": argument.buffer, "offset": argument.offset, "parameter": argument.parameter}
+    if isinstance(argument, TensorMap):
+        described = dataclasses.asdict(argument)
+        return {"tensor_map": described.pop("buffer"), **described}
     value = argument.value
     # JSON has no infinities; as words they stay readable.
     shown = str(value) if isinstance(value, float) and not math.isfinite(value) else value
@@ -327,6 +332,20 @@ def _argument(fields: Fields) -> Argument:
     argument: Argument
     if "buffer" in fields.names():
         argument = Pointer(fields.text("buffer"), fields.integer("offset"), fields.text("parameter"))
+    elif "tensor_map" in fields.names():
+        argument = TensorMap(
+            fields.text("tensor_map"),
+            fields.integer("offset"),
+            fields.text("dtype"),
+            fields.integers("shape"),
+            fields.integers("strides"),
+            fields.integers("box"),
+            fields.integers("element_strides"),
+            fields.integer("swizzle"),
+            fields.integer("l2_promotion"),
+            fields.text("fill"),
+            fields.text("parameter"),
+        )
     else:
         argument = Value(fields.text("dtype"), fields.number("value"), fields.text("parameter"))
     fields.done()

@@ -16,6 +16,7 @@ from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.model import Argument, Value
 from warplab.plan.ptx_entry import EntryParameter
 from warplab.plan.recorder import Recorder
+from warplab.plan.tensor_maps import CapturedTensorMap
 
 _NUMPY_OF_INTEGER = {1: ("int8", "uint8"), 2: ("int16", "uint16"), 4: ("int32", "uint32"), 8: ("int64", "uint64")}
 _C_NAMES = {"f32": "a float", "f64": "a double", "b8": "a byte"}
@@ -40,6 +41,15 @@ def convert(value: Any, parameter: EntryParameter, name: str, kernel: str, recor
                 "arguments.",
             )
         return recorder.pointer(value, name)
+    if isinstance(value, CapturedTensorMap):
+        if parameter.size != (8 if value.is_address else 128) or floating:
+            given = "the address of a tensor map" if value.is_address else "a tensor map"
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"'{name}' of '{kernel}' is {_described(parameter)}, but is given {given}: declare it "
+                "const __grid_constant__ CUtensorMap (128 bytes) for a map, a pointer for its address.",
+            )
+        return recorder.tensor_map(value, name)
     if value is None:
         if parameter.size != 8 or floating:
             refuse("only a pointer can be None")

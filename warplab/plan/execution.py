@@ -96,6 +96,17 @@ class Counters:
     warpgroup_read_wavefronts: int = 0
     tensor_instructions: int = 0  # mma.sync and wgmma.mma_async, one a warp
     tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
+    bulk_load_requests: int = 0  # cp.async.bulk and its tensor form to shared memory, one a thread
+    bulk_load_sectors: int = 0
+    bulk_load_bytes: int = 0  # what arrives in one block, filled elements included
+    bulk_store_requests: int = 0  # to global memory
+    bulk_store_sectors: int = 0
+    bulk_store_bytes: int = 0
+    bulk_reduction_requests: int = 0  # cp.reduce.async.bulk to global memory
+    bulk_reduction_sectors: int = 0
+    bulk_reduction_bytes: int = 0
+    bulk_cluster_requests: int = 0  # within the shared memory of a cluster
+    bulk_cluster_bytes: int = 0
 
     def __iadd__(self, other: Counters) -> Counters:
         for f in fields(self):

@@ -80,7 +80,43 @@ class Value:
         return np.array(self.value, dtype=self.dtype).tobytes()
 
 
-Argument = Pointer | Value
+@dataclass(frozen=True)
+class TensorMap:
+    """A kernel argument that tells the tensor memory accelerator how a tensor lies in `buffer` from byte `offset` on.
+
+    It is what cuTensorMapEncodeTiled takes, without interleaving. Dimensions count from the innermost one. A parameter
+    of 128 bytes gets the encoded map itself, one of 8 bytes the address of a copy of it in global memory. `dtype` is a
+    NumPy dtype name or "bfloat16"; `shape`, `box` and `element_strides` are in elements, `strides` in bytes, from
+    dimension 1 on. `swizzle` and `l2_promotion` are in bytes, 0 for none. `tensor_maps.problem` has the rules.
+    """
+
+    buffer: str
+    offset: int
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    box: tuple[int, ...]
+    element_strides: tuple[int, ...]
+    swizzle: int = 0
+    l2_promotion: int = 0
+    fill: str = "zero"  # what elements outside of the tensor read as: "zero" or "nan"
+    parameter: str = ""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the tensor's first element to the end of its last one."""
+        size = ELEMENT_BYTES[self.dtype]
+        outer = zip(self.shape[1:], self.strides, strict=True)
+        return self.shape[0] * size + sum((n - 1) * s for n, s in outer)
+
+
+# Bytes of the element types that a tensor map can have; "bfloat16" has no NumPy dtype.
+ELEMENT_BYTES: Mapping[str, int] = {
+    "uint8": 1, "uint16": 2, "uint32": 4, "int32": 4, "uint64": 8, "int64": 8,
+    "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2,
+}  # fmt: skip
+
+Argument = Pointer | Value | TensorMap
 
 
 @dataclass(frozen=True)

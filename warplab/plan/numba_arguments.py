@@ -14,13 +14,16 @@ from numba.cuda import types as numba_types
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.model import Argument, Value
 from warplab.plan.recorder import Recorder
+from warplab.plan.tensor_maps import CapturedTensorMap
 
 types: Any = numba_types  # made at import time, so no type checker knows what is in it
 
 
 def expand(recorder: Recorder, ty: Any, value: Any, name: str) -> Iterator[Argument]:
     """One Python argument as kernel arguments, in the order and the types that numba-cuda's launcher uses."""
-    if isinstance(ty, types.Array):
+    if isinstance(value, CapturedTensorMap):
+        yield recorder.tensor_map(value, name)
+    elif isinstance(ty, types.Array):
         yield Value("uint64", 0, name)  # meminfo
         yield Value("uint64", 0, name)  # parent
         yield Value("int64", value.size, name)

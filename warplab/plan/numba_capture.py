@@ -36,6 +36,7 @@ from warplab.plan.ptx_entry import (
     with_max_registers,
 )
 from warplab.plan.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.tensor_maps import CapturedTensorMap
 
 # Parts of a compiler that is built at import time: no type checker knows what is in them.
 compiler: Any = numba_compiler
@@ -221,6 +222,14 @@ class _NumbaFront:
     def _type_of(self, value: Any, kernel: str, index: int) -> Any:
         if isinstance(value, CapturedArray):
             return types.Array(numpy_support.from_dtype(value.dtype), value.ndim, value.layout)
+        if isinstance(value, CapturedTensorMap):
+            if value.is_address:
+                return types.int64  # as Numba types the Python integer that it is outside of a capture
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"Argument {index + 1} of '{kernel}' is a tensor map, which a Numba kernel cannot take: pass "
+                "tensor_map_address(...) of it.",
+            )
         if isinstance(value, np.ndarray):
             unsupported(
                 f"Passing a NumPy array to '{kernel}'",

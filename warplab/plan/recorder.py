@@ -27,9 +27,11 @@ from warplab.plan.model import (
     Plan,
     Pointer,
     Role,
+    TensorMap,
 )
 from warplab.plan.ptx_entry import Entry
 from warplab.plan.source import Source
+from warplab.plan.tensor_maps import CapturedTensorMap
 
 MAX_LAUNCHES = 10_000
 _GRID_MAX = (2**31 - 1, 65535, 65535)
@@ -90,6 +92,11 @@ class Recorder:
             name = f"scratch{n}"
             self._register(array._storage, name)
         return Pointer(name, array._offset, parameter)
+
+    def tensor_map(self, value: CapturedTensorMap, parameter: str) -> TensorMap:
+        """The kernel argument for a tensor map, or for the address of one."""
+        pointer = self.pointer(value.array, parameter)
+        return replace(value.tensor, buffer=pointer.buffer, offset=pointer.offset, parameter=parameter)
 
     def _register(self, storage: Storage, name: str) -> None:
         self._alive.append(storage)

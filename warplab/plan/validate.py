@@ -10,8 +10,9 @@ from math import prod
 import numpy as np
 
 from warplab.errors import PlanError
-from warplab.plan.model import Argument, Buffer, Cubin, Kernel, Launch, Parameter, Plan, Pointer, Value
+from warplab.plan.model import Argument, Buffer, Cubin, Kernel, Launch, Parameter, Plan, Pointer, TensorMap, Value
 from warplab.plan.ptx_entry import entries
+from warplab.plan.tensor_maps import problem
 
 MAX_BUFFER = 1 << 40  # bytes
 MAX_PTX = 64 << 20  # characters
@@ -140,6 +141,9 @@ def _check_argument(where: str, argument: Argument, parameter: Parameter, plan: 
         _require(parameter.size == 8, f"{where} is a pointer for a parameter of {parameter.size} bytes")
         _require(0 <= argument.offset <= buffer.nbytes, f"{where} points outside of buffer {argument.buffer!r}")
         return
+    if isinstance(argument, TensorMap):
+        _check_tensor_map(where, argument, parameter, plan)
+        return
     _require(
         argument.dtype in DTYPES and not argument.dtype.startswith("complex"),
         f"{where} has the unknown dtype {argument.dtype[:40]!r}",
@@ -149,6 +153,20 @@ def _check_argument(where: str, argument: Argument, parameter: Parameter, plan: 
         f"{where} is {argument.dtype} for a parameter of {parameter.size} bytes",
     )
     _require(_fits(argument), f"{where} has a value that is no {argument.dtype}")
+
+
+def _check_tensor_map(where: str, argument: TensorMap, parameter: Parameter, plan: Plan) -> None:
+    buffer = plan.buffers.get(argument.buffer)
+    _require(buffer is not None, f"{where} maps the unknown buffer {argument.buffer[:80]!r}")
+    assert buffer is not None
+    whole = parameter.size == 128 and parameter.align >= 64
+    _require(whole or parameter.size == 8, f"{where} is a tensor map for a parameter of {parameter.size} bytes")
+    wrong = problem(argument)
+    _require(not wrong, f"{where} is no valid tensor map: {wrong}")
+    _require(
+        argument.offset >= 0 and argument.offset + argument.nbytes <= buffer.nbytes,
+        f"{where} maps memory outside of buffer {argument.buffer!r}",
+    )
 
 
 def _fits(value: Value) -> bool:

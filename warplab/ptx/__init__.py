@@ -8,6 +8,8 @@ Each function stands for one instruction and is used inside `@cuda.jit` kernels,
 
 Some instructions want numbers at compile time. For them a function of the same name makes the instruction, to be called
 once at the top level of a file: `product = ptx.mma("f16", k=16)`.
+
+`tensor_map` and `tensor_map_address` are for host functions: they describe an array to the tensor memory accelerator.
 """
 
 from warplab.ptx.addresses import address, shared_address
@@ -79,6 +81,7 @@ from warplab.ptx.mbarrier import (
     mbarrier_test,
     mbarrier_wait,
 )
+from warplab.ptx.tensor_maps import tensor_map, tensor_map_address
 from warplab.ptx.warpgroup import (
     SWIZZLE_32,
     SWIZZLE_64,
@@ -211,6 +214,8 @@ __all__ = [
     "store_tile_4d",
     "store_tile_5d",
     "to_array",
+    "tensor_map",
+    "tensor_map_address",
     "unpack_bf16",
     "unpack_e4m3",
     "unpack_e5m2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from warplab.simt.async_events import pending_events, take_event
+from warplab.simt.bulk_calls import finish_bulk
 from warplab.simt.chance import chance
 from warplab.simt.layout import E_KIND, EVENT_STORE, EVENTS
 from warplab.simt.raw import get
@@ -15,6 +16,8 @@ def _make_event(event):
     """Do what an event says."""
     if get(event, E_KIND) == EVENT_STORE:
         complete_remote(event)
+    else:
+        finish_bulk(event)
 
 
 @compiled

@@ -130,6 +130,8 @@ def _combine_small(old, value, operation, kind):
     b = _small_to_float(value, significand_bits, bias)
     if operation == ATOMIC_ADD:
         return _float_to_small(np.float32(a + b), significand_bits, bias)
+    if np.isnan(a) and np.isnan(b):
+        return np.uint64(0x7FFF)
     if np.isnan(a) or (operation == ATOMIC_MIN and b < a) or (operation == ATOMIC_MAX and b > a):
         return value
     return old

@@ -15,6 +15,7 @@ from warplab.simt.async_completion import complete_all, complete_one
 from warplab.simt.async_copies import clear_copies, finish_arrivals
 from warplab.simt.async_events import clear_events
 from warplab.simt.barriers import clear_barriers
+from warplab.simt.bulk_calls import end_bulk, start_bulk
 from warplab.simt.chance import chance, is_random, start_chance
 from warplab.simt.cluster_barrier import clear_cluster_barrier
 from warplab.simt.cluster_memory import check_visits, clear_visits, peer
@@ -93,6 +94,7 @@ from warplab.simt.raw import fill_bytes, get, increase, load_i64, put, store_u32
 from warplab.simt.shadow import SHADOW_BYTES, start_clocks
 from warplab.simt.splits import split_state, start_splits
 from warplab.simt.state import compiled, report, warp_state
+from warplab.simt.waits import report_mbarrier_wait
 
 SMS = 132  # of an H200: what %smid counts up to
 FULL_TURN = 4096  # warp instructions before another warp gets its turn
@@ -155,6 +157,7 @@ def _start_block(m):
     clear_barriers(m)
     clear_copies(m)
     start_products(m)
+    start_bulk(m)
     threads = get(m, M_THREADS)
     put(m, M_LIVE_THREADS, threads)
     for warp in range(get(m, M_WARP_COUNT)):
@@ -207,7 +210,7 @@ def _report_deadlock(m):
             lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
             if get(state, S_STATE) == SPLIT_READY:
                 # It looks at an mbarrier again and again.
-                report(m, FAULT_DEADLOCK, get(state, S_PC) - 1, warp, lane, 0, 0, 0, -1, 0, -1)
+                report_mbarrier_wait(m, warp, lane, get(state, S_PC) - 1)
             elif get(state, S_STATE) == SPLIT_AT_BARRIER:
                 number = get(state, S_WAIT) - WAIT_BARRIER
                 report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, number)
@@ -254,6 +257,7 @@ def _turn(m, warp, address, traced):
         put(home, M_STOP, 1)
     if get(address, W_STATUS) == STATUS_DONE and get(m, M_LIVE_THREADS) == 0:
         check_visits(m)
+        end_bulk(m)
     return get(m, M_FAILED) != 0 and issued < POLL
 
 

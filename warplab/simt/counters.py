@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.plan.execution import Counters
+from warplab.simt.bulk_layout import FORM_DIRECTION, FORM_OPERATION_SHIFT, TO_GLOBAL, TO_SHARED, WITHIN_CLUSTER
 from warplab.simt.layout import (
     C_DIVERGED,
     C_IDEAL,
@@ -22,6 +23,7 @@ from warplab.simt.layout import (
     OP,
     OP_ATOMIC,
     OP_BARRIER,
+    OP_BULK,
     OP_CLUSTER_BARRIER,
     OP_COPY,
     OP_LDMATRIX,
@@ -32,6 +34,7 @@ from warplab.simt.layout import (
     OP_WGMMA,
     X0,
     X2,
+    X7,
 )
 from warplab.simt.program import Program
 
@@ -73,6 +76,15 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
         setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
         _set_shared(result, "async_copy", counts)
+    elif op == OP_BULK:
+        form = int(record[X7])
+        way = {TO_SHARED: "load", TO_GLOBAL: "store", WITHIN_CLUSTER: "cluster"}[form & FORM_DIRECTION]
+        if way == "store" and form >> FORM_OPERATION_SHIFT & 255:
+            way = "reduction"
+        setattr(result, f"bulk_{way}_requests", counts[C_REQUESTS])
+        setattr(result, f"bulk_{way}_bytes", counts[C_IDEAL])
+        if way != "cluster":
+            setattr(result, f"bulk_{way}_sectors", counts[C_SECTORS])
     elif op in (OP_MMA, OP_WGMMA):
         result.tensor_instructions = counts[C_WARPS]
         result.tensor_multiply_adds = counts[C_WARPS] * int(record[IMM])

@@ -19,7 +19,7 @@ assert HANDLER_MODULES  # the handlers are registered by being imported
 
 _HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
 _CALLEE = ".func callee() { ret; }\n"
-_TENSOR = "[%address, {%x, %x}]"
+_DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _HALF, _QUARTER = 2, 4
 
 
@@ -37,6 +37,11 @@ def expand(form: str) -> list[str]:
     pieces = re.split(r"\{([^}]*)\}", form)
     choices = [[p] if i % 2 == 0 else p.split(",") for i, p in enumerate(pieces)]
     return ["".join(c) for c in itertools.product(*choices)]
+
+
+def _tensor(rank: int) -> str:
+    """An address with so many coordinates."""
+    return f"[%address, {{{', '.join(['%x'] * rank)}}}]"
 
 
 class _Probe:
@@ -67,7 +72,7 @@ class _Probe:
         if text == "[]":
             return "[%address]"
         if text == "[tensor]":
-            return _TENSOR
+            return _tensor(next((int(p[0]) for p in self.opcode.split(".") if p in _DIMENSIONS), 2))
         if text == "@":
             return "DONE"
         if text == "VT":

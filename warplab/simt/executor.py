@@ -12,7 +12,7 @@ import numpy as np
 
 from warplab.errors import PlanError
 from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile, Writer
-from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role
+from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decode
 from warplab.simt.findings import Explainer, merge, modified_input
@@ -24,6 +24,7 @@ from warplab.simt.parser import parse
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
 from warplab.simt.ptx import Function, Module
+from warplab.simt.tensor_maps import encode
 from warplab.simt.trace import Recorder
 from warplab.simt.watch import writer
 
@@ -117,14 +118,16 @@ class Session:
             self.findings.append(Finding(FindingKind.LAUNCH_FAILURE, message, launch.kernel, launch.line))
             return False
         launch = replace(launch, cluster=_cluster_of(launch, function))
+        kept = len(self.space.regions)
         parameters = self._parameters(launch, loaded)
         bank = Region("the kernel's parameters", parameters, writable=False)
         bank_address = self.space.add(bank)
         table = self.space.table()
         constants = resolve_constants(loaded.program, loaded.module, launch, loaded.addresses, parameters, bank_address)
         machines = self._run_blocks(launch, loaded.program, constants, table)
-        self.space.regions.pop()
-        return self._collect(launch, loaded, machines, table)
+        outcome = self._collect(launch, loaded, machines, table)
+        del self.space.regions[kept:]
+        return outcome
 
     def _recorder(self, launch: Launch) -> Recorder | None:
         """The recorder, ready, if it is the running launch that it records."""
@@ -221,10 +224,14 @@ class Session:
         data = bytearray()
         for formal, argument in zip(formals, launch.arguments, strict=True):
             data += bytes(-len(data) % max(formal.align, 1))
-            if isinstance(argument, Pointer):
+            if isinstance(argument, Pointer | TensorMap):
                 if argument.buffer not in self.buffers:
                     raise PlanError(f"The plan has no buffer {argument.buffer}; capture the submission again.")
-                value = (self.buffers[argument.buffer] + argument.offset).to_bytes(8, "little")
+                address = self.buffers[argument.buffer] + argument.offset
+                if isinstance(argument, Pointer):
+                    value = address.to_bytes(8, "little")
+                else:
+                    value = self._tensor_map(argument, address, formal.size)
             else:
                 value = argument.to_bytes()
             if len(value) != formal.size:
@@ -236,6 +243,17 @@ class Session:
         bank = aligned_bytes(max(len(data), 1))
         bank[: len(data)] = np.frombuffer(bytes(data), dtype=np.uint8)
         return bank
+
+
+    def _tensor_map(self, argument: TensorMap, address: int, size: int) -> bytes:
+        """A tensor map for a parameter: itself, or where a copy of it is."""
+        encoded = encode(argument, address)
+        if size != 8:
+            return encoded
+        data = aligned_bytes(len(encoded))
+        data[:] = np.frombuffer(encoded, dtype=np.uint8)
+        name = argument.parameter or argument.buffer
+        return self.space.add(Region(f"the tensor map {name}", data, writable=False)).to_bytes(8, "little")
 
 
 def _cluster_of(launch: Launch, function: Function) -> Dim3:

@@ -27,12 +27,15 @@ from warplab.simt.layout import (
     F_WARP,
     F_WRITE,
     FAULT_ARRIVALS,
+    FAULT_BOX,
+    FAULT_BULK_SIZE,
     FAULT_CLUSTER_BARRIER,
     FAULT_DEADLOCK,
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
     FAULT_IN_FLIGHT,
+    FAULT_LEFT,
     FAULT_MBARRIER,
     FAULT_MISALIGNED,
     FAULT_NO_FENCE,
@@ -44,7 +47,9 @@ from warplab.simt.layout import (
     FAULT_PROXY,
     FAULT_RACE,
     FAULT_READ_ONLY,
+    FAULT_SOURCE,
     FAULT_SPLITS,
+    FAULT_TENSOR_MAP,
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
@@ -94,6 +99,11 @@ KINDS = {
     FAULT_NO_FENCE: FindingKind.RACE,
     FAULT_OPERAND: FindingKind.RACE,
     FAULT_WARPGROUP: FindingKind.DIVERGENT_BARRIER,
+    FAULT_SOURCE: FindingKind.RACE,
+    FAULT_LEFT: FindingKind.RACE,
+    FAULT_BULK_SIZE: FindingKind.MISALIGNED,
+    FAULT_BOX: FindingKind.MISALIGNED,
+    FAULT_TENSOR_MAP: FindingKind.TRAP,
 }
 
 
@@ -184,7 +194,7 @@ class Explainer:
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
-            FAULT_PROXY,
+            FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -244,6 +254,8 @@ class Explainer:
             line = int(self.program.lines[int(record[F_OTHER])])
             who = f"line {line} wrote" if line else "was written"
             return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
+        if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_BOX, FAULT_TENSOR_MAP):
+            return self._bulk(fault, record, place)
         if fault == FAULT_PEER:
             return self._peer_sentence(record, place)
         if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):
@@ -271,6 +283,28 @@ class Explainer:
         return (
             f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
             "(cp.async.wait_group) first."
+        )
+
+    def _bulk(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        text = " ".join(self.program.texts[int(record[F_PC])].split())
+        if fault == FAULT_BULK_SIZE:
+            return f"copies {int(record[F_BYTES])} bytes in bulk, which has to be a multiple of 16: {text}"
+        if fault == FAULT_BOX:
+            return (
+                f"copies a box that starts at element {int(record[F_ADDRESS])} of a row: that has to be a multiple of "
+                "16 bytes, and a store may not start before the tensor along any dimension."
+            )
+        if fault == FAULT_TENSOR_MAP:
+            return f"uses {place} as a tensor map, but there is none with as many dimensions as: {text}"
+        if fault == FAULT_LEFT:
+            verb = "written" if record[F_WRITE] else "read"
+            wait = "on its mbarrier" if record[F_WRITE] else "for its bulk group (cp.async.bulk.wait_group.read)"
+            return f"copies in bulk, but the block may end before {place} is {verb}: wait {wait} first."
+        line = int(self.program.lines[int(record[F_OTHER])])
+        copy = f"the bulk copy of line {line}" if line else "a bulk copy"
+        return (
+            f"writes {place}, which {copy} may still be reading: the thread that started the copy has to wait for its "
+            "bulk group (cp.async.bulk.wait_group.read) first."
         )
 
     @staticmethod
@@ -320,7 +354,7 @@ class Explainer:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
         if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
-            return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
+            return self._mbarrier_wait(record)
         if fault == FAULT_CLUSTER_BARRIER and record[F_EXTRA]:
             return "waits at the cluster's barrier without having arrived there."
         if fault == FAULT_CLUSTER_BARRIER:
@@ -338,6 +372,17 @@ class Explainer:
         if fault == FAULT_SPLITS:
             return "diverges into more groups of threads than the emulator follows."
         return f"needs an instruction that the emulator does not know: {text}"
+
+    def _mbarrier_wait(self, record: np.ndarray) -> str:
+        arrivals, bytes_ = int(record[F_OTHER]), int(record[F_BYTES])
+        if arrivals < 0:
+            return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
+        lacking = [f"{arrivals} arrivals"] if arrivals else []
+        lacking += [f"{bytes_} of the bytes that it expects"] if bytes_ > 0 else []
+        if bytes_ < 0:
+            lacking.append(f"an expectation of {-bytes_} bytes that have come")
+        what = " and ".join(lacking) or "nothing, but the parity that is waited for is of another phase"
+        return f"waits for a phase of {self._shared_place(int(record[F_ADDRESS]), 8)} that never ends: it lacks {what}."
 
     def _trap_sentence(self, record: np.ndarray) -> str:
         reason = int(record[F_EXTRA])

@@ -2,7 +2,8 @@
 
 A form is an opcode with alternatives in braces, `add{.rn,.rz}{,.sat}.f32`, and its operands: T a register of the last
 type in the opcode, D of the last but one, a type's name a register of that type, 2T a vector of two, T|pred a pair,
-[] an address, [L] the address of a local variable, a number an immediate, @ a label, and everything else as it is.
+[] an address, [tensor] a tensor map's with coordinates, [L] the address of a local variable, a number an immediate,
+@ a label, and everything else as it is.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ SPACE = "{,.global,.shared,.shared::cta}"
 DATA = "{.b8,.u8,.s8,.b16,.u16,.s16,.b32,.u32,.s32,.f32,.b64,.u64,.s64,.f64}"
 CONDITIONS = "{.eq,.ne,.lt,.le,.gt,.ge}"
 FLOAT_CONDITIONS = "{.eq,.ne,.lt,.le,.gt,.ge,.equ,.neu,.ltu,.leu,.gtu,.geu,.num,.nan}"
+COMPLETES = ".mbarrier::complete_tx::bytes"
+DIMENSIONS = "{.1d,.2d,.3d,.4d,.5d}"
+REDUCTIONS = "{.add,.min,.max,.inc,.dec,.and,.or,.xor}"
 VIDEO = "{.u32,.s32}{.u32,.s32}{.u32,.s32}"
 
 SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -176,13 +180,53 @@ SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("cp.async{.ca,.cg}.shared.global", "[] [] 16"),
         ("cp.async{.commit_group,.wait_all}", ""),
         ("cp.async.wait_group", "0"),
-        ("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes", "[] [] u32 []"),
+        ("cp.async.bulk.shared::cluster.global" + COMPLETES, "[] [] u32 []"),
+        ("cp.async.bulk.shared::cluster.global" + COMPLETES + ".L2::cache_hint", "[] [] u32 [] b64"),
+        ("cp.async.bulk.shared::cluster.global" + COMPLETES + ".multicast::cluster", "[] [] u32 [] b16"),
+        (
+            "cp.async.bulk.shared::cluster.global" + COMPLETES + ".multicast::cluster.L2::cache_hint",
+            "[] [] u32 [] b16 b64",
+        ),
+        ("cp.async.bulk.shared::cta.global" + COMPLETES, "[] [] u32 []"),
+        ("cp.async.bulk.shared::cluster.shared::cta" + COMPLETES, "[] [] u32 []"),
         ("cp.async.bulk.global.shared::cta.bulk_group", "[] [] u32"),
+        ("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint", "[] [] u32 b64"),
         ("cp.async.bulk.commit_group", ""),
         ("cp.async.bulk.wait_group{,.read}", "0"),
-        ("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes", "[] [tensor] []"),
-        ("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group", "[tensor] []"),
-        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32", "[] [] u32"),
+        ("cp.async.bulk.prefetch.L2.global", "[] u32"),
+        ("cp.async.bulk.tensor" + DIMENSIONS + ".shared::cluster.global{,.tile}" + COMPLETES, "[] [tensor] []"),
+        ("cp.async.bulk.tensor" + DIMENSIONS + ".shared::cta.global{,.tile}" + COMPLETES, "[] [tensor] []"),
+        (
+            "cp.async.bulk.tensor" + DIMENSIONS + ".shared::cluster.global.tile" + COMPLETES + ".L2::cache_hint",
+            "[] [tensor] [] b64",
+        ),
+        (
+            "cp.async.bulk.tensor" + DIMENSIONS + ".shared::cluster.global.tile" + COMPLETES + ".multicast::cluster",
+            "[] [tensor] [] b16",
+        ),
+        ("cp.async.bulk.tensor{.3d,.4d,.5d}.shared::cluster.global.im2col" + COMPLETES, "[] [tensor] [] {b16}"),
+        ("cp.async.bulk.tensor" + DIMENSIONS + ".global.shared::cta{,.tile}.bulk_group", "[tensor] []"),
+        ("cp.async.bulk.tensor" + DIMENSIONS + ".global.shared::cta.tile.bulk_group.L2::cache_hint", "[tensor] [] b64"),
+        ("cp.async.bulk.tensor{.3d,.4d,.5d}.global.shared::cta.im2col_no_offs.bulk_group", "[tensor] []"),
+        ("cp.async.bulk.prefetch.tensor" + DIMENSIONS + ".L2.global{,.tile}", "[tensor]"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add{.u32,.s32,.u64,.f32,.f64}", "[] [] u32"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.noftz{.f16,.bf16}", "[] [] u32"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group{.min,.max}{.u32,.s32,.u64,.s64,.f16,.bf16}", "[] [] u32"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group{.inc,.dec}.u32", "[] [] u32"),
+        ("cp.reduce.async.bulk.global.shared::cta.bulk_group{.and,.or,.xor}{.b32,.b64}", "[] [] u32"),
+        (
+            "cp.reduce.async.bulk.shared::cluster.shared::cta" + COMPLETES + "{.add,.min,.max}{.u32,.s32}",
+            "[] [] u32 []",
+        ),
+        ("cp.reduce.async.bulk.shared::cluster.shared::cta" + COMPLETES + ".add.u64", "[] [] u32 []"),
+        ("cp.reduce.async.bulk.shared::cluster.shared::cta" + COMPLETES + "{.inc,.dec}.u32", "[] [] u32 []"),
+        ("cp.reduce.async.bulk.shared::cluster.shared::cta" + COMPLETES + "{.and,.or,.xor}.b32", "[] [] u32 []"),
+        (
+            "cp.reduce.async.bulk.tensor" + DIMENSIONS + ".global.shared::cta" + REDUCTIONS + ".tile.bulk_group",
+            "[tensor] []",
+        ),
+        ("prefetch{,.param,.const}.tensormap", "[]"),
+        ("fence.proxy.tensormap::generic.acquire.gpu", "[] 128"),
         ("tensormap.replace.tile.global_address.global.b1024.b64", "[] u64"),
     ),
     "Atomics": (

@@ -13,6 +13,7 @@ from warplab.simt.async_completion import make_room
 from warplab.simt.async_copies import group_copies, issue_copies
 from warplab.simt.atomics import atomic_access
 from warplab.simt.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
+from warplab.simt.bulk_calls import run_bulk
 from warplab.simt.cluster_addresses import cluster_address
 from warplab.simt.cluster_barrier import cluster_barrier, leave_cluster_barrier
 from warplab.simt.dispatch import call_vector
@@ -54,6 +55,8 @@ from warplab.simt.layout import (
     OP_ATOMIC,
     OP_BARRIER,
     OP_BRANCH,
+    OP_BULK,
+    OP_BULK_GROUP,
     OP_CLUSTER_ADDRESS,
     OP_CLUSTER_BARRIER,
     OP_COPY,
@@ -472,6 +475,17 @@ def run_warp(m, warp, traced):
             if mask:
                 make_room(m, np.int64(32))
                 issue_remote(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_BULK:
+            if mask:
+                make_room(m, np.int64(32))
+                run_bulk(m, op, warp, frame, constants, record, pc, mask)
+                if get(m, M_STOP):
+                    return issued
+            pc += 1
+        elif op == OP_BULK_GROUP:
+            if mask:
+                run_bulk(m, op, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_FENCE:
             if mask and field(record, X0) == FENCE_CLUSTER:

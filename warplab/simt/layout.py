@@ -62,9 +62,11 @@ SIGNED_BIT = 0x100
     OP_WGMMA,
     OP_WGMMA_GROUP,
     OP_WGMMA_REGISTER,  # a move or another access of a register that a wgmma may have in flight
-) = range(35)
+    OP_BULK,
+    OP_BULK_GROUP,
+) = range(37)
 VECTOR_BASE = 64
-ASYNC_READERS = (OP_WGMMA,)  # those that read shared memory through the async proxy
+ASYNC_READERS = (OP_WGMMA, OP_BULK)  # those that read shared memory through the async proxy
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
 FIRST_PREDICATE = 8
@@ -147,8 +149,10 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_PRODUCTS,  # address of the compiled code for them; see products.py
     M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
     M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
+    M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
+    M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
     M_FIELDS,
-) = range(67)
+) = range(69)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE = range(5)
@@ -229,10 +233,13 @@ OFFSET_MASK = (1 << RANK_SHIFT) - 1
 
 # The queue of asynchronous operations: how many there are, then the events, EVENT_FIELDS int64 each.
 EVENTS = 4096
-EVENT_FIELDS = 16
-E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC, E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10 = range(EVENT_FIELDS)
+EVENT_FIELDS = 17
+(
+    E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC,
+    E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10, E_11,
+) = range(EVENT_FIELDS)  # fmt: skip
 EVENT_BYTES = 8 * EVENT_FIELDS
-(EVENT_STORE,) = range(1)
+EVENT_STORE, EVENT_BULK = range(2)
 
 # A finding: int64 units.
 (
@@ -276,7 +283,12 @@ EVENT_BYTES = 8 * EVENT_FIELDS
     FAULT_OPERAND,  # shared memory that changed between a wgmma's issue and its wait
     FAULT_WARPGROUP,  # warps of a warpgroup that do not execute the same wgmma
     FAULT_PROXY,  # the async proxy reads what an ordinary store wrote, with no fence.proxy.async between
-) = range(23)
+    FAULT_SOURCE,  # a write to what a bulk copy may still read
+    FAULT_LEFT,  # a block ends while a bulk copy may still use its shared memory
+    FAULT_BULK_SIZE,  # no multiple of 16
+    FAULT_TENSOR_MAP,  # none there, or one of another rank
+    FAULT_BOX,  # starts in the middle of 16 bytes, or a store before the tensor
+) = range(28)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (

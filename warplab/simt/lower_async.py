@@ -24,6 +24,7 @@ from warplab.simt.layout import (
     OP_MBARRIER,
 )
 from warplab.simt.lower import Lowering, Unsupported, handles
+from warplab.simt.lower_bulk import bulk
 from warplab.simt.lower_memory import address_row
 from warplab.simt.program import make_record
 from warplab.simt.ptx import Address, Immediate, Instruction, Negated, Operand, Register, Sink
@@ -34,6 +35,9 @@ _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 @handles("cp")
 def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    if parts[1:3] == ["async", "bulk"] or parts[1:4] == ["reduce", "async", "bulk"]:
+        bulk(lowering, instruction, parts)
+        return
     if parts[1] != "async":
         raise Unsupported
     form = parts[2:]

@@ -10,6 +10,8 @@ from warplab.plan.model import Launch
 from warplab.simt import layout as L
 from warplab.simt.async_events import EVENTS_BYTES
 from warplab.simt.blocks import FULL_TURN, cluster_runner
+from warplab.simt.bulk_calls import bulk_function
+from warplab.simt.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
 from warplab.simt.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.counting import SEEN_BYTES
 from warplab.simt.dispatch import vector_functions
@@ -172,7 +174,7 @@ class Machine:
             L.M_CLUSTER_WARPS: blocks * warps,
             L.M_CLOCK_COLUMNS: columns,
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
-            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE) else 0,
+            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,
             L.M_SEED: seed,
         }
         frame_bytes = -(-program.frame_bytes // 256) * 256
@@ -193,7 +195,7 @@ class Machine:
                 L.M_SCRATCH: self._memory(512),
                 L.M_COPIES: self._memory(warps * L.QUEUE_BYTES) if _uses(program, L.OP_COPY, L.OP_COPY_GROUP) else 0,
             }
-            own |= self._product_state(program, warps, frame_bytes)
+            own |= self._product_state(program, warps, frame_bytes) | self._bulk_state(program, shared)
             for key, number in (common | own).items():
                 state[key] = number
 
@@ -215,6 +217,14 @@ class Machine:
             array.fill(0)
         self.kept.append(array)
         return array.ctypes.data
+
+    def _bulk_state(self, program: Program, shared: int) -> dict[int, int]:
+        """What a block needs if its kernel has bulk copies: a queue of stores with room for its shared memory."""
+        if not _uses(program, L.OP_BULK, L.OP_BULK_GROUP):
+            return {}
+        address = self._memory(8 * Q_FIELDS + shared)
+        self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
+        return {L.M_BULK: address, L.M_BULK_CODE: bulk_function().address}
 
     def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
         """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""

@@ -66,11 +66,29 @@ def phase_of(word):
 
 
 @compiled
+def is_mbarrier(word):
+    """Is this the state of an initialised mbarrier?"""
+    return word >> _MARK_SHIFT == 1
+
+
+@compiled
+def missing_arrivals(word):
+    """Arrivals that a state's phase still needs."""
+    return word & _COUNT
+
+
+@compiled
+def missing_bytes(word):
+    """Bytes that a state's phase still expects; negative if more came than were announced so far."""
+    return ((word >> _BYTES_SHIFT) & (2 * _BYTES_BIAS - 1)) - _BYTES_BIAS
+
+
+@compiled
 def _changed(word, arrivals, dropped, added):
     """The state after arrivals (`dropped` of which never come again) and `added` expected bytes."""
     pending = (word & _COUNT) - arrivals
     expected = ((word >> _EXPECTED_SHIFT) & _COUNT) - dropped
-    missing = ((word >> _BYTES_SHIFT) & (2 * _BYTES_BIAS - 1)) - _BYTES_BIAS + added
+    missing = missing_bytes(word) + added
     phase = phase_of(word)
     if pending == 0 and missing == 0:
         return _pack(expected, expected, np.int64(0), phase ^ 1)
@@ -85,7 +103,7 @@ def usable(m, address, pc, warp, lane):
         kind = FAULT_MISALIGNED if address & 7 else FAULT_OUT_OF_BOUNDS
         report(m, kind, pc, warp, lane, address, 8, 1, -1, SPACE_SHARED, 0)
         return False
-    if load_i64(host) >> _MARK_SHIFT != 1:
+    if not is_mbarrier(load_i64(host)):
         report(m, FAULT_MBARRIER, pc, warp, lane, address, 8, 0, -1, SPACE_SHARED, 0)
         return False
     return True

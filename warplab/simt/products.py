@@ -6,18 +6,15 @@ from functools import cache
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
 
 from warplab.simt.fingerprint import source_fingerprint
 from warplab.simt.layout import M_PRODUCTS, OP_WGMMA, OP_WGMMA_GROUP, OP_WGMMA_REGISTER
-from warplab.simt.raw import get, intrinsic
+from warplab.simt.raw import CALL_ARGUMENTS, call_address, get
 from warplab.simt.state import compiled
 from warplab.simt.wgmma_queue import access_register, check_warpgroups, clear_queues, group_products, issue_product
 
 START, END = -1, -2  # of a block, beside the opcodes
-_I64 = ir.IntType(64)
-_ARGUMENTS = 8
 
 
 @cache
@@ -39,23 +36,13 @@ def product_function() -> numba.core.ccallback.CFunc:
         else:
             check_warpgroups(m)
 
-    return numba.cfunc(types.void(*[types.int64] * _ARGUMENTS), cache=True, error_model="numpy")(run)
-
-
-@intrinsic
-def _call(typingctx, address, m, what, warp, frame, constants, record, pc, mask):
-    def codegen(context, builder, signature, args):
-        function = ir.FunctionType(ir.VoidType(), [_I64] * _ARGUMENTS)
-        builder.call(builder.inttoptr(args[0], function.as_pointer()), args[1:])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * (_ARGUMENTS + 1)), codegen
+    return numba.cfunc(types.void(*[types.int64] * CALL_ARGUMENTS), cache=True, error_model="numpy")(run)
 
 
 @compiled
 def run_product(m, what, warp, frame, constants, record, pc, mask):
     """Run an instruction of wgmma for a warp."""
-    _call(get(m, M_PRODUCTS), m, what, warp, frame, constants, record, pc, np.int64(mask))
+    call_address(get(m, M_PRODUCTS), m, what, warp, frame, constants, record, pc, np.int64(mask))
 
 
 @compiled

@@ -114,6 +114,21 @@ def fused_multiply_add(typingctx, a, b, c):
     return types.float64(types.float64, types.float64, types.float64), codegen
 
 
+CALL_ARGUMENTS = 8
+
+
+@intrinsic
+def call_address(typingctx, address, a, b, c, d, e, f, g, h):
+    """Call the function at an address, compiled by itself, with eight int64."""
+
+    def codegen(context, builder, signature, args):
+        function = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * CALL_ARGUMENTS)
+        builder.call(builder.inttoptr(args[0], function.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * (CALL_ARGUMENTS + 1)), codegen
+
+
 def _memory_call(name: str, second: types.Type):
     def implementation(typingctx, target, source, size):
         def codegen(context, builder, signature, args):

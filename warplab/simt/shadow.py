@@ -24,6 +24,7 @@ from warplab.simt.layout import (
     FAULT_PENDING,
     FAULT_PROXY,
     FAULT_RACE,
+    FAULT_SOURCE,
     FAULT_UNINITIALISED,
     M_CLOCK_COLUMNS,
     M_CLOCKS,
@@ -54,7 +55,7 @@ from warplab.simt.raw import (
 )
 from warplab.simt.state import compiled, report, warp_state
 
-SHADOW_BYTES = 52  # for a word of 4 bytes
+SHADOW_BYTES = 56  # for a word of 4 bytes
 # Byte offsets in a word's shadow. A tag packs pc (19 bits), the warp's number in its cluster (9) and the bytes touched.
 WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
 # Lanes are four bytes, SEVERAL for more than one lane; the tag of the last read is for the rules inside a warp only.
@@ -62,6 +63,7 @@ WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
 SEVERAL = 255
 TAG_PC, TAG_PCS, TAG_WARPS = 13, (1 << 19) - 1, (1 << 9) - 1
 PENDING = 48  # the tag of an asynchronous copy that may still write the word; 0: none
+SOURCE = 52  # the tag of a bulk copy that may still read the word; 0: none
 # In VALID, beside the four bits of the bytes that were written: how the last write was made.
 ATOMIC_WRITE, ASYNC_WRITE = 16, 32
 
@@ -263,6 +265,9 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
         valid = np.int64(load_i32(word + VALID))
         lanes = _lanes_of_word(offset, index, element, lane, several)
+        source = np.int64(load_i32(word + SOURCE))
+        if source:
+            _report(m, FAULT_SOURCE, pc, warp, start, index, element, lane, 1, _pc_of(source), 0)
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
@@ -337,6 +342,28 @@ def end_copy_at(m, warp, start, size, clock):
             store_i32(word + WRITE_EPOCH, epoch)
             store_i32(word + VALID, np.int32(15 | ASYNC_WRITE))
             store_i32(word + PENDING, np.int32(0))
+            word += SHADOW_BYTES
+
+
+@compiled
+def start_source(m, warp, start, size, pc):
+    """From now on a bulk copy may read `size` bytes (whole words) of the own block: nobody may write to them."""
+    word = _word_shadow(m, start)
+    if word:
+        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
+        for index in range(size >> 2):
+            store_i32(word + index * SHADOW_BYTES + SOURCE, tag)
+
+
+@compiled
+def end_source(m, warp, start, size, pc):
+    """The copy has read its source; another copy that reads the same words may still be on its way."""
+    word = _word_shadow(m, start)
+    if word:
+        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
+        for _ in range(size >> 2):
+            if load_i32(word + SOURCE) == tag:
+                store_i32(word + SOURCE, np.int32(0))
             word += SHADOW_BYTES
 
 

@@ -1,0 +1,302 @@
+"""Bulk and tensor copies come as late as the waits allow, and what does not wait for them is found.
+
+What they move is tested against NumPy on the kernels of benchmarks/corpus (test_corpus.py).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simt.plans import buffer, compile_cuda, plan_of
+from warplab.plan.execution import Execution, Finding, FindingKind
+from warplab.plan.model import Pointer, Role, TensorMap
+from warplab.simt import execute
+
+# `body` is one line of the kernel each, from line FIRST on.
+KERNEL = """
+struct alignas(64) Map {{ unsigned long long words[16]; }};
+typedef unsigned long long u64;
+__device__ unsigned at(const void* p) {{ return (unsigned)__cvta_generic_to_shared(p); }}
+__device__ void init(u64* b, int n) {{ asm volatile("mbarrier.init.shared.b64 [%0], %1;" :: "r"(at(b)), "r"(n)); }}
+__device__ void expect(u64* b, int n) {{
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(at(b)), "r"(n) : "memory");
+}}
+__device__ void wait(u64* b, int parity) {{
+    asm volatile("{{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], %1; @!p bra AGAIN; }}"
+                 :: "r"(at(b)), "r"(parity) : "memory");
+}}
+__device__ unsigned peer(const void* p, int rank) {{
+    unsigned result;
+    asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(result) : "r"(at(p)), "r"(rank));
+    return result;
+}}
+#define BYTES "mbarrier::complete_tx::bytes"
+#define LOAD(to, from, n, b) asm volatile("cp.async.bulk.shared::cluster.global." BYTES " [%0], [%1], %2, [%3];" \\
+    :: "r"(at(to)), "l"(from), "r"(n), "r"(at(b)) : "memory");
+#define SEND(to, from, n, b) asm volatile("cp.async.bulk.shared::cluster.shared::cta." BYTES " [%0], [%1], %2, [%3];" \\
+    :: "r"(to), "r"(at(from)), "r"(n), "r"(b) : "memory");
+#define MULTI(to, from, n, b, m) \\
+    asm volatile("cp.async.bulk.shared::cluster.global." BYTES ".multicast::cluster [%0], [%1], %2, [%3], %4;" \\
+    :: "r"(at(to)), "l"(from), "r"(n), "r"(at(b)), "h"((unsigned short)(m)) : "memory");
+#define STORE(to, from, n) asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" \\
+    :: "l"(to), "r"(at(from)), "r"(n) : "memory");
+#define ADD(to, from, n) asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%0], [%1], %2;" \\
+    :: "l"(to), "r"(at(from)), "r"(n) : "memory");
+#define TILE(to, map, x, y, b) asm volatile( \\
+    "cp.async.bulk.tensor.2d.shared::cluster.global." BYTES " [%0], [%1, {{%2, %3}}], [%4];" \\
+    :: "r"(at(to)), "l"(map), "r"(x), "r"(y), "r"(at(b)) : "memory");
+#define TILES(to, map, x, y, b, m) asm volatile( \\
+    "cp.async.bulk.tensor.2d.shared::cluster.global." BYTES ".multicast::cluster [%0], [%1, {{%2, %3}}], [%4], %5;" \\
+    :: "r"(at(to)), "l"(map), "r"(x), "r"(y), "r"(at(b)), "h"((unsigned short)(m)) : "memory");
+#define COMMIT asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+#define WAIT(n) asm volatile("cp.async.bulk.wait_group " #n ";" ::: "memory");
+#define READ(n) asm volatile("cp.async.bulk.wait_group.read " #n ";" ::: "memory");
+#define FENCE asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#define CLUSTER asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+extern "C" __global__ void {cluster} k(const __grid_constant__ Map map, const void* copy, int* a, int* out)
+{{
+    __shared__ __align__(1024) int tile[1024];
+    __shared__ u64 full, other;
+    int t = threadIdx.x;
+    if (t == 0) {{ init(&full, 1); init(&other, 1); }}
+    __syncthreads();
+{body}
+}}
+"""
+FIRST = 1 + KERNEL.split("{body}")[0].count("\n")
+WAITING = KERNEL[: KERNEL.index("(parity)")].count("\n") + 1 - FIRST
+A = np.arange(1000, 1000 + 2048, dtype=np.int32).reshape(32, 64)
+
+
+def run(
+    body: str, threads: int = 64, blocks: int = 1, cluster: int = 0, seed: int | None = None, out: int = 1024, **changes
+) -> Execution:
+    """`a` is A, `out` starts as -1; the map is of `a` with boxes of 8 x 32."""
+    dims = f"__cluster_dims__({cluster}, 1, 1)" if cluster else ""
+    source = KERNEL.format(body=body.strip("\n"), cluster=dims)
+    result = np.full(out, -1, np.int32)
+    buffers = {"a": buffer("a", A, Role.INPUT), "out": buffer("out", result, Role.INOUT)}
+    fields = {"shape": (64, 32), "strides": (256,), "box": (32, 8), "element_strides": (1, 1), "swizzle": 128} | changes
+    described = TensorMap("a", 0, "int32", **fields)
+    arguments = (described, described, Pointer("a", 0, "a"), Pointer("out", 0, "out"))
+    plan = plan_of(compile_cuda(source), "k", buffers, arguments, (blocks,), (threads,), source=source)
+    return execute(plan, {"a": A, "out": result}, instruction_budget=20_000_000, seed=seed)
+
+
+def only(result: Execution, kind: FindingKind, line: int) -> Finding:
+    """The one finding; `line` counts the body's lines from 0. The compiler may have unrolled a loop around it."""
+    assert {(f.kind, f.line - FIRST) for f in result.findings} == {(kind, line)}, result.findings
+    return result.findings[0]
+
+
+LOADED = """
+if (t == 0) { expect(&full, 1024); LOAD(tile, a, 1024, &full) }
+%s
+for (int i = t; i < 256; i += 64) out[i] = tile[255 - i];
+"""
+
+
+def test_load_after_wait_is_clean() -> None:
+    result = run(LOADED % "wait(&full, 0);")
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["out"][:256], A.ravel()[255::-1])
+    total = result.total
+    assert (total.bulk_load_requests, total.bulk_load_bytes, total.bulk_load_sectors) == (1, 1024, 32)
+
+
+def test_load_without_wait_reads_what_was_there_before() -> None:
+    before = "for (int i = t; i < 1024; i += 64) tile[i] = 7;\n__syncthreads();\n"
+    result = run(before + LOADED.strip("\n") % "FENCE" + "\nwait(&full, 0);")
+    finding = only(result, FindingKind.RACE, 4)
+    assert f"copy of line {FIRST + 2}" in finding.message and "mbarrier" in finding.message
+    assert finding.array.endswith("tile")
+    assert (result.outputs["out"][:256] == 7).all()
+
+
+def test_one_warp_waits_and_the_other_reads() -> None:
+    body = LOADED % "if (t < 32) wait(&full, 0);"
+    assert FindingKind.RACE in {f.kind for f in run(body).findings}
+    assert run(LOADED % "if (t < 32) wait(&full, 0); __syncthreads();").findings == ()
+
+
+def test_bytes_that_never_come_are_named() -> None:
+    body = "if (t == 0) { expect(&full, 1040); LOAD(tile, a, 1024, &full) }\nwait(&full, 0);"
+    finding = only(run(body), FindingKind.DEADLOCK, WAITING)
+    assert "16 of the bytes" in finding.message and "full" in finding.message
+    body = "if (t == 0) { LOAD(tile, a, 1024, &full) }\nwait(&full, 0);"
+    finding = only(run(body), FindingKind.DEADLOCK, WAITING)
+    assert "1 arrivals" in finding.message and "1024 bytes that have come" in finding.message
+
+
+def test_mbarrier_was_never_made() -> None:
+    body = "__shared__ u64 none;\nif (t == 0) { LOAD(tile, a, 1024, &none) }"
+    only(run(body), FindingKind.UNINITIALISED, 1)
+
+
+STORED = """
+for (int i = t; i < 256; i += 64) tile[i] = i;
+FENCE __syncthreads();
+if (t == 0) { STORE(out, tile, 1024) COMMIT
+    %s }
+%s
+"""
+
+
+def test_store_after_waits_is_clean() -> None:
+    for wait in ("WAIT(0)", "READ(0)"):
+        result = run(STORED % (wait, "__syncthreads(); tile[t] = 5;"))
+        assert result.findings == ()
+        assert np.array_equal(result.outputs["out"][:256], np.arange(256))
+        assert (result.total.bulk_store_requests, result.total.bulk_store_bytes) == (1, 1024)
+
+
+def test_source_overwritten_before_it_was_read() -> None:
+    result = run(STORED % ("", "__syncthreads();\ntile[t] = 5;\n__syncthreads(); if (t == 0) { READ(0) }"))
+    finding = only(result, FindingKind.RACE, 5)
+    assert f"bulk copy of line {FIRST + 2}" in finding.message and "wait_group.read" in finding.message
+    assert (result.outputs["out"][:64] == 5).all()
+
+
+def test_waiting_for_the_source_does_not_wait_for_the_target() -> None:
+    body = STORED % ("READ(0) out[512] = out[3]; WAIT(0) out[513] = out[3];", "")
+    result = run(body)
+    assert result.findings == () and tuple(result.outputs["out"][512:514]) == (-1, 3)
+
+
+def test_wait_group_leaves_the_youngest_groups() -> None:
+    body = """
+tile[t] = t; FENCE __syncthreads();
+if (t == 0) {
+    STORE(out, tile, 64) COMMIT
+    STORE(out + 16, tile + 16, 64) COMMIT
+    STORE(out + 32, tile + 32, 64) COMMIT
+    WAIT(1) out[512] = out[0]; out[513] = out[16]; out[514] = out[32]; READ(0)
+}"""
+    result = run(body)
+    assert result.findings == () and tuple(result.outputs["out"][512:515]) == (0, 16, -1)
+    assert np.array_equal(result.outputs["out"][:48], np.arange(48))
+
+
+def test_block_ends_before_its_copies() -> None:
+    finding = only(run(STORED % ("", "")), FindingKind.RACE, 2)
+    assert "block may end before" in finding.message and "wait_group.read" in finding.message
+    finding = only(run("if (t == 0) { LOAD(tile, a, 1024, &full) }"), FindingKind.RACE, 0)
+    assert "block may end before" in finding.message and "mbarrier" in finding.message
+    body = "if (t == 0) { STORE(out, tile, 0) }"
+    assert run(body).findings[0].kind is FindingKind.RACE  # not even committed
+
+
+def test_source_that_nothing_wrote() -> None:
+    body = "if (t < 32) tile[t] = t;\nFENCE __syncthreads();\nif (t == 0) { STORE(out, tile, 256) COMMIT WAIT(0) }"
+    finding = only(run(body), FindingKind.UNINITIALISED, 2)
+    assert finding.array.endswith("tile") and finding.index is not None and finding.index[0] * 16 >= 32 * 4
+
+
+@pytest.mark.parametrize(
+    ("copy", "kind", "words"),
+    [
+        ("LOAD(tile, a + 1, 64, &full)", FindingKind.MISALIGNED, "multiple of 16"),
+        ("LOAD(tile + 2, a, 64, &full)", FindingKind.MISALIGNED, "multiple of 16"),
+        ("LOAD(tile, a, 72, &full)", FindingKind.MISALIGNED, "copies 72 bytes in bulk"),
+        ("LOAD(tile, a + 2040, 64, &full)", FindingKind.OUT_OF_BOUNDS, "a[32, 0]"),
+        ("LOAD(tile, a + 4096, 64, &full)", FindingKind.OUT_OF_BOUNDS, "a[64, 0]"),
+        ("LOAD(tile, (int*)16, 64, &full)", FindingKind.NULL_POINTER, "null pointer"),
+        ("LOAD(tile + 1024, a, 4096, &full)", FindingKind.OUT_OF_BOUNDS, "writes"),
+        ("TILE(tile + 4, &map, 0, 0, &full)", FindingKind.MISALIGNED, "multiple of 128"),
+        ("TILE(tile, a, 0, 0, &full)", FindingKind.TRAP, "tensor map"),
+        ("TILE(tile, out, 0, 0, &full)", FindingKind.TRAP, "tensor map"),
+    ],
+)
+def test_bad_operands(copy: str, kind: FindingKind, words: str) -> None:
+    end = "wait(&full, 0);" if "64" in copy else "__syncthreads();"
+    finding = only(run(f"if (t == 0) {{ expect(&full, 64);\n{copy} }}\n{end}"), kind, 1)
+    assert words in finding.message
+
+
+def test_store_outside_and_into_an_input() -> None:
+    body = "tile[t] = 1;\nFENCE __syncthreads();\nif (t == 0) { %s COMMIT WAIT(0) }"
+    finding = only(run(body % "STORE(out + 1020, tile, 64)"), FindingKind.OUT_OF_BOUNDS, 2)
+    assert finding.array == "out" and finding.index == (1024,)
+    finding = only(run(body % "STORE(a, tile, 64)"), FindingKind.INPUT_MODIFIED, 2)
+    assert finding.array == "a"
+
+
+def test_coordinates_that_an_h200_refuses() -> None:
+    body = "if (t == 0) { expect(&full, 1024);\nTILE(tile, &map, %d, %d, &full) }\nwait(&full, 0);"
+    finding = only(run(body % (3, 0)), FindingKind.MISALIGNED, 1)
+    assert "element 3" in finding.message
+    assert run(body % (-4, -3)).findings == ()
+
+
+def test_map_in_memory_and_wrong_number_of_dimensions() -> None:
+    body = "if (t == 0) { expect(&full, 1024); TILE(tile, %s, 32, 5, &full) }\nwait(&full, 0);\nout[t] = tile[t];"
+    by_value, by_address = run(body % "&map"), run(body % "copy")
+    assert by_value.findings == by_address.findings == ()
+    assert np.array_equal(by_value.outputs["out"], by_address.outputs["out"])
+    assert np.array_equal(by_value.outputs["out"][:32], A[5, 32:])  # row 0 of a swizzled tile is as it is
+    assert by_value.total.bulk_load_sectors == 8 * 4
+    three = {"shape": (64, 8, 4), "strides": (256, 2048), "box": (32, 2, 2), "element_strides": (1, 1, 1)}
+    assert run(body % "&map", **three).findings[0].kind is FindingKind.TRAP
+
+
+def test_reductions_of_many_blocks_add_up() -> None:
+    body = "tile[t] = t; FENCE __syncthreads();\nif (t == 0) { ADD(out, tile, 256) COMMIT WAIT(0) }"
+    result = run(body, blocks=20)
+    assert np.array_equal(result.outputs["out"][:64], 20 * np.arange(64) - 1)
+    assert (result.total.bulk_reduction_requests, result.total.bulk_reduction_bytes) == (20, 5120)
+
+
+MULTICAST = """
+if (t == 0) expect(&full, 1024);
+CLUSTER
+if ((blockIdx.x & 3) == 1 && t == 0) %s
+wait(&full, 0);
+for (int i = t; i < 256; i += 64) out[256 * blockIdx.x + i] = tile[i];
+CLUSTER
+"""
+
+
+@pytest.mark.parametrize("copy", ["{ MULTI(tile, a, 1024, &full, 15) }", "{ TILES(tile, &map, 0, 0, &full, 15) }"])
+def test_multicast_fills_every_block_and_completes_its_mbarrier(copy: str) -> None:
+    result = run(MULTICAST % copy, blocks=8, cluster=4, out=2048)
+    assert result.findings == ()
+    parts = result.outputs["out"].reshape(8, 256)
+    assert np.array_equal(parts[0][:32], A[0, :32]) and (parts == parts[0]).all()
+
+
+def test_multicast_to_some_blocks_leaves_the_others_waiting() -> None:
+    result = run(MULTICAST % "{ MULTI(tile, a, 1024, &full, 7) }", blocks=4, cluster=4)
+    stuck = [f for f in result.findings if f.kind is FindingKind.DEADLOCK]
+    assert any(f.block == (3, 0, 0) and "1024 of the bytes" in f.message for f in stuck)
+
+
+def test_copy_to_a_peer() -> None:
+    body = """
+int rank = blockIdx.x % 2;
+tile[t] = 100 * blockIdx.x + t;
+if (t == 0) expect(&full, 256);
+FENCE
+CLUSTER
+if (t == 0) SEND(peer(tile + 512, rank ^ 1), tile, 256, peer(&full, rank ^ 1))
+wait(&full, 0);
+out[64 * blockIdx.x + t] = tile[512 + t];
+CLUSTER
+"""
+    result = run(body, blocks=4, cluster=2)
+    assert result.findings == ()
+    expected = [100 * (b ^ 1) + np.arange(64) for b in range(4)]
+    assert np.array_equal(result.outputs["out"][:256], np.concatenate(expected))
+    assert result.total.bulk_cluster_bytes == 4 * 256
+
+
+def test_order_is_random_under_a_seed_and_results_are_not() -> None:
+    seen = set()
+    overlapping = """
+tile[t] = t; FENCE __syncthreads();
+if (t == 0) { STORE(out, tile, 64) COMMIT STORE(out, tile + 32, 64) COMMIT WAIT(0) }"""
+    for seed in range(8):
+        result = run(LOADED % "wait(&full, 0);", seed=seed)
+        assert result.findings == () and np.array_equal(result.outputs["out"][:256], A.ravel()[255::-1])
+        seen.add(int(run(overlapping, seed=seed).outputs["out"][0]))
+    assert seen == {0, 32}
