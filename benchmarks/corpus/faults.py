@@ -116,12 +116,10 @@ def _products(kind: FindingKind, *functions: str, extra: tuple[FindingKind, ...]
     return tuple(Fault(f"wgmma/{f}", file, f, arguments, inputs, kind, "", extra) for f in functions)
 
 
-def _hopper(kind: FindingKind, tool: str, *functions: str, gap: str = "") -> tuple[Fault, ...]:
+def _hopper(kind: FindingKind, tool: str, *functions: str) -> tuple[Fault, ...]:
     arguments = (read("a", "float32", 128), write("out", "float32", 128))
     extra = (UNINITIALISED,) if kind is RACE else ()  # what is read before it was written
-    return tuple(
-        Fault(f"hopper/{f}", "faulty/hopper.py", f, arguments, {}, kind, tool, extra, gap=gap) for f in functions
-    )
+    return tuple(Fault(f"hopper/{f}", "faulty/hopper.py", f, arguments, {}, kind, tool, extra) for f in functions)
 
 
 def _floats(name: str, *shape: int):
@@ -218,9 +216,9 @@ FAULTS: tuple[Fault, ...] = (
     *_hopper(DIVERGENT, "", "three_warps"),
     *_hopper(RACE, "", "peer_not_started", "peer_ended", "arrived_only"),
     *_hopper(OUT_OF_BOUNDS, "", "beyond_the_peer"),
-    *_hopper(RACE, "", "load_not_awaited", "wrong_parity", "bytes_not_expected", "stage_refilled", gap="bulk copies"),
-    *_hopper(RACE, "", "source_overwritten", "ended_before_the_copy", gap="bulk copies"),
-    *_hopper(DEADLOCK, "", "too_many_expected", gap="bulk copies"),
+    *_hopper(RACE, "", "load_not_awaited", "wrong_parity", "bytes_not_expected", "stage_refilled"),
+    *_hopper(RACE, "", "source_overwritten", "ended_before_the_copy"),
+    *_hopper(DEADLOCK, "", "too_many_expected"),
     _waiting(TRAP, "memcheck", "trapped", dtype="float32", a=draws.uniform(0, 5)),
     _waiting(TRAP, "memcheck", "trap_in_one_warp", a=draws.integers(0, 200)),
 )

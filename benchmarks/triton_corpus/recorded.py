@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.triton_corpus.cases import Case
-from warplab.plan.model import ArrayArgument, Buffer, Kernel, Language, Launch, Plan, Pointer, ScalarArgument, Value
+from warplab.plan.model import (
+    Argument,
+    ArrayArgument,
+    Buffer,
+    Kernel,
+    Language,
+    Launch,
+    Plan,
+    Pointer,
+    ScalarArgument,
+    Value,
+)
 from warplab.plan.ptx_entry import entries
+from warplab.plan.tensor_maps import describe
 
 ARCHITECTURE = "sm_90a"
 _SCALARS = {"u32": "int32", "u64": "int64", "f32": "float32", "b32": "float32"}
@@ -21,7 +34,12 @@ def plan_of(case: Case, folder: Path) -> Plan:
     ptx = (folder / f"{name}.ptx").read_text()
     known = json.loads((folder / f"{name}.json").read_text())
     parameters = entries(ptx)[known["entry"]].parameters
-    given = [_argument(a, p.type) for a, p in zip(case.entry.arguments, parameters, strict=False)]
+    given: list[Argument] = []
+    for a in case.entry.arguments:
+        if isinstance(a, ArrayArgument) and a.name in case.tiles:
+            given += _descriptor(a, case.tiles[a.name])
+        else:
+            given.append(_argument(a, parameters[len(given)].type))
     null = [Value("uint64", 0)] * (len(parameters) - len(given))
     x, y, z = (*known["grid"], 1, 1)[:3]
     launch = Launch(name, (x, y, z), (32 * known["warps"], 1, 1), (*given, *null), known["shared"])
@@ -35,6 +53,15 @@ def plan_of(case: Case, folder: Path) -> Plan:
 def _buffer(argument: ArrayArgument) -> Buffer:
     strides = np.empty(argument.shape, argument.dtype).strides
     return Buffer(argument.name, argument.role, argument.dtype, argument.shape, strides)
+
+
+def _descriptor(argument: ArrayArgument, tile: tuple[int, int]) -> list[Argument]:
+    """What Triton passes for a tensor descriptor: the map, the shape, and the strides in elements."""
+    strides = np.empty(argument.shape, argument.dtype).strides
+    described = describe(argument.shape, strides, argument.dtype, tile, None, 128, 128, "zero")
+    size = np.dtype(argument.dtype).itemsize
+    values = [Value("int32", n) for n in argument.shape] + [Value("int64", s // size) for s in strides]
+    return [replace(described, buffer=argument.name, parameter=argument.name), *values]
 
 
 def _argument(argument: ArrayArgument | ScalarArgument, kind: str) -> Pointer | Value:

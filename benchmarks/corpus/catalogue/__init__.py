@@ -10,6 +10,7 @@ from benchmarks.corpus.catalogue import (
     cooperation,
     global_memory,
     headers,
+    hopper,
     language,
     numerics,
     shared_memory,
@@ -35,4 +36,5 @@ ENTRIES: tuple[Entry, ...] = (
     *numerics.ENTRIES,
     *language.ENTRIES,
     *cluster_samples.ENTRIES,
+    *hopper.ENTRIES,
 )

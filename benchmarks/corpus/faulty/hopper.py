@@ -185,7 +185,7 @@ extern "C" __global__ void wrong_parity(const float* a, float* out)
     BARRIER();
     if (t == 0) {
         EXPECT(&full, 512);
-        LOAD(tile, a, 512, &full);
+        LOAD(tile, a, 512, &full);  // <- finding: race
     }
     AWAIT(&full, 1);  // the phase before the first one has ended
     out[t] = tile[t];  // <- finding: race
@@ -197,7 +197,7 @@ extern "C" __global__ void bytes_not_expected(const float* a, float* out)
     BARRIER();
     if (t == 0) {
         ARRIVE(&full);
-        LOAD(tile, a, 512, &full);
+        LOAD(tile, a, 512, &full);  // <- finding: race
     }
     AWAIT(&full, 0);
     out[t] = tile[t];  // <- finding: race
