@@ -1,4 +1,4 @@
-"""Entries of kernels/traffic.py: matrix moves, asynchronous copies and atomics at every pattern of banks and sectors."""
+"""Entries of kernels/traffic.py: matrix moves, asynchronous copies and atomics at patterns of banks and sectors."""
 
 from __future__ import annotations
 
