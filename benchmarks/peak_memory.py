@@ -1,7 +1,7 @@
 """The memory that the emulator needs for a plan: run as `python -m benchmarks.peak_memory PLAN`, a process for each.
 
-Prints one JSON object: `buffers`, the bytes of the plan's buffers, and `needed`: by how many bytes the process' largest
-resident set grew over that of a process that has only imported NumPy. It holds the inputs, the emulator and the outputs.
+Prints one JSON object: `buffers`, the bytes of the plan's buffers, and `needed`: by how many bytes the largest resident
+set of the process grew over that of one that has only imported NumPy. It holds inputs, emulator and outputs.
 """
 
 from __future__ import annotations
@@ -56,9 +56,7 @@ def _main(path: str) -> None:
     from warplab.simt import execute
 
     plan = load(Path(path))
-    inputs = {
-        name: np.ones(b.shape, b.dtype) for name, b in plan.buffers.items() if b.role in (Role.INPUT, Role.INOUT)
-    }
+    inputs = {name: np.ones(b.shape, b.dtype) for name, b in plan.buffers.items() if b.role in (Role.INPUT, Role.INOUT)}
     execution = execute(plan, inputs)
     if execution.findings:
         raise SystemExit(execution.findings[0].message)

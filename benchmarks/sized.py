@@ -110,7 +110,11 @@ SIZED: tuple[Sized, ...] = (
     _case("chain", "many_warps", (read("following", "int32", MI), write("out", "int32", 1 << 17), scalar("steps", 20)),
           following=_cycle),
     *(
-        _case("bank_conflicts", f"stride_{s}", (update("x", "float32", 132 * 1024), scalar("n", 100), scalar("stride", s)))
+        _case(
+            "bank_conflicts",
+            f"stride_{s}",
+            (update("x", "float32", 132 * 1024), scalar("n", 100), scalar("stride", s)),
+        )
         for s in (1, 2, 8, 32)
     ),
     _case("tensor", "mma", (read("a", "uint32", 192), write("out", "float32", 528 * 128), scalar("n", 100)),

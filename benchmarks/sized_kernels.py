@@ -1,4 +1,4 @@
-"""Kernels large enough to time, each bound by one thing: the cache model and the time estimate are held against them."""
+"""Kernels large enough to time, each bound by one thing: what the models are held against."""
 
 import cupy
 import numpy as np

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from warplab.errors import PlanError
-from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile
+from warplab.hardware.chips import Chip
+from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile
 from warplab.plan.model import Kernel, Language, Launch, Plan, Pointer, Role
+from warplab.simt.cache_model import CacheModel
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decode
 from warplab.simt.findings import Explainer, merge, modified_input
@@ -52,6 +54,7 @@ class _Session:
     shared_limit: int
     workers: int
     seed: int | None
+    caches: Chip | None = None
     space: AddressSpace = field(default_factory=AddressSpace)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -95,32 +98,57 @@ class _Session:
         bank_address = self.space.add(bank)
         table = self.space.table()
         constants = resolve_constants(loaded.program, loaded.module, launch, loaded.addresses, parameters, bank_address)
-        machines = self._run_blocks(launch, loaded.program, constants, table)
+        machines, traffic = self._run_blocks(launch, loaded.program, constants, table)
         self.space.regions.pop()
-        return self._collect(launch, loaded, machines, table)
+        return self._collect(launch, loaded, machines, table, traffic)
 
-    def _run_blocks(self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray) -> list[Machine]:
+    def _run_with_caches(self, chip: Chip, launch: Launch, machine: Machine, program: Program) -> CacheTraffic:
+        """Run all blocks in waves and the model of the caches after each."""
+        kernel = self.plan.kernels[launch.kernel]
+        model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
+        machine.keep_log(model.log)
+        for first, last in model.slices():
+            machine.run(first, last)
+        return model.traffic()
+
+    def _run_blocks(
+        self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray
+    ) -> tuple[list[Machine], CacheTraffic | None]:
+        """All blocks, by one machine or several, and the caches' part if it is asked for."""
         blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
         workers = min(self.workers, blocks) if program.parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
 
+        def fresh() -> Machine:
+            return Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
+
         def work(share: int) -> Machine:
-            machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
+            machine = fresh()
             first, last = blocks * share // workers, blocks * (share + 1) // workers
             machine.run(first, last)
             return machine
 
+        if self.caches is not None:
+            machine = fresh()
+            return [machine], self._run_with_caches(self.caches, launch, machine, program)
         if workers == 1:
-            return [work(0)]
+            return [work(0)], None
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(work, range(workers)))
+            return list(pool.map(work, range(workers))), None
 
-    def _collect(self, launch: Launch, loaded: _Loaded, machines: list[Machine], table: np.ndarray) -> bool:
+    def _collect(
+        self,
+        launch: Launch,
+        loaded: _Loaded,
+        machines: list[Machine],
+        table: np.ndarray,
+        traffic: CacheTraffic | None,
+    ) -> bool:
         """Counters, findings and prints of a finished launch."""
         program = loaded.program
         self.notes |= program.notes
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
-        self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines))
+        self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
         records = merge([record for m in machines for record in m.finding_records()])
         self.findings += [explainer.explain(record) for record in records]
@@ -214,6 +242,7 @@ def execute(
     sanitize: bool = True,
     workers: int | None = None,
     seed: int | None = None,
+    caches: Chip | None = None,
 ) -> Execution:
     """Run a plan on the emulator.
 
@@ -224,12 +253,15 @@ def execute(
     `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without global atomics
     or fences run on `workers` threads (default: one a core). Warps take turns in a fixed, fair order; a `seed` (any
     whole number) makes their order, the length of their turns and what asynchronous operations do meanwhile random:
-    the same seed gives the same execution, whatever `workers` is.
+    the same seed gives the same execution, whatever `workers` is. With `caches`, a chip, its L1 and L2 are modelled
+    (`LaunchProfile.caches`), on one thread.
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """
     limit = _shared_limit(architecture) if shared_limit is None else shared_limit
-    session = _Session(plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1, seed)
+    session = _Session(
+        plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1, seed, caches
+    )
     for region in plan_regions(plan, inputs, sanitize):
         session.buffers[region.name] = session.space.add(region)
     for launch in plan.launches:

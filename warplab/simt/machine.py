@@ -12,10 +12,12 @@ from warplab.simt.dispatch import vector_functions
 from warplab.simt.memory import aligned_bytes
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
+from warplab.simt.request_log import RequestLog
 from warplab.simt.shadow import SHADOW_BYTES
 
 FINDING_LIMIT = 256
 PRINT_BYTES = 1 << 20
+SHORT_TURN = 32  # the same, where the order of requests matters
 SLICE = 64  # blocks between two looks at whether the user pressed Ctrl-C
 
 _AXES = {"x": 0, "y": 1, "z": 2}
@@ -173,6 +175,12 @@ class Machine:
         run_blocks = block_runner()
         while first < last and not self.stopped:
             first = run_blocks(self.state.ctypes.data, first, min(first + SLICE, last))
+
+    def keep_log(self, log: RequestLog) -> None:
+        """Log what goes to the caches from now on; warps take short turns, so that their requests mix as they would."""
+        self.log = log
+        self.state[L.M_LOG] = log.address
+        self.state[L.M_QUANTUM] = SHORT_TURN
 
     @property
     def stopped(self) -> bool:

@@ -7,6 +7,7 @@ from benchmarks.corpus.catalogue import (
     global_memory,
     shared_memory,
     tensor_cores,
+    traffic,
 )
 from benchmarks.corpus.entry import Entry
 
@@ -17,4 +18,5 @@ ENTRIES: tuple[Entry, ...] = (
     *applications.ENTRIES,
     *arithmetic.ENTRIES,
     *tensor_cores.ENTRIES,
+    *traffic.ENTRIES,
 )
