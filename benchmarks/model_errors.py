@@ -120,13 +120,11 @@ def _error(record: results.Record) -> float:
 
 
 def _show(title: str, records: list[results.Record]) -> None:
-    errors = [_error(r) for r in records]
-    worst = records[errors.index(max(errors))]
-    known = [e for e in errors if e]
-    print(
-        f"{title:52} {len(records):4} pairs, off by {statistics.median(known):.3f} (median),"
-        f" {max(known):.2f} ({worst.name})"
-    )
+    known = sorted((_error(r), r.name) for r in records if _error(r))
+    if known:
+        worst, name = known[-1]
+        median = statistics.median(error for error, _ in known)
+        print(f"{title:52} {len(records):4} pairs, off by {median:.3f} (median), {worst:.2f} ({name})")
 
 
 def _measure() -> int:
