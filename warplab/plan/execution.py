@@ -140,6 +140,17 @@ METRICS: Mapping[str, str] = {
     "matrix_store_requests": "smsp__inst_executed_op_shared_stsm.sum",
     "async_copy_cached_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
     "async_copy_cached_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "matrix_load_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum",
+    "matrix_load_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
+    "matrix_store_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_stsm.sum",
+    "matrix_store_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_stsm.sum",
+    "tensor_instructions": "smsp__inst_executed_pipe_tensor.sum",
+    "thread_fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
+    "thread_fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
+    "thread_ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "thread_dadd": "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum",
+    "thread_dmul": "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum",
+    "thread_dfma": "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",
 }
 
 
