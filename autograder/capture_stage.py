@@ -15,6 +15,7 @@ from warplab.errors import CompileError, WarplabError
 from warplab.plan.assemble import assemble
 from warplab.plan.capture import capture
 from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.isolation import Isolation
 from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 
@@ -56,22 +57,55 @@ class Captured:
     kernels: tuple[KernelFigures, ...]
 
 
-def capture_submission(lab: Lab, source: Path, cases: Sequence[Case], seed: int, architecture: str) -> Captured:
-    """Capture `source` for every case and assemble it for `architecture`. Raises Rejected if the student erred."""
-    calls = [lab.task.host_call(case.dimensions, scalars(lab.task, case, seed)) for case in cases]
+def capture_submission(
+    lab: Lab,
+    source: Path,
+    cases: Sequence[Case],
+    seed: int,
+    architecture: str,
+    isolation: Isolation | None = None,
+) -> Captured:
+    """Capture `source` for every case and assemble it for `architecture`. Raises Rejected if the student erred.
+
+    `isolation` is the strongest that this machine has, unless one is named.
+    """
+
+    def captured(group: Sequence[Case]) -> dict[str, Plan]:
+        calls = [lab.task.host_call(case.dimensions, scalars(lab.task, case, seed)) for case in group]
+        try:
+            plans = capture(source, calls, architectures=(architecture,), timeout=CAPTURE_SECONDS, isolation=isolation)
+        except CaptureFailure as failure:
+            raise Rejected(_STATUSES[failure.status], failure.message, failure.line) from failure
+        return {case.name: plan for case, plan in zip(group, _usable(lab, plans, architecture), strict=True)}
+
+    open_cases = [case for case in cases if not case.hidden]
+    named = captured(open_cases)
+    # The host code sees the sizes that it is called with, and could say them in a message or in a kernel's name. What
+    # it says of hidden ones is therefore asked for in a process of its own, and not repeated.
+    hidden = [case for case in cases if case.hidden]
     try:
-        plans = capture(source, calls, architectures=(architecture,), timeout=CAPTURE_SECONDS)
-    except CaptureFailure as failure:
-        raise Rejected(_STATUSES[failure.status], failure.message, failure.line) from failure
-    language = _language(lab, plans)
+        named |= captured(hidden) if hidden else {}
+    except Rejected as rejection:
+        words = f"On a size that is not shown: {rejection.status}."
+        raise Rejected(rejection.status, words) from rejection
+    plans = [named[case.name] for case in cases]
+    return Captured(
+        {case.name: named[case.name] for case in cases},
+        _language(lab, plans),
+        _figures(named[lab.task.profile.name], architecture),
+    )
+
+
+def _usable(lab: Lab, plans: Sequence[Plan], architecture: str) -> list[Plan]:
+    """The plans, assembled. Raises Rejected if this lab or this GPU does not take them."""
+    _language(lab, plans)
     try:
-        plans = [assemble(plan, architecture) for plan in plans]
+        assembled = [assemble(plan, architecture) for plan in plans]
     except CompileError as error:
         raise Rejected(Status.COMPILE_ERROR, str(error), error.line) from error
-    for plan in plans:
+    for plan in assembled:
         _require_that_blocks_fit(plan, architecture)
-    named = {case.name: plan for case, plan in zip(cases, plans, strict=True)}
-    return Captured(named, language, _figures(named[lab.task.profile.name], architecture))
+    return assembled
 
 
 def _language(lab: Lab, plans: Sequence[Plan]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -15,6 +15,7 @@ from autograder.lab import CHECKOUT, Lab
 from autograder.machine import Machine, choose_machine
 from autograder.pipeline import grade
 from autograder.request import Request
+from autograder.second_opinion import require_second_opinion
 from autograder.verdict import NOT_JUDGED, Report
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu.worker import Worker
@@ -80,6 +81,12 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--lab", help="the lab (default: the folder of that name that the submission lies in)")
         _add_machine_options(sub)
         _add_report_options(sub)
+        if name == "grade":
+            sub.add_argument(
+                "--second-opinion",
+                action="store_true",
+                help="ask compute-sanitizer too, for the record (needs a GPU and CUDA's toolkit)",
+            )
     reference = command("reference", _reference, "Grade every reference solution into build/report.")
     _add_machine_options(reference)
     command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
@@ -110,9 +117,12 @@ def _check(options: argparse.Namespace, console: Console) -> int:
 
 def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> int:
     work = [submissions.resolve(path, options.lab) for path in options.paths]
+    machine, second = choose_machine(options.device), getattr(options, "second_opinion", False)
+    if second:
+        require_second_opinion(machine)
     show = report_terminal.show_briefly if quick else report_terminal.show
     reports = []
-    for report in _grades(work, choose_machine(options.device), options.seed, quick, console):
+    for report in _grades(work, machine, options.seed, quick, console, second):
         show(report, console)
         reports.append(report)
     if len(reports) > 1:
@@ -138,11 +148,18 @@ def _reference(options: argparse.Namespace, console: Console) -> int:
     return exit_code(reports)
 
 
-def _grades(work: Sequence[tuple[Lab, Path]], machine: Machine, seed: int | None, quick: bool, console: Console):
+def _grades(
+    work: Sequence[tuple[Lab, Path]],
+    machine: Machine,
+    seed: int | None,
+    quick: bool,
+    console: Console,
+    second_opinion: bool = False,
+) -> Iterator[Report]:
     with Worker() as worker:
         for lab, source in work:
             with report_terminal.progress_bar(console, f"{lab.name}/{source.name}") as progress:
-                report = grade(Request(lab, source, machine, seed, quick), worker, progress)
+                report = grade(Request(lab, source, machine, seed, quick, second_opinion), worker, progress)
             yield report
 
 

@@ -7,22 +7,24 @@ the student's kernels have finished, so that nothing on the device could have he
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from autograder.compare import Comparison, compare, error_ratios, wrong_elements
-from autograder.diagnosis import diagnose
+from autograder.diagnosis import diagnose, never_written
 from autograder.inputs import generate
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
 from autograder.task import Case, Family, Task, Values
 from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Status, clean
-from warplab.plan.execution import Execution, Finding, FindingKind
+from warplab.plan.execution import Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan, Role
 
 Execute = Callable[[Plan, dict[str, np.ndarray]], Sequence[Execution]]
+FindWriter = Callable[[Plan, dict[str, np.ndarray], str, int], Writer | None]
 
 # After one of these a kernel has not done its work, whatever the output holds.
 _FATAL = {
@@ -37,11 +39,14 @@ _FATAL = {
 }
 
 
-def judge_case(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
+def judge_case(
+    task: Task, case: Case, seed: int, plan: Plan, execute: Execute, find_writer: FindWriter | None = None
+) -> CaseOutcome:
     """Run a plan on a case's inputs and compare what it wrote.
 
     `execute` gives one Execution a run, each from the same inputs with outputs poisoned afresh; the runs must agree
-    bitwise. Exceptions of `execute` pass through.
+    bitwise. Where the executor can tell, `find_writer(plan, inputs, output, byte)` gives the thread that stored a byte
+    of an output last: the first wrong element of a case that is not hidden is asked for. Exceptions pass through.
     """
     values = generate(np, task, case, seed)
     arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
@@ -54,12 +59,17 @@ def judge_case(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) 
     disagreement = _disagreement([execution.outputs for execution in executions])
     if disagreement:
         return CaseOutcome(case.name, Status.RUNS_DISAGREE, message=disagreement, findings=findings)
-    return _compare_outputs(task, case, values, executions[0].outputs, findings)
+    outcome = compare_outputs(task, case, values, executions[0].outputs, findings)
+    if outcome.first_wrong and not case.hidden:
+        outcome = _explained(outcome, plan, executions[0].outputs, find_writer and partial(find_writer, plan, arrays))
+    return outcome
 
 
-def _compare_outputs(
-    task: Task, case: Case, values: Values, outputs: dict[str, np.ndarray], findings: list[Finding]
+def compare_outputs(
+    task: Task, case: Case, values: Values, outputs: dict[str, np.ndarray], findings: Sequence[Finding] = ()
 ) -> CaseOutcome:
+    """The outcome of a case whose kernels wrote `outputs` from `values`; `findings` are those of the same run."""
+    findings = list(findings)
     expected = task.expected(np, values)
     bounds: dict[str, Any] = dict.fromkeys(expected, 0.0) if case.family is Family.INTEGERS else task.bound(np, values)
     comparisons = [compare(name, outputs[name], np.asarray(expected[name]), bounds[name]) for name in expected]
@@ -81,6 +91,27 @@ def _compare_outputs(
         first_wrong={"output": first.output, **asdict(first.first)} if first.first else None,
         findings=findings,
     )
+
+
+def _explained(
+    outcome: CaseOutcome, plan: Plan, outputs: dict[str, np.ndarray], find: Callable[[str, int], Writer | None] | None
+) -> CaseOutcome:
+    """The outcome with the thread that stored the first wrong element, or that none did."""
+    assert outcome.first_wrong is not None
+    output, index = outcome.first_wrong["output"], tuple(outcome.first_wrong["index"])
+    unwritten = bool(never_written(outputs[output])[index])
+    writer = None
+    if find is not None and not unwritten:
+        place = sum(i * stride for i, stride in zip(index, plan.buffers[output].strides, strict=True))
+        writer = find(output, place)
+    words = " No thread stored it." if unwritten else _writer_words(writer) if writer else ""
+    first = {**outcome.first_wrong, "unwritten": unwritten, "writer": asdict(writer) if writer else None}
+    return replace(outcome, message=outcome.message + words, first_wrong=first)
+
+
+def _writer_words(writer: Writer) -> str:
+    line = f", on line {writer.line}" if writer.line else ""
+    return f" Thread {writer.thread} of block {writer.block} stored it{line}."
 
 
 def _wrong_words(comparison: Comparison) -> str:
@@ -133,6 +164,24 @@ def _disagreement(outputs: Sequence[dict[str, np.ndarray]]) -> str | None:
 
 def _bits(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
+
+
+def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> list[CaseOutcome]:
+    """The GPU's outcomes, explained by the emulator's where it found the same first wrong element in the same case."""
+    known = {outcome.case: outcome for outcome in emulated}
+    explained = []
+    for outcome in on_gpu:
+        other = known.get(outcome.case)
+        same = other is not None and _place(other) is not None and _place(other) == _place(outcome)
+        if other is not None and same and outcome.status is other.status is Status.WRONG_ANSWER:
+            outcome = replace(outcome, message=other.message, cause=other.cause, first_wrong=other.first_wrong)
+        explained.append(outcome)
+    return explained
+
+
+def _place(outcome: CaseOutcome) -> tuple[str, tuple[int, ...]] | None:
+    first = outcome.first_wrong
+    return (first["output"], tuple(first["index"])) if first else None
 
 
 def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case]) -> PartResult:

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+_WARP = 32
+_PERIODS = (4, 8, 16, 32, 64, 128, 256)
 _TOLERANCE = 1e-3  # relative; a pattern is still recognised after rounding to half precision
 
 
@@ -31,8 +33,7 @@ class Evidence:
 
 def diagnose(got: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
     """The likely cause of the wrong elements (a mask of the output's shape, at least one set)."""
-    bits = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, got.dtype.itemsize)
-    unwritten = (bits == 0xFF).all(axis=-1) & wrong  # the poison that outputs hold before the run
+    unwritten = never_written(got) & wrong
     evidence = Evidence(got.astype(np.float64), expected.astype(np.float64), wrong, unwritten)
     if wrong.size < 2 and not unwritten.any():
         return ""  # one element has no pattern
@@ -44,6 +45,12 @@ def diagnose(got: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
     return "The wrong elements are scattered without a pattern, as when threads race for the same data."
 
 
+def never_written(got: np.ndarray) -> np.ndarray:
+    """Mask of the elements that still hold the poison of before the run."""
+    bits = np.ascontiguousarray(got).view(np.uint8).reshape(*got.shape, got.dtype.itemsize)
+    return (bits == 0xFF).all(axis=-1)
+
+
 def _never_written(e: Evidence) -> str | None:
     count = int(np.count_nonzero(e.unwritten))
     if count == 0:
@@ -52,7 +59,7 @@ def _never_written(e: Evidence) -> str | None:
         return "The output was never written: the kernel stores nothing, or stores somewhere else."
     if count < 0.5 * np.count_nonzero(e.wrong):
         return None
-    where = _place(e.unwritten) or "scattered over the output"
+    where = _place(e.unwritten, most=0.95) or "scattered over the output"
     words = "1 element was" if count == 1 else f"{count} elements were"
     return f"{words} never written, {where}: the threads do not cover the whole output."
 
@@ -128,6 +135,12 @@ def _located(e: Evidence) -> str | None:
         return f"Only elements {where} are wrong: the ragged edge, where a tile or a block is only partly filled."
     if where.startswith("in one tile"):
         return f"Only elements {where} are wrong: one block or one warp went astray."
+    if where.startswith("in one warp"):
+        return f"Only elements {where} are wrong: one warp's worth, so one warp went astray."
+    if " of every " in where:
+        return f"Only elements {where} are wrong: always the same lanes, or the same part of each tile."
+    if where.startswith(("in columns", "in rows", "in elements")):
+        return f"Only elements {where} are wrong: the share of one block, or of one column or row of tiles."
     return f"Only elements {where} are wrong: look at how threads map to elements, and at missing barriers."
 
 
@@ -150,32 +163,40 @@ _DETECTORS: tuple[Callable[[Evidence], str | None], ...] = (
 )
 
 
-def _place(mask: np.ndarray) -> str | None:
-    """Where the set elements lie, as words that continue "elements ...", or None if they follow no simple pattern."""
+def _place(mask: np.ndarray, most: float = 0.5) -> str | None:
+    """Where the set elements lie, as words that continue "elements ...", or None if they follow no simple pattern.
+
+    At an end of an axis they may span `most` of it.
+    """
     flat = mask.ndim == 1
     matrix = mask.reshape(1, -1) if flat else mask.reshape(-1, mask.shape[-1])
     noun = "element" if flat else "column"
     rows: np.ndarray = np.any(matrix, axis=1)
     columns: np.ndarray = np.any(matrix, axis=0)
-    edge = _edge(columns, noun) or (None if mask.ndim != 2 else _edge(rows, "row"))
+    edge = _edge(columns, noun, most) or (None if mask.ndim != 2 else _edge(rows, "row", most))
     if edge:
         return edge
     if mask.ndim == 2:
         rows_full, columns_full = matrix.mean(axis=1) > 0.5, matrix.mean(axis=0) > 0.5
-        both = _edge(rows_full, "row"), _edge(columns_full, "column")
+        both = _edge(rows_full, "row", most), _edge(columns_full, "column", most)
         if all(both) and _covers(matrix, rows_full, columns_full):
             return " or ".join(words for words in both if words)
     box = _bounding_box(matrix)
-    if box is not None and not flat:
+    if box is not None and not flat and not (rows.all() or columns.all()):
         (top, bottom), (left, right) = box
         return f"in one tile, rows {top} to {bottom} and columns {left} to {right},"
-    return _every_kth(columns, noun) or (None if flat else _every_kth(rows, "row"))
+    axes = [(columns, noun), *([] if flat else [(rows, "row")])]
+    for pattern in (_band, _every_kth, _part_of_each):
+        for hit, name in axes:
+            if words := pattern(hit, name):
+                return words
+    return None
 
 
-def _edge(hit: np.ndarray, noun: str) -> str | None:
-    """Words for a (nearly) dense run of hits at the end or the start of an axis that spans at most half of it."""
+def _edge(hit: np.ndarray, noun: str, most: float) -> str | None:
+    """Words for a (nearly) dense run of hits at the end or the start of an axis that spans at most `most` of it."""
     where = np.flatnonzero(hit)
-    if where.size == 0 or where.size > hit.size // 2 or 4 * (where[-1] - where[0] + 1) > 5 * where.size:
+    if where.size == 0 or where.size > int(most * hit.size) or 4 * (where[-1] - where[0] + 1) > 5 * where.size:
         return None
     words = noun if where.size == 1 else f"{where.size} {noun}s"
     if where[-1] == hit.size - 1:
@@ -208,6 +229,32 @@ def _every_kth(hit: np.ndarray, noun: str) -> str | None:
     if step < 2 or where.size < 0.5 * (hit.size // step):
         return None
     return f"in every {_ordinal(step)} {noun} (starting at {int(where[0])})"
+
+
+def _band(hit: np.ndarray, noun: str) -> str | None:
+    """Words for one dense run of hits inside an axis that spans at most half of it."""
+    where = np.flatnonzero(hit)
+    if where.size < 2 or where.size > hit.size // 2:
+        return None
+    first, last = int(where[0]), int(where[-1])
+    if 4 * (last - first + 1) > 5 * where.size:
+        return None
+    if noun == "element" and first % _WARP == 0 and last == first + _WARP - 1:
+        return f"in one warp's share, elements {first} to {last},"
+    return f"in {noun}s {first} to {last}"
+
+
+def _part_of_each(hit: np.ndarray, noun: str) -> str | None:
+    """Words for the same run of hits in every 4, 8, 16 ... of an axis, as of some lanes of each warp."""
+    for period in _PERIODS:
+        if hit.size < 2 * period:
+            return None
+        whole = hit[: hit.size // period * period].reshape(-1, period)
+        share = whole.mean(axis=0)
+        run = np.flatnonzero(share > 0.9)
+        if 2 <= run.size < period and run[-1] - run[0] + 1 == run.size and not (share[share <= 0.9] > 0.1).any():
+            return f"in {noun}s {int(run[0])} to {int(run[-1])} of every {period}"
+    return None
 
 
 def _ordinal(number: int) -> str:

@@ -19,13 +19,16 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.emulator_stage import WARM_UP_SECONDS
-from autograder.lab import known_labs, labs_folder
+from autograder.lab import CHECKOUT, known_labs, labs_folder
 from autograder.machine import EMULATED_ARCHITECTURE
 from warplab.errors import WarplabError
+from warplab.gpu import sanitizer
 from warplab.gpu.worker import Worker, WorkerError
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
+from warplab.plan.breakout import ATTEMPTS, Proof, prove
 from warplab.plan.capture import capture
+from warplab.plan.isolation import Isolation
 from warplab.plan.model import ArrayArgument, HostCall, Language, Role
 
 _REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -e .` in the checkout."
@@ -85,7 +88,8 @@ class Check:
 
 def examine() -> list[Check]:
     """Examine this machine. Takes a few seconds; a minute if the emulator has to be compiled first."""
-    checks = [_python(), *(_package(*row) for row in _PACKAGES), *_folders(), _labs(), _gpu()]
+    checks = [_python(), *(_package(*row) for row in _PACKAGES), *_folders(), _labs(), _gpu(), _sanitizer()]
+    checks.append(_isolation())
     if can_grade(checks):
         checks += [_compiler(language, source) for language, source in _PROBES.items()]
         checks.append(_emulator())
@@ -199,6 +203,37 @@ def _gpu() -> Check:
         else "Nothing to mend: the emulator grades all but efficiency."
     )
     return Check("GPU", State.LIMITED, "none that CUDA can use", mend)
+
+
+def _sanitizer() -> Check:
+    path = sanitizer.find()
+    if path:
+        return Check("compute-sanitizer", State.GOOD, f"{path}: `autograder grade --second-opinion` asks it too")
+    mend = "Only `--second-opinion` needs it; it comes with CUDA's toolkit."
+    return Check("compute-sanitizer", State.LIMITED, "not found", mend)
+
+
+def _isolation() -> Check:
+    """Try to break out of every isolation that there is, in the order in which they are preferred."""
+    private = [folder for folder in (CHECKOUT / "solutions", CHECKOUT / "autograder") if folder.is_dir()]
+    said: list[str] = []
+    for way in Isolation:
+        proof = prove(way, private, thorough=True)
+        if proof.holds:
+            tried = f"{way}: none of {len(ATTEMPTS)} attempts to break out succeeded"
+            return Check("isolation", State.GOOD, "; ".join([tried, *said]))
+        said.append(_escaped(proof))
+    mend = (
+        "Install bubblewrap 0.7 or later and allow it user namespaces, or use a kernel with Landlock (Linux 5.13) and "
+        "seccomp. Your own submissions can be graded as it is; those of a class need --allow-reduced-isolation."
+    )
+    return Check("isolation", State.LIMITED, "; ".join(said), mend)
+
+
+def _escaped(proof: Proof) -> str:
+    if proof.fault:
+        return f"{proof.isolation} does not work here: {proof.fault.rstrip('.')}"
+    return f"{proof.isolation}: a submission could {', '.join(ATTEMPTS[name] for name in proof.escapes)}"
 
 
 def _emulator() -> Check:

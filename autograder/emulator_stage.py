@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,16 @@ import numpy as np
 from autograder.correctness import judge_case
 from autograder.lab import load_lab
 from autograder.machine import EMULATED_ARCHITECTURE
+from autograder.outcome import CaseOutcome
+from autograder.second_call import device_bytes, keeps_state, second_call
+from autograder.verdict import Status
 from warplab.plan.archive import load
-from warplab.plan.execution import Execution
+from warplab.plan.execution import Execution, Writer
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
 
+MEMORY = 1 << 30  # bytes of device memory that the small cases may take, many times what they need
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
 _PROBE = """
@@ -49,13 +54,28 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         # once only: the emulator is deterministic and finds races and uninitialised reads by itself
         architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
-        executions.append(
-            simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
-        )
-        return executions
+        execution = simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
+        executions.append(execution)
+        return [execution]
 
-    outcome = judge_case(lab.task, lab.case(case), seed, load(Path(plan)), execute)
+    def find_writer(loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
+        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
+        watch = (output, byte)
+        return simt.execute(
+            loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, watch=watch
+        ).writer
+
+    judged, loaded = lab.case(case), load(Path(plan))
+    needed = device_bytes(loaded)
+    if needed > MEMORY:
+        message = f"The kernels need {needed / 2**30:.3g} GiB of memory for this case; {MEMORY >> 30} GiB are allowed."
+        return CaseOutcome(case, Status.RESOURCES, message).to_wire()
+    outcome = judge_case(lab.task, judged, seed, loaded, execute, find_writer)
     outcome.counters, outcome.lines = executions[0].total, executions[0].lines
+    if outcome.status is Status.PASSED and keeps_state(loaded):
+        again = second_call(lab.task, judged, seed, loaded, execute)
+        if again.status is not Status.PASSED:
+            outcome = replace(again, findings=outcome.findings, counters=outcome.counters, lines=outcome.lines)
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
 

@@ -55,6 +55,11 @@ def scalars(task: Task, case: Case, seed: int) -> dict[str, int | float]:
     return drawn
 
 
+def chance(seed: int, *names: object) -> float:
+    """A number in [0, 1) that only the seed tells."""
+    return _key(seed, *names) / 2**64
+
+
 def _key(seed: int, *names: object) -> int:
     text = "/".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")

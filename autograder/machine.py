@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import metadata
 
 from autograder.verdict import Device
 from warplab.errors import DeviceError
+from warplab.plan.breakout import strongest
+from warplab.plan.isolation import Isolation
 
 EMULATED_ARCHITECTURE = "sm_90a"
 _PACKAGES = ("warplab", "numba", "numba-cuda", "cupy-cuda13x", "cuda-core", "nvidia-cuda-nvcc", "numpy")
 
 
+class ReducedIsolation(DeviceError):
+    """Submissions of others are to be graded where their host code could read what the judge can read."""
+
+
 @dataclass(frozen=True)
 class Machine:
-    """The device that grades: `architecture` is what plans are assembled for, `hardware` names it in reports."""
+    """The device that grades: `architecture` is what plans are assembled for, `hardware` names it in reports.
+
+    `isolation` is what keeps a submission's host code from the machine while it is captured.
+    """
 
     device: Device
     architecture: str
     hardware: str
+    isolation: Isolation = field(default_factory=strongest)
 
 
 def choose_machine(wanted: str) -> Machine:
@@ -35,6 +45,15 @@ def choose_machine(wanted: str) -> Machine:
     return Machine(
         Device.EMULATOR, EMULATED_ARCHITECTURE, f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}"
     )
+
+
+def require_isolation(machine: Machine, allow_reduced: bool = False) -> None:
+    """Raise ReducedIsolation if other people's submissions must not be captured here; grading a class asks this."""
+    if machine.isolation is Isolation.REDUCED and not allow_reduced:
+        raise ReducedIsolation(
+            "This machine cannot keep submissions from reading its files: install bubblewrap (`autograder doctor` says "
+            "more), or accept it with --allow-reduced-isolation."
+        )
 
 
 def versions() -> dict[str, str]:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from autograder import report
 from autograder.capture_stage import Rejected, capture_submission
-from autograder.correctness import correctness_part
+from autograder.correctness import correctness_part, located
 from autograder.efficiency import Measure, efficiency_part
 from autograder.inputs import secret_seed
 from autograder.outcome import CaseOutcome
 from autograder.request import Request
 from autograder.runner import Caller, JudgeError, Runner
 from autograder.safety import safety_part
+from autograder.second_opinion import second_opinions
 from autograder.traffic import traffic_part
 from autograder.verdict import Device, PartResult, Report, Status
 from warplab.plan.archive import save
@@ -53,7 +54,8 @@ def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
     lab, machine = request.lab, request.machine
     seed = secret_seed() if request.seed is None else request.seed
     progress("capturing", 0.0)
-    captured = capture_submission(lab, request.source, request.captured_cases(), seed, machine.architecture)
+    cases = request.captured_cases()
+    captured = capture_submission(lab, request.source, cases, seed, machine.architecture, machine.isolation)
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
         plans = {}
         for number, (name, plan) in enumerate(captured.plans.items()):
@@ -62,7 +64,13 @@ def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
         runner = Runner(worker, lab, seed)
         evidence = _run_cases(request, runner, plans, progress)
         parts = _judge_parts(request, runner, plans, evidence, progress)
-    return report.judged(request, captured, parts, evidence.emulated[-1])
+    graded = report.judged(request, captured, parts, evidence.emulated[-1])
+    if request.second_opinion and request.has_gpu:
+        progress("asking compute-sanitizer", 0.95)
+        cases = request.emulated_cases()
+        said = second_opinions(lab.task, cases, evidence.emulated, captured.plans, seed)
+        graded = replace(graded, second_opinions=said)
+    return graded
 
 
 def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], progress: Progress) -> Evidence:
@@ -89,7 +97,9 @@ def _judge_parts(
 ) -> tuple[PartResult, ...]:
     lab = request.lab
     names = {case.name for case in request.correctness_cases()}
-    answers = evidence.on_gpu or [outcome for outcome in evidence.emulated if outcome.case in names]
+    answers = located(evidence.on_gpu, evidence.emulated) or [
+        outcome for outcome in evidence.emulated if outcome.case in names
+    ]
     correctness = correctness_part(lab, answers, request.skipped_cases())
     right = correctness.status is Status.PASSED
     safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from autograder.advice import next_step
 from autograder.capture_stage import Captured, Rejected
 from autograder.machine import versions
 from autograder.outcome import CaseOutcome
 from autograder.request import Request
 from autograder.verdict import Part, PartResult, Profile, Report, Status, clean, clean_source
+from autograder.waste import wasted_lines
 from warplab.errors import WarplabError
 
 
@@ -18,6 +20,7 @@ def judged(request: Request, captured: Captured, parts: tuple[PartResult, ...], 
     """The report of a submission whose kernels ran."""
     status, message = _overall(parts)
     counters = profile.counters
+    wasted = wasted_lines(counters, profile.lines) if counters is not None else ()
     return _report(
         request,
         status,
@@ -27,6 +30,8 @@ def judged(request: Request, captured: Captured, parts: tuple[PartResult, ...], 
         kernels=captured.kernels,
         source=clean_source(next(iter(captured.plans.values())).source),
         profile=Profile(profile.case, counters, profile.lines) if counters is not None else None,
+        wasted=wasted,
+        next_step=next_step(parts, wasted, captured.kernels),
     )
 
 
@@ -79,6 +84,7 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
         device=request.machine.device,
         hardware=request.machine.hardware,
         versions=versions(),
+        isolation=request.machine.isolation,
         notebook=request.lab.notebook,
         **more,
     )

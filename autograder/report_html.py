@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from autograder.report_figures import roofline_figure
+from autograder.second_opinion import opinion_words
 from autograder.traffic import budget_words
 from autograder.verdict import BudgetResult, CaseResult, KernelFigures, PartResult, Report, Status
 from warplab.plan.execution import Finding
@@ -83,10 +84,13 @@ def _report(number: int, report: Report) -> str:
         f'<p class="score">{_status(report.status)} · {report.score:g} of {report.max_score:g} points</p>',
         f"<p>{escape(report.message)}</p>",
         _excerpt(report),
+        f'<p class="other">{escape(report.isolation_words)}</p>' if report.isolation_words else "",
         _left_out(report),
         _parts(report),
+        f'<p class="next"><strong>Next:</strong> {escape(report.next_step)}</p>' if report.next_step else "",
     ]
     blocks += [_details(report, part) for part in report.parts]
+    blocks.append(_second_opinions(report))
     blocks += [roofline_figure(report), _kernels(report.kernels), _source(report), _versions(report), "</section>"]
     return "".join(blocks)
 
@@ -193,13 +197,26 @@ def _source(report: Report) -> str:
     return (
         f"<h3>Where the traffic goes</h3><p class='muted'>Counted by the emulator on the case "
         f"{escape(report.profile.case)}; the redder a number, the more of it is waste.</p>"
-        f"<div class='source'>{source_html(report.source, report.profile.lines)}</div>"
+        f"{_wasted(report)}<div class='source'>{source_html(report.source, report.profile.lines)}</div>"
     )
+
+
+def _second_opinions(report: Report) -> str:
+    if not report.second_opinions:
+        return ""
+    items = "".join(f"<li>{escape(opinion_words(opinion))}</li>" for opinion in report.second_opinions)
+    return f"<h3>Second opinion of compute-sanitizer</h3><ul>{items}</ul>"
+
+
+def _wasted(report: Report) -> str:
+    items = "".join(f"<li>{escape(wasted.words)}</li>" for wasted in report.wasted)
+    return f"<ul>{items}</ul>" if items else ""
 
 
 def _versions(report: Report) -> str:
     items = ", ".join(f"{escape(name)} {escape(version)}" for name, version in report.versions.items())
-    return f'<p class="muted">{escape(report.hardware)}; {items}; graded in {report.seconds:.1f} s.</p>'
+    words = f"{escape(report.hardware)}; {items}; isolation: {escape(report.isolation)}"
+    return f'<p class="muted">{words}; graded in {report.seconds:.1f} s.</p>'
 
 
 def _status(status: Status) -> str:

@@ -43,6 +43,7 @@ def grade_line(report: Report) -> dict[str, Any]:
         "device": report.device,
         "hardware": report.hardware,
         "efficiency": report.efficiency,
+        "isolation": report.isolation,
         "seconds": round(report.seconds, 2),
     }
 
@@ -55,8 +56,13 @@ def dump(data: Any) -> str:
 def write_atomically(path: Path, text: str) -> None:
     """Replace the file as a whole, so that nobody reads half a report. Raises OSError."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    os.chmod(temporary, 0o644)
-    os.replace(temporary, path)
+    # a name that no pattern for reports matches: a judge that is killed here leaves the file behind
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

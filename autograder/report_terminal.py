@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder import pipeline
+from autograder.second_opinion import opinion_words
 from autograder.traffic import budget_words
 from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Report, Status
 from warplab.plan.execution import Finding
@@ -38,6 +39,7 @@ def show(report: Report, console: Console) -> None:
     blocks += ["", _parts_table(report, {part for part, found in details.items() if found})]
     for found in details.values():
         blocks += found
+    blocks += _lessons(report)
     console.print(Panel(Group(*blocks), title=Text(f"{report.lab} · {report.title}"), border_style=_colour(report)))
 
 
@@ -50,6 +52,8 @@ def show_briefly(report: Report, console: Console) -> None:
         details = [Text(report.message), *_excerpt(report, report.line)]
     for block in details:
         console.print(block)
+    if report.next_step:
+        console.print(_next(report))
 
 
 def show_summary(reports: Sequence[Report], console: Console) -> None:
@@ -74,6 +78,8 @@ def _headline(report: Report) -> list[RenderableType]:
         Text(f"{report.status}: {points}", f"bold {_colour(report)}"),
         Text(f"{where} on {report.hardware}", "dim"),
     ]
+    if report.isolation_words:
+        lines.append(Text(report.isolation_words, "yellow"))
     if report.max_score < report.full_score:
         lines.append(Text(f"The lab gives {report.full_score:g} points; this machine cannot judge the rest.", "dim"))
     return lines
@@ -111,9 +117,29 @@ def _details(report: Report, part: PartResult, most: int) -> list[RenderableType
     left = max(len(failed) - most, 0) + max(len(part.findings) - most, 0)
     if left:
         blocks.append(Text(f"… and {left} more in the HTML and JSON reports", "dim"))
-    if blocks and part.feedback:
+    if blocks and part.feedback and part.feedback not in report.next_step:
         blocks.append(Text(f"→ {part.feedback}", "cyan"))
     return [Text(f"\n{part.part.value}", "bold"), *blocks] if blocks else []
+
+
+def _lessons(report: Report) -> list[RenderableType]:
+    """The lines that waste most, if traffic or efficiency lost points, and what to try next."""
+    blocks: list[RenderableType] = []
+    lost = [report.part(name) for name in (Part.TRAFFIC, Part.EFFICIENCY)]
+    if report.wasted and any(part.judged and part.score < part.max_score for part in lost):
+        blocks.append(Text("\nwhere traffic is wasted", "bold"))
+        for wasted in report.wasted:
+            blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line)]
+    if report.second_opinions:
+        blocks.append(Text("\nsecond opinion of compute-sanitizer", "bold"))
+        blocks += [Text(f"• {opinion_words(opinion)}") for opinion in report.second_opinions]
+    if report.next_step:
+        blocks += [Text(""), _next(report)]
+    return blocks
+
+
+def _next(report: Report) -> Text:
+    return Text.assemble(("Next: ", "bold cyan"), (report.next_step, "cyan"))
 
 
 def _case_text(case: CaseResult) -> Text:

@@ -13,13 +13,15 @@ from autograder.verdict import Device
 
 @dataclass(frozen=True)
 class Request:
-    """One submission to grade. `seed` None draws a secret one; `quick` leaves the hidden cases out."""
+    """One submission to grade. `seed` None draws a secret one; `quick` leaves the hidden cases out; `second_opinion`
+    asks compute-sanitizer too, where kernels run on a GPU."""
 
     lab: Lab
     source: Path
     machine: Machine
     seed: int | None = None
     quick: bool = False
+    second_opinion: bool = False
 
     @property
     def has_gpu(self) -> bool:

@@ -16,6 +16,7 @@ from warplab.plan.execution import Finding, FindingKind
 
 CASE_SECONDS = {Device.EMULATOR: 60.0, Device.GPU: 20.0}
 EFFICIENCY_SECONDS = 120.0
+_TRIES = 3
 _CASE_TARGETS = {Device.EMULATOR: "autograder.emulator_stage:run", Device.GPU: "autograder.gpu_stage:correctness"}
 _EFFICIENCY_TARGET = "autograder.gpu_stage:efficiency"
 
@@ -42,7 +43,7 @@ class Runner:
     def warm_up(self) -> None:
         """Load the emulator, compiling it if this is its first use here. Raises JudgeError."""
         try:
-            self._worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
+            self._call("autograder.emulator_stage:warm_up", WARM_UP_SECONDS)
         except WorkerError as error:
             raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
 
@@ -50,7 +51,7 @@ class Runner:
         """Judge one case. Raises JudgeError if the executor itself fails."""
         seconds = CASE_SECONDS[device]
         try:
-            answer = self._worker.call(_CASE_TARGETS[device], timeout=seconds, **self._payload(plan, case))
+            answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
         except WorkerError as error:
             return self._failed(device, case, error, seconds)
         return CaseOutcome.from_wire(answer)
@@ -58,10 +59,21 @@ class Runner:
     def efficiency(self, plan: Path, case: str) -> Mapping[str, Any]:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""
         try:
-            return self._worker.call(_EFFICIENCY_TARGET, timeout=EFFICIENCY_SECONDS, **self._payload(plan, case))
+            return self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
         except WorkerError as error:
             outcome = self._failed(Device.GPU, case, error, EFFICIENCY_SECONDS)
             return {"status": "fault", "message": outcome.message}
+
+    def _call(self, target: str, seconds: float, **payload: Any) -> Any:
+        """The worker's answer. A worker that died is not the submission's doing until that has happened _TRIES times:
+        something outside may have killed it, and every call gives the same answer again."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._worker.call(target, timeout=seconds, **payload)
+            except WorkerError as error:
+                if error.status is not WorkerFault.CRASHED:
+                    raise
+        return self._worker.call(target, timeout=seconds, **payload)
 
     def _payload(self, plan: Path, case: str) -> dict[str, Any]:
         return {"plan": str(plan), "task": str(self._lab.folder), "case": case, "seed": self._seed}

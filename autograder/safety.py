@@ -44,7 +44,8 @@ def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
                 merged[key] = replace(merged[key], count=merged[key].count + finding.count)
             elif outcome.case in hidden:
                 message = f"Line {finding.line}: {finding.kind} on a hidden case, whose size and values are not shown."
-                merged[key] = replace(finding, message=message, block=None, thread=None, index=None)
+                # names are the submission's to choose, which knows the hidden sizes
+                merged[key] = Finding(finding.kind, message, line=finding.line, count=finding.count)
             else:
                 merged[key] = replace(finding, message=clean(finding.message), array=clean(finding.array))
     # what was read before it was written is more often the consequence than the cause

@@ -85,7 +85,9 @@ class Task:
     gives the largest absolute error allowed per element, derived from the working precision; 0 asks for equality. For
     the INTEGERS family equality is asked for regardless. `verify(xp, values, outputs, seed)` checks a timed output in
     O(bytes) and gives the largest ratio of error to allowed error (at most 1 passes); without it the full comparison is
-    used.
+    used. Where `verify` bears with small errors, `audit(xp, values, outputs, seed)` says whether the output for inputs
+    of the INTEGERS family is exactly right; launches with such inputs are then mixed among the timed ones. `library`
+    names what the vendor's library does in place of the kernel (warplab.gpu.library), to be shown beside it.
     """
 
     function: str
@@ -100,6 +102,8 @@ class Task:
     compute_ceiling: Ceiling
     budgets: tuple[Budget, ...] = ()
     verify: Callable[[ModuleType, Values, Mapping[str, Array], int], float] | None = None
+    audit: Callable[[ModuleType, Values, Mapping[str, Array], int], bool] | None = None
+    library: str = ""
     linked_libraries: frozenset[str] = field(default_factory=frozenset)
 
     def arrays(self, *roles: Role) -> list[ArraySpec]:

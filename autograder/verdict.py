@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from warplab.plan.execution import Counters, Finding
+from warplab.plan.isolation import Isolation
 
 SCHEMA_VERSION = 1
 _LONGEST_TEXT = 4000
@@ -100,7 +101,7 @@ class CaseResult:
     wrong: int = 0  # elements
     total: int = 0
     worst_ratio: float = 0.0  # largest error over allowed error
-    first_wrong: Mapping[str, Any] | None = None  # output, index, got, expected, allowed
+    first_wrong: Mapping[str, Any] | None = None  # output, index, got, expected, allowed, unwritten, writer
     seconds: float = 0.0
 
 
@@ -154,6 +155,30 @@ class KernelFigures:
 
 
 @dataclass(frozen=True)
+class WastedLine:
+    """A line of the submission that wastes traffic; `share` is what of the kernels' traffic is wasted there."""
+
+    line: int
+    share: float
+    words: str  # a sentence
+
+
+@dataclass(frozen=True)
+class SecondOpinion:
+    """What one tool of compute-sanitizer says of one case; it gives and takes no points.
+
+    `errors` is -1 and `agrees` (with the emulator, on whether there is a fault) None if it gave no report in time.
+    """
+
+    tool: str
+    case: str
+    errors: int
+    words: str
+    lines: tuple[int, ...]
+    agrees: bool | None
+
+
+@dataclass(frozen=True)
 class Profile:
     """Emulated counters of the profile case: in total and per source line."""
 
@@ -179,11 +204,15 @@ class Report:
     device: Device
     hardware: str
     versions: Mapping[str, str]
+    isolation: Isolation = Isolation.REDUCED  # what kept the host code from the machine while it was captured
     notebook: str = ""
     language: str = ""  # empty when the submission did not get as far as a kernel
     line: int = 0  # of the submission, when the status has one
     kernels: tuple[KernelFigures, ...] = ()
     profile: Profile | None = None
+    wasted: tuple[WastedLine, ...] = ()  # the worst first
+    second_opinions: tuple[SecondOpinion, ...] = ()
+    next_step: str = ""  # the one thing to try, and the section that explains it
     source: str = field(default="", repr=False)
     seconds: float = 0.0
     schema_version: int = SCHEMA_VERSION
@@ -205,9 +234,16 @@ class Report:
 
     @property
     def efficiency(self) -> float | None:
-        """Fraction of the roofline, if measured."""
+        """Fraction of the roofline, if it was measured and counts."""
         measurement = self.part(Part.EFFICIENCY).measurement
-        return measurement.get("efficiency") if measurement else None
+        return measurement.get("efficiency") if measurement and self.part(Part.EFFICIENCY).judged else None
+
+    @property
+    def isolation_words(self) -> str:
+        """A sentence for whoever relies on this grade, empty where nothing is amiss."""
+        if self.isolation is not Isolation.REDUCED:
+            return ""
+        return "Reduced isolation: while it was captured, the submission could read this machine's files."
 
     def part(self, name: Part) -> PartResult:
         """The part of that name."""

@@ -32,11 +32,11 @@ def measure(plan: Path) -> dict[str, int]:
 
     The emulator is compiled before, if it was not: that happens once on a machine and takes more memory.
     """
-    from warplab.simt.blocks import block_runner
+    from warplab.simt.blocks import cluster_runner
     from warplab.simt.dispatch import vector_functions
 
     vector_functions()()
-    block_runner()
+    cluster_runner(traced=False)
     command = [sys.executable, "-m", "benchmarks.peak_memory", str(plan)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parent.parent)
     if run.returncode:

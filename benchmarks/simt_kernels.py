@@ -1,4 +1,4 @@
-"""What bench_simt runs: one file for the emulator, which captures it, and for Numba's simulator, which imports it."""
+"""Kernels that show the emulator: bench_simt runs them, also on Numba's simulator, and profile_figures draws one."""
 
 from __future__ import annotations
 
@@ -52,6 +52,24 @@ def _turned(x, y):
     cuda.syncthreads()
     for i in range(t, 4096, cuda.blockDim.x):
         y[start + i] = tile[4095 - i]
+
+
+@cuda.jit
+def _collatz(steps):
+    i = cuda.grid(1)
+    value, count = i + 1, 0
+    while value != 1:
+        if value % 2 == 0:
+            value //= 2
+        else:
+            value = 3 * value + 1
+        count += 1
+    steps[i] = count
+
+
+def collatz(steps):
+    """How many steps the sequence that starts at i + 1 takes to reach 1."""
+    _collatz[1, steps.shape[0]](steps)
 
 
 def matmul(a, b, c):

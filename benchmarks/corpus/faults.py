@@ -98,6 +98,27 @@ def _copies(kind: FindingKind, tool: str, *functions: str) -> tuple[Fault, ...]:
     return tuple(Fault(f"copies/{f}", "faulty/copies.py", f, arguments, {}, kind, tool) for f in functions)
 
 
+def _clusters(kind: FindingKind, *functions: str, tool: str = "") -> tuple[Fault, ...]:
+    arguments = (read("a", "float32", 128), write("out", "float32", 128))
+    # What is read too early may not have been written at all yet.
+    extra = (UNINITIALISED,) if kind is RACE else ()
+    return tuple(Fault(f"cluster/{f}", "faulty/clusters.py", f, arguments, {}, kind, tool, extra) for f in functions)
+
+
+def _products(kind: FindingKind, *functions: str, extra: tuple[FindingKind, ...] = ()) -> tuple[Fault, ...]:
+    file, arguments = "faulty/warpgroups.py", (read("a", "uint32", 640), write("out", "float32", 128))
+    inputs = {"a": draws.packed_halves}
+    return tuple(Fault(f"wgmma/{f}", file, f, arguments, inputs, kind, "", extra) for f in functions)
+
+
+def _hopper(kind: FindingKind, tool: str, *functions: str, gap: str = "") -> tuple[Fault, ...]:
+    arguments = (read("a", "float32", 128), write("out", "float32", 128))
+    extra = (UNINITIALISED,) if kind is RACE else ()  # what is read before it was written
+    return tuple(
+        Fault(f"hopper/{f}", "faulty/hopper.py", f, arguments, {}, kind, tool, extra, gap=gap) for f in functions
+    )
+
+
 def _floats(name: str, *shape: int):
     return read(name, "float32", *shape)
 
@@ -105,6 +126,14 @@ def _floats(name: str, *shape: int):
 _OUT = write("out", "float32", 64)
 
 FAULTS: tuple[Fault, ...] = (
+    *_clusters(
+        RACE, "block_barrier_only", "read_after_arrival", "relaxed_arrival", "ends_too_early", "starts_too_late"
+    ),
+    *_clusters(RACE, "overwritten", "store_not_awaited"),
+    *_clusters(OUT_OF_BOUNDS, "past_the_peers_tile", tool="memcheck"),
+    *_clusters(UNINITIALISED, "peer_never_wrote"),
+    *_clusters(DIVERGENT, "arrives_twice"),
+    *_clusters(DEADLOCK, "one_block_waits", "too_many_bytes_expected"),
     *(_race(name) for name in ("missing_barrier", "barrier_too_early", "shift_in_place", "same_slot")),
     *(_race(name) for name in ("reduction_without_barriers", "last_warp_assumption", "barrier_of_half")),
     _race("tile_reused", rows=(3,)),
@@ -167,8 +196,20 @@ FAULTS: tuple[Fault, ...] = (
     *_copies(RACE, "racecheck", "awaited_after_the_barrier", "refilled_while_read"),
     *_copies(UNINITIALISED, "", "barrier_never_made"),
     *_copies(DEADLOCK, "", "arrival_missing", "wrong_phase"),
+    *_products(RACE, "never_awaited", "not_committed", "older_group_awaited", "no_fence_at_all"),
+    *_products(RACE, "sums_scaled_without_fence", "overwritten_before_the_wait", "copies_not_awaited"),
+    *_products(RACE, "no_barrier_before_the_product", extra=(UNINITIALISED,)),
+    *_products(UNINITIALISED, "half_a_tile_written"),
+    *_products(DIVERGENT, "three_warps_only", "block_of_two_warps"),
     *_copies(DIVERGENT, "", "product_in_a_branch"),
     *_copies(MISALIGNED, "memcheck", "rows_of_eight_bytes"),
+    *_hopper(RACE, "", "sum_used_early", "never_committed", "sum_changed_unfenced", "operand_refilled"),
+    *_hopper(DIVERGENT, "", "three_warps"),
+    *_hopper(RACE, "", "peer_not_started", "peer_ended", "arrived_only"),
+    *_hopper(OUT_OF_BOUNDS, "", "beyond_the_peer"),
+    *_hopper(RACE, "", "load_not_awaited", "wrong_parity", "bytes_not_expected", "stage_refilled", gap="bulk copies"),
+    *_hopper(RACE, "", "source_overwritten", "ended_before_the_copy", gap="bulk copies"),
+    *_hopper(DEADLOCK, "", "too_many_expected", gap="bulk copies"),
     _waiting(TRAP, "memcheck", "trapped", dtype="float32", a=draws.uniform(0, 5)),
     _waiting(TRAP, "memcheck", "trap_in_one_warp", a=draws.integers(0, 200)),
 )

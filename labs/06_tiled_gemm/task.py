@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.freivalds import exact_product
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
@@ -81,6 +82,11 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
     return float(np.max(ratios))  # unlike Python's max it lets a NaN through
 
 
+def audit(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> bool:
+    """Whether the product of whole numbers is exactly right; a wrong one passes with a probability below 1e-14."""
+    return exact_product(xp, values["a"], values["b"], outputs["c"], seed)
+
+
 def _times_vector(matrix: Array, vector: Array) -> Array:
     return (matrix * vector).sum(axis=1)  # float16 or float32 times float64: computed in float64
 
@@ -124,6 +130,8 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    audit=audit,
+    library="matmul",
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 2.0 * d["m"] * d["k"] + 2.0 * d["k"] * d["n"] + 4.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,

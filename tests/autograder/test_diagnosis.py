@@ -46,6 +46,13 @@ def setting(where, value: float) -> np.ndarray:
         (setting(np.s_[:, 3::4], 9), "every 4th column (starting at 3)"),
         (setting(np.s_[5::11], 9), "every 11th row (starting at 5)"),
         (setting(np.s_[16:32, 32:48], 9), "one tile, rows 16 to 31 and columns 32 to 47"),
+        (setting(np.s_[:, 16:24], 9), "in columns 16 to 23 are wrong: the share of one block"),
+        (setting(np.s_[8:16], 9), "in rows 8 to 15 are wrong"),
+        (setting(np.s_[10:], POISON), "never written, in the last 38 rows"),
+        (
+            changed(lambda o: [o.__setitem__(np.s_[:, k + 2 : k + 4], 9) for k in range(0, 60, 4)] and None),
+            "in columns 2 to 3 of every 4 are wrong: always the same lanes",
+        ),
         (RNG.normal(size=RIGHT.shape).astype(np.float32), "Nearly every element"),
     ],
 )
@@ -66,6 +73,15 @@ def test_a_transposed_matrix_is_recognised() -> None:
 def test_a_vector_has_elements_not_columns() -> None:
     vector = RIGHT.ravel().copy()
     assert "in the last 7 elements" in said(changed(lambda out: out.__setitem__(np.s_[-7:], 9), vector), vector)
+
+
+def test_a_warps_share_and_some_lanes_of_each_warp_are_named() -> None:
+    vector = RNG.normal(size=1000).astype(np.float32)
+    assert "in one warp's share, elements 64 to 95," in said(
+        changed(lambda out: out.__setitem__(np.s_[64:96], 9), vector), vector
+    )
+    half = changed(lambda out: out[: 31 * 32].reshape(31, 32).__setitem__(np.s_[:, 16:], 9), vector)
+    assert "in elements 16 to 31 of every 32 are wrong: always the same lanes" in said(half, vector)
 
 
 def test_integers_and_single_elements_are_taken() -> None:

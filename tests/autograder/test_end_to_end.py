@@ -80,5 +80,4 @@ def test_bad_kernels_fail_for_their_reason_and_the_next_is_graded(
     assert report.part(part).status is status, report.message
     assert words in report.part(part).message
     assert not report.full_marks
-    assert report.seconds < 60
     assert graded(lab, worker, GOOD).full_marks

@@ -228,3 +228,20 @@ def test_an_open_or_throttled_measurement_is_repeated(lab: Lab) -> None:
     assert efficiency_part(lab, lambda: next(answers), True).measurement["efficiency"] == 0.7  # type: ignore[index]
     answers = iter([measured(0.5, 0.49, 0.51, throttled=True), measured(0.5, 0.4, 0.6, throttled=True)])
     assert "throttled" in efficiency_part(lab, lambda: next(answers), True).message
+
+
+def test_a_measurement_beside_another_process_is_flagged_and_never_gives_or_takes_points(lab: Lab) -> None:
+    disturbed = measured(0.2, 0.19, 0.21, shared=True, shared_fraction=0.4)
+    answers = iter([disturbed, measured(0.95, 0.94, 0.96, shared=False, shared_fraction=0.0)])
+    assert efficiency_part(lab, lambda: next(answers), True).status is Status.PASSED
+    part = efficiency_part(lab, lambda: disturbed, True)
+    assert (part.status, part.score, part.judged) == (Status.NOT_MEASURED, 0, False)
+    assert "while another process used the GPU" in part.message
+    assert "40% of the time" in part.message
+
+
+def test_the_librarys_time_is_shown_and_gives_nothing(lab: Lab) -> None:
+    library = {"name": "torch.matmul, float16", "median_ms": 0.2, "ratio": 0.2}
+    part = efficiency_part(lab, lambda: measured(0.95, 0.94, 0.96, library=library), True)
+    assert "torch.matmul, float16, in the same turns, takes 0.2 ms" in part.message
+    assert part.score == 30

@@ -21,3 +21,17 @@ def same_work_twice():
         result = race(pair, stream, budget_seconds=2.0, precision=0.002)
         ratio = result.ratio("first", "second")
         return {"ratio": ratio.median, "copy": pair["first"].work / result.time("first").median * 1e3}
+
+
+def what_a_plan_leaves(plan, inputs):
+    """How many bytes of a plan's buffers are not zero after a run, and after they were given back."""
+    loaded_plan = load(Path(plan))
+    with executor.on_stream() as stream:
+        loaded = executor.LoadedPlan(loaded_plan, architecture_of(present()), stream)
+        arenas = [buffer.arena for buffer in loaded.buffers.values()]  # keeps the memory from being given to others
+        loaded.reset(inputs)
+        loaded.launch()
+        loaded.synchronize()
+        before = sum(int((arena != 0).sum()) for arena in arenas)
+        loaded.scrub()
+        return {"before": before, "after": sum(int((arena != 0).sum()) for arena in arenas)}

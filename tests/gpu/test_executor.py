@@ -92,3 +92,8 @@ def test_the_same_work_takes_the_same_time_and_no_less_than_the_datasheet_allows
     assert answer["ratio"] == pytest.approx(1, abs=0.01)
     chip = present().chip
     assert chip is None or answer["copy"] < chip.bandwidth
+
+
+def test_buffers_are_overwritten_before_they_are_given_back(worker, plans, inputs):
+    answer = worker.call("tests.gpu.gpu_targets:what_a_plan_leaves", timeout=60, plan=plans("scratch"), inputs=inputs)
+    assert answer["before"] > 0 and answer["after"] == 0

@@ -16,6 +16,7 @@ from autograder.machine import choose_machine
 from autograder.pipeline import grade
 from autograder.request import Request
 from autograder.verdict import Part, Report, Status
+from tests.mutation.mutant import Cause, Edit, Mutant
 from warplab.gpu.worker import Worker
 from warplab.plan.model import Role
 
@@ -46,6 +47,26 @@ def test_a_kernel_that_breaks_the_device_costs_only_itself(name: str, worker: Wo
     assert judge(BAD_INPUT / name, "01_axpy", worker).score == 0
     after = judge(solutions_folder() / "01_axpy" / "submission.py", "01_axpy", worker)
     assert after.part(Part.CORRECTNESS).status is Status.PASSED
+
+
+def test_one_element_wrong_by_little_in_timed_launches_is_found(worker: Worker, tmp_path: Path) -> None:
+    """It passes the projections of a float product: only the audit on whole numbers sees it."""
+    store = "uint64(j % 4 + j // 4 * 32)] = total[i, j]"
+    wrong = (
+        "float32(1) if k == 4096 and i + j + cuda.blockIdx.x + cuda.blockIdx.y + cuda.threadIdx.x == 0 else float32(0)"
+    )
+    mistake = Mutant(
+        "06_tiled_gemm/submission.py",
+        "one_element",
+        "one element of 4,096 x 4,096 is too large by one",
+        (Edit(store, f"{store} + ({wrong})"),),
+        Cause(Part.EFFICIENCY, "wrong answer"),
+    )
+    report = judge(mistake.write(solutions_folder(), tmp_path), "06_tiled_gemm", worker)
+    assert report.part(Part.CORRECTNESS).status is Status.PASSED
+    part = report.part(Part.EFFICIENCY)
+    assert (part.status, part.score) == (Status.WRONG_ANSWER, 0), part.message
+    assert "whole numbers" in part.message
 
 
 @pytest.mark.parametrize("path", REFERENCES, ids=lambda path: "/".join(path.parts[-2:]))

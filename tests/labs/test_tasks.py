@@ -258,6 +258,18 @@ class TestGemm:
             for name, c in wrong.items():
                 assert not timed(values, {"c": c.astype(np.float32)}, GEMM, seed) <= 1, name
 
+    def test_audit_finds_any_wrong_element(self) -> None:
+        assert GEMM.audit is not None
+        values = generate(np, GEMM, replace(GEMM.timing, family=Family.INTEGERS, dimensions=dict(m=40, n=60, k=500)), 8)
+        right = values["a"].astype(np.float32) @ values["b"].astype(np.float32)
+        assert GEMM.audit(np, values, {"c": right}, 1)
+        assert timed(values, {"c": right + (np.arange(60) == 7) * np.float32(1e-3)}, GEMM) <= 1  # projections miss it
+        for seed in range(50):
+            for wrong in (right[7, 9] + 1, np.nextafter(right[7, 9], np.float32(1e9)), np.nan):
+                c = right.copy()
+                c[7, 9] = wrong
+                assert not GEMM.audit(np, values, {"c": c}, seed)
+
     def test_half_sums_of_the_timing_case_are_found(self) -> None:
         """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it."""
         values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 64, "n": 128, "k": 4096}), 9)

@@ -29,11 +29,17 @@ def test_sectors_are_the_distinct_ones(case: tuple[list[int | None], int]) -> No
     assert access.bytes_asked == np.unique(touched).size <= access.bytes_moved
 
 
-@given(accesses())
-def test_wavefronts_serve_every_word_once(case: tuple[list[int | None], int]) -> None:
+@given(accesses(), st.booleans())
+def test_wavefronts_serve_every_word_once(case: tuple[list[int | None], int], write: bool) -> None:
     addresses, size = case
-    access = banks_of(addresses, size)
+    access = banks_of(addresses, size, write=write)
     group = 32 // max(1, size // 4)
+    lanes = [n for n in range(32) if addresses[n] is not None]
+    paired = any(
+        all(addresses[n ^ step] in (None, addresses[n]) for n in lanes) for step in (1, 2)
+    )  # docs/emulator.md: such loads are served twice as many lanes at a time
+    if paired and size > 4 and not write:
+        group *= 2
     expected = ideal = 0
     for start in range(0, 32, group):
         words = np.unique(
@@ -55,6 +61,17 @@ def test_figures_known_from_hardware() -> None:
     assert sum(len(a.wavefronts) for a in padded) == 32 and sum(a.conflicts for a in padded) == 0
     assert len(sectors_of([128 * lane for lane in range(32)]).sectors) == 32
     assert len(sectors_of([4 * lane for lane in range(32)]).sectors) == 4
+
+
+def test_wide_broadcasts_are_served_in_larger_groups() -> None:
+    # 16 bytes, all lanes alike: 2 wavefronts on an H200; a store, or four different addresses in turn: 4.
+    alike = [0] * 32
+    assert len(banks_of(alike, 16).wavefronts) == 2 and len(banks_of(alike, 8).wavefronts) == 1
+    assert len(banks_of(alike, 16, write=True).wavefronts) == 4
+    assert len(banks_of([16 * (lane // 2) for lane in range(32)], 16).wavefronts) == 2
+    assert len(banks_of([16 * (lane % 4) for lane in range(32)], 16).wavefronts) == 4
+    # The rows of ldmatrix are served one matrix at a time.
+    assert len(banks_of(alike, 16, matrix=True).wavefronts) == 4
 
 
 def test_the_sector_picture_fills_the_words_used() -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from warplab.plan.model import Buffer, Kernel, Language, Launch, Plan, Pointer, Role, Value
+from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
+from warplab.plan.ptx_entry import entries
 
 ARCHITECTURE = "sm_90a"
 
@@ -33,7 +34,9 @@ def plan_of(
     language: Language = Language.CUDA_CPP,
 ) -> Plan:
     """A plan with one kernel and one launch."""
-    kernel = Kernel("kernel", entry, language, (), {ARCHITECTURE: ptx})
+    found = entries(ptx).get(entry)
+    parameters = tuple(Parameter("", p.size, p.align) for p in found.parameters) if found else ()
+    kernel = Kernel("kernel", entry, language, parameters, {ARCHITECTURE: ptx})
     launch = Launch("kernel", _three(grid), _three(block), arguments, shared_bytes)
     return Plan("host", {"kernel": kernel}, buffers, (launch,), source, source_name)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -30,8 +31,39 @@ class Instruction:
     def k(self) -> int:
         return self.row_bytes // np.dtype(BITS[self.a]).itemsize
 
+    @property
+    def types(self) -> tuple[str, str, str]:
+        """PTX's names of the types of A, B and D."""
+        return self.a.name.lower(), self.b.name.lower(), self.accumulator.name.lower()
+
     def __str__(self) -> str:
-        return "_".join([self.name, *(kind.name.lower() for kind in (self.a, self.b, self.accumulator)), f"k{self.k}"])
+        return "_".join([self.name, *self.types, f"k{self.k}"])
+
+
+@dataclass(frozen=True)
+class IntegerInstruction:
+    """The same for 8-bit integers, "s8" or "u8" each."""
+
+    name: str
+    a: str
+    b: str
+    row_bytes: int = 32
+    saturates: bool = False
+
+    @property
+    def rows(self) -> int:
+        return 64 if self.name == "wgmma" else 16
+
+    @property
+    def k(self) -> int:
+        return self.row_bytes
+
+    @property
+    def types(self) -> tuple[str, str, str]:
+        return self.a, self.b, "s32"
+
+    def __str__(self) -> str:
+        return "_".join([self.name, *self.types, f"k{self.k}", *(["satfinite"] if self.saturates else [])])
 
 
 def instructions() -> list[Instruction]:
@@ -73,30 +105,31 @@ def patterns(kind: Kind, shape: tuple[int, ...], family: str, generator: np.rand
     return ((bits << ignored) | generator.integers(0, 1 << ignored, shape)).astype(BITS[kind])
 
 
-def source(instruction: Instruction) -> str:
+def source(instruction: Instruction | IntegerInstruction) -> str:
     """CUDA C++ of a kernel `probe(a, b, c, d)` with one block for each tile; rows are read as 32-bit words."""
     words = instruction.row_bytes // 4
     a_count, b_count = words // 2, words // 4
-    single = instruction.accumulator == Kind.F32
-    types = [kind.name.lower() for kind in (instruction.a, instruction.b)]
-    result = "f32" if single else "f16"
+    *types, result = instruction.types
+    single = result != "f16"
+    saturates = ".satfinite" if isinstance(instruction, IntegerInstruction) and instruction.saturates else ""
     count = 4 if single else 2
     registers = lambda first, n: ", ".join(f"%{first + i}" for i in range(n))  # noqa: E731
     outputs = ", ".join(f'"+r"(f[{i}])' for i in range(count))
     a_inputs = ", ".join(f'"r"(x[{i}])' for i in range(a_count))
     if instruction.name == "mma":
         text = (
-            f"mma.sync.aligned.m16n8k{instruction.k}.row.col.{result}.{types[0]}.{types[1]}.{result} "
+            f"mma.sync.aligned.m16n8k{instruction.k}.row.col{saturates}.{result}.{types[0]}.{types[1]}.{result} "
             f"{{{registers(0, count)}}}, {{{registers(count, a_count)}}}, {{{registers(count + a_count, b_count)}}}, "
             f"{{{registers(0, count)}}};"
         )
         b_inputs = ", ".join(f'"r"(y[{i}])' for i in range(b_count))
         body = f'asm volatile("{text}" : {outputs} : {a_inputs}, {b_inputs});'
     else:
-        transposable = ", 0" if instruction.a in (Kind.F16, Kind.BF16) else ""
+        scales = "" if result == "s32" else ", 1, 1"
+        scales += ", 0" if types[0] in ("f16", "bf16") else ""
         text = (
-            f"wgmma.mma_async.sync.aligned.m64n8k{instruction.k}.{result}.{types[0]}.{types[1]} "
-            f"{{{registers(0, count)}}}, {{{registers(count, a_count)}}}, %{count + a_count}, 1, 1, 1{transposable};"
+            f"wgmma.mma_async.sync.aligned.m64n8k{instruction.k}{saturates}.{result}.{types[0]}.{types[1]} "
+            f"{{{registers(0, count)}}}, {{{registers(count, a_count)}}}, %{count + a_count}, 1{scales};"
         )
         # Two 8x16-byte core matrices without swizzle, 128 bytes apart.
         body = f"""
@@ -132,14 +165,21 @@ extern "C" __global__ void probe(const unsigned* a, const unsigned* b, const uns
 }}"""
 
 
-def run(instruction: Instruction, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+@cache
+def kernel(instruction: Instruction | IntegerInstruction):
+    """The compiled kernel of an instruction."""
+    import cupy
+
+    return cupy.RawModule(code=source(instruction), backend="nvrtc", options=("-arch=sm_90a",)).get_function("probe")
+
+
+def run(instruction: Instruction | IntegerInstruction, a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
     """D of every tile: `a` (tiles, rows, k), `b` (tiles, 8, k), `c` (tiles, rows, 8), as bit patterns."""
     import cupy
 
-    module = cupy.RawModule(code=source(instruction), backend="nvrtc", options=("-arch=sm_90a",))
     # Float accumulators travel as bits: the compiler moves them into the instruction unchanged.
     d = cupy.zeros(c.shape, c.dtype)
     threads = 128 if instruction.name == "wgmma" else 32
     words = [cupy.asarray(np.ascontiguousarray(array).view(np.uint32)) for array in (a, b, c)]
-    module.get_function("probe")((len(a),), (threads,), (*words, d))
+    kernel(instruction)((len(a),), (threads,), (*words, d))
     return cupy.asnumpy(d)

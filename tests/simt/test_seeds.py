@@ -1,4 +1,4 @@
-"""A seed makes the order of warps random: right kernels do not notice, racy ones do, and the same seed repeats itself."""
+"""A seed makes the order of warps random: right kernels do not notice, racy ones do, the same seed repeats itself."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
 """Times work on the GPU so that a moving clock, a warm cache and a slow host do not show.
 
-Contestants take turns (A B C, A B C), each on fresh inputs and with a cold L2, and every timed output can be checked.
+Contestants take turns (A B C, C B A), each on fresh inputs and with a cold L2, and every timed output can be checked.
 What is compared is the ratio of two contestants within a turn: a clock that drifts moves both.
 """
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ WARM_UP_SECONDS = 0.25  # least time under load before anything counts
 SETTLED = 0.01  # the clock has settled when two successive turns of every contestant agree to this
 MINIMUM_TURNS = 11
 MAXIMUM_TURNS = 400
+TICK = 32e-6  # milliseconds: the step in which events count on the GPUs that were looked at
+TICK_CYCLES = 128  # at least as long
 HIDE_MICROSECONDS = 40.0  # host time to enqueue one launch, generously
 
 
@@ -96,27 +99,31 @@ def race(
     does not cut below MINIMUM_TURNS. Whatever a contestant's methods raise passes through.
     """
     cold = ColdCache(stream)
+    dither = random.Random()
     begin, end = (Device().create_event(EventOptions(timing_enabled=True)) for _ in range(2))
 
     def turn(number: int, contestant: Contestant) -> float:
         contestant.prepare(number)
         stream.sync()
         cold.sweep()
-        trusted.spin(stream, HIDE_MICROSECONDS * (1 + contestant.launches))
+        trusted.spin(stream, HIDE_MICROSECONDS * (1 + contestant.launches), dither.randrange(TICK_CYCLES))
         stream.record(begin)
         contestant.launch()
         stream.record(end)
         end.sync()
         milliseconds = end - begin
         contestant.check(number)
-        return milliseconds
+        # Times of a few microseconds are a few hundred ticks, and a median of ticks jumps by whole ones. Beginning
+        # anywhere within a tick and a uniform error of one tick make it continuous, as a dither does for a converter.
+        return milliseconds + TICK * (dither.random() - 0.5)
 
     _warm_up(contestants, turn)
-    result = Race({name: [] for name in contestants})
+    names = list(contestants)
+    result = Race({name: [] for name in names})
     deadline = time.monotonic() + budget_seconds
     for number in range(MAXIMUM_TURNS):
-        for name, contestant in contestants.items():
-            result.samples[name].append(turn(number, contestant))
+        for name in names if number % 2 else reversed(names):  # whoever goes first has had the longer pause
+            result.samples[name].append(turn(number, contestants[name]))
         if result.turns < MINIMUM_TURNS:
             continue
         intervals = [result.ratio(*compare)] if compare else [result.time(name) for name in contestants]

@@ -45,10 +45,29 @@ extern "C" __global__ void sweep(const uint4* in, u32* out, u64 n) {
     if (sum == 0x9e3779b9u) out[0] = sum;
 }
 
-extern "C" __global__ void spin(u64 nanoseconds) {
+// The global timer moves in the steps in which events count, so what follows would always begin at the same point of a
+// step; some cycles more, another number each time, let it begin anywhere.
+extern "C" __global__ void spin(u64 nanoseconds, u64 cycles) {
     u64 begin, now;
     asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
     do { asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now)); } while (now - begin < nanoseconds);
+    u64 start = clock64();
+    while (clock64() - start < cycles) {}
+}
+
+// Watches the clock for a while. A step that takes longer than `jump` means that the SMs were given to someone else.
+extern "C" __global__ void watch(u64 nanoseconds, u64 jump, u64* seen) {
+    u64 begin, last, now, lost = 0, jumps = 0;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+    last = begin;
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+        if (now - last > jump) { lost += now - last; jumps += 1; }
+        last = now;
+    } while (now - begin < nanoseconds);
+    seen[0] += now - begin;
+    seen[1] += lost;
+    seen[2] += jumps;
 }
 
 __device__ u32 half_bits(u32 x) {  // a half near [-2, 2] from a hash: tensor cores draw less power on zeros
@@ -145,6 +164,6 @@ def run(stream: Stream, name: str, grid: int, block: int, *arguments: object) ->
     launch(stream, LaunchConfig(grid=grid, block=block), kernel(name), *arguments)
 
 
-def spin(stream: Stream, microseconds: float) -> None:
-    """Keep the GPU busy so that what is queued behind it starts without waiting for the host."""
-    run(stream, "spin", 1, 1, np.uint64(microseconds * 1000))
+def spin(stream: Stream, microseconds: float, cycles: int = 0) -> None:
+    """Keep the GPU busy so that what is queued behind it starts without waiting for the host; then `cycles` more."""
+    run(stream, "spin", 1, 1, np.uint64(microseconds * 1000), np.uint64(cycles))

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from enum import StrEnum
 from typing import Any, BinaryIO
 
@@ -134,11 +135,21 @@ def _exit_words(code: int) -> str:
     return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
+def _end_with(parent: int) -> None:
+    """End this process soon after its parent has: a kernel that never ends would otherwise keep the GPU for ever."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
+
+
 def serve() -> None:
     """The child's loop: read a call, answer it, until the parent closes the pipe."""
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what called functions print must not mix with the answers
+    # What called functions print must not mix with the answers, and what kernels print is a stranger's text.
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     answers.write(wire.encode("ready"))
     answers.flush()
     while True:

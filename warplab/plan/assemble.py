@@ -27,6 +27,7 @@ from warplab.plan.ptx_entry import externals, line_of
 FLAGS = ("-O3", "--generate-line-info")
 _KIND = "cubin-1"  # of the cache; a new number when what is kept changes
 _TIMEOUT = 180.0  # seconds
+_MEMORY = 16 << 30  # bytes of address space
 
 # nvJitLink reads options only as a library call, so it runs in a process of its own, like ptxas.
 _JITLINK = """
@@ -125,7 +126,7 @@ def _assemble_text(
         source.write_text(ptx, encoding="utf-8")
         try:
             done = subprocess.run(
-                _command(architecture, source, target),
+                [*_bounded(), *_command(architecture, source, target)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
@@ -140,6 +141,11 @@ def _assemble_text(
         if done.returncode != 0 or not target.exists():
             raise _failure(log, ptx, kernel, architecture, source_name)
         return target.read_bytes(), parse_figures(log, limits_of(architecture).reserved_shared)
+
+
+def _bounded() -> list[str]:
+    """What starts the assembler with bounded memory: PTX is a stranger's, and can be made to unroll without end."""
+    return ["/bin/sh", "-c", f'ulimit -v {_MEMORY >> 10}; exec "$@"', "sh"] if os.name == "posix" else []
 
 
 def parse_figures(log: str, reserved_shared: int) -> dict[str, Figures]:

@@ -12,23 +12,20 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
 from warplab.errors import PlanError
-from warplab.plan import hooks
+from warplab.plan import confinement, hooks
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.model import HostCall, Plan
-from warplab.plan.protocol import Request, decode_request, encode_failure, encode_plans
+from warplab.plan.protocol import READY, Request, decode_request, encode_failure, encode_plans
 from warplab.plan.recorder import Recorder
 from warplab.plan.source import Source
 
 MODULE = "submission"
 _PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student
-MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
-FILE_SIZE = 64 << 20  # bytes
 
 
 def main() -> NoReturn:
@@ -37,7 +34,8 @@ def main() -> NoReturn:
     os.dup2(2, 1)
     os.set_inheritable(answer, False)
     request = decode_request(sys.stdin.buffer.read())
-    _limit_resources(request.seconds)
+    _confine(request)
+    os.write(answer, READY)
     try:
         data = encode_plans(capture_here(request))
     except CaptureFailure as failure:
@@ -54,29 +52,13 @@ def main() -> NoReturn:
     os._exit(0)
 
 
-def _limit_resources(seconds: int) -> None:
-    """Bound memory, processor time, file size and processes, where the platform can; before a stranger's code runs."""
-    try:
-        import resource
-    except ImportError:  # not a POSIX system
-        return
-    bounds = {
-        "RLIMIT_AS": MEMORY,
-        "RLIMIT_CPU": seconds,
-        "RLIMIT_FSIZE": FILE_SIZE,
-        "RLIMIT_NOFILE": 256,
-        "RLIMIT_CORE": 0,
-        # All processes of the user count for this one, so it is not their number that is bounded but any new one.
-        "RLIMIT_NPROC": 0,
-    }
-    for name, value in bounds.items():
-        which = getattr(resource, name, None)
-        if which is None:
-            continue
-        _, hard = resource.getrlimit(which)
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
-        with suppress(ValueError, OSError):
-            resource.setrlimit(which, (most, most))
+def _confine(request: Request) -> None:
+    """Give up what a submission must not have; before any line of it runs."""
+    confinement.limit_resources(request.seconds)
+    confinement.give_up_privileges()
+    if request.readable is not None and not confinement.hide_files(request.readable, [str(Path.cwd()), os.devnull]):
+        sys.exit("this kernel has no Landlock")
+    confinement.forbid_system_calls()
 
 
 def capture_here(request: Request) -> list[Plan]:

@@ -42,6 +42,16 @@ class Finding:
     count: int = 1  # how often it happened on this line
 
 
+@dataclass(frozen=True)
+class Writer:
+    """The thread that stored an element last. `line` is of the submission; 0 when unknown."""
+
+    kernel: str
+    line: int
+    block: tuple[int, int, int]
+    thread: tuple[int, int, int]
+
+
 @dataclass
 class Counters:
     """Memory counters of a kernel or of one source line; METRICS gives Nsight Compute's name of each."""
@@ -82,8 +92,8 @@ class Counters:
     async_copy_cached_sectors: int = 0
     async_copy_bypass_requests: int = 0  # cp.async.cg, which goes past L1
     async_copy_bypass_sectors: int = 0
-    tensor_instructions: int = 0  # mma.sync, one a warp
-    tensor_multiply_adds: int = 0  # m n k of each
+    tensor_instructions: int = 0  # mma.sync and wgmma.mma_async, one a warp
+    tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
     global_reduction_requests: int = 0  # atomics whose old value nothing reads, and red
     global_reduction_sectors: int = 0
     shared_atomic_wavefronts: int = 0  # of both kinds
@@ -225,6 +235,7 @@ class Execution:
     stdout: str = ""
     milliseconds: float | None = None  # device time of the whole plan, on a GPU
     notes: dict[str, str] = field(default_factory=dict)
+    writer: Writer | None = None  # of the element that the emulator was asked to watch
 
     @property
     def total(self) -> Counters:

@@ -18,6 +18,7 @@ from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.fields import Fields
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
+READY = b"ready\n"  # what the child says first, before any line of the submission runs
 MAX_RESPONSE = 256 << 20  # bytes
 _MAX_MESSAGE = 2000  # characters
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
@@ -27,7 +28,8 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 class Request:
     """What the child is asked: the submission's text and name, the calls to make, the architectures to compile for.
 
-    `seconds` is the processor time that it may use.
+    `seconds` is the processor time that it may use. `readable`, if it is given, is all that it may see of the file
+    system beside its own folder, and it has to see to that itself.
     """
 
     source: str
@@ -35,6 +37,7 @@ class Request:
     calls: tuple[HostCall, ...]
     architectures: tuple[str, ...]
     seconds: int
+    readable: tuple[str, ...] | None = None
 
 
 def encode_request(request: Request) -> bytes:
@@ -54,6 +57,7 @@ def encode_request(request: Request) -> bytes:
         "calls": calls,
         "architectures": request.architectures,
         "seconds": request.seconds,
+        "readable": request.readable,
     }
     return json.dumps(document).encode()
 
@@ -71,7 +75,8 @@ def decode_request(data: bytes) -> Request:
                 arguments.append(ScalarArgument(a["name"], a["value"]))
         calls.append(HostCall(call["function"], tuple(arguments)))
     architectures = tuple(document["architectures"])
-    return Request(document["source"], document["name"], tuple(calls), architectures, document["seconds"])
+    readable = None if document["readable"] is None else tuple(document["readable"])
+    return Request(document["source"], document["name"], tuple(calls), architectures, document["seconds"], readable)
 
 
 def encode_plans(plans: Sequence[Plan]) -> bytes:

@@ -154,3 +154,25 @@ def address_of(name: str, shared: bool, doc: str) -> Callable:
     function = _intrinsic(typed)
     function.__doc__ = doc
     return function
+
+
+def _to_array(typingctx: Any, values: Any, array: Any) -> Any:
+    """to_array(values, array): store a tuple into an array's first elements, in memory order.
+
+    A tuple can only be indexed by constants. In a `cuda.local.array` that short loops with constant bounds walk
+    through, the values stay in registers.
+    """
+    if not isinstance(values, types.UniTuple) or not isinstance(array, types.Array) or array.dtype != values.dtype:
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+        data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
+        for i in range(values.count):
+            place = builder.gep(data, [ir.Constant(ir.IntType(64), i)])
+            builder.store(builder.extract_value(arguments[0], i), place)
+        return context.get_dummy_value()
+
+    return types.void(values, array), codegen
+
+
+to_array = _intrinsic(_to_array)

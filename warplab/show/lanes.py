@@ -3,108 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
+from warplab.hardware.requests import (
+    BANKS,
+    LANES,
+    LINE,
+    SECTOR,
+    WORD,
+    Addresses,
+    BankAccess,
+    SectorAccess,
+    Wavefront,
+    banks_of,
+    sectors_of,
+)
 from warplab.show import style
 
-LANES = 32
-SECTOR = 32  # bytes
-LINE = 128  # bytes
-BANKS = 32
-WORD = 4  # bytes
+__all__ = ["BankAccess", "SectorAccess", "Wavefront", "banks_of", "lanes_to_banks", "lanes_to_sectors", "sectors_of"]
+
 _ROWS_DRAWN = 32  # more wavefronts than this are counted but not drawn
 
 
-@dataclass(frozen=True)
-class SectorAccess:
-    """One global-memory request of a warp."""
-
-    lanes: tuple[tuple[int, ...], ...]  # the sectors that each active lane touches, lowest first
-    sectors: tuple[int, ...]  # the distinct ones, lowest first; sector n starts at byte 32 n
-    bytes_asked: int  # distinct bytes that the lanes use
-
-    @property
-    def bytes_moved(self) -> int:
-        """What the memory system moves for them: whole sectors."""
-        return SECTOR * len(self.sectors)
-
-
-@dataclass(frozen=True)
-class Wavefront:
-    """What the banks serve at once: each bank one word, for all lanes that want that word."""
-
-    served: dict[int, tuple[int, tuple[int, ...]]]  # bank -> (word, lanes)
-    conflict: bool  # needed only because two words wanted one bank
-
-
-@dataclass(frozen=True)
-class BankAccess:
-    """One shared-memory request of a warp."""
-
-    wavefronts: tuple[Wavefront, ...]
-
-    @property
-    def conflicts(self) -> int:
-        """Wavefronts that a conflict-free layout would not need."""
-        return sum(wavefront.conflict for wavefront in self.wavefronts)
-
-
-def sectors_of(addresses: Sequence[int | None], size: int = 4) -> SectorAccess:
-    """The 32-byte sectors of one request: each lane accesses `size` bytes at its byte address, None for an idle lane.
-
-    Raises ValueError unless there are 32 addresses, aligned to a size of 1, 2, 4, 8 or 16 bytes.
-    """
-    _check(addresses, size)
-    lanes = tuple(
-        () if address is None else tuple(range(address // SECTOR, (address + size - 1) // SECTOR + 1))
-        for address in addresses
-    )
-    used = {byte for address in addresses if address is not None for byte in range(address, address + size)}
-    return SectorAccess(lanes, tuple(sorted({sector for touched in lanes for sector in touched})), len(used))
-
-
-def banks_of(addresses: Sequence[int | None], size: int = 4) -> BankAccess:
-    """The shared-memory wavefronts of one request, from each lane's byte address in shared memory.
-
-    Bank of a word: (address / 4) mod 32. Lanes that want the same word share it (broadcast). Accesses of 8 bytes are
-    served a half-warp at a time and of 16 bytes a quarter-warp, so that each group asks for 128 bytes at most.
-    Raises ValueError as `sectors_of`.
-    """
-    _check(addresses, size)
-    group = LANES * WORD // max(size, WORD)
-    wavefronts = []
-    for start in range(0, LANES, group):
-        wanted: dict[int, dict[int, list[int]]] = {}  # bank -> word -> lanes
-        for lane in range(start, start + group):
-            address = addresses[lane]
-            if address is None:
-                continue
-            for word in range(address // WORD, (address + size - 1) // WORD + 1):
-                wanted.setdefault(word % BANKS, {}).setdefault(word, []).append(lane)
-        queues = {bank: list(words.items()) for bank, words in sorted(wanted.items())}
-        for turn in range(max(map(len, queues.values()), default=0)):
-            served = {b: (q[turn][0], tuple(q[turn][1])) for b, q in queues.items() if turn < len(q)}
-            wavefronts.append(Wavefront(served, conflict=turn > 0))
-    return BankAccess(tuple(wavefronts))
-
-
-def _check(addresses: Sequence[int | None], size: int) -> None:
-    if len(addresses) != LANES:
-        raise ValueError(
-            f"a warp has {LANES} lanes, not {len(addresses)}: give one address each, None for an idle lane"
-        )
-    if size not in (1, 2, 4, 8, 16):
-        raise ValueError(f"a lane accesses 1, 2, 4, 8 or 16 bytes at once, not {size}")
-    for lane, address in enumerate(addresses):
-        if address is not None and (address < 0 or address % size):
-            raise ValueError(f"lane {lane} accesses {size} bytes at {address}: that is not a multiple of {size}")
-
-
-def lanes_to_sectors(addresses: Sequence[int | None], size: int = 4, *, title: str = "") -> Figure:
+def lanes_to_sectors(addresses: Addresses, size: int = 4, *, title: str = "") -> Figure:
     """Each lane, joined to the 32-byte sectors that it touches; in a sector, the words used are filled.
 
     `addresses`: 32 byte addresses, None for an idle lane; `size`: bytes a lane. Raises ValueError as `sectors_of`.
@@ -216,13 +140,15 @@ def _label_sectors(axes: Axes, boxes: dict[int, float], width: float) -> None:
     )
 
 
-def lanes_to_banks(addresses: Sequence[int | None], size: int = 4, *, title: str = "") -> Figure:
+def lanes_to_banks(
+    addresses: Addresses, size: int = 4, *, write: bool = False, matrix: bool = False, title: str = ""
+) -> Figure:
     """Which lanes each of the 32 banks serves in each wavefront; wavefronts that conflicts add are red.
 
-    `addresses`: 32 byte addresses in shared memory, None for an idle lane; `size`: bytes a lane. Raises ValueError as
-    `banks_of`.
+    `addresses`: 32 byte addresses in shared memory, None for an idle lane; `size`: bytes a lane; `write` and `matrix`
+    as for `banks_of`. Raises ValueError as it does.
     """
-    access = banks_of(addresses, size)
+    access = banks_of(addresses, size, write=write, matrix=matrix)
     drawn = access.wavefronts[:_ROWS_DRAWN]
     row_height = 0.36 if len(drawn) <= 8 else 0.2  # inches
     header = 0.25 / row_height  # rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.atomic_counting import count_atomic_sectors, count_atomic_wavefronts
+from warplab.simt.cluster_memory import shared_host
 from warplab.simt.global_access import fault_kind, region_offset, resolve
 from warplab.simt.layout import (
     ATOMIC_ADD,
@@ -35,8 +36,6 @@ from warplab.simt.layout import (
     M_LOCAL,
     M_LOCAL_BYTES,
     M_LOG,
-    M_SHARED,
-    M_SHARED_BYTES,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -62,7 +61,6 @@ from warplab.simt.layout import (
     X6,
 )
 from warplab.simt.local_access import LOCAL_WINDOW, local_host
-from warplab.simt.lower import SHARED_BASE
 from warplab.simt.raw import (
     bits_of_f32,
     bits_of_f64,
@@ -211,9 +209,14 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
         if get(entry, R_FLAGS) & R_TRACKED:
             fill_bytes(get(entry, R_SHADOW) + region_offset(address), np.uint8(1), size)
         return get(entry, R_HOST) + region_offset(address), space
-    limit = get(m, M_SHARED_BYTES) if space == SPACE_SHARED else get(m, M_LOCAL_BYTES)
-    start = SHARED_BASE if space == SPACE_SHARED else 0
-    if address < start or address + size > limit or address & (size - 1):
+    limit = get(m, M_LOCAL_BYTES)
+    host = np.int64(0)
+    if space == SPACE_SHARED:
+        host = shared_host(m, address, size)
+        outside = host == 0
+    else:
+        outside = address < 0 or address + size > limit
+    if outside or address & (size - 1):
         kind = FAULT_MISALIGNED if address & (size - 1) else FAULT_OUT_OF_BOUNDS
         if whole:
             report(m, kind, pc, warp, lane, address, size, 1, -1, space, 0)
@@ -221,7 +224,7 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
     if space == SPACE_SHARED:
         check_read(m, warp, address, said, said, pc, lane, 0, 1, 0)
         check_write(m, warp, address, said, said, pc, lane, 0, 1, 0)
-        return get(m, M_SHARED) + address, space
+        return host, space
     return local_host(get(m, M_LOCAL) + warp * limit * 32, address, lane), space
 
 

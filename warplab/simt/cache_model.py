@@ -45,7 +45,7 @@ _LINES, _TIMES, _SECTORS = range(3)
 SLICE_BYTES = 512 * KIB  # of L2, which is as many slices as its size has of these
 LOG_LIMIT = 8 << 20  # entries of 16 bytes
 REGISTERS = 32  # a thread, of a kernel that was not assembled
-SLICE = 64  # blocks between two looks at the log
+SLICE = 64  # clusters between two looks at the log
 
 # What L1 and shared memory have together, and the sizes that shared memory can be given, in KiB. CUDA C++ Programming
 # Guide, "Compute Capabilities", section "Shared Memory" of each.
@@ -105,17 +105,18 @@ class CacheModel:
         self.blocks_per_sm, l1_bytes = residency(architecture, launch, registers, static_shared)
         self.log = RequestLog(LOG_LIMIT)
         self._sms = chip.sms
-        self._blocks = prod(launch.grid)
+        self._cluster = prod(launch.cluster)
+        self._clusters = prod(launch.grid) // self._cluster
         self._l1 = _Cache(chip.sms, l1_bytes, L1_WAYS)
         self._l2 = _Cache(1, int((chip.l2 or 0) * L2_SHARE), L2_WAYS)
         self._atomics = np.zeros(max((chip.l2 or 0) // SLICE_BYTES, 1))
         self._results = np.zeros(_RESULTS, dtype=np.int64)
 
     def slices(self) -> Iterator[tuple[int, int]]:
-        """Blocks [first, last) to run, one part after the other; their requests are replayed in between."""
-        wave = self._sms * self.blocks_per_sm
-        for start in range(0, self._blocks, wave):
-            end = min(start + wave, self._blocks)
+        """Clusters [first, last) to run, one part after the other; their requests are replayed in between."""
+        wave = max(self._sms * self.blocks_per_sm // self._cluster, 1)
+        for start in range(0, self._clusters, wave):
+            end = min(start + wave, self._clusters)
             for first in range(start, end, SLICE):
                 yield first, min(first + SLICE, end)
                 if self.log.used > self.log.limit // 2:

@@ -18,16 +18,20 @@ from warplab.simt.layout import (
     C_THREADS,
     C_WARPS,
     C_WAVEFRONTS,
+    CLUSTER_ARRIVE,
     IMM,
     OP,
     OP_ATOMIC,
     OP_BARRIER,
+    OP_CLUSTER_BARRIER,
     OP_COPY,
     OP_LDMATRIX,
     OP_LOAD,
     OP_MMA,
     OP_STMATRIX,
     OP_STORE,
+    OP_WGMMA,
+    X0,
     X2,
     X4,
 )
@@ -62,7 +66,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         setattr(result, f"global_{kind}_requests", counts[C_REQUESTS])
         setattr(result, f"global_{kind}_sectors", counts[C_SECTORS])
         _set_shared(result, "shared_atomic", counts)
-    elif op == OP_BARRIER:
+    elif op == OP_BARRIER or op == OP_CLUSTER_BARRIER and record[X0] == CLUSTER_ARRIVE:
         result.barriers = counts[C_WARPS]
     elif op in (OP_LDMATRIX, OP_STMATRIX):
         kind = "load" if op == OP_LDMATRIX else "store"
@@ -73,7 +77,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
         setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
         _set_shared(result, "async_copy", counts)
-    elif op == OP_MMA:
+    elif op in (OP_MMA, OP_WGMMA):
         result.tensor_instructions = counts[C_WARPS]
         result.tensor_multiply_adds = counts[C_WARPS] * int(record[IMM])
     return result

@@ -10,7 +10,7 @@ from warplab.errors import PlanError
 from warplab.simt.decoder import HANDLER_MODULES
 from warplab.simt.instruction_forms import SECTIONS
 from warplab.simt.layout import OP_UNSUPPORTED
-from warplab.simt.lower import CLUSTER_SPECIALS, HANDLERS, PER_BLOCK_SPECIALS, PER_LAUNCH_SPECIALS, Lowering
+from warplab.simt.lower import HANDLERS, PER_BLOCK_SPECIALS, PER_LAUNCH_SPECIALS, RESERVED_SPECIALS, Lowering
 from warplab.simt.lower_select import CLOCKS
 from warplab.simt.parser import parse
 from warplab.simt.ptx import TYPE_BITS
@@ -77,10 +77,18 @@ class _Probe:
         if vector:
             kind = self._kind(vector[2])
             return "{" + ", ".join(self._register(kind) for _ in range(int(vector[1]))) + "}"
+        if text == "WD":
+            return self._accumulators()
         if "|" in text:
             return "|".join(self._register(self._kind(k)) for k in text.split("|"))
         kind = self._kind(text)
         return self._register(kind) if kind in TYPE_BITS else text
+
+    def _accumulators(self) -> str:
+        """The accumulators of a wgmma: a quarter of its 64 rows times n a warp."""
+        n = int(re.search(r"m64n(\d+)k", self.opcode)[1])  # type: ignore[index]
+        half = ".f16." in self.opcode.replace(".f16.f16", "", 1) or "k32.f16" in self.opcode
+        return "{" + ", ".join(self._register("b32") for _ in range(n // (4 if half else 2))) + "}"
 
     def handled(self) -> bool:
         """Does the decoder take it?"""
@@ -117,7 +125,8 @@ def rows() -> dict[str, list[Row]]:
 
 def unlisted() -> list[str]:
     """Mnemonics that the decoder has a handler for and no form names."""
-    known = {o.split(".")[0] for forms in SECTIONS.values() for form, _ in forms for o in expand(form)}
+    opcodes = [o.split(".") for forms in SECTIONS.values() for form, _ in forms for o in expand(form)]
+    known = {".".join(parts[:n]) for parts in opcodes for n in (1, 2)}
     return sorted(HANDLERS.keys() - known - {"nop"})
 
 
@@ -163,8 +172,7 @@ def page() -> str:
             form = _plain(row.form).replace("|", "\\|")
             lines.append(f"| `{form}` | {len(row.handled)} of {len(row.opcodes)} | {_missing(row)} |")
         lines.append("")
-    specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *CLUSTER_SPECIALS, *CLOCKS})
-    specials += [f"{name}.{axis}" for name in ("clusterid", "nclusterid") for axis in "xyz"]
+    specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *RESERVED_SPECIALS, *CLOCKS})
     lines += ["## Special registers", "", ", ".join(f"`%{s}`" for s in sorted(specials)), ""]
     return "\n".join(lines)
 

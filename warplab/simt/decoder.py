@@ -15,6 +15,7 @@ from warplab.simt import (
     lower_select,
     lower_tensor,
     lower_video,
+    lower_wgmma,
 )
 from warplab.simt.contract import contract
 from warplab.simt.flow import link
@@ -23,6 +24,7 @@ from warplab.simt.lower import PER_BLOCK_SPECIALS, Lowering
 from warplab.simt.program import ROWS_BASE, Program
 from warplab.simt.ptx import Module
 from warplab.simt.registers import allocate
+from warplab.simt.wgmma_hazards import guard_registers
 
 HANDLER_MODULES = (
     lower_arithmetic,
@@ -35,6 +37,7 @@ HANDLER_MODULES = (
     lower_select,
     lower_tensor,
     lower_video,
+    lower_wgmma,
 )  # importing them registers handlers
 
 # Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
@@ -47,6 +50,7 @@ def decode(module: Module, entry: str) -> Program:
         contract(function)
     lowering = Lowering(module, entry)
     lowering.lower()
+    guard_registers(lowering)
     records = link(lowering.records, lowering.labels)
     predicates_end = -(-lowering.frame.predicates // 64) * 64
     places, frame_bytes = allocate(records, lowering.frame, predicates_end)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import random
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import prod
 
 import numpy as np
 
 from warplab.errors import PlanError
 from warplab.hardware.chips import Chip
-from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile
-from warplab.plan.model import Kernel, Language, Launch, Plan, Pointer, Role
+from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
+from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role
 from warplab.simt.cache_model import CacheModel
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decode
@@ -24,10 +25,13 @@ from warplab.simt.memory import AddressSpace, Region, aligned_bytes, buffer_view
 from warplab.simt.parser import parse
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
-from warplab.simt.ptx import Module
+from warplab.simt.ptx import Function, Module
+from warplab.simt.trace import Recorder
+from warplab.simt.watch import writer
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
+PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks; more than the former needs .maxclusterrank
 MAX_GRID = (2**31 - 1, 65535, 65535)
 PIECE = 1 << 20  # bytes compared at a time
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
@@ -44,7 +48,7 @@ class _Loaded:
 
 
 @dataclass
-class _Session:
+class Session:
     """One execution of one plan."""
 
     plan: Plan
@@ -53,7 +57,8 @@ class _Session:
     sanitize: bool
     shared_limit: int
     workers: int
-    seed: int | None
+    seed: int | None = None
+    recorder: Recorder | None = None
     caches: Chip | None = None
     space: AddressSpace = field(default_factory=AddressSpace)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
@@ -65,6 +70,32 @@ class _Session:
     stores: dict[str, tuple[str, int]] = field(default_factory=dict)  # buffer -> first kernel and line that wrote it
     stdout: list[str] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
+    writer: Writer | None = None
+
+    def execute(self, inputs: dict[str, np.ndarray], watch: tuple[str, int] | None = None) -> Execution:
+        """Run the plan's launches in order on these inputs, once; `watch` as for the function `execute`."""
+        for region in plan_regions(self.plan, inputs, self.sanitize):
+            if watch and watch[0] == region.name:
+                region.watched = watch[1]
+                if region.written is None:
+                    region.written = np.ones(region.data.size, dtype=np.uint8)
+            self.buffers[region.name] = self.space.add(region)
+        for launch in self.plan.launches:
+            if not self.run(launch):
+                break
+        outputs: dict[str, np.ndarray] = {}
+        for region in self.space.regions:
+            buffer = region.buffer
+            if buffer is None:
+                continue
+            if buffer.role in (Role.OUTPUT, Role.INOUT):
+                # A view where it can be one: the region has no other use any more.
+                outputs[buffer.name] = np.ascontiguousarray(buffer_view(buffer, region.data)).reshape(buffer.shape)
+            elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
+                kernel, line = self.stores.get(buffer.name, ("", 0))
+                self.findings.append(modified_input(buffer.name, kernel, line))
+        stdout, findings, profiles = "".join(self.stdout), tuple(self.findings), tuple(self.profiles)
+        return Execution(outputs, findings, profiles, stdout, notes=self.notes, writer=self.writer)
 
     def load(self, name: str) -> _Loaded:
         """Parse and decode a kernel once. Kernels that share a PTX text share its variables."""
@@ -84,15 +115,13 @@ class _Session:
         """Run one launch; False if what follows has no meaning after it."""
         loaded = self.load(launch.kernel)
         kernel = self.plan.kernels[launch.kernel]
-        if launch.cluster != (1, 1, 1):
-            message = f"The launch of {launch.kernel} asks for clusters {launch.cluster}, which are not emulated yet."
-            self.findings.append(Finding(FindingKind.UNSUPPORTED, message, launch.kernel, launch.line))
-            return False
-        failure = self._launch_failure(launch, kernel, loaded.program)
+        function = loaded.module.functions[loaded.program.entry]
+        failure = self._launch_failure(launch, kernel, loaded.program) or self._cluster_failure(launch, function)
         if failure:
             message = f"The launch of {launch.kernel} fails: {failure}"
             self.findings.append(Finding(FindingKind.LAUNCH_FAILURE, message, launch.kernel, launch.line))
             return False
+        launch = replace(launch, cluster=_cluster_of(launch, function))
         parameters = self._parameters(launch, loaded)
         bank = Region("the kernel's parameters", parameters, writable=False)
         bank_address = self.space.add(bank)
@@ -102,30 +131,39 @@ class _Session:
         self.space.regions.pop()
         return self._collect(launch, loaded, machines, table, traffic)
 
+    def _recorder(self, launch: Launch) -> Recorder | None:
+        """The recorder, ready, if it is the running launch that it records."""
+        if self.recorder is None or self.recorder.launch != len(self.profiles):
+            return None
+        self.recorder.locate(launch)
+        return self.recorder
+
     def _run_with_caches(self, chip: Chip, launch: Launch, machine: Machine, program: Program) -> CacheTraffic:
-        """Run all blocks in waves and the model of the caches after each."""
+        """Run all clusters in waves and the model of the caches after each."""
         kernel = self.plan.kernels[launch.kernel]
         model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
         machine.keep_log(model.log)
+        recorder = self._recorder(launch)
         for first, last in model.slices():
-            machine.run(first, last)
+            machine.run(first, last, recorder)
         return model.traffic()
 
     def _run_blocks(
         self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray
     ) -> tuple[list[Machine], CacheTraffic | None]:
         """All blocks, by one machine or several, and the caches' part if it is asked for."""
-        blocks = launch.grid[0] * launch.grid[1] * launch.grid[2]
-        workers = min(self.workers, blocks) if program.parallel else 1
+        clusters = prod(launch.grid) // prod(launch.cluster)
+        workers = min(self.workers, clusters) if program.parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
+        recorder = self._recorder(launch)
 
         def fresh() -> Machine:
             return Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
 
         def work(share: int) -> Machine:
             machine = fresh()
-            first, last = blocks * share // workers, blocks * (share + 1) // workers
-            machine.run(first, last)
+            first, last = clusters * share // workers, clusters * (share + 1) // workers
+            machine.run(first, last, recorder)
             return machine
 
         if self.caches is not None:
@@ -158,6 +196,7 @@ class _Session:
             pc = int(entry[R_FIRST_STORE])
             if region.buffer is not None and pc >= 0:
                 self.stores.setdefault(region.name, (launch.kernel, int(program.lines[pc])))
+            self.writer = writer(entry, program, launch) or self.writer
         return not any(m.stopped for m in machines)
 
     def _launch_failure(self, launch: Launch, kernel: Kernel, program: Program) -> str:
@@ -183,6 +222,23 @@ class _Session:
                 f"{launch.shared_bytes} bytes of dynamic shared memory need max_dynamic_shared_size_bytes to be set; "
                 f"without it {allowed} are allowed."
             )
+        return ""
+
+    def _cluster_failure(self, launch: Launch, function: Function) -> str:
+        """Why the driver would refuse the clusters of a launch; empty if it would not."""
+        cluster = _cluster_of(launch, function)
+        size = prod(cluster)
+        if cluster == (1, 1, 1):
+            return ""
+        if int("".join(c for c in self.architecture if c.isdigit())) < 90:
+            return f"it asks for clusters {cluster}, which {self.architecture} does not have; they need sm_90 or later."
+        if function.cluster not in (None, cluster):
+            return f"it asks for clusters {cluster}, but the kernel is compiled for clusters {function.cluster}."
+        if min(cluster) < 1 or any(g % c for g, c in zip(launch.grid, cluster, strict=True)):
+            return f"grid {launch.grid} is not a multiple of the cluster {cluster} in each dimension."
+        limit = min(function.max_cluster or PORTABLE_CLUSTER, LARGEST_CLUSTER)
+        if size > limit:
+            return f"cluster {cluster} has {size} blocks, but {limit} are the limit for this kernel."
         return ""
 
     def _parameters(self, launch: Launch, loaded: _Loaded) -> np.ndarray:
@@ -213,6 +269,11 @@ class _Session:
         return bank
 
 
+def _cluster_of(launch: Launch, function: Function) -> Dim3:
+    """The clusters of a launch: those that it asks for, else those that the kernel was compiled for."""
+    return launch.cluster if launch.cluster != (1, 1, 1) else function.cluster or (1, 1, 1)
+
+
 def _ptx_for(kernel: Kernel, architecture: str) -> str:
     """The PTX of a kernel for an architecture, else the one it has."""
     if architecture in kernel.ptx:
@@ -222,7 +283,7 @@ def _ptx_for(kernel: Kernel, architecture: str) -> str:
     return next(iter(kernel.ptx.values()))
 
 
-def _shared_limit(architecture: str) -> int:
+def shared_limit_of(architecture: str) -> int:
     name = architecture.rstrip("af")
     return SHARED_LIMITS.get(name, 227) * 1024
 
@@ -243,6 +304,7 @@ def execute(
     workers: int | None = None,
     seed: int | None = None,
     caches: Chip | None = None,
+    watch: tuple[str, int] | None = None,
 ) -> Execution:
     """Run a plan on the emulator.
 
@@ -253,34 +315,16 @@ def execute(
     `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without global atomics
     or fences run on `workers` threads (default: one a core). Warps take turns in a fixed, fair order; a `seed` (any
     whole number) makes their order, the length of their turns and what asynchronous operations do meanwhile random:
-    the same seed gives the same execution, whatever `workers` is. With `caches`, a chip, its L1 and L2 are modelled
+    the same seed gives the same execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's
+    `writer` is the thread whose store wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled
     (`LaunchProfile.caches`), on one thread.
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """
-    limit = _shared_limit(architecture) if shared_limit is None else shared_limit
-    session = _Session(
-        plan, architecture, instruction_budget, sanitize, limit, workers or os.cpu_count() or 1, seed, caches
-    )
-    for region in plan_regions(plan, inputs, sanitize):
-        session.buffers[region.name] = session.space.add(region)
-    for launch in plan.launches:
-        if not session.run(launch):
-            break
-    outputs: dict[str, np.ndarray] = {}
-    for region in session.space.regions:
-        buffer = region.buffer
-        if buffer is None:
-            continue
-        if buffer.role in (Role.OUTPUT, Role.INOUT):
-            # A view where it can be one: the region has no other use any more.
-            outputs[buffer.name] = np.ascontiguousarray(buffer_view(buffer, region.data)).reshape(buffer.shape)
-        elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
-            kernel, line = session.stores.get(buffer.name, ("", 0))
-            session.findings.append(modified_input(buffer.name, kernel, line))
-    return Execution(
-        outputs, tuple(session.findings), tuple(session.profiles), "".join(session.stdout), notes=session.notes
-    )
+    limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
+    threads = 1 if watch else workers or os.cpu_count() or 1  # the last store is that of the last block
+    session = Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed, caches=caches)
+    return session.execute(inputs, watch)
 
 
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Buffer, Launch, Pointer
 from warplab.simt.demangle import demangled
 from warplab.simt.layout import (
+    CLUSTER_BARRIER,
     F_ADDRESS,
     F_BLOCK_X,
     F_BLOCK_Y,
@@ -25,21 +27,33 @@ from warplab.simt.layout import (
     F_WARP,
     F_WRITE,
     FAULT_ARRIVALS,
+    FAULT_CLUSTER_BARRIER,
     FAULT_DEADLOCK,
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
+    FAULT_IN_FLIGHT,
     FAULT_MBARRIER,
     FAULT_MISALIGNED,
+    FAULT_NO_FENCE,
     FAULT_NULL,
+    FAULT_OPERAND,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_PEER,
     FAULT_PENDING,
+    FAULT_PROXY,
     FAULT_RACE,
     FAULT_READ_ONLY,
     FAULT_SPLITS,
     FAULT_TRAP,
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
+    FAULT_WARPGROUP,
+    OFFSET_MASK,
+    OP,
+    OP_COPY,
+    OTHER_BLOCK,
+    RANK_SHIFT,
     SAME_WARP,
     SPACE_LOCAL,
     SPACE_SHARED,
@@ -47,6 +61,9 @@ from warplab.simt.layout import (
     TRAP_CALL,
     TRAP_CLUSTER,
     TRAP_STACK,
+    WARPGROUP_DIFFERS,
+    WARPGROUP_MISSING,
+    WARPGROUP_SKIPS,
 )
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.lower_calls import STACK_BYTES
@@ -70,6 +87,13 @@ KINDS = {
     FAULT_PENDING: FindingKind.RACE,
     FAULT_MBARRIER: FindingKind.UNINITIALISED,
     FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
+    FAULT_PEER: FindingKind.RACE,
+    FAULT_PROXY: FindingKind.RACE,
+    FAULT_CLUSTER_BARRIER: FindingKind.DIVERGENT_BARRIER,
+    FAULT_IN_FLIGHT: FindingKind.RACE,
+    FAULT_NO_FENCE: FindingKind.RACE,
+    FAULT_OPERAND: FindingKind.RACE,
+    FAULT_WARPGROUP: FindingKind.DIVERGENT_BARRIER,
 }
 
 
@@ -80,11 +104,12 @@ class Place:
     name: str
     index: tuple[int, ...] | None
     shape: tuple[int, ...] | None
+    owner: str = ""  # whose, where that is not clear
 
     def __str__(self) -> str:
         if self.index is None:
-            return self.name
-        return f"{self.name}[{', '.join(map(str, self.index))}]"
+            return self.name + self.owner
+        return f"{self.name}[{', '.join(map(str, self.index))}]{self.owner}"
 
 
 def element_index(buffer: Buffer, offset: int) -> tuple[int, ...]:
@@ -158,13 +183,18 @@ class Explainer:
         fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
-            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS,
+            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
+            FAULT_PROXY,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
-        if record[F_SPACE] == SPACE_SHARED:
+        return self.place(int(record[F_SPACE]), address, size)
+
+    def place(self, space: int, address: int, size: int) -> Place:
+        """An address of a space (SPACE_SHARED, SPACE_LOCAL or SPACE_GLOBAL) in words; `size` bytes are an element."""
+        if space == SPACE_SHARED:
             return self._shared_place(address, size)
-        if record[F_SPACE] == SPACE_LOCAL:
+        if space == SPACE_LOCAL:
             return Place("a local array", (address // max(size, 1),), None)
         region, offset = self.space.find(address)
         if region is None:
@@ -175,13 +205,17 @@ class Explainer:
         return Place(name, element_index(region.buffer, offset), region.buffer.shape)
 
     def _shared_place(self, address: int, size: int) -> Place:
+        part, owner = address >> RANK_SHIFT, ""
+        if 0 < part <= prod(self.launch.cluster):
+            address, owner = address & OFFSET_MASK, f" of block {part - 1} of the cluster"
         best, start = "", SHARED_BASE
         for name, offset in self.program.shared_symbols.items():
             if offset <= address and offset >= start:
                 best, start = name, offset
         if self.program.dynamic_shared and address >= self.program.dynamic_start:
             best, start = self.program.dynamic_shared[0], self.program.dynamic_start
-        return Place(shared_variable(best) if best else "shared memory", ((address - start) // max(size, 1),), None)
+        name = shared_variable(best) if best else "shared memory"
+        return Place(name, ((address - start) // max(size, 1),), None, owner)
 
     def _sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
         size = int(record[F_BYTES])
@@ -206,6 +240,14 @@ class Explainer:
             return f"arrives at the mbarrier {place} more often in a phase than its count allows."
         if fault == FAULT_PENDING:
             return self._pending(record, place)
+        if fault == FAULT_PROXY:
+            line = int(self.program.lines[int(record[F_OTHER])])
+            who = f"line {line} wrote" if line else "was written"
+            return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
+        if fault == FAULT_PEER:
+            return self._peer_sentence(record, place)
+        if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):
+            return self._product_sentence(fault, record, place)
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
@@ -216,16 +258,55 @@ class Explainer:
             who = f"line {line}" if line else "another thread"
             return f"{verb} {place} that {who} {other} in another thread of the same warp, with no __syncwarp between."
         who = f"line {line}" if line else "another warp"
+        if int(record[F_EXTRA]) & OTHER_BLOCK:
+            return f"{verb} {place} that {who} {other} in another block of the cluster, with no barrier between them."
         return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
 
     def _pending(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"
         line = int(self.program.lines[int(record[F_OTHER])])
         copy = f"the asynchronous copy of line {line}" if line else "an asynchronous copy"
+        if int(self.program.code[int(record[F_OTHER]), OP]) != OP_COPY:
+            return f"{verb} {place}, which {copy} may still be writing: its mbarrier has to be waited for first."
         return (
             f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
             "(cp.async.wait_group) first."
         )
+
+    @staticmethod
+    def _peer_sentence(record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "uses"
+        if record[F_EXTRA]:
+            return f"{verb} {place}, but nothing keeps that block from ending before: it has to wait for this access."
+        return f"{verb} {place}, but that block may not have started yet: barrier.cluster has to come first."
+
+    def _product_sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        """What a kernel does wrong with wgmma."""
+        other = int(record[F_OTHER])
+        line = int(self.program.lines[other]) if other >= 0 else 0
+        if fault == FAULT_IN_FLIGHT:
+            product = f"the wgmma of line {line}" if line else "a wgmma"
+            verb = "writes" if record[F_WRITE] else "reads"
+            return f"{verb} a register that {product} still uses: wgmma.wait_group has to come first."
+        if fault == FAULT_NO_FENCE and other < 0:
+            return "issues the kernel's first wgmma without a wgmma.fence before it."
+        if fault == FAULT_NO_FENCE:
+            who = f"line {line}" if line else "other code"
+            return f"issues a wgmma on registers that {who} wrote, with no wgmma.fence between them."
+        if fault == FAULT_OPERAND:
+            who = f"line {line}" if line else "another access"
+            return f"multiplies {place}, which {who} overwrote before wgmma.wait_group had waited for the product."
+        return self._warpgroup_sentence(int(record[F_EXTRA]), line)
+
+    def _warpgroup_sentence(self, reason: int, line: int) -> str:
+        if reason == WARPGROUP_MISSING:
+            return "needs a warpgroup of four whole warps, but the block does not have 128 threads for it."
+        if reason == WARPGROUP_DIFFERS:
+            other = f"that of line {line}" if line else "another one"
+            return f"issues a wgmma while another warp of its warpgroup issues {other}, or one of other matrices."
+        if reason == WARPGROUP_SKIPS:
+            return "issues a wgmma that not all four warps of the warpgroup execute."
+        return "issues a wgmma for which the threads of a warp give different matrix descriptors."
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
         text = " ".join(self.program.texts[int(record[F_PC])].split())
@@ -240,6 +321,12 @@ class Explainer:
             return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
         if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
             return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
+        if fault == FAULT_CLUSTER_BARRIER and record[F_EXTRA]:
+            return "waits at the cluster's barrier without having arrived there."
+        if fault == FAULT_CLUSTER_BARRIER:
+            return "arrives at the cluster's barrier a second time without having waited there."
+        if fault == FAULT_DEADLOCK and record[F_EXTRA] == CLUSTER_BARRIER:
+            return "waits at the cluster's barrier for threads that never arrive there."
         if fault == FAULT_DEADLOCK:
             return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
         if fault == FAULT_ENDLESS:
@@ -262,7 +349,9 @@ class Explainer:
         if reason == TRAP_CALL:
             return "calls through a pointer that holds the address of no function with these parameters."
         if reason == TRAP_CLUSTER:
-            return "asks for the shared memory of a block that its cluster of one block does not have."
+            blocks = prod(self.launch.cluster)
+            cluster = "one block" if blocks == 1 else f"{blocks} blocks"
+            return f"asks for the shared memory of a block that its cluster of {cluster} does not have."
         return "stopped the kernel by a trap."
 
 

@@ -68,6 +68,7 @@ from warplab.simt.transfer import (
     write_element,
     zero_lane,
 )
+from warplab.simt.watch import note_store
 
 NULL_PAGE = 1 << 20  # addresses below are an offset from a null pointer
 
@@ -230,7 +231,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
             if get(entry, R_FIRST_STORE) < 0:
                 put(entry, R_FIRST_STORE, pc)
             if get(entry, R_FLAGS) & R_TRACKED:
-                fill_bytes(get(entry, R_SHADOW) + region_offset(start), np.uint8(1), length)
+                note_store(m, entry, pc, warp, first, region_offset(start), length, total)
             store_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(start), total)
             return
     good = np.uint32(0)
@@ -251,7 +252,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
         if get(entry, R_FIRST_STORE) < 0:
             put(entry, R_FIRST_STORE, pc)
         if get(entry, R_FLAGS) & R_TRACKED:
-            fill_bytes(get(entry, R_SHADOW) + place, np.uint8(1), total)
+            note_store(m, entry, pc, warp, lane, place, total, total)
         store_strided(
             frame, constants, record, np.uint32(1) << np.uint32(lane), get(entry, R_HOST) + place, np.int64(0)
         )

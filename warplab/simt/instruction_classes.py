@@ -36,6 +36,7 @@ _OPCODES = {
         (L.OP_SHUFFLE, L.OP_VOTE, L.OP_MATCH, L.OP_REDUX, L.OP_ACTIVEMASK, L.OP_ELECT, L.OP_MOVMATRIX), Work.EXCHANGE
     ),
     L.OP_MMA: Work.TENSOR,
+    L.OP_WGMMA: Work.TENSOR,
     L.OP_NOP: Work.MOVE,
 }
 FLOAT_OPERATIONS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma"}  # as Nsight Compute tells them apart

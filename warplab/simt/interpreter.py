@@ -9,20 +9,24 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.access import memory_access
+from warplab.simt.async_completion import make_room
 from warplab.simt.async_copies import group_copies, issue_copies
 from warplab.simt.atomics import atomic_access
 from warplab.simt.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
+from warplab.simt.cluster_addresses import cluster_address
+from warplab.simt.cluster_barrier import cluster_barrier, leave_cluster_barrier
 from warplab.simt.dispatch import call_vector
 from warplab.simt.exchange import elect, match, redux, shuffle, vote
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
+    BARRIERS,
     C_DIVERGED,
     C_FIELDS,
-    CLUSTER_BARRIER,
     DST,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
+    FENCE_CLUSTER,
     GUARD,
     GUARD_XOR,
     IMM,
@@ -36,6 +40,7 @@ from warplab.simt.layout import (
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_PEERS,
     M_PRINT,
     M_PRINT_BYTES,
     M_PRINT_USED,
@@ -49,10 +54,13 @@ from warplab.simt.layout import (
     OP_ATOMIC,
     OP_BARRIER,
     OP_BRANCH,
+    OP_CLUSTER_ADDRESS,
+    OP_CLUSTER_BARRIER,
     OP_COPY,
     OP_COPY_GROUP,
     OP_ELECT,
     OP_EXIT,
+    OP_FENCE,
     OP_JOIN,
     OP_JUMP,
     OP_LDMATRIX,
@@ -64,6 +72,7 @@ from warplab.simt.layout import (
     OP_NOP,
     OP_PRINT,
     OP_REDUX,
+    OP_REMOTE,
     OP_ROWS,
     OP_SHUFFLE,
     OP_SPECIAL,
@@ -72,6 +81,9 @@ from warplab.simt.layout import (
     OP_TRAP,
     OP_VOTE,
     OP_WARP_SYNC,
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
+    OP_WGMMA_REGISTER,
     PRINT_ARGUMENT_BYTES,
     PRINT_RECORD_BYTES,
     REGION_LOCAL,
@@ -92,6 +104,7 @@ from warplab.simt.layout import (
     VECTOR_BASE,
     W_CURRENT,
     W_EPOCH,
+    W_FENCED,
     W_LIVE,
     W_STATUS,
     W_USED,
@@ -103,12 +116,12 @@ from warplab.simt.layout import (
     X0,
     X1,
     X2,
-    X3,
 )
 from warplab.simt.local_access import local_host
 from warplab.simt.matrix_moves import move_shared, transpose_fragment
 from warplab.simt.matrix_multiply import multiply
 from warplab.simt.mbarriers import operate
+from warplab.simt.products import run_product
 from warplab.simt.raw import (
     field,
     get,
@@ -123,9 +136,12 @@ from warplab.simt.raw import (
     store_u32,
     trailing_zeros32,
 )
+from warplab.simt.remote import issue_remote
 from warplab.simt.rows import fill_row32, fill_row64
+from warplab.simt.shadow import fence_async
 from warplab.simt.splits import choose_split, diverge, end_split, split_state
 from warplab.simt.state import compiled, report, warp_state
+from warplab.simt.trace import OUTCOME_FAILED, OUTCOME_WAITS, record_issue, record_outcome
 
 
 @compiled
@@ -139,10 +155,10 @@ def _print(m, warp, frame, constants, record, mask):
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
-        used = get(m, M_PRINT_USED)
+        used = get(get(m, M_PEERS), M_PRINT_USED)
         if used + PRINT_RECORD_BYTES > get(m, M_PRINT_BYTES):
             return
-        put(m, M_PRINT_USED, used + PRINT_RECORD_BYTES)
+        put(get(m, M_PEERS), M_PRINT_USED, used + PRINT_RECORD_BYTES)
         to = get(m, M_PRINT) + used
         store_i64(to, load_i64(formats + 8 * lane))
         pointer = load_i64(arguments + 8 * lane)
@@ -160,6 +176,40 @@ def _members(frame, constants, record, active):
         return active
     row = operand(frame, constants, record, X2)
     return load_u32(row + 4 * np.int64(trailing_zeros32(active)))
+
+
+@compiled
+def _group(frame, constants, record, lanes):
+    """The member mask of the first of some lanes, and those of them that give the same."""
+    row = operand(frame, constants, record, X2)
+    members = load_u32(row + 4 * np.int64(trailing_zeros32(lanes)))
+    group, rest = np.uint32(0), np.uint32(lanes)
+    while rest:
+        lane = trailing_zeros32(rest)
+        rest &= rest - np.uint32(1)
+        if load_u32(row + 4 * np.int64(lane)) == members:
+            group |= np.uint32(1) << np.uint32(lane)
+    return members, group
+
+
+@compiled
+def _differ(frame, constants, record, mask, members):
+    """Do the lanes give several member masks, as parts of a warp do that work side by side?"""
+    if field(record, X2) == 0 or mask & ~members == np.uint32(0):
+        return False
+    return _group(frame, constants, record, mask)[1] != mask
+
+
+@compiled
+def _all_here(frame, constants, record, mask, here):
+    """Are all members of all those masks at this instruction?"""
+    rest = np.uint32(mask)
+    while rest:
+        members, group = _group(frame, constants, record, rest)
+        rest &= ~group
+        if members & ~here:
+            return False
+    return True
 
 
 @compiled
@@ -193,12 +243,24 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
         increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1 if op == OP_LDMATRIX else 0)
     elif op == OP_MOVMATRIX:
         transpose_fragment(m, frame, constants, record, mask)
+    elif op in (OP_WGMMA, OP_WGMMA_GROUP):
+        run_product(m, op, warp, frame, constants, record, pc, mask)
 
 
 @compiled
 def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, pc, active, mask):
     """An instruction among the lanes of a warp; True if it was done, False if the split has to wait for lanes."""
     members = _members(frame, constants, record, mask)
+    if _differ(frame, constants, record, mask, members) and _all_here(
+        frame, constants, record, mask, active | ~np.uint32(get(warp_address, W_LIVE))
+    ):
+        increase(warp_address, W_EPOCH, 1)
+        rest = np.uint32(mask)
+        while rest:
+            members, group = _group(frame, constants, record, rest)
+            rest &= ~group
+            _exchange(m, warp, op, frame, constants, record, pc, group & members)
+        return True
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
         increase(warp_address, W_EPOCH, field(record, X2) != 0)
@@ -220,9 +282,7 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
     """A bar instruction; True if the split goes on, False if it has to wait."""
     wait = get(state, S_WAIT)
     first = np.int64(trailing_zeros32(active))
-    number = np.int64(CLUSTER_BARRIER)
-    if not field(record, X3):
-        number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (CLUSTER_BARRIER - 1)
+    number = np.int64(load_u32(operand(frame, constants, record, SRC_A) + 4 * first)) & (BARRIERS - 1)
     if wait == WAIT_OPEN:
         put(state, S_WAIT, WAIT_UNDECIDED)
         barrier_result(m, frame, constants, record, number, active)
@@ -255,16 +315,21 @@ def _barrier(m, warp, warp_address, state, frame, constants, record, pc, active)
 
 
 @compiled
-def _wait(warp_address, cell, mask):
+def _wait(m, warp_address, cell, mask):
     """The running split waits and will issue its instruction again: count it only then."""
+    record_outcome(m, OUTCOME_WAITS)
     store_i64(cell, load_i64(cell) - 1)
     store_i64(cell + 8, load_i64(cell + 8) - np.int64(popcount32(mask)))
     put(warp_address, W_CURRENT, -1)
 
 
 @compiled
-def run_warp(m, warp):
-    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued."""
+def run_warp(m, warp, traced):
+    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued.
+
+    `traced` is None, or a number where a block is recorded: Numba compiles a loop for each of the two types, so that
+    what is not recorded has no check to pass either.
+    """
     code = get(m, M_CODE)
     constants = get(m, M_CONSTANTS)
     counts = get(m, M_COUNTS)
@@ -303,6 +368,8 @@ def run_warp(m, warp):
         store_i64(cell, load_i64(cell) + 1)
         store_i64(cell + 8, load_i64(cell + 8) + np.int64(popcount32(mask)))
         issued += 1
+        if traced is not None:
+            record_issue(m, issued, warp, frame, constants, record, pc, active, mask)
         if op >= VECTOR_BASE:
             if mask:
                 call_vector(vectors, op - VECTOR_BASE, frame, constants, record, mask)
@@ -348,13 +415,14 @@ def run_warp(m, warp):
             if mask == np.uint32(0) or _barrier(m, warp, warp_address, state, frame, constants, record, pc, active):
                 pc += 1
             else:
-                _wait(warp_address, cell, mask)
+                _wait(m, warp_address, cell, mask)
                 switch = True
         elif op == OP_EXIT:
             if mask:
                 put(warp_address, W_LIVE, get(warp_address, W_LIVE) & ~np.int64(mask))
                 put(m, M_LIVE_THREADS, get(m, M_LIVE_THREADS) - np.int64(popcount32(mask)))
                 recheck_barriers(m)
+                leave_cluster_barrier(m, warp_address, mask)
             active &= ~mask
             pc += 1
             if active == np.uint32(0):
@@ -382,12 +450,40 @@ def run_warp(m, warp):
             if issued >= limit or not passed:
                 put(state, S_PC, pc)
                 if not passed:
+                    record_outcome(m, OUTCOME_FAILED)
                     # Other lanes of the warp go first from now on: they may be the ones that it waits for.
                     put(m, M_FAILED, 1)
                     increase(state, S_ORDER, -LATER)
                     put(warp_address, W_CURRENT, -1)
                 return issued
+        elif op == OP_CLUSTER_BARRIER:
+            if mask == np.uint32(0) or cluster_barrier(m, warp, warp_address, state, record, pc, mask):
+                pc += 1
+            else:
+                _wait(m, warp_address, cell, mask)
+                switch = True
+        elif op == OP_CLUSTER_ADDRESS:
+            if mask:
+                cluster_address(m, warp, frame, constants, record, pc, mask)
+            if get(m, M_STOP):
+                return issued
+            pc += 1
+        elif op == OP_REMOTE:
+            if mask:
+                make_room(m, np.int64(32))
+                issue_remote(m, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_FENCE:
+            if mask and field(record, X0) == FENCE_CLUSTER:
+                put(warp_address, W_FENCED, 1)
+            elif mask:
+                fence_async(m, warp)
+            pc += 1
         elif op in (OP_NOP, OP_ROWS):
+            pc += 1
+        elif op == OP_WGMMA_REGISTER:
+            if mask:
+                run_product(m, op, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_ACTIVEMASK:
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
@@ -404,14 +500,14 @@ def run_warp(m, warp):
             pc += 1
         elif op in (
             OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC, OP_MMA, OP_LDMATRIX, OP_STMATRIX,
-            OP_MOVMATRIX,
+            OP_MOVMATRIX, OP_WGMMA, OP_WGMMA_GROUP,
         ):  # fmt: skip
             if mask == np.uint32(0) or _warp_exchange(
                 m, warp, warp_address, state, op, frame, constants, record, pc, active, mask
             ):
                 pc += 1
             else:
-                _wait(warp_address, cell, mask)
+                _wait(m, warp_address, cell, mask)
                 switch = True
         else:
             if mask:

@@ -55,8 +55,16 @@ SIGNED_BIT = 0x100
     OP_COPY,
     OP_COPY_GROUP,
     OP_MBARRIER,
-) = range(28)
-VECTOR_BASE = 32
+    OP_CLUSTER_ADDRESS,
+    OP_CLUSTER_BARRIER,
+    OP_FENCE,
+    OP_REMOTE,  # st.async, red.async
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
+    OP_WGMMA_REGISTER,  # a move or another access of a register that a wgmma may have in flight
+) = range(35)
+VECTOR_BASE = 64
+ASYNC_READERS = (OP_WGMMA,)  # those that read shared memory through the async proxy
 
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
 FIRST_PREDICATE = 8
@@ -125,12 +133,28 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_CLUSTER,  # blocks of a cluster
     M_SEED,  # of the launch; 0: nothing is random
     M_RANDOM,  # state of the cluster's random numbers, of block 0 only; see chance.py
+    M_FIRST_WARP,  # the number in the cluster of the block's first warp
+    M_CLUSTER_WARPS,  # warps of the cluster: the columns of a vector clock
+    M_CLUSTER_X,
+    M_CLUSTER_Y,
+    M_CLUSTER_Z,
+    M_CLUSTER_BARRIER,  # address of the state of barrier.cluster, one a cluster
+    M_REMOTE,  # address of the last access of each warp of the cluster to this block's shared memory
+    M_EVENTS,  # address of the cluster's queue of asynchronous operations; 0: the kernel makes none
+    M_WGMMA,  # address of the first warp's queue of wgmma operations; 0: the kernel makes none
+    M_WGMMA_BYTES,  # from one warp's queue to the next
+    M_WARPGROUPS,  # address of the first warpgroup's log of wgmma operations
+    M_PRODUCTS,  # address of the compiled code for them; see products.py
+    M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
+    M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
     M_LOG,  # address of the log of requests to the caches; 0: none is kept
     M_FIELDS,
-) = range(54)
+) = range(68)
 
 # A region: int64 units.
-R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_FIELDS = range(6)
+R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE = range(5)
+# The byte that is watched (-1: none), and who stored it last (R_WRITER_PC is -1 before anyone has).
+R_WATCH, R_WRITER_PC, R_WRITER_WARP, R_WRITER_LANE, R_WRITER_X, R_WRITER_Y, R_WRITER_Z, R_FIELDS = range(5, 13)
 R_WRITABLE = 1
 R_TRACKED = 2  # has a shadow map of written bytes
 
@@ -160,8 +184,11 @@ MAX_SPLITS = 64
     W_USED,  # bitmap of splits in use
     W_EPOCH,  # times that lanes of the warp have waited for each other
     W_MIN_CLOCK,  # everything up to this clock of every warp happened before this warp's next access
+    W_ARRIVED,  # lanes that have arrived at barrier.cluster in the phase that is not complete yet
+    W_PASSABLE,  # lanes that have arrived in a phase that is complete, and have not waited yet
+    W_FENCED,  # 1: a fence makes the next barrier.cluster.arrive.relaxed a release
     W_SPLITS,  # first split
-) = range(7)
+) = range(10)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
 LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
@@ -187,8 +214,26 @@ PRINT_RECORD_BYTES = 8 + PRINT_ARGUMENT_BYTES
     B_LAST_COUNT,
     B_FIELDS,
 ) = range(10)
-BARRIERS = 17  # those of bar, and that of a cluster of one block
-CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its operand
+BARRIERS = 16
+CLUSTER_BARRIER = 16  # the number that S_WAIT has for barrier.cluster
+
+# The state of barrier.cluster: int64 units. Behind it are two vector clocks: what this phase's arrivals have released,
+# and what those of the last complete phase had.
+K_PHASES, K_ARRIVED, K_CLOCKS = range(3)  # phases that are complete; threads that have arrived in this one
+
+# The last access of a warp to a peer's shared memory: int64 units.
+REMOTE_CLOCK, REMOTE_PC, REMOTE_LANE, REMOTE_ADDRESS, REMOTE_FIELDS = range(5)
+
+# A 32-bit shared address: the upper bits are 0 for the own block, else one more than the rank of the block meant.
+RANK_SHIFT = 24
+OFFSET_MASK = (1 << RANK_SHIFT) - 1
+
+# The queue of asynchronous operations: how many there are, then the events, EVENT_FIELDS int64 each.
+EVENTS = 4096
+EVENT_FIELDS = 16
+E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC, E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10 = range(EVENT_FIELDS)
+EVENT_BYTES = 8 * EVENT_FIELDS
+(EVENT_STORE,) = range(1)
 
 # A finding: int64 units.
 (
@@ -225,7 +270,14 @@ CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its opera
     FAULT_PENDING,  # shared memory that an asynchronous copy may still write
     FAULT_MBARRIER,  # not initialised
     FAULT_ARRIVALS,  # more than an mbarrier expects
-) = range(16)
+    FAULT_PEER,  # shared memory of a block that may not have started yet (F_EXTRA 0), or may have ended (1)
+    FAULT_CLUSTER_BARRIER,  # arrives twice without a wait (F_EXTRA 0), or waits without an arrival (1)
+    FAULT_IN_FLIGHT,  # a register that a wgmma may still write or read
+    FAULT_NO_FENCE,  # a wgmma whose registers were touched since the last wgmma.fence
+    FAULT_OPERAND,  # shared memory that changed between a wgmma's issue and its wait
+    FAULT_WARPGROUP,  # warps of a warpgroup that do not execute the same wgmma
+    FAULT_PROXY,  # the async proxy reads what an ordinary store wrote, with no fence.proxy.async between
+) = range(23)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -238,7 +290,14 @@ CLUSTER_BARRIER = 16  # named by X3 of a barrier instruction, whatever its opera
     SPECIAL_LANEID,
     SPECIAL_WARPID,
     SPECIAL_SMID,
-) = range(9)
+    SPECIAL_CLUSTER_CTAID_X,
+    SPECIAL_CLUSTER_CTAID_Y,
+    SPECIAL_CLUSTER_CTAID_Z,
+    SPECIAL_CLUSTER_CTARANK,
+    SPECIAL_CLUSTERID_X,
+    SPECIAL_CLUSTERID_Y,
+    SPECIAL_CLUSTERID_Z,
+) = range(16)
 
 # Codes inside records.
 PAST_L1_BIT = 0x400  # of X3: a load that L1 does not serve
@@ -251,7 +310,7 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
     ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_AND, ATOMIC_OR, ATOMIC_XOR, ATOMIC_EXCH, ATOMIC_CAS, ATOMIC_INC,
     ATOMIC_DEC,
 ) = range(10)  # fmt: skip
-SAME_WARP = 2  # of a race's F_EXTRA, beside 1: the earlier access writes
+SAME_WARP, OTHER_BLOCK = 2, 4  # of a race's F_EXTRA, beside 1: the earlier access writes
 TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 
@@ -280,3 +339,27 @@ QUEUE_BYTES = 8 * (Q_COPIES + COPIES * P_FIELDS)
 MB_INIT, MB_INVALIDATE, MB_ARRIVE, MB_EXPECT, MB_COMPLETE, MB_TEST, MB_TEST_PARITY, MB_COUNT = range(8)
 MB_DROPS = 1
 MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, which can only hide a race
+
+# barrier.cluster: X0 the action, X1 1 if it orders memory (.release, .acquire), X2 1 if aligned.
+CLUSTER_ARRIVE, CLUSTER_WAIT = range(2)
+# OP_CLUSTER_ADDRESS: SRC_A the address, SRC_B the rank, X0 what to do, X1 the bytes of an address, X2 1 if generic.
+CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN = range(3)
+FENCE_CLUSTER, FENCE_ASYNC = range(2)  # X0 of a fence: of memory order at cluster scope or wider; of the async proxy
+# OP_REMOTE: SRC_A the address with offset IMM, SRC_B, X4, X5, X6 the values, SRC_C the mbarrier's address with offset
+# X3, X0 bytes of a value, X1 values, X2 -1 for a store or the operation of a reduction, X7 the kind of number.
+# A wgmma.mma_async: OP_ROWS records before it name a's registers (one record, if a comes from registers) and then the
+# accumulators, ROWS_PER_RECORD each. Its own SRC_A is a's descriptor, SRC_B b's, SRC_C the predicate scale-d, X0 the
+# rule that floats are summed by or flags for integers, X1 n, X2 the member mask, X3 flags, X7 the records of
+# accumulators, IMM a warp's part of m n k.
+ROWS_PER_RECORD = 9  # SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+(
+    WGMMA_INTEGERS, WGMMA_A_REGISTERS, WGMMA_TRANSPOSE_A, WGMMA_TRANSPOSE_B, WGMMA_NEGATE_A, WGMMA_NEGATE_B,
+    WGMMA_TOUCHED,  # code before it may have touched its registers without a wgmma.fence in between
+) = (1 << bit for bit in range(7))  # fmt: skip
+WGMMA_BITS, WGMMA_SUM_BITS = 8, 16  # shifts of the bits of an operand and of a sum in X3
+
+# OP_WGMMA_GROUP: X0 the action, IMM the number of groups that may stay in flight. OP_WGMMA_REGISTER: X0 the action, DST
+# and SRC_A the registers of a move, SRC_A that of a read or write.
+WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT = range(3)
+WGMMA_MOVE, WGMMA_READ, WGMMA_WRITE, WGMMA_TOUCH = range(4)
+WARPGROUP_MISSING, WARPGROUP_DIFFERS, WARPGROUP_SKIPS, WARPGROUP_DESCRIPTORS = range(4)  # a finding's F_EXTRA

@@ -20,6 +20,13 @@ from warplab.simt.layout import (
     GUARD_XOR,
     OP_JUMP,
     OP_UNSUPPORTED,
+    SPECIAL_CLUSTER_CTAID_X,
+    SPECIAL_CLUSTER_CTAID_Y,
+    SPECIAL_CLUSTER_CTAID_Z,
+    SPECIAL_CLUSTER_CTARANK,
+    SPECIAL_CLUSTERID_X,
+    SPECIAL_CLUSTERID_Y,
+    SPECIAL_CLUSTERID_Z,
     SPECIAL_CTAID_X,
     SPECIAL_CTAID_Y,
     SPECIAL_CTAID_Z,
@@ -55,19 +62,19 @@ SHARED_BASE = 1024  # Hopper keeps the first KiB of a block's shared window for 
 PER_BLOCK_SPECIALS = {
     "tid.x": SPECIAL_TID_X, "tid.y": SPECIAL_TID_Y, "tid.z": SPECIAL_TID_Z,
     "ctaid.x": SPECIAL_CTAID_X, "ctaid.y": SPECIAL_CTAID_Y, "ctaid.z": SPECIAL_CTAID_Z,
+    "cluster_ctaid.x": SPECIAL_CLUSTER_CTAID_X, "cluster_ctaid.y": SPECIAL_CLUSTER_CTAID_Y,
+    "cluster_ctaid.z": SPECIAL_CLUSTER_CTAID_Z, "cluster_ctarank": SPECIAL_CLUSTER_CTARANK,
+    "clusterid.x": SPECIAL_CLUSTERID_X, "clusterid.y": SPECIAL_CLUSTERID_Y, "clusterid.z": SPECIAL_CLUSTERID_Z,
     "laneid": SPECIAL_LANEID, "warpid": SPECIAL_WARPID, "smid": SPECIAL_SMID,
 }  # fmt: skip
 LANE_MASKS = ("lanemask_eq", "lanemask_le", "lanemask_lt", "lanemask_ge", "lanemask_gt")
 PER_LAUNCH_SPECIALS = (
     "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z", "nwarpid", "nsmid", "gridid",
     "total_smem_size", "dynamic_smem_size", "aggr_smem_size", *LANE_MASKS,
+    "cluster_nctaid.x", "cluster_nctaid.y", "cluster_nctaid.z", "cluster_nctarank", "is_explicit_cluster",
+    "nclusterid.x", "nclusterid.y", "nclusterid.z",
 )  # fmt: skip
-# Without clusters every block is a cluster of its own.
-CLUSTER_SPECIALS = {
-    "cluster_ctaid.x": 0, "cluster_ctaid.y": 0, "cluster_ctaid.z": 0, "cluster_ctarank": 0,
-    "cluster_nctaid.x": 1, "cluster_nctaid.y": 1, "cluster_nctaid.z": 1, "cluster_nctarank": 1,
-    "is_explicit_cluster": 0, "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE,
-}  # fmt: skip
+RESERVED_SPECIALS = {"reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE}
 
 MAX_INSTRUCTIONS = 400_000
 
@@ -126,7 +133,7 @@ HANDLERS: dict[str, Handler] = {}
 
 
 def handles(*roots: str) -> Callable[[Handler], Handler]:
-    """Register a function as the handler of one or more mnemonics."""
+    """Register a function as the handler of mnemonics, or of one with its first modifier, such as st.async."""
 
     def register(handler: Handler) -> Handler:
         for root in roots:
@@ -198,7 +205,7 @@ class Lowering:
     def _lower_one(self, instruction: Instruction) -> None:
         self.current, self.first = instruction, True
         parts = instruction.opcode.replace("::", "__").split(".")
-        handler = HANDLERS.get(parts[0])
+        handler = HANDLERS.get(".".join(parts[:2])) or HANDLERS.get(parts[0])
         start, labels = len(self.records), dict(self.labels) if parts[0] in ("call", "brx") else None
         try:
             if handler is None:
@@ -302,12 +309,8 @@ class Lowering:
 
     def special(self, name: str, bits: int) -> int:
         """A row that holds a special register."""
-        if name in CLUSTER_SPECIALS:
-            return self.constant(bits, CLUSTER_SPECIALS[name])
-        if name == "clusterid.x" or name.startswith("nclusterid"):
-            name = {"c": "ctaid", "n": "nctaid"}[name[0]] + name[-2:]
-        if name.startswith("clusterid"):
-            name = "ctaid" + name[-2:]
+        if name in RESERVED_SPECIALS:
+            return self.constant(bits, RESERVED_SPECIALS[name])
         if name in PER_LAUNCH_SPECIALS:
             return self.bank.row(bits, (name,))
         if name not in PER_BLOCK_SPECIALS:

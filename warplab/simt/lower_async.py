@@ -114,6 +114,8 @@ def mbarrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
         rest = rest[1:] if expects or rest[:1] == ["noComplete"] else rest
         if not isinstance(operands[0], Address):
             destination = operands.pop(0)
+            if "shared__cluster" in rest and not isinstance(destination, Sink):
+                raise Unsupported  # no state comes back from a peer
             place = 0 if isinstance(destination, Sink) else lowering.target(destination, "b64")
         amount = lowering.source(operands[1], "b32") if len(operands) > 1 else lowering.constant(32, 1)
         value, bytes_ = (lowering.constant(32, 1), amount) if expects else (amount, 0)

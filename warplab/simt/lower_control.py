@@ -8,12 +8,18 @@ from warplab.simt.layout import (
     BARRIER_OR,
     BARRIER_POPC,
     BARRIER_SYNC,
+    CLUSTER_ARRIVE,
+    CLUSTER_WAIT,
+    FENCE_ASYNC,
+    FENCE_CLUSTER,
     GUARD,
     OP_ACTIVEMASK,
     OP_BARRIER,
     OP_BRANCH,
+    OP_CLUSTER_BARRIER,
     OP_ELECT,
     OP_EXIT,
+    OP_FENCE,
     OP_MATCH,
     OP_NOP,
     OP_REDUX,
@@ -122,17 +128,22 @@ def barrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
 
 @handles("membar", "fence")
 def fence(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    if "cta" not in parts:
-        lowering.parallel = False
-    lowering.emit(make_record(OP_NOP))
+    """Memory is in program order here; what a fence does is to tell the sanitizer so."""
+    if "proxy" in parts:
+        lowering.emit(make_record(OP_FENCE, extra=(FENCE_ASYNC,)) if "async" in parts else make_record(OP_NOP))
+        return
+    if parts[0] == "membar" and "cta" not in parts or any(p in ("gpu", "sys") for p in parts):
+        lowering.parallel = False  # blocks may talk to each other
+    lowering.emit(make_record(OP_NOP) if "cta" in parts else make_record(OP_FENCE, extra=(FENCE_CLUSTER,)))
 
 
 def _cluster_barrier(lowering: Lowering, parts: list[str]) -> None:
-    """A cluster of one block: its barrier is one of the block's, of its own number, and opens at the wait."""
+    aligned = 1 if "aligned" in parts else 0
     if "wait" in parts:
-        lowering.emit(make_record(OP_BARRIER, extra=(BARRIER_SYNC, 0, 1 if "aligned" in parts else 0, 1)))
+        lowering.emit(make_record(OP_CLUSTER_BARRIER, extra=(CLUSTER_WAIT, 1, aligned)))
     elif "arrive" in parts:
-        lowering.emit(make_record(OP_NOP))
+        orders = 0 if "relaxed" in parts else 1
+        lowering.emit(make_record(OP_CLUSTER_BARRIER, extra=(CLUSTER_ARRIVE, orders, aligned)))
     else:
         raise Unsupported
 

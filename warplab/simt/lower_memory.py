@@ -13,6 +13,7 @@ from warplab.simt.layout import (
     ATOMIC_MIN,
     ATOMIC_OR,
     ATOMIC_XOR,
+    CLUSTER_IS_OWN,
     FIRST_REGION,
     KIND_BF16,
     KIND_F16,
@@ -20,6 +21,7 @@ from warplab.simt.layout import (
     KIND_SIGNED,
     KIND_UNSIGNED,
     OP_ATOMIC,
+    OP_CLUSTER_ADDRESS,
     OP_LOAD,
     OP_NOP,
     OP_STORE,
@@ -95,14 +97,14 @@ def _space_of(lowering: Lowering, space: int, address: Operand) -> int:
     return SPACE_CONST if lowering.instance.function.entry else SPACE_PARAM
 
 
-def _elements(operand: Operand, count: int) -> tuple[Operand, ...]:
+def elements(operand: Operand, count: int) -> tuple[Operand, ...]:
     items = operand.items if isinstance(operand, Group) else (operand,)
     if len(items) != count:
         raise Unsupported
     return items
 
 
-def _data_rows(lowering: Lowering, items: tuple[Operand, ...], kind: str, store: bool) -> tuple[list[int], int]:
+def data_rows(lowering: Lowering, items: tuple[Operand, ...], kind: str, store: bool) -> tuple[list[int], int]:
     """The rows of an access's registers and the bytes of a register lane."""
     bits = TYPE_BITS[kind]
     widths = {max(lowering.width(i), 16) for i in items if isinstance(i, Register)} or {max(bits, 16)}
@@ -124,11 +126,11 @@ def _data_rows(lowering: Lowering, items: tuple[Operand, ...], kind: str, store:
 
 def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts: list[str]) -> None:
     space, synchronises, count, kind = _split(parts)
-    items = _elements(data, count)
+    items = elements(data, count)
     space = _space_of(lowering, space, address)
     row, offset = address_row(lowering, address)
     bits = TYPE_BITS[kind]
-    rows, lane_bytes = _data_rows(lowering, items, kind, store=op == OP_STORE)
+    rows, lane_bytes = data_rows(lowering, items, kind, store=op == OP_STORE)
     if bits == 128:
         # A 128-bit register is two rows of 64 bits.
         rows = [half for r in rows for half in (r, r + 256)]
@@ -165,7 +167,7 @@ def _load_parameter(lowering: Lowering, destination: Operand, address: Operand, 
     size = TYPE_BITS[kind] // 8
     if size > 8:
         return False
-    for i, item in enumerate(_elements(destination, count)):
+    for i, item in enumerate(elements(destination, count)):
         if isinstance(item, Sink):
             continue
         width = max(lowering.width(item), 16)
@@ -188,7 +190,7 @@ ATOMICS = {
 }  # fmt: skip
 
 
-def _atomic_kind(kind: str) -> tuple[int, int]:
+def atomic_kind(kind: str) -> tuple[int, int]:
     """Kind code and bytes of one element: packed pairs are two elements to the arithmetic, one access to memory."""
     if kind in ("f16", "f16x2"):
         return KIND_F16, TYPE_BITS[kind] // 8
@@ -210,7 +212,7 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
             operation = ATOMICS[part]
         elif part not in (*SYNCHRONISING, *HINTS, "noftz"):
             raise Unsupported
-    code, size = _atomic_kind(kind)
+    code, size = atomic_kind(kind)
     if operation < 0 or size not in (2, 4, 8) or code >= KIND_FLOAT and operation not in (
         ATOMIC_ADD, ATOMIC_MIN, ATOMIC_MAX, ATOMIC_EXCH
     ):  # fmt: skip
@@ -221,9 +223,9 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         raise Unsupported
     operands = list(instruction.operands)
     returns = parts[0] == "atom"
-    targets = _elements(operands.pop(0), count) if returns else (Sink(),) * count
+    targets = elements(operands.pop(0), count) if returns else (Sink(),) * count
     row, offset = address_row(lowering, operands[0])
-    sources = [_elements(o, count) for o in operands[1 : 3 if operation == ATOMIC_CAS else 2]]
+    sources = [elements(o, count) for o in operands[1 : 3 if operation == ATOMIC_CAS else 2]]
     if returns and count > 1:
         # An element's old value must not overwrite the address or a value that a later element needs.
         copy = lowering.temporary(64)
@@ -249,7 +251,7 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
                 lowering.vector(f"mov.i{TYPE_BITS[kind]}", lowering.target(target, kind), place)
 
 
-# A cluster of one block has no other shared memory than the block's own.
+# The shared memory of all blocks of a cluster is one window.
 WINDOWS = {
     "shared": REGION_SHARED, "shared__cta": REGION_SHARED, "shared__cluster": REGION_SHARED, "local": REGION_LOCAL,
 }  # fmt: skip
@@ -276,6 +278,11 @@ def convert_address(lowering: Lowering, instruction: Instruction, parts: list[st
 @handles("isspacep")
 def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, value = instruction.operands
+    if parts[1] in ("shared", "shared__cta"):
+        extra = (CLUSTER_IS_OWN, 8, 1)
+        place = lowering.target(destination, "pred")
+        lowering.emit(make_record(OP_CLUSTER_ADDRESS, place, lowering.source(value, "b64"), extra=extra))
+        return
     region = lowering.temporary(64)
     lowering.vector("shr.u64", region, lowering.source(value, "b64"), lowering.constant(32, WINDOW_BITS))
     place = lowering.target(destination, "pred")

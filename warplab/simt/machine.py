@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from warplab.plan.model import Launch
 from warplab.simt import layout as L
-from warplab.simt.blocks import FULL_TURN, block_runner
+from warplab.simt.async_events import EVENTS_BYTES
+from warplab.simt.blocks import FULL_TURN, cluster_runner
+from warplab.simt.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.counting import SEEN_BYTES
 from warplab.simt.dispatch import vector_functions
 from warplab.simt.memory import aligned_bytes
+from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
 from warplab.simt.request_log import RequestLog
 from warplab.simt.shadow import SHADOW_BYTES
+from warplab.simt.trace import Recorder
+from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
 PRINT_BYTES = 1 << 20
-SHORT_TURN = 32  # the same, where the order of requests matters
-SLICE = 64  # blocks between two looks at whether the user pressed Ctrl-C
+SHORT_TURN = 32  # warp instructions before another warp's turn, where the order of requests matters
+SLICE = 64  # clusters between two looks at whether the user pressed Ctrl-C
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -29,6 +36,7 @@ def resolve_constants(
     """Fill the constant bank of a launch. `parameters` are the kernel's parameter bytes, at address `bank`."""
     data = aligned_bytes(max(program.constant_bytes, 64))
     places = _parameter_places(module, program.entry)
+    explicit = launch.cluster != (1, 1, 1) or module.functions[program.entry].explicit_cluster
 
     def value(constant: Constant, width: int) -> int | np.ndarray:
         if isinstance(constant, int):
@@ -48,9 +56,15 @@ def resolve_constants(
             return launch.block[_AXES[name[-1]]]
         if name.startswith("nctaid"):
             return launch.grid[_AXES[name[-1]]]
+        if name.startswith("cluster_nctaid"):
+            return launch.cluster[_AXES[name[-1]]]
+        if name.startswith("nclusterid"):
+            return launch.grid[_AXES[name[-1]]] // launch.cluster[_AXES[name[-1]]]
         if name in _LANE_MASKS:
             return _LANE_MASKS[name]
         sizes = {
+            "cluster_nctarank": prod(launch.cluster),
+            "is_explicit_cluster": explicit * (L.FULL_MASK if width == 1 else 1),
             "nwarpid": 64, "nsmid": 132, "gridid": 0,
             "total_smem_size": program.static_shared + launch.shared_bytes,
             "aggr_smem_size": program.static_shared + launch.shared_bytes,
@@ -91,54 +105,48 @@ def _parameter_places(module: Module, entry: str) -> dict[str, int]:
     return places
 
 
-def _copies(program: Program) -> bool:
-    return bool(np.isin(program.code[:, L.OP], (L.OP_COPY, L.OP_COPY_GROUP)).any())
+def _uses(program: Program, *ops: int) -> bool:
+    return bool(np.isin(program.code[:, L.OP], ops).any())
 
 
 class Machine:
-    """The state of one worker for one launch. Every address in it points into an array that it holds."""
+    """The state of one worker for one launch: that of a cluster's blocks, side by side.
+
+    Every address in it points into an array that it holds.
+    """
 
     def __init__(
-        self, program: Program, launch: Launch, constants: np.ndarray, regions: np.ndarray, budget: int, sanitize: bool, seed: int
+        self,
+        program: Program,
+        launch: Launch,
+        constants: np.ndarray,
+        regions: np.ndarray,
+        budget: int,
+        sanitize: bool,
+        seed: int,
     ) -> None:
-        threads = launch.block[0] * launch.block[1] * launch.block[2]
-        warps = -(-threads // L.LANES)
+        blocks = prod(launch.cluster)
+        warps = -(-prod(launch.block) // L.LANES)
         # Shared memory ends where it ends, so that the first byte behind it is a fault.
         shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
-        shared_words = -(-shared // 4)
+        columns = blocks * warps * (2 if _uses(program, *L.ASYNC_READERS) else 1)
         self.code = program.code
         self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
         self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
         self.print_buffer = aligned_bytes(PRINT_BYTES if any(op == L.OP_PRINT for op in program.code[:, L.OP]) else 64)
         self.specials = np.array(program.specials or [(0, 0)], dtype=np.int64)
-        frame_bytes = -(-program.frame_bytes // 256) * 256
-        frames = aligned_bytes(frame_bytes * warps)
-        frames.fill(0)
-        seen = aligned_bytes(SEEN_BYTES)
-        seen.fill(0)
-        self.state = np.zeros(L.M_FIELDS, dtype=np.int64)
-        self.kept = [constants, regions, frames, seen]
-
-        def memory(size: int) -> int:
-            array = aligned_bytes(max(size, 64))
-            self.kept.append(array)
-            return array.ctypes.data
-
+        self.states = np.zeros((blocks, L.M_FIELDS), dtype=np.int64)
+        self.kept = [constants, regions]
         width, height, depth = launch.block
         grid_x, grid_y, grid_z = launch.grid
-        values = {
+        cluster_x, cluster_y, cluster_z = launch.cluster
+        common = {
             L.M_CODE: self.code.ctypes.data,
             L.M_CONSTANTS: constants.ctypes.data + constants.size,
-            L.M_FRAMES: frames.ctypes.data,
-            L.M_FRAME_BYTES: frame_bytes,
             L.M_COUNTS: self.counts.ctypes.data,
-            L.M_WARPS: memory(warps * L.W_FIELDS * 8),
             L.M_WARP_COUNT: warps,
-            L.M_THREADS: threads,
-            L.M_SHARED: memory(shared),
+            L.M_THREADS: prod(launch.block),
             L.M_SHARED_BYTES: shared,
-            L.M_SHARED_SHADOW: memory(shared_words * SHADOW_BYTES) if sanitize else 0,
-            L.M_LOCAL: memory(program.local_bytes * L.LANES * warps),
             L.M_LOCAL_BYTES: program.local_bytes,
             L.M_REGIONS: regions.ctypes.data,
             L.M_REGION_COUNT: len(regions),
@@ -153,44 +161,90 @@ class Machine:
             L.M_GRID_Z: grid_z,
             L.M_SPECIALS: self.specials.ctypes.data,
             L.M_SPECIAL_COUNT: len(program.specials),
-            L.M_BARRIERS: memory(L.BARRIERS * L.B_FIELDS * 8),
-            L.M_CLOCKS: memory(warps * warps * 4),
-            L.M_MBARRIER_CLOCKS: memory(warps * L.MBARRIER_CLOCKS * 4),
-            L.M_SEEN: seen.ctypes.data,
+            L.M_CLOCKS: self._memory(blocks * warps * columns * 4),
             L.M_PRINT: self.print_buffer.ctypes.data,
             L.M_PRINT_BYTES: self.print_buffer.size,
-            L.M_SCRATCH: memory(512),
-            L.M_COPIES: memory(warps * L.QUEUE_BYTES) if _copies(program) else 0,
             L.M_VECTORS: vector_functions()(),
             L.M_QUANTUM: FULL_TURN,
-            L.M_PEERS: self.state.ctypes.data,
-            L.M_CLUSTER: 1,
+            L.M_PEERS: self.states.ctypes.data,
+            L.M_CLUSTER: blocks,
+            L.M_CLUSTER_X: cluster_x,
+            L.M_CLUSTER_Y: cluster_y,
+            L.M_CLUSTER_Z: cluster_z,
+            L.M_CLUSTER_WARPS: blocks * warps,
+            L.M_CLOCK_COLUMNS: columns,
+            L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
+            L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE) else 0,
             L.M_SEED: seed,
         }
-        for key, number in values.items():
-            self.state[key] = number
+        frame_bytes = -(-program.frame_bytes // 256) * 256
+        for rank, state in enumerate(self.states):
+            own = {
+                L.M_RANK: rank,
+                L.M_FIRST_WARP: rank * warps,
+                L.M_FRAMES: self._memory(frame_bytes * warps, cleared=True),
+                L.M_FRAME_BYTES: frame_bytes,
+                L.M_WARPS: self._memory(warps * L.W_FIELDS * 8),
+                L.M_SHARED: self._memory(shared),
+                L.M_SHARED_SHADOW: self._memory(-(-shared // 4) * SHADOW_BYTES) if sanitize else 0,
+                L.M_LOCAL: self._memory(program.local_bytes * L.LANES * warps),
+                L.M_BARRIERS: self._memory(L.BARRIERS * L.B_FIELDS * 8),
+                L.M_MBARRIER_CLOCKS: self._memory(columns * L.MBARRIER_CLOCKS * 4),
+                L.M_REMOTE: self._memory(blocks * warps * L.REMOTE_FIELDS * 8),
+                L.M_SEEN: self._memory(SEEN_BYTES, cleared=True),
+                L.M_SCRATCH: self._memory(512),
+                L.M_COPIES: self._memory(warps * L.QUEUE_BYTES) if _uses(program, L.OP_COPY, L.OP_COPY_GROUP) else 0,
+            }
+            own |= self._product_state(program, warps, frame_bytes)
+            for key, number in (common | own).items():
+                state[key] = number
 
-    def run(self, first: int, last: int) -> None:
-        """Run blocks [first, last) of the grid, or until the launch has to stop."""
-        run_blocks = block_runner()
+    def _product_state(self, program: Program, warps: int, frame_bytes: int) -> dict[int, int]:
+        """What a block needs if its kernel has wgmma instructions."""
+        if not _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
+            return {}
+        return {
+            L.M_PRODUCTS: product_function().address or 0,
+            L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
+            L.M_WGMMA_BYTES: state_bytes(frame_bytes),
+            L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),
+        }
+
+    def _memory(self, size: int, cleared: bool = False) -> int:
+        """The address of a block of memory that lives as long as the machine."""
+        array = aligned_bytes(max(size, 64))
+        if cleared:
+            array.fill(0)
+        self.kept.append(array)
+        return array.ctypes.data
+
+    def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
+        """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""
+        if recorder is not None and first <= recorder.cluster < last:
+            self.run(first, recorder.cluster)
+            self.states[recorder.rank, L.M_TRACE] = recorder.address
+            self.run(recorder.cluster, recorder.cluster + 1)
+            self.states[recorder.rank, L.M_TRACE] = 0
+            first = recorder.cluster + 1
+        run_clusters = cluster_runner(traced=bool(self.states[:, L.M_TRACE].any()))
         while first < last and not self.stopped:
-            first = run_blocks(self.state.ctypes.data, first, min(first + SLICE, last))
+            first = run_clusters(self.states.ctypes.data, first, min(first + SLICE, last))
 
     def keep_log(self, log: RequestLog) -> None:
         """Log what goes to the caches from now on; warps take short turns, so that their requests mix as they would."""
         self.log = log
-        self.state[L.M_LOG] = log.address
-        self.state[L.M_QUANTUM] = SHORT_TURN
+        self.states[:, L.M_LOG] = log.address
+        self.states[:, L.M_QUANTUM] = SHORT_TURN
 
     @property
     def stopped(self) -> bool:
         """Did a fault end the launch?"""
-        return bool(self.state[L.M_STOP])
+        return bool(self.states[0, L.M_STOP])
 
     def finding_records(self) -> list[np.ndarray]:
         """The faults met so far."""
-        return list(self.findings[: self.state[L.M_FINDING_COUNT]])
+        return list(self.findings[: self.states[0, L.M_FINDING_COUNT]])
 
     def printed(self) -> np.ndarray:
         """The print records written so far, as bytes."""
-        return self.print_buffer[: self.state[L.M_PRINT_USED]]
+        return self.print_buffer[: self.states[0, L.M_PRINT_USED]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.cluster_memory import mapped, offset_of, shared_host
 from warplab.simt.exchange import set_predicate
 from warplab.simt.layout import (
     DST,
@@ -16,8 +17,7 @@ from warplab.simt.layout import (
     FAULT_MISALIGNED,
     FAULT_OUT_OF_BOUNDS,
     IMM,
-    M_SHARED,
-    M_SHARED_BYTES,
+    M_RANK,
     MB_ARRIVE,
     MB_COMPLETE,
     MB_COUNT,
@@ -34,7 +34,6 @@ from warplab.simt.layout import (
     X1,
     X2,
 )
-from warplab.simt.lower import SHARED_BASE
 from warplab.simt.raw import (
     field,
     get,
@@ -80,12 +79,13 @@ def _changed(word, arrivals, dropped, added):
 
 @compiled
 def usable(m, address, pc, warp, lane):
-    """Is there an initialised mbarrier at this place of shared memory? A report if not."""
-    if address < SHARED_BASE or address + 8 > get(m, M_SHARED_BYTES) or address & 7:
+    """Is there an initialised mbarrier at this address of the block's or a peer's shared memory? A report if not."""
+    host = shared_host(m, address, 8)
+    if host == 0 or address & 7:
         kind = FAULT_MISALIGNED if address & 7 else FAULT_OUT_OF_BOUNDS
         report(m, kind, pc, warp, lane, address, 8, 1, -1, SPACE_SHARED, 0)
         return False
-    if load_i64(get(m, M_SHARED) + address) >> _MARK_SHIFT != 1:
+    if load_i64(host) >> _MARK_SHIFT != 1:
         report(m, FAULT_MBARRIER, pc, warp, lane, address, 8, 0, -1, SPACE_SHARED, 0)
         return False
     return True
@@ -94,7 +94,7 @@ def usable(m, address, pc, warp, lane):
 @compiled
 def change(m, warp, address, arrivals, dropped, added, pc, lane):
     """Arrivals and bytes at an mbarrier that is there; returns its state before."""
-    host = get(m, M_SHARED) + address
+    host = shared_host(m, address, 8)
     word = load_i64(host)
     if arrivals > word & _COUNT:
         report(m, FAULT_ARRIVALS, pc, warp, lane, address, 8, 1, -1, SPACE_SHARED, 0)
@@ -104,22 +104,29 @@ def change(m, warp, address, arrivals, dropped, added, pc, lane):
 
 @compiled
 def _initialise(m, warp, address, count, pc, lane):
-    if address < SHARED_BASE or address + 8 > get(m, M_SHARED_BYTES) or address & 7:
+    host = shared_host(m, address, 8)
+    if host == 0 or address & 7:
         usable(m, address, pc, warp, lane)
         return
     check_write(m, warp, address, 8, 8, pc, lane, 0, 0, 0)
-    store_i64(get(m, M_SHARED) + address, _pack(count, count, np.int64(0), np.int64(0)))
+    store_i64(host, _pack(count, count, np.int64(0), np.int64(0)))
 
 
 @compiled
 def _ended(m, warp, address, action, row, lane):
     """Has the phase that a test names ended? Then this warp knows what the others did before they arrived."""
-    word = load_i64(get(m, M_SHARED) + address)
+    word = load_i64(shared_host(m, address, 8))
     asked = phase_of(load_i64(row + 8 * lane)) if action == MB_TEST else np.int64(load_u32(row + 4 * lane)) & 1
     if phase_of(word) == asked:
         return False
     acquire(m, warp, address)
     return True
+
+
+@compiled
+def _is_own(m, address):
+    """Is an address in the block's own shared memory? No block can wait at the mbarrier of another."""
+    return address == offset_of(address) or address == mapped(m, get(m, M_RANK), offset_of(address))
 
 
 @compiled
@@ -143,12 +150,16 @@ def operate(m, warp, frame, constants, record, pc, mask):
         if action == MB_INIT:
             _initialise(m, warp, address, np.int64(load_u32(row + 4 * lane)) & _COUNT, pc, lane)
             continue
+        if action in (MB_TEST, MB_TEST_PARITY, MB_INVALIDATE) and not _is_own(m, address):
+            report(m, FAULT_OUT_OF_BOUNDS, pc, warp, lane, address, 8, 0, -1, SPACE_SHARED, 0)
+            ended |= np.uint32(1) << np.uint32(lane)
+            continue
         if not usable(m, address, pc, warp, lane):
             ended |= np.uint32(1) << np.uint32(lane)  # else the kernel would wait forever
             continue
         check_read(m, warp, address, 8, 8, pc, lane, 0, 1, 0)
         if action == MB_INVALIDATE:
-            store_i64(get(m, M_SHARED) + address, np.int64(0))
+            store_i64(shared_host(m, address, 8), np.int64(0))
         elif action in (MB_TEST, MB_TEST_PARITY):
             if _ended(m, warp, address, action, row, lane):
                 ended |= np.uint32(1) << np.uint32(lane)

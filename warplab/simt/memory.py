@@ -22,7 +22,9 @@ from warplab.simt.layout import (
     R_HOST,
     R_SHADOW,
     R_TRACKED,
+    R_WATCH,
     R_WRITABLE,
+    R_WRITER_PC,
     WINDOW_BITS,
     WINDOW_HALF,
 )
@@ -48,6 +50,7 @@ class Region:
     writable: bool = True
     written: np.ndarray | None = None
     buffer: Buffer | None = None
+    watched: int = -1  # the place of the byte whose writers are noted, if it has a map of defined bytes
 
 
 @dataclass
@@ -90,6 +93,7 @@ class AddressSpace:
             entry[R_FLAGS] = (R_WRITABLE if region.writable else 0) | (R_TRACKED if region.written is not None else 0)
             entry[R_SHADOW] = region.written.ctypes.data if region.written is not None else 0
             entry[R_FIRST_STORE] = -1
+            entry[R_WATCH], entry[R_WRITER_PC] = region.watched, -1
         return table
 
 

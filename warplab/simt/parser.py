@@ -41,6 +41,7 @@ _NAME = r"[A-Za-z_$%][\w$.]*"
 _ARRAY = re.compile(rf"({_NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
 _RANGE = re.compile(r"(%?[\w$]+?)<(\d+)>$")
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?$")
+_POINTEE = re.compile(r"\.ptr\b(?:\s*\.(?:global|shared|local|const))?(?:\s*\.align\s+\d+)?")
 _OFFSET = re.compile(rf"({_NAME})\s*\+\s*(-?\w+)$")
 _SPACES = ("global", "shared", "local", "const", "param")
 _SKIPPED = (".pragma", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg", ".alias", ".noreturn", ".callprototype")
@@ -250,7 +251,8 @@ class _Parser:
             elif not function.name:
                 function.name = word
             else:
-                break  # performance directives such as .maxntid
+                break  # directives
+        self._directives(function, " ".join(words))
         if text[position] == ";":
             self.module.functions.setdefault(function.name, function)
             return position + 1
@@ -261,6 +263,17 @@ class _Parser:
         for variable in function.parameters + function.results:
             self.scope.variable(variable)
         return position
+
+    @staticmethod
+    def _directives(function: Function, header: str) -> None:
+        """Those that say what clusters a kernel is launched in; the others are for ptxas."""
+        shape = re.search(r"\.reqnctapercluster\s+(\d+)\s*(?:,\s*(\d+)\s*)?(?:,\s*(\d+))?", header)
+        if shape:
+            x, y, z = (int(n or 1) for n in shape.groups())
+            function.cluster = x, y, z
+        function.explicit_cluster = ".explicitcluster" in header
+        limit = re.search(r"\.maxclusterrank\s+(\d+)", header)
+        function.max_cluster = int(limit[1]) if limit else 0
 
     def _label(self, match: re.Match[str]) -> int:
         assert self.scope is not None
@@ -277,6 +290,7 @@ class _Parser:
 
     def _variable_of(self, text: str, space: str) -> Variable:
         """A declaration without its leading space: `.align 8 .b8 name[16] = {...}`."""
+        text = _POINTEE.sub("", text)  # what a parameter points to
         words = text.split()
         align, kind, vector = 0, "", 1
         external = False
@@ -290,8 +304,6 @@ class _Parser:
                 kind = word
             elif word == "extern":
                 external = True
-            elif word in ("ptr",):
-                continue
         if not kind:
             raise self._error(text)
         rest = text[text.rindex("." + kind, 0, text.index("=") if "=" in text else len(text)) + len(kind) + 1 :].strip()
@@ -406,6 +418,8 @@ class _Parser:
             return self._number(text)
         if first == "%":
             return Special(text[1:])
+        if text == "WARP_SZ":
+            return Immediate(32)
         match = _OFFSET.match(text)
         if match:
             return Symbol(self.scope.symbol(match[1]), parse_integer(match[2]))

@@ -14,6 +14,9 @@ from warplab.simt.memory import AddressSpace
 _CONVERSION = re.compile(r"%(?:(%)|([-+ #0]*)(\*|\d+)?(?:\.(\*|\d+))?(hh|h|ll|l|j|z|t|L)?([diouxXeEfFgGaAcsp]))")
 
 
+_WIDEST = 1000
+
+
 class _Arguments:
     """Reads a vprintf argument block: each argument aligned to its size."""
 
@@ -27,12 +30,18 @@ class _Arguments:
         return struct.unpack("<" + code, chunk)[0]
 
 
+def _bounded(digits: str | None) -> str | None:
+    """A width or precision that cannot fill the memory with blanks."""
+    return str(max(-_WIDEST, min(int(digits), _WIDEST))) if digits else digits
+
+
 def _format_one(match: re.Match[str], arguments: _Arguments, space: AddressSpace) -> str:
     percent, flags, width, precision, length, kind = match.groups()
     if percent:
         return "%"
     width = str(arguments.take(4, "i")) if width == "*" else width or ""
     precision = str(arguments.take(4, "i")) if precision == "*" else precision
+    width, precision = _bounded(width) or "", _bounded(precision)
     template = "%" + flags + width + (f".{precision}" if precision is not None else "")
     if kind in "eEfFgGaA":
         value = arguments.take(8, "d")

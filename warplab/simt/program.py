@@ -39,6 +39,7 @@ class Record:
     line: int = 0
     text: str = ""
     counted: bool = True  # False for the extra steps of an instruction that needs several
+    keeps: tuple[int, ...] = ()  # further registers that have to be as they were when it runs
 
     @property
     def op(self) -> int:

@@ -128,6 +128,9 @@ class Function:
     tables: dict[str, list[str]] = field(default_factory=dict)  # .branchtargets
     body: list[Instruction | Label] = field(default_factory=list)
     defined: bool = False
+    cluster: tuple[int, int, int] | None = None  # .reqnctapercluster
+    explicit_cluster: bool = False
+    max_cluster: int = 0  # .maxclusterrank, 0: not given
 
 
 @dataclass(slots=True)

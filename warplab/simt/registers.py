@@ -38,7 +38,7 @@ _SOURCES = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 _MORE_DATA = (X4, X5, X6)
 
 
-class _Operands:
+class Operands:
     """Which virtual registers a record reads and writes, by their number."""
 
     def __init__(self, frame: Frame) -> None:
@@ -63,7 +63,7 @@ class _Operands:
         numbers = [self.number[fields[f]] for f in written]
         # Half of a 128-bit register leaves the other half as it was.
         whole = not fields[GUARD] and all(self.widths[n] != 128 for n in numbers)
-        return [self.number[fields[f]] for f in rows], numbers, whole
+        return [self.number[place] for place in (*(fields[f] for f in rows), *record.keeps)], numbers, whole
 
 
 def _blocks(records: list[Record]) -> tuple[list[int], list[list[int]]]:
@@ -115,7 +115,7 @@ def _bits(word: int) -> list[int]:
     return result
 
 
-def _intervals(records: list[Record], operands: _Operands) -> dict[int, tuple[int, int]]:
+def _intervals(records: list[Record], operands: Operands) -> dict[int, tuple[int, int]]:
     """First and last moment at which each register is live: instruction p reads at 2 p and writes at 2 p + 1."""
     starts, successors = _blocks(records)
     ends = [*starts[1:], len(records)]
@@ -158,7 +158,7 @@ def allocate(records: list[Record], frame: Frame, base: int) -> tuple[dict[int, 
 
     A register may take over a place in the very instruction that last reads it: instructions read before they write.
     """
-    operands = _Operands(frame)
+    operands = Operands(frame)
     intervals = _intervals(records, operands)
     free: dict[int, list[int]] = defaultdict(list)
     active: dict[int, list[tuple[int, int]]] = defaultdict(list)

@@ -1,9 +1,10 @@
-"""Loads and stores of a block's shared memory."""
+"""Loads and stores of shared memory, of the block or of a peer in its cluster."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.cluster_memory import shared_host
 from warplab.simt.counting import count_wavefronts
 from warplab.simt.layout import (
     C_FIELDS,
@@ -14,8 +15,6 @@ from warplab.simt.layout import (
     FAULT_OUT_OF_BOUNDS,
     IMM,
     M_COUNTS,
-    M_SHARED,
-    M_SHARED_BYTES,
     REGION_SHARED,
     SPACE_SHARED,
     SRC_A,
@@ -26,7 +25,6 @@ from warplab.simt.layout import (
     X2,
     X3,
 )
-from warplab.simt.lower import SHARED_BASE
 from warplab.simt.raw import field, get, increase, leading_zeros32, load_i64, operand, trailing_zeros32
 from warplab.simt.rows import lanes_matching
 from warplab.simt.shadow import check_read, check_write
@@ -38,7 +36,7 @@ SHARED_WINDOW = (REGION_SHARED << WINDOW_BITS) + WINDOW_HALF
 
 @compiled
 def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
-    """A load or store of the block's shared memory. `window` is what to take off a generic address."""
+    """A load or store of shared memory. `window` is what to take off a generic address."""
     row = operand(frame, constants, record, SRC_A)
     offset = field(record, IMM) - window
     size = field(record, X1)
@@ -47,8 +45,6 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     first = np.int64(trailing_zeros32(mask))
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
-    shared = get(m, M_SHARED)
-    limit = get(m, M_SHARED_BYTES)
     increase(cell, C_SHARED_REQUESTS, 1)
     step = np.int64(-1)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
@@ -58,7 +54,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     if step >= 0:
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total + (last - first) * step
-        if start >= SHARED_BASE and start + length <= limit and start & (total - 1) == 0:
+        host = shared_host(m, start, length)
+        if host and start & (total - 1) == 0:
             paired = not write and (step == 0 or last - first == 1)  # see counting.py: two lanes, or all alike
             lanes = 256 // total if paired else 128 // total  # served by one wavefront
             groups = last // lanes - first // lanes + 1
@@ -66,11 +63,11 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
             increase(cell, C_IDEAL, groups)
             if write:
                 check_write(m, warp, start, length, total, pc, first, volatile, 0, 0)
-                store_strided(frame, constants, record, mask, shared + start, step)
+                store_strided(frame, constants, record, mask, host, step)
             else:
                 several = 0 if step or first == last else 1
                 check_read(m, warp, start, length, total, pc, first, volatile, 0, several)
-                load_strided(frame, constants, record, mask, shared + start, step)
+                load_strided(frame, constants, record, mask, host, step)
             return
     good = np.uint32(0)
     rest = np.uint32(mask)
@@ -78,7 +75,7 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        if address < SHARED_BASE or address + total > limit or address & (total - 1):
+        if shared_host(m, address, total) == 0 or address & (total - 1):
             kind = FAULT_MISALIGNED if address & (total - 1) else FAULT_OUT_OF_BOUNDS
             report(m, kind, pc, warp, lane, address, total, write, -1, SPACE_SHARED, 0)
             if not write:
@@ -96,10 +93,11 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
+        host = shared_host(m, address, total)
         if write:
             check_write(m, warp, address, total, total, pc, lane, volatile, 0, 0)
             one = np.uint32(1) << np.uint32(lane)
-            store_strided(frame, constants, record, one, shared + address, np.int64(0))
+            store_strided(frame, constants, record, one, host, np.int64(0))
         else:
             check_read(m, warp, address, total, total, pc, lane, volatile, 0, 0)
-            load_one(frame, constants, record, lane, shared + address)
+            load_one(frame, constants, record, lane, host)

@@ -29,6 +29,7 @@ from warplab.simt.layout import (
     M_FINDING_COUNT,
     M_FINDING_LIMIT,
     M_FINDINGS,
+    M_PEERS,
     M_STOP,
     W_FIELDS,
 )
@@ -50,8 +51,9 @@ def warp_state(machine_warps, warp):
 @compiled
 def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
     """Record a fault; repeats of one kind at one instruction are only counted."""
+    home = get(m, M_PEERS)  # all blocks of a cluster share one list
     findings = get(m, M_FINDINGS)
-    count = get(m, M_FINDING_COUNT)
+    count = get(home, M_FINDING_COUNT)
     for i in range(count):
         known = findings + i * F_FIELDS * 8
         if get(known, F_KIND) == kind and get(known, F_PC) == pc:
@@ -59,6 +61,7 @@ def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
             return
     if count >= get(m, M_FINDING_LIMIT):
         put(m, M_STOP, 1)
+        put(home, M_STOP, 1)
         return
     new = findings + count * F_FIELDS * 8
     put(new, F_KIND, kind)
@@ -75,4 +78,4 @@ def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
     put(new, F_SPACE, space)
     put(new, F_COUNT, 1)
     put(new, F_EXTRA, extra)
-    put(m, M_FINDING_COUNT, count + 1)
+    put(home, M_FINDING_COUNT, count + 1)

@@ -1,13 +1,20 @@
 """The correct kernels, by theme."""
 
 from benchmarks.corpus.catalogue import (
+    algorithms,
     applications,
     arithmetic,
+    cluster_samples,
+    clusters,
     cooperation,
     global_memory,
+    headers,
+    language,
+    numerics,
     shared_memory,
     tensor_cores,
     traffic,
+    warpgroups,
 )
 from benchmarks.corpus.entry import Entry
 
@@ -19,4 +26,11 @@ ENTRIES: tuple[Entry, ...] = (
     *arithmetic.ENTRIES,
     *tensor_cores.ENTRIES,
     *traffic.ENTRIES,
+    *clusters.ENTRIES,
+    *warpgroups.ENTRIES,
+    *headers.ENTRIES,
+    *algorithms.ENTRIES,
+    *numerics.ENTRIES,
+    *language.ENTRIES,
+    *cluster_samples.ENTRIES,
 )

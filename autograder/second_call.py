@@ -1,0 +1,92 @@
+"""A second call of the same plan on other inputs, for kernels that can remember the first.
+
+Variables of a module (`__device__` in CUDA C++) keep their values from launch to launch. A kernel that uses them to do
+less, or something else, the next time is right only once. A plan with such variables is therefore run as two calls in a
+row, with fresh inputs and outputs for the second, and the second is judged.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from autograder.correctness import Execute, compare_outputs
+from autograder.inputs import generate
+from autograder.outcome import CaseOutcome
+from autograder.task import Case, Task
+from autograder.verdict import Status
+from warplab.plan.model import Argument, Buffer, Launch, Plan, Pointer, Role
+
+_SUFFIX = "_of_the_second_call"
+# A variable of the module with its element's bits, name and extents.
+_VARIABLE = re.compile(
+    r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.(global|const)[ \t]+(?:\.align[ \t]+\d+[ \t]+)?"
+    r"\.[busf](\d+)[ \t]+([\w$.]+)((?:\[\d+\])*)",
+    re.MULTILINE,
+)
+_CONSTANT = ("_ZN08NumbaEnv", "$str")  # what compilers themselves keep in global memory and no kernel writes
+
+
+def device_bytes(plan: Plan) -> int:
+    """Bytes of device memory that a plan takes: its buffers and the variables of its modules."""
+    total = sum(buffer.nbytes for buffer in plan.buffers.values())
+    for text in _modules(plan):
+        for _, bits, _, extents in _VARIABLE.findall(text):
+            size = max(int(bits) // 8, 1)
+            for extent in re.findall(r"\d+", extents):
+                size *= int(extent)
+            total += size
+    return total
+
+
+def keeps_state(plan: Plan) -> bool:
+    """Whether a kernel of the plan could leave something for a later launch, beside its buffers."""
+    return any(
+        space == "global" and not any(word in name for word in _CONSTANT)
+        for text in _modules(plan)
+        for space, _, name, _ in _VARIABLE.findall(text)
+    )
+
+
+def second_call(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
+    """Judge the second of two calls of the plan, on inputs that the first has not seen. Exceptions pass through."""
+    first, second = (generate(np, task, case, seed, iteration=number) for number in (0, 1))
+    arrays = {spec.name: first[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
+    arrays |= {spec.name + _SUFFIX: second[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
+    outputs = execute(twice(plan), arrays)[0].outputs
+    outcome = compare_outputs(
+        task, case, second, {spec.name: outputs[spec.name + _SUFFIX] for spec in task.arrays(Role.OUTPUT, Role.INOUT)}
+    )
+    if outcome.status is Status.PASSED:
+        return outcome
+    words = "The first of two calls is right and the second is not: what the kernel keeps in variables of its module"
+    return replace(
+        outcome,
+        status=Status.RUNS_DISAGREE,
+        message=f"{words} changes what it does the next time. {outcome.message}",
+        cause="Set such variables again before the kernel ends, or do without them.",
+    )
+
+
+def twice(plan: Plan) -> Plan:
+    """The plan's launches, then the same launches on buffers of their own. Variables of modules are the same."""
+
+    def renamed(argument: Argument) -> Argument:
+        return replace(argument, buffer=argument.buffer + _SUFFIX) if isinstance(argument, Pointer) else argument
+
+    def again(launch: Launch) -> Launch:
+        return replace(launch, arguments=tuple(renamed(argument) for argument in launch.arguments))
+
+    copies = {name + _SUFFIX: _copy(buffer) for name, buffer in plan.buffers.items()}
+    launches = (*plan.launches, *(again(launch) for launch in plan.launches))
+    return replace(plan, buffers={**plan.buffers, **copies}, launches=launches)
+
+
+def _copy(buffer: Buffer) -> Buffer:
+    return replace(buffer, name=buffer.name + _SUFFIX)
+
+
+def _modules(plan: Plan) -> set[str]:
+    return {text for kernel in plan.kernels.values() for text in kernel.ptx.values()}

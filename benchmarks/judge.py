@@ -1,0 +1,129 @@
+"""Judges the judge: every submission of the corpus, one line each, on the emulator or a GPU: `make test-judge`.
+
+On a GPU the verdicts are kept in benchmarks/results/judge.json. The exit code is 0 if all are right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import queue
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder import capture_stage, runner
+from autograder.emulator_stage import WARM_UP_SECONDS
+from autograder.lab import Lab, find_lab, known_labs
+from autograder.machine import Machine, choose_machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.verdict import Device, Report, Status
+from benchmarks.judge_corpus import CORPORA, CorpusCase, cases
+from warplab import results
+from warplab.gpu.worker import Worker
+
+# What never ends is a part of the corpus; nothing else of it takes long.
+CAPTURE_SECONDS = 15.0
+CASE_SECONDS = 20.0
+COMMAND = "make test-judge"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the judge said of one case, and what is wrong with that, if anything is."""
+
+    case: CorpusCase
+    report: Report
+    objections: tuple[str, ...]
+
+
+def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, workers: int) -> list[Verdict]:
+    """The verdicts on all cases, in their order, printing a line for each as it is there."""
+    labs = {name: find_lab(name) for name in known_labs()}
+    idle: queue.Queue[Worker] = queue.Queue()
+    for number in range(workers):
+        idle.put(worker := Worker())
+        if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
+            worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
+    with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
+        try:
+            return list(pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus))
+        finally:
+            while not idle.empty():
+                idle.get().close()
+
+
+def _one(
+    case: CorpusCase, lab: Lab, folder: Path, machine: Machine, seed: int | None, idle: queue.Queue[Worker]
+) -> Verdict:
+    worker = idle.get()
+    try:
+        source = case.source(folder)
+        report = grade(Request(lab, source, machine, seed, case.quick), worker)
+    finally:
+        idle.put(worker)
+    judged = report.status is not Status.JUDGE_ERROR
+    objections = tuple(case.object(report)) if judged else (report.message,)
+    print(_line(Verdict(case, report, objections)), flush=True)
+    return Verdict(case, report, objections)
+
+
+def _line(verdict: Verdict) -> str:
+    case, report = verdict.case, verdict.report
+    mark = "WRONG" if verdict.objections else "right"
+    points = f"{report.score:g}/{report.max_score:g}"
+    words = f"  {'; '.join(verdict.objections)}" if verdict.objections else ""
+    name = f"{case.lab}/{case.name}"
+    return f"{mark}  {case.corpus:9}  {name:45}  {report.status:22}  {points:>7}  {report.seconds:5.1f} s{words}"
+
+
+def records(verdicts: Sequence[Verdict]) -> list[results.Record]:
+    """A record a case: 1 where the verdict is the one that it must be."""
+    return [
+        results.Record(
+            name=verdict.case.lab,
+            metric="verdict",
+            value=0 if verdict.objections else 1,
+            unit="1: right, 0: wrong",
+            variant=f"{verdict.case.corpus}/{verdict.case.name}",
+            conditions=f"{verdict.report.status}; isolation: {verdict.report.isolation}",
+        )
+        for verdict in verdicts
+    ]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Judge the corpus; 0 if every verdict is right."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("auto", "gpu", "emulator"), default="auto")
+    parser.add_argument("--corpus", choices=CORPORA, action="append", help="only this one (may be given again)")
+    parser.add_argument("--seed", type=int, help="draw the inputs from this seed instead of a secret one")
+    options = parser.parse_args(arguments)
+    capture_stage.CAPTURE_SECONDS = CAPTURE_SECONDS
+    runner.CASE_SECONDS = dict.fromkeys(Device, CASE_SECONDS)
+
+    machine = choose_machine(options.device)
+    corpus = [case for case in cases() if not options.corpus or case.corpus in options.corpus]
+    workers = 1 if machine.device is Device.GPU else min(os.cpu_count() or 1, 4)
+    start = time.perf_counter()
+    verdicts = judge(corpus, machine, options.seed, workers)
+    wrong = [verdict for verdict in verdicts if verdict.objections]
+    counts = Counter(verdict.case.corpus for verdict in verdicts)
+    listed = ", ".join(f"{counts[name]} {name}" for name in CORPORA if counts[name])
+    print(f"\n{len(verdicts)} cases ({listed}) on {machine.hardware} in {time.perf_counter() - start:.0f} s: ", end="")
+    print(f"{len(wrong)} wrong verdicts" if wrong else "every verdict is right")
+    for verdict in wrong:
+        print(_line(verdict))
+    if machine.device is Device.GPU and not options.corpus:
+        results.write(results.DIRECTORY / "judge.json", results.make_header(COMMAND), records(verdicts))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+"""The judge's corpus: every submission with the verdict that it must get, whichever machine judges it.
+
+The first line of a file in tests/submissions is `# expect: <part>: <status>: <why>`. A line `# on a GPU: ...` of the
+same form stands for the GPU where that differs. Mutants bring their verdict along (tests/mutation).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.lab import CHECKOUT, solutions_folder
+from autograder.verdict import Device, Part, PartResult, Report, Status
+from tests.mutation.mutant import Mutant
+from tests.mutation.table import MUTANTS
+from tests.mutation.verdict import objections
+
+SUBMISSIONS = CHECKOUT / "tests" / "submissions"
+CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input")
+_EXPECTED = re.compile(r"^# (expect|on a GPU): (.+?): (.+?): (.*)$", re.MULTILINE)
+_JUDGED_ANYWHERE = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
+
+
+@dataclass(frozen=True)
+class CorpusCase:
+    """One submission. `source(folder)` gives its path, written into `folder` if it has none of its own.
+
+    `object(report)` says what is wrong with a verdict; nothing if it is right. `quick` leaves the hidden cases out.
+    """
+
+    corpus: str
+    lab: str
+    name: str
+    source: Callable[[Path], Path]
+    object: Callable[[Report], list[str]]
+    quick: bool = False
+
+
+def cases() -> Iterator[CorpusCase]:
+    """All of the corpus, right submissions first."""
+    for path in sorted(solutions_folder().glob("*/submission*.py")):
+        yield CorpusCase("reference", path.parent.name, path.stem, _at(path), _full_marks)
+    for corpus in ("correct", "exploit", "wrong"):
+        for path in sorted(SUBMISSIONS.glob(f"*/{corpus}/*.py")):
+            yield CorpusCase(corpus, path.parts[-3], path.stem, _at(path), _as_the_file_says(path), corpus == "wrong")
+    for mutant in MUTANTS:
+        yield _mutated(mutant)
+    for path in sorted((SUBMISSIONS / "bad_input").glob("*.py")):
+        yield CorpusCase("bad_input", "01_axpy", path.stem, _at(path), _as_the_file_says(path))
+
+
+def _at(path: Path) -> Callable[[Path], Path]:
+    return lambda folder: path
+
+
+def _mutated(mutant: Mutant) -> CorpusCase:
+    def source(folder: Path) -> Path:
+        return mutant.write(solutions_folder(), folder)
+
+    def objection(report: Report) -> list[str]:
+        if report.device is Device.GPU:
+            return _fails_in(report, mutant.cause.part, None)
+        return objections(mutant, report, mutant.text(solutions_folder()))
+
+    name = f"{Path(mutant.source).stem}/{mutant.name}"
+    return CorpusCase("mutant", mutant.lab, name, source, objection, quick=True)
+
+
+def _full_marks(report: Report) -> list[str]:
+    return [] if report.full_marks else [f"not full marks: {report.message}"]
+
+
+def _as_the_file_says(path: Path) -> Callable[[Report], list[str]]:
+    expected = {
+        where: (part, status) for where, part, status, _ in _EXPECTED.findall(path.read_text("utf-8", "replace"))
+    }
+
+    def objection(report: Report) -> list[str]:
+        on_gpu = report.device is Device.GPU
+        part, status = expected["on a GPU" if on_gpu and "on a GPU" in expected else "expect"]
+        if status == Status.PASSED:
+            last = _JUDGED_ANYWHERE[-1] if part == "all" else Part(part)
+            parts = [report.part(p) for p in _JUDGED_ANYWHERE[: _JUDGED_ANYWHERE.index(last) + 1]]
+            return [f"{p.part}: {p.status}: {p.message}" for p in parts if p.status is not Status.PASSED]
+        # A GPU may stop at a fault that the emulator goes on after, so there only the part has to be the same.
+        exact = not on_gpu or "on a GPU" in expected
+        return _fails_in(report, Part(part), status if exact else None)
+
+    return objection
+
+
+def _fails_in(report: Report, name: Part, status: str | None) -> list[str]:
+    part = report.part(name)
+    if report.full_marks or part.score:
+        return [f"earned {part.score:g} of {part.max_score:g} points for {part.part}"]
+    kinds = _kinds(part)
+    return [] if status is None or status in kinds else [f"{', '.join(sorted(kinds))} instead of {status}"]
+
+
+def _kinds(part: PartResult) -> set[str]:
+    return {part.status.value, *(finding.kind.value for finding in part.findings)}

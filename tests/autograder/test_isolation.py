@@ -1,0 +1,104 @@
+"""A grade says what kept the submission from the machine, and a class is not graded where nothing did."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from autograder import doctor, machine, report_html, report_json, report_terminal
+from autograder.doctor import State
+from autograder.machine import Machine, ReducedIsolation, choose_machine, require_isolation
+from autograder.pipeline import grade
+from autograder.verdict import Report
+from tests.autograder.handmade import EMULATOR, make_lab, request
+from tests.autograder.test_pipeline import GOOD, SEED, NumPyWorker
+from tests.autograder.test_reports import report
+from warplab.errors import DeviceError
+from warplab.plan import breakout
+from warplab.plan.breakout import Proof
+from warplab.plan.isolation import Isolation
+
+WORDS = "Reduced isolation: while it was captured, the submission could read this machine's files."
+
+
+def shown(graded: Report) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    report_terminal.show(graded, console)
+    report_terminal.show_briefly(graded, console)
+    return console.file.getvalue()
+
+
+def test_reports_say_that_isolation_was_reduced() -> None:
+    reduced, kept = report(isolation=Isolation.REDUCED), report(isolation=Isolation.BUBBLEWRAP)
+    assert shown(reduced).count(WORDS) == 1 and "isolation" not in shown(kept)
+    assert WORDS.replace("'", "&#x27;") in report_html.page([reduced])
+    page = report_html.page([kept])
+    assert "Reduced" not in page and "isolation: bubblewrap" in page
+    assert reduced.to_json()["isolation"] == report_json.grade_line(reduced)["isolation"] == "reduced isolation"
+    assert kept.to_json()["isolation"] == "bubblewrap"
+
+
+@pytest.mark.parametrize("source", [GOOD, "def twice(:"], ids=["graded", "rejected"])
+def test_a_grade_is_made_in_the_isolation_that_it_names(tmp_path: Path, source: str) -> None:
+    lab = make_lab(tmp_path)
+    (lab.folder / "submission.py").write_text(source)
+    weak = replace(EMULATOR, isolation=Isolation.REDUCED)
+    assert grade(request(lab, weak, seed=SEED), NumPyWorker(lab)).isolation is Isolation.REDUCED
+    assert grade(request(lab, EMULATOR, seed=SEED), NumPyWorker(lab)).isolation is breakout.strongest()
+
+
+def test_the_host_code_runs_in_the_isolation_of_the_machine(tmp_path: Path) -> None:
+    """What a report says is what was done: a file of the judge is open only where it says so."""
+    lab = make_lab(tmp_path)
+    (tmp_path / "secret").write_text("1")
+    spy = f"open({str(tmp_path / 'secret')!r})\n" + GOOD
+    (lab.folder / "submission.py").write_text(spy)
+    weak = replace(EMULATOR, isolation=Isolation.REDUCED)
+    assert grade(request(lab, weak, seed=SEED), NumPyWorker(lab)).full_marks
+    if breakout.strongest() is Isolation.REDUCED:
+        pytest.skip("this machine has no stronger isolation; `autograder doctor` says why")
+    assert grade(request(lab, EMULATOR, seed=SEED), NumPyWorker(lab)).score == 0
+
+
+def test_a_class_needs_isolation_or_a_word_that_it_does_not() -> None:
+    weak = replace(EMULATOR, isolation=Isolation.REDUCED)
+    with pytest.raises(ReducedIsolation, match="--allow-reduced-isolation") as refused:
+        require_isolation(weak)
+    assert isinstance(refused.value, DeviceError)  # the command then ends with "this machine cannot grade"
+    require_isolation(weak, allow_reduced=True)
+    for isolation in (Isolation.BUBBLEWRAP, Isolation.LANDLOCK):
+        require_isolation(replace(EMULATOR, isolation=isolation))
+
+
+def test_a_machine_is_given_the_strongest_isolation_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs = {
+        Isolation.BUBBLEWRAP: Proof(Isolation.BUBBLEWRAP, fault="no namespaces"),
+        Isolation.LANDLOCK: Proof(Isolation.LANDLOCK),
+    }
+    monkeypatch.setattr(breakout, "prove", lambda isolation, *more, **options: proofs[isolation])
+    assert breakout.strongest.__wrapped__() is Isolation.LANDLOCK
+    proofs[Isolation.LANDLOCK] = Proof(Isolation.LANDLOCK, escapes=("network",))
+    assert breakout.strongest.__wrapped__() is Isolation.REDUCED
+    monkeypatch.setattr(machine, "strongest", lambda: Isolation.REDUCED)
+    assert isinstance(choose_machine("emulator"), Machine)
+
+
+def test_doctor_says_which_isolation_holds_and_what_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    proofs = {
+        Isolation.BUBBLEWRAP: Proof(Isolation.BUBBLEWRAP, fault="The capture process did not start (no bwrap)."),
+        Isolation.LANDLOCK: Proof(Isolation.LANDLOCK, escapes=("network", "outlive")),
+        Isolation.REDUCED: Proof(Isolation.REDUCED, escapes=("read", "write")),
+    }
+    monkeypatch.setattr(doctor, "prove", lambda isolation, *more, **options: proofs[isolation])
+    check = doctor._isolation()
+    assert check.state is State.LIMITED and "bubblewrap" in check.mend
+    assert "no bwrap" in check.detail
+    assert "landlock: a submission could open a connection, run on after the judge has ended it" in check.detail
+    proofs[Isolation.LANDLOCK] = Proof(Isolation.LANDLOCK)
+    check = doctor._isolation()
+    assert check.state is State.GOOD
+    assert check.detail.startswith("landlock: none of 9 attempts to break out succeeded")

@@ -1,0 +1,94 @@
+"""State that a kernel keeps is found, and what a plan takes of a device's memory is counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.inputs import scalars
+from autograder.second_call import device_bytes, keeps_state, second_call, twice
+from autograder.verdict import Status
+from tests.autograder.handmade import make_lab
+from warplab import simt
+from warplab.plan.capture import capture
+from warplab.plan.execution import Execution
+from warplab.plan.model import Plan, Role
+
+CUDA = '''
+import cupy
+
+kernel = cupy.RawKernel(r"""
+VARIABLES
+extern "C" __global__ void twice(float factor, const float* x, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    BODY
+}
+""", "twice")
+
+def twice(factor, x, out):
+    kernel(((x.size + 127) // 128,), (128,), (cupy.float32(factor), x, out, cupy.int32(x.size)))
+'''
+RIGHT = "if (i < n) out[i] = factor * x[i];"
+SMALL = "ragged"
+SEED = 5
+
+
+def captured(tmp_path: Path, variables: str, body: str = RIGHT) -> tuple:
+    lab = make_lab(tmp_path)
+    case = lab.case(SMALL)
+    path = tmp_path / "submission.py"
+    path.write_text(CUDA.replace("VARIABLES", variables).replace("BODY", body))
+    (plan,) = capture(path, [lab.task.host_call(case.dimensions, scalars(lab.task, case, SEED))])
+    return lab.task, case, plan
+
+
+def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+    return [simt.execute(plan, inputs)]
+
+
+@pytest.mark.parametrize(
+    ("variables", "body", "state", "own_bytes"),
+    [
+        ("", RIGHT, False, 0),
+        ("__constant__ float table[10];", RIGHT + " if (i < 0) out[0] = table[n];", False, 40),
+        ("__device__ int calls;", "if (i == 0) calls++; " + RIGHT, True, 4),
+        ("__device__ double kept[3][1000];", "kept[1][i] = factor; " + RIGHT, True, 24_000),
+        ("__device__ unsigned char flag = 1;", "flag = 0; " + RIGHT, True, 1),
+    ],
+)
+def test_variables_of_a_module_are_seen(tmp_path: Path, variables: str, body: str, state: bool, own_bytes: int) -> None:
+    _, case, plan = captured(tmp_path, variables, body)
+    assert keeps_state(plan) is state
+    assert device_bytes(plan) == 2 * 4 * case.dimensions["n"] + own_bytes
+
+
+def test_a_second_call_has_launches_and_buffers_of_its_own(tmp_path: Path) -> None:
+    _, _, plan = captured(tmp_path, "")
+    both = twice(plan)
+    assert len(both.launches) == 2 * len(plan.launches) and len(both.buffers) == 2 * len(plan.buffers)
+    assert len(both.arguments(Role.OUTPUT)) == 2
+    named = [{a.buffer for a in launch.arguments if hasattr(a, "buffer")} for launch in both.launches]
+    assert not named[0] & named[1]
+
+
+# A counter that its last block sets back to zero is how many right kernels find that they are the last block.
+TURNS = "__shared__ int turn; if (threadIdx.x == 0) turn = atomicAdd(&calls, 1); __syncthreads(); "
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        (TURNS + RIGHT + " if (turn == gridDim.x - 1 && threadIdx.x == 0) calls = 0;", Status.PASSED),
+        (TURNS + "if (turn < gridDim.x) { " + RIGHT + " }", Status.RUNS_DISAGREE),
+        (TURNS + "if (turn >= gridDim.x) factor += 1; " + RIGHT, Status.RUNS_DISAGREE),
+    ],
+    ids=["sets it back", "does nothing", "does something else"],
+)
+def test_what_the_second_call_does_is_judged(tmp_path: Path, body: str, status: Status) -> None:
+    task, case, plan = captured(tmp_path, "__device__ int calls;", body)
+    outcome = second_call(task, case, SEED, plan, execute)
+    assert outcome.status is status, outcome.message
+    if status is Status.RUNS_DISAGREE:
+        assert "the first of two calls" in outcome.message.lower() and "variables" in outcome.cause

@@ -1,0 +1,96 @@
+"""No report of a failing submission tells the seed, or the size of a hidden case.
+
+The labs are copied and their hidden cases given sizes that occur nowhere else, so that a leak cannot hide among the
+numbers of a report.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from autograder import report_html, report_terminal
+from autograder.lab import find_lab, labs_folder
+from autograder.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.task import Case
+from autograder.verdict import Device, Report, Status
+from tests.labs.test_submissions import CORPUS, files, name
+from warplab.gpu.worker import Worker
+
+SEED = 803_942_117
+PRIMES = (n for n in range(211, 1000) if all(n % d for d in range(2, 32)))
+EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+WHOLE = int(os.environ.get("WARPLAB_SEEDS", "0")) >= 200  # as `make test-judge` asks for; else every third of them
+WRONG = files("*/wrong/*.py")[:: 1 if WHOLE else 3]
+
+
+@pytest.fixture(scope="module")
+def labs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A copy of the labs whose hidden cases have other sizes and names."""
+    folder = tmp_path_factory.mktemp("course") / "labs"
+    shutil.copytree(labs_folder(), folder)
+    for task in folder.glob("*/task.py"):
+        task.write_text(re.sub(r"Case\(.*hidden=True.*\)", _disguised, task.read_text()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("WARPLAB_LABS", str(folder))
+        yield
+
+
+def _disguised(found: re.Match[str]) -> str:
+    case = re.sub(r'Case\("[^"]*"', f'Case("secret-{next(PRIMES)}"', found[0])
+    if "needs_gpu" in case:
+        return case
+    return re.sub(r'("\w+"): [\d_]+', lambda size: f"{size[1]}: {next(PRIMES)}", case)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as shared:
+        yield shared
+
+
+def secrets(cases: list[Case]) -> set[str]:
+    """The sizes of the hidden cases, their products, and the seed."""
+    numbers = {SEED}
+    for case in cases:
+        sizes = list(case.dimensions.values())
+        numbers |= set(sizes) | {a * b for a in sizes for b in sizes if a is not b}
+    return {f"{number:d}" for number in numbers} | {f"{number:,d}" for number in numbers}
+
+
+def told(report: Report) -> str:
+    """All that a student can see, but for the text of their own file and how long things took."""
+    console = Console(file=io.StringIO(), width=400)
+    report_terminal.show(report, console)
+    report_terminal.show_briefly(report, console)
+    data = report.to_json()
+    del data["seconds"], data["versions"]
+    for part in data["parts"]:
+        for case in part["cases"]:
+            del case["seconds"]
+    page = re.sub(r"<style>.*?</style>|<div class='source'>.*?</div>", "", report_html.page([report]), flags=re.S)
+    return "\n".join((json.dumps(data), console.file.getvalue(), page))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", WRONG, ids=name)
+def test_nothing_secret_is_told(path: Path, labs: None, worker: Worker) -> None:
+    assert CORPUS in path.parents
+    lab = find_lab(path.parts[-3])
+    hidden = [case for case in lab.task.correctness if case.hidden and not case.needs_gpu]
+    assert hidden and all(case.name.startswith("secret-") for case in hidden)
+    report = grade(Request(lab, path, EMULATOR, seed=SEED), worker)
+    assert report.status is not Status.JUDGE_ERROR, report.message
+    text = told(report)
+    assert "secret-" not in text
+    for number in secrets(hidden):
+        assert not re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d.])", text), number

@@ -1,0 +1,103 @@
+"""The bounds hold both ways: every right kernel of the corpus passes for every seed, half precision for none.
+
+The kernels run on the emulator, whose float32 and float16 are the hardware's bit for bit. A handful of seeds here;
+WARPLAB_SEEDS=200, as `make test-judge` sets it, for the whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.capture_stage import capture_submission
+from autograder.compare import worst_ratio
+from autograder.inputs import generate
+from autograder.lab import CHECKOUT, find_lab, known_labs, solutions_folder
+from autograder.machine import EMULATED_ARCHITECTURE
+from autograder.task import Case, Family, ScalarSpec
+from warplab import simt
+from warplab.plan.model import Role
+
+CORPUS = CHECKOUT / "tests" / "submissions"
+SEEDS = int(os.environ.get("WARPLAB_SEEDS", "4"))  # half of them for each of a lab's two cases
+DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in
+# Ragged and small, and for the reference's other path whole tiles. Families differ in how errors cancel.
+CASES = {
+    "01_axpy": (Case("ragged", {"n": 1501}, Family.NORMAL), Case("wide", {"n": 1024}, Family.WIDE)),
+    "03_transpose": (
+        Case("ragged", {"m": 33, "n": 70}, Family.NORMAL),
+        Case("whole", {"m": 64, "n": 64}, Family.WIDE),
+    ),
+    "06_tiled_gemm": (
+        Case("ragged", {"m": 17, "n": 35, "k": 61}, Family.NORMAL),
+        Case("whole", {"m": 128, "n": 128, "k": 32}, Family.WIDE),
+    ),
+}
+LESS_PRECISE = (
+    "01_axpy/wrong/half_precision.py",
+    "03_transpose/wrong/through_half.py",
+    "06_tiled_gemm/wrong/half_accumulation.py",
+    "06_tiled_gemm/wrong/half_accumulation_in_blocks.py",
+    "06_tiled_gemm/wrong/result_rounded_to_half.py",
+)
+
+
+def right_ones() -> list[Path]:
+    return [
+        path for lab in known_labs() for path in (*references(lab), *sorted((CORPUS / lab / "correct").glob("*.py")))
+    ]
+
+
+def references(lab: str) -> list[Path]:
+    return sorted((solutions_folder() / lab).glob("submission*.py"))
+
+
+def lab_name(path: Path) -> str:
+    return next(name for name in known_labs() if name in path.parts)
+
+
+def name(path: Path) -> str:
+    return "/".join(path.parts[-3:])
+
+
+def worst_ratios(path: Path, case: Case, seeds: int) -> Iterator[float]:
+    """The largest error over the allowed one of one run a seed, on the emulator."""
+    lab = find_lab(lab_name(path))
+    task = lab.task
+    scalars = any(isinstance(spec, ScalarSpec) and spec.name not in case.dimensions for spec in task.arguments)
+    draws = DRAWS if scalars else seeds
+    for first in range(0, seeds, draws):
+        plan = capture_submission(lab, path, [task.profile, case], first, EMULATED_ARCHITECTURE).plans[case.name]
+        for draw in range(min(draws, seeds - first)):
+            values = generate(np, task, case, first, iteration=draw)
+            arrays = {spec.name: values[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
+            outputs = simt.execute(plan, arrays, architecture=EMULATED_ARCHITECTURE, sanitize=False, workers=1).outputs
+            expected, bound = task.expected(np, values), task.bound(np, values)
+            yield max(worst_ratio(np, outputs[out], np.asarray(expected[out]), bound[out]) for out in expected)
+
+
+@pytest.mark.parametrize("path", right_ones(), ids=name)
+def test_right_kernels_pass_for_every_seed(path: Path) -> None:
+    for case in CASES[lab_name(path)]:
+        ratios = list(worst_ratios(path, case, SEEDS // 2))
+        assert len(ratios) == SEEDS // 2 > 0
+        assert max(ratios) <= 1, (case.name, max(ratios))
+
+
+@pytest.mark.parametrize("submission", LESS_PRECISE)
+def test_half_precision_fails_for_every_seed(submission: str) -> None:
+    path = CORPUS / submission
+    for case in CASES[lab_name(path)]:
+        ratios = list(worst_ratios(path, case, SEEDS // 2))
+        assert len(ratios) == SEEDS // 2 > 0
+        assert min(ratios) > 1, (case.name, min(ratios))
+
+
+def test_every_lab_has_three_right_kernels_of_other_hands() -> None:
+    for lab in known_labs():
+        assert len(list((CORPUS / lab / "correct").glob("*.py"))) >= 3
+        assert any(submission.startswith(f"{lab}/") for submission in LESS_PRECISE)

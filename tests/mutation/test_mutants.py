@@ -1,0 +1,51 @@
+"""Every mutant of every reference fails, and for its own reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograder.lab import find_lab, known_labs, solutions_folder
+from autograder.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.pipeline import grade
+from autograder.request import Request
+from autograder.verdict import Device
+from tests.mutation.mutant import Edit, EditDoesNotApply, Mutant
+from tests.mutation.table import MUTANTS
+from tests.mutation.verdict import objections
+from warplab.gpu.worker import Worker
+
+EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+SEED = 20
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with Worker() as shared:
+        yield shared
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.identifier)
+def test_mutants_fail_for_their_reason(mutant: Mutant, worker: Worker, tmp_path: Path) -> None:
+    path = mutant.write(solutions_folder(), tmp_path)
+    report = grade(Request(find_lab(mutant.lab), path, EMULATOR, seed=SEED, quick=True), worker)
+    found = objections(mutant, report, path.read_text(encoding="utf-8"))
+    assert not found, "\n".join([*found, *(f"{part.part}: {part.status}: {part.message}" for part in report.parts)])
+
+
+def test_every_reference_has_five_mutants() -> None:
+    counts = Counter(mutant.source for mutant in MUTANTS)
+    references = [path for lab in known_labs() for path in (solutions_folder() / lab).glob("submission*.py")]
+    for path in references:
+        assert counts[f"{path.parent.name}/{path.name}"] >= 5, path
+    assert len({mutant.identifier for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_an_edit_that_no_longer_applies_fails() -> None:
+    assert Edit("a", "b", times=3, only=1).apply("a a a") == "a b a"
+    for edit in (Edit("x", "y"), Edit("a", "b"), Edit("a", "b", times=2)):
+        with pytest.raises(EditDoesNotApply, match="instead of"):
+            edit.apply("a a a")

@@ -1,0 +1,180 @@
+"""What keeps a submission from the machine holds, in every way that this machine has, and the proof of it can fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.plan.conftest import NUMBA, call
+from tests.plan.test_isolation import GOOD
+from warplab.plan import breakout, child_process
+from warplab.plan import isolation as ways
+from warplab.plan.capture import capture
+from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.isolation import Isolation
+
+STRONG = (Isolation.BUBBLEWRAP, Isolation.LANDLOCK)
+linux = pytest.mark.skipif(sys.platform != "linux", reason="the limits on system calls are Linux's")
+
+
+def require(isolation: Isolation) -> None:
+    """Skip, saying why, where this machine has no such isolation."""
+    fault = breakout.prove(isolation).fault
+    if fault:
+        pytest.skip(f"{isolation} does not work here: {fault}")
+
+
+@pytest.mark.parametrize("isolation", STRONG)
+def test_nothing_gets_out(isolation: Isolation, tmp_path: Path) -> None:
+    require(isolation)
+    classmate = tmp_path / "classmate" / "submission.py"
+    classmate.parent.mkdir()
+    classmate.write_text("x = 1")
+    checkout = Path(__file__).resolve().parents[2]
+    private = [classmate, classmate.parent, *(checkout / name for name in ("solutions", "autograder", "tests", "labs"))]
+    assert breakout.prove(isolation, private, thorough=True) == breakout.Proof(isolation)
+
+
+@linux
+def test_reduced_isolation_is_called_so_because_files_are_open() -> None:
+    """The attempts tell the difference; all else is kept even there."""
+    proof = breakout.prove(Isolation.REDUCED, thorough=True)
+    assert not proof.holds and set(proof.escapes) == {"read", "write"}, proof
+
+
+@linux
+def test_the_attempts_notice_what_they_look_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the confinement every attempt succeeds, so one that fails means something."""
+    disarm = "import warplab.plan.confinement as c\nc.limit_resources = lambda seconds: None\n"
+    disarm += "c.forbid_system_calls = lambda: True\nwarplab.plan.child.main()\n"
+    monkeypatch.setattr(ways, "_BOOTSTRAP", ways._BOOTSTRAP.replace("warplab.plan.child.main()\n", disarm))
+    monkeypatch.setattr(breakout, "_ENDLESS_SECONDS", 5.0)  # time enough to begin, on a busy machine
+    monkeypatch.setattr(breakout.child_process, "_end", lambda process: process.kill())
+    real = ways._environment
+    environments = iter([real("/tmp")])  # what the judge believes that it gives away
+    monkeypatch.setattr(ways, "_environment", lambda folder: next(environments, real(folder) | {"SECRET": "1"}))
+    try:
+        proof = breakout.prove(Isolation.REDUCED, thorough=True)
+        assert set(proof.escapes) == set(breakout.ATTEMPTS), proof
+    finally:
+        for process in child_process.survivors():
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_the_package_is_there_for_kernels_and_the_judge_is_not(
+    isolation: Isolation, write: Callable[[str], Path]
+) -> None:
+    if isolation in STRONG:
+        require(isolation)
+    head = "from warplab import ptx\nimport warplab.ptx\n"
+    head += "try:\n    import autograder\nexcept (ImportError, PermissionError):\n    pass\n"
+    head += "else:\n    raise SystemExit\n" if isolation in STRONG else ""
+    assert capture(write(head + GOOD), [call()], isolation=isolation)[0].launches
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+@pytest.mark.parametrize("language", ["numba", "cuda"])
+def test_both_languages_compile_to_the_same_wherever_they_are_kept(
+    isolation: Isolation, language: str, write: Callable[[str], Path]
+) -> None:
+    if isolation in STRONG:
+        require(isolation)
+    numba = (
+        "@cuda.jit\ndef k(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i]\n"
+        "def f(x, y):\n    k[8, 128](x, y)\n"
+    )
+    path = write(NUMBA + numba if language == "numba" else GOOD)
+    (plan,) = capture(path, [call()], isolation=isolation)
+    (plain,) = capture(path, [call()], isolation=Isolation.REDUCED)
+    assert [k.ptx for k in plan.kernels.values()] == [k.ptx for k in plain.kernels.values()]
+
+
+def test_only_installations_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """An installed warplab lies inside the installation; a checkout and a home never lie in what is shown."""
+    checkout = Path(__file__).resolve().parents[2]
+    for private in (checkout, Path.home().resolve(), checkout / "solutions"):
+        assert not any(private == Path(shown) or Path(shown) in private.parents for shown in ways.readable())
+    monkeypatch.setattr(ways, "_root", lambda: Path(sys.prefix) / "lib" / "python3" / "site-packages")
+    assert {sys.prefix, f"{sys.prefix}/lib"} & set(ways.readable())  # a part of it, where it is the system's
+    monkeypatch.setenv("CUDA_HOME", str(Path.home()))
+    monkeypatch.setenv("LD_LIBRARY_PATH", f"/:relative:{Path.home().parent}:{tmp_path}")
+    shown = ways.readable()
+    assert str(tmp_path) in shown and not {"/", "relative", str(Path.home()), str(Path.home().parent)} & set(shown)
+
+
+@pytest.mark.parametrize("isolation", Isolation)
+def test_files_without_end_are_refused(isolation: Isolation, write: Callable[[str], Path]) -> None:
+    if isolation in STRONG:
+        require(isolation)
+    text = "n = 0\nwhile True:\n    n += 1\n    open(f'f{n}', 'wb').write(bytes(32 << 20))\n"
+    with pytest.raises(CaptureFailure) as caught:
+        capture(write(text), [call()], isolation=isolation, timeout=20)
+    failure = caught.value
+    full = failure.status is CaptureStatus.IMPORT_ERROR and "No space left" in failure.message
+    assert full or failure.status is CaptureStatus.RESOURCES, failure.message
+
+
+@linux
+@pytest.mark.parametrize(
+    "attempt",
+    [
+        "__import__('subprocess').run(['true'])",
+        "os.execv('/bin/true', ['true'])",
+        "os.posix_spawn('/bin/true', ['true'], {})",
+        "__import__('socket').socketpair()[0].connect(('127.0.0.1', 1))",
+        "__import__('socket').socket(__import__('socket').AF_UNIX)",
+        "__import__('threading').Thread(target=print).start()",
+        "os.memfd_create('x')",
+        "os.kill(1, 0)",
+        "os.kill(0, 9)",
+        "os.kill(-1, 9)",
+        "os.setsid()",
+        "os.unshare(0x10000000) if hasattr(os, 'unshare') else 1 / 0",
+        "os.chroot('/')",
+        "open('/proc/1/environ')",
+        "__import__('resource').prlimit(1, 7)",
+        "os.setuid(12345)",
+    ],
+)
+def test_system_calls_that_no_capture_needs_fail(attempt: str, write: Callable[[str], Path]) -> None:
+    with pytest.raises(CaptureFailure) as caught:
+        capture(write(f"import os\n{attempt}\n"), [call()], isolation=breakout.strongest())
+    assert caught.value.status is CaptureStatus.IMPORT_ERROR, caught.value.message
+
+
+@linux
+def test_a_capture_that_something_kills_is_started_again(write: Callable[[str], Path]) -> None:
+    """The first two processes are killed from outside; the verdict is the submission's own."""
+    path = write("import time\ntime.sleep(0.5)\n" + GOOD)
+    killed: list[int] = []
+
+    def kill() -> None:
+        while len(killed) < 2:
+            for process in set(child_process.survivors()) - set(killed):
+                killed.append(process)
+                os.kill(process, signal.SIGKILL)
+                break
+            time.sleep(0.05)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    (plan,) = capture(path, [call()], isolation=Isolation.REDUCED)
+    assert plan.launches and len(killed) == 2
+
+
+def test_a_process_that_does_not_start_is_no_fault_of_the_submission(
+    write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = "import sys; sys.exit('no room')"
+    monkeypatch.setattr(ways, "_python", lambda name: [sys.executable, "-c", program])
+    with pytest.raises(child_process.CaptureFault, match="no room"):
+        capture(write(GOOD), [call()], isolation=Isolation.REDUCED)
+    assert breakout.prove(Isolation.BUBBLEWRAP).fault

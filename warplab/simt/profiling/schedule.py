@@ -1,0 +1,272 @@
+"""A model of when the warps of a block would issue on the hardware: four schedulers, fixed latencies, one memory pipe.
+
+What each warp issues, and who waits for whom, is taken from the trace. Each cycle, each of the four schedulers of a
+multiprocessor issues one instruction of one of its warps (warp number modulo 4) whose operands are ready: the one that
+has waited longest. Memory instructions go through one pipe, which is busy for a cycle a wavefront or for four sectors.
+What is left out: other blocks on the multiprocessor, caches, the difference between PTX and machine code, how often
+each unit can start an instruction. So the picture explains, and does not predict.
+
+Latencies in cycles, rounded, are those that Luo et al. measured on an H100 ("Dissecting the NVIDIA Hopper Architecture
+through Microbenchmarking", 2025): shared memory, main memory (as if nothing was cached), mma.sync. The four cycles of
+arithmetic are those of every architecture since Volta; a shuffle goes through the memory pipe like a shared load.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from warplab.simt.layout import (
+    BARRIER_ARRIVE,
+    DST,
+    FIRST_PREDICATE,
+    GUARD,
+    OP,
+    OP_ATOMIC,
+    OP_BARRIER,
+    OP_LDMATRIX,
+    OP_LOAD,
+    OP_MBARRIER,
+    OP_MMA,
+    OP_ROWS,
+    OP_STMATRIX,
+    OP_STORE,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    X0,
+    X1,
+    X2,
+    X4,
+    X5,
+    X6,
+)
+from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
+from warplab.simt.program import Program
+
+SCHEDULERS = 4
+LATENCIES = {
+    Kind.ARITHMETIC: 4,
+    Kind.BRANCH: 4,
+    Kind.GLOBAL: 480,
+    Kind.SHARED: 30,
+    Kind.SYNC: 30,
+    Kind.TENSOR: 32,
+    Kind.ASYNC: 4,
+}
+REASONS = {
+    Kind.GLOBAL: Reason.GLOBAL,
+    Kind.SHARED: Reason.SHARED,
+    Kind.SYNC: Reason.RESULT,
+    Kind.TENSOR: Reason.RESULT,
+}  # what the wait for a result is called; shorter ones are not shown
+SECTORS_A_CYCLE = 4
+_NEVER = 1 << 60
+
+
+@dataclass
+class _Step:
+    """One instruction of a warp, to be given its time."""
+
+    issue: Issue
+    reads: tuple[int, ...]  # frame offsets
+    writes: tuple[int, ...]
+    pipe: int  # cycles that it keeps the memory pipe busy
+    after: list[_Step] = field(default_factory=list)  # instructions of other warps that have to be issued first
+    reason: Reason = Reason.BARRIER  # what waiting for those is called
+    time: int = -1
+
+
+def schedule(chart: Timeline, program: Program, costs: dict[int, int]) -> Timeline:
+    """The instructions of a timeline at the times of the model. `costs`: cycles in the pipe, by `Issue.access`."""
+    warps = [_steps(chart, program, costs, warp) for warp in range(chart.warps)]
+    _link_barriers(chart, program, warps)
+    _link_mbarriers(chart, program, warps)
+    issues, stalls = _run(warps)
+    issues.sort(key=lambda issue: (issue.time, issue.warp))
+    stalls.sort(key=lambda stall: (stall.start, stall.warp))
+    return Timeline(chart.block, chart.warps, tuple(issues), tuple(stalls), Clock.MODEL, chart.truncated)
+
+
+def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) -> list[_Step]:
+    """A warp's instructions, without the tests of mbarriers that failed and the loop around them."""
+    issues = list(chart.of_warp(warp))
+    failed = {s.start - 1 for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER}
+    kept: list[Issue] = []
+    skipping = -1  # the pc of the test that is tried again
+    for place, issue in enumerate(issues):
+        if issue.pc == skipping:
+            skipping = -1
+        if skipping < 0 and issue.time in failed and any(later.pc == issue.pc for later in issues[place + 1 :]):
+            skipping = issue.pc
+        if skipping < 0:
+            kept.append(issue)
+    heads = heads_of(program)
+    return [_Step(i, *operands_of(program, heads, i.pc), pipe=_pipe(i, costs)) for i in kept]
+
+
+def _pipe(issue: Issue, costs: dict[int, int]) -> int:
+    if issue.access >= 0:
+        return max(costs.get(issue.access, 1), 1)
+    return 1 if issue.kind is Kind.SYNC else 0
+
+
+def operands_of(program: Program, heads: list[int], pc: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The places in the frame that an instruction reads and writes, with all its steps."""
+    reads: dict[int, None] = {}
+    writes: dict[int, None] = {}
+    for step in range(pc, len(heads)):
+        if heads[step] != pc:
+            break
+        read, written = _operands_of_step(program, step)
+        reads |= dict.fromkeys(place for place in read if place not in writes)
+        writes |= dict.fromkeys(written)
+    return tuple(reads), tuple(writes)
+
+
+def _operands_of_step(program: Program, pc: int) -> tuple[list[int], list[int]]:
+    record = program.code[pc]
+    op = int(record[OP])
+    more = (X4, X5, X6)
+    read, written = [GUARD, SRC_A, SRC_B, SRC_C], [DST]
+    if op in (OP_LOAD, OP_LDMATRIX):
+        written += more
+    elif op in (OP_STORE, OP_STMATRIX):
+        read, written = [*read, *more], []
+    elif op == OP_MMA:
+        read, written = [*read, X0], [DST, *more]
+    elif op == OP_ATOMIC and not record[X4]:
+        written = []
+    reads = [int(record[f]) for f in read]
+    if pc and program.code[pc - 1, OP] == OP_ROWS:
+        reads += [int(program.code[pc - 1, f]) for f in (SRC_A, SRC_B, SRC_C, X0, X1, X2)]
+    writes = [int(record[f]) for f in written]
+    return [r for r in reads if r >= FIRST_PREDICATE], [w for w in writes if w >= FIRST_PREDICATE]
+
+
+def _link_barriers(chart: Timeline, program: Program, warps: list[list[_Step]]) -> None:
+    """Whoever waited at a barrier goes on after all that arrived in its phase.
+
+    A phase ends with the arrival that did not wait, or, where threads have ended, when somebody goes on.
+    """
+    ends = {(s.warp, s.start - 1): s for s in chart.stalls if s.reason is Reason.BARRIER}
+    arrivals: dict[int, list[tuple[_Step, _Step | None]]] = {}  # barrier -> arrivals, and what comes behind each
+    for steps in warps:
+        for step, following in zip(steps, [*steps[1:], None], strict=True):
+            if program.code[step.issue.pc, OP] == OP_BARRIER:
+                arrivals.setdefault(int(program.code[step.issue.pc, SRC_A]), []).append((step, following))
+    for group in arrivals.values():
+        phase: list[tuple[_Step, _Step | None]] = []
+        opens = _NEVER  # when the first of the phase went on
+
+        def close(members: list[tuple[_Step, _Step | None]]) -> None:
+            for arrival, following in members:
+                if following is not None and program.code[arrival.issue.pc, X0] != BARRIER_ARRIVE:
+                    following.after += [other for other, _ in members if other is not arrival]
+
+        for step, following in sorted(group, key=lambda pair: pair[0].issue.time):
+            if step.issue.time > opens:
+                close(phase)
+                phase, opens = [], _NEVER
+            phase.append((step, following))
+            stall = ends.get((step.issue.warp, step.issue.time))
+            if stall is not None:
+                opens = min(opens, stall.end)
+            elif program.code[step.issue.pc, X0] != BARRIER_ARRIVE:
+                close(phase)
+                phase, opens = [], _NEVER
+        close([pair for pair in phase if opens < _NEVER])
+
+
+def _link_mbarriers(chart: Timeline, program: Program, warps: list[list[_Step]]) -> None:
+    """A test of an mbarrier that failed at first passes after the last arrival of another warp before it passed."""
+    failed = {(s.warp, s.start - 1): s for s in chart.stalls if s.reason is Reason.MBARRIER}
+    if not failed:
+        return
+    first_failure: dict[tuple[int, int], int] = {}
+    for warp, time in sorted(failed):
+        pc = next(i.pc for i in chart.of_warp(warp) if i.time == time)
+        first_failure.setdefault((warp, pc), time)
+    others = sorted(
+        (step for steps in warps for step in steps if program.code[step.issue.pc, OP] == OP_MBARRIER),
+        key=lambda step: step.issue.time,
+    )
+    for (warp, pc), time in first_failure.items():
+        for place, step in enumerate(warps[warp]):
+            if step.issue.pc != pc or step.issue.time <= time or place + 1 == len(warps[warp]):
+                continue
+            before = [o for o in others if o.issue.warp != warp and o.issue.time < step.issue.time]
+            following = warps[warp][place + 1]
+            following.after += before[-1:]
+            following.reason = Reason.MBARRIER
+
+
+class _Warp:
+    """A warp on its way through its steps."""
+
+    def __init__(self, steps: list[_Step]) -> None:
+        self.steps = steps
+        self.next = 0
+        self.last = -1  # when it issued last
+        self.ready: dict[int, tuple[int, Kind]] = {}  # frame offset -> when it holds its value, and from what
+
+    @property
+    def step(self) -> _Step | None:
+        """What it issues next."""
+        return self.steps[self.next] if self.next < len(self.steps) else None
+
+    def earliest(self) -> tuple[int, Reason | None]:
+        """When its next step can be issued, and what it waits for until then; _NEVER if others come first."""
+        step = self.step
+        assert step is not None
+        time, reason = self.last + 1, None
+        for other in step.after:
+            if other.time < 0:
+                return _NEVER, step.reason
+            if other.time + 1 > time:
+                time, reason = other.time + 1, step.reason
+        for place in step.reads:
+            ready, kind = self.ready.get(place, (0, Kind.ARITHMETIC))
+            if ready > time:
+                time, reason = ready, REASONS.get(kind)
+        return time, reason
+
+
+def _run(warps: list[list[_Step]]) -> tuple[list[Issue], list[Stall]]:
+    running = [_Warp(steps) for steps in warps]
+    free = [0] * SCHEDULERS
+    pipe = 0
+    issues: list[Issue] = []
+    stalls: list[Stall] = []
+    known = {number: warp.earliest() for number, warp in enumerate(running) if warp.step is not None}
+    while known:
+        for number in [n for n, (time, _) in known.items() if time == _NEVER]:
+            known[number] = running[number].earliest()
+        number = min(known, key=lambda n: (max(known[n][0], free[n % SCHEDULERS]), running[n].last, n))
+        warp = running[number]
+        ready, reason = known[number]
+        step = warp.step
+        assert step is not None
+        if ready == _NEVER:
+            # Nobody can go on: whom it waits for is not in the trace, or comes later by another way.
+            step.after.clear()
+            known[number] = warp.earliest()
+            continue
+        time = max(ready, free[number % SCHEDULERS])
+        if reason is not None and warp.last >= 0 and ready > warp.last + 1:
+            before = warp.steps[warp.next - 1].issue
+            stalls.append(Stall(number, warp.last + 1, ready, reason, step.issue.line, before.active))
+        issues.append(replace(step.issue, time=time))
+        step.time = warp.last = time
+        free[number % SCHEDULERS] = time + 1
+        done = time + LATENCIES[step.issue.kind]
+        if step.pipe:
+            pipe = max(pipe, time) + step.pipe
+            done = pipe - 1 + LATENCIES[step.issue.kind]
+        for place in step.writes:
+            warp.ready[place] = (done, step.issue.kind)
+        warp.next += 1
+        if warp.step is None:
+            del known[number]
+        else:
+            known[number] = warp.earliest()
+    return issues, stalls
