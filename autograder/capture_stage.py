@@ -9,6 +9,7 @@ from pathlib import Path
 
 from autograder.inputs import scalars
 from autograder.lab import Lab
+from autograder.module_variables import device_bytes
 from autograder.task import Case
 from autograder.verdict import KernelFigures, Status, clean
 from warplab.errors import CompileError, WarplabError
@@ -20,6 +21,7 @@ from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 
 CAPTURE_SECONDS = 30.0
+SMALL_MEMORY = 1 << 30  # bytes of device memory that a case for the emulator may take
 
 _STATUSES = {
     CaptureStatus.NOT_FOUND: Status.NOT_FOUND,
@@ -76,6 +78,9 @@ def capture_submission(
             plans = capture(source, calls, architectures=(architecture,), timeout=CAPTURE_SECONDS, isolation=isolation)
         except CaptureFailure as failure:
             raise Rejected(_STATUSES[failure.status], failure.message, failure.line) from failure
+        for case, plan in zip(group, plans, strict=True):
+            if not case.needs_gpu and case.name != lab.task.timing.name:
+                _require_that_memory_suffices(plan)
         return {case.name: plan for case, plan in zip(group, _usable(lab, plans, architecture), strict=True)}
 
     open_cases = [case for case in cases if not case.hidden]
@@ -120,6 +125,15 @@ def _language(lab: Lab, plans: Sequence[Plan]) -> str:
             found.line,
         )
     return " + ".join(language for language in Language if language in used)
+
+
+def _require_that_memory_suffices(plan: Plan) -> None:
+    needed = device_bytes(plan)
+    if needed > SMALL_MEMORY:
+        allowed = f"{SMALL_MEMORY >> 30} GiB are allowed, many times what its arrays take"
+        raise Rejected(
+            Status.RESOURCES, f"The kernels need {needed / 2**30:.3g} GiB of device memory for a small case; {allowed}."
+        )
 
 
 def _require_that_blocks_fit(plan: Plan, architecture: str) -> None:

@@ -167,13 +167,18 @@ def _bits(array: np.ndarray) -> np.ndarray:
 
 
 def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> list[CaseOutcome]:
-    """The GPU's outcomes, explained by the emulator's where it found the same first wrong element in the same case."""
-    known = {outcome.case: outcome for outcome in emulated}
+    """The GPU's outcomes, explained by the emulator's where both found the same first wrong element in the same case.
+
+    A case that is right on the GPU and wrong on the emulator is wrong: its result depends on the order of threads.
+    """
+    known = {outcome.case: outcome for outcome in emulated if outcome.status is Status.WRONG_ANSWER}
     explained = []
     for outcome in on_gpu:
         other = known.get(outcome.case)
-        same = other is not None and _place(other) is not None and _place(other) == _place(outcome)
-        if other is not None and same and outcome.status is other.status is Status.WRONG_ANSWER:
+        if other is not None and outcome.status is Status.PASSED:
+            words = f"Right on the GPU, but not on the emulator, where threads run in another order: {other.message}"
+            outcome = replace(other, message=words)
+        elif other is not None and outcome.status is Status.WRONG_ANSWER and _place(other) == _place(outcome):
             outcome = replace(outcome, message=other.message, cause=other.cause, first_wrong=other.first_wrong)
         explained.append(outcome)
     return explained

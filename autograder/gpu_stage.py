@@ -19,8 +19,9 @@ from autograder import inputs as families
 from autograder.compare import worst_ratio
 from autograder.correctness import judge_case
 from autograder.lab import load_lab
+from autograder.module_variables import keeps_state
 from autograder.physical_floor import impossible
-from autograder.second_call import keeps_state, second_call
+from autograder.second_call import second_call
 from autograder.task import Array, Case, Ceiling, Family, Task, Values
 from autograder.verdict import Status
 from warplab.errors import DeviceError

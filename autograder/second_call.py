@@ -7,7 +7,6 @@ row, with fresh inputs and outputs for the second, and the second is judged.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -20,34 +19,6 @@ from autograder.verdict import Status
 from warplab.plan.model import Argument, Buffer, Launch, Plan, Pointer, Role
 
 _SUFFIX = "_of_the_second_call"
-# A variable of the module with its element's bits, name and extents.
-_VARIABLE = re.compile(
-    r"^[ \t]*(?:\.(?:visible|weak|common)[ \t]+)?\.(global|const)[ \t]+(?:\.align[ \t]+\d+[ \t]+)?"
-    r"\.[busf](\d+)[ \t]+([\w$.]+)((?:\[\d+\])*)",
-    re.MULTILINE,
-)
-_CONSTANT = ("_ZN08NumbaEnv", "$str")  # what compilers themselves keep in global memory and no kernel writes
-
-
-def device_bytes(plan: Plan) -> int:
-    """Bytes of device memory that a plan takes: its buffers and the variables of its modules."""
-    total = sum(buffer.nbytes for buffer in plan.buffers.values())
-    for text in _modules(plan):
-        for _, bits, _, extents in _VARIABLE.findall(text):
-            size = max(int(bits) // 8, 1)
-            for extent in re.findall(r"\d+", extents):
-                size *= int(extent)
-            total += size
-    return total
-
-
-def keeps_state(plan: Plan) -> bool:
-    """Whether a kernel of the plan could leave something for a later launch, beside its buffers."""
-    return any(
-        space == "global" and not any(word in name for word in _CONSTANT)
-        for text in _modules(plan)
-        for space, _, name, _ in _VARIABLE.findall(text)
-    )
 
 
 def second_call(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
@@ -86,7 +57,3 @@ def twice(plan: Plan) -> Plan:
 
 def _copy(buffer: Buffer) -> Buffer:
     return replace(buffer, name=buffer.name + _SUFFIX)
-
-
-def _modules(plan: Plan) -> set[str]:
-    return {text for kernel in plan.kernels.values() for text in kernel.ptx.values()}

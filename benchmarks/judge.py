@@ -10,12 +10,14 @@ import os
 import queue
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from autograder import capture_stage, runner
 from autograder.emulator_stage import WARM_UP_SECONDS
@@ -27,11 +29,26 @@ from autograder.verdict import Device, Report, Status
 from benchmarks.judge_corpus import CORPORA, CorpusCase, cases
 from warplab import results
 from warplab.gpu.worker import Worker
+from warplab.plan.isolation import Isolation
 
 # What never ends is a part of the corpus; nothing else of it takes long.
 CAPTURE_SECONDS = 15.0
 CASE_SECONDS = 20.0
+MOST_WORKERS = 6
 COMMAND = "make test-judge"
+
+
+class TurnsOnTheGpu(Worker):
+    """A worker that uses the GPU only while no other one does, so that each measures alone."""
+
+    _turn = threading.Lock()
+
+    def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+        """As Worker.call; waiting for a turn does not count."""
+        if not target.startswith("autograder.gpu_stage:"):
+            return super().call(target, timeout=timeout, **payload)
+        with self._turn:
+            return super().call(target, timeout=timeout, **payload)
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,7 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
     labs = {name: find_lab(name) for name in known_labs()}
     idle: queue.Queue[Worker] = queue.Queue()
     for number in range(workers):
-        idle.put(worker := Worker())
+        idle.put(worker := TurnsOnTheGpu())
         if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
             worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
@@ -110,7 +127,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     machine = choose_machine(options.device)
     corpus = [case for case in cases() if not options.corpus or case.corpus in options.corpus]
-    workers = 1 if machine.device is Device.GPU else min(os.cpu_count() or 1, 4)
+    if machine.isolation is Isolation.REDUCED:
+        corpus = [case for case in corpus if not case.needs_isolation]
+        print("Only reduced isolation here: what would then do damage is left out (`autograder doctor` says more).")
+    workers = min(os.cpu_count() or 1, MOST_WORKERS)
     start = time.perf_counter()
     verdicts = judge(corpus, machine, options.seed, workers)
     wrong = [verdict for verdict in verdicts if verdict.objections]

@@ -1,7 +1,8 @@
 """The judge's corpus: every submission with the verdict that it must get, whichever machine judges it.
 
 The first line of a file in tests/submissions is `# expect: <part>: <status>: <why>`. A line `# on a GPU: ...` of the
-same form stands for the GPU where that differs. Mutants bring their verdict along (tests/mutation).
+same form stands for the GPU where that differs. What would do damage, or succeed, under reduced isolation has the line
+`# needs: isolation` and is left out there. Mutants bring their verdict along (tests/mutation).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class CorpusCase:
     source: Callable[[Path], Path]
     object: Callable[[Report], list[str]]
     quick: bool = False
+    needs_isolation: bool = False
 
 
 def cases() -> Iterator[CorpusCase]:
@@ -44,11 +46,19 @@ def cases() -> Iterator[CorpusCase]:
         yield CorpusCase("reference", path.parent.name, path.stem, _at(path), _full_marks)
     for corpus in ("correct", "exploit", "wrong"):
         for path in sorted(SUBMISSIONS.glob(f"*/{corpus}/*.py")):
-            yield CorpusCase(corpus, path.parts[-3], path.stem, _at(path), _as_the_file_says(path), corpus == "wrong")
+            check = _as_the_file_says(path)
+            yield CorpusCase(
+                corpus, path.parts[-3], path.stem, _at(path), check, corpus == "wrong", needs_isolation(path)
+            )
     for mutant in MUTANTS:
         yield _mutated(mutant)
     for path in sorted((SUBMISSIONS / "bad_input").glob("*.py")):
         yield CorpusCase("bad_input", "01_axpy", path.stem, _at(path), _as_the_file_says(path))
+
+
+def needs_isolation(path: Path) -> bool:
+    """Whether a submission must not run where its host code could reach the machine's files."""
+    return "\n# needs: isolation\n" in path.read_text("utf-8", "replace")
 
 
 def _at(path: Path) -> Callable[[Path], Path]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,3 +84,20 @@ def test_bad_kernels_fail_for_their_reason_and_the_next_is_graded(
     assert words in report.part(part).message
     assert not report.full_marks
     assert graded(lab, worker, GOOD).full_marks
+
+
+def test_an_emulator_that_is_killed_is_asked_again(lab: Lab) -> None:
+    """Killed in the middle of a case, twice; the verdict is what it would have been."""
+    killed = []
+
+    class Unlucky(Worker):
+        def call(self, target: str, *, timeout: float, **payload: object) -> object:
+            if payload.get("case") == "ragged" and len(killed) < 2:
+                killed.append(self._running().pid)
+                threading.Timer(0, os.kill, (killed[-1], signal.SIGKILL)).start()
+            return super().call(target, timeout=timeout, **payload)
+
+    with Unlucky() as unlucky:
+        unlucky.call("autograder.emulator_stage:warm_up", timeout=600)
+        assert graded(lab, unlucky, GOOD).full_marks
+    assert len(set(killed)) == 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.correctness import correctness_part, judge_case
+from autograder.correctness import correctness_part, judge_case, located
 from autograder.efficiency import efficiency_part
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
@@ -245,3 +245,24 @@ def test_the_librarys_time_is_shown_and_gives_nothing(lab: Lab) -> None:
     part = efficiency_part(lab, lambda: measured(0.95, 0.94, 0.96, library=library), True)
     assert "torch.matmul, float16, in the same turns, takes 0.2 ms" in part.message
     assert part.score == 30
+
+
+def test_the_gpus_wrong_answers_are_explained_by_the_emulator() -> None:
+    first = {"output": "y", "index": [3], "writer": {"kernel": "k", "line": 4, "block": [0, 0, 0], "thread": [3, 0, 0]}}
+    emulated = CaseOutcome("ragged", Status.WRONG_ANSWER, "m, stored on line 4", "cause", 1, 9, 2.0, first)
+    same = CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "", 1, 9, 2.0, {"output": "y", "index": [3]})
+    other = CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "", 1, 9, 2.0, {"output": "y", "index": [5]})
+    assert located([same], [emulated])[0].message == "m, stored on line 4"
+    assert located([same], [emulated])[0].first_wrong == first
+    assert located([other], [emulated]) == [other]
+    assert located([passed("tiny")], [emulated]) == [passed("tiny")]
+    assert located([], [emulated]) == []
+
+
+def test_an_answer_that_is_right_on_the_gpu_only_is_wrong() -> None:
+    emulated = CaseOutcome("ragged", Status.WRONG_ANSWER, "2 of 9 elements are wrong.", total=9)
+    (outcome,) = located([passed("ragged")], [emulated])
+    assert outcome.status is Status.WRONG_ANSWER
+    assert "Right on the GPU, but not on the emulator" in outcome.message
+    unsupported = CaseOutcome("ragged", Status.UNSUPPORTED, "no such instruction")
+    assert located([passed("ragged")], [unsupported]) == [passed("ragged")]

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from autograder.inputs import scalars
-from autograder.second_call import device_bytes, keeps_state, second_call, twice
+from autograder.module_variables import ModuleVariable, device_bytes, keeps_state, variables
+from autograder.second_call import second_call, twice
 from autograder.verdict import Status
 from tests.autograder.handmade import make_lab
 from warplab import simt
@@ -62,6 +63,33 @@ def test_variables_of_a_module_are_seen(tmp_path: Path, variables: str, body: st
     _, case, plan = captured(tmp_path, variables, body)
     assert keeps_state(plan) is state
     assert device_bytes(plan) == 2 * 4 * case.dimensions["n"] + own_bytes
+
+
+@pytest.mark.parametrize(
+    ("ptx", "size", "writable"),
+    [
+        (".visible .global .align 4 .b8 v[16];", 16, True),
+        (".global/* */.align 8\n.u64 // x\n v;", 8, True),
+        (".const .align 4 .b8 v[8] = {1, 2};", 8, False),
+        (".weak .global .attribute(.managed) .align 16 .v4 .f32 v[0x10][2];", 512, True),
+        (".global .b32 v[1<<30];", np.inf, True),
+        (".global .texref v;", np.inf, True),
+    ],
+)
+def test_declarations_are_read_however_they_are_written(ptx: str, size: float, writable: bool) -> None:
+    assert list(variables(ptx)) == [ModuleVariable("v", size, writable)]
+
+
+def test_several_variables_in_one_declaration_and_none_in_instructions() -> None:
+    code = ".global .u32 a, b[4];\n.visible .entry k() {\n ld.global.u32 %r1, [a];\n"
+    code += " st.global.v2.u32 [b+8], {%r1, %r2};\n}"
+    assert list(variables(code)) == [ModuleVariable("a", 4, True), ModuleVariable("b", 16, True)]
+
+
+def test_a_name_of_the_compilers_own_is_no_disguise(tmp_path: Path) -> None:
+    name = "_ZN08NumbaEnvStr"
+    _, _, plan = captured(tmp_path, f"__device__ int {name};", f"if (i == 0) {name}++; " + RIGHT)
+    assert keeps_state(plan)
 
 
 def test_a_second_call_has_launches_and_buffers_of_its_own(tmp_path: Path) -> None:

@@ -20,7 +20,9 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
     if report.full_marks or part.score != 0:
         found.append(f"earned {part.score:g} of {part.max_score:g} points for {part.part}")
     kinds = {part.status.value, *(finding.kind.value for finding in part.findings)}
-    if cause.status not in kinds:
+    # On a GPU, where threads run in no fixed order, a wrong answer may be another one each time.
+    changing = cause.status == Status.WRONG_ANSWER and part.status is Status.RUNS_DISAGREE
+    if cause.status not in kinds and not changing:
         found.append(f"{part.part} failed with {', '.join(sorted(kinds))} instead of {cause.status}")
     if cause.at:
         wanted = {number for number, line in enumerate(source.split("\n"), start=1) if cause.at in line}
@@ -29,7 +31,7 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
             found.append(f"no line of the mutant has the text {cause.at!r}")
         elif not wanted & named:
             found.append(f"the finding names lines {sorted(named)} instead of {sorted(wanted)} ({cause.at})")
-    if cause.words and not any(cause.words in text for text in _texts(report)):
+    if cause.words and not changing and not any(cause.words in text for text in _texts(report)):
         found.append(f"the report does not say {cause.words!r}")
     if cause.part is Part.TRAFFIC:
         for earlier in _ORDER[: _ORDER.index(cause.part)]:

@@ -85,6 +85,8 @@ def test_every_layout_of_both_operands(shape) -> None:
     assert result.findings == ()
     assert np.array_equal(result.outputs["d"], expected)
     assert (result.total.tensor_instructions, result.total.tensor_multiply_adds) == (4, 64 * n * k)
+    # As Nsight Compute counts them on an H200: every 128 bytes of A and B once.
+    assert (result.total.warpgroup_read_requests, result.total.warpgroup_read_wavefronts) == (4, 16 + n // 4)
 
 
 @pytest.mark.parametrize("registers", [False, True])
@@ -100,6 +102,7 @@ def test_every_type_from_both_sources(kinds, registers) -> None:
     result, expected, _ = multiply(kinds, 16, (1, 3), registers=registers)
     assert result.findings == ()
     assert np.array_equal(result.outputs["d"], expected)
+    assert result.total.warpgroup_read_wavefronts == (4 if registers else 20)
 
 
 @pytest.mark.parametrize("scales", [", -1, 1", ", 1, -1", ", -1, -1"])

@@ -92,6 +92,8 @@ class Counters:
     async_copy_cached_sectors: int = 0
     async_copy_bypass_requests: int = 0  # cp.async.cg, which goes past L1
     async_copy_bypass_sectors: int = 0
+    warpgroup_read_requests: int = 0  # of shared memory by wgmma, one a warp
+    warpgroup_read_wavefronts: int = 0
     tensor_instructions: int = 0  # mma.sync and wgmma.mma_async, one a warp
     tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
     global_reduction_requests: int = 0  # atomics whose old value nothing reads, and red
@@ -138,6 +140,8 @@ METRICS: Mapping[str, str] = {
     "local_store_sectors": "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum",
     "shared_load_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_ld.sum",
     "shared_load_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_ld.sum",
+    "warpgroup_read_requests": "l1tex__lsuin_requests_op_gmma.sum",
+    "warpgroup_read_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
     "global_atomic_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",

@@ -80,6 +80,8 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
     elif op in (OP_MMA, OP_WGMMA):
         result.tensor_instructions = counts[C_WARPS]
         result.tensor_multiply_adds = counts[C_WARPS] * int(record[IMM])
+        result.warpgroup_read_requests = counts[C_SHARED_REQUESTS]
+        result.warpgroup_read_wavefronts = counts[C_WAVEFRONTS]
     return result
 
 

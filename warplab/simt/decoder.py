@@ -16,6 +16,7 @@ from warplab.simt import (
     lower_tensor,
     lower_video,
     lower_wgmma,
+    lower_wmma,
 )
 from warplab.simt.contract import contract
 from warplab.simt.flow import link
@@ -38,6 +39,7 @@ HANDLER_MODULES = (
     lower_tensor,
     lower_video,
     lower_wgmma,
+    lower_wmma,
 )  # importing them registers handlers
 
 # Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from warplab.simt.layout import (
     FULL_MASK,
@@ -22,7 +23,7 @@ from warplab.simt.layout import (
 )
 from warplab.simt.lower import Lowering, Unsupported, handles
 from warplab.simt.lower_memory import address_row
-from warplab.simt.program import make_record
+from warplab.simt.program import Record, make_record
 from warplab.simt.ptx import TYPE_BITS, Group, Instruction, Operand
 from warplab.simt.tensor_numerics import Kind, rule_number
 
@@ -62,7 +63,7 @@ def _all_lanes(lowering: Lowering) -> int:
     return lowering.constant(32, FULL_MASK)
 
 
-def _arithmetic(lowering: Lowering, parts: list[str], types: list[str]) -> tuple[int, int]:
+def arithmetic_of(lowering: Lowering, parts: list[str], types: list[str]) -> tuple[int, int]:
     """How an mma multiplies, and the rule or the flags that go with it."""
     sum_kind, a, b, _ = types
     if a == "f64":
@@ -95,7 +96,7 @@ def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[st
     shape = next((s for s in _SHAPES[a] if f"m{s[0]}n8k{s[1]}" == parts[3]), None)
     if shape is None or b not in _SHAPES or shape not in _SHAPES[b]:
         raise Unsupported
-    arithmetic, rule = _arithmetic(lowering, parts, types)
+    arithmetic, rule = arithmetic_of(lowering, parts, types)
     height, depth = shape
     bits, sum_bits = _OPERAND_BITS.get(a, 8), TYPE_BITS[sum_kind]
     register = max(bits, 32)
@@ -103,17 +104,44 @@ def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[st
     b_count = 8 * depth * bits // (32 * register)
     sums = height * 8 * sum_bits // (32 * max(sum_bits, 32))
     d_operand, a_operand, b_operand, c_operand = instruction.operands
-    a_rows = _padded(_rows(lowering, a_operand, b_count * height // 8, word), 4)
-    b_rows = _padded(_rows(lowering, b_operand, b_count, word), 2)
-    c_rows = _padded(_rows(lowering, c_operand, sums, sum_word), 4)
-    d_rows = _padded(_rows(lowering, d_operand, sums, sum_word, write=True), 4)
+    a_rows = _rows(lowering, a_operand, b_count * height // 8, word)
+    b_rows = _rows(lowering, b_operand, b_count, word)
+    c_rows = _rows(lowering, c_operand, sums, sum_word)
+    d_rows = _rows(lowering, d_operand, sums, sum_word, write=True)
+    product = Product(height, depth, bits, sum_bits, arithmetic, rule)
+    emit_product(lowering, product, a_rows, b_rows, c_rows, d_rows).counted = True
+
+
+@dataclass(frozen=True)
+class Product:
+    """One mma of height x 8 x depth: the bits of an operand and of a sum, how it multiplies and by which rule."""
+
+    height: int
+    depth: int
+    bits: int
+    sum_bits: int
+    arithmetic: int
+    rule: int
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.height * 8 * self.depth
+
+
+def emit_product(
+    lowering: Lowering, product: Product, a: Sequence[int], b: Sequence[int], c: Sequence[int], d: Sequence[int]
+) -> Record:
+    """Emit an mma on the rows of its fragments as two records, both uncounted; returns the second one."""
+    height, depth, bits, sum_bits = product.height, product.depth, product.bits, product.sum_bits
+    a_rows, b_rows, c_rows, d_rows = _padded(a, 4), _padded(b, 2), _padded(c, 4), _padded(d, 4)
     fragments = lowering.emit(make_record(OP_ROWS, 0, *a_rows[:3], extra=(a_rows[3], *b_rows)))
     extra = (
-        *(c_rows[3], arithmetic, _all_lanes(lowering), rule),
+        *(c_rows[3], product.arithmetic, _all_lanes(lowering), product.rule),
         *(*d_rows[1:], height | depth << 8 | bits << 16 | sum_bits << 24),
     )
-    product = lowering.emit(make_record(OP_MMA, d_rows[0], *c_rows[:3], imm=height * 8 * depth, extra=extra))
-    fragments.counted, product.counted = False, True
+    record = lowering.emit(make_record(OP_MMA, d_rows[0], *c_rows[:3], imm=product.multiply_adds, extra=extra))
+    fragments.counted = record.counted = False
+    return record
 
 
 _COUNTS = {"x1": 1, "x2": 2, "x4": 4}

@@ -62,10 +62,10 @@ class Rule:
 def _rules() -> tuple[Rule, ...]:
     """The table.
 
-    sm_90 is measured: on an H200 (driver 580, CUDA 13.0), 448,000 outputs of mma and 537,600 of wgmma for each type, in
-    seven families of operands, without one difference. sm_80, sm_89 and sm_100 are as published, not measured by us:
-    Xie et al., MMA-Sim (arXiv:2511.10909); Khattak and Mikaitis, Accurate Models of NVIDIA Tensor Cores
-    (arXiv:2512.07004).
+    sm_90 is measured: on an H200 (driver 580, CUDA 13.0), 100,000 tiles of each type of mma and of wgmma in eight
+    families of operands, without one difference (benchmarks/results/tensor_tiles.json). sm_80, sm_89 and sm_100 are as
+    published, not measured by us: Xie et al., MMA-Sim (arXiv:2511.10909); Khattak and Mikaitis, Accurate Models of
+    NVIDIA Tensor Cores (arXiv:2512.07004).
 
     sm_90 has no fp8 mma.sync of its own: ptxas converts both operands to f16, multiplies the lower two of every four
     products and then the upper two by f16 instructions, starting from zero, and adds C last by an IEEE addition.

@@ -14,6 +14,9 @@ import numpy as np
 from warplab.simt.chance import chance, is_random
 from warplab.simt.descriptors import PIECE_BYTES
 from warplab.simt.layout import (
+    C_FIELDS,
+    C_SHARED_REQUESTS,
+    C_WAVEFRONTS,
     DST,
     FAULT_IN_FLIGHT,
     FAULT_NO_FENCE,
@@ -23,6 +26,7 @@ from warplab.simt.layout import (
     IMM,
     LANES,
     M_CONSTANTS,
+    M_COUNTS,
     M_FRAME_BYTES,
     M_FRAMES,
     M_SHARED_SHADOW,
@@ -105,6 +109,7 @@ _LOGGED, _LOG = 0, 1
 _LOG_ENTRIES, _LOG_FIELDS = 512, 4
 LOG_BYTES = 8 * (_LOG + _LOG_ENTRIES * _LOG_FIELDS)
 GROUP_WARPS = 4
+WAVEFRONT_BYTES = 128
 
 
 def state_bytes(frame_bytes: int) -> int:
@@ -354,6 +359,17 @@ def _check_registers(m, warp, state, record, pc, lane):
 
 
 @compiled
+def _count_reads(m, warp, record, pc):
+    """Wavefronts of 128 bytes: a warp's rows of A, and B once a warpgroup. Canonical layouts have no conflicts."""
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    rows = np.int64(0) if field(record, X3) & WGMMA_A_REGISTERS else np.int64(ROWS)
+    if warp % GROUP_WARPS == 0:
+        rows += field(record, X1)
+    increase(cell, C_SHARED_REQUESTS, 1)
+    increase(cell, C_WAVEFRONTS, rows * K_BYTES // WAVEFRONT_BYTES)
+
+
+@compiled
 def issue_product(m, warp, frame, constants, record, pc, mask):
     """One wgmma.mma_async of a warp: check it and queue it."""
     state = _state(m, warp)
@@ -370,6 +386,7 @@ def issue_product(m, warp, frame, constants, record, pc, mask):
         report(m, FAULT_WARPGROUP, pc, warp, lane, 0, 0, 0, -1, 0, WARPGROUP_MISSING)
     else:
         _follow_warpgroup(m, warp, state, pc, a, b, keep, lane)
+    _count_reads(m, warp, record, pc)
     _check_registers(m, warp, state, record, pc, lane)
     _make_some(m, warp, state)
     sanitised = get(m, M_SHARED_SHADOW) != 0

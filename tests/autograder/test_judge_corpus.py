@@ -1,0 +1,71 @@
+"""The runner of the judge's corpus sees wrong verdicts, and takes all of the corpus."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autograder.verdict import Device, Part, PartResult, Report, Status
+from benchmarks.judge import Verdict, records
+from benchmarks.judge_corpus import CORPORA, SUBMISSIONS, cases
+from tests.autograder.test_reports import report
+from tests.mutation.table import MUTANTS
+from warplab import results
+
+CASES = {f"{case.corpus}/{case.lab}/{case.name}": case for case in cases()}
+POINTS = {Part.CORRECTNESS: 40.0, Part.SAFETY: 15.0, Part.TRAFFIC: 15.0, Part.EFFICIENCY: 30.0}
+
+
+def verdict(device: Device = Device.EMULATOR, **statuses: Status) -> Report:
+    """A report whose parts passed, but for those that are named."""
+    last = Status.PASSED if device is Device.GPU else Status.NOT_MEASURED
+    default = {"correctness": Status.PASSED, "safety": Status.PASSED, "traffic": Status.PASSED, "efficiency": last}
+    parts = tuple(
+        PartResult(part, status, points if status is Status.PASSED else 0.0, points)
+        for (part, points), status in zip(POINTS.items(), {**default, **statuses}.values(), strict=True)
+    )
+    return replace(report(), parts=parts, device=device, status=Status.PARTIAL)
+
+
+def test_all_of_the_corpus_is_taken() -> None:
+    files = [path for path in SUBMISSIONS.rglob("*.py") if path.parent.name in CORPORA]
+    assert len(CASES) >= len(files) + len(MUTANTS) + 5
+    assert {case.corpus for case in CASES.values()} == set(CORPORA)
+
+
+WRONG = Status.WRONG_ANSWER
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "right"),
+    [
+        ("exploit/01_axpy/known_seeds", verdict(correctness=WRONG, safety=Status.WITHHELD), True),
+        ("exploit/01_axpy/known_seeds", verdict(correctness=Status.HOST_ERROR), False),
+        ("exploit/01_axpy/known_seeds", verdict(), False),
+        ("exploit/01_axpy/good_when_watched", verdict(), True),
+        ("exploit/01_axpy/good_when_watched", verdict(Device.GPU), False),
+        ("exploit/01_axpy/good_when_watched", verdict(Device.GPU, efficiency=WRONG), True),
+        ("exploit/01_axpy/overwrites_neighbours", verdict(safety=Status.OUT_OF_BOUNDS), True),
+        ("exploit/01_axpy/overwrites_neighbours", verdict(traffic=Status.OVER_BUDGET), False),
+        ("correct/01_axpy/in_float64", verdict(), True),
+        ("correct/01_axpy/in_float64", verdict(safety=Status.RACE), False),
+        ("reference/01_axpy/submission", verdict(), True),
+        ("reference/01_axpy/submission", verdict(Device.GPU, efficiency=Status.SLOW), False),
+        ("mutant/01_axpy/submission/constant_output", verdict(), False),
+    ],
+)
+def test_wrong_verdicts_are_seen(name: str, given: Report, right: bool) -> None:
+    assert (CASES[name].object(given) == []) is right
+
+
+def test_records_are_what_a_results_file_takes(tmp_path: Path) -> None:
+    case = CASES["exploit/01_axpy/known_seeds"]
+    verdicts = [Verdict(case, verdict(), ("wrong",)), Verdict(replace(case, name="other"), verdict(), ())]
+    results.write(tmp_path / "judge.json", results.make_header("make test-judge"), records(verdicts))
+    kept = results.read(tmp_path / "judge.json")
+    assert [kept.find("01_axpy", "verdict", variant=f"exploit/{name}").value for name in ("known_seeds", "other")] == [
+        0,
+        1,
+    ]

@@ -1,0 +1,134 @@
+"""wmma: loads in both layouts, products of every shape and type, stores, against NumPy on whole numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simt.plans import buffer, plan_of
+from warplab.plan.execution import Execution, FindingKind
+from warplab.plan.model import Pointer, Role
+from warplab.simt import execute
+
+SHAPES = {
+    "m16n16k16": (16, 16, 16),
+    "m8n32k16": (8, 32, 16),
+    "m32n8k16": (32, 8, 16),
+    "m16n16k8": (16, 16, 8),
+    "m8n8k4": (8, 8, 4),
+}
+DTYPES = {"f16": np.float16, "tf32": np.float32, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "f32": np.float32,
+          "s32": np.int32}  # fmt: skip
+FORMS = [
+    *((shape, kind, sums) for shape in ("m16n16k16", "m8n32k16", "m32n8k16") for kind, sums in
+      (("f16", "f32"), ("f16", "f16"), ("bf16", "f32"), ("s8", "s32"), ("u8", "s32"))),
+    ("m16n16k8", "tf32", "f32"),
+    ("m8n8k4", "f64", "f64"),
+]  # fmt: skip
+
+
+def encoded(values: np.ndarray, kind: str) -> np.ndarray:
+    if kind == "bf16":
+        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    return values.astype(DTYPES[kind])
+
+
+def laid_out(matrix: np.ndarray, layout: str, gap: int) -> np.ndarray:
+    """A matrix in memory, by rows or by columns, with `gap` elements between lines."""
+    lines = matrix if layout == "row" else matrix.T
+    return np.ascontiguousarray(np.pad(lines, ((0, 0), (0, gap))))
+
+
+def registers(prefix: str, first: int, count: int) -> str:
+    return "{" + ", ".join(f"%{prefix}{first + i}" for i in range(count)) + "}"
+
+
+def run(shape: str, kind: str, sums: str, layouts: str, gap: int, matrices, space: str = "global") -> Execution:
+    """d = a b + c by one warp; layouts of a, b and of c and d as in "row.col.row"."""
+    m, n, k = SHAPES[shape]
+    a_layout, b_layout, d_layout = layouts.split(".")
+    wide = kind == "f64"
+    word, prefix = ("b64", "w") if wide else ("b32", "r")
+    size = {"f16": 2, "bf16": 2, "s8": 1, "u8": 1, "tf32": 4, "f64": 8}[kind]
+    counts = [8, 8] if kind == "f16" else [max(rows * k * size // 128, 1) if not wide else 1 for rows in (m, n)]
+    sum_count = 2 if wide else m * n // (64 if sums == "f16" else 32)
+    images = [laid_out(x, layout, gap) for x, layout in zip(matrices, (a_layout, b_layout, d_layout), strict=True)]
+    pitch = [x.shape[1] for x in images]
+    names = [
+        registers(prefix, first, count)
+        for first, count in zip((10, 20, 30, 40), (*counts, sum_count, sum_count), strict=True)
+    ]
+    types = f"{sums}.{sums}" if kind == "f16" else f"{sums}.{kind}.{kind}.{sums}"
+    stage = ""
+    if space == "shared":
+        words = images[0].nbytes // 4
+        stage = " ".join(
+            f"ld.global.b32 %r1, [%a0 + {4 * i}]; st.shared.b32 [tile + {4 * i}], %r1;" for i in range(words)
+        )
+        stage += " bar.warp.sync -1; mov.u64 %a0, tile;"
+    ptx = f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {{
+    .reg .b32 %r<60>; .reg .b64 %w<60>; .reg .b64 %a<4>;
+    .shared .align 128 .b8 tile[2048];
+    ld.param.u64 %a0, [p0]; ld.param.u64 %a1, [p1]; ld.param.u64 %a2, [p2]; ld.param.u64 %a3, [p3];
+    {stage}
+    wmma.load.a.sync.aligned.{a_layout}.{shape}.{space}.{kind} {names[0]}, [%a0], {pitch[0]};
+    wmma.load.b.sync.aligned.{b_layout}.{shape}.{kind} {names[1]}, [%a1], {pitch[1]};
+    wmma.load.c.sync.aligned.{d_layout}.{shape}.global.{sums} {names[2]}, [%a2], {pitch[2]};
+    wmma.mma.sync.aligned.{a_layout}.{b_layout}.{shape}.{types} {names[3]}, {names[0]}, {names[1]}, {names[2]};
+    wmma.store.d.sync.aligned.{d_layout}.{shape}.global.{sums} [%a3], {names[3]}, {pitch[2]};
+    ret;
+}}"""
+    arrays = dict(zip("abc", images, strict=True)) | {"d": np.zeros_like(images[2])}
+    buffers = {x: buffer(x, array, Role.OUTPUT if x == "d" else Role.INPUT) for x, array in arrays.items()}
+    plan = plan_of(ptx, "k", buffers, tuple(Pointer(x) for x in buffers), (1,), (32,))
+    return execute(plan, {x: arrays[x] for x in "abc"})
+
+
+def matrices_of(shape: str, kind: str, sums: str) -> tuple[list[np.ndarray], np.ndarray]:
+    m, n, k = SHAPES[shape]
+    generator = np.random.default_rng(m * n)
+    low = 0 if kind == "u8" else -4
+    a, b = generator.integers(low, 5, (m, k)), generator.integers(low, 5, (k, n))
+    c = generator.integers(-20, 21, (m, n))
+    return [encoded(a, kind), encoded(b, kind), c.astype(DTYPES[sums])], (a @ b + c).astype(DTYPES[sums])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=".".join)
+def test_products_in_every_layout(form) -> None:
+    shape, kind, sums = form
+    matrices, expected = matrices_of(*form)
+    m, n, k = SHAPES[shape]
+    for layouts in ("row.col.row", "col.row.col", "row.row.col", "col.col.row"):
+        for gap in (0, 8):
+            result = run(shape, kind, sums, layouts, gap, matrices)
+            assert result.findings == ()
+            wanted = laid_out(expected, layouts.split(".")[2], gap)
+            got = result.outputs["d"]
+            inside = wanted[:, : wanted.shape[1] - gap]
+            assert np.array_equal(got[:, : inside.shape[1]], inside), (layouts, gap)
+            assert (result.total.tensor_instructions, result.total.tensor_multiply_adds) == (1, m * n * k)
+
+
+def test_a_matrix_in_shared_memory() -> None:
+    matrices, expected = matrices_of("m16n16k16", "f16", "f32")
+    result = run("m16n16k16", "f16", "f32", "row.col.row", 8, matrices, space="shared")
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["d"][:, :16], expected)
+    assert result.total.shared_load_requests == 4
+
+
+def test_sums_of_integers_wrap_or_saturate() -> None:
+    a, b = np.full((16, 16), 127, np.int8), np.full((16, 16), 127, np.int8)
+    c = np.full((16, 16), 2**31 - 1, np.int32)
+    result = run("m16n16k16", "s8", "s32", "row.col.row", 0, [a, b, c])
+    assert np.array_equal(result.outputs["d"], (c.astype(np.int64) + 16 * 127 * 127).astype(np.int32))
+
+
+def test_a_form_that_is_not_taken_is_named() -> None:
+    matrices, _ = matrices_of("m16n16k16", "f16", "f32")
+    result = run("m16n16k16", "f16", "f32", "row.col.row", 0, matrices, space="const")
+    assert [f.kind for f in result.findings] == [FindingKind.UNSUPPORTED]
