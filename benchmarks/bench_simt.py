@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -101,6 +102,33 @@ def instruction_rate(name: str, plan: Plan, inputs: dict[str, np.ndarray]) -> re
     )  # fmt: skip
 
 
+def memory_needed(name: str, plan: Plan, shape: tuple[int, ...]) -> results.Record:
+    """Bytes that a process needs for a plan, beside the most that it may: see peak_memory.py."""
+    from benchmarks import peak_memory
+    from warplab.plan.archive import save
+
+    with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
+        save(plan, Path(folder) / "plan")
+        used = peak_memory.measure(Path(folder) / "plan")
+    return results.Record(
+        name, "memory needed", used["needed"], "bytes", shape=shape, dtype="float32",
+        conditions="inputs, outputs, emulator and sanitizers' shadow; over a process that has imported NumPy",
+        extra={"buffers": used["buffers"], "allowed": peak_memory.bound(used["buffers"])},
+    )  # fmt: skip
+
+
+def axpy(n: int) -> Plan:
+    """Two buffers of n float32, in blocks of 256."""
+    x, y = ArrayArgument("x", "float32", (n,), Role.INPUT), ArrayArgument("y", "float32", (n,), Role.OUTPUT)
+    return _plan("axpy", x, y, ScalarArgument("a", 2.0))
+
+
+def turned(n: int) -> Plan:
+    """n / 4,096 blocks of 1,024 threads with 16 KiB of shared memory each."""
+    x, y = ArrayArgument("x", "float32", (n,), Role.INPUT), ArrayArgument("y", "float32", (n,), Role.OUTPUT)
+    return _plan("turned", x, y)
+
+
 def main() -> int:
     """Measure, print one line each, write the results file."""
     x = np.linspace(0, 1, 1024, dtype=np.float32)
@@ -120,11 +148,16 @@ def main() -> int:
             {"x": x, "y": x},
         ),
     ]
-    for record in records:
+    rates = len(records)
+    records.append(memory_needed("axpy", axpy(1 << 26), (1 << 26,)))
+    records.append(memory_needed("blocks with shared memory", turned(1 << 22), (1 << 22,)))
+    for record in records[:rates]:
         line = f"{record.name:22} {record.value / 1e6:8.1f} M {record.metric}"
         if record.ratio is not None and record.baseline_value is not None:
             line += f"   {record.baseline} {record.baseline_value / 1e6:.3f} M   ratio {record.ratio:.0f}"
         print(line)
+    for record in records[rates:]:
+        print(f"{record.name:26} {record.value / 1e6:8.0f} MB needed, {record.extra['allowed'] / 1e6:.0f} MB allowed")
     results.write(results.DIRECTORY / "emulator.json", results.make_header(COMMAND), records)
     return 0
 

@@ -37,6 +37,24 @@ def _memory(x, y, n):
 
 
 @cuda.jit
+def _axpy(x, y, a):
+    i = cuda.grid(1)
+    if i < x.size:
+        y[i] = a * x[i] + float32(1)
+
+
+@cuda.jit
+def _turned(x, y):
+    tile = cuda.shared.array(4096, float32)
+    start, t = cuda.blockIdx.x * 4096, cuda.threadIdx.x
+    for i in range(t, 4096, cuda.blockDim.x):
+        tile[i] = x[start + i]
+    cuda.syncthreads()
+    for i in range(t, 4096, cuda.blockDim.x):
+        y[start + i] = tile[4095 - i]
+
+
+@cuda.jit
 def _collatz(steps):
     i = cuda.grid(1)
     value, count = i + 1, 0
@@ -68,3 +86,13 @@ def arithmetic(x, n):
 def memory(x, y, n):
     """A loop of two coalesced loads and a store."""
     _memory[x.shape[0] // 128, 128](x, y, n)
+
+
+def axpy(x, y, a):
+    """y = a x + 1."""
+    _axpy[(x.shape[0] + 255) // 256, 256](x, y, a)
+
+
+def turned(x, y):
+    """Each 4,096 elements turned round through shared memory."""
+    _turned[x.shape[0] // 4096, 1024](x, y)

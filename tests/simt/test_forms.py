@@ -105,7 +105,8 @@ def test_vector_reductions() -> None:
     for thread, p in enumerate(place):
         wanted[p] += (thread, 1, 2, 0.5)
     assert np.array_equal(result.outputs["out"].reshape(5, 4), wanted)
-    assert (result.total.global_atomic_requests, result.total.global_atomic_sectors) == (2, 6)
+    # Six full rounds of three sectors a warp, and one of a single sector.
+    assert (result.total.global_reduction_requests, result.total.global_reduction_sectors) == (2, 38)
     place[7] = 5
     (finding,) = execute(plan, {"out": out, "place": place}).findings
     assert (finding.kind, finding.thread, finding.index) == (FindingKind.OUT_OF_BOUNDS, (7, 0, 0), (20,))

@@ -72,7 +72,7 @@ def test_shuffles_and_global_atomics() -> None:
     plan = numba_plan(kernels.warp_sum, {"x": x, "out": out}, {"out": Role.INOUT}, (8,), (128,))
     result = execute(plan, {"x": x, "out": out})
     assert result.outputs["out"][0] == pytest.approx(x.astype(np.float64).sum(), rel=1e-4)
-    assert result.total.global_atomic_requests == 32
+    assert result.total.global_reduction_requests == 32
 
 
 def test_shared_atomics() -> None:

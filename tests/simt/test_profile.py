@@ -186,9 +186,10 @@ def _sums(profiled: Profile) -> dict[int, dict[str, int]]:
 
 
 def _counted(counters: Counters) -> dict[str, int]:
-    kept = ("global_load", "global_store", "shared_load", "shared_store", "local_load", "local_store", "global_atomic")
+    kept = ("global_load", "global_store", "shared_load", "shared_store", "local_load", "local_store", "global_atomic",
+            "global_reduction")  # fmt: skip
     return {
-        name: value
+        name.replace("reduction", "atomic"): value
         for name, value in vars(counters).items()
         if value and name.startswith(kept) and name.endswith(("_requests", "_sectors", "_wavefronts"))
         and "ideal" not in name

@@ -19,6 +19,8 @@ from warplab.simt import execute
 DATA = Path(__file__).parent / "data" / "triton"
 # Every warp clears the whole histogram, with the same zeros: a race in name, which Triton allows itself.
 KNOWN = {"triton/integers": {FindingKind.RACE}}
+
+
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name.split("/")[1]) for c in (*CASES, INDUCTOR)])
 def test_kernel_of_triton(case: Case) -> None:
     inputs = case.entry.draw()

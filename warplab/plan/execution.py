@@ -64,13 +64,13 @@ class Counters:
     local_load_sectors: int = 0
     local_store_requests: int = 0
     local_store_sectors: int = 0
-    shared_load_requests: int = 0
+    shared_load_requests: int = 0  # ldmatrix too
     shared_load_wavefronts: int = 0
     shared_load_bank_conflicts: int = 0
-    shared_store_requests: int = 0
+    shared_store_requests: int = 0  # stmatrix too
     shared_store_wavefronts: int = 0
     shared_store_bank_conflicts: int = 0
-    global_atomic_requests: int = 0
+    global_atomic_requests: int = 0  # whose old value something reads
     global_atomic_sectors: int = 0
     shared_atomic_requests: int = 0
     barriers: int = 0  # warps that arrived
@@ -79,10 +79,10 @@ class Counters:
     thread_instructions: int = 0  # the same, one an active lane
     global_load_ideal_sectors: int = 0  # had each request's active lanes read the same bytes side by side
     global_store_ideal_sectors: int = 0  # the same for stores; 0 where an executor does not count it
-    matrix_load_requests: int = 0  # ldmatrix
+    matrix_load_requests: int = 0  # ldmatrix; of those of shared loads
     matrix_load_wavefronts: int = 0
     matrix_load_bank_conflicts: int = 0
-    matrix_store_requests: int = 0  # stmatrix
+    matrix_store_requests: int = 0  # stmatrix; of those of shared stores
     matrix_store_wavefronts: int = 0
     matrix_store_bank_conflicts: int = 0
     async_copy_requests: int = 0  # cp.async, at its shared end
@@ -96,6 +96,32 @@ class Counters:
     warpgroup_read_wavefronts: int = 0
     tensor_instructions: int = 0  # mma.sync and wgmma.mma_async, one a warp
     tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
+    global_reduction_requests: int = 0  # atomics whose old value nothing reads, and red
+    global_reduction_sectors: int = 0
+    shared_atomic_wavefronts: int = 0  # of both kinds
+    shared_atomic_bank_conflicts: int = 0
+    # Warp instructions by kind, of PTX: the assembler merges, drops and adds some.
+    fp32_instructions: int = 0
+    fp64_instructions: int = 0
+    fp16_instructions: int = 0  # bf16 too
+    integer_instructions: int = 0
+    wide_integer_instructions: int = 0  # of those, on 64 bits: mostly two of the hardware's
+    conversion_instructions: int = 0
+    special_instructions: int = 0  # reciprocals, roots, exponentials, sines
+    move_instructions: int = 0  # copies and parameters, which the assembler mostly drops
+    memory_instructions: int = 0
+    control_instructions: int = 0
+    exchange_instructions: int = 0  # between lanes
+    # Additions, products and fused ones of floats, one a lane; those on pairs count once.
+    thread_fadd: int = 0
+    thread_fmul: int = 0
+    thread_ffma: int = 0
+    thread_dadd: int = 0
+    thread_dmul: int = 0
+    thread_dfma: int = 0
+    thread_hadd: int = 0
+    thread_hmul: int = 0
+    thread_hfma: int = 0
     bulk_load_requests: int = 0  # cp.async.bulk and its tensor form to shared memory, one a thread
     bulk_load_sectors: int = 0
     bulk_load_bytes: int = 0  # what arrives in one block, filled elements included
@@ -129,18 +155,85 @@ METRICS: Mapping[str, str] = {
     "warpgroup_read_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_gmma.sum",
     "shared_store_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_st.sum",
     "shared_store_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
+    "global_atomic_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_atom.sum",
+    "global_atomic_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_atom.sum",
+    "global_reduction_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_red.sum",
+    "global_reduction_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_red.sum",
+    "shared_atomic_wavefronts": "l1tex__data_pipe_lsu_wavefronts_mem_shared_op_atom.sum",
+    "shared_atomic_bank_conflicts": "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_atom.sum",
+    "matrix_load_requests": "smsp__inst_executed_op_ldsm.sum",
+    "matrix_store_requests": "smsp__inst_executed_op_shared_stsm.sum",
+    "async_copy_cached_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "async_copy_cached_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ldgsts_cache_access.sum",
+    "matrix_load_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldsm.sum",
+    "matrix_load_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
+    "matrix_store_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_stsm.sum",
+    "matrix_store_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_stsm.sum",
+    "tensor_instructions": "smsp__inst_executed_pipe_tensor.sum",
+    "thread_fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
+    "thread_fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
+    "thread_ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",
+    "thread_dadd": "smsp__sass_thread_inst_executed_op_dadd_pred_on.sum",
+    "thread_dmul": "smsp__sass_thread_inst_executed_op_dmul_pred_on.sum",
+    "thread_dfma": "smsp__sass_thread_inst_executed_op_dfma_pred_on.sum",
+}
+
+
+@dataclass(frozen=True)
+class CacheTraffic:
+    """What a launch asks of the caches, in sectors of 32 bytes: a model's answer, not a count.
+
+    CACHE_METRICS has Nsight Compute's names of what it stands for.
+    """
+
+    l1_load_sectors: int
+    l1_load_hits: int
+    merged_read_sectors: int  # that neighbouring SMs read at the same time, and L2 was asked for once
+    l2_read_sectors: int
+    l2_read_hits: int
+    l2_write_sectors: int
+    l2_write_hits: int
+    l2_atomic_sectors: int
+    l2_atomic_hits: int
+    dram_read_sectors: int
+    dram_write_sectors: int
+    blocks_per_sm: int  # that were taken to run at once
+    busiest_atomic_share: float = 0.0  # of the sectors of atomics, at the slice of L2 that gets the most of them
+    dropped_requests: int = 0  # that the model did not see, because its log was full
+
+    @property
+    def l1_hit_rate(self) -> float | None:
+        """Of the sectors that loads ask for, the share that L1 has; None without loads."""
+        return self.l1_load_hits / self.l1_load_sectors if self.l1_load_sectors else None
+
+    @property
+    def l2_sectors(self) -> int:
+        """All sectors that L1s ask of L2."""
+        return self.l2_read_sectors + self.l2_write_sectors + self.l2_atomic_sectors
+
+
+CACHE_METRICS: Mapping[str, str] = {
+    "l1_load_hits": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld_lookup_hit.sum",
+    "l2_read_sectors": "lts__t_sectors_srcunit_tex_op_read.sum",
+    "l2_write_sectors": "lts__t_sectors_srcunit_tex_op_write.sum",
+    "dram_read_sectors": "dram__sectors_read.sum",
+    "dram_write_sectors": "dram__sectors_write.sum",
 }
 
 
 @dataclass
 class LaunchProfile:
-    """Counters of one launch: in total and per line of the submission (line 0: not attributed)."""
+    """Counters of one launch: in total and per line of the submission (line 0: not attributed).
+
+    `caches` is there if the execution was asked to model them.
+    """
 
     kernel: str
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     total: Counters
     lines: dict[int, Counters]
+    caches: CacheTraffic | None = None
 
 
 @dataclass

@@ -28,6 +28,7 @@ from warplab.simt.layout import (
     LANES,
     M_COPIES,
     M_COUNTS,
+    M_LOG,
     M_SHARED,
     M_SHARED_BYTES,
     M_WARP_COUNT,
@@ -69,6 +70,7 @@ from warplab.simt.raw import (
     put,
     trailing_zeros32,
 )
+from warplab.simt.request_log import LOG_READ, LOG_READ_PAST_L1, log_sectors
 from warplab.simt.shadow import check_write, end_copy, release, start_copy
 from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
@@ -264,9 +266,11 @@ def issue_copies(m, warp, frame, constants, record, pc, mask):
         put(copy, P_READ, read)
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     if reading:
-        increase(cell, C_REQUESTS, 1)
+        if get(m, M_LOG):
+            log_sectors(m, sources, source_offset, size, reading, LOG_READ_PAST_L1 if field(record, X2) else LOG_READ)
         count_transfer(cell, count_sectors(m, sources, source_offset, size, reading), size, reading)
     if good:
+        increase(cell, C_REQUESTS, 1)
         wavefronts, ideal = count_wavefronts(m, targets, target_offset, size, good, 1)
         increase(cell, C_SHARED_REQUESTS, 1)
         increase(cell, C_WAVEFRONTS, wavefronts)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.cluster_memory import shared_host
-from warplab.simt.counting import first_seen, new_stamp
+from warplab.simt.atomic_counting import count_atomic_sectors, count_atomic_wavefronts
+from warplab.simt.cluster_memory import owner_of, shared_host
 from warplab.simt.global_access import fault_kind, region_offset, resolve
 from warplab.simt.layout import (
     ATOMIC_ADD,
@@ -18,9 +18,11 @@ from warplab.simt.layout import (
     ATOMIC_MIN,
     ATOMIC_OR,
     C_FIELDS,
+    C_IDEAL,
     C_REQUESTS,
     C_SECTORS,
     C_SHARED_REQUESTS,
+    C_WAVEFRONTS,
     DST,
     FAULT_MISALIGNED,
     FAULT_OUT_OF_BOUNDS,
@@ -30,18 +32,18 @@ from warplab.simt.layout import (
     KIND_F16,
     KIND_FLOAT,
     KIND_SIGNED,
+    M_CLUSTER,
     M_COUNTS,
     M_LOCAL,
     M_LOCAL_BYTES,
-    M_SEEN,
-    M_SHARED,
-    M_SHARED_BYTES,
+    M_LOG,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
     R_SHADOW,
     R_TRACKED,
     R_WRITABLE,
+    RANK_SHIFT,
     REGION_LOCAL,
     REGION_SHARED,
     SPACE_GENERIC,
@@ -58,6 +60,7 @@ from warplab.simt.layout import (
     X3,
     X4,
     X5,
+    X6,
 )
 from warplab.simt.local_access import LOCAL_WINDOW, local_host
 from warplab.simt.raw import (
@@ -74,6 +77,8 @@ from warplab.simt.raw import (
     put,
     trailing_zeros32,
 )
+from warplab.simt.request_log import LOG_ATOMIC, log_sectors
+from warplab.simt.rows import lanes_in_region
 from warplab.simt.shadow import check_read, check_write
 from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
@@ -228,6 +233,43 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
 
 
 @compiled
+def _own_lanes(m, row, offset, mask):
+    """The lanes whose shared address is in the block itself: others go through the network between SMs."""
+    own = np.uint32(0)
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address = load_i64(row + 8 * lane) + offset
+        if address >> RANK_SHIFT == 0 or owner_of(m, address) == m:
+            own |= np.uint32(1) << np.uint32(lane)
+    return own
+
+
+@compiled
+def _count(m, row, offset, space, size, mask, operation, counts_lanes, cell):
+    """Count an atomic where its lanes' addresses lead. Before it is made: it may overwrite the addresses."""
+    shared = mask if space == SPACE_SHARED else np.uint32(0)
+    others = mask if space in (SPACE_SHARED, SPACE_LOCAL) else np.uint32(0)
+    if space == SPACE_GENERIC:
+        shared = lanes_in_region(row, offset, WINDOW_BITS, REGION_SHARED) & mask
+        others = shared | (lanes_in_region(row, offset, WINDOW_BITS, REGION_LOCAL) & mask)
+    outside = mask & ~others
+    if outside:
+        increase(cell, C_REQUESTS, 1)
+        increase(cell, C_SECTORS, count_atomic_sectors(m, row, offset, outside))
+        if get(m, M_LOG):
+            log_sectors(m, row, offset, size, outside, LOG_ATOMIC)
+    if shared and get(m, M_CLUSTER) > 1:
+        shared = _own_lanes(m, row, offset - (SHARED_WINDOW if space == SPACE_GENERIC else np.int64(0)), shared)
+    if shared:
+        wavefronts, ideal = count_atomic_wavefronts(m, row, offset, size, shared, operation, counts_lanes)
+        increase(cell, C_SHARED_REQUESTS, 1)
+        increase(cell, C_WAVEFRONTS, wavefronts)
+        increase(cell, C_IDEAL, ideal)
+
+
+@compiled
 def atomic_access(m, warp, frame, constants, record, pc, mask):
     """One atom or red of a warp."""
     row = operand(frame, constants, record, SRC_A)
@@ -237,34 +279,20 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
     offset, space, size = field(record, IMM), field(record, X0), field(record, X1)
     operation, kind, returns = field(record, X2), field(record, X3), field(record, X4)
     whole = field(record, X5)
-    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
-    global_lanes = np.uint32(0)
-    shared_lanes = np.uint32(0)
-    seen = get(m, M_SEEN)
-    stamp = new_stamp(m)
-    sectors = np.int64(0)
+    if whole:
+        cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+        _count(m, row, offset, space, whole, mask, operation, field(record, X6), cell)
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        host, where = _address_of_lane(m, warp, pc, lane, space, address, size, whole)
+        host, _ = _address_of_lane(m, warp, pc, lane, space, address, size, whole)
         old = np.uint64(0)
         if host:
-            if where == SPACE_GLOBAL:
-                global_lanes |= np.uint32(1) << np.uint32(lane)
-                if first_seen(seen, stamp, address >> 5):
-                    sectors += 1
-            elif where == SPACE_SHARED and 0 <= host - get(m, M_SHARED) < get(m, M_SHARED_BYTES):
-                shared_lanes |= np.uint32(1) << np.uint32(lane)
             old = read_element(host, size, 0)
             value = read_element(values + lane * size, size, 0)
             other = read_element(others + lane * size, size, 0) if operation == ATOMIC_CAS else value
             write_element(host, size, combine(old, value, other, operation, kind, size))
         if returns:
             write_element(destination + lane * size, size, old)
-    if global_lanes and whole:
-        increase(cell, C_REQUESTS, 1)
-        increase(cell, C_SECTORS, sectors)
-    if shared_lanes and whole:
-        increase(cell, C_SHARED_REQUESTS, 1)

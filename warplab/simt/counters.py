@@ -6,6 +6,7 @@ import numpy as np
 
 from warplab.plan.execution import Counters
 from warplab.simt.bulk_layout import FORM_DIRECTION, FORM_OPERATION_SHIFT, TO_GLOBAL, TO_SHARED, WITHIN_CLUSTER
+from warplab.simt.instruction_classes import Classifier, Work
 from warplab.simt.layout import (
     C_DIVERGED,
     C_IDEAL,
@@ -34,6 +35,7 @@ from warplab.simt.layout import (
     OP_WGMMA,
     X0,
     X2,
+    X4,
     X7,
 )
 from warplab.simt.program import Program
@@ -63,14 +65,16 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
             setattr(result, name, value)
         _set_shared(result, f"shared_{kind}", counts)
     elif op == OP_ATOMIC:
-        result.global_atomic_requests = counts[C_REQUESTS]
-        result.global_atomic_sectors = counts[C_SECTORS]
-        result.shared_atomic_requests = counts[C_SHARED_REQUESTS]
+        kind = "atomic" if record[X4] else "reduction"
+        setattr(result, f"global_{kind}_requests", counts[C_REQUESTS])
+        setattr(result, f"global_{kind}_sectors", counts[C_SECTORS])
+        _set_shared(result, "shared_atomic", counts)
     elif op == OP_BARRIER or op == OP_CLUSTER_BARRIER and record[X0] == CLUSTER_ARRIVE:
         result.barriers = counts[C_WARPS]
     elif op in (OP_LDMATRIX, OP_STMATRIX):
         kind = "load" if op == OP_LDMATRIX else "store"
         _set_shared(result, f"matrix_{kind}", counts)
+        _set_shared(result, f"shared_{kind}", counts)
     elif op == OP_COPY:
         route = "bypass" if record[X2] else "cached"
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
@@ -93,9 +97,21 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
     return result
 
 
+def _count_work(result: Counters, record: np.ndarray, counts: list[int], classifier: Classifier) -> None:
+    work = classifier.work(record)
+    if work is not Work.TENSOR:
+        setattr(result, f"{work.value}_instructions", counts[C_WARPS])
+    if classifier.is_wide(record):
+        result.wide_integer_instructions = counts[C_WARPS]
+    operation = classifier.float_operation(record)
+    if operation:
+        setattr(result, f"thread_{operation}", counts[C_THREADS])
+
+
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
     total = Counters()
+    classifier = Classifier()
     lines: dict[int, Counters] = {}
     for pc in np.flatnonzero(counts.any(axis=1)):
         row = [int(c) for c in counts[pc]]
@@ -103,6 +119,7 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
         counters = _of_instruction(program.code[pc], row)
+        _count_work(counters, program.code[pc], row, classifier)
         total += counters
         line = lines.setdefault(int(program.lines[pc]), Counters())
         line += counters

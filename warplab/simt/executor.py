@@ -11,8 +11,10 @@ from math import prod
 import numpy as np
 
 from warplab.errors import PlanError
-from warplab.plan.execution import Execution, Finding, FindingKind, LaunchProfile, Writer
+from warplab.hardware.chips import Chip
+from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
+from warplab.simt.cache_model import CacheModel
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decode
 from warplab.simt.findings import Explainer, merge, modified_input
@@ -32,6 +34,7 @@ MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks; more than the former needs .maxclusterrank
 MAX_GRID = (2**31 - 1, 65535, 65535)
+PIECE = 1 << 20  # bytes compared at a time
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
 
@@ -57,6 +60,7 @@ class Session:
     workers: int
     seed: int | None = None
     recorder: Recorder | None = None
+    caches: Chip | None = None
     space: AddressSpace = field(default_factory=AddressSpace)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -86,7 +90,8 @@ class Session:
             if buffer is None:
                 continue
             if buffer.role in (Role.OUTPUT, Role.INOUT):
-                outputs[buffer.name] = buffer_view(buffer, region.data).copy()
+                # A view where it can be one: the region has no other use any more.
+                outputs[buffer.name] = np.ascontiguousarray(buffer_view(buffer, region.data)).reshape(buffer.shape)
             elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
                 kernel, line = self.stores.get(buffer.name, ("", 0))
                 self.findings.append(modified_input(buffer.name, kernel, line))
@@ -124,8 +129,8 @@ class Session:
         bank_address = self.space.add(bank)
         table = self.space.table()
         constants = resolve_constants(loaded.program, loaded.module, launch, loaded.addresses, parameters, bank_address)
-        machines = self._run_blocks(launch, loaded.program, constants, table)
-        outcome = self._collect(launch, loaded, machines, table)
+        machines, traffic = self._run_blocks(launch, loaded.program, constants, table)
+        outcome = self._collect(launch, loaded, machines, table, traffic)
         del self.space.regions[kept:]
         return outcome
 
@@ -136,29 +141,55 @@ class Session:
         self.recorder.locate(launch)
         return self.recorder
 
-    def _run_blocks(self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray) -> list[Machine]:
+    def _run_with_caches(self, chip: Chip, launch: Launch, machine: Machine, program: Program) -> CacheTraffic:
+        """Run all clusters in waves and the model of the caches after each."""
+        kernel = self.plan.kernels[launch.kernel]
+        model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
+        machine.keep_log(model.log)
+        recorder = self._recorder(launch)
+        for first, last in model.slices():
+            machine.run(first, last, recorder)
+        return model.traffic()
+
+    def _run_blocks(
+        self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray
+    ) -> tuple[list[Machine], CacheTraffic | None]:
+        """All blocks, by one machine or several, and the caches' part if it is asked for."""
         clusters = prod(launch.grid) // prod(launch.cluster)
         workers = min(self.workers, clusters) if program.parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
         recorder = self._recorder(launch)
 
+        def fresh() -> Machine:
+            return Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
+
         def work(share: int) -> Machine:
-            machine = Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
+            machine = fresh()
             first, last = clusters * share // workers, clusters * (share + 1) // workers
             machine.run(first, last, recorder)
             return machine
 
+        if self.caches is not None:
+            machine = fresh()
+            return [machine], self._run_with_caches(self.caches, launch, machine, program)
         if workers == 1:
-            return [work(0)]
+            return [work(0)], None
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(work, range(workers)))
+            return list(pool.map(work, range(workers))), None
 
-    def _collect(self, launch: Launch, loaded: _Loaded, machines: list[Machine], table: np.ndarray) -> bool:
+    def _collect(
+        self,
+        launch: Launch,
+        loaded: _Loaded,
+        machines: list[Machine],
+        table: np.ndarray,
+        traffic: CacheTraffic | None,
+    ) -> bool:
         """Counters, findings and prints of a finished launch."""
         program = loaded.program
         self.notes |= program.notes
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
-        self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines))
+        self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
         records = merge([record for m in machines for record in m.finding_records()])
         self.findings += [explainer.explain(record) for record in records]
@@ -244,7 +275,6 @@ class Session:
         bank[: len(data)] = np.frombuffer(bytes(data), dtype=np.uint8)
         return bank
 
-
     def _tensor_map(self, argument: TensorMap, address: int, size: int) -> bytes:
         """A tensor map for a parameter: itself, or where a copy of it is."""
         encoded = encode(argument, address)
@@ -290,6 +320,7 @@ def execute(
     sanitize: bool = True,
     workers: int | None = None,
     seed: int | None = None,
+    caches: Chip | None = None,
     watch: tuple[str, int] | None = None,
 ) -> Execution:
     """Run a plan on the emulator.
@@ -302,16 +333,18 @@ def execute(
     or fences run on `workers` threads (default: one a core). Warps take turns in a fixed, fair order; a `seed` (any
     whole number) makes their order, the length of their turns and what asynchronous operations do meanwhile random:
     the same seed gives the same execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's
-    `writer` is the thread whose store wrote that byte last.
+    `writer` is the thread whose store wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled
+    (`LaunchProfile.caches`), on one thread.
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """
     limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
     threads = 1 if watch else workers or os.cpu_count() or 1  # the last store is that of the last block
-    session = Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed)
+    session = Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed, caches=caches)
     return session.execute(inputs, watch)
 
 
 def _changed(after: np.ndarray, before: np.ndarray) -> bool:
-    """Do two arrays differ in any bit?"""
-    return np.ascontiguousarray(after).tobytes() != np.ascontiguousarray(before).tobytes()
+    """Do two arrays differ in any bit? Piece by piece, because they may fill half of the memory."""
+    a, b = (np.ascontiguousarray(array).reshape(-1).view(np.uint8) for array in (after, before))
+    return any(not np.array_equal(a[i : i + PIECE], b[i : i + PIECE]) for i in range(0, a.size, PIECE))

@@ -21,9 +21,11 @@ from warplab.simt.layout import (
     FIRST_REGION,
     IMM,
     M_COUNTS,
+    M_LOG,
     M_REGION_COUNT,
     M_REGIONS,
     M_SEEN,
+    PAST_L1_BIT,
     R_BYTES,
     R_FIELDS,
     R_FIRST_STORE,
@@ -53,6 +55,7 @@ from warplab.simt.raw import (
     put,
     trailing_zeros32,
 )
+from warplab.simt.request_log import LOG_READ, LOG_READ_PAST_L1, LOG_WRITE, log_sectors
 from warplab.simt.rows import lanes_matching
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import (
@@ -128,6 +131,9 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     if counted:
         increase(cell, C_REQUESTS, 1)
+        if get(m, M_LOG):
+            kind = LOG_READ_PAST_L1 if field(record, X3) & PAST_L1_BIT else LOG_READ
+            log_sectors(m, row, offset, total, mask, kind)
     step = np.int64(-1)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
         step = total
@@ -214,6 +220,8 @@ def store_global(m, warp, frame, constants, record, pc, mask):
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     increase(cell, C_REQUESTS, 1)
+    if get(m, M_LOG):
+        log_sectors(m, row, offset, total, mask, LOG_WRITE)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total * (last - first + 1)

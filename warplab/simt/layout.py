@@ -22,7 +22,7 @@ OP, DST, SRC_A, SRC_B, SRC_C, GUARD, GUARD_XOR, IMM, X0, X1, X2, X3, X4, X5, X6,
 # A memory access: SRC_A the address, IMM its offset, X0 the space, X1 bytes an element, X2 elements (1, 2, 4 or 8),
 # X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST.
 # An atomic: X0 the space, X1 bytes, X2 the operation, X3 the kind of number, X4 1 if it returns the old value, X5 the
-# bytes of the whole vector, 0 for its second and later elements.
+# bytes of the whole vector, 0 for its second and later elements, X6 1 if it adds the constant 1 to a 32-bit integer.
 SIGNED_BIT = 0x100
 
 # Control opcodes; VECTOR_BASE and above index the table of vector operations.
@@ -149,10 +149,11 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_PRODUCTS,  # address of the compiled code for them; see products.py
     M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
     M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
+    M_LOG,  # address of the log of requests to the caches; 0: none is kept
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
     M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
     M_FIELDS,
-) = range(69)
+) = range(70)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE = range(5)
@@ -311,6 +312,7 @@ EVENT_STORE, EVENT_BULK = range(2)
 ) = range(16)
 
 # Codes inside records.
+PAST_L1_BIT = 0x400  # of X3: a load that L1 does not serve
 VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
 SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY, SHUFFLE_INDEX = range(4)
 VOTE_ALL, VOTE_ANY, VOTE_UNIFORM, VOTE_BALLOT = range(4)

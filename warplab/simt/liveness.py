@@ -84,3 +84,18 @@ def live_after(function: Function) -> list[int]:
             if into != before[position] or out != after[position]:
                 before[position], after[position], changed = into, out, True
     return after
+
+
+def read_registers(function: Function) -> int:
+    """The registers that some instruction of the function reads, as a bit set; results of atomics are not reads."""
+    found = 0
+    for item in function.body:
+        if isinstance(item, Instruction):
+            operands = item.operands
+            if operands and item.opcode.split(".")[0] in _DEFINING | {"atom"}:
+                operands = operands[1:]
+            for operand in operands:
+                found |= _registers(operand)
+            if item.guard >= 0:
+                found |= 1 << item.guard
+    return found

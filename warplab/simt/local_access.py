@@ -17,6 +17,7 @@ from warplab.simt.layout import (
     M_COUNTS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_LOG,
     M_SEEN,
     REGION_LOCAL,
     SIGNED_BIT,
@@ -30,6 +31,7 @@ from warplab.simt.layout import (
     X3,
 )
 from warplab.simt.raw import copy_bytes, field, get, increase, load_i64, operand, trailing_zeros32
+from warplab.simt.request_log import LOG_LOCAL_READ, LOG_LOCAL_WRITE, log_local
 from warplab.simt.rows import lanes_matching
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import data_operand, read_element, write_element, zero_lane
@@ -61,6 +63,8 @@ def local_access(m, warp, frame, constants, record, pc, mask, window, write, cou
     sectors = np.int64(0)
     if counted:
         increase(cell, C_LOCAL_REQUESTS, 1)
+        if get(m, M_LOG):
+            log_local(m, warp, row, offset, total, mask, LOG_LOCAL_WRITE if write else LOG_LOCAL_READ)
     words = size == 4 and lane_bytes == 4 and start >= 0 and start + total <= limit and start & (total - 1) == 0
     if words and mask == np.uint32(FULL_MASK) and lanes_matching(row, start - offset, 0) == mask:
         for element in range(count):

@@ -9,6 +9,7 @@ handler becomes an OP_UNSUPPORTED record: executing it is a finding, so nothing 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import NamedTuple
 
 from warplab.errors import PlanError
@@ -37,6 +38,7 @@ from warplab.simt.layout import (
     SPECIAL_WARPID,
     VECTOR_BASE,
 )
+from warplab.simt.liveness import read_registers
 from warplab.simt.parser import literal_bits
 from warplab.simt.program import ConstantBank, Frame, Record, make_record
 from warplab.simt.ptx import (
@@ -116,6 +118,14 @@ class Instance:
         if index not in self.places:
             self.places[index] = self.lowering.frame.allocate(TYPE_BITS[self.function.registers[index]])
         return self.places[index]
+
+    @cached_property
+    def _read(self) -> int:
+        return read_registers(self.function)
+
+    def is_read(self, operand: Operand) -> bool:
+        """Does an instruction of the function read the register that this one writes?"""
+        return isinstance(operand, Register) and bool(self._read >> operand.index & 1)
 
 
 Handler = Callable[["Lowering", Instruction, list[str]], None]

@@ -25,6 +25,7 @@ from warplab.simt.layout import (
     OP_LOAD,
     OP_NOP,
     OP_STORE,
+    PAST_L1_BIT,
     REGION_LOCAL,
     REGION_SHARED,
     SIGNED_BIT,
@@ -40,7 +41,7 @@ from warplab.simt.layout import (
 )
 from warplab.simt.lower import Lowering, Unsupported, handles
 from warplab.simt.program import make_record
-from warplab.simt.ptx import TYPE_BITS, Address, Group, Instruction, Operand, Register, Sink, Symbol
+from warplab.simt.ptx import TYPE_BITS, Address, Group, Immediate, Instruction, Operand, Register, Sink, Symbol
 
 SPACES = {
     "global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED, "shared__cluster": SPACE_SHARED,
@@ -139,6 +140,7 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
     if synchronises:
         lowering.parallel = False
     flags = lane_bytes | (SIGNED_BIT if kind[0] == "s" else 0) | (VOLATILE_BIT if synchronises else 0)
+    flags |= PAST_L1_BIT if synchronises or "cg" in parts or "cv" in parts else 0
     extra = (space, bits // 8, count, flags, *rows[1:])
     if op == OP_LOAD:
         lowering.emit(make_record(op, rows[0], row, imm=offset, extra=extra))
@@ -231,16 +233,19 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         row = copy
     if space != SPACE_SHARED:
         lowering.parallel = False
+    # The assembler makes a reduction of an atomic whose result nothing reads, but for pairs of halves.
+    wanted = returns and (code in (KIND_F16, KIND_BF16) or any(lowering.instance.is_read(t) for t in targets))
+    one = operation == ATOMIC_ADD and size == 4 and code < KIND_FLOAT and operands[1] == Immediate(1)
     places = []
     for i, target in enumerate(targets):
         place = 0
-        if returns:
+        if wanted:
             place = lowering.target(target, kind) if count == 1 else lowering.temporary(TYPE_BITS[kind])
         places.append(place)
         values = [lowering.source(s[i], kind) for s in sources]
-        extra = (space, size, operation, code, 1 if returns else 0, 0 if i else count * size)
+        extra = (space, size, operation, code, int(wanted), 0 if i else count * size, int(one))
         lowering.emit(make_record(OP_ATOMIC, place, row, *values, imm=offset + i * size, extra=extra))
-    if returns and count > 1:
+    if wanted and count > 1:
         for target, place in zip(targets, places, strict=True):
             if not isinstance(target, Sink):
                 lowering.vector(f"mov.i{TYPE_BITS[kind]}", lowering.target(target, kind), place)

@@ -19,12 +19,14 @@ from warplab.simt.memory import aligned_bytes
 from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
+from warplab.simt.request_log import RequestLog
 from warplab.simt.shadow import SHADOW_BYTES
 from warplab.simt.trace import Recorder
 from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
 PRINT_BYTES = 1 << 20
+SHORT_TURN = 32  # warp instructions before another warp's turn, where the order of requests matters
 SLICE = 64  # clusters between two looks at whether the user pressed Ctrl-C
 
 _AXES = {"x": 0, "y": 1, "z": 2}
@@ -237,6 +239,12 @@ class Machine:
         run_clusters = cluster_runner(traced=bool(self.states[:, L.M_TRACE].any()))
         while first < last and not self.stopped:
             first = run_clusters(self.states.ctypes.data, first, min(first + SLICE, last))
+
+    def keep_log(self, log: RequestLog) -> None:
+        """Log what goes to the caches from now on; warps take short turns, so that their requests mix as they would."""
+        self.log = log
+        self.states[:, L.M_LOG] = log.address
+        self.states[:, L.M_QUANTUM] = SHORT_TURN
 
     @property
     def stopped(self) -> bool:

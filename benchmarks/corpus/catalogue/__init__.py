@@ -15,6 +15,7 @@ from benchmarks.corpus.catalogue import (
     numerics,
     shared_memory,
     tensor_cores,
+    traffic,
     warp_matrices,
     warpgroups,
 )
@@ -28,6 +29,7 @@ ENTRIES: tuple[Entry, ...] = (
     *arithmetic.ENTRIES,
     *bulk_copies.ENTRIES,
     *tensor_cores.ENTRIES,
+    *traffic.ENTRIES,
     *clusters.ENTRIES,
     *warpgroups.ENTRIES,
     *warp_matrices.ENTRIES,

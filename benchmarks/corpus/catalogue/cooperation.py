@@ -312,6 +312,7 @@ ENTRIES: tuple[Entry, ...] = (
         (read("a", "float32", 256), update("sums", "float32", 5), update("extremes", "float32", 2)),
         {"a": WHOLE, "sums": WHOLE, "extremes": draws.fixed([-1, 1])},
         _numba_atomics,
+        uncounted="extremes are loops, which go round as often as threads collide",
     ),
     Entry(
         "warps/shuffles",

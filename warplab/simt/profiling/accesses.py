@@ -132,6 +132,10 @@ class WarpAccess:
         """Sectors of a global or local access, wavefronts of a shared one."""
         if self.space is Space.SHARED:
             return len(self.banks.wavefronts)
+        if self.verb == "atomic":
+            # The lanes of one address are served in rounds, see atomic_counting.py.
+            places = [address for address in self.addresses if address is not None]
+            return len({(a // SECTOR, places[:i].count(a)) for i, a in enumerate(places)})
         # The words of local memory are rows of their own.
         words = max(self.size // 4, 1) if self.space is Space.LOCAL else 1
         return words * len(self.sectors.sectors)
