@@ -13,16 +13,22 @@ arithmetic are those of every architecture since Volta; a shuffle goes through t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
+    COPY_ARRIVE,
     DST,
     FIRST_PREDICATE,
     GUARD,
+    MB_ARRIVE,
+    MB_COMPLETE,
     OP,
     OP_ATOMIC,
     OP_BARRIER,
+    OP_COPY_GROUP,
     OP_LDMATRIX,
     OP_LOAD,
     OP_MBARRIER,
@@ -73,6 +79,7 @@ class _Step:
     pipe: int  # cycles that it keeps the memory pipe busy
     after: list[_Step] = field(default_factory=list)  # instructions of other warps that have to be issued first
     reason: Reason = Reason.BARRIER  # what waiting for those is called
+    tried: bool = False  # a test of an mbarrier that failed before
     time: int = -1
 
 
@@ -80,7 +87,7 @@ def schedule(chart: Timeline, program: Program, costs: dict[int, int]) -> Timeli
     """The instructions of a timeline at the times of the model. `costs`: cycles in the pipe, by `Issue.access`."""
     warps = [_steps(chart, program, costs, warp) for warp in range(chart.warps)]
     _link_barriers(chart, program, warps)
-    _link_mbarriers(chart, program, warps)
+    _link_mbarriers(program, warps)
     issues, stalls = _run(warps)
     issues.sort(key=lambda issue: (issue.time, issue.warp))
     stalls.sort(key=lambda stall: (stall.start, stall.warp))
@@ -89,19 +96,22 @@ def schedule(chart: Timeline, program: Program, costs: dict[int, int]) -> Timeli
 
 def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) -> list[_Step]:
     """A warp's instructions, without the tests of mbarriers that failed and the loop around them."""
-    issues = list(chart.of_warp(warp))
+    issues = chart.of_warp(warp)
+    final = {issue.pc: place for place, issue in enumerate(issues)}
     failed = {s.start - 1 for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER}
-    kept: list[Issue] = []
+    heads = heads_of(program)
+    steps: list[_Step] = []
     skipping = -1  # the pc of the test that is tried again
     for place, issue in enumerate(issues):
-        if issue.pc == skipping:
+        tried = issue.pc == skipping
+        if tried:
             skipping = -1
-        if skipping < 0 and issue.time in failed and any(later.pc == issue.pc for later in issues[place + 1 :]):
+        if skipping < 0 and issue.time in failed and final[issue.pc] > place:
             skipping = issue.pc
         if skipping < 0:
-            kept.append(issue)
-    heads = heads_of(program)
-    return [_Step(i, *operands_of(program, heads, i.pc), pipe=_pipe(i, costs)) for i in kept]
+            reads, writes = operands_of(program, heads, issue.pc)
+            steps.append(_Step(issue, reads, writes, _pipe(issue, costs), tried=tried))
+    return steps
 
 
 def _pipe(issue: Issue, costs: dict[int, int]) -> int:
@@ -177,27 +187,23 @@ def _link_barriers(chart: Timeline, program: Program, warps: list[list[_Step]]) 
         close([pair for pair in phase if opens < _NEVER])
 
 
-def _link_mbarriers(chart: Timeline, program: Program, warps: list[list[_Step]]) -> None:
-    """A test of an mbarrier that failed at first passes after the last arrival of another warp before it passed."""
-    failed = {(s.warp, s.start - 1): s for s in chart.stalls if s.reason is Reason.MBARRIER}
-    if not failed:
-        return
-    first_failure: dict[tuple[int, int], int] = {}
-    for warp, time in sorted(failed):
-        pc = next(i.pc for i in chart.of_warp(warp) if i.time == time)
-        first_failure.setdefault((warp, pc), time)
-    others = sorted(
-        (step for steps in warps for step in steps if program.code[step.issue.pc, OP] == OP_MBARRIER),
-        key=lambda step: step.issue.time,
-    )
-    for (warp, pc), time in first_failure.items():
-        for place, step in enumerate(warps[warp]):
-            if step.issue.pc != pc or step.issue.time <= time or place + 1 == len(warps[warp]):
-                continue
-            before = [o for o in others if o.issue.warp != warp and o.issue.time < step.issue.time]
-            following = warps[warp][place + 1]
-            following.after += before[-1:]
-            following.reason = Reason.MBARRIER
+def _link_mbarriers(program: Program, warps: list[list[_Step]]) -> None:
+    """Who tried an mbarrier in vain at first goes on after the last arrival of another warp before its test passed."""
+    arrivals = [step for steps in warps for step in steps if _arrives(program, step.issue.pc)]
+    arrivals.sort(key=lambda step: step.issue.time)
+    for steps in warps:
+        for step, following in zip(steps, steps[1:], strict=False):
+            if step.tried:
+                place = bisect_left(arrivals, step.issue.time, key=lambda other: other.issue.time)
+                others = (arrivals[n] for n in range(place - 1, -1, -1) if arrivals[n].issue.warp != step.issue.warp)
+                following.after += list(islice(others, 1))
+                following.reason = Reason.MBARRIER
+
+
+def _arrives(program: Program, pc: int) -> bool:
+    """Does an instruction bring an mbarrier on?"""
+    op, action = program.code[pc, OP], program.code[pc, X0]
+    return op == OP_MBARRIER and action in (MB_ARRIVE, MB_COMPLETE) or op == OP_COPY_GROUP and action == COPY_ARRIVE
 
 
 class _Warp:
