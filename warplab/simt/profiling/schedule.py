@@ -13,7 +13,7 @@ arithmetic are those of every architecture since Volta; a shuffle goes through t
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -39,6 +39,7 @@ from warplab.simt.layout import (
     SRC_A,
     SRC_B,
     SRC_C,
+    VECTOR_BASE,
     X0,
     X1,
     X2,
@@ -98,7 +99,9 @@ def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) 
     """A warp's instructions, without the tests of mbarriers that failed and the loop around them."""
     issues = chart.of_warp(warp)
     final = {issue.pc: place for place, issue in enumerate(issues)}
-    failed = {s.start - 1 for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER}
+    times = [issue.time for issue in issues]
+    stalls = (s for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER)
+    failed = {times[bisect_right(times, stall.start - 1) - 1] for stall in stalls}  # a test may have several steps
     heads = heads_of(program)
     steps: list[_Step] = []
     skipping = -1  # the pc of the test that is tried again
@@ -201,9 +204,13 @@ def _link_mbarriers(program: Program, warps: list[list[_Step]]) -> None:
 
 
 def _arrives(program: Program, pc: int) -> bool:
-    """Does an instruction bring an mbarrier on?"""
-    op, action = program.code[pc, OP], program.code[pc, X0]
-    return op == OP_MBARRIER and action in (MB_ARRIVE, MB_COMPLETE) or op == OP_COPY_GROUP and action == COPY_ARRIVE
+    """Does an instruction bring an mbarrier on? Before the step that does there may be others."""
+    for record in program.code[pc : pc + 2]:
+        op, action = int(record[OP]), int(record[X0])
+        if op < VECTOR_BASE:
+            arrives = op == OP_MBARRIER and action in (MB_ARRIVE, MB_COMPLETE)
+            return arrives or (op == OP_COPY_GROUP and action == COPY_ARRIVE)
+    return False
 
 
 class _Warp:
