@@ -18,7 +18,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from autograder.capture_stage import Rejected
+from autograder.capture_stage import Rejected, capture_submission
 from autograder.inputs import generate
 from autograder.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.machine import choose_machine
@@ -32,9 +32,11 @@ from warplab.gpu.worker import Worker
 from warplab.hardware import Chip, Math, present
 from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters, Finding
+from warplab.plan.model import Dim3, Role
 from warplab.results import DIRECTORY, Results, ResultsError
 from warplab.show import style
 from warplab.show.source import source_html
+from warplab.simt import Profile, profile
 
 SEED = 0  # notebooks show the same numbers every time
 _CEILINGS_SECONDS = 120.0
@@ -125,6 +127,15 @@ class Lesson:
         (measured,) = climb(self.lab, [source], self.machine, SEED)
         shipped = None if isinstance(rung, Path) else self._shipped_time(rung)
         return Step(self.lab, measured, self._measured_time(measured) or shipped, _worst_ratio(self.lab, measured))
+
+    def profile(self, rung: str, block: Dim3 = (0, 0, 0)) -> Profile:
+        """What one block of a rung of solutions/<lab> does on the profile case, for pictures of accesses and warps."""
+        case = self.lab.task.profile
+        source = solutions_folder() / self.lab.name / f"{rung}.py"
+        plan = capture_submission(self.lab, source, (case,), SEED, self.machine.architecture).plans[case.name]
+        values = generate(np, self.lab.task, case, SEED)
+        inputs = {name: values[name] for role in (Role.INPUT, Role.INOUT) for name in plan.arguments(role)}
+        return profile(plan, inputs, block=block, architecture=self.machine.architecture)
 
     def _measured_time(self, rung: Rung) -> Time | None:
         timing = rung.timing

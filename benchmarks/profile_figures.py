@@ -36,7 +36,8 @@ def transpose_profile(rung: str) -> Profile:
     path = solutions_folder() / LAB / f"{rung}.py"
     plan = capture_submission(lab, path, (case,), 0, ARCHITECTURE).plans[case.name]
     values = generate(np, lab.task, case, 0)
-    return profile(plan, {name: values[name] for name in plan.arguments(Role.INPUT)}, block=(1, 1, 0))
+    inputs = {name: values[name] for name in plan.arguments(Role.INPUT)}
+    return profile(plan, inputs, block=(1, 1, 0), architecture=ARCHITECTURE)
 
 
 def divergent_profile() -> Profile:

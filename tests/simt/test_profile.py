@@ -354,3 +354,44 @@ def test_a_block_of_a_cluster_is_recorded_alone() -> None:
     assert [lane.index for lane in access.lanes] == [(31 - n,) for n in range(32)]
     stored = next(n for n, row in enumerate(CLUSTER.splitlines(), 1) if "out[32" in row)
     assert [lane.index for lane in profiled.access(stored).lanes] == [(96 + n,) for n in range(32)]
+
+
+HANDOVER = """
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+extern "C" __global__ void handover(int* out) {
+    __shared__ unsigned long long full;
+    __shared__ int tile[32];
+    int t = threadIdx.x;
+    if (t == 0) asm volatile("mbarrier.init.shared.b64 [%0], 32;" :: "r"(at(&full)) : "memory");
+    __syncthreads();
+    if (t >= 32) {
+        asm volatile("{ .reg .pred p; AGAIN: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra AGAIN; }" :: "r"(at(&full)) : "memory");
+        out[t] = tile[t - 32];
+    } else {
+        int v = t;
+        for (int k = 0; k < 20; ++k) v = v * 3 + out[t + 64];
+        tile[t] = v;
+        asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at(&full)) : "memory");
+    }
+}
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("modelled", [False, True])
+def test_a_wait_at_an_mbarrier_lasts_until_the_arrival(modelled: bool) -> None:
+    out = np.zeros(128, np.int32)
+    plan = cuda_plan(HANDOVER, "handover", {"out": (out, Role.INOUT)}, ("out",), (1,), (64,))
+    profiled = profile(plan, {"out": out})
+    assert profiled.findings == ()
+    line = profiled.timeline(modelled=modelled)
+    lines = {n: text for n, text in enumerate(HANDOVER.splitlines(), 1)}
+    wait = next(n for n, text in lines.items() if "AGAIN" in text)
+    (arrival,) = [i.time for i in line.of_warp(0) if i.text.startswith("mbarrier.arrive")]
+    stalls = [s for s in line.stalls if s.warp == 1 and s.reason is Reason.MBARRIER]
+    assert stalls and max(s.end for s in stalls) > arrival > min(s.start for s in stalls)
+    if not modelled:
+        assert all(s.line == wait for s in stalls)
+    read = next(i.time for i in line.of_warp(1) if "tile[t - 32];" in lines.get(i.line, "") and i.kind is Kind.SHARED)
+    assert read > arrival
+    tests = [i for i in line.of_warp(1) if i.text.startswith("mbarrier.try_wait")]
+    assert len(tests) == 1 if modelled else len(tests) >= 2

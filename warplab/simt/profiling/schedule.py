@@ -1,28 +1,35 @@
 """A model of when the warps of a block would issue on the hardware: four schedulers, fixed latencies, one memory pipe.
 
-What each warp issues, and who waits for whom, is taken from the trace. Each cycle, each of the four schedulers of a
-multiprocessor issues one instruction of one of its warps (warp number modulo 4) whose operands are ready: the one that
-has waited longest. Memory instructions go through one pipe, which is busy for a cycle a wavefront or for four sectors.
-What is left out: other blocks on the multiprocessor, caches, the difference between PTX and machine code, how often
-each unit can start an instruction. So the picture explains, and does not predict.
+What each warp issues, and who waits for whom, is taken from the trace; `ordering.py` puts it in an assembler's order.
+Each cycle, each of the four schedulers of a multiprocessor issues one instruction of one of its warps (warp number
+modulo 4) whose operands are ready: the one that has waited longest. Memory instructions go through one pipe, which is
+busy for a cycle a wavefront or for four sectors. What is left out: other blocks on the multiprocessor, caches, the
+difference between PTX and machine code, how often each unit can start an instruction. So the picture explains, and does
+not predict.
 
-Latencies in cycles, rounded, are those that Luo et al. measured on an H100 ("Dissecting the NVIDIA Hopper Architecture
-through Microbenchmarking", 2025): shared memory, main memory (as if nothing was cached), mma.sync. The four cycles of
-arithmetic are those of every architecture since Volta; a shuffle goes through the memory pipe like a shared load.
+Latencies are round numbers near what microbenchmarks of Hopper find (one is Luo et al., "Dissecting the NVIDIA Hopper
+Architecture through Microbenchmarking and Multiple Level Analysis", arXiv 2501.12084): shared memory, main memory as if
+nothing was cached, mma.sync. A shuffle goes through the memory pipe like a load from shared memory.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from itertools import islice
 
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
+    COPY_ARRIVE,
     DST,
     FIRST_PREDICATE,
     GUARD,
+    MB_ARRIVE,
+    MB_COMPLETE,
     OP,
     OP_ATOMIC,
     OP_BARRIER,
+    OP_COPY_GROUP,
     OP_LDMATRIX,
     OP_LOAD,
     OP_MBARRIER,
@@ -33,6 +40,7 @@ from warplab.simt.layout import (
     SRC_A,
     SRC_B,
     SRC_C,
+    VECTOR_BASE,
     X0,
     X1,
     X2,
@@ -40,6 +48,7 @@ from warplab.simt.layout import (
     X5,
     X6,
 )
+from warplab.simt.profiling.ordering import Step, ordered
 from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
 from warplab.simt.program import Program
 
@@ -63,45 +72,37 @@ SECTORS_A_CYCLE = 4
 _NEVER = 1 << 60
 
 
-@dataclass
-class _Step:
-    """One instruction of a warp, to be given its time."""
-
-    issue: Issue
-    reads: tuple[int, ...]  # frame offsets
-    writes: tuple[int, ...]
-    pipe: int  # cycles that it keeps the memory pipe busy
-    after: list[_Step] = field(default_factory=list)  # instructions of other warps that have to be issued first
-    reason: Reason = Reason.BARRIER  # what waiting for those is called
-    time: int = -1
-
-
 def schedule(chart: Timeline, program: Program, costs: dict[int, int]) -> Timeline:
     """The instructions of a timeline at the times of the model. `costs`: cycles in the pipe, by `Issue.access`."""
     warps = [_steps(chart, program, costs, warp) for warp in range(chart.warps)]
     _link_barriers(chart, program, warps)
-    _link_mbarriers(chart, program, warps)
+    _link_mbarriers(program, warps)
     issues, stalls = _run(warps)
     issues.sort(key=lambda issue: (issue.time, issue.warp))
     stalls.sort(key=lambda stall: (stall.start, stall.warp))
     return Timeline(chart.block, chart.warps, tuple(issues), tuple(stalls), Clock.MODEL, chart.truncated)
 
 
-def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) -> list[_Step]:
-    """A warp's instructions, without the tests of mbarriers that failed and the loop around them."""
-    issues = list(chart.of_warp(warp))
-    failed = {s.start - 1 for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER}
-    kept: list[Issue] = []
+def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) -> list[Step]:
+    """A warp's instructions in an assembler's order, without failed tests of mbarriers and the loops around them."""
+    issues = chart.of_warp(warp)
+    final = {issue.pc: place for place, issue in enumerate(issues)}
+    times = [issue.time for issue in issues]
+    stalls = (s for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER)
+    failed = {times[bisect_right(times, stall.start - 1) - 1] for stall in stalls}  # a test may have several steps
+    heads = heads_of(program)
+    steps: list[Step] = []
     skipping = -1  # the pc of the test that is tried again
     for place, issue in enumerate(issues):
-        if issue.pc == skipping:
+        tried = issue.pc == skipping
+        if tried:
             skipping = -1
-        if skipping < 0 and issue.time in failed and any(later.pc == issue.pc for later in issues[place + 1 :]):
+        if skipping < 0 and issue.time in failed and final[issue.pc] > place:
             skipping = issue.pc
         if skipping < 0:
-            kept.append(issue)
-    heads = heads_of(program)
-    return [_Step(i, *operands_of(program, heads, i.pc), pipe=_pipe(i, costs)) for i in kept]
+            reads, writes = operands_of(program, heads, issue.pc)
+            steps.append(Step(issue, reads, writes, _pipe(issue, costs), tried=tried))
+    return ordered(steps, LATENCIES)
 
 
 def _pipe(issue: Issue, costs: dict[int, int]) -> int:
@@ -136,6 +137,8 @@ def _operands_of_step(program: Program, pc: int) -> tuple[list[int], list[int]]:
         read, written = [*read, X0], [DST, *more]
     elif op == OP_ATOMIC and not record[X4]:
         written = []
+    if record[GUARD]:
+        read = [*read, *written]  # lanes that it switches off keep what was there
     reads = [int(record[f]) for f in read]
     if pc and program.code[pc - 1, OP] == OP_ROWS:
         reads += [int(program.code[pc - 1, f]) for f in (SRC_A, SRC_B, SRC_C, X0, X1, X2)]
@@ -143,22 +146,22 @@ def _operands_of_step(program: Program, pc: int) -> tuple[list[int], list[int]]:
     return [r for r in reads if r >= FIRST_PREDICATE], [w for w in writes if w >= FIRST_PREDICATE]
 
 
-def _link_barriers(chart: Timeline, program: Program, warps: list[list[_Step]]) -> None:
+def _link_barriers(chart: Timeline, program: Program, warps: list[list[Step]]) -> None:
     """Whoever waited at a barrier goes on after all that arrived in its phase.
 
     A phase ends with the arrival that did not wait, or, where threads have ended, when somebody goes on.
     """
     ends = {(s.warp, s.start - 1): s for s in chart.stalls if s.reason is Reason.BARRIER}
-    arrivals: dict[int, list[tuple[_Step, _Step | None]]] = {}  # barrier -> arrivals, and what comes behind each
+    arrivals: dict[int, list[tuple[Step, Step | None]]] = {}  # barrier -> arrivals, and what comes behind each
     for steps in warps:
         for step, following in zip(steps, [*steps[1:], None], strict=True):
             if program.code[step.issue.pc, OP] == OP_BARRIER:
                 arrivals.setdefault(int(program.code[step.issue.pc, SRC_A]), []).append((step, following))
     for group in arrivals.values():
-        phase: list[tuple[_Step, _Step | None]] = []
+        phase: list[tuple[Step, Step | None]] = []
         opens = _NEVER  # when the first of the phase went on
 
-        def close(members: list[tuple[_Step, _Step | None]]) -> None:
+        def close(members: list[tuple[Step, Step | None]]) -> None:
             for arrival, following in members:
                 if following is not None and program.code[arrival.issue.pc, X0] != BARRIER_ARRIVE:
                     following.after += [other for other, _ in members if other is not arrival]
@@ -177,40 +180,40 @@ def _link_barriers(chart: Timeline, program: Program, warps: list[list[_Step]]) 
         close([pair for pair in phase if opens < _NEVER])
 
 
-def _link_mbarriers(chart: Timeline, program: Program, warps: list[list[_Step]]) -> None:
-    """A test of an mbarrier that failed at first passes after the last arrival of another warp before it passed."""
-    failed = {(s.warp, s.start - 1): s for s in chart.stalls if s.reason is Reason.MBARRIER}
-    if not failed:
-        return
-    first_failure: dict[tuple[int, int], int] = {}
-    for warp, time in sorted(failed):
-        pc = next(i.pc for i in chart.of_warp(warp) if i.time == time)
-        first_failure.setdefault((warp, pc), time)
-    others = sorted(
-        (step for steps in warps for step in steps if program.code[step.issue.pc, OP] == OP_MBARRIER),
-        key=lambda step: step.issue.time,
-    )
-    for (warp, pc), time in first_failure.items():
-        for place, step in enumerate(warps[warp]):
-            if step.issue.pc != pc or step.issue.time <= time or place + 1 == len(warps[warp]):
-                continue
-            before = [o for o in others if o.issue.warp != warp and o.issue.time < step.issue.time]
-            following = warps[warp][place + 1]
-            following.after += before[-1:]
-            following.reason = Reason.MBARRIER
+def _link_mbarriers(program: Program, warps: list[list[Step]]) -> None:
+    """Who tried an mbarrier in vain at first goes on after the last arrival of another warp before its test passed."""
+    arrivals = [step for steps in warps for step in steps if _arrives(program, step.issue.pc)]
+    arrivals.sort(key=lambda step: step.issue.time)
+    for steps in warps:
+        for step, following in zip(steps, steps[1:], strict=False):
+            if step.tried:
+                place = bisect_left(arrivals, step.issue.time, key=lambda other: other.issue.time)
+                others = (arrivals[n] for n in range(place - 1, -1, -1) if arrivals[n].issue.warp != step.issue.warp)
+                following.after += list(islice(others, 1))
+                following.reason = Reason.MBARRIER
+
+
+def _arrives(program: Program, pc: int) -> bool:
+    """Does an instruction bring an mbarrier on? Before the step that does there may be others."""
+    for record in program.code[pc : pc + 2]:
+        op, action = int(record[OP]), int(record[X0])
+        if op < VECTOR_BASE:
+            arrives = op == OP_MBARRIER and action in (MB_ARRIVE, MB_COMPLETE)
+            return arrives or (op == OP_COPY_GROUP and action == COPY_ARRIVE)
+    return False
 
 
 class _Warp:
     """A warp on its way through its steps."""
 
-    def __init__(self, steps: list[_Step]) -> None:
+    def __init__(self, steps: list[Step]) -> None:
         self.steps = steps
         self.next = 0
         self.last = -1  # when it issued last
         self.ready: dict[int, tuple[int, Kind]] = {}  # frame offset -> when it holds its value, and from what
 
     @property
-    def step(self) -> _Step | None:
+    def step(self) -> Step | None:
         """What it issues next."""
         return self.steps[self.next] if self.next < len(self.steps) else None
 
@@ -231,7 +234,7 @@ class _Warp:
         return time, reason
 
 
-def _run(warps: list[list[_Step]]) -> tuple[list[Issue], list[Stall]]:
+def _run(warps: list[list[Step]]) -> tuple[list[Issue], list[Stall]]:
     running = [_Warp(steps) for steps in warps]
     free = [0] * SCHEDULERS
     pipe = 0
