@@ -13,8 +13,9 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,20 +35,58 @@ from warplab.plan.isolation import Isolation
 # What never ends is a part of the corpus; nothing else of it takes long.
 CAPTURE_SECONDS = 15.0
 CASE_SECONDS = 20.0
-MOST_WORKERS = 6
+MOST_WORKERS = 8
 COMMAND = "make test-judge"
 
 
-class TurnsOnTheGpu(Worker):
-    """A worker that uses the GPU only while no other one does, so that each measures alone."""
+class Card:
+    """Who may use the GPU: any number of those who only compute, or one who measures, who is let in first."""
 
-    _turn = threading.Lock()
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._computing = self._measuring = self._waiting = 0
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Use it beside others that compute."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._measuring and not self._waiting)
+            self._computing += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._computing -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def measuring(self) -> Iterator[None]:
+        """Have it alone."""
+        with self._changed:
+            self._waiting += 1
+            self._changed.wait_for(lambda: not self._measuring and not self._computing)
+            self._waiting -= 1
+            self._measuring = 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._measuring = 0
+                self._changed.notify_all()
+
+
+class TurnsOnTheGpu(Worker):
+    """A worker that measures only while no other one uses the GPU; the emulator runs freely."""
+
+    def __init__(self, card: Card) -> None:
+        super().__init__()
+        self._card = card
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; waiting for a turn does not count."""
         if not target.startswith("autograder.gpu_stage:"):
             return super().call(target, timeout=timeout, **payload)
-        with self._turn:
+        with self._card.measuring() if target.endswith(":efficiency") else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
 
 
@@ -64,8 +103,9 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
     """The verdicts on all cases, in their order, printing a line for each as it is there."""
     labs = {name: find_lab(name) for name in known_labs()}
     idle: queue.Queue[Worker] = queue.Queue()
+    card = Card()
     for number in range(workers):
-        idle.put(worker := TurnsOnTheGpu())
+        idle.put(worker := TurnsOnTheGpu(card))
         if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
             worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.verdict import Device, Part, PartResult, Report, Status
-from benchmarks.judge import Verdict, records
+from benchmarks.judge import Card, Verdict, records
 from benchmarks.judge_corpus import CORPORA, SUBMISSIONS, cases
 from tests.autograder.test_reports import report
 from tests.mutation.table import MUTANTS
@@ -69,3 +71,19 @@ def test_records_are_what_a_results_file_takes(tmp_path: Path) -> None:
         0,
         1,
     ]
+
+
+def test_what_measures_has_the_card_alone() -> None:
+    card, inside, seen = Card(), [], []
+
+    def use(measure: bool) -> None:
+        with card.measuring() if measure else card.computing():
+            inside.append(measure)
+            time.sleep(0.002)
+            seen.append(tuple(inside))
+            inside.remove(measure)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, [number % 5 == 0 for number in range(100)]))
+    assert all(users == (True,) for users in seen if True in users)
+    assert max(len(users) for users in seen) > 1, "those who only compute share it"

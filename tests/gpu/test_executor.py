@@ -62,6 +62,11 @@ def test_scratch_carries_values_between_launches(worker, plans, inputs):
     np.testing.assert_array_equal(answer["outputs"]["out"], expected)
 
 
+def test_kernels_of_one_module_share_its_variables(worker, plans, inputs):
+    answer = run(worker, plans("variable"), inputs)
+    np.testing.assert_array_equal(answer["outputs"]["out"], np.repeat(inputs["x"][0], N))
+
+
 def test_more_than_48_kib_of_dynamic_shared_memory(worker, plans, inputs):
     np.testing.assert_array_equal(run(worker, plans("reverse"), inputs)["outputs"]["out"], inputs["x"][::-1])
 

@@ -88,10 +88,14 @@ class LoadedPlan:
         self.stream = stream
         self.buffers = {name: allocate(spec) for name, spec in plan.buffers.items()}
         kernels = {}
+        modules: dict[bytes, ObjectCode] = {}  # kernels of one source are one module, and share its variables
         for key, spec in plan.kernels.items():
             if architecture not in spec.cubins:
                 raise PlanError(f"Kernel {spec.name} has no machine code for {architecture}: assemble the plan for it")
-            kernels[key] = ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
+            image = spec.cubins[architecture].image
+            if image not in modules:
+                modules[image] = ObjectCode.from_cubin(image, name=key)
+            kernels[key] = modules[image].get_kernel(spec.entry)
         self._maps: list[cupy.ndarray] = []  # copies of tensor maps that kernels get the address of
         self._launches = [self._prepared(item, kernels[item.kernel]) for item in plan.launches]
 
