@@ -203,7 +203,7 @@ def _latency(profile: LaunchProfile, chip: Chip) -> Term:
     resident = caches.blocks_per_sm if caches else max(2048 // (LANES * ceil(prod(profile.block) / LANES)), 1)
     waves = ceil(blocks / (chip.sms * resident))
     loads = (c.global_load_requests + c.global_atomic_requests + c.local_load_requests) / warps
-    far = LATENCY_DRAM
+    far = float(LATENCY_DRAM)
     if caches and caches.l1_load_sectors:
         hit = caches.l1_load_hits / caches.l1_load_sectors
         l2_hit = caches.l2_read_hits / caches.l2_read_sectors if caches.l2_read_sectors else 1.0

@@ -226,7 +226,7 @@ class Machine:
             return {}
         address = self._memory(8 * Q_FIELDS + shared)
         self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
-        return {L.M_BULK: address, L.M_BULK_CODE: bulk_function().address}
+        return {L.M_BULK: address, L.M_BULK_CODE: bulk_function().address or 0}
 
     def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
         """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""
