@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from warplab.gpu.statistics import median_interval
+from warplab.gpu.stopwatch import Race
 
 
 @pytest.mark.parametrize(("n", "k"), [(6, 1), (10, 2), (20, 6), (30, 10), (50, 18), (100, 40)])
@@ -28,3 +29,16 @@ def test_few_samples_give_their_range():
 def test_no_samples_are_an_error():
     with pytest.raises(ValueError):
         median_interval([])
+
+
+def test_going_first_makes_no_difference_to_a_ratio() -> None:
+    """Who goes first takes 2% longer, and every other turn goes backwards; an odd turn at the end has no partner."""
+    draw = np.random.default_rng(1)
+    first, second = (1.02 + 0.001 * draw.standard_normal(41), 1 + 0.001 * draw.standard_normal(41))
+    turns = np.arange(41) % 2 == 0
+    race = Race({"one": list(np.where(turns, first, second)), "two": list(np.where(turns, second, first))})
+    ratio = race.ratio("one", "two")
+    assert abs(ratio.median - 1) < 0.0005
+    assert ratio.low <= 1 <= ratio.high
+    assert ratio.samples == 20
+    assert abs(race.time("one").median - 1.01) < 0.001

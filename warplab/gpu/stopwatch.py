@@ -1,7 +1,8 @@
 """Times work on the GPU so that a moving clock, a warm cache and a slow host do not show.
 
 Contestants take turns (A B C, C B A), each on fresh inputs and with a cold L2, and every timed output can be checked.
-What is compared is the ratio of two contestants within a turn: a clock that drifts moves both.
+What is compared is the ratio of two contestants within two turns, one each way round: a clock that drifts moves both,
+as does what it means to be the first or the last.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from warplab.gpu.statistics import Interval, median_interval
 
 WARM_UP_SECONDS = 0.25  # least time under load before anything counts
 SETTLED = 0.01  # the clock has settled when two successive turns of every contestant agree to this
-MINIMUM_TURNS = 11
+MINIMUM_TURNS = 12  # six pairs, the fewest that a median's interval can be had from
 MAXIMUM_TURNS = 400
 TICK = 32e-6  # milliseconds: the step in which events count on the GPUs that were looked at
 TICK_CYCLES = 128  # at least as long
@@ -45,18 +46,25 @@ class Contestant(Protocol):
 
 @dataclass
 class Race:
-    """Milliseconds of every turn, by contestant; the turns of all contestants correspond."""
+    """Milliseconds of every turn, by contestant; the turns of all contestants correspond.
+
+    A sample is two turns, one in each order of the contestants.
+    """
 
     samples: dict[str, list[float]] = field(default_factory=dict)
 
     def time(self, name: str) -> Interval:
         """Median and 95% interval of one contestant's times, in milliseconds."""
-        return median_interval(self.samples[name])
+        return median_interval(self._paired(name))
 
     def ratio(self, numerator: str, denominator: str) -> Interval:
-        """Median and 95% interval of the ratio of two contestants' times, taken turn by turn."""
-        pairs = zip(self.samples[numerator], self.samples[denominator], strict=True)
+        """Median and 95% interval of the ratio of two contestants' times, taken over the same turns."""
+        pairs = zip(self._paired(numerator), self._paired(denominator), strict=True)
         return median_interval([a / b for a, b in pairs])
+
+    def _paired(self, name: str) -> list[float]:
+        times = self.samples[name]
+        return [(a + b) / 2 for a, b in zip(times[::2], times[1::2], strict=False)]
 
     @property
     def turns(self) -> int:
@@ -124,7 +132,7 @@ def race(
     for number in range(MAXIMUM_TURNS):
         for name in names if number % 2 else reversed(names):  # whoever goes first has had the longer pause
             result.samples[name].append(turn(number, contestants[name]))
-        if result.turns < MINIMUM_TURNS:
+        if result.turns < MINIMUM_TURNS or result.turns % 2:
             continue
         intervals = [result.ratio(*compare)] if compare else [result.time(name) for name in contestants]
         if all(i.width < precision for i in intervals) or time.monotonic() > deadline:

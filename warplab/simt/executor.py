@@ -244,7 +244,6 @@ class Session:
         bank[: len(data)] = np.frombuffer(bytes(data), dtype=np.uint8)
         return bank
 
-
     def _tensor_map(self, argument: TensorMap, address: int, size: int) -> bytes:
         """A tensor map for a parameter: itself, or where a copy of it is."""
         encoded = encode(argument, address)
