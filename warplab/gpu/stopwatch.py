@@ -1,8 +1,8 @@
 """Times work on the GPU so that a moving clock, a warm cache and a slow host do not show.
 
 Contestants take turns (A B C, C B A), each on fresh inputs and with a cold L2, and every timed output can be checked.
-What is compared is the ratio of two contestants within two turns, one each way round: a clock that drifts moves both, as
-does what it means to be the first or the last.
+What is compared is the ratio of two contestants within two turns, one each way round: a clock that drifts moves both,
+as does what it means to be the first or the last.
 """
 
 from __future__ import annotations
