@@ -16,7 +16,7 @@ from autograder.inputs import generate
 from autograder.outcome import CaseOutcome
 from autograder.task import Case, Task
 from autograder.verdict import Status
-from warplab.plan.model import Argument, Buffer, Launch, Plan, Pointer, Role
+from warplab.plan.model import Argument, Buffer, Launch, Plan, Role, Value
 
 _SUFFIX = "_of_the_second_call"
 
@@ -45,7 +45,7 @@ def twice(plan: Plan) -> Plan:
     """The plan's launches, then the same launches on buffers of their own. Variables of modules are the same."""
 
     def renamed(argument: Argument) -> Argument:
-        return replace(argument, buffer=argument.buffer + _SUFFIX) if isinstance(argument, Pointer) else argument
+        return argument if isinstance(argument, Value) else replace(argument, buffer=argument.buffer + _SUFFIX)
 
     def again(launch: Launch) -> Launch:
         return replace(launch, arguments=tuple(renamed(argument) for argument in launch.arguments))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ from tests.autograder.handmade import make_lab
 from warplab import simt
 from warplab.plan.capture import capture
 from warplab.plan.execution import Execution
-from warplab.plan.model import Plan, Role
+from warplab.plan.model import Plan, Role, TensorMap
 
 CUDA = '''
 import cupy
@@ -99,6 +100,14 @@ def test_a_second_call_has_launches_and_buffers_of_its_own(tmp_path: Path) -> No
     assert len(both.arguments(Role.OUTPUT)) == 2
     named = [{a.buffer for a in launch.arguments if hasattr(a, "buffer")} for launch in both.launches]
     assert not named[0] & named[1]
+
+
+def test_a_tensor_map_of_the_second_call_is_of_its_own_buffer(tmp_path: Path) -> None:
+    _, _, plan = captured(tmp_path, "")
+    tensor = TensorMap("x", 0, "float32", (64,), (), (32,), (1,))
+    with_map = replace(plan, launches=(replace(plan.launches[0], arguments=(tensor,)),))
+    first, second = (launch.arguments[0] for launch in twice(with_map).launches)
+    assert first == tensor and second != tensor and second.buffer in twice(with_map).buffers
 
 
 # A counter that its last block sets back to zero is how many right kernels find that they are the last block.
