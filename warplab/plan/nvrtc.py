@@ -160,6 +160,8 @@ def _include_flags() -> tuple[str, ...]:
             located = None
         if located is not None:
             folders.append(Path(located.abs_path))
+    # A toolkit installed beside Python's packages may have what they lack, such as mma.h's crt/mma.h; it is asked last.
+    folders += [folder.parent for folder in folders if folder.name == "cccl"]
     # CuPy itself is not imported: in a capture another module stands in for it.
     cupy = importlib.machinery.PathFinder.find_spec("cupy")
     if cupy is not None and cupy.origin:
