@@ -30,6 +30,7 @@ from benchmarks.corpus.plans import assemble_all
 from warplab import results, simt
 from warplab.errors import WarplabError
 from warplab.gpu import executor
+from warplab.gpu.worker import DeviceFault
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import METRICS, Counters, Execution
 from warplab.plan.model import Plan
@@ -96,10 +97,13 @@ def main(arguments: list[str]) -> int:
 def _validate(profiled: int) -> int:
     machine = choose_machine("gpu")
     found = subjects(machine.architecture, profiled)
-    emulated = [simt.execute(s.plan, s.inputs, architecture=machine.architecture) for s in found]
-    with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
-        plans = [(s.plan, s.inputs) for s in found if s.counted]
-        measured = iter(nsight.counters(plans, list(METRICS.values()), Path(folder)))
+    plans = [(s.plan, s.inputs) for s in found if s.counted]
+    with tempfile.TemporaryDirectory(prefix="warplab-") as folder, ThreadPoolExecutor() as pool:
+        # Nsight Compute works in a process of its own meanwhile.
+        running = pool.submit(nsight.counters, plans, list(METRICS.values()), Path(folder))
+        simt.execute(found[0].plan, found[0].inputs, architecture=machine.architecture)  # compiles the emulator once
+        emulated = list(pool.map(lambda s: _emulated(s, machine.architecture), found))
+        measured = iter(running.result())
     records: list[results.Record] = []
     counters: list[results.Record] = []
     table = Table("kernel", "counter", "emulator", "ncu", title="Where the emulator and Nsight Compute differ")
@@ -151,9 +155,25 @@ def _random_programs(architecture: str) -> list[results.Record]:
     return records
 
 
+def _emulated(subject: Subject, architecture: str) -> Execution:
+    return simt.execute(subject.plan, subject.inputs, architecture=architecture, workers=1)
+
+
 def _output_record(subject: Subject, execution: Execution, architecture: str) -> results.Record:
-    gpu = executor.execute(subject.plan, subject.inputs, architecture)[0].outputs
     bound = subject.approximate
+    try:
+        gpu = executor.execute(subject.plan, subject.inputs, architecture)[0].outputs
+    except DeviceFault:
+        raise  # the context is lost, so nothing after it can be run
+    except WarplabError as error:
+        return results.Record(
+            subject.name,
+            "elements that differ",
+            sum(array.size for array in execution.outputs.values()),
+            "elements",
+            shape=subject.dimensions,
+            conditions=f"not run on the GPU: {error}",
+        )
     differ = sum(elements_apart(array, gpu[name], bound) for name, array in execution.outputs.items())
     conditions = f"within {bound.ulp} ulp or {bound.absolute:.3g}: {bound.why}" if bound else "bit for bit"
     return results.Record(

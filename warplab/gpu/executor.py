@@ -21,6 +21,7 @@ from warplab.gpu.worker import DeviceFault
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Argument, Buffer, Launch, Parameter, Plan, Pointer, Role, TensorMap
 
+UNASKED_SHARED = 48 * 1024  # bytes of shared memory, static and dynamic, that a launch gets without asking
 REDZONE_BYTES = 4096
 _REDZONE_BYTE = 0xA5
 _POISON_BYTE = 0xFF  # a NaN in every float type, -1 in every signed integer type
@@ -97,10 +98,11 @@ class LoadedPlan:
                 modules[image] = ObjectCode.from_cubin(image, name=key)
             kernels[key] = modules[image].get_kernel(spec.entry)
         self._maps: list[cupy.ndarray] = []  # copies of tensor maps that kernels get the address of
-        self._launches = [self._prepared(item, kernels[item.kernel]) for item in plan.launches]
+        self._launches = [self._prepared(item, kernels[item.kernel], architecture) for item in plan.launches]
 
-    def _prepared(self, item: Launch, kernel: Kernel) -> Callable[[Stream], None]:
-        if item.shared_bytes > 48 * 1024:
+    def _prepared(self, item: Launch, kernel: Kernel, architecture: str) -> Callable[[Stream], None]:
+        static = self.plan.kernels[item.kernel].cubins[architecture].static_shared
+        if static + item.shared_bytes > UNASKED_SHARED and item.shared_bytes:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             _checked(driver.cuKernelSetAttribute(attribute, item.shared_bytes, kernel.handle, Device().device_id))
         if item.cluster == (1, 1, 1):

@@ -243,8 +243,6 @@ def _turn(m, warp, address, traced):
     home = get(m, M_PEERS)
     put(m, M_FAILED, 0)
     issued = run_warp(m, warp, traced)
-    if issued >= FULL_TURN:
-        _pass_on(address)
     increase(m, M_TIME, issued)
     put(home, M_BUDGET, get(home, M_BUDGET) - issued)
     if get(home, M_BUDGET) < 0:
@@ -253,6 +251,8 @@ def _turn(m, warp, address, traced):
         lane = np.int64(trailing_zeros32(np.uint32(get(address, W_LIVE)) | np.uint32(1 << 31)))
         report(m, FAULT_ENDLESS, pc, warp, lane, 0, 0, 0, -1, 0, 0)
         put(home, M_STOP, 1)
+    if issued >= FULL_TURN:
+        _pass_on(address)
     if get(m, M_STOP):
         put(home, M_STOP, 1)
     if get(address, W_STATUS) == STATUS_DONE and get(m, M_LIVE_THREADS) == 0:
