@@ -1,6 +1,6 @@
 """Times the products of benchmarks/gemm beside torch.matmul (cuBLAS), in the same turns, into results/gemm.json.
 
-Run as `make bench GEMM=1` on a Hopper GPU, or `python -m benchmarks.bench_gemm 8192` for one size.
+Run as `python -m benchmarks.bench_gemm` on a Hopper GPU, with a size behind it for that one alone.
 """
 
 from __future__ import annotations
