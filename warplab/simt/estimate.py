@@ -107,13 +107,18 @@ class Estimate:
         return f"<{self.seconds * 1e6:.3g} us on {self.chip}, modelled, not measured: {parts or 'no launch'}>"
 
 
+def check_chip(chip: Chip) -> None:
+    """Raises PlanError for a chip without a boost clock or of a generation whose rates are not known here."""
+    if chip.boost_clock is None or chip.compute_capability not in RATES:
+        raise PlanError(f"The time on {chip.name} cannot be estimated: its clock or its instruction rates are unknown.")
+
+
 def estimate(execution: Execution, chip: Chip) -> Estimate:
     """The time of an execution on a chip. Run it with `execute(..., caches=chip)`: without, L1 is taken to hit nothing.
 
-    Raises PlanError for a chip without a boost clock or of a generation whose rates are not known here.
+    Raises PlanError as `check_chip` does.
     """
-    if chip.boost_clock is None or chip.compute_capability not in RATES:
-        raise PlanError(f"The time on {chip.name} cannot be estimated: its clock or its instruction rates are unknown.")
+    check_chip(chip)
     return Estimate(chip.name, tuple(_launch(profile, chip) for profile in execution.launches))
 
 
