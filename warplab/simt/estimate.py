@@ -182,10 +182,11 @@ def _data_stage(counters: Counters, clocks: float) -> Term:
 
 def _memory(counters: Counters, caches: CacheTraffic | None, chip: Chip, clocks: float) -> list[Term]:
     c = counters
-    atomics = c.global_atomic_sectors + c.global_reduction_sectors
+    atomics = c.global_atomic_sectors + c.global_reduction_sectors + c.bulk_reduction_sectors
     if caches is None:
-        read = c.global_load_sectors + c.async_copy_cached_sectors + c.async_copy_bypass_sectors
-        l2, dram = read + c.global_store_sectors + atomics, read + c.global_store_sectors
+        moved = c.global_load_sectors + c.async_copy_cached_sectors + c.async_copy_bypass_sectors + c.bulk_load_sectors
+        moved += c.global_store_sectors + c.bulk_store_sectors
+        l2, dram = moved + atomics, moved
     else:
         l2 = caches.l2_sectors
         dram = caches.dram_read_sectors + caches.dram_write_sectors
