@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tests.simt.plans import buffer, compile_cuda, plan_of
-from warplab.plan.execution import Execution, Finding, FindingKind
+from warplab.hardware.chips import H200, Chip
+from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind
 from warplab.plan.model import Pointer, Role, TensorMap
 from warplab.simt import execute
 
@@ -70,7 +71,14 @@ A = np.arange(1000, 1000 + 2048, dtype=np.int32).reshape(32, 64)
 
 
 def run(
-    body: str, threads: int = 64, blocks: int = 1, cluster: int = 0, seed: int | None = None, out: int = 1024, **changes
+    body: str,
+    threads: int = 64,
+    blocks: int = 1,
+    cluster: int = 0,
+    seed: int | None = None,
+    out: int = 1024,
+    caches: Chip | None = None,
+    **changes,
 ) -> Execution:
     """`a` is A, `out` starts as -1; the map is of `a` with boxes of 8 x 32."""
     dims = f"__cluster_dims__({cluster}, 1, 1)" if cluster else ""
@@ -81,7 +89,7 @@ def run(
     described = TensorMap("a", 0, "int32", **fields)
     arguments = (described, described, Pointer("a", 0, "a"), Pointer("out", 0, "out"))
     plan = plan_of(compile_cuda(source), "k", buffers, arguments, (blocks,), (threads,), source=source)
-    return execute(plan, {"a": A, "out": result}, instruction_budget=20_000_000, seed=seed)
+    return execute(plan, {"a": A, "out": result}, instruction_budget=20_000_000, seed=seed, caches=caches)
 
 
 def only(result: Execution, kind: FindingKind, line: int) -> Finding:
@@ -300,3 +308,47 @@ if (t == 0) { STORE(out, tile, 64) COMMIT STORE(out, tile + 32, 64) COMMIT WAIT(
         assert result.findings == () and np.array_equal(result.outputs["out"][:256], A.ravel()[255::-1])
         seen.add(int(run(overlapping, seed=seed).outputs["out"][0]))
     assert seen == {0, 32}
+
+
+def modelled(body: str, **options) -> CacheTraffic:
+    result = run(body, caches=H200, **options)
+    assert result.findings == ()
+    caches = result.launches[0].caches
+    assert caches is not None
+    return caches
+
+
+def test_loads_ask_l2_for_their_sectors() -> None:
+    only_once = "if (t == 0) { expect(&full, %d); LOAD(tile, a, %d, &full) }\nwait(&full, 0);"
+    for size in (32, 1024, 4096):
+        caches = modelled(only_once % (size, size))
+        assert (caches.l2_read_sectors, caches.l1_load_sectors, caches.l2_write_sectors) == (size // 32, 0, 0)
+        assert caches.dram_read_sectors == max(size // 32, 2)  # pairs of sectors
+    again = modelled(only_once % (1024, 1024) + "\nif (t == 0) { expect(&full, 1024); LOAD(tile, a, 1024, &full) }\n"
+                     "wait(&full, 1);")  # fmt: skip
+    assert (again.l2_read_sectors, again.l2_read_hits, again.dram_read_sectors) == (64, 32, 32)
+
+
+def test_stores_and_reductions_go_to_l2() -> None:
+    body = "tile[t] = t; FENCE __syncthreads();\nif (t == 0) { %s(out, tile, 256) COMMIT WAIT(0) }"
+    stored = modelled(body % "STORE")
+    assert (stored.l2_write_sectors, stored.l2_read_sectors, stored.l2_atomic_sectors) == (8, 0, 0)
+    added = modelled(body % "ADD", blocks=20)
+    assert (added.l2_atomic_sectors, added.l2_atomic_hits, added.l2_write_sectors) == (160, 152, 0)
+
+
+def test_a_box_asks_for_the_sectors_of_its_rows() -> None:
+    body = "if (t == 0) { expect(&full, %d); TILE(tile, &map, %d, 30, &full) }\nwait(&full, 0);"
+    # Rows of 128 bytes, of which 2 are in the tensor; one of them begins 16 bytes before its end.
+    assert modelled(body % (1024, 0)).l2_read_sectors == 2 * 4
+    assert modelled(body % (1024, 60)).l2_read_sectors == 2
+    # Rows that follow one another: each shares its sector with the next.
+    shape = {"shape": (4, 64), "strides": (16,), "box": (4, 8), "swizzle": 0}
+    assert modelled("if (t == 0) { expect(&full, 128); TILE(tile, &map, 0, 8, &full) }\nwait(&full, 0);",
+                    **shape).l2_read_sectors == 4  # fmt: skip
+
+
+def test_a_multicast_reads_once() -> None:
+    caches = modelled(MULTICAST % "{ MULTI(tile, a, 1024, &full, 15) }", blocks=4, cluster=4)
+    assert caches.l2_read_sectors == 32
+    assert caches.l2_write_sectors == 4 * 32

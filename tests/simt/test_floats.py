@@ -276,6 +276,45 @@ def test_minimum_and_maximum(width: int) -> None:
                 assert fr == pick(fx, fy)
 
 
+def halves_too(opcode: str, kind: str, operands: list[np.ndarray]) -> np.ndarray:
+    """An operation of a 16-bit format; its packed form does the same to both halves."""
+    names = ", ".join(f"%a{i}" for i in range(len(operands)))
+    got = run(f"{opcode}.{kind} %d, {names};", 16, operands)
+    pairs = [o.astype(np.uint32) | np.roll(o, 1).astype(np.uint32) << np.uint32(16) for o in operands]
+    packed = run(f"{opcode}.{kind}x2 %d, {names};", 32, pairs)
+    assert np.array_equal(packed, got.astype(np.uint32) | np.roll(got, 1).astype(np.uint32) << np.uint32(16))
+    return got
+
+
+def test_products_and_sums_that_are_flushed_and_not_negative() -> None:
+    operands = [floats(16, 600, seed) for seed in (90, 91, 92)]
+    got = halves_too("fma.rn.ftz.relu", "f16", operands)
+    wanted = []
+    for row in zip(*operands, strict=True):
+        values = [decode(flushed(int(b), F16), F16) for b in row]
+        bits = flushed(finish(exact_fma(*values), F16, "rn", True), F16)
+        wanted.append(0 if bits & SIGN[F16] else bits)
+    compare(got, wanted, operands, "fma.rn.ftz.relu.f16")
+
+
+@pytest.mark.parametrize(("kind", "form", "ftz"), [("f16", F16, ""), ("f16", F16, ".ftz"), ("bf16", BF16, "")])
+@pytest.mark.parametrize("nan", ["", ".NaN"])
+@pytest.mark.parametrize(("name", "pick"), [("min", min), ("max", max)])
+def test_extremes_of_sizes_with_the_product_of_signs(name: str, pick, nan: str, kind: str, form: Format, ftz: str):
+    operands = [floats(16, COUNT, 93), floats(16, COUNT, 94)]
+    got = halves_too(f"{name}{ftz}{nan}.xorsign.abs", kind, operands)
+    wanted = []
+    for row in zip(*operands, strict=True):
+        a, b = (flushed(int(v), form) if ftz else int(v) for v in row)
+        sizes = [v & 0x7FFF for v in (a, b)]  # of numbers of one sign, the bits are in the numbers' order
+        numbers = [v for v in sizes if v <= form.infinity]
+        if not numbers or nan and len(numbers) < 2:
+            wanted.append(0x7FFF)
+        else:
+            wanted.append(pick(numbers) | (a ^ b) & 0x8000)
+    compare(got, wanted, operands, f"{name}{ftz}{nan}.xorsign.abs.{kind}")
+
+
 RELATIONS: dict[str, Callable] = {
     "eq": operator.eq, "ne": operator.ne, "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
@@ -329,6 +368,53 @@ def test_narrowing(target: str, to: Format, source: str, form: Format, mode: str
     kept = _kept_nan if form is F64 else lambda bits, to: 0
     wanted = [kept(int(b), to) or finish(decode(int(b), form), to, mode, False) for b in a]
     compare(got, wanted, [a], f"cvt.{mode}.{target}.{source}")
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz"])
+@pytest.mark.parametrize(("kind", "form"), [("f16", F16), ("bf16", BF16)])
+def test_narrowing_to_what_is_finite_and_not_negative(kind: str, form: Format, mode: str) -> None:
+    a = floats(32, COUNT, 95)
+    a[:4] = [0x477FF000, 0x7F7FFFFF, 0xFF7FFFFF, 0x477FEFFF]  # about the largest numbers
+    got = run(f"cvt.{mode}.relu.satfinite.{kind}.f32 %d, %a0;", 16, [a])
+    wanted = []
+    for bits in map(int, a):
+        result = finish(decode(bits, F32), form, mode, False)
+        result = 0 if result & 0x8000 else result
+        wanted.append(form.infinity - 1 if result == form.infinity else result)
+    compare(got, wanted, [a], f"cvt.{mode}.relu.satfinite.{kind}.f32")
+    b = np.roll(a, 1)
+    packed = run(f"cvt.{mode}.relu.satfinite.{kind}x2.f32 %d, %a0, %a1;", 32, [a, b])
+    assert np.array_equal(packed, got.astype(np.uint32) << np.uint32(16) | np.roll(got, 1))
+
+
+TF32 = Format(8, 10)
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz"])
+def test_tensor_floats_that_are_not_negative(mode: str) -> None:
+    a = floats(32, COUNT, 96)
+    got = run(f"cvt.{mode}.relu.tf32.f32 %d, %a0;", 32, [a])
+    for bits, r in zip(map(int, a), map(int, got), strict=True):
+        value = decode(bits, F32)
+        if not isinstance(value, Fraction) and math.isnan(value):
+            assert r == 0x7FFFE000
+        else:
+            positive = isinstance(value, Fraction) and value > 0
+            wanted = encode(value, TF32, mode) if positive else TF32.infinity if value == math.inf else 0
+            assert r == wanted << 13, hex(bits)
+
+
+def test_tensor_floats_that_are_finite() -> None:
+    a = floats(32, COUNT, 97)
+    a[:6] = [0x7F7FEFFF, 0x7F7FF000, 0xFF7FFFFF, 0x7F800000, 0xFF800000, 0x00000FFF]
+    got = run("cvt.rna.satfinite.tf32.f32 %d, %a0;", 32, [a])
+    plain = run("cvt.rna.tf32.f32 %d, %a0;", 32, [a])
+    assert [hex(v) for v in got[:6]] == ["0x7f7fe000", "0x7f7fe000", "0xff7fe000", "0x7f7fe000", "0xff7fe000", "0x0"]
+    number = a & 0x7FFFFFFF <= 0x7F800000
+    infinite = number & (plain & 0x7FFFFFFF == 0x7F800000)
+    assert np.array_equal(got[number & ~infinite], plain[number & ~infinite])
+    assert np.array_equal(got[~number], (a[~number] & 0xFFFFE000) - 0x2000)
+    assert (got[infinite] & 0x7FFFFFFF == 0x7F7FE000).all()
 
 
 def test_widening_is_exact() -> None:

@@ -166,6 +166,50 @@ def test_three_operands() -> None:
     check("add.sat.s32", [a, b], 32, lambda a, b: max(-(2**31), min(2**31 - 1, signed(a, 32) + signed(b, 32))))
 
 
+def clamped(value: int) -> int:
+    return max(-(2**31), min(2**31 - 1, value))
+
+
+def test_sums_of_upper_halves_saturate() -> None:
+    a, b, c = (integers(32, COUNT, seed) for seed in (60, 61, 62))
+    a[:8], b[:8] = 0x7FFFFFFF, [0x7FFFFFFF, 0x80000000] * 4
+    c[:8] = [0x7FFFFFFF, 0x80000000, 0x60000000, 0xA0000000, 0, 1, 0xFFFFFFFF, 0x40000000]
+
+    def s24(value: int) -> int:
+        return signed(value & 0xFFFFFF, 24)
+
+    check(
+        "mad.hi.sat.s32", [a, b, c], 32, lambda a, b, c: clamped((signed(a, 32) * signed(b, 32) >> 32) + signed(c, 32))
+    )
+    check("mad24.hi.sat.s32", [a, b, c], 32, lambda a, b, c: clamped((s24(a) * s24(b) >> 16) + signed(c, 32)))
+
+
+@pytest.mark.parametrize(("name", "pick"), [("min", min), ("max", max)])
+def test_extremes_that_are_not_negative(name: str, pick: Callable[..., int]) -> None:
+    a, b = integers(32, COUNT, 63), integers(32, COUNT, 64)
+    check(f"{name}.relu.s32", [a, b], 32, lambda a, b: max(0, pick(signed(a, 32), signed(b, 32))))
+
+    def pair(a: int, b: int) -> int:
+        halves = [max(0, pick(signed(a >> at & 0xFFFF, 16), signed(b >> at & 0xFFFF, 16))) for at in (0, 16)]
+        return halves[1] << 16 | halves[0]
+
+    check(f"{name}.relu.s16x2", [a, b], 32, pair)
+
+
+@pytest.mark.parametrize("mode", ["clamp", "wrap"])
+def test_extension_of_a_number_of_bits(mode: str) -> None:
+    a, bits = integers(32, COUNT, 65), integers(32, COUNT, 66)
+    bits[:80] = np.arange(80)  # every number of bits, and beyond the register's
+
+    def extended(a: int, bits: int, negative: bool) -> int:
+        count = min(bits, 32) if mode == "clamp" else bits % 32
+        low = a % (1 << count)
+        return low - (1 << count) if negative and count and low >> count - 1 else low
+
+    check(f"szext.{mode}.u32", [a, bits], 32, lambda a, n: extended(a, n, False))
+    check(f"szext.{mode}.s32", [a, bits], 32, lambda a, n: extended(a, n, True))
+
+
 @pytest.mark.parametrize("table", [0x00, 0x96, 0xE8, 0xC0, 0x1D, 0xFF])
 def test_lop3(table: int) -> None:
     a, b, c = (integers(32, 64, seed) for seed in (15, 16, 17))

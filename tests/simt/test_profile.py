@@ -11,9 +11,12 @@ import pytest
 
 from tests.simt import kernels
 from tests.simt.plans import cuda_plan, numba_plan
+from warplab.errors import PlanError
+from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters
 from warplab.plan.model import Plan, Role
 from warplab.simt import execute, profile
+from warplab.simt.estimate import START, estimate
 from warplab.simt.profiling import Profile
 from warplab.simt.profiling.accesses import Space, accesses_of
 from warplab.simt.profiling.profile import ProfileError
@@ -271,6 +274,20 @@ def test_a_full_trace_says_so(monkeypatch: pytest.MonkeyPatch, halves: Profile) 
     assert short.execution.lines == halves.execution.lines
     with pytest.raises(ProfileError, match="The recorded part of block"):
         short.access(line_of("else") + 1)
+
+
+def test_the_time_is_modelled_with_the_caches_of_the_chip(transposed: Profile) -> None:
+    time = transposed.estimate()
+    assert "modelled, not measured" in repr(time) and time.chip == H200.name
+    again = execute(transposed.plan, transposed.inputs, caches=H200)
+    assert time == estimate(again, H200) and time.seconds > START
+    slower = replace(H200, boost_clock=H200.boost_clock / 4)
+    assert transposed.estimate(slower).seconds > time.seconds
+    table = transposed.table(H200)
+    assert str(table).splitlines()[-1] == repr(time) and "modelled, not measured" in table._repr_html_()
+    assert "modelled" not in str(transposed.table())
+    with pytest.raises(PlanError, match="cannot be estimated"):
+        transposed.estimate(replace(H200, boost_clock=None))
 
 
 def test_the_table_has_the_hardware_names_and_the_waste(transposed: Profile) -> None:

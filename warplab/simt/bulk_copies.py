@@ -67,6 +67,7 @@ from warplab.simt.layout import (
     M_BULK,
     M_COUNTS,
     M_LIVE_THREADS,
+    M_LOG,
     M_SCRATCH,
     M_SHARED,
     M_SHARED_BYTES,
@@ -99,6 +100,7 @@ from warplab.simt.raw import (
     put,
     trailing_zeros32,
 )
+from warplab.simt.request_log import LOG_ATOMIC, LOG_BULK_READ, LOG_BULK_WRITE, log_span
 from warplab.simt.shadow import (
     check_async_read,
     check_read,
@@ -158,12 +160,27 @@ def _reduction(operation):
 
 
 @compiled
-def _sectors(tensor, operation):
-    """Sectors of global memory that the operation reads or writes; `tensor` is its map, if it has one."""
+def _request_kind(m, operation):
+    """What the operation is in the log of requests; -1: it asks nothing of the caches, or there is no log."""
+    if get(m, M_LOG) == 0 or _direction(operation) == WITHIN_CLUSTER:
+        return np.int64(-1)
+    if _direction(operation) == TO_SHARED:
+        return np.int64(LOG_BULK_READ)
+    return np.int64(LOG_BULK_WRITE if _reduction(operation) < 0 else LOG_ATOMIC)
+
+
+@compiled
+def _request(m, tensor, operation):
+    """Log and count the sectors of global memory that the operation asks for; `tensor` is its map, if it has one."""
+    kind = _request_kind(m, operation)
     if _rank(operation):
-        return tile_sectors(tensor, operation)
+        return tile_sectors(m, tensor, operation, kind)
     size, start = get(operation, O_BYTES), get(operation, O_OTHER)
-    return ((start + size + 31) >> 5) - (start >> 5) if size else np.int64(0)
+    if size == 0:
+        return np.int64(0)
+    if kind >= 0:
+        log_span(m, start, size, kind)
+    return ((start + size + 31) >> 5) - (start >> 5)
 
 
 # Issuing
@@ -334,7 +351,7 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
                 change(m, warp, mbarrier, np.int64(0), np.int64(0), -size, pc, lane)
             continue
         increase(cell, C_REQUESTS, 1)
-        increase(cell, C_SECTORS, _sectors(tensor, operation))
+        increase(cell, C_SECTORS, _request(m, tensor, operation))
         increase(cell, C_IDEAL, size)
         if _direction(operation) == TO_GLOBAL:
             _start_store(m, warp, tensor, operation, pc, lane)

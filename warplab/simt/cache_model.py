@@ -1,11 +1,12 @@
 """A model of L1 and L2: which requests of a launch they serve, and what goes on to DRAM. Modelled, not measured.
 
 What is modelled: lines of 128 bytes in sectors of 32; an L1 for each SM that shares its memory with shared memory,
-written through; reads of one line by neighbouring SMs at one time, merged before L2; one L2 that keeps what is written
-and reads sectors from DRAM in pairs; all empty when a launch starts, as under Nsight Compute. Blocks go to SMs in turn,
-a wave of as many as fit at a time; the blocks of a wave go on at one pace, counted in warp instructions. What is not:
-the two halves of an L2 and the traffic between them, when L2 writes back, what it reads to complete a sector written in
-part, and the caches' true hashing and replacement (here least recently used in sets chosen by a hash).
+written through; reads of one line by neighbouring SMs at one time, merged before L2; bulk and tensor copies, which go
+past L1 and are asked for when they are issued, once for a multicast; one L2 that keeps what is written and reads
+sectors from DRAM in pairs; all empty when a launch starts, as under Nsight Compute. Blocks go to SMs in turn, a wave of
+as many as fit at a time; the blocks of a wave go on at one pace, counted in warp instructions. What is not: the two
+halves of an L2 and the traffic between them, when L2 writes back, what it reads to complete a sector written in part,
+and the caches' true hashing and replacement (here least recently used in sets chosen by a hash).
 docs/emulator.md has the model's error against hardware.
 """
 
@@ -27,6 +28,8 @@ from warplab.simt.request_log import (
     KIND_SHIFT,
     LINE_SHIFT,
     LOG_ATOMIC,
+    LOG_BULK_READ,
+    LOG_BULK_WRITE,
     LOG_LOCAL_READ,
     LOG_LOCAL_WRITE,
     LOG_READ,
@@ -223,10 +226,15 @@ def _serve(words, sms, times, order, t1, s1, v1, d1, t2, s2, v2, d2, merge, wind
             results[_L2_ATOMIC_HITS] += bits[_ask_l2(line, sectors, False, t2, s2, v2, d2, results, bits)]
             _ask_l2(line, sectors, True, t2, s2, v2, d2, results, bits)
             continue
-        if kind == LOG_READ_PAST_L1:
-            results[_L1_LOADS] += bits[sectors]
+        if kind in (LOG_READ_PAST_L1, LOG_BULK_READ):
+            if kind == LOG_READ_PAST_L1:
+                results[_L1_LOADS] += bits[sectors]
             results[_L2_READS] += bits[sectors]
             results[_L2_READ_HITS] += bits[_ask_l2(line, sectors, False, t2, s2, v2, d2, results, bits)]
+            continue
+        if kind == LOG_BULK_WRITE:
+            results[_L2_WRITES] += bits[sectors]
+            results[_L2_WRITE_HITS] += bits[_ask_l2(line, sectors, True, t2, s2, v2, d2, results, bits)]
             continue
         chosen, way, victim = _find(t1, s1, sm, line)
         there = np.int64(v1[sm, chosen, way]) if way >= 0 else np.int64(0)

@@ -107,13 +107,18 @@ class Estimate:
         return f"<{self.seconds * 1e6:.3g} us on {self.chip}, modelled, not measured: {parts or 'no launch'}>"
 
 
+def check_chip(chip: Chip) -> None:
+    """Raises PlanError for a chip without a boost clock or of a generation whose rates are not known here."""
+    if chip.boost_clock is None or chip.compute_capability not in RATES:
+        raise PlanError(f"The time on {chip.name} cannot be estimated: its clock or its instruction rates are unknown.")
+
+
 def estimate(execution: Execution, chip: Chip) -> Estimate:
     """The time of an execution on a chip. Run it with `execute(..., caches=chip)`: without, L1 is taken to hit nothing.
 
-    Raises PlanError for a chip without a boost clock or of a generation whose rates are not known here.
+    Raises PlanError as `check_chip` does.
     """
-    if chip.boost_clock is None or chip.compute_capability not in RATES:
-        raise PlanError(f"The time on {chip.name} cannot be estimated: its clock or its instruction rates are unknown.")
+    check_chip(chip)
     return Estimate(chip.name, tuple(_launch(profile, chip) for profile in execution.launches))
 
 
@@ -177,10 +182,11 @@ def _data_stage(counters: Counters, clocks: float) -> Term:
 
 def _memory(counters: Counters, caches: CacheTraffic | None, chip: Chip, clocks: float) -> list[Term]:
     c = counters
-    atomics = c.global_atomic_sectors + c.global_reduction_sectors
+    atomics = c.global_atomic_sectors + c.global_reduction_sectors + c.bulk_reduction_sectors
     if caches is None:
-        read = c.global_load_sectors + c.async_copy_cached_sectors + c.async_copy_bypass_sectors
-        l2, dram = read + c.global_store_sectors + atomics, read + c.global_store_sectors
+        moved = c.global_load_sectors + c.async_copy_cached_sectors + c.async_copy_bypass_sectors + c.bulk_load_sectors
+        moved += c.global_store_sectors + c.bulk_store_sectors
+        l2, dram = moved + atomics, moved
     else:
         l2 = caches.l2_sectors
         dram = caches.dram_read_sectors + caches.dram_write_sectors

@@ -116,6 +116,9 @@ def mad(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
         a, b, c = (lowering.source(o, kind) for o in operands[1:4])
         product = lowering.temporary(TYPE_BITS[kind])
         lowering.vector(integer_key(f"mul.{half}", kind, half == "hi"), product, a, b)
+        if parts == ["mad", "hi", "sat", "s32"]:
+            lowering.vector("add.sat.s32", lowering.target(operands[0], kind), product, c)
+            return
         name = "addc" if parts[0] == "madc" else "add"
         if "cc" in modifiers:
             name += ".cc"
@@ -132,7 +135,14 @@ def fma(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
 
 @handles("mul24", "mad24")
 def mul24(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    three(lowering, instruction, ".".join(parts), parts[-1])
+    operands = instruction.operands
+    if parts != ["mad24", "hi", "sat", "s32"]:
+        three(lowering, instruction, ".".join(parts), parts[-1])
+        return
+    a, b, c = (lowering.source(o, "s32") for o in operands[1:4])
+    product = lowering.temporary(32)
+    lowering.vector("mul24.hi.s32", product, a, b)
+    lowering.vector("add.sat.s32", lowering.target(operands[0], "s32"), product, c)
 
 
 @handles("div")
@@ -171,6 +181,10 @@ def choose(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         if "abs" in modifiers:
             modifiers = [m for m in modifiers if m != "abs"]
         three(lowering, instruction, key_of(operation, modifiers, ("ftz", "NaN", "xorsign"), kind), kind)
+    elif modifiers == ["relu"] and kind in ("s32", "s16x2"):
+        chosen, zero = lowering.temporary(32), lowering.constant(32, 0)
+        lowering.vector(f"{operation}.{kind}", chosen, *(lowering.source(o, kind) for o in instruction.operands[1:]))
+        lowering.vector(f"max.{kind}", lowering.target(instruction.operands[0], kind), chosen, zero)
     elif modifiers:
         raise Unsupported
     elif kind in ("u16x2", "s16x2"):
@@ -211,14 +225,14 @@ def count_bits(lowering: Lowering, instruction: Instruction, parts: list[str]) -
     lowering.vector(".".join(parts), lowering.target(operands[0], "u32"), lowering.source(operands[1], kind))
 
 
-@handles("brev", "testp", "copysign", "dp4a", "dp2a", "prmt", "shf", "bmsk")
+@handles("brev", "testp", "copysign", "dp4a", "dp2a", "prmt", "shf", "bmsk", "szext")
 def by_name(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, root = instruction.operands, parts[0]
     if root == "testp":
         lowering.vector(".".join(parts), lowering.target(operands[0], "pred"), lowering.source(operands[1], parts[-1]))
         return
     key = ".".join(parts)
-    kind = "b32" if root in ("prmt", "shf", "dp4a", "dp2a", "bmsk") else parts[-1]
+    kind = "b32" if root in ("prmt", "shf", "dp4a", "dp2a", "bmsk", "szext") else parts[-1]
     three(lowering, instruction, key, kind)
 
 

@@ -24,7 +24,7 @@ def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
         key = ".".join(["cvt", *_ordered(modifiers, (*ROUNDINGS, "relu", "satfinite")), target, source])
         lowering.vector(key, lowering.target(operands[0], target), a, b)
     elif target == "tf32":
-        key = ".".join(["cvt", *_ordered(modifiers, ("rna", "rn", "rz")), target, source])
+        key = ".".join(["cvt", *_ordered(modifiers, ("rna", "rn", "rz", "relu", "satfinite")), target, source])
         lowering.vector(key, lowering.target(operands[0], "b32"), lowering.source(operands[1], source))
     elif source in FLOATS and target in FLOATS:
         _between_floats(lowering, operands, modifiers, target, source)

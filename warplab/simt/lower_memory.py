@@ -288,13 +288,37 @@ def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     place = lowering.target(destination, "pred")
     if parts[1] in WINDOWS:
         lowering.vector("setp.eq.i64", place, region, lowering.constant(64, WINDOWS[parts[1]]))
-    elif parts[1] in ("global", "const", "param", "param__entry"):
-        # Parameters and constants are regions like buffers: nothing tells them from global memory.
-        if parts[1] != "global":
-            raise Unsupported
-        lowering.vector("setp.ge.u64", place, region, lowering.constant(64, FIRST_REGION))
+    elif parts[1] == "const":
+        lowering.vector("mov.pred", place, _among(lowering, region, _constants(lowering)))
+    elif parts[1] in ("param", "param__entry"):
+        first = lowering.kernel.parameters[:1] if lowering.kernel else []
+        rows = [lowering.bank.row(64, ("parameter", p.name, 0)) for p in first]
+        lowering.vector("mov.pred", place, _among(lowering, region, rows))
+    elif parts[1] == "global":
+        # As ptxas has it for sm_90: constants are not global, parameters are.
+        above, other = lowering.temporary(1), lowering.temporary(1)
+        lowering.vector("setp.ge.u64", above, region, lowering.constant(64, FIRST_REGION))
+        lowering.vector("not.pred", other, _among(lowering, region, _constants(lowering)))
+        lowering.vector("and.pred", place, above, other)
     else:
         raise Unsupported
+
+
+def _constants(lowering: Lowering) -> list[int]:
+    """Rows with the addresses of the module's constants, each of which has a region of its own."""
+    variables = lowering.module.variables.values()
+    return [lowering.bank.row(64, ("symbol", v.name, 0)) for v in variables if v.space == "const"]
+
+
+def _among(lowering: Lowering, region: int, addresses: list[int]) -> int:
+    """A predicate: is a region that of one of the addresses?"""
+    found, same, other = lowering.temporary(1), lowering.temporary(1), lowering.temporary(64)
+    lowering.vector("setp.lt.u64", found, region, lowering.constant(64, 0))
+    for address in addresses:
+        lowering.vector("shr.u64", other, address, lowering.constant(32, WINDOW_BITS))
+        lowering.vector("setp.eq.i64", same, region, other)
+        lowering.vector("or.pred", found, found, same)
+    return found
 
 
 @handles("prefetch", "prefetchu", "discard", "applypriority")

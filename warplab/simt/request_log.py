@@ -26,7 +26,9 @@ from warplab.simt.state import compiled
 
 LOG_USED, LOG_LIMIT, LOG_DROPPED, LOG_ENTRIES = range(4)  # int64 units
 ENTRY_WORDS = 2
-LOG_READ, LOG_READ_PAST_L1, LOG_WRITE, LOG_ATOMIC, LOG_LOCAL_READ, LOG_LOCAL_WRITE = range(6)
+(
+    LOG_READ, LOG_READ_PAST_L1, LOG_WRITE, LOG_ATOMIC, LOG_LOCAL_READ, LOG_LOCAL_WRITE, LOG_BULK_READ, LOG_BULK_WRITE,
+) = range(8)  # fmt: skip
 LINE_SHIFT = 8  # of an entry's first word: below it are four bits of kind and four of sectors
 KIND_SHIFT = 4
 BLOCK_SHIFT = 32  # of its second
@@ -71,7 +73,7 @@ def log_sectors(m, row, offset, size, mask, kind):
 
 @compiled
 def log_span(m, address, size, kind):
-    """Log all sectors of [address, address + size), for copies that lanes do not make one by one."""
+    """Log all sectors of [address, address + size), size > 0, for copies that lanes do not make one by one."""
     first, last = address >> 5, (address + size - 1) >> 5
     for line in range(first >> 2, (last >> 2) + 1):
         low, high = max(first - 4 * line, 0), min(last - 4 * line, 3)

@@ -46,6 +46,7 @@ from warplab.simt.layout import (
     SPACE_GLOBAL,
 )
 from warplab.simt.raw import copy_bytes, fill_bytes, get, load_u8, put, store_u64
+from warplab.simt.request_log import log_span
 from warplab.simt.shadow import check_async_read, check_read
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import read_element, write_element
@@ -218,8 +219,11 @@ def _columns_inside(tensor, first):
 
 
 @compiled
-def tile_sectors(tensor, operation):
-    """Sectors of global memory that a box's elements lie in; rows that share one count it once."""
+def tile_sectors(m, tensor, operation, kind):
+    """Sectors of global memory that a box's elements lie in; rows that share one count it once.
+
+    They are logged as requests of a kind, unless it is -1.
+    """
     at = operation + 8 * O_AT
     size = (get(tensor, T_META) >> META_SIZE_SHIFT) & 255
     low, high = _columns_inside(tensor, get(at, 0))
@@ -231,7 +235,11 @@ def tile_sectors(tensor, operation):
         if offset >= 0:
             start = get(tensor, T_ADDRESS) + offset + get(at, 0) * size
             begin, end = (start + low * size) >> 5, (start + high * size - 1) >> 5
-            total += end - begin + (0 if begin == previous else 1)
+            begin += 1 if begin == previous else 0
+            if begin <= end:
+                total += end - begin + 1
+                if kind >= 0:
+                    log_span(m, begin << 5, (end - begin + 1) << 5, kind)
             previous = end
     return total
 

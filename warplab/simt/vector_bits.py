@@ -43,6 +43,22 @@ def _ones(count: Vector, element: ir.Type, width: int) -> Vector:
     return inside.where((splat_like(safe, 1) << safe) - 1, -1)
 
 
+def _extend(signed: bool, clamp: bool) -> Emitter:
+    """szext: the low SRC_B bits of SRC_A, sign- or zero-extended."""
+
+    def emit(o: Lanes) -> None:
+        value, count = o.read(SRC_A, I32), o.read(SRC_B, I32)
+        count = minimum(count, splat_like(count, 32), False) if clamp else count & 31
+        if not signed:
+            o.write(value & _ones(count, I32, 32))
+            return
+        none = count.compare("==", 0)
+        amount = none.where(0, (count * -1) + 32)
+        o.write(none.where(0, (value << amount).ashr(amount)))
+
+    return emit
+
+
 def _extract(width: int, signed: bool) -> Emitter:
     def emit(o: Lanes) -> None:
         value, element = o.read(SRC_A, INT[width]), INT[width]
@@ -197,4 +213,6 @@ def build() -> Table:
         table[f"shf.l.{mode}.b32"] = _funnel(True, mode == "clamp")
         table[f"shf.r.{mode}.b32"] = _funnel(False, mode == "clamp")
         table[f"bmsk.{mode}.b32"] = _mask_range(mode == "wrap")
+        for letter in "su":
+            table[f"szext.{mode}.{letter}32"] = _extend(letter == "s", mode == "clamp")
     return table

@@ -144,10 +144,10 @@ def _small_flag(bits: Vector, target: str, flag: str) -> Vector:
     if flag == "sat":
         bits = (nan | bits.compare("<", 0, signed=True)).where(0, bits)
         return bits.compare(">", one, signed=True).where(one, bits)
-    if flag == "relu":
-        return (~nan & bits.compare("<", 0, signed=True)).where(0, bits)
-    if flag == "satfinite":
-        return (bits & 0x7FFF).compare("==", infinity).where(bits - 1, bits)
+    if "relu" in flag:
+        bits = (~nan & bits.compare("<", 0, signed=True)).where(0, bits)
+    if "satfinite" in flag:
+        bits = (bits & 0x7FFF).compare("==", infinity).where(bits - 1, bits)
     return bits
 
 
@@ -163,7 +163,7 @@ def _pack_two(target: str, mode: str, flag: str) -> Emitter:
     return emit
 
 
-def _tensor_float(mode: str) -> Emitter:
+def _tensor_float(mode: str, flag: str) -> Emitter:
     """tf32: float32 with 10 bits of significand; the low 13 bits are zero."""
 
     def emit(o: Lanes) -> None:
@@ -179,8 +179,14 @@ def _tensor_float(mode: str) -> Emitter:
         special = magnitude.compare(">=", F32_FORMAT.infinity)
         nan = magnitude.compare(">", F32_FORMAT.infinity)
         rounded = special.where(bits, rounded)
+        if flag == "relu":
+            rounded = rounded.compare("<", 0, signed=True).where(0, rounded)
         kept = bits & 0xFFFFE000 if mode == "rna" else splat_like(bits, 0x7FFFE000)
-        o.write(nan.where(kept, rounded))
+        result = nan.where(kept, rounded)
+        if flag == "satfinite":
+            # As ptxas makes it for sm_90: one step down from infinity, and from a NaN.
+            result = (result & 0x7FFFFFFF).compare(">=", F32_FORMAT.infinity).where(result - 0x2000, result)
+        o.write(result)
 
     return emit
 
@@ -230,7 +236,7 @@ def _floats(table: Table) -> None:
                   ("f16", "bf16")]  # fmt: skip
     for target, source in narrowings:
         for mode in MODES:
-            flags = ("", "sat", "relu", "satfinite") if target != "f32" else ("", "sat")
+            flags = ("", "sat", "relu", "satfinite", "relu.satfinite") if target != "f32" else ("", "sat")
             for flag in flags:
                 for ftz in ("", "ftz") if "f32" in (target, source) and target != "bf16" else ("",):
                     table[op_key("cvt", mode, ftz, flag, target, source)] = _between(
@@ -250,8 +256,8 @@ def build() -> Table:
     _floats(table)
     for target in ("f16", "bf16"):
         for mode in ("rn", "rz"):
-            for flag in ("", "relu", "satfinite"):
+            for flag in ("", "relu", "satfinite", "relu.satfinite"):
                 table[op_key("cvt", mode, flag, f"{target}x2", "f32")] = _pack_two(target, mode, flag)
-    for mode in ("rna", "rn", "rz"):
-        table[op_key("cvt", mode, "tf32", "f32")] = _tensor_float(mode)
+    for mode, flag in (("rna", ""), ("rna", "satfinite"), ("rn", ""), ("rn", "relu"), ("rz", ""), ("rz", "relu")):
+        table[op_key("cvt", mode, flag, "tf32", "f32")] = _tensor_float(mode, flag)
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 
 from warplab.simt.lanes import F32, F64, I16, I32, LANES, Emitter, Lanes, Table, Vector, op_key
 from warplab.simt.layout import SRC_A, SRC_B, SRC_C, X0
@@ -69,16 +70,24 @@ def _small(name: str, operation: str, count: int, flags: str) -> Emitter:
     return emit
 
 
-def _small_choose(name: str, formula: Formula, count: int, nan: bool, ftz: bool) -> Emitter:
+def _small_choose(name: str, formula: Formula, count: int, nan: bool, ftz: bool, xorsign: bool) -> Emitter:
+    """min and max with .ftz, .NaN (a NaN wins) and .xorsign.abs, whose sign a NaN does not get."""
+
     def emit(o: Lanes) -> None:
         bits = [o.read(slot, I16, count=count) for slot in (SRC_A, SRC_B)]
         if ftz:
             bits = [_small_flush(v, name) for v in bits]
+        if xorsign:
+            sign = (bits[0] ^ bits[1]) & 0x8000
+            bits = [v & 0x7FFF for v in bits]
         a, b = (load_small(v, name) for v in bits)
         result = formula(a, b, F32)
         if nan:
             result = a.compare("uno", b).where(splat_like(result, float("nan")), result)
-        o.write(store_small(result, name))
+        stored = store_small(result, name)
+        if xorsign:
+            stored = result.compare("uno", result).where(stored, stored | sign)
+        o.write(stored)
 
     return emit
 
@@ -113,11 +122,12 @@ def build() -> Table:
                     continue
                 for operation in ("add", "sub", "mul", "fma"):
                     table[op_key(operation, "rn", flags, kind)] = _small(name, operation, count, flags)
-            table[op_key("fma.rn.relu", kind)] = _small(name, "fma", count, "relu")
             for ftz in ("", "ftz") if name == "f16" else ("",):
-                for nan in ("", "NaN"):
-                    table[op_key("min", ftz, nan, kind)] = _small_choose(name, minimum, count, bool(nan), bool(ftz))
-                    table[op_key("max", ftz, nan, kind)] = _small_choose(name, maximum, count, bool(nan), bool(ftz))
+                table[op_key("fma.rn", ftz, "relu", kind)] = _small(name, "fma", count, op_key(ftz, "relu"))
+                for nan, xorsign in product(("", "NaN"), ("", "xorsign")):
+                    flags = bool(nan), bool(ftz), bool(xorsign)
+                    table[op_key("min", ftz, nan, xorsign, kind)] = _small_choose(name, minimum, count, *flags)
+                    table[op_key("max", ftz, nan, xorsign, kind)] = _small_choose(name, maximum, count, *flags)
                 table[op_key("neg", ftz, kind)] = _small_sign(name, count, negate, bool(ftz))
                 table[op_key("abs", ftz, kind)] = _small_sign(name, count, absolute, bool(ftz))
             for function in ("ex2", "tanh"):

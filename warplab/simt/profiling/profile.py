@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from warplab.errors import WarplabError
+from warplab.hardware.chips import H200, Chip
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Dim3, Launch, Plan
-from warplab.simt.executor import Session, shared_limit_of
+from warplab.simt.estimate import Estimate, check_chip, estimate
+from warplab.simt.executor import Session, execute, shared_limit_of
 from warplab.simt.findings import Explainer
 from warplab.simt.memory import AddressSpace, Region
 from warplab.simt.profiling.accesses import Resolver, Space, WarpAccess, accesses_of
@@ -57,6 +59,8 @@ class Profile:
     block: Dim3  # which of its blocks
     trace: Trace = field(repr=False)
     resolver: Resolver = field(repr=False)
+    inputs: dict[str, np.ndarray] = field(repr=False)
+    architecture: str
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -69,9 +73,19 @@ class Profile:
         width, height, depth = self.plan.launches[self.launch].block
         return -(-width * height * depth // 32)
 
-    def table(self) -> ProfileTable:
-        """The counters of every launch."""
-        return table_of(self.execution.launches)
+    def table(self, chip: Chip | None = None) -> ProfileTable:
+        """The counters of every launch; with a chip, the modelled time on it too (see `estimate`)."""
+        return table_of(self.execution.launches, "" if chip is None else repr(self.estimate(chip)))
+
+    def estimate(self, chip: Chip = H200) -> Estimate:
+        """How long the plan would take on a chip, and what bounds each launch: modelled, not measured.
+
+        Runs the plan once more, on the same arrays, with the chip's caches modelled. Raises PlanError for a chip
+        whose clock or instruction rates are not known.
+        """
+        check_chip(chip)
+        execution = execute(self.plan, self.inputs, architecture=self.architecture, sanitize=False, caches=chip)
+        return estimate(execution, chip)
 
     def source(self) -> AnnotatedSource:
         """The submission with counts and waste beside its lines."""
@@ -167,7 +181,8 @@ def profile(
     if recorder.running is None:
         reason = f" {execution.findings[-1].message}" if execution.findings else ""
         raise ProfileError(f"The plan stopped before its launch {launch} ran.{reason}")
-    return Profile(plan, execution, launch, block, recorder.trace(), _resolver(session, plan, recorder.running))
+    resolver = _resolver(session, plan, recorder.running)
+    return Profile(plan, execution, launch, block, recorder.trace(), resolver, dict(inputs), architecture)
 
 
 def _check(plan: Plan, launch: int, block: Dim3) -> None:

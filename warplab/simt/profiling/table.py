@@ -34,9 +34,10 @@ class Row:
 
 @dataclass(frozen=True)
 class ProfileTable:
-    """The counters of launches, without those that are zero."""
+    """The counters of launches, without those that are zero, and a line below them."""
 
     rows: tuple[Row, ...]
+    note: str = ""
 
     def value(self, counter: str, launch: int | None = None) -> int:
         """The value of a counter, of one launch or of all together; 0 if it never counted."""
@@ -68,7 +69,7 @@ class ProfileTable:
         for row in cells:
             columns = zip(row, widths, self.titles, strict=True)
             lines.append("  ".join(f"{c:>{w}}" if t in right else f"{c:<{w}}" for c, w, t in columns).rstrip())
-        return "\n".join(lines)
+        return "\n".join([*lines, *([self.note] if self.note else [])])
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th style="text-align:left;padding:1px 10px">{title}</th>' for title in self.titles)
@@ -82,12 +83,13 @@ class ProfileTable:
                 for title, cell in zip(self.titles, cells, strict=True)
             )
             body.append(f"<tr>{columns}</tr>")
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{note}"
 
 
-def table_of(launches: Sequence[LaunchProfile]) -> ProfileTable:
-    """The table of some launches of an execution."""
-    return ProfileTable(tuple(row for number, launch in enumerate(launches) for row in _rows(number, launch)))
+def table_of(launches: Sequence[LaunchProfile], note: str = "") -> ProfileTable:
+    """The table of some launches of an execution, with a line below it."""
+    return ProfileTable(tuple(row for number, launch in enumerate(launches) for row in _rows(number, launch)), note)
 
 
 def _rows(number: int, launch: LaunchProfile) -> list[Row]:
