@@ -225,7 +225,7 @@ def _isolation() -> Check:
         said.append(_escaped(proof))
     mend = (
         "Install bubblewrap 0.7 or later and allow it user namespaces, or use a kernel with Landlock (Linux 5.13) and "
-        "seccomp. Your own submissions can be graded as it is; those of a class need --allow-reduced-isolation."
+        "seccomp. Your own submissions can be graded as it is; do not grade other people's here."
     )
     return Check("isolation", State.LIMITED, "; ".join(said), mend)
 

@@ -210,12 +210,13 @@ class _Bare(executor.LoadedPlan):
 
     def __init__(self, plan: Plan, architecture: str, stream: Stream, inputs: Mapping[str, np.ndarray]) -> None:
         self.plan, self.stream = plan, stream
+        self._maps = []
         self.buffers = {n: _Allocation(spec, inputs.get(n)) for n, spec in plan.buffers.items()}  # type: ignore[misc]
         kernels = {
             key: ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
             for key, spec in plan.kernels.items()
         }
-        self._launches = [self._prepared(item, kernels[item.kernel]) for item in plan.launches]
+        self._launches = [self._prepared(item, kernels[item.kernel], architecture) for item in plan.launches]
 
 
 class _Allocation:

@@ -99,12 +99,13 @@ def run(path: Path) -> None:
 
         def __init__(self, plan: Plan, architecture: str, stream: Stream, inputs: Mapping[str, np.ndarray]) -> None:
             self.plan, self.stream = plan, stream
+            self._maps = []
             self.buffers = {n: _Allocation(b, inputs.get(n)) for n, b in plan.buffers.items()}  # type: ignore[misc]
             kernels = {
                 key: ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
                 for key, spec in plan.kernels.items()
             }
-            self._launches = [self._prepared(item, kernels[item.kernel]) for item in plan.launches]
+            self._launches = [self._prepared(item, kernels[item.kernel], architecture) for item in plan.launches]
 
     device = present()
     assert device is not None

@@ -125,9 +125,9 @@ def build() -> Table:
             for ftz in ("", "ftz") if name == "f16" else ("",):
                 table[op_key("fma.rn", ftz, "relu", kind)] = _small(name, "fma", count, op_key(ftz, "relu"))
                 for nan, xorsign in product(("", "NaN"), ("", "xorsign")):
-                    flags = bool(nan), bool(ftz), bool(xorsign)
-                    table[op_key("min", ftz, nan, xorsign, kind)] = _small_choose(name, minimum, count, *flags)
-                    table[op_key("max", ftz, nan, xorsign, kind)] = _small_choose(name, maximum, count, *flags)
+                    asked = bool(nan), bool(ftz), bool(xorsign)
+                    table[op_key("min", ftz, nan, xorsign, kind)] = _small_choose(name, minimum, count, *asked)
+                    table[op_key("max", ftz, nan, xorsign, kind)] = _small_choose(name, maximum, count, *asked)
                 table[op_key("neg", ftz, kind)] = _small_sign(name, count, negate, bool(ftz))
                 table[op_key("abs", ftz, kind)] = _small_sign(name, count, absolute, bool(ftz))
             for function in ("ex2", "tanh"):
