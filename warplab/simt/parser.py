@@ -41,6 +41,7 @@ _NAME = r"[A-Za-z_$%][\w$.]*"
 _ARRAY = re.compile(rf"({_NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
 _RANGE = re.compile(r"(%?[\w$]+?)<(\d+)>$")
 _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?$")
+_POINTEE = re.compile(r"\.ptr\b(?:\s*\.(?:global|shared|local|const))?(?:\s*\.align\s+\d+)?")
 _OFFSET = re.compile(rf"({_NAME})\s*\+\s*(-?\w+)$")
 _SPACES = ("global", "shared", "local", "const", "param")
 _SKIPPED = (".pragma", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg", ".alias", ".noreturn", ".callprototype")
@@ -289,6 +290,7 @@ class _Parser:
 
     def _variable_of(self, text: str, space: str) -> Variable:
         """A declaration without its leading space: `.align 8 .b8 name[16] = {...}`."""
+        text = _POINTEE.sub("", text)  # what a parameter points to
         words = text.split()
         align, kind, vector = 0, "", 1
         external = False
@@ -302,8 +304,6 @@ class _Parser:
                 kind = word
             elif word == "extern":
                 external = True
-            elif word in ("ptr",):
-                continue
         if not kind:
             raise self._error(text)
         rest = text[text.rindex("." + kind, 0, text.index("=") if "=" in text else len(text)) + len(kind) + 1 :].strip()
