@@ -1,7 +1,7 @@
-"""Compares the emulator's findings with compute-sanitizer's on the faulty kernels of the corpus and a sample of the others.
+"""Compares the emulator's findings with compute-sanitizer's on the faulty kernels and a sample of the correct ones.
 
-Each kernel runs once under each tool, in a process of its own, with exact allocations that nothing fills beforehand. The
-record of a kernel and a tool says whether both, neither or one of them report it, and the lines that each names.
+Each kernel runs once under each tool, in a process of its own, with exact allocations that nothing fills beforehand.
+The record of a kernel and a tool says whether both, neither or one of them report it, and the lines that each names.
 Writes benchmarks/results/sanitizers.json. Run on a machine with a GPU and compute-sanitizer:
 `python -m benchmarks.sanitizer_agreement [PREFIX...]`, where prefixes of names leave the other kernels out.
 """
