@@ -84,7 +84,9 @@ def integers() -> Iterator[Operation]:
                 yield _simple("integer", f"mad.wide.{name}", wide, c * 2 + wide, lambda a, b, d, t=t: t(a) * t(b) + d,
                               kind, f"i{2 * width}")  # fmt: skip
             if width > 16:
-                yield make(f"bfe.{name}", c, c + "rr", lambda a, p, n, w=width, s=letter: _extract(a, p, n, w, s == "s"))
+                yield make(
+                    f"bfe.{name}", c, c + "rr", lambda a, p, n, w=width, s=letter: _extract(a, p, n, w, s == "s")
+                )
                 yield _simple("integer", f"bfind.{name}", "r", c, lambda a, w=width, s=letter: _leading(a, w, s), kind)
                 yield _simple("integer", f"bfind.shiftamt.{name}", "r", c,
                               lambda a, w=width, s=letter: _shift_amount(a, w, s), kind)  # fmt: skip
@@ -311,7 +313,9 @@ def _choices() -> Iterator[Operation]:
         for ftz in ("", ".ftz"):
             for nan in ("", ".NaN"):
                 pick = partial(_pick, F32, largest, bool(nan))
-                yield _simple("f32", f"{name}{ftz}{nan}.f32", "r", "rr", _float_form(pick, F32, bool(ftz), False), "f32")
+                yield _simple(
+                    "f32", f"{name}{ftz}{nan}.f32", "r", "rr", _float_form(pick, F32, bool(ftz), False), "f32"
+                )
                 small = partial(_pick, F16, largest, bool(nan))
                 yield from _small(f"{name}{ftz}{nan}", "f16", 2, _float_form(small, F16, bool(ftz), False))
         for nan in ("", ".NaN"):
@@ -417,7 +421,10 @@ def conversions() -> Iterator[Operation]:
                               f"i{width}", f"i{to}")  # fmt: skip
                 for other in "us":
                     low, high = (-(1 << to - 1), (1 << to - 1) - 1) if other == "s" else (0, (1 << to) - 1)
-                    if low <= (-(1 << width - 1) if letter == "s" else 0) and high >= (1 << width - (letter == "s")) - 1:
+                    if (
+                        low <= (-(1 << width - 1) if letter == "s" else 0)
+                        and high >= (1 << width - (letter == "s")) - 1
+                    ):
                         continue  # nothing to saturate: ptxas refuses it
                     yield _simple("convert", f"cvt.sat.{other}{to}.{letter}{width}", CLASS[to], source,
                                   lambda a, t=t, lo=low, hi=high: min(max(t(a), lo), hi), f"i{width}", f"i{to}")  # fmt: skip
@@ -457,9 +464,13 @@ def _narrowings() -> Iterator[Operation]:
     for mode in MODES:
         yield _simple("convert", f"cvt.{mode}.f32.f64", "r", "d", plain("f32", "f64", mode), "f64", "f32")
         yield _simple("convert", f"cvt.{mode}.f16.f64", "h", "d", plain("f16", "f64", mode), "f64", "f16")
-        yield _simple("convert", f"cvt.{mode}.sat.f32.f64", "r", "d", plain("f32", "f64", mode, flag="sat"), "f64", "f32")
+        yield _simple(
+            "convert", f"cvt.{mode}.sat.f32.f64", "r", "d", plain("f32", "f64", mode, flag="sat"), "f64", "f32"
+        )
         for ftz in ("", ".ftz"):
-            yield _simple("convert", f"cvt.{mode}{ftz}.f16.f32", "h", "r", plain("f16", "f32", mode, bool(ftz)), "f32", "f16")
+            yield _simple(
+                "convert", f"cvt.{mode}{ftz}.f16.f32", "h", "r", plain("f16", "f32", mode, bool(ftz)), "f32", "f16"
+            )
             yield _simple("convert", f"cvt.{mode}{ftz}.sat.f16.f32", "h", "r",
                           plain("f16", "f32", mode, bool(ftz), "sat"), "f32", "f16")  # fmt: skip
     for mode in ("rn", "rz"):
@@ -537,7 +548,9 @@ def lanes() -> Iterator[Operation]:
         text = f"shfl.sync.up.b32 {{0}}|{{1}}, {{2}}, {n}, 0, {mask};"
         yield _across(text, "rp", "r", lambda a, n=n: [(a[i - n] if i >= n else a[i], i >= n) for i in range(32)])
         text = f"shfl.sync.down.b32 {{0}}|{{1}}, {{2}}, {n}, 31, {mask};"
-        yield _across(text, "rp", "r", lambda a, n=n: [(a[i + n] if i + n < 32 else a[i], i + n < 32) for i in range(32)])
+        yield _across(
+            text, "rp", "r", lambda a, n=n: [(a[i + n] if i + n < 32 else a[i], i + n < 32) for i in range(32)]
+        )
     text = f"shfl.sync.idx.b32 {{0}}|{{1}}, {{2}}, {{3}}, 31, {mask};"
     yield _across(text, "rp", "rr", lambda a, b: [(a[j & 31], 1) for j in b])
     ballot = lambda p: [(sum(int(x) << i for i, x in enumerate(p)),)] * 32  # noqa: E731
@@ -569,6 +582,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *integers(), *floats(), *comparisons(), *conversions(), *moves(), *lanes(),
 )  # fmt: skip
 FAMILIES: dict[str, tuple[Operation, ...]] = {
-    family: tuple(o for o in OPERATIONS if o.family == family)
-    for family in dict.fromkeys(o.family for o in OPERATIONS)
+    family: tuple(o for o in OPERATIONS if o.family == family) for family in dict.fromkeys(o.family for o in OPERATIONS)
 }

@@ -1,7 +1,7 @@
 """Random straight-line PTX programs and their plain evaluation: a hundred instructions, every result kept.
 
-Each thread loads a row of inputs, computes, and stores every register that it wrote. `generate` makes a program of a seed,
-`evaluate` says what it must store, `plan_of` makes it runnable by the emulator and the GPU.
+Each thread loads a row of inputs, computes, and stores every register that it wrote. `generate` makes a program of a
+seed, `evaluate` says what it must store, `plan_of` makes it runnable by the emulator and the GPU.
 """
 
 from __future__ import annotations
@@ -121,7 +121,12 @@ def generate(seed: int, length: int = 100, fused: bool = False) -> Program:
         if len(sources) < len(operation.sources):
             continue  # there is no predicate yet
         guard = before = None
-        if len(operation.targets) == 1 and not operation.lanes and operation.text.count(";") == 1 and rng.random() < 0.15:
+        if (
+            len(operation.targets) == 1
+            and not operation.lanes
+            and operation.text.count(";") == 1
+            and rng.random() < 0.15
+        ):
             guard, before = pick("p", "p"), pick(operation.targets, operation.gives)
             guard = guard if before is not None else None
         targets = tuple(new(kind, operation.gives) for kind in operation.targets)

@@ -1,8 +1,8 @@
 """Binary floating point by whole numbers: every operation on bit patterns, exact until it rounds once.
 
 Independent of the emulator and of the host's floats, so that it can be the truth for either. A finite number is
-(sign, m, e) with the value (-1)^sign * m * 2^e. NaN results are the pattern that NVIDIA's float units give, all ones but
-the sign (float64 results keep no rule here: callers replace them).
+(sign, m, e) with the value (-1)^sign * m * 2^e. NaN results are the pattern that NVIDIA's float units give, all ones
+but the sign (float64 results keep no rule here: callers replace them).
 """
 
 from __future__ import annotations

@@ -341,3 +341,13 @@ CASES: tuple[Case, ...] = (
         tiles={"a": (64, 64), "b": (64, 64), "c": (64, 64)},
     ),
 )
+
+# What torch.compile makes of softmax(2 a + 1); its launch has the two sizes after the arrays.
+INDUCTOR = _case(
+    "inductor_softmax",
+    "",
+    (read("a", "float32", 24, 300), write("out", "float32", 24, 300), scalar("rows", 24), scalar("columns", 300)),
+    (24,),
+    lambda v: _softmax({"a": v["a"].astype(np.float64) * 2 + 1}),
+    approximate=Approximate(16, _EXP2),
+)

@@ -1,12 +1,12 @@
 """Runs the Triton kernels on a GPU and keeps what the emulator's tests need.
 
 `python -m benchmarks.triton_corpus.record DIR` puts NAME.ptx, NAME.json (entry, warps, shared bytes, grid) and NAME.npz
-(outputs) of each case into DIR, and of a softmax of torch.compile as inductor_softmax.
+(outputs) of each case into DIR, and of a softmax of torch.compile as inductor_softmax. Needs the variables
+TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR, each naming an empty folder.
 """
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import sys
@@ -19,7 +19,7 @@ import triton
 import triton.language as tl
 
 from benchmarks.triton_corpus import kernels
-from benchmarks.triton_corpus.cases import CASES, Case
+from benchmarks.triton_corpus.cases import CASES, INDUCTOR, Case
 from warplab.plan.model import ArrayArgument, Role
 
 _VIEWS = {"bfloat16": torch.bfloat16, "float8e4nv": torch.float8_e4m3fn}
@@ -33,7 +33,7 @@ def main(folder: Path) -> int:
     for case in CASES:
         try:
             _record(case, folder)
-        except Exception:
+        except Exception:  # the other cases are worth having
             failed += 1
             print(f"== {case.name} failed")
             traceback.print_exc(limit=-4, file=sys.stdout)
@@ -69,8 +69,7 @@ def _record(case: Case, folder: Path) -> None:
     function = getattr(kernels, case.entry.function)
     compiled = function[case.grid](*passed, **constants, num_warps=case.warps, num_stages=case.stages)
     torch.cuda.synchronize()
-    names = [a.name for a in case.entry.arguments]
-    _keep(folder, case.name.split("/")[1], compiled, case.grid, names)
+    _keep(folder, case.name.split("/")[1], compiled.asm["ptx"], compiled.metadata._asdict(), case.grid)
     outputs = {
         a.name: tensors[a.name].cpu().numpy()
         for a in case.entry.arguments
@@ -79,25 +78,20 @@ def _record(case: Case, folder: Path) -> None:
     np.savez_compressed(folder / f"{case.name.split('/')[1]}.npz", **outputs)
 
 
-def _keep(folder: Path, name: str, compiled, grid, parameters: list[str]) -> None:
-    ptx = compiled.asm["ptx"]
-    metadata = compiled.metadata
+def _keep(folder: Path, name: str, ptx: str, metadata: dict, grid: tuple[int, ...]) -> None:
     (folder / f"{name}.ptx").write_text(ptx)
     known = {
-        "entry": metadata.name,
-        "warps": metadata.num_warps,
-        "shared": metadata.shared,
+        "entry": metadata["name"],
+        "warps": metadata["num_warps"],
+        "shared": metadata["shared"],
         "grid": list(grid),
-        "arguments": parameters,
-        "signature": {str(k): str(v) for k, v in getattr(compiled.src, "signature", {}).items()},
         "triton": triton.__version__,
-        "metadata": {k: repr(v) for k, v in metadata._asdict().items()},
     }
-    (folder / f"{name}.json").write_text(json.dumps(known, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json.dumps(known) + "\n")
 
 
 def _inductor(folder: Path) -> None:
-    """The kernel that torch.compile makes of a softmax, caught where inductor launches it."""
+    """The kernel that torch.compile makes of a softmax, from the caches that it fills; its launch is caught."""
     from torch._inductor.runtime import triton_heuristics
 
     caught = []
@@ -110,25 +104,17 @@ def _inductor(folder: Path) -> None:
 
     triton_heuristics.CachingAutotuner.run = run
     torch._inductor.config.compile_threads = 1
-    values = np.random.default_rng(5).standard_normal((24, 300)).astype(np.float32)
-    a = torch.from_numpy(values).cuda()
+    a = torch.from_numpy(INDUCTOR.entry.draw()["a"]).cuda()
     out = torch.compile(lambda x: torch.softmax(x * 2 + 1, 1))(a)
     torch.cuda.synchronize()
-    (tuner, args) = caught[-1]
-    launcher = tuner.launchers[0]
-    compiled = launcher.bin
-    names = [n for n in inspect.signature(tuner.fn.fn).parameters]
-    scalars = [x if isinstance(x, int) else "tensor" for x in args]
-    print("inductor", len(caught), names, scalars, launcher.config)
-    block = launcher.config.kwargs.get("XBLOCK", 1)
-    _keep(
-        folder,
-        "inductor_softmax",
-        compiled,
-        (-(-24 // block),),
-        [f"{n}={s}" for n, s in zip(names, scalars, strict=False)],
-    )
-    np.savez_compressed(folder / "inductor_softmax.npz", a=values, out=out.cpu().numpy())
+    ((tuner, args),) = caught
+    block = tuner.launchers[0].config.kwargs.get("XBLOCK", 1)
+    print("inductor", [x if isinstance(x, int) else "tensor" for x in args], tuner.launchers[0].config)
+    caches = (os.environ["TRITON_CACHE_DIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"])
+    path = next(p for cache in caches for p in Path(cache).rglob("*softmax*.ptx"))
+    metadata = json.loads(path.with_suffix(".json").read_text())
+    _keep(folder, "inductor_softmax", path.read_text(), metadata, (-(-a.shape[0] // block),))
+    np.savez_compressed(folder / "inductor_softmax.npz", out=out.cpu().numpy())
 
 
 if __name__ == "__main__":

@@ -47,8 +47,8 @@ def test_the_evaluation_agrees_with_numpy(width: int) -> None:
     a, b = floats(width, 1000, 1), floats(width, 1000, 2)
     x, y = (v.view(f"f{width // 8}") for v in (a, b))
     with np.errstate(all="ignore"):
-        cases = ((softfloat.add, x + y), (softfloat.subtract, x - y), (softfloat.multiply, x * y), (softfloat.divide, x / y))
-        for function, wanted in cases:
+        functions = (softfloat.add, softfloat.subtract, softfloat.multiply, softfloat.divide)
+        for function, wanted in zip(functions, (x + y, x - y, x * y, x / y), strict=True):
             bits = np.where(np.isnan(wanted), a.dtype.type(form.nan), wanted.view(a.dtype))
             assert [function(int(i), int(j), form) for i, j in zip(a, b, strict=True)] == bits.tolist()
         roots = np.sqrt(x)

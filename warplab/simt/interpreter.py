@@ -178,6 +178,40 @@ def _members(frame, constants, record, active):
 
 
 @compiled
+def _group(frame, constants, record, lanes):
+    """The member mask of the first of some lanes, and those of them that give the same."""
+    row = operand(frame, constants, record, X2)
+    members = load_u32(row + 4 * np.int64(trailing_zeros32(lanes)))
+    group, rest = np.uint32(0), np.uint32(lanes)
+    while rest:
+        lane = trailing_zeros32(rest)
+        rest &= rest - np.uint32(1)
+        if load_u32(row + 4 * np.int64(lane)) == members:
+            group |= np.uint32(1) << np.uint32(lane)
+    return members, group
+
+
+@compiled
+def _differ(frame, constants, record, mask, members):
+    """Do the lanes give several member masks? Those of cooperative groups do, where parts of a warp work side by side."""
+    if field(record, X2) == 0 or mask & ~members == np.uint32(0):
+        return False
+    return _group(frame, constants, record, mask)[1] != mask
+
+
+@compiled
+def _all_here(frame, constants, record, mask, here):
+    """Are all members of all those masks at this instruction?"""
+    rest = np.uint32(mask)
+    while rest:
+        members, group = _group(frame, constants, record, rest)
+        rest &= ~group
+        if members & ~here:
+            return False
+    return True
+
+
+@compiled
 def _exchange(m, warp, op, frame, constants, record, pc, mask):
     if op == OP_SHUFFLE:
         shuffle(get(m, M_SCRATCH), frame, constants, record, mask)
@@ -216,6 +250,16 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
 def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, pc, active, mask):
     """An instruction among the lanes of a warp; True if it was done, False if the split has to wait for lanes."""
     members = _members(frame, constants, record, mask)
+    if _differ(frame, constants, record, mask, members) and _all_here(
+        frame, constants, record, mask, active | ~np.uint32(get(warp_address, W_LIVE))
+    ):
+        increase(warp_address, W_EPOCH, 1)
+        rest = np.uint32(mask)
+        while rest:
+            members, group = _group(frame, constants, record, rest)
+            rest &= ~group
+            _exchange(m, warp, op, frame, constants, record, pc, group & members)
+        return True
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
         increase(warp_address, W_EPOCH, field(record, X2) != 0)

@@ -6,6 +6,7 @@ from benchmarks.corpus.catalogue import (
     clusters,
     cooperation,
     global_memory,
+    headers,
     shared_memory,
     tensor_cores,
     warpgroups,
@@ -21,4 +22,5 @@ ENTRIES: tuple[Entry, ...] = (
     *tensor_cores.ENTRIES,
     *clusters.ENTRIES,
     *warpgroups.ENTRIES,
+    *headers.ENTRIES,
 )
