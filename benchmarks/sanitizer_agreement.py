@@ -51,12 +51,43 @@ SAMPLE = 40  # correct kernels
 SECONDS = 40.0  # for one kernel under one tool
 BUDGET = 1_000_000  # warp instructions
 _HANGING = {FindingKind.DEADLOCK, FindingKind.ENDLESS}
-_SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: \d+ hazards? displayed \((\d+) error")
-_SITE = re.compile(r"(?:\sin |\()([\w./<>-]+\.(?:py|cu)):(\d+)")
+_SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")  # hazards: errors and warnings
+_SITE = re.compile(r"=========     (?:at|and) .* in ([\w.-]+):(\d+)")
 _MESSAGE = re.compile(
     r"========= ((?:Invalid|Misaligned|Uninitialized|Barrier|Error: |Potential|Divergent|Program hit|Access|Unaligned"
     r"|Stack|Address|Missing|Device|Warp)[^\n]*)"
 )
+
+
+# Why they differ, by name and tool; the names of a group share the reason.
+_GLOBAL_ONLY = "initcheck watches global memory, this is shared or local memory"
+_ATOMICS = "racecheck does not hold an atomic operation against an ordinary access"
+_BEYOND = "initcheck calls memory beyond the array uninitialised; here it is one finding, out of bounds"
+_OPTIMISED = "the tool sees machine code: ptxas needs no such access for what the kernel stores"
+_PARKED = "the tool accepts warps whose lanes reach one barrier instruction at different times"
+_ENDS_NOT = "a kernel that does not end: the tool gives no report"
+REASONS: Mapping[tuple[str, str], str] = {
+    ("race/missing_barrier", "initcheck"): _GLOBAL_ONLY,
+    ("race/barrier_of_half", "initcheck"): _GLOBAL_ONLY,
+    ("race/wrong_buffer", "initcheck"): _GLOBAL_ONLY,
+    ("reads/half_a_tile", "initcheck"): _GLOBAL_ONLY,
+    ("reads/no_store", "initcheck"): _GLOBAL_ONLY,
+    ("reads/counter_never_cleared", "initcheck"): _GLOBAL_ONLY,
+    ("reads/bytes_of_a_word", "initcheck"): _GLOBAL_ONLY,
+    ("copies/barrier_never_made", "initcheck"): "an mbarrier is shared memory; synccheck reports it instead",
+    ("copies/barrier_never_made", "synccheck"): "a missing mbarrier.init is an uninitialised read here",
+    ("copies/barrier_never_made", "memcheck"): "the hardware traps on the mbarrier; an uninitialised read here",
+    ("race/count_read_early", "racecheck"): _ATOMICS,
+    ("race/initialised_by_one_warp", "racecheck"): _ATOMICS,
+    ("bounds/local_array", "memcheck"): "the local array is larger in the frame of the thread than in the program",
+    ("address/cut_in_two", "memcheck"): _OPTIMISED,
+    ("waiting/unequal_trips", "synccheck"): _PARKED,
+    ("waiting/early_break", "synccheck"): _PARKED,
+    ("waiting/early_break", "racecheck"): "the race follows from the barrier, which the hardware met otherwise",
+    ("copies/product_in_a_branch", "synccheck"): "synccheck knows barriers, not mma.sync",
+    ("bounds/rows_for_columns", "initcheck"): _BEYOND,
+    ("bounds/overflow", "initcheck"): _BEYOND,
+}
 
 
 @dataclass(frozen=True)
@@ -97,7 +128,7 @@ def _compare(prefixes: tuple[str, ...]) -> None:
             np.savez(path.with_suffix(".npz"), **subject.draw())
             for kind in TOOLS:
                 if _can_be_run(subject, kind):
-                    asked[subject.name, kind] = pool.submit(_ask, tool, kind, path)
+                    asked[subject.name, kind] = pool.submit(_ask, tool, kind, path, subject.path.name)
         records = []
         for subject in chosen:
             execution = simt.execute(
@@ -107,7 +138,7 @@ def _compare(prefixes: tuple[str, ...]) -> None:
                 said = asked[subject.name, kind].result() if (subject.name, kind) in asked else None
                 records.append(_record(subject, kind, execution, said))
     results.write(results.DIRECTORY / "sanitizers.json", results.make_header(_command(prefixes)), records)
-    for verdict in ("agree", "only ours", "only theirs", "not run"):
+    for verdict in ("agree", "only ours", "only theirs", "no report"):
         alike = [r for r in records if r.extra["verdict"] == verdict]
         print(f"{verdict}: {len(alike)}")
         for r in alike if verdict != "agree" else ():
@@ -125,7 +156,7 @@ def _can_be_run(subject: Subject, tool: str) -> bool:
     return not isinstance(subject, Fault) or subject.kind not in _HANGING or tool == "synccheck" == subject.tool
 
 
-def _ask(tool: str, kind: str, path: Path) -> Said:
+def _ask(tool: str, kind: str, path: Path, source: str) -> Said:
     command = [tool, "--tool", kind, "--report-api-errors", "no", "--print-limit", "200"]
     command += [sys.executable, "-m", "benchmarks.sanitizer_agreement", "--run", str(path)]
     with subprocess.Popen(
@@ -140,7 +171,7 @@ def _ask(tool: str, kind: str, path: Path) -> Said:
         Path(keep, f"{path.stem}.{kind}.txt").write_text(text[:6000])
     counts = [int(a or b) for a, b in _SUMMARY.findall(text)]
     messages = _MESSAGE.findall(text)
-    lines = sorted({int(line) for _, line in _SITE.findall(text)})
+    lines = sorted({int(line) for file, line in _SITE.findall(text) if file == source})
     errors = max(counts) if counts else (len(messages) or -1)
     return Said(errors, messages[0].strip() if messages else "", tuple(lines))
 
@@ -150,7 +181,7 @@ def _record(subject: Subject, tool: str, execution: Execution, said: Said | None
     ours, theirs = len(found), said.errors if said else -1
     verdict = "agree" if (ours > 0) == (theirs > 0) else "only ours" if ours else "only theirs"
     if theirs < 0:
-        verdict = "not run"
+        verdict = "no report"
     lines = sorted({f.line for f in found if f.line})
     extra = {
         "verdict": verdict,
@@ -159,7 +190,10 @@ def _record(subject: Subject, tool: str, execution: Execution, said: Said | None
         "our_kinds": sorted({f.kind.value for f in found}),
         "errors": theirs,
     }
-    conditions = said.words if said else "a kernel that does not end"
+    conditions = said.words if said and theirs > 0 else ""
+    reason = "" if verdict == "agree" else _ENDS_NOT if theirs < 0 else REASONS.get((subject.name, tool), "")
+    if reason:
+        extra["reason"] = reason
     agreed = 1 if verdict == "agree" else 0
     name = f"{'faulty' if isinstance(subject, Fault) else 'correct'}/{subject.name}"
     return results.Record(name, "agreement", agreed, "1: yes, 0: no", variant=tool, conditions=conditions, extra=extra)

@@ -39,9 +39,17 @@ def signed(value: int, width: int) -> int:
     return value - (1 << width) if value >> width - 1 & 1 else value
 
 
+def _held(source: str, kind: str) -> str:
+    """What a source holds: a value of the operation's kind if it is as wide, else a count."""
+    if source == "p" or kind == "p":
+        return source if source == "p" else kind
+    width = 32 if kind.endswith("x2") else int(kind.lstrip("bfi"))
+    return kind if WIDTHS[source] == width else f"i{WIDTHS[source]}"
+
+
 def _simple(family: str, opcode: str, target: str, sources: str, meaning: Meaning, kind: str, gives: str = "", tail=""):
     operands = ", ".join(f"{{{n}}}" for n in range(1 + len(sources)))
-    kinds = tuple(kind if s != "p" else "p" for s in sources)
+    kinds = tuple(_held(s, kind) for s in sources)
     return Operation(f"{opcode} {operands}{tail};", target, sources, meaning, kinds, gives or kind, family)
 
 
@@ -51,6 +59,10 @@ def _typed(width: int, letter: str) -> Callable[[int], int]:
 
 def _quotient(a: int, b: int) -> int:
     return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+# Places and lengths of bit fields are bytes; what larger ones mean is open.
+_BYTES = "and.b32 %first, {2}, 255; and.b32 %second, {3}, 255; "
 
 
 def integers() -> Iterator[Operation]:
@@ -84,15 +96,22 @@ def integers() -> Iterator[Operation]:
                 yield _simple("integer", f"mad.wide.{name}", wide, c * 2 + wide, lambda a, b, d, t=t: t(a) * t(b) + d,
                               kind, f"i{2 * width}")  # fmt: skip
             if width > 16:
-                yield make(
-                    f"bfe.{name}", c, c + "rr", lambda a, p, n, w=width, s=letter: _extract(a, p, n, w, s == "s")
-                )
+                yield Operation(
+                    _BYTES + f"bfe.{name} {{0}}, {{1}}, %first, %second;", c, c + "rr",
+                    lambda a, p, n, w=width, s=letter: _extract(a, p, n, w, s == "s"), (kind, "i32", "i32"), kind,
+                    "integer",
+                )  # fmt: skip
                 yield _simple("integer", f"bfind.{name}", "r", c, lambda a, w=width, s=letter: _leading(a, w, s), kind)
                 yield _simple("integer", f"bfind.shiftamt.{name}", "r", c,
                               lambda a, w=width, s=letter: _shift_amount(a, w, s), kind)  # fmt: skip
         kind, make = f"i{width}", partial(_simple, "integer", kind=f"i{width}")
-        yield make(f"neg.s{width}", c, c, lambda a: -a)
-        yield make(f"abs.s{width}", c, c, lambda a, w=width: abs(signed(a, w)))
+        # ptxas takes the negative of any number to be exact, and the size to be positive: not of the least number.
+        text = f"max.s{width} {{0}}, {{1}}, -{(1 << width - 1) - 1}; "
+        for op, formula in (("neg", lambda a: -a), ("abs", abs)):
+            yield Operation(
+                f"{text}{op}.s{width} {{0}}, {{0}};", c, c,
+                lambda a, w=width, f=formula: f(max(signed(a, w), 1 - (1 << w - 1))), (kind,), kind, "integer",
+            )  # fmt: skip
         yield make(f"not.b{width}", c, c, lambda a: ~a)
         yield make(f"cnot.b{width}", c, c, lambda a: int(a == 0))
         yield make(f"and.b{width}", c, c * 2, lambda a, b: a & b)
@@ -103,7 +122,11 @@ def integers() -> Iterator[Operation]:
             yield _simple("integer", f"popc.b{width}", "r", c, lambda a: a.bit_count(), kind)
             yield _simple("integer", f"clz.b{width}", "r", c, lambda a, w=width: w - a.bit_length(), kind)
             yield make(f"brev.b{width}", c, c, lambda a, w=width: int(f"{a:0{w}b}"[::-1], 2))
-            yield make(f"bfi.b{width}", c, c * 2 + "rr", lambda a, b, p, n, w=width: _insert(a, b, p, n, w))
+            text = _BYTES.replace("{3}", "{4}").replace("{2}", "{3}")
+            yield Operation(
+                f"{text}bfi.b{width} {{0}}, {{1}}, {{2}}, %first, %second;", c, c * 2 + "rr",
+                lambda a, b, p, n, w=width: _insert(a, b, p, n, w), (kind, kind, "i32", "i32"), kind, "integer",
+            )  # fmt: skip
     yield from _words()
 
 
@@ -290,6 +313,9 @@ def _reciprocal(a: int, form: Format, mode: str) -> int:
     return sf.divide(sf.ONE[form], a, form, mode)
 
 
+_NUMBER = " testp.notanumber.f64 %nan, {0}; selp.b64 {0}, 0x3FF8000000000000, {0}, %nan;"
+
+
 def _double(opcode: str, count: int, formula: Callable[..., int], family: str = "f64") -> Operation:
     """A float64 operation, its NaNs replaced by a number: PTX leaves their bits open."""
 
@@ -298,7 +324,7 @@ def _double(opcode: str, count: int, formula: Callable[..., int], family: str = 
         return 0x3FF8000000000000 if sf.is_nan(result, F64) else result
 
     operands = ", ".join(f"{{{n}}}" for n in range(1 + count))
-    text = f"{opcode} {operands}; testp.notanumber.f64 %nan, {{0}}; selp.b64 {{0}}, 0x3FF8000000000000, {{0}}, %nan;"
+    text = f"{opcode} {operands};" + _NUMBER
     return Operation(text, "d", "d" * count, meaning, ("f64",) * count, "f64", family)
 
 
@@ -313,9 +339,7 @@ def _choices() -> Iterator[Operation]:
         for ftz in ("", ".ftz"):
             for nan in ("", ".NaN"):
                 pick = partial(_pick, F32, largest, bool(nan))
-                yield _simple(
-                    "f32", f"{name}{ftz}{nan}.f32", "r", "rr", _float_form(pick, F32, bool(ftz), False), "f32"
-                )
+                yield _simple("f32", f"{name}{ftz}{nan}.f32", "r", "rr", _float_form(pick, F32, bool(ftz), False), "f32")
                 small = partial(_pick, F16, largest, bool(nan))
                 yield from _small(f"{name}{ftz}{nan}", "f16", 2, _float_form(small, F16, bool(ftz), False))
         for nan in ("", ".NaN"):
@@ -406,7 +430,7 @@ def _is(test: str, bits: int, form: Format) -> bool:
         "infinite": magnitude == form.infinity,
         "number": magnitude <= form.infinity,
         "notanumber": magnitude > form.infinity,
-        "normal": least <= magnitude < form.infinity,
+        "normal": least <= magnitude < form.infinity or magnitude == 0,
         "subnormal": 0 < magnitude < least,
     }[test]
 
@@ -421,42 +445,44 @@ def conversions() -> Iterator[Operation]:
                               f"i{width}", f"i{to}")  # fmt: skip
                 for other in "us":
                     low, high = (-(1 << to - 1), (1 << to - 1) - 1) if other == "s" else (0, (1 << to) - 1)
-                    if (
-                        low <= (-(1 << width - 1) if letter == "s" else 0)
-                        and high >= (1 << width - (letter == "s")) - 1
-                    ):
+                    if low <= (-(1 << width - 1) if letter == "s" else 0) and high >= (1 << width - (letter == "s")) - 1:
                         continue  # nothing to saturate: ptxas refuses it
                     yield _simple("convert", f"cvt.sat.{other}{to}.{letter}{width}", CLASS[to], source,
-                                  lambda a, t=t, lo=low, hi=high: min(max(t(a), lo), hi), f"i{width}", f"i{to}")  # fmt: skip
+                                  lambda a, t=t, lo=low, hi=high: min(max(t(a), lo), hi), f"i{width}",
+                                  f"i{to}")  # fmt: skip
             for small in (8,):
                 yield _simple("convert", f"cvt.u32.{letter}{small}", "r", "r",
                               lambda a, s=letter: signed(a & 255, 8) if s == "s" else a & 255, "i32")  # fmt: skip
             for kind, form in FORMATS.items():
                 for mode in MODES:
                     yield _simple("convert", f"cvt.{mode}.{kind}.{letter}{width}", CLASS[form.width], source,
-                                  lambda a, t=t, f=form, m=mode: sf.from_integer(t(a), f, m), f"i{width}", kind)  # fmt: skip
+                                  lambda a, t=t, f=form, m=mode: sf.from_integer(t(a), f, m), f"i{width}",
+                                  kind)  # fmt: skip
     for kind, form in FORMATS.items():
         c = CLASS[form.width]
         for mode in ("rni", "rzi", "rmi", "rpi"):
             for width in (16, 32, 64):
                 for letter in "us":
-                    yield _simple(
-                        "convert", f"cvt.{mode}.{letter}{width}.{kind}", CLASS[width], c,
-                        lambda a, f=form, m=mode, w=width, s=letter: sf.to_integer(a, f, m, w, s == "s"), kind,
-                        f"i{width}",
-                    )  # fmt: skip
+                    meaning = partial(_whole, form, mode, width, letter)
+                    # What is 64 bits wide is kept from being clamped again: ptxas clamps once, and NaN shows it.
+                    yield _simple("convert", f"cvt.{mode}.{letter}{width}.{kind}", CLASS[width], c, meaning, kind,
+                                  f"i{width}" if width < 64 else "clamped")  # fmt: skip
             if kind in ("f16", "f32"):
                 yield _simple("convert", f"cvt.{mode}.{kind}.{kind}", c, c,
                               lambda a, f=form, m=mode: sf.to_whole_float(a, f, m), kind)  # fmt: skip
     yield from _narrowings()
 
 
+def _whole(form: Format, mode: str, width: int, letter: str, a: int) -> int:
+    return sf.to_integer(a, form, mode, width, letter == "s")
+
+
 def _narrowings() -> Iterator[Operation]:
-    def plain(target: str, source: str, mode: str, ftz: bool = False, flag: str = "") -> Meaning:
+    def plain(target: str, source: str, mode: str, flag: str = "") -> Meaning:
         t, s = FORMATS[target], FORMATS[source]
 
         def meaning(a: int) -> int:
-            result = sf.convert(sf.flush(a, s) if ftz else a, s, t, mode)
+            result = sf.convert(a, s, t, mode)
             return sf.saturate(result, t) if flag == "sat" else sf.relu(result, t) if flag == "relu" else result
 
         return meaning
@@ -464,15 +490,11 @@ def _narrowings() -> Iterator[Operation]:
     for mode in MODES:
         yield _simple("convert", f"cvt.{mode}.f32.f64", "r", "d", plain("f32", "f64", mode), "f64", "f32")
         yield _simple("convert", f"cvt.{mode}.f16.f64", "h", "d", plain("f16", "f64", mode), "f64", "f16")
-        yield _simple(
-            "convert", f"cvt.{mode}.sat.f32.f64", "r", "d", plain("f32", "f64", mode, flag="sat"), "f64", "f32"
-        )
+        yield _simple("convert", f"cvt.{mode}.sat.f32.f64", "r", "d", plain("f32", "f64", mode, flag="sat"), "f64", "f32")
         for ftz in ("", ".ftz"):
-            yield _simple(
-                "convert", f"cvt.{mode}{ftz}.f16.f32", "h", "r", plain("f16", "f32", mode, bool(ftz)), "f32", "f16"
-            )
+            yield _simple("convert", f"cvt.{mode}{ftz}.f16.f32", "h", "r", plain("f16", "f32", mode), "f32", "f16")
             yield _simple("convert", f"cvt.{mode}{ftz}.sat.f16.f32", "h", "r",
-                          plain("f16", "f32", mode, bool(ftz), "sat"), "f32", "f16")  # fmt: skip
+                          plain("f16", "f32", mode, "sat"), "f32", "f16")  # fmt: skip
     for mode in ("rn", "rz"):
         for kind in ("f16", "bf16"):
             for flag in ("", ".relu"):
@@ -481,8 +503,9 @@ def _narrowings() -> Iterator[Operation]:
                 yield _simple("convert", f"cvt.{mode}{flag}.{kind}x2.f32", "r", "rr",
                               lambda a, b, f=one: f(a) << 16 | f(b), "f32", f"{kind}x2")  # fmt: skip
     yield _simple("convert", "cvt.f32.f16", "r", "h", plain("f32", "f16", "rn"), "f16", "f32")
-    yield _simple("convert", "cvt.f32.bf16", "r", "h", plain("f32", "bf16", "rn"), "bf16", "f32")
-    yield _simple("convert", "cvt.rna.tf32.f32", "r", "r", _tf32, "f32", "f32")
+    yield _simple("convert", "cvt.f32.bf16", "r", "h", lambda a: a << 16, "bf16", "f32")
+    for mode in ("rna", "rn", "rz"):
+        yield _simple("convert", f"cvt.{mode}.tf32.f32", "r", "r", partial(_tf32, mode), "f32", "f32")
     for name in ("e4m3", "e5m2"):
         for flag in ("", ".relu"):
             one = lambda a, n=name, r=bool(flag): sf.to_eight(a, F32, n, r)  # noqa: E731
@@ -492,27 +515,32 @@ def _narrowings() -> Iterator[Operation]:
             yield _simple("convert", f"cvt.rn.satfinite{flag}.{name}x2.f16x2", "h", "r",
                           lambda a, f=half: f(a >> 16) << 8 | f(a & 0xFFFF), "f16x2", "i16")  # fmt: skip
         yield _simple("convert", f"cvt.rn.f16x2.{name}x2", "r", "h",
-                      lambda a, n=name: sf.from_eight(a >> 8, n) << 16 | sf.from_eight(a & 255, n), "i16", "f16x2")  # fmt: skip
-    yield Operation("cvt.f64.f32 {0}, {1}; testp.notanumber.f64 %nan, {0}; selp.b64 {0}, 0x3FF8000000000000, {0}, %nan;",
-                    "d", "r", lambda a: _replaced(sf.convert(a, F32, F64)), ("f32",), "f64", "convert")  # fmt: skip
+                      lambda a, n=name: sf.from_eight(a >> 8, n) << 16 | sf.from_eight(a & 255, n), "i16",
+                      "f16x2")  # fmt: skip
+    yield Operation("cvt.f64.f32 {0}, {1};" + _NUMBER, "d", "r", lambda a: _replaced(sf.convert(a, F32, F64)), ("f32",), "f64", "convert")  # fmt: skip
 
 
 def _replaced(bits: int) -> int:
     return 0x3FF8000000000000 if sf.is_nan(bits, F64) else bits
 
 
-def _tf32(a: int) -> int:
+def _tf32(mode: str, a: int) -> int:
     if sf.is_nan(a, F32):
-        return F32.nan
+        return TF32.nan << 13
     if sf.is_infinite(a, F32):
         return a
-    return sf.pack(*sf.unpack(a, F32), TF32, "rna") << 13
+    return sf.pack(*sf.unpack(a, F32), TF32, mode) << 13
 
 
 def moves() -> Iterator[Operation]:
     """Packing, unpacking, and detours through memory of a thread's own: {own} is its slot of 32 bytes."""
-    yield Operation("mov.b64 {0}, {{{1}, {2}}};", "d", "rr", lambda a, b: b << 32 | a, ("f32", "i32"), "i64", "move")
-    yield Operation("mov.b64 {{{0}, {1}}}, {2};", "rr", "d", lambda a: (a, a >> 32), ("f64",), "i32", "move")
+    for kind, other, c in (("f32", "i32", "r"), ("f16x2", "i32", "r"), ("bf16x2", "i32", "r"), ("f64", "i64", "d"),
+                           ("f16", "i16", "h"), ("bf16", "i16", "h")):  # fmt: skip
+        # A detour that ptxas cannot see through: it mistakes registers that hold now a float, now an integer.
+        for holds, gives in ((kind, other), (other, kind)):
+            yield Operation(f"xor.b{WIDTHS[c]} {{0}}, {{1}}, %zero{c};", c, c, lambda a: a, (holds,), gives, "move")
+    yield Operation("mov.b64 {0}, {{{1}, {2}}};", "d", "rr", lambda a, b: b << 32 | a, ("i32", "i32"), "i64", "move")
+    yield Operation("mov.b64 {{{0}, {1}}}, {2};", "rr", "d", lambda a: (a, a >> 32), ("i64",), "i32", "move")
     yield Operation("mov.b32 {0}, {{{1}, {2}}};", "r", "hh", lambda a, b: b << 16 | a, ("f16", "f16"), "f16x2", "move")
     yield Operation("mov.b32 {0}, {{{1}, {2}}};", "r", "hh", lambda a, b: b << 16 | a, ("bf16",) * 2, "bf16x2", "move")
     yield Operation("mov.b32 {{{0}, {1}}}, {2};", "hh", "r", lambda a: (a, a >> 16), ("f16x2",), "f16", "move")
@@ -548,17 +576,16 @@ def lanes() -> Iterator[Operation]:
         text = f"shfl.sync.up.b32 {{0}}|{{1}}, {{2}}, {n}, 0, {mask};"
         yield _across(text, "rp", "r", lambda a, n=n: [(a[i - n] if i >= n else a[i], i >= n) for i in range(32)])
         text = f"shfl.sync.down.b32 {{0}}|{{1}}, {{2}}, {n}, 31, {mask};"
-        yield _across(
-            text, "rp", "r", lambda a, n=n: [(a[i + n] if i + n < 32 else a[i], i + n < 32) for i in range(32)]
-        )
+        yield _across(text, "rp", "r", lambda a, n=n: [(a[i + n] if i + n < 32 else a[i], i + n < 32) for i in range(32)])
     text = f"shfl.sync.idx.b32 {{0}}|{{1}}, {{2}}, {{3}}, 31, {mask};"
     yield _across(text, "rp", "rr", lambda a, b: [(a[j & 31], 1) for j in b])
     ballot = lambda p: [(sum(int(x) << i for i, x in enumerate(p)),)] * 32  # noqa: E731
     yield _across(f"vote.sync.ballot.b32 {{0}}, {{1}}, {mask};", "r", "p", ballot)
     for name, formula in (("add", sum), ("min", min), ("max", max)):
         for letter in "us":
+            t = _typed(32, letter)
             yield _across(f"redux.sync.{name}.{letter}32 {{0}}, {{1}}, {mask};", "r", "r",
-                          lambda a, f=formula, t=_typed(32, letter): [(f(t(x) for x in a),)] * 32)  # fmt: skip
+                          lambda a, f=formula, t=t: [(f(t(x) for x in a),)] * 32)  # fmt: skip
     yield _across(f"match.any.sync.b32 {{0}}, {{1}}, {mask};", "r", "r",
                   lambda a: [(sum(1 << i for i, x in enumerate(a) if x == y),) for y in a])  # fmt: skip
 
@@ -572,15 +599,18 @@ def contractible() -> Iterator[Operation]:
     """Products and sums that the assembler may fuse: their meaning is left to it, so there is none here."""
     for kind, c in (("f32", "r"), ("f64", "d"), ("f16", "h"), ("f16x2", "r"), ("bf16", "h")):
         for a, b in (("mul", "add"), ("mul", "sub")):
-            text = f"{a}.{kind} {{0}}, {{1}}, {{2}}; {b}.{kind} {{0}}, {{0}}, {{3}};"
-            yield Operation(text, c, c * 3, lambda *v: 0, (kind,) * 3, kind, "contractible")
-            text = f"{a}.{kind} {{0}}, {{1}}, {{2}}; {b}.{kind} {{0}}, {{3}}, {{0}};"
-            yield Operation(text, c, c * 3, lambda *v: 0, (kind,) * 3, kind, "contractible")
+            for left, right in (("%t", "{3}"), ("{3}", "%t"), ("{0}", "{3}"), ("{3}", "{0}")):
+                product = "%t" if "%t" in (left, right) else "{0}"
+                body = f"{a}.{kind} {product}, {{1}}, {{2}}; {b}.{kind} {{0}}, {left}, {right};"
+                if product == "%t":
+                    body = f"{{{{ .reg .b{WIDTHS[c]} %t; {body} }}}}"
+                yield Operation(body, c, c * 3, lambda *v: 0, (kind,) * 3, kind, "contractible")
 
 
 OPERATIONS: tuple[Operation, ...] = (
     *integers(), *floats(), *comparisons(), *conversions(), *moves(), *lanes(),
 )  # fmt: skip
 FAMILIES: dict[str, tuple[Operation, ...]] = {
-    family: tuple(o for o in OPERATIONS if o.family == family) for family in dict.fromkeys(o.family for o in OPERATIONS)
+    family: tuple(o for o in OPERATIONS if o.family == family)
+    for family in dict.fromkeys(o.family for o in OPERATIONS)
 }

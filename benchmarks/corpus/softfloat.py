@@ -224,10 +224,13 @@ RELATIONS: dict[str, Callable[[int, int], bool]] = {
 
 
 def convert(bits: int, source: Format, target: Format, mode: str = "rn") -> int:
-    """A float of one format as another's."""
+    """A float of one format as another's. A float64 NaN keeps its sign and the upper bits of its payload."""
     sign = bits >> source.width - 1
     if is_nan(bits, source):
-        return target.nan
+        if source is not F64 or target is BF16:
+            return target.nan
+        payload = bits >> F64.fraction - target.fraction & (1 << target.fraction) - 1
+        return sign * target.sign | target.infinity | 1 << target.fraction - 1 | payload
     if is_infinite(bits, source):
         return target.infinity | sign * target.sign
     return pack(*unpack(bits, source), target, mode)

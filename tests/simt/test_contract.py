@@ -28,6 +28,10 @@ def opcodes(body: str) -> list[str]:
         ("mul.f32 %f3,%f1,%f2; add.f32 %f5,%f3,%f4; st.global.f32 [%r1],%f5;", ["fma.rn.f32", "st.global.f32"]),
         ("mul.ftz.f32 %f3,%f1,%f2; sub.ftz.f32 %f5,%f4,%f3;", ["neg.f32", "fma.rn.ftz.f32"]),
         ("mul.f32 %f3,%f1,%f2; sub.f32 %f5,%f3,%f4;", ["neg.f32", "fma.rn.f32"]),
+        # the addition may overwrite the product, which ends its uses, if none came before
+        ("mul.f32 %f3,%f1,%f2; add.f32 %f3,%f3,%f4; add.f32 %f5,%f3,%f3;", ["fma.rn.f32", "add.f32"]),
+        ("mul.f32 %f3,%f1,%f2; neg.f32 %f6,%f3; add.f32 %f3,%f3,%f4;", ["mul.f32", "neg.f32", "add.f32"]),
+        ("mul.f32 %f3,%f1,%f2; add.f32 %f3,%f3,%f3;", ["mul.f32", "add.f32"]),
         # a rounding mode, another width of flushing, a second use, a guard, a block's end or a new factor forbid it
         ("mul.rn.f32 %f3,%f1,%f2; add.f32 %f5,%f3,%f4;", ["mul.rn.f32", "add.f32"]),
         ("mul.f32 %f3,%f1,%f2; add.rn.f32 %f5,%f3,%f4;", ["mul.f32", "add.rn.f32"]),

@@ -29,27 +29,33 @@ _ENDS = {"bra", "brx", "call", "ret", "exit", "bar", "barrier"}
 
 
 def contract(function: Function) -> None:
-    """Fuse the pairs of a function in place: a product that only one addition, in the same basic block, uses."""
+    """Fuse the pairs of a function in place: a product that only one addition, in the same basic block, uses.
+
+    Compilers name every value anew; where a person wrote the addition's result over the product, its uses end there.
+    """
     uses = Counter(register for item in function.body if isinstance(item, Instruction) for register in _reads(item))
     body: list[Instruction | Label | None] = []
     products: dict[int, tuple[int, Instruction]] = {}  # by register: where in `body` the mul that made it stands
+    unread: set[int] = set()  # those that nothing has read since
     for item in function.body:
         if isinstance(item, Label) or item.opcode.split(".")[0] in _ENDS:
             products.clear()
             body.append(item)
             continue
-        pair = _pair(item, products, uses)
+        pair = _pair(item, products, uses, unread)
         if pair is not None:
             place, mul = products.pop(pair)
             body[place] = None
             body += _fused(function, item, mul, pair)
         else:
             body.append(item)
+        unread -= set(_reads(item))
         _forget(products, item)
         if _contractible(item, "mul"):
             target = item.operands[0]
             assert isinstance(target, Register)
             products[target.index] = (len(body) - 1, item)
+            unread.add(target.index)
     function.body = [item for item in body if item is not None]
 
 
@@ -59,12 +65,17 @@ def _contractible(item: Instruction, *operations: str) -> bool:
     return operation in operations and plain and item.guard < 0
 
 
-def _pair(item: Instruction, products: dict[int, tuple[int, Instruction]], uses: Counter[int]) -> int | None:
+def _pair(
+    item: Instruction, products: dict[int, tuple[int, Instruction]], uses: Counter[int], unread: set[int]
+) -> int | None:
     """The register of the product that an addition can be fused with."""
     if not _contractible(item, "add", "sub"):
         return None
     for operand in item.operands[1:]:
-        if isinstance(operand, Register) and operand.index in products and uses[operand.index] == 1:
+        if isinstance(operand, Register) and operand.index in products:
+            overwritten = operand == item.operands[0] and item.operands[1:].count(operand) == 1
+            if uses[operand.index] != 1 and not (overwritten and operand.index in unread):
+                continue
             mul = products[operand.index][1]
             if mul.opcode.split(".")[1:] == item.opcode.split(".")[1:]:
                 return operand.index

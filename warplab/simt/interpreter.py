@@ -193,7 +193,7 @@ def _group(frame, constants, record, lanes):
 
 @compiled
 def _differ(frame, constants, record, mask, members):
-    """Do the lanes give several member masks? Those of cooperative groups do, where parts of a warp work side by side."""
+    """Do the lanes give several member masks, as parts of a warp do that work side by side?"""
     if field(record, X2) == 0 or mask & ~members == np.uint32(0):
         return False
     return _group(frame, constants, record, mask)[1] != mask

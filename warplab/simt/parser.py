@@ -418,6 +418,8 @@ class _Parser:
             return self._number(text)
         if first == "%":
             return Special(text[1:])
+        if text == "WARP_SZ":
+            return Immediate(32)
         match = _OFFSET.match(text)
         if match:
             return Symbol(self.scope.symbol(match[1]), parse_integer(match[2]))

@@ -99,13 +99,21 @@ def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitt
     """A float to another format. Widening is exact; narrowing rounds once."""
 
     def emit(o: Lanes) -> None:
+        if (target, source, flag) == ("f32", "bf16", ""):
+            o.write(o.read(SRC_A, I16).zext(I32) << 16)  # a move on the hardware: NaNs keep their bits
+            return
         value = _load(o, source)
-        if ftz and source == "f32":
-            value = flush(value)
         if target in ("f16", "bf16"):
+            # .ftz changes nothing here: the hardware rounds a subnormal away from zero where the mode says so.
             bits = store_small(value, target, mode)
+            if (target, source) == ("f16", "f64"):
+                wide = value.bits(I64)
+                kept = (wide.lshr(48) & 0x8000) | (wide.lshr(42) & 0x1FF) | 0x7E00
+                bits = value.compare("uno", value).where(kept.trunc(I16), bits)
             o.write(_small_flag(bits, target, flag))
             return
+        if ftz and source == "f32":
+            value = flush(value)
         if target == "f64":
             result = value if source == "f64" else value.cast("fpext", F64)
         elif source == "f64":
@@ -117,10 +125,17 @@ def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitt
             result = value
         if target == "f32":
             result = flush(result) if ftz else result
-            result = canonical(result)
+            result = canonical(result) if source != "f64" else _kept_nan(value, result)
         o.write(saturate(result) if flag == "sat" else result)
 
     return emit
+
+
+def _kept_nan(value: Vector, result: Vector) -> Vector:
+    """A float64 NaN as float32: quiet, with its sign and the upper bits of its payload."""
+    wide = value.bits(I64)
+    kept = (wide.lshr(32) & 0x80000000) | (wide.lshr(29) & 0x3FFFFF) | 0x7FC00000
+    return value.compare("uno", value).where(kept.trunc(I32).bits(F32), result)
 
 
 def _small_flag(bits: Vector, target: str, flag: str) -> Vector:
@@ -164,7 +179,7 @@ def _tensor_float(mode: str) -> Emitter:
         special = magnitude.compare(">=", F32_FORMAT.infinity)
         nan = magnitude.compare(">", F32_FORMAT.infinity)
         rounded = special.where(bits, rounded)
-        o.write(nan.where(splat_like(bits, 0x7FFFFFFF), rounded))
+        o.write(nan.where(splat_like(bits, 0x7FFFE000), rounded))
 
     return emit
 

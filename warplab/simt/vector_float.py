@@ -319,7 +319,10 @@ def _test(name: str, width: int) -> Emitter:
             "infinite": lambda: magnitude.compare("==", infinity),
             "number": lambda: magnitude.compare("<=", infinity),
             "notanumber": lambda: magnitude.compare(">", infinity),
-            "normal": lambda: magnitude.compare("<", infinity) & magnitude.compare(">=", normal),
+            # PTX ISA, testp: zeros count as normal.
+            "normal": lambda: (
+                magnitude.compare("<", infinity) & (magnitude.compare(">=", normal) | magnitude.compare("==", 0))
+            ),
             "subnormal": lambda: magnitude.compare("<", normal) & magnitude.compare("!=", 0),
         }
         o.write_predicate(tests[name]())

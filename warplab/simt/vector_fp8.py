@@ -25,7 +25,13 @@ FORMATS = {"e4m3": E4M3_FORMAT, "e5m2": E5M2_FORMAT}
 def _encode(value: Vector, form: Format, relu: bool) -> Vector:
     """f32 values as 8-bit codes in I32 lanes."""
     code = narrow(value.bits(I32), F32_FORMAT, form, "rn", saturate=True)
-    return value.compare("olt", 0.0).where(0, code) if relu else code
+    return _rectified(value, code) if relu else code
+
+
+def _rectified(value: Vector, code: Vector) -> Vector:
+    """.relu: zero where the value has a minus sign, -0 included; a NaN stays."""
+    negative = value.bits(I32).compare("<", 0, signed=True) & value.compare("ord", value)
+    return negative.where(0, code)
 
 
 def _decode(code: Vector, form: Format) -> Vector:
@@ -60,7 +66,7 @@ def _widen_pair(form: Format, relu: bool) -> Emitter:
         for code in (pair & 0xFF, pair.lshr(8)):
             value = _decode(code, form)
             bits = store_small(value, "f16")
-            halves.append((value.compare("olt", 0.0).where(0, bits) if relu else bits).zext(I32))
+            halves.append((_rectified(value, bits) if relu else bits).zext(I32))
         o.write(halves[0] | (halves[1] << 16))
 
     return emit

@@ -1,12 +1,15 @@
 """The correct kernels, by theme."""
 
 from benchmarks.corpus.catalogue import (
+    algorithms,
     applications,
     arithmetic,
     clusters,
     cooperation,
     global_memory,
     headers,
+    language,
+    numerics,
     shared_memory,
     tensor_cores,
     warpgroups,
@@ -23,4 +26,7 @@ ENTRIES: tuple[Entry, ...] = (
     *clusters.ENTRIES,
     *warpgroups.ENTRIES,
     *headers.ENTRIES,
+    *algorithms.ENTRIES,
+    *numerics.ENTRIES,
+    *language.ENTRIES,
 )

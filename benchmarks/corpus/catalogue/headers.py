@@ -51,11 +51,9 @@ def _radix_sort(v: dict) -> dict:
 
 
 def _warp_algorithms(v: dict) -> dict:
-    halves = v["b"].reshape(2, 64)
     return {
         "sums": v["a"].reshape(2, 32).sum(1),
-        "scans": np.cumsum(v["b"][:64].reshape(2, 32), 1, dtype=np.int32).ravel(),
-        "sorted_keys": np.sort(halves, 1).ravel(),
+        "scans": np.cumsum(v["b"].reshape(2, 32), 1, dtype=np.int32).ravel(),
     }
 
 
@@ -110,8 +108,8 @@ ENTRIES: tuple[Entry, ...] = (
            read("a", "uint8", 256), write("out", "int32", 256), a=draws.integers(0, 40)),
     _entry("run_heads", lambda v: {"out": np.cumsum(np.r_[1, np.diff(v["a"]) != 0]).astype(np.int32)},
            read("a", "int32", 128), write("out", "int32", 128), a=draws.integers(0, 2)),
-    _entry("warp_algorithms", _warp_algorithms, read("a", "float32", 64), read("b", "int32", 128),
-           write("sums", "float32", 2), write("scans", "int32", 64), write("sorted_keys", "int32", 128),
+    _entry("warp_algorithms", _warp_algorithms, read("a", "float32", 64), read("b", "int32", 64),
+           write("sums", "float32", 2), write("scans", "int32", 64),
            a=draws.integers(-4, 5)),
     _entry("barrier_phases", _barrier_phases, read("a", "int32", 3, 64), write("out", "int32", 64)),
     _entry("pipelined", lambda v: {"out": v["a"].astype(np.float64)[:, ::-1].sum(0)}, read("a", "float32", 5, 64),

@@ -78,7 +78,6 @@ cub = cupy.RawModule(
 #include <cub/block/block_discontinuity.cuh>
 #include <cub/warp/warp_reduce.cuh>
 #include <cub/warp/warp_scan.cuh>
-#include <cub/warp/warp_merge_sort.cuh>
 
 extern "C" __global__ void block_reduce(const int* a, int* out)
 {
@@ -154,24 +153,18 @@ extern "C" __global__ void run_heads(const int* a, int* out)
     out[2 * threadIdx.x + 1] = flags[1];
 }
 
-extern "C" __global__ void warp_algorithms(const float* a, const int* b, float* sums, int* scans, int* sorted)
+extern "C" __global__ void warp_algorithms(const float* a, const int* b, float* sums, int* scans)
 {
     using Reduce = cub::WarpReduce<float>;
     using Scan = cub::WarpScan<int>;
-    using Sort = cub::WarpMergeSort<int, 2, 32>;
     __shared__ typename Reduce::TempStorage r[2];
     __shared__ typename Scan::TempStorage s[2];
-    __shared__ typename Sort::TempStorage m[2];
     int t = threadIdx.x, w = t / 32;
     float total = Reduce(r[w]).Sum(a[t]);
     if (t % 32 == 0) sums[w] = total;
     int running;
     Scan(s[w]).InclusiveSum(b[t], running);
     scans[t] = running;
-    int keys[2] = {b[2 * t], b[2 * t + 1]};
-    Sort(m[w]).Sort(keys, [](int x, int y) { return x < y; });
-    sorted[2 * t] = keys[0];
-    sorted[2 * t + 1] = keys[1];
 }
 """,
     options=("-std=c++17",),
@@ -317,8 +310,8 @@ def run_heads(a, out):
     cub.get_function("run_heads")((1,), (64,), (a, out))
 
 
-def warp_algorithms(a, b, sums, scans, sorted_keys):
-    cub.get_function("warp_algorithms")((1,), (64,), (a, b, sums, scans, sorted_keys))
+def warp_algorithms(a, b, sums, scans):
+    cub.get_function("warp_algorithms")((1,), (64,), (a, b, sums, scans))
 
 
 def barrier_phases(a, out):
