@@ -142,9 +142,8 @@ def _compare(prefixes: tuple[str, ...]) -> None:
         alike = [r for r in records if r.extra["verdict"] == verdict]
         print(f"{verdict}: {len(alike)}")
         for r in alike if verdict != "agree" else ():
-            print(
-                f"  {r.name} {r.variant}: ours {r.extra['our_lines']}, theirs {r.extra['their_lines']} {r.conditions}"
-            )
+            lines = f"ours {r.extra['our_lines']}, theirs {r.extra['their_lines']}"
+            print(f"  {r.name} {r.variant}: {lines} {r.conditions}: {r.extra.get('reason', 'UNEXPLAINED')}")
 
 
 def _command(prefixes: tuple[str, ...]) -> str:

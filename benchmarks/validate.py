@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from autograder.inputs import generate
 from autograder.lab import CHECKOUT, find_lab, known_labs
 from autograder.machine import choose_machine
 from benchmarks import nsight
+from benchmarks.corpus import random_programs
 from benchmarks.corpus.catalogue import ENTRIES
 from benchmarks.corpus.compare import elements_apart
 from benchmarks.corpus.entry import Approximate
@@ -28,6 +30,7 @@ from benchmarks.corpus.plans import assemble_all
 from warplab import results, simt
 from warplab.errors import WarplabError
 from warplab.gpu import executor
+from warplab.plan.assemble import assemble
 from warplab.plan.execution import METRICS, Counters, Execution
 from warplab.plan.model import Plan
 
@@ -114,6 +117,7 @@ def _validate(profiled: int) -> int:
         counters += compared
         records += _summed(compared) if subject.of_corpus else compared
     agree = sum(r.value == r.baseline_value for r in counters)
+    records += _random_programs(machine.architecture)
     wrong = [r.name for r in records if r.metric == "elements that differ" and r.value]
     results.write(results.DIRECTORY / "counters.json", results.make_header("make validate"), records)
     console = Console(width=160)
@@ -123,6 +127,28 @@ def _validate(profiled: int) -> int:
     console.print(f"Outputs of {len(found)} kernels were compared.")
     console.print(f"Outputs differ from the GPU's: {', '.join(wrong) or 'none'}.")
     return 0 if agree == len(counters) and not wrong else 1
+
+
+def _random_programs(architecture: str) -> list[results.Record]:
+    """Straight-line programs on both, bit for bit: with every operation rounded, and with some that may be fused."""
+    records = []
+    for name, fused, seeds in (("rounded", False, range(300)), ("fused", True, range(300, 400))):
+        programs = [random_programs.generate(seed, fused=fused) for seed in seeds]
+        with ThreadPoolExecutor() as pool:
+            plans = list(pool.map(lambda p: assemble(random_programs.plan_of(p), architecture), programs))
+        differ = 0
+        for program, plan in zip(programs, plans, strict=True):
+            inputs = random_programs.draw(program)
+            gpu = executor.execute(plan, inputs, architecture)[0].outputs["out"]
+            emulated = simt.execute(plan, inputs, architecture=architecture, workers=1).outputs["out"]
+            differ += int(np.count_nonzero(gpu != emulated))
+        conditions = f"{len(programs)} programs of 100 instructions, 64 threads, every register bit for bit"
+        records.append(
+            results.Record(
+                f"corpus/random_programs_{name}", "elements that differ", differ, "elements", conditions=conditions
+            )
+        )
+    return records
 
 
 def _output_record(subject: Subject, execution: Execution, architecture: str) -> results.Record:

@@ -339,7 +339,9 @@ def _choices() -> Iterator[Operation]:
         for ftz in ("", ".ftz"):
             for nan in ("", ".NaN"):
                 pick = partial(_pick, F32, largest, bool(nan))
-                yield _simple("f32", f"{name}{ftz}{nan}.f32", "r", "rr", _float_form(pick, F32, bool(ftz), False), "f32")
+                yield _simple(
+                    "f32", f"{name}{ftz}{nan}.f32", "r", "rr", _float_form(pick, F32, bool(ftz), False), "f32"
+                )
                 small = partial(_pick, F16, largest, bool(nan))
                 yield from _small(f"{name}{ftz}{nan}", "f16", 2, _float_form(small, F16, bool(ftz), False))
         for nan in ("", ".NaN"):
@@ -445,7 +447,10 @@ def conversions() -> Iterator[Operation]:
                               f"i{width}", f"i{to}")  # fmt: skip
                 for other in "us":
                     low, high = (-(1 << to - 1), (1 << to - 1) - 1) if other == "s" else (0, (1 << to) - 1)
-                    if low <= (-(1 << width - 1) if letter == "s" else 0) and high >= (1 << width - (letter == "s")) - 1:
+                    if (
+                        low <= (-(1 << width - 1) if letter == "s" else 0)
+                        and high >= (1 << width - (letter == "s")) - 1
+                    ):
                         continue  # nothing to saturate: ptxas refuses it
                     yield _simple("convert", f"cvt.sat.{other}{to}.{letter}{width}", CLASS[to], source,
                                   lambda a, t=t, lo=low, hi=high: min(max(t(a), lo), hi), f"i{width}",
@@ -490,7 +495,9 @@ def _narrowings() -> Iterator[Operation]:
     for mode in MODES:
         yield _simple("convert", f"cvt.{mode}.f32.f64", "r", "d", plain("f32", "f64", mode), "f64", "f32")
         yield _simple("convert", f"cvt.{mode}.f16.f64", "h", "d", plain("f16", "f64", mode), "f64", "f16")
-        yield _simple("convert", f"cvt.{mode}.sat.f32.f64", "r", "d", plain("f32", "f64", mode, flag="sat"), "f64", "f32")
+        yield _simple(
+            "convert", f"cvt.{mode}.sat.f32.f64", "r", "d", plain("f32", "f64", mode, flag="sat"), "f64", "f32"
+        )
         for ftz in ("", ".ftz"):
             yield _simple("convert", f"cvt.{mode}{ftz}.f16.f32", "h", "r", plain("f16", "f32", mode), "f32", "f16")
             yield _simple("convert", f"cvt.{mode}{ftz}.sat.f16.f32", "h", "r",
@@ -517,7 +524,8 @@ def _narrowings() -> Iterator[Operation]:
         yield _simple("convert", f"cvt.rn.f16x2.{name}x2", "r", "h",
                       lambda a, n=name: sf.from_eight(a >> 8, n) << 16 | sf.from_eight(a & 255, n), "i16",
                       "f16x2")  # fmt: skip
-    yield Operation("cvt.f64.f32 {0}, {1};" + _NUMBER, "d", "r", lambda a: _replaced(sf.convert(a, F32, F64)), ("f32",), "f64", "convert")  # fmt: skip
+    widened = lambda a: _replaced(sf.convert(a, F32, F64))  # noqa: E731
+    yield Operation("cvt.f64.f32 {0}, {1};" + _NUMBER, "d", "r", widened, ("f32",), "f64", "convert")
 
 
 def _replaced(bits: int) -> int:
@@ -576,7 +584,9 @@ def lanes() -> Iterator[Operation]:
         text = f"shfl.sync.up.b32 {{0}}|{{1}}, {{2}}, {n}, 0, {mask};"
         yield _across(text, "rp", "r", lambda a, n=n: [(a[i - n] if i >= n else a[i], i >= n) for i in range(32)])
         text = f"shfl.sync.down.b32 {{0}}|{{1}}, {{2}}, {n}, 31, {mask};"
-        yield _across(text, "rp", "r", lambda a, n=n: [(a[i + n] if i + n < 32 else a[i], i + n < 32) for i in range(32)])
+        yield _across(
+            text, "rp", "r", lambda a, n=n: [(a[i + n] if i + n < 32 else a[i], i + n < 32) for i in range(32)]
+        )
     text = f"shfl.sync.idx.b32 {{0}}|{{1}}, {{2}}, {{3}}, 31, {mask};"
     yield _across(text, "rp", "rr", lambda a, b: [(a[j & 31], 1) for j in b])
     ballot = lambda p: [(sum(int(x) << i for i, x in enumerate(p)),)] * 32  # noqa: E731
@@ -611,6 +621,5 @@ OPERATIONS: tuple[Operation, ...] = (
     *integers(), *floats(), *comparisons(), *conversions(), *moves(), *lanes(),
 )  # fmt: skip
 FAMILIES: dict[str, tuple[Operation, ...]] = {
-    family: tuple(o for o in OPERATIONS if o.family == family)
-    for family in dict.fromkeys(o.family for o in OPERATIONS)
+    family: tuple(o for o in OPERATIONS if o.family == family) for family in dict.fromkeys(o.family for o in OPERATIONS)
 }

@@ -111,7 +111,7 @@ def _inductor(folder: Path) -> None:
     block = tuner.launchers[0].config.kwargs.get("XBLOCK", 1)
     print("inductor", [x if isinstance(x, int) else "tensor" for x in args], tuner.launchers[0].config)
     caches = (os.environ["TRITON_CACHE_DIR"], os.environ["TORCHINDUCTOR_CACHE_DIR"])
-    path = next(p for cache in caches for p in Path(cache).rglob("*softmax*.ptx"))
+    path = next(p for cache in caches for p in Path(cache).rglob("triton_*softmax*.ptx"))
     metadata = json.loads(path.with_suffix(".json").read_text())
     _keep(folder, "inductor_softmax", path.read_text(), metadata, (-(-a.shape[0] // block),))
     np.savez_compressed(folder / "inductor_softmax.npz", out=out.cpu().numpy())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.corpus.compare import compare, elements_apart
-from benchmarks.triton_corpus.cases import CASES, INDUCTOR, Case
+from benchmarks.triton_corpus.cases import CASES, Case
 from benchmarks.triton_corpus.recorded import plan_of
 from warplab.plan.execution import FindingKind
 from warplab.simt import execute
@@ -20,8 +20,7 @@ DATA = Path(__file__).parent / "data" / "triton"
 # Every warp clears the whole histogram, with the same zeros: a race in name, which Triton allows itself.
 KNOWN = {"triton/integers": {FindingKind.RACE}}
 # Instructions that the emulator lacks.
-_WGMMA = ("matmul_wgmma", "matmul_wgmma_wide", "matmul_bf16", "matmul_fp8", "matmul_tf32", "matmul_bytes", "attention")
-GAPS = dict.fromkeys(_WGMMA, "wgmma") | {"matmul_tma": "tensor maps"}
+GAPS = {"matmul_tma": "tensor maps"}
 
 
 def _parameter(case: Case):
@@ -30,7 +29,7 @@ def _parameter(case: Case):
     return pytest.param(case, id=name, marks=marks)
 
 
-@pytest.mark.parametrize("case", [_parameter(c) for c in (*CASES, INDUCTOR)])
+@pytest.mark.parametrize("case", [_parameter(c) for c in CASES])
 def test_kernel_of_triton(case: Case) -> None:
     inputs = case.entry.draw()
     execution = execute(plan_of(case, DATA), inputs)

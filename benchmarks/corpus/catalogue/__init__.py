@@ -4,6 +4,7 @@ from benchmarks.corpus.catalogue import (
     algorithms,
     applications,
     arithmetic,
+    cluster_samples,
     clusters,
     cooperation,
     global_memory,
@@ -29,4 +30,5 @@ ENTRIES: tuple[Entry, ...] = (
     *algorithms.ENTRIES,
     *numerics.ENTRIES,
     *language.ENTRIES,
+    *cluster_samples.ENTRIES,
 )

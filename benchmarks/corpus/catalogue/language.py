@@ -10,8 +10,15 @@ from benchmarks.corpus.entry import Entry, read, write
 FILE = "kernels/language.py"
 
 
+# What stands in local memory is ptxas's choice: the frames of calls are not in the PTX.
+_FRAMES = {"virtual_functions", "function_pointers", "recursion", "structures"}
+
+
 def _entry(name: str, expected, *arguments, tolerance: float = 0.0, **inputs) -> Entry:
-    return Entry(f"language/{name}", FILE, name, arguments, inputs, expected, tolerance=tolerance)
+    uncounted = "the frames of its calls are not in the PTX" if name in _FRAMES else ""
+    return Entry(
+        f"language/{name}", FILE, name, arguments, inputs, expected, tolerance=tolerance, uncounted=uncounted
+    )
 
 
 def _virtual_functions(v: dict) -> dict:
@@ -68,7 +75,7 @@ def _unions(v: dict) -> dict:
     return {"out": (word ^ sums).astype(np.uint32)}
 
 
-_TEXTS = ["12", "-7", "3.25", "-0.5", "1x", "", "99999.9", "4.", "-", "1.2.3", "0007", ".5", "--1", "123456.", "8", "-12.75"]
+_TEXTS = "12 -7 3.25 -0.5 1x _ 99999.9 4. - 1.2.3 0007 .5 --1 123456. 8 -12.75".replace("_", "").split(" ")
 
 
 def _parse_numbers(v: dict) -> dict:

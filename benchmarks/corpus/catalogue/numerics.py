@@ -13,8 +13,14 @@ FILE = "kernels/numerics.py"
 _DIRECTIONS = np.array(
     [
         [1 << 15 - k for k in range(16)],
-        [32768, 49152, 40960, 61440, 34816, 52224, 43520, 65280, 32896, 49344, 41120, 61680, 34952, 52428, 43690, 65535],
-        [32768, 16384, 57344, 36864, 26624, 13312, 49664, 33024, 24704, 12352, 57376, 36880, 26632, 13316, 49666, 33025],
+        [
+            *(32768, 49152, 40960, 61440, 34816, 52224, 43520, 65280),
+            *(32896, 49344, 41120, 61680, 34952, 52428, 43690, 65535),
+        ],
+        [
+            *(32768, 16384, 57344, 36864, 26624, 13312, 49664, 33024),
+            *(24704, 12352, 57376, 36880, 26632, 13316, 49666, 33025),
+        ],
         [1 << k for k in range(16)],
         [65535, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377, 610, 987],
     ]
@@ -51,16 +57,16 @@ def _philox(counters: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _monte_carlo_pi(v: dict) -> dict:
-    count = 0
+    count, first = 0, []
     for k in range(4):
         counters = np.zeros((128, 4))
         counters[:, 0], counters[:, 1] = np.arange(128), k
         words = _philox(counters, 0x123456789ABCDEF)
-        first = words[:, 0] if k == 0 else first
+        first.append(words[:, 0])
         short = words >> np.uint64(8)
         for x, y in ((0, 1), (2, 3)):
             count += int((short[:, x] ** 2 + short[:, y] ** 2 < 1 << 48).sum())
-    return {"words": first.astype(np.uint32), "inside": v["inside"] + np.uint32(count)}
+    return {"words": first[0].astype(np.uint32), "inside": v["inside"] + np.uint32(count)}
 
 
 def _sobol(v: dict) -> dict:

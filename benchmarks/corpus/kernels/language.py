@@ -126,7 +126,12 @@ extern "C" __global__ void structures(const float* a, double* out, int first, fl
     out[t] = o.negative ? -v : v;
 }
 
-union Word { unsigned bits; float number; unsigned char bytes[4]; struct { unsigned low : 7, middle : 13, high : 12; }; };
+union Word {
+    unsigned bits;
+    float number;
+    unsigned char bytes[4];
+    struct { unsigned low : 7, middle : 13, high : 12; };
+};
 
 extern "C" __global__ void unions(const unsigned* a, unsigned* out)
 {

@@ -47,7 +47,8 @@ __device__ float below(float d)  // the normal distribution function by erfc
     return 0.5f * erfcf(-d * 0.70710678f);
 }
 
-extern "C" __global__ void black_scholes(const float* price, const float* strike, const float* years, float* call, float* put)
+extern "C" __global__ void black_scholes(const float* price, const float* strike, const float* years, float* call,
+                                         float* put)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     const float rate = 0.02f, volatility = 0.3f;
@@ -295,8 +296,10 @@ extern "C" __global__ void quantize(const float* a, signed char* codes, float* s
     largest = fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
     float scale = __fdiv_rn(largest, 127.0f);
     if (t == 0) scales[blockIdx.x] = scale;
-    for (int k = t; k < n; k += 128)
-        codes[blockIdx.x * n + k] = (signed char)max(-127, min(127, __float2int_rn(__fdiv_rn(a[blockIdx.x * n + k], scale))));
+    for (int k = t; k < n; k += 128) {
+        int code = __float2int_rn(__fdiv_rn(a[blockIdx.x * n + k], scale));
+        codes[blockIdx.x * n + k] = (signed char)max(-127, min(127, code));
+    }
 }
 """,
     options=("-std=c++17",),
