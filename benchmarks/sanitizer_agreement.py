@@ -9,20 +9,11 @@ Writes benchmarks/results/sanitizers.json. Run on a machine with a GPU and compu
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-
-import numpy as np
-from cuda.bindings import driver
-from cuda.core import Device, ObjectCode, Stream
 
 from benchmarks.corpus.catalogue import ENTRIES
 from benchmarks.corpus.entry import Fault, Subject
@@ -30,11 +21,9 @@ from benchmarks.corpus.faults import FAULTS
 from benchmarks.corpus.plans import assemble_all
 from warplab import results, simt
 from warplab.errors import DeviceError, WarplabError
-from warplab.gpu import executor
+from warplab.gpu import sanitizer
 from warplab.hardware.device import architecture_of, present
-from warplab.plan.archive import load, save
 from warplab.plan.execution import Execution, FindingKind
-from warplab.plan.model import Buffer, Plan, Role
 
 TOOLS: Mapping[str, frozenset[FindingKind]] = {  # what each can see of our kinds
     "memcheck": frozenset(
@@ -51,12 +40,6 @@ SAMPLE = 40  # correct kernels
 SECONDS = 40.0  # for one kernel under one tool
 BUDGET = 1_000_000  # warp instructions
 _HANGING = {FindingKind.DEADLOCK, FindingKind.ENDLESS}
-_SUMMARY = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")  # hazards: errors and warnings
-_SITE = re.compile(r"=========     (?:at|and) .* in ([\w.-]+):(\d+)")
-_MESSAGE = re.compile(
-    r"========= ((?:Invalid|Misaligned|Uninitialized|Barrier|Error: |Potential|Divergent|Program hit|Access|Unaligned"
-    r"|Stack|Address|Missing|Device|Warp)[^\n]*)"
-)
 
 
 # Why they differ.
@@ -97,15 +80,6 @@ def _reason(name: str, tool: str) -> str:
     return next((r for start, kind, r in REASONS if kind == tool and name.startswith(start)), "")
 
 
-@dataclass(frozen=True)
-class Said:
-    """What a tool said of a kernel: the number of errors (-1: it gave none in time), its first words, its lines."""
-
-    errors: int
-    words: str
-    lines: tuple[int, ...]
-
-
 def main(prefixes: list[str]) -> int:
     """Exit code 3 without a GPU or compute-sanitizer, else 0: where the two differ is a result, not a failure."""
     try:
@@ -117,9 +91,8 @@ def main(prefixes: list[str]) -> int:
 
 
 def _compare(prefixes: tuple[str, ...]) -> None:
-    tool = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    device = present()
-    if device is None or not Path(tool).exists():
+    program, device = sanitizer.find(), present()
+    if device is None or program is None:
         raise DeviceError("This needs a GPU and compute-sanitizer: add CUDA's bin folder to PATH.")
     architecture = architecture_of(device)
     correct = [e for e in ENTRIES if not e.gap]
@@ -128,14 +101,14 @@ def _compare(prefixes: tuple[str, ...]) -> None:
     plans = assemble_all(chosen, architecture)
     with tempfile.TemporaryDirectory(prefix="warplab-") as name, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = Path(name)
-        asked: dict[tuple[str, str], Future[Said]] = {}
+        asked: dict[tuple[str, str], Future[sanitizer.Opinion]] = {}
         for subject in chosen:
             path = folder / f"{subject.name.replace('/', '.')}.plan"
-            save(plans[subject.name], path)
-            np.savez(path.with_suffix(".npz"), **subject.draw())
+            sanitizer.keep(plans[subject.name], subject.draw(), path)
             for kind in TOOLS:
                 if _can_be_run(subject, kind):
-                    asked[subject.name, kind] = pool.submit(_ask, tool, kind, path, subject.path.name)
+                    arguments = (kind, program, path, subject.path.name, SECONDS)
+                    asked[subject.name, kind] = pool.submit(sanitizer.ask, *arguments)
         records = []
         for subject in chosen:
             execution = simt.execute(
@@ -162,27 +135,7 @@ def _can_be_run(subject: Subject, tool: str) -> bool:
     return not isinstance(subject, Fault) or subject.kind not in _HANGING or tool == "synccheck" == subject.tool
 
 
-def _ask(tool: str, kind: str, path: Path, source: str) -> Said:
-    command = [tool, "--tool", kind, "--report-api-errors", "no", "--print-limit", "200"]
-    command += [sys.executable, "-m", "benchmarks.sanitizer_agreement", "--run", str(path)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    ) as process:
-        try:
-            text, _ = process.communicate(timeout=SECONDS)
-        except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
-            text, _ = process.communicate()
-    if keep := os.environ.get("SANITIZER_LOGS"):
-        Path(keep, f"{path.stem}.{kind}.txt").write_text(text[:6000])
-    counts = [int(a or b) for a, b in _SUMMARY.findall(text)]
-    messages = _MESSAGE.findall(text)
-    lines = sorted({int(line) for file, line in _SITE.findall(text) if file == source})
-    errors = max(counts) if counts else (len(messages) or -1)
-    return Said(errors, messages[0].strip() if messages else "", tuple(lines))
-
-
-def _record(subject: Subject, tool: str, execution: Execution, said: Said | None) -> results.Record:
+def _record(subject: Subject, tool: str, execution: Execution, said: sanitizer.Opinion | None) -> results.Record:
     found = [f for f in execution.findings if f.kind in TOOLS[tool]]
     ours, theirs = len(found), said.errors if said else -1
     verdict = "agree" if (ours > 0) == (theirs > 0) else "only ours" if ours else "only theirs"
@@ -205,48 +158,5 @@ def _record(subject: Subject, tool: str, execution: Execution, said: Said | None
     return results.Record(name, "agreement", agreed, "1: yes, 0: no", variant=tool, conditions=conditions, extra=extra)
 
 
-class _Bare(executor.LoadedPlan):
-    """A plan on the device as a careless program would have it: each buffer an allocation of its exact size."""
-
-    def __init__(self, plan: Plan, architecture: str, stream: Stream, inputs: Mapping[str, np.ndarray]) -> None:
-        self.plan, self.stream = plan, stream
-        self._maps = []
-        self.buffers = {n: _Allocation(spec, inputs.get(n)) for n, spec in plan.buffers.items()}  # type: ignore[misc]
-        kernels = {
-            key: ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
-            for key, spec in plan.kernels.items()
-        }
-        self._launches = [self._prepared(item, kernels[item.kernel], architecture) for item in plan.launches]
-
-
-class _Allocation:
-    """One cuMemAlloc, filled only if it is an input or was asked for as zeros."""
-
-    def __init__(self, spec: Buffer, value: np.ndarray | None) -> None:
-        status, address = driver.cuMemAlloc(max(spec.nbytes, 1))
-        executor._checked((status,))
-        self.address = int(address)
-        if spec.role in (Role.INPUT, Role.INOUT) and value is not None and spec.nbytes:
-            value = np.ascontiguousarray(value)
-            executor._checked(driver.cuMemcpyHtoD(address, value.ctypes.data, value.nbytes))
-        elif spec.zeroed:
-            executor._checked(driver.cuMemsetD8(address, 0, spec.nbytes))
-
-
-def _run(path: Path) -> None:
-    """The process that a tool watches: the launches of one plan."""
-    device = present()
-    assert device is not None
-    Device().set_current()
-    stream = Device().create_stream()
-    with np.load(path.with_suffix(".npz"), allow_pickle=False) as inputs:
-        loaded = _Bare(load(path), architecture_of(device), stream, dict(inputs))
-    loaded.launch()
-    loaded.synchronize()
-
-
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--run"]:
-        _run(Path(sys.argv[2]))
-    else:
-        sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1:]))

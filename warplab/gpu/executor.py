@@ -87,7 +87,7 @@ class LoadedPlan:
     def __init__(self, plan: Plan, architecture: str, stream: Stream) -> None:
         self.plan = plan
         self.stream = stream
-        self.buffers = {name: allocate(spec) for name, spec in plan.buffers.items()}
+        self.buffers = {name: self._allocated(spec) for name, spec in plan.buffers.items()}
         kernels = {}
         modules: dict[bytes, ObjectCode] = {}  # kernels of one source are one module, and share its variables
         for key, spec in plan.kernels.items():
@@ -100,11 +100,14 @@ class LoadedPlan:
         self._maps: list[cupy.ndarray] = []  # copies of tensor maps that kernels get the address of
         self._launches = [self._prepared(item, kernels[item.kernel], architecture) for item in plan.launches]
 
+    def _allocated(self, spec: Buffer) -> DeviceBuffer:
+        return allocate(spec)
+
     def _prepared(self, item: Launch, kernel: Kernel, architecture: str) -> Callable[[Stream], None]:
         static = self.plan.kernels[item.kernel].cubins[architecture].static_shared
         if static + item.shared_bytes > UNASKED_SHARED and item.shared_bytes:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _checked(driver.cuKernelSetAttribute(attribute, item.shared_bytes, kernel.handle, Device().device_id))
+            checked(driver.cuKernelSetAttribute(attribute, item.shared_bytes, kernel.handle, Device().device_id))
         if item.cluster == (1, 1, 1):
             config = LaunchConfig(grid=item.grid, block=item.block, shmem_size=item.shared_bytes)
         else:  # cuda.core counts the grid in clusters, the plan counts it in blocks as CUDA does
@@ -224,7 +227,8 @@ def _bits(array: cupy.ndarray) -> cupy.ndarray:
     return cupy.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
 
 
-def _checked(result: tuple) -> None:
+def checked(result: tuple) -> None:
+    """Raise DeviceError if a call of the driver, whose status comes first in `result`, failed."""
     if result[0] != driver.CUresult.CUDA_SUCCESS:
         raise DeviceError(f"the GPU refused the launch configuration ({result[0].name})")
 

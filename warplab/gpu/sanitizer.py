@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -53,19 +54,19 @@ def find() -> str | None:
     return shutil.which("compute-sanitizer") or (str(toolkit) if toolkit.exists() else None)
 
 
-def ask(tool: str, program: str, plan: Path, source: str) -> Opinion:
+def ask(tool: str, program: str, plan: Path, source: str, seconds: float = SECONDS) -> Opinion:
     """Run the plan in the file `plan`, with the inputs beside it, under one tool of the `program`.
 
-    Only lines of the file called `source` are given.
+    It gets `seconds` of time. Only lines of the file called `source` are given.
     """
-    command = [program, "--tool", tool, "--report-api-errors", "no", "--print-limit", "100"]
+    command = [program, "--tool", tool, "--report-api-errors", "no", "--print-limit", "200"]
     command += [sys.executable, "-m", "warplab.gpu.sanitizer", str(plan)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment
     ) as process:
         try:
-            text, _ = process.communicate(timeout=SECONDS)
+            text, _ = process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             text, _ = process.communicate()
@@ -89,7 +90,7 @@ def keep(plan: Plan, inputs: Mapping[str, np.ndarray], path: Path) -> None:
 
 def run(path: Path) -> None:
     """The process that a tool watches: the launches of one plan, once. Raises what the executor raises."""
-    from cuda.core import Device, ObjectCode, Stream
+    from cuda.core import Device, Stream
 
     from warplab.gpu.executor import LoadedPlan
     from warplab.hardware.device import architecture_of, present
@@ -98,14 +99,11 @@ def run(path: Path) -> None:
         """A plan on the device as a careless program would have it."""
 
         def __init__(self, plan: Plan, architecture: str, stream: Stream, inputs: Mapping[str, np.ndarray]) -> None:
-            self.plan, self.stream = plan, stream
-            self._maps = []
-            self.buffers = {n: _Allocation(b, inputs.get(n)) for n, b in plan.buffers.items()}  # type: ignore[misc]
-            kernels = {
-                key: ObjectCode.from_cubin(spec.cubins[architecture].image, name=key).get_kernel(spec.entry)
-                for key, spec in plan.kernels.items()
-            }
-            self._launches = [self._prepared(item, kernels[item.kernel], architecture) for item in plan.launches]
+            self._inputs = inputs
+            super().__init__(plan, architecture, stream)
+
+        def _allocated(self, spec: Buffer) -> Any:
+            return _Allocation(spec, self._inputs.get(spec.name))
 
     device = present()
     assert device is not None
@@ -122,14 +120,16 @@ class _Allocation:
     def __init__(self, spec: Buffer, value: np.ndarray | None) -> None:
         from cuda.bindings import driver
 
+        from warplab.gpu.executor import checked
+
         status, address = driver.cuMemAlloc(max(spec.nbytes, 1))
-        assert status == driver.CUresult.CUDA_SUCCESS
+        checked((status,))
         self.address = int(address)
         if spec.role in (Role.INPUT, Role.INOUT) and value is not None and spec.nbytes:
             value = np.ascontiguousarray(value)
-            driver.cuMemcpyHtoD(address, value.ctypes.data, value.nbytes)
+            checked(driver.cuMemcpyHtoD(address, value.ctypes.data, value.nbytes))
         elif spec.zeroed:
-            driver.cuMemsetD8(address, 0, spec.nbytes)
+            checked(driver.cuMemsetD8(address, 0, spec.nbytes))
 
 
 if __name__ == "__main__":
