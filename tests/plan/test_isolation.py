@@ -173,7 +173,8 @@ def test_the_judges_environment_and_folder_are_not_the_submissions(
         f"assert {root!r} not in sys.path and os.getcwd() != {os.getcwd()!r}\n"
         "assert sorted(os.listdir('.')) == ['submission.py'], os.listdir('.')\n"
         "assert os.environ['CUDA_VISIBLE_DEVICES'] == ''\n"
-        "try:\n    import autograder\nexcept (ModuleNotFoundError, PermissionError):  # not there, or not to be read\n    pass\n"
+        "try:\n    import autograder\n"
+        "except (ModuleNotFoundError, PermissionError):  # not there, or not to be read\n    pass\n"
         "assert sys.argv == ['submission.py']\n"
     )
     assert capture(write(text + GOOD), [call()])[0].launches

@@ -58,21 +58,20 @@ def _sums(c: np.ndarray) -> np.ndarray:
     return np.stack([c[G + 8 * (i // 2), 2 * Q + i % 2] for i in range(4)])
 
 
-_product_f16 = ptx.mma("f16", k=16)
 _product_f16_8 = ptx.mma("f16", k=8)
 _product_f16_f16 = ptx.mma("f16", k=16, sums="f16")
-_product_bf16 = ptx.mma("bf16", k=16)
-_product_tf32 = ptx.mma("tf32", k=8)
-_product_e4m3 = ptx.mma("e4m3", b="e5m2", k=32)
-_product_s8 = ptx.mma("s8", b="u8", k=32)
-_product_f64 = ptx.mma("f64", k=8)
 
 
-def _multiply_f16(a, b, c, d):
-    t = cuda.threadIdx.x
-    sums = _product_f16((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
-    for i in range(4):
-        d[i, t] = sums[i]
+def _multiply(product: Callable) -> Callable:
+    """A kernel of one product with four registers of a, two of b and four sums."""
+
+    def kernel(a, b, c, d):
+        t = cuda.threadIdx.x
+        sums = product((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
+        for i in range(4):
+            d[i, t] = sums[i]
+
+    return kernel
 
 
 def _multiply_f16_k8(a, b, c, d):
@@ -86,41 +85,6 @@ def _multiply_f16_f16(a, b, c, d):
     t = cuda.threadIdx.x
     sums = _product_f16_f16((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t]))
     d[0, t], d[1, t] = sums[0], sums[1]
-
-
-def _multiply_bf16(a, b, c, d):
-    t = cuda.threadIdx.x
-    sums = _product_bf16((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
-    for i in range(4):
-        d[i, t] = sums[i]
-
-
-def _multiply_tf32(a, b, c, d):
-    t = cuda.threadIdx.x
-    sums = _product_tf32((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
-    for i in range(4):
-        d[i, t] = sums[i]
-
-
-def _multiply_e4m3(a, b, c, d):
-    t = cuda.threadIdx.x
-    sums = _product_e4m3((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
-    for i in range(4):
-        d[i, t] = sums[i]
-
-
-def _multiply_s8(a, b, c, d):
-    t = cuda.threadIdx.x
-    sums = _product_s8((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
-    for i in range(4):
-        d[i, t] = sums[i]
-
-
-def _multiply_f64(a, b, c, d):
-    t = cuda.threadIdx.x
-    sums = _product_f64((a[0, t], a[1, t], a[2, t], a[3, t]), (b[0, t], b[1, t]), (c[0, t], c[1, t], c[2, t], c[3, t]))
-    for i in range(4):
-        d[i, t] = sums[i]
 
 
 def _as_bf16(values: np.ndarray) -> np.ndarray:
@@ -158,7 +122,7 @@ def _bytes_case(name: str, kernel: Callable, rng: np.random.Generator, kinds: tu
 def _products() -> list[Case]:
     rng = np.random.default_rng(1)
     cases = []
-    for name, kernel, k in (("mma f16 k16", _multiply_f16, 16), ("mma f16 k8", _multiply_f16_k8, 8)):
+    for name, kernel, k in (("mma f16 k16", _multiply(ptx.mma("f16", k=16)), 16), ("mma f16 k8", _multiply_f16_k8, 8)):
         a, b, c = _small(rng, (16, k), "f2"), _small(rng, (k, 8), "f2"), _small(rng, (16, 8), "f4")
         inputs = {"a": _a_fragment(a), "b": _b_fragment(b), "c": _sums(c)}
         cases.append(Case(name, kernel, inputs, {"d": _sums(a.astype("f4") @ b.astype("f4") + c)}))
@@ -170,18 +134,27 @@ def _products() -> list[Case]:
     cases.append(Case("mma f16 sums f16", _multiply_f16_f16, inputs, {"d": pairs["d"]}))
     c4 = c.astype("f4")
     inputs = {"a": _a_fragment(_as_bf16(a)), "b": _b_fragment(_as_bf16(b)), "c": _sums(c4)}
-    cases.append(Case("mma bf16", _multiply_bf16, inputs, {"d": _sums(a.astype("f4") @ b.astype("f4") + c4)}))
+    cases.append(
+        Case("mma bf16", _multiply(ptx.mma("bf16", k=16)), inputs, {"d": _sums(a.astype("f4") @ b.astype("f4") + c4)})
+    )
     a4, b4 = _small(rng, (16, 8), "f4"), _small(rng, (8, 8), "f4")
     a_part = np.stack([a4[G + 8 * (i % 2), Q + 4 * (i // 2)] for i in range(4)]).view(np.uint32)
     b_part = np.stack([b4[Q + 4 * i, G] for i in range(2)]).view(np.uint32)
     inputs = {"a": a_part, "b": b_part, "c": _sums(c4)}
-    cases.append(Case("mma tf32", _multiply_tf32, inputs, {"d": _sums(a4 @ b4 + c4)}))
+    cases.append(Case("mma tf32", _multiply(ptx.mma("tf32", k=8)), inputs, {"d": _sums(a4 @ b4 + c4)}))
     a8, b8, c8 = _small(rng, (16, 8), "f8"), _small(rng, (8, 8), "f8"), _small(rng, (16, 8), "f8")
     a_part = np.stack([a8[G + 8 * (i % 2), Q + 4 * (i // 2)] for i in range(4)])
     b_part = np.stack([b8[Q + 4 * i, G] for i in range(2)])
-    cases.append(Case("mma f64", _multiply_f64, {"a": a_part, "b": b_part, "c": _sums(c8)}, {"d": _sums(a8 @ b8 + c8)}))
-    cases.append(_bytes_case("mma e4m3 e5m2", _multiply_e4m3, rng, ("e4m3", "e5m2"), "f4"))
-    cases.append(_bytes_case("mma s8 u8", _multiply_s8, rng, ("s8", "u8"), "i4"))
+    cases.append(
+        Case(
+            "mma f64",
+            _multiply(ptx.mma("f64", k=8)),
+            {"a": a_part, "b": b_part, "c": _sums(c8)},
+            {"d": _sums(a8 @ b8 + c8)},
+        )
+    )
+    cases.append(_bytes_case("mma e4m3 e5m2", _multiply(ptx.mma("e4m3", b="e5m2", k=32)), rng, ("e4m3", "e5m2"), "f4"))
+    cases.append(_bytes_case("mma s8 u8", _multiply(ptx.mma("s8", b="u8", k=32)), rng, ("s8", "u8"), "i4"))
     return cases
 
 
