@@ -25,7 +25,7 @@ SECONDS = 500
 def counters(
     plans: Sequence[tuple[Plan, dict[str, np.ndarray]]], metrics: Sequence[str], folder: Path
 ) -> list[list[dict[str, int]]]:
-    """For each plan (with its inputs), for each of its launches: the metrics' values by name.
+    """For each plan (with its inputs), for each of its launches: the metrics' values by name; "a - b" is a difference.
 
     `folder` takes the files that travel to the profiled process. Raises DeviceError if ncu is missing or fails.
     """
@@ -37,7 +37,8 @@ def counters(
         np.savez(folder / f"{number:04}.npz", **inputs)
     command = [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
     command += ["--profile-from-start", "off"]  # only what lies between start and stop, see _run
-    command += ["--metrics", ",".join(metrics), "--log-file", str(folder / "ncu.csv")]
+    names = ",".join(name for metric in metrics for name in metric.split(" - "))
+    command += ["--metrics", names, "--log-file", str(folder / "ncu.csv")]
     command += [sys.executable, "-m", "benchmarks.nsight", str(folder)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if run.returncode:
@@ -46,8 +47,13 @@ def counters(
     launches = sum(len(plan.launches) for plan, _ in plans)
     if len(rows) != launches:
         raise DeviceError(f"ncu reported {len(rows)} launches where the plans have {launches}.")
-    values = iter([{name: int(float(row[name].replace(",", ""))) for name in metrics} for row in rows])
+    values = iter([{metric: _value(row, metric) for metric in metrics} for row in rows])
     return [[next(values) for _ in plan.launches] for plan, _ in plans]
+
+
+def _value(row: dict[str, str], metric: str) -> int:
+    first, *others = (int(float(row[name].replace(",", ""))) for name in metric.split(" - "))
+    return first - sum(others)
 
 
 def _rows(text: str) -> list[dict[str, str]]:

@@ -113,7 +113,9 @@ def test_products_in_every_layout(form) -> None:
             got = result.outputs["d"]
             inside = wanted[:, : wanted.shape[1] - gap]
             assert np.array_equal(got[:, : inside.shape[1]], inside), (layouts, gap)
-            assert (result.total.tensor_instructions, result.total.tensor_multiply_adds) == (1, m * n * k)
+            # The hardware's products have 16 x 8 sums (of doubles 8 x 8), those of tf32 half the depth.
+            parts = max(m * n // 128, 1) * (2 if kind == "tf32" else 1)
+            assert (result.total.tensor_instructions, result.total.tensor_multiply_adds) == (parts, m * n * k)
 
 
 def test_a_matrix_in_shared_memory() -> None:

@@ -56,7 +56,7 @@ class Writer:
 class Counters:
     """Memory counters of a kernel or of one source line; METRICS gives Nsight Compute's name of each."""
 
-    global_load_requests: int = 0
+    global_load_requests: int = 0  # the global ends of cp.async too
     global_load_sectors: int = 0
     global_store_requests: int = 0
     global_store_sectors: int = 0
@@ -94,7 +94,7 @@ class Counters:
     async_copy_bypass_sectors: int = 0
     warpgroup_read_requests: int = 0  # of shared memory by wgmma, one a warp
     warpgroup_read_wavefronts: int = 0
-    tensor_instructions: int = 0  # mma.sync and wgmma.mma_async, one a warp
+    tensor_instructions: int = 0  # mma.sync, wgmma.mma_async and the parts of wmma, one a warp
     tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
     global_reduction_requests: int = 0  # atomics whose old value nothing reads, and red
     global_reduction_sectors: int = 0
@@ -140,6 +140,7 @@ class Counters:
         return self
 
 
+# The names of Nsight Compute for what the counters count; "a - b" is a difference of two.
 METRICS: Mapping[str, str] = {
     "global_load_requests": "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum",
     "global_load_sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum",
@@ -169,7 +170,9 @@ METRICS: Mapping[str, str] = {
     "matrix_load_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_ldsm.sum",
     "matrix_store_wavefronts": "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_stsm.sum",
     "matrix_store_bank_conflicts": "smsp__sass_l1tex_data_bank_conflicts_pipe_lsu_mem_shared_op_stsm.sum",
-    "tensor_instructions": "smsp__inst_executed_pipe_tensor.sum",
+    # Products of pairs of halves, with which the assembler also makes constants, go through the same pipe.
+    "tensor_instructions": "smsp__inst_executed_pipe_tensor.sum"
+    " - smsp__inst_executed_pipe_tensor_op_hmma_type_hfma2.sum",
     "thread_fadd": "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum",
     "thread_fmul": "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum",
     "thread_ffma": "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum",

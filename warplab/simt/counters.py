@@ -79,6 +79,9 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         route = "bypass" if record[X2] else "cached"
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
         setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
+        # The hardware counts these among its global loads too.
+        result.global_load_requests, result.global_load_sectors = counts[C_REQUESTS], counts[C_SECTORS]
+        result.global_load_ideal_sectors = counts[C_IDEAL_SECTORS]
         _set_shared(result, "async_copy", counts)
     elif op == OP_BULK:
         form = int(record[X7])
@@ -89,9 +92,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         setattr(result, f"bulk_{way}_bytes", counts[C_IDEAL])
         if way != "cluster":
             setattr(result, f"bulk_{way}_sectors", counts[C_SECTORS])
-    elif op in (OP_MMA, OP_WGMMA):
-        result.tensor_instructions = counts[C_WARPS]
-        result.tensor_multiply_adds = counts[C_WARPS] * int(record[IMM])
+    elif op == OP_WGMMA:
         result.warpgroup_read_requests = counts[C_SHARED_REQUESTS]
         result.warpgroup_read_wavefronts = counts[C_WAVEFRONTS]
     return result
@@ -115,10 +116,14 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
     lines: dict[int, Counters] = {}
     for pc in np.flatnonzero(counts.any(axis=1)):
         row = [int(c) for c in counts[pc]]
+        issued = row[C_WARPS]
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
         counters = _of_instruction(program.code[pc], row)
+        if program.code[pc][OP] in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
+            counters.tensor_instructions = issued
+            counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
         _count_work(counters, program.code[pc], row, classifier)
         total += counters
         line = lines.setdefault(int(program.lines[pc]), Counters())

@@ -184,8 +184,7 @@ def _memory(counters: Counters, caches: CacheTraffic | None, chip: Chip, clocks:
     c = counters
     atomics = c.global_atomic_sectors + c.global_reduction_sectors + c.bulk_reduction_sectors
     if caches is None:
-        moved = c.global_load_sectors + c.async_copy_cached_sectors + c.async_copy_bypass_sectors + c.bulk_load_sectors
-        moved += c.global_store_sectors + c.bulk_store_sectors
+        moved = c.global_load_sectors + c.bulk_load_sectors + c.global_store_sectors + c.bulk_store_sectors
         l2, dram = moved + atomics, moved
     else:
         l2 = caches.l2_sectors

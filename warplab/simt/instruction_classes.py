@@ -39,7 +39,8 @@ _OPCODES = {
     L.OP_WGMMA: Work.TENSOR,
     L.OP_NOP: Work.MOVE,
 }
-FLOAT_OPERATIONS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma"}  # as Nsight Compute tells them apart
+# As Nsight Compute tells them apart; a sine or cosine begins with a product, which makes turns of radians.
+FLOAT_OPERATIONS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma", "sin": "mul", "cos": "mul"}
 FLOAT_LETTERS = {"f32": "f", "f64": "d", "f16": "h", "f16x2": "h", "bf16": "h", "bf16x2": "h"}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warplab.simt.layout import IMM, OP_LOAD, OP_STORE, SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED
+from warplab.simt.layout import OP_LOAD, OP_STORE, SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED
 from warplab.simt.lower import Lowering, Unsupported, handles
 from warplab.simt.lower_memory import address_row
 from warplab.simt.lower_tensor import Product, arithmetic_of, emit_product
@@ -306,7 +306,7 @@ def _emit_tiles(
     c: list[int],
     results: list[int],
 ) -> None:
-    """The mma instructions that a wmma.mma is made of; the last one counts for all."""
+    """The mma instructions that a wmma.mma is made of; the last one counts as the instruction."""
     sum_kind, kind = kinds
     m, n, k = _SHAPES[shape]
     first, second = "a", "b"
@@ -331,7 +331,7 @@ def _emit_tiles(
             record = emit_product(lowering, product, *pair, sums, results[part])
             sums = results[part]
     assert record is not None
-    record.counted, record.fields[IMM] = True, m * n * k
+    record.counted = True
 
 
 @handles("wmma")
