@@ -1,348 +1,268 @@
-"""hopper_hgemm: c = a @ b on Hopper's tensor cores, with tiles and parts chosen for the shape.
+"""Lab 08_hopper_hgemm: c = a @ b on Hopper's tensor cores, float16 with float32 sums, in CUDA C++.
 
-The last rung's kernel: a producer warpgroup, two consumers of 64 rows each, blocks that stay, pairs of blocks that
-share b, results stored by tensor copies. Few tiles leave SMs idle: then the tiles are narrower, or k is split into
-parts whose sums are added up by a second kernel. float16, or bfloat16 in arrays of uint16; float32 sums; any m, n, k.
+One warpgroup brings tiles with the tensor memory accelerator, two multiply them with wgmma, and each block takes tile
+after tile. Parts 1 to 4 are yours; the rest is given and works.
 """
-
-from functools import cache
-from itertools import product
 
 import cupy
 import numpy as np
 
 from warplab.ptx import tensor_map
 
-TILE_M, TILE_K = 128, 64
-CONSUMERS, THREADS = 2, 384  # warpgroups that multiply; one more that copies
-BLOCKS = 132  # an H200's SMs
-GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
-STAGES = {256: 4, 128: 6, 64: 8}  # by the columns of a tile
-OUT_BYTES = 4 * CONSUMERS * 2 * 16 * 128
-CODE = r"""
-typedef unsigned int u32;
-typedef unsigned long long u64;
-struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
-#define A_BYTES (TILE_M * TILE_K * 2)
-#define PART_BYTES (TILE_K * 64 * 2)  // 64 columns of b: rows of 128 bytes, the span of the swizzle
-#define PARTS (TILE_N / 64)
-#define STAGE_BYTES (A_BYTES + PARTS * PART_BYTES)
-#define OUT_BYTES (16 * 128)  // 16 rows of 64 columns, what a warp stores at once
+TILE_M, TILE_N, TILE_K, STAGES = 128, 256, 64, 4  # as in the source below
+THREADS = 3 * 128
+SMS = 132  # of an H100 or H200; a block stays on each
+SHARED_BYTES = STAGES * 2 * TILE_K * (TILE_M + TILE_N) + 1024  # and what it takes to begin at a multiple of 1,024
 
-__device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ void init(u32 barrier, int count)
+hgemm_kernel = cupy.RawKernel(
+    r"""
+#include <cuda_fp16.h>
+
+constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 64, STAGES = 4;
+constexpr int CONSUMERS = 2;                          // warpgroups of four warps, each with 64 rows of the tile
+constexpr unsigned A_BYTES = 2 * TILE_M * TILE_K;     // 128 rows of 128 bytes
+constexpr unsigned PANEL_BYTES = 2 * TILE_K * 64;     // b comes in panels of 64 columns: 64 rows of 128 bytes
+constexpr unsigned STAGE_BYTES = A_BYTES + TILE_N / 64 * PANEL_BYTES;
+
+struct alignas(64) Map { unsigned long long words[16]; };
+typedef unsigned long long u64;
+
+// ---- Given: one instruction each -----------------------------------------------------------------------------------
+
+__device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+
+// An mbarrier's phase ends when `count` arrivals and all expected bytes have come; then the next phase begins.
+__device__ void init(unsigned barrier, int count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
 }
-__device__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
-__device__ void expect(u32 barrier, u32 bytes)
+__device__ void arrive(unsigned barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+// Arrive, and make the phase wait for so many bytes of copies besides.
+__device__ void arrive_expecting(unsigned barrier, unsigned bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
 }
-__device__ void wait(u32 barrier, u32 parity)
+// Wait for the end of the phase of that parity: phases are numbered from 0. Of a new barrier, the phase before its
+// first one counts as ended: waiting for parity 1 returns at once.
+__device__ void wait(unsigned barrier, unsigned parity)
 {
     asm volatile("{ .reg .pred p;\n"
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
 }
-__device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same place of another block of the cluster
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
-}
-__device__ void cluster_sync()
-{
-    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
-}
-__device__ void load(const Map& map, u32 to, u32 barrier, int x, int y)
+// Copy a box of a matrix, from element (x, y), to shared memory; its bytes count at the barrier. x is along the rows.
+__device__ void load_box(unsigned to, const Map& map, int x, int y, unsigned barrier)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier) : "memory");
 }
-__device__ void load_to_all(const Map& map, u32 to, u32 barrier, int x, int y)  // the same place in every block
+__device__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+__device__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int PENDING> __device__ void products_wait()  // until at most so many committed groups are not yet done
 {
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, {%2, %3}], [%4], %5;"
-                 :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"((short)((1 << CLUSTER) - 1)) : "memory");
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(PENDING) : "memory");
 }
-__device__ void store(const Map& map, u32 from, int x, int y)
+// d (64 x 256) += a (64 x 16) b (16 x 256), or d = a b: k runs along a's lines in shared memory, n along b's.
+#define D8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), \
+              "+f"(d[i + 6]), "+f"(d[i + 7])
+#define D32(i) D8(i), D8(i + 8), D8(i + 16), D8(i + 24)
+__device__ void multiply(float (&d)[TILE_N / 2], u64 a, u64 b, bool add)
 {
-    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
-                 :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
-
-// Where a matrix lies, for wgmma: address, distance of parts (`leading`), 1024 bytes from eight rows to the next eight,
-// rows of 128 bytes swizzled (PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions", matrix descriptor).
-__device__ u64 descriptor(u32 at, u32 leading)
-{
-    return u64((at & 0x3FFFF) >> 4) | u64(leading >> 4) << 16 | u64(1024 >> 4) << 32 | 1ull << 62;
-}
-// d (64 x TILE_N) = a (64 x 16) b (16 x TILE_N), added to d if `add`; b has its columns side by side ("transposed").
-__device__ void multiply(float (&d)[SUMS], u64 a, u64 b, int add)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, " FLAG ", 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n" WIDTH "k16.f32." TYPE "." TYPE " {" REGISTERS "}, " INPUTS
-                 ", p, 1, 1, 0, 1; }" : OPERANDS : "l"(a), "l"(b), "r"(add));
-}
-__device__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-__device__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> __device__ void wait_products()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
-}
-__device__ u32 pack(float low, float high)
-{
-    u32 r;
-    asm("cvt.rn." TYPE "x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
-    return r;
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %130, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
+                 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
+                 "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
+                 "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
+                 "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
+                 "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
+                 "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
+                 "}, %128, %129, p, 1, 1, 0, 1; }"
+                 : D32(0), D32(32), D32(64), D32(96) : "l"(a), "l"(b), "r"((int)add));
 }
 
-// Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets b again in the L2.
-__device__ void place(int tile, int rows, int columns, int& row, int& column)
+// ---- Part 1: descriptors -------------------------------------------------------------------------------------------
+
+// Where wgmma finds a matrix: address, leading and stride offset in bytes, all of 128-byte swizzled lines.
+__device__ u64 descriptor(unsigned address, unsigned leading, unsigned stride)
 {
-    int first = tile / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
-    row = first + tile % (GROUP * columns) % height;
-    column = tile % (GROUP * columns) / height;
-    if (first / GROUP % 2) column = columns - 1 - column;
+    // Bits 0-13: address / 16. Bits 16-29: leading / 16. Bits 32-45: stride / 16. Bits 62-63: the swizzle.
+    // BEGIN SOLUTION
+    // STARTER: return 0;
+    constexpr u64 SWIZZLE_128 = 1;
+    return (u64)(address >> 4) | (u64)(leading >> 4) << 16 | (u64)(stride >> 4) << 32 | SWIZZLE_128 << 62;
+    // END SOLUTION
 }
 
-// c = a b, or with PARTIAL one of `splits` sums over a part of k, in float32, to partial[split][m][n].
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)
-gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const __grid_constant__ Map map_c,
-     float* partial, int splits, int m, int n, int k)
+// Add one stage to the sums: `a` is this warpgroup's 64 rows of 128 bytes, `b` four panels of 64 rows of 128 bytes.
+__device__ void multiply_stage(float (&d)[TILE_N / 2], unsigned a, unsigned b, bool first)
 {
-    extern __shared__ char memory[];
+    // Four products of 16 k each; the first one of a tile replaces the sums.
+    // BEGIN SOLUTION
+    u64 rows = descriptor(a, 16, 1024);             // eight rows of 128 bytes, then the next eight
+    u64 panels = descriptor(b, PANEL_BYTES, 1024);  // 64 columns, then the next panel; eight k, then the next eight
+#pragma unroll
+    for (int k = 0; k < TILE_K / 16; ++k) multiply(d, rows + k * 32 / 16, panels + k * 2048 / 16, !first || k > 0);
+    // END SOLUTION
+}
+
+// ---- Part 2: the order of tiles ------------------------------------------------------------------------------------
+
+// The first row and column of c that tile number `number` makes; false behind the last tile. Each block takes the tiles
+// blockIdx.x, blockIdx.x + gridDim.x, ...: tiles with neighbouring numbers are made at the same time.
+__device__ bool place(int number, int m, int n, int& row, int& column)
+{
+    // BEGIN SOLUTION
+    // STARTER: return false;
+    constexpr int GROUP = 8;  // rows of tiles that are walked down together
+    int down = (m + TILE_M - 1) / TILE_M, across = (n + TILE_N - 1) / TILE_N;
+    int first = number / (GROUP * across) * GROUP, within = number % (GROUP * across);
+    int height = min(down - first, GROUP);
+    if (height <= 0) return false;
+    row = (first + within % height) * TILE_M;
+    column = within / height * TILE_N;
+    return number < down * across;
+    // END SOLUTION
+}
+
+// ---- Part 3: the ring of stages ------------------------------------------------------------------------------------
+
+// A stage is full when its copies have come, and empty when all warps of both consumers are done with it. Producer and
+// consumers each walk round the ring, through all tiles, without ever meeting at another barrier.
+struct Ring {
+    unsigned stages, full, empty;  // shared addresses: of stage 0, and of the first barrier of each kind
+    int stage;
+    unsigned phase;                // which parity of `full` the stage at hand completes
+
+    __device__ unsigned data() const { return stages + stage * STAGE_BYTES; }
+    __device__ unsigned full_barrier() const { return full + 8 * stage; }
+    __device__ unsigned empty_barrier() const { return empty + 8 * stage; }
+    __device__ void advance()
+    {
+        // BEGIN SOLUTION
+        if (++stage == STAGES) {
+            stage = 0;
+            phase ^= 1;
+        }
+        // END SOLUTION
+    }
+};
+
+// One thread of the block: make the barriers.
+__device__ void init_barriers(const Ring& ring)
+{
+    for (int s = 0; s < STAGES; ++s) {
+        // How many arrivals end a phase of each?
+        // BEGIN SOLUTION
+        init(ring.full + 8 * s, 1);
+        init(ring.empty + 8 * s, 4 * CONSUMERS);
+        // END SOLUTION
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
+
+// One thread of warpgroup 0: bring what a tile needs, stage by stage.
+__device__ void produce(Ring& ring, const Map& map_a, const Map& map_b, int row, int column, int steps)
+{
+    for (int step = 0; step < steps; ++step) {
+        // A box of a is TILE_M x TILE_K, a box of b TILE_K x 64. What lies outside of a matrix comes as zeros, and
+        // counts as bytes like everything else.
+        // BEGIN SOLUTION
+        wait(ring.empty_barrier(), ring.phase ^ 1);
+        arrive_expecting(ring.full_barrier(), STAGE_BYTES);
+        load_box(ring.data(), map_a, step * TILE_K, row, ring.full_barrier());
+        for (int panel = 0; panel < TILE_N / 64; ++panel) {
+            unsigned to = ring.data() + A_BYTES + panel * PANEL_BYTES;
+            load_box(to, map_b, column + 64 * panel, step * TILE_K, ring.full_barrier());
+        }
+        // END SOLUTION
+        ring.advance();
+    }
+}
+
+// ---- Part 4: the consumers -----------------------------------------------------------------------------------------
+
+// All threads of warpgroup 1 or 2: the sums of 64 rows of a tile. `mine` is where their rows of a lie in a stage.
+__device__ void consume(Ring& ring, float (&d)[TILE_N / 2], unsigned mine, int steps)
+{
+    bool leader = threadIdx.x % 32 == 0;  // a warp knows of its own products only, so each hands back for itself
+    unsigned before = 0;  // the empty barrier of the stage before
+    for (int step = 0; step < steps; ++step) {
+        // Let the tensor cores run on: wait for the products of the stage *before*, and hand that stage back.
+        // BEGIN SOLUTION
+        wait(ring.full_barrier(), ring.phase);
+        products_begin();
+        multiply_stage(d, ring.data() + mine, ring.data() + A_BYTES, step == 0);
+        products_commit();
+        products_wait<1>();
+        if (step > 0 && leader) arrive(before);
+        // END SOLUTION
+        before = ring.empty_barrier();
+        ring.advance();
+    }
+    // BEGIN SOLUTION
+    products_wait<0>();
+    if (leader) arrive(before);
+    // END SOLUTION
+}
+
+// ---- Given: sums to memory, and the frame --------------------------------------------------------------------------
+
+__device__ void store(half* c, const float (&d)[TILE_N / 2], int row, int column, int m, int n)
+{
+    int thread = threadIdx.x % 128;
+    row += thread / 32 * 16 + thread % 32 / 4;
+    column += thread % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < TILE_N / 8; ++j) {
+        if (column + 8 * j >= n) break;
+        half* at = c + (long long)row * n + column + 8 * j;
+        if (row < m) *(half2*)at = __floats2half2_rn(d[4 * j], d[4 * j + 1]);
+        if (row + 8 < m) *(half2*)(at + 8ll * n) = __floats2half2_rn(d[4 * j + 2], d[4 * j + 3]);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+hgemm_kernel(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, half* c, int m, int n, int k)
+{
+    extern __shared__ char raw[];
     __shared__ u64 barriers[2 * STAGES];
-    u32 base = (shared_address(memory) + 1023) & ~1023u;
-    u32 full = shared_address(barriers), empty = full + 8 * STAGES;
-    int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
-    u32 rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init(full + 8 * s, 1);
-            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
-        }
-        fence_init();
-    }
-    cluster_sync();  // nobody signals a peer whose barriers are not there yet
+    unsigned first_barrier = shared_address(barriers);
+    Ring ring = {(shared_address(raw) + 1023) & ~1023u, first_barrier, first_barrier + 8 * STAGES, 0, 0};
+    if (threadIdx.x == 0) init_barriers(ring);
+    __syncthreads();
 
-    int rows = (m + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER), columns = (n + TILE_N - 1) / TILE_N;
-    int tiles = rows * columns, all_steps = (k + TILE_K - 1) / TILE_K;
-    u32 stage = 0, phase = 0;
-    if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        if (threadIdx.x == 0) {
-            for (int work = blockIdx.x / CLUSTER; work < tiles * splits; work += gridDim.x / CLUSTER) {
-                int row, column, split = work / tiles;
-                place(work % tiles, rows, columns, row, column);
-                row = (row * CLUSTER + rank) * TILE_M, column *= TILE_N;
-                int end = (split + 1) * all_steps / splits;
-                for (int step = split * all_steps / splits; step < end; ++step) {
-                    wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
-                    u32 signal = full + 8 * stage, to = base + stage * STAGE_BYTES;
-                    expect(signal, STAGE_BYTES);
-                    load(map_a, to, signal, step * TILE_K, row);
-                    for (int part = rank; part < PARTS; part += CLUSTER) {  // a share of b, to all
-                        u32 place = to + A_BYTES + part * PART_BYTES;
-                        if (CLUSTER > 1) load_to_all(map_b, place, signal, column + 64 * part, step * TILE_K);
-                        else load(map_b, place, signal, column + 64 * part, step * TILE_K);
-                    }
-                    if (++stage == STAGES) {
-                        stage = 0;
-                        phase ^= 1;
-                    }
-                }
-            }
-        }
-        __syncwarp();
+    int warpgroup = threadIdx.x / 128, steps = (k + TILE_K - 1) / TILE_K, row, column;
+    if (warpgroup == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x == 0)
+            for (int tile = blockIdx.x; place(tile, m, n, row, column); tile += gridDim.x)
+                produce(ring, map_a, map_b, row, column, steps);
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-        u32 mine = (group - 1) * (A_BYTES / CONSUMERS);
-        int warp = threadIdx.x / 32 - 4;
-        u32 out = base + STAGES * STAGE_BYTES + warp * 2 * OUT_BYTES;  // two pieces of 16 x 64 a warp
-        u32 out_row = out + lane % 16 * 128, half = lane / 16, turn = lane % 8;
-        float d[SUMS];
-        for (int work = blockIdx.x / CLUSTER; work < tiles * splits; work += gridDim.x / CLUSTER) {
-            int row, column, split = work / tiles;
-            place(work % tiles, rows, columns, row, column);
-            row = (row * CLUSTER + rank) * TILE_M, column *= TILE_N;
-            int steps = (split + 1) * all_steps / splits - split * all_steps / splits;
-            u32 before = stage;
-            for (int step = 0; step < steps; ++step) {
-                wait(full + 8 * stage, phase);
-                u32 at = base + stage * STAGE_BYTES;
-                u64 a = descriptor(at + mine, 16), b = descriptor(at + A_BYTES, PART_BYTES);
-                begin_products();
-                #pragma unroll
-                for (int i = 0; i < TILE_K / 16; ++i)  // 16 steps of k: 32 bytes of a's rows, 16 rows of b
-                    multiply(d, a + 2 * i, b + 128 * i, step > 0 || i > 0);
-                commit_products();
-                if (step > 0) {
-                    wait_products<1>();  // those of the step before: this step's stay in flight
-                    if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
-                }
-                before = stage;
-                if (++stage == STAGES) {
-                    stage = 0;
-                    phase ^= 1;
-                }
-            }
-            wait_products<0>();
-            if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
-            row += 16 * warp;
-#if PARTIAL
-            float* to = partial + (u64)split * m * n;
-            int upper = row + lane / 4, lower = upper + 8, at = column + lane % 4 * 2;
-            #pragma unroll
-            for (int j = 0; j < TILE_N / 8; ++j, at += 8) {
-                if (at < n && upper < m) *(float2*)(to + (u64)upper * n + at) = make_float2(d[4 * j], d[4 * j + 1]);
-                if (at < n && lower < m) *(float2*)(to + (u64)lower * n + at) = make_float2(d[4 * j + 2], d[4 * j + 3]);
-            }
-#else
-            #pragma unroll
-            for (int part = 0; part < PARTS; ++part) {
-                u32 to = part % 2 * OUT_BYTES;
-                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");  // it has been read
-                __syncwarp();
-                #pragma unroll
-                for (int q = 0; q < 4; ++q) {
-                    const float* s = d + 32 * part + 8 * q;
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                                 :: "r"(out_row + to + (((2 * q + half) ^ turn) << 4)), "r"(pack(s[0], s[1])),
-                                    "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
-                }
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-                __syncwarp();
-                if (lane == 0) store(map_c, out + to, column + 64 * part, row);
-            }
-#endif
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        float d[TILE_N / 2];
+        for (int tile = blockIdx.x; place(tile, m, n, row, column); tile += gridDim.x) {
+            consume(ring, d, (warpgroup - 1) * A_BYTES / CONSUMERS, steps);
+            store(c, d, row + (warpgroup - 1) * 64, column, m, n);
         }
-        if (!PARTIAL && lane == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-        __syncwarp();
     }
-    cluster_sync();  // no block leaves while a peer may still signal it
 }
-
-// c = the sum of the partial sums, four elements a thread, always in the same order.
-extern "C" __global__ void add_up(const float4* partial, uint2* c, int splits, long long quads)
-{
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= quads) return;
-    float4 sum = partial[i];
-    for (int s = 1; s < splits; ++s) {
-        float4 more = partial[s * quads + i];
-        sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
-    }
-    c[i] = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
-}
-
-// Rows of `from_width` elements into rows of `to_width`: cut off, or filled up with zeros.
-extern "C" __global__ void copy_rows(const unsigned short* from, unsigned short* to, int from_width, int to_width)
-{
-    u64 row = blockIdx.y;
-    int column = blockIdx.x * blockDim.x + threadIdx.x;
-    if (column < to_width) to[row * to_width + column] = column < from_width ? from[row * from_width + column] : 0;
-}
-"""
-
-
-@cache
-def module(tile_n, cluster, partial, bfloat16):
-    """The kernels for tiles of 128 x tile_n."""
-    sums = tile_n // 2  # float32 that a thread keeps
-    options = (
-        "-arch=sm_90a",
-        *(
-            f"-DTILE_M={TILE_M} -DTILE_N={tile_n} -DTILE_K={TILE_K} -DSTAGES={STAGES[tile_n]} -DCONSUMERS={CONSUMERS} "
-            f"-DTHREADS={THREADS} -DSUMS={sums} -DGROUP={GROUP} -DCLUSTER={cluster} -DPARTIAL={int(partial)}"
-        ).split(),
-        f'-DTYPE="{"bf16" if bfloat16 else "f16"}"',
-        '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
-        "-DOPERANDS=" + ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
-        f'-DWIDTH="{tile_n}"',
-        f'-DINPUTS="%{sums}, %{sums + 1}"',
-        f'-DFLAG="%{sums + 2}"',
-    )
-    return cupy.RawModule(code=CODE, options=options)
-
-
-def up(number, unit):
-    """`number` in whole units, rounded up."""
-    return -(-number // unit)
-
-
-def estimate(m, n, k, tile_n, cluster, splits):
-    """About how many microseconds a choice takes: what the heuristic below compares."""
-    units = up(m, TILE_M * cluster) * up(n, tile_n) * splits
-    waves = up(units, BLOCKS // cluster)
-    step = {256: 1024, 128: 560, 64: 400}[tile_n] * (1 if cluster == 2 else 1.1)  # cycles of a step of k
-    cycles = waves * (up(up(k, TILE_K), splits) * step + 1500) + 2500
-    added = 3 + m * n * (8 * splits + 2) / 3.5e6 if splits > 1 else 0
-    return cycles / 1700 + added
-
-
-def choose(m, n, k):
-    """Columns of a tile, blocks of a cluster and parts of k for a shape."""
-    steps = up(k, TILE_K)
-    choices = [
-        (tile_n, cluster, splits)
-        for tile_n, cluster, splits in product((256, 128, 64), (2, 1), (1, 2, 3, 4, 6, 8, 12, 16))
-        if splits <= max(1, steps // 4) and not (tile_n == 64 and cluster == 2)
-    ]
-    return min(choices, key=lambda choice: estimate(m, n, k, *choice))
-
-
-def copy_rows(from_array, to_array):
-    """Copy rows into narrower or wider ones."""
-    (rows, from_width), to_width = from_array.shape, to_array.shape[1]
-    kernel = module(128, 1, False, False).get_function("copy_rows")
-    for first in range(0, rows, 65535):  # the most blocks along y
-        part = slice(first, min(first + 65535, rows))
-        grid = (up(to_width, 128), part.stop - first)
-        sizes = np.int32(from_width), np.int32(to_width)
-        kernel(grid, (128,), (from_array[part], to_array[part], *sizes))
-
-
-def multiply(a, b, c, tile_n, cluster, splits):
-    """c = a @ b for k and n that are multiples of 8, with tiles of 128 x tile_n and k in `splits` parts."""
-    (m, k), n = a.shape, b.shape[1]
-    bfloat16 = a.dtype == np.uint16
-    kinds = {"dtype": "bfloat16" if bfloat16 else "float16"}
-    kernels = module(tile_n, cluster, splits > 1, bfloat16)
-    maps = (
-        tensor_map(a, (TILE_M, TILE_K), **kinds),
-        tensor_map(b, (TILE_K, 64), **kinds),
-        tensor_map(c, (16, 64), **kinds),
-    )
-    partial = cupy.empty((splits, m, n), np.float32) if splits > 1 else None
-    units = up(m, TILE_M * cluster) * up(n, tile_n) * splits
-    blocks = cluster * min(units, BLOCKS // cluster)
-    gemm = kernels.get_function("gemm")
-    shared = STAGES[tile_n] * 2 * TILE_K * (TILE_M + tile_n) + OUT_BYTES + 1024  # with room to align
-    gemm.max_dynamic_shared_size_bytes = shared
-    sizes = np.int32(splits), np.int32(m), np.int32(n), np.int32(k)
-    gemm((blocks,), (THREADS,), (*maps, partial, *sizes), shared_mem=shared)
-    if splits > 1:
-        quads = m * n // 4
-        grid = (up(quads, 256),)
-        kernels.get_function("add_up")(grid, (256,), (partial, c, np.int32(splits), np.int64(quads)))
+""",
+    "hgemm_kernel",
+    options=("-std=c++17", "-arch=sm_90a"),
+)
+hgemm_kernel.max_dynamic_shared_size_bytes = SHARED_BYTES
 
 
 def hgemm(a, b, c):
-    """c = a @ b: float16, or bfloat16 where the arrays are of uint16; float32 sums."""
+    """c = a @ b. a is m x k, b is k x n and c is m x n, all float16 in C order; n and k are multiples of 8."""
     (m, k), n = a.shape, b.shape[1]
-    # A tensor map wants rows that are a multiple of 16 bytes long.
-    whole_k, whole_n = 8 * up(k, 8), 8 * up(n, 8)
-    inputs, out = [a, b], c
-    for i, width in ((0, whole_k), (1, whole_n)):
-        if inputs[i].shape[1] != width:
-            wide = cupy.empty((inputs[i].shape[0], width), a.dtype)
-            copy_rows(inputs[i], wide)
-            inputs[i] = wide
-    if n != whole_n:
-        out = cupy.empty((m, whole_n), a.dtype)
-    multiply(*inputs, out, *choose(m, whole_n, k))
-    if n != whole_n:
-        copy_rows(out, c)
+    map_a = tensor_map(a, (TILE_M, TILE_K), swizzle=128)
+    map_b = tensor_map(b, (TILE_K, 64), swizzle=128)
+    tiles = (m + TILE_M - 1) // TILE_M * ((n + TILE_N - 1) // TILE_N)
+    sizes = np.int32(m), np.int32(n), np.int32(k)
+    hgemm_kernel((min(tiles, SMS),), (THREADS,), (map_a, map_b, c, *sizes), shared_mem=SHARED_BYTES)
