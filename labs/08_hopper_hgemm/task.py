@@ -183,8 +183,8 @@ TASK = Task(
         Budget(
             "bulk_load_sectors",
             sectors_of_128x128_tiles,
-            "Each block, or cluster with multicast, should make 128 x 128 outputs or more and bring its strips of a and "
-            "b once.",
+            "Each block, or cluster with multicast, should make 128 x 128 outputs or more and bring its strips of a "
+            "and b once.",
         ),
         Budget(
             "global_load_sectors",
