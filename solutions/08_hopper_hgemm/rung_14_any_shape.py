@@ -1,4 +1,4 @@
-"""hopper_hgemm: c = a @ b on Hopper's tensor cores, with tiles and parts chosen for the shape.
+"""hopper_hgemm, rung 14: tiles and parts of k chosen for the shape, and any m, n and k.
 
 The last rung's kernel: a producer warpgroup, two consumers of 64 rows each, blocks that stay, pairs of blocks that
 share b, results stored by tensor copies. Few tiles leave SMs idle: then the tiles are narrower, or k is split into
