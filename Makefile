@@ -51,8 +51,8 @@ test-judge: $(READY)  ## judge the judge: right, wrong and cheating submissions,
 lab: $(READY)  ## open JupyterLab at the first notebook
 	@$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
 
-bench: $(READY_GPU)  ## measure kernels and graders on this GPU into benchmarks/results
-	@$(PY) -m benchmarks.bench_gpu
+bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: the ladder of products beside cuBLAS
+	@$(PY) -m benchmarks.$(if $(GEMM),bench_gemm,bench_gpu)
 
 bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
 	@$(PY) -m benchmarks.bench_simt

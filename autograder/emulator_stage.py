@@ -23,6 +23,8 @@ WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation,
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
+_ASYNCHRONOUS = ("cp.async", "wgmma.", "mbarrier.")  # in the PTX: what completes later than it is issued
+
 _PROBE = """
 .version 9.0
 .target sm_90a
@@ -51,11 +53,17 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     executions: list[Execution] = []
 
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        # once only: the emulator is deterministic and finds races and uninitialised reads by itself
+        # Once only: the emulator is deterministic and finds races and uninitialised reads by itself. In its fixed order
+        # asynchronous operations complete as late as they can; one that must not complete earlier shows in another.
         architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
         execution = simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
         executions.append(execution)
-        return [execution]
+        if execution.findings or not _asynchronous(loaded, architecture):
+            return [execution]
+        shuffled = simt.execute(
+            loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, seed=seed & 0xFFFF
+        )
+        return [execution, shuffled]
 
     def find_writer(loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
         architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
@@ -74,6 +82,10 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
             outcome = replace(again, findings=outcome.findings, counters=outcome.counters, lines=outcome.lines)
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
+
+
+def _asynchronous(plan: Plan, architecture: str) -> bool:
+    return any(word in kernel.ptx[architecture] for kernel in plan.kernels.values() for word in _ASYNCHRONOUS)
 
 
 def warm_up() -> dict[str, Any]:

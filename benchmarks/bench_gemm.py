@@ -1,149 +1,253 @@
-"""Times the products of benchmarks/gemm beside torch.matmul (cuBLAS), in the same turns, into results/gemm.json.
+"""Times the ladder of matrix products beside torch.matmul (cuBLAS), in the same turns, into results/gemm.json.
 
-Run as `python -m benchmarks.bench_gemm` on a Hopper GPU, with a size behind it for that one alone.
+squares   every rung at 2048, 4096, 8192 and 16384 cubed in float16, and the best one in bfloat16 too
+shapes    the best one for 60 shapes, drawn from sizes of 512 to 16384
+counters  what the emulator counts for every rung at a small size, into gemm_counters.json: this needs no GPU
+
+Run as `python -m benchmarks.bench_gemm` on a Hopper GPU for all of them, or name the parts; sizes restrict `squares`.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
+import random
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import exp, fsum, log
 from pathlib import Path
 from typing import Any
 
-from autograder.lab import CHECKOUT
+import numpy as np
+
+from benchmarks.gemm.ladder import BEST, Rung, plan_of, rungs
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.worker import Worker
 from warplab.hardware.device import architecture_of, present
-from warplab.plan.archive import load, save
+from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
-from warplab.plan.capture import capture
-from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
+from warplab.plan.model import Plan
+from warplab.plan.occupancy import launch_occupancy
 
-FOLDER = CHECKOUT / "benchmarks" / "gemm"
+FILE, COUNTS = results.DIRECTORY / "gemm.json", results.DIRECTORY / "gemm_counters.json"
 SIZES = (2048, 4096, 8192, 16384)
-SECONDS = 4.0  # of turns for one size
+DRAWN_FROM = (512, 1024, 2048, 4096, 8192, 16384)
+DRAWN, SEED = 60, 5
+SECONDS = {"squares": 4.0, "shapes": 0.25}  # of turns for one shape
+PRECISION = {"squares": 0.002, "shapes": 0.01}
+SMALL = (256, 256, 192)  # m, n and k of what the emulator counts
+COUNTED = (
+    "warp_instructions",
+    "tensor_instructions",
+    "global_load_sectors",
+    "global_store_sectors",
+    "bulk_load_sectors",
+    "bulk_load_bytes",
+    "bulk_store_sectors",
+    "async_copy_bypass_sectors",
+    "local_load_sectors",
+    "shared_load_wavefronts",
+    "shared_load_bank_conflicts",
+    "shared_store_wavefronts",
+    "warpgroup_read_wavefronts",
+    "shared_atomic_requests",
+    "barriers",
+)
+BASELINE = "torch.matmul (cuBLAS), same turns"
+
+Shape = tuple[int, int, int]
 
 
-def plan_of(path: Path, m: int, n: int, k: int, architecture: str) -> Plan:
-    """The plan of a file's `hgemm` for float16 matrices m x k and k x n."""
-    shapes = {"a": (m, k), "b": (k, n), "c": (m, n)}
-    roles = {"a": Role.INPUT, "b": Role.INPUT, "c": Role.OUTPUT}
-    arguments = tuple(ArrayArgument(name, "float16", shape, roles[name]) for name, shape in shapes.items())
-    return capture(path, [HostCall("hgemm", arguments)], (architecture,))[0]
+@dataclass(frozen=True)
+class Entry:
+    """A rung for one shape and dtype, assembled."""
+
+    rung: Rung
+    plan: Plan
+    architecture: str
+
+    def figures(self) -> dict[str, Any]:
+        """Registers, spills and occupancy of the launch with most blocks' worth of threads, and how many launches."""
+        launch = max(self.plan.launches, key=lambda one: one.shared_bytes)
+        cubin = self.plan.kernels[launch.kernel].cubins[self.architecture]
+        return {
+            "registers": cubin.registers,
+            "spill_bytes": cubin.spill_stores + cubin.spill_loads,
+            "occupancy": launch_occupancy(self.architecture, cubin, launch).fraction,
+            "blocks": int(np.prod(launch.grid)),
+            "threads": int(np.prod(launch.block)),
+            "shared_bytes": launch.shared_bytes + cubin.static_shared,
+            "launches": len(self.plan.launches),
+        }
 
 
-def implementations() -> list[Path]:
-    """The products, in the order of the alphabet."""
-    return sorted(path for path in FOLDER.glob("*.py") if path.stem != "__init__")
+def entries(wanted: Iterable[Rung], shape: Shape, architecture: str, dtype: str = "float16") -> list[Entry]:
+    """The rungs for one shape, captured and assembled side by side; without those that do not take it."""
+    given = "float16" if dtype == "float16" else "uint16"
+
+    def make(rung: Rung) -> Entry | None:
+        result = rung.result if given == "float16" else given
+        try:
+            plan = plan_of(rung.path, *shape, architecture, rung.function, given, result)
+            return Entry(rung, assemble(plan, architecture), architecture)
+        except WarplabError as error:
+            print(f"{rung.name} is left out for {shape}: {error}", file=sys.stderr)
+            return None
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        return [entry for entry in pool.map(make, wanted) if entry]
 
 
-def timed(plans: Mapping[str, str], size: int) -> dict[str, Any]:
-    """In the worker: race the plans and torch.matmul on N(0, 1) data; each result is compared with torch's."""
-    import cupy
-    import torch
-
-    from warplab.gpu import executor, library
-    from warplab.gpu.stopwatch import race
-
-    device = present()
-    assert device is not None
-    with executor.on_stream() as stream:
-        rng = cupy.random.default_rng(0)
-        a, b = (rng.standard_normal((size, size), dtype=cupy.float32).astype(cupy.float16) for _ in range(2))
-        rival = library.Matmul(stream, {"m": size, "n": size, "k": size})
-        contestants: dict[str, Any] = {"torch": rival}
-        for name, path in plans.items():
-            contestants[name] = _Product(load(Path(path)), architecture_of(device), stream, a, b)
-        expected = (torch.as_tensor(a) @ torch.as_tensor(b)).float()
-        for name in plans:
-            contestants[name].launch()
-            stream.sync()
-            # cuBLAS adds in another order: half an ulp of the result, and of the float32 sums, is between them.
-            error = (torch.as_tensor(contestants[name].output).float() - expected).abs()
-            if not bool((error <= 2.0**-10 * expected.abs() + 2.0**-18 * size).all()):
-                raise WarplabError(f"{name} gave a wrong product for {size}: off by up to {float(error.max()):.3g}")
-        result = race(contestants, stream, budget_seconds=SECONDS, precision=0.002)
-        answer = {}
-        for name in contestants:
-            time, ratio = result.time(name), result.ratio("torch", name)
-            answer[name] = {"ms": time.median, "low": time.low, "high": time.high, "ratio": ratio.median}
-        return {"times": answer, "turns": result.turns}
-
-
-class _Product:
-    """A plan as a contestant."""
-
-    launches = 1
-
-    def __init__(self, plan: Plan, architecture: str, stream: Any, a: Any, b: Any) -> None:
-        from warplab.gpu.executor import LoadedPlan
-
-        self._loaded = LoadedPlan(plan, architecture, stream)
-        self._loaded.reset({"a": a, "b": b})
-        self.output = self._loaded.buffers["c"].array
-
-    def prepare(self, turn: int) -> None:
-        """Nothing to prepare: the work does not depend on the data."""
-
-    def launch(self) -> None:
-        """Queue the product."""
-        self._loaded.launch()
-
-    def check(self, turn: int) -> None:
-        """Nothing to check: the first launch was compared."""
+def measure(worker: Worker, made: list[Entry], shape: Shape, dtype: str, part: str) -> list[results.Record]:
+    """A record for each entry: FLOP/s beside torch.matmul's."""
+    with tempfile.TemporaryDirectory() as folder:
+        plans = {}
+        for number, entry in enumerate(made):
+            plans[entry.rung.name] = str(Path(folder) / f"{number}.plan")
+            save(entry.plan, Path(plans[entry.rung.name]))
+        answer = worker.call(
+            "benchmarks.gemm.contest:timed",
+            timeout=180,
+            plans=plans,
+            shape=shape,
+            dtype=dtype,
+            seconds=SECONDS[part],
+            precision=PRECISION[part],
+        )
+    work, times = 2.0 * shape[0] * shape[1] * shape[2], answer["times"]
+    library = work / times["torch"]["ms"] * 1e3
+    records = []
+    for entry in made:
+        name = entry.rung.name
+        if name not in times:
+            continue
+        time = times[name]
+        records.append(
+            results.Record(
+                name,
+                "rate",
+                work / time["ms"] * 1e3,
+                "FLOP/s",
+                variant=part,
+                shape=shape,
+                dtype=dtype,
+                interval=(work / time["high"] * 1e3, work / time["low"] * 1e3),
+                baseline=BASELINE,
+                baseline_value=library,
+                ratio=time["ratio"],
+                conditions=f"N(0, 1) data, cold L2, CUDA events, {answer['turns']} turns",
+                extra=entry.figures(),
+            )
+        )
+        size = "x".join(map(str, shape))
+        ours, figures = work / time["ms"] / 1e9, entry.figures()
+        print(
+            f"{size:18} {dtype:8} {name:44} {ours:7.1f} TFLOP/s  torch {library / 1e12:6.1f}  {time['ratio']:6.3f}  "
+            f"{figures['registers']:3} registers, {figures['spill_bytes']:5} spilled",
+            flush=True,
+        )
+    return records
 
 
-def measure(sizes: tuple[int, ...]) -> list[results.Record]:
-    """A record for each product and size: FLOP/s beside torch.matmul's."""
-    device = present()
-    if device is None:
-        raise WarplabError("There is no GPU here to time products on.")
-    architecture, records = architecture_of(device), []
+def squares(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[results.Record]:
+    """Every rung for square matrices."""
+    records = []
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder, Worker() as worker:
-            plans, machine_code = {}, {}
-            for path in implementations():
-                plan = assemble(plan_of(path, size, size, size, architecture), architecture)
-                plans[path.stem] = str(Path(folder) / f"{path.stem}.plan")
-                save(plan, Path(plans[path.stem]))
-                machine_code[path.stem] = next(iter(plan.kernels.values())).cubins[architecture]
-            answer = worker.call("benchmarks.bench_gemm:timed", timeout=180, plans=plans, size=size)
-        work = 2.0 * size**3
-        library = work / answer["times"]["torch"]["ms"] * 1e3
-        for name, code in machine_code.items():
-            time = answer["times"][name]
+        shape = (size, size, size)
+        records += measure(worker, entries(rungs(), shape, architecture), shape, "float16", "squares")
+        best = [rung for rung in rungs() if rung.name == BEST]
+        records += measure(worker, entries(best, shape, architecture, "bfloat16"), shape, "bfloat16", "squares")
+    for dtype in ("float16", "bfloat16"):
+        ratios = [r.ratio for r in records if r.name == BEST and r.dtype == dtype and r.ratio]
+        if ratios:
+            print(f"{BEST} {dtype}: geometric mean {geometric_mean(ratios):.4f}, best {max(ratios):.4f}", flush=True)
+    return records
+
+
+def drawn() -> list[Shape]:
+    """The shapes of `shapes`: always the same ones."""
+    every: list[Shape] = list(itertools.product(DRAWN_FROM, repeat=3))
+    return random.Random(SEED).sample(every, DRAWN)
+
+
+def shapes(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[results.Record]:
+    """The best rung for rectangular matrices; the sizes do not matter."""
+    best = next(rung for rung in rungs() if rung.name == BEST)
+    every = drawn()
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        made = list(pool.map(lambda shape: entries([best], shape, architecture), every))
+    records: list[results.Record] = []
+    for entry, shape in zip(made, every, strict=True):
+        records += measure(worker, entry, shape, "float16", "shapes")
+    ratios = [r.ratio for r in records if r.ratio]
+    print(f"{len(ratios)} shapes: geometric mean {geometric_mean(ratios):.4f}, least {min(ratios):.4f}", flush=True)
+    return records
+
+
+def geometric_mean(values: list[float]) -> float:
+    """Of ratios."""
+    return exp(fsum(map(log, values)) / len(values))
+
+
+def counters() -> list[results.Record]:
+    """What the emulator counts for every rung at a small size."""
+    from warplab.simt import execute
+
+    rng = np.random.default_rng(0)
+    m, n, k = SMALL
+    inputs = {"a": rng.standard_normal((m, k)).astype(np.float16), "b": rng.standard_normal((k, n)).astype(np.float16)}
+    records = []
+    for rung in rungs():
+        try:
+            plan = plan_of(rung.path, m, n, k, "sm_90a", rung.function, "float16", rung.result)
+        except WarplabError as error:
+            print(f"{rung.name} is left out for {SMALL}: {error}", file=sys.stderr)
+            continue
+        run = execute(plan, inputs, architecture="sm_90a")
+        for counter in COUNTED:
+            total = sum(getattr(launch.total, counter) for launch in run.launches)
             records.append(
                 results.Record(
-                    name,
-                    "rate",
-                    work / time["ms"] * 1e3,
-                    "FLOP/s",
-                    shape=(size, size, size),
+                    rung.name,
+                    counter,
+                    float(total),
+                    "count",
+                    variant="emulator",
+                    shape=SMALL,
                     dtype="float16",
-                    interval=(work / time["high"] * 1e3, work / time["low"] * 1e3),
-                    baseline="torch.matmul (cuBLAS), same turns",
-                    baseline_value=library,
-                    ratio=time["ratio"],
-                    conditions=f"N(0, 1) data, cold L2, CUDA events, {answer['turns']} turns",
-                    extra={"registers": code.registers, "spill_bytes": code.spill_stores + code.spill_loads},
+                    conditions="counted by the emulator; N(0, 1) data",
                 )
             )
-            ours = work / time["ms"] / 1e9
-            print(f"{size:6} {name:14} {ours:7.1f} TFLOP/s  torch {library / 1e12:7.1f}  ratio {time['ratio']:.3f}")
+        print(f"{rung.name:44} counted, {len(run.findings)} findings", flush=True)
     return records
 
 
 def main(arguments: list[str]) -> int:
-    """Measure all sizes, or those named. Exit code 0, or 2 for a size that is no number, 3 if it cannot be measured."""
-    if not all(argument.isdecimal() for argument in arguments):
-        print(f"Sizes are whole numbers, not {' '.join(arguments)}.", file=sys.stderr)
+    """Measure the parts named, or all. Exit code 0, or 2 for an unknown part, 3 if it cannot be measured."""
+    sizes = tuple(int(argument) for argument in arguments if argument.isdecimal())
+    named = [argument for argument in arguments if not argument.isdecimal()]
+    if unknown := set(named) - {"squares", "shapes", "counters"}:
+        print(f"There is no part named {unknown.pop()}: parts are squares, shapes and counters.", file=sys.stderr)
         return 2
+    parts = named or ["squares"] * bool(sizes) or ["squares", "shapes", "counters"]
     header = results.make_header(" ".join(["python -m benchmarks.bench_gemm", *arguments]))
     try:
-        records = measure(tuple(map(int, arguments)) or SIZES)
-        results.write(results.DIRECTORY / "gemm.json", header, records, merge=bool(arguments))
+        if set(parts) & {"squares", "shapes"}:
+            device = present()
+            if device is None:
+                raise WarplabError("There is no GPU here to time products on; the part `counters` needs none.")
+            records: list[results.Record] = []
+            with Worker() as worker:
+                for part, function in (("squares", squares), ("shapes", shapes)):
+                    if part in parts:
+                        records += function(worker, architecture_of(device), sizes or SIZES)
+            results.write(FILE, header, records, merge=bool(arguments))
+        if "counters" in parts:
+            results.write(COUNTS, header, counters())
     except WarplabError as error:
         print(error, file=sys.stderr)
         return 3

@@ -96,7 +96,6 @@ def main(arguments: list[str]) -> int:
 
 def _validate(profiled: int) -> int:
     machine = choose_machine("gpu")
-    random = _random_programs(machine.architecture)
     found = subjects(machine.architecture, profiled)
     plans = [(s.plan, s.inputs) for s in found if s.counted]
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder, ThreadPoolExecutor() as pool:
@@ -122,7 +121,7 @@ def _validate(profiled: int) -> int:
         counters += compared
         records += _summed(compared) if subject.of_corpus else compared
     agree = sum(r.value == r.baseline_value for r in counters)
-    records += random
+    records += _random_programs(machine.architecture)
     wrong = [r.name for r in records if r.metric == "elements that differ" and r.value]
     results.write(results.DIRECTORY / "counters.json", results.make_header("make validate"), records)
     console = Console(width=160)

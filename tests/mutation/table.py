@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.mutation import axpy, tiled_gemm, transpose
+from tests.mutation import axpy, hopper_hgemm, tiled_gemm, transpose
 
-MUTANTS = (*axpy.MUTANTS, *transpose.MUTANTS, *tiled_gemm.MUTANTS)
+MUTANTS = (*axpy.MUTANTS, *transpose.MUTANTS, *tiled_gemm.MUTANTS, *hopper_hgemm.MUTANTS)

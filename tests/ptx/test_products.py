@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.bench_gemm import implementations, plan_of
+from benchmarks.gemm.ladder import implementations, plan_of
 from tests.simt.plans import ARCHITECTURE
 from warplab.simt import execute
 

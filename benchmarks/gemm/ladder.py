@@ -1,0 +1,69 @@
+"""The rungs of matrix products that are measured together: those of labs 06 to 08, and what lies beside this module."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.lab import CHECKOUT, find_lab, known_labs, solutions_folder
+from warplab.plan.capture import capture
+from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
+
+FOLDER = CHECKOUT / "benchmarks" / "gemm"
+LABS = ("06_tiled_gemm", "07_tensor_core_hgemm", "08_hopper_hgemm")
+BEST = "08_hopper_hgemm/rung_14_any_shape"
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One product: c = a @ b by `function(a, b, c)` of a file. `result` is the dtype of c for float16 inputs."""
+
+    name: str
+    path: Path
+    function: str
+    result: str
+
+    @property
+    def order(self) -> tuple[str, int, int, str]:
+        """By lab, and in a lab the rungs before its submissions, by number."""
+        lab, _, stem = self.name.rpartition("/")
+        number = next((int(word) for word in stem.split("_") if word.isdecimal()), 0)
+        return lab, stem.startswith("submission"), number, stem
+
+
+def implementations() -> list[Path]:
+    """The products in Numba that lie beside this module."""
+    return sorted(FOLDER.glob("numba_*mma.py"))
+
+
+def rungs() -> list[Rung]:
+    """All of them: a lab's function and dtype are those of its task."""
+    found = [Rung(path.stem, path, "hgemm", "float16") for path in implementations()]
+    for lab in LABS:
+        function, result = "hgemm", "float16"
+        if lab in known_labs():
+            task = find_lab(lab).task
+            function, result = task.function, task.arrays(Role.OUTPUT)[0].dtype
+        for path in (solutions_folder() / lab).glob("*.py"):
+            if path.stem.partition("_")[0] in ("rung", "numba", "submission"):
+                found.append(Rung(f"{lab}/{path.stem}", path, function, result))
+    return sorted(found, key=lambda rung: rung.order)
+
+
+def plan_of(
+    path: Path,
+    m: int,
+    n: int,
+    k: int,
+    architecture: str,
+    function: str = "hgemm",
+    dtype: str = "float16",
+    result: str = "float16",
+) -> Plan:
+    """The plan of a file's product of matrices m x k and k x n of `dtype` ("uint16" holds bfloat16)."""
+    shapes = {"a": (m, k), "b": (k, n), "c": (m, n)}
+    arguments = tuple(
+        ArrayArgument(name, result if name == "c" else dtype, shape, Role.OUTPUT if name == "c" else Role.INPUT)
+        for name, shape in shapes.items()
+    )
+    return capture(path, [HostCall(function, arguments)], (architecture,))[0]
