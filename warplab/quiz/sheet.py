@@ -68,7 +68,8 @@ def static_html(drawn: Sequence[Drawn]) -> str:
 
 def question_html(place: int, drawn: Drawn) -> str:
     """The number, title and text of a question."""
-    return f"<p><b>{place}. {inline(_ended(drawn.question.title))}</b></p>{paragraphs(drawn.ask)}"
+    title = f"{place}. {inline(_ended(drawn.question.title))}"
+    return f'<p style="margin-top:1.6em"><b>{title}</b></p>{paragraphs(drawn.ask)}'
 
 
 def worked_html(drawn: Drawn) -> str:
