@@ -5,6 +5,9 @@ A citation is a link that stands inside the sentence, list item or table row who
     [source: document, place](https://...)                   somebody's document
     [measured: record](../benchmarks/results/FILE.json)      a record of ours
     [counted: what](#Heading-of-this-notebook)               cells of that section count it, on every machine
+
+`python -m scripts.facts uncited` lists sentences that give a figure and cite nothing, for a reader to judge:
+some follow from what was said before, some belong to an exercise.
 """
 
 from __future__ import annotations
@@ -30,6 +33,10 @@ _RULE = re.compile(r"^\|[\s:|-]+\|$")
 _ABBREVIATIONS = "".join(rf"(?<!\b{text})" for text in (r"al\.", r"e\.g\.", r"i\.e\.", r"vs\.", r"ch\.", r"Fig\."))
 _END = re.compile(rf"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\))){_ABBREVIATIONS}\s+")
 _TAG = re.compile(r"</?(?:details|summary|sub|sup|br)\s*/?>")
+_FIGURE = re.compile(
+    r"\d[\d,.]*\s*(?:[kMGT]i?B\b|[GT]B/s|[TP]?FLOP/s|[MG]Hz|watts|W\b|ns\b|cycles|registers|SMs|warps|lanes|banks|bytes|"
+    r"sectors|nanoseconds|tensor cores|schedulers|wavefronts)"
+)
 _INTRODUCTION = """\
 # Facts and where they come from
 
@@ -65,6 +72,16 @@ def facts_of(notebook: nbformat.NotebookNode) -> list[Fact]:
     return found
 
 
+def uncited(notebook: nbformat.NotebookNode) -> list[str]:
+    """Sentences with a number of something that hardware has, and no citation; questions are left out."""
+    return [
+        sentence
+        for _, block in _blocks(notebook)
+        for sentence in _sentences(block)
+        if _FIGURE.search(_CITATION.sub("", sentence)) and not _CITATION.search(sentence) and not sentence.endswith("?")
+    ]
+
+
 def problems_of(notebook: nbformat.NotebookNode, facts: list[Fact]) -> list[str]:
     """What is wrong with the citations of a notebook, a sentence each."""
     problems = []
@@ -94,9 +111,13 @@ def read_notebooks() -> dict[str, nbformat.NotebookNode]:
     return {path.stem: jupytext.read(path) for path in sorted((NOTEBOOKS / "source").glob("*.md"))}
 
 
-def main() -> int:
+def main(arguments: list[str]) -> int:
     """Exit code 0, or 1 if a citation is wrong; the page is then left as it was."""
     notebooks = read_notebooks()
+    if arguments == ["uncited"]:
+        for name, made in notebooks.items():
+            print("\n".join(f"{name}: {sentence}" for sentence in uncited(made)))
+        return 0
     problems = [
         f"{name} {p}" for name, notebook in notebooks.items() for p in problems_of(notebook, facts_of(notebook))
     ]
@@ -191,4 +212,4 @@ def _cell(text: str) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -83,6 +83,11 @@ def test_good_citations_pass_and_links_work_from_docs() -> None:
     assert (facts.PAGE.parent / RESULTS).is_file(), "the link of a record works from docs as from notebooks"
 
 
+def test_figures_without_a_citation_are_listed() -> None:
+    text = "An SM has 4 schedulers. It has 64 warps [source: g](https://g.example). Has it 32 banks? Nothing here."
+    assert facts.uncited(notebook(text)) == ["An SM has 4 schedulers."]
+
+
 def test_the_page_is_up_to_date() -> None:
     notebooks = facts.read_notebooks()
     problems = [p for made in notebooks.values() for p in facts.problems_of(made, facts.facts_of(made))]
