@@ -18,7 +18,7 @@ endif
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv grade test test-gpu test-judge lab bench bench-cpu validate notebooks lint clean
+.PHONY: help venv grade test test-gpu test-judge lab bench bench-cpu validate notebooks facts lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -62,6 +62,9 @@ validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (ne
 
 notebooks: $(READY)  ## run every notebook from its Markdown source, keeping the outputs
 	@$(PY) -m scripts.notebooks
+
+facts: $(READY)  ## write docs/facts.md from the citations in the notebooks
+	@$(PY) -m scripts.facts
 
 lint: $(READY)  ## check style and types
 	@$(PY) -m ruff check .

@@ -139,7 +139,7 @@ def _words() -> Iterator[Operation]:
     yield make("add.sat.s32", "r", "rr", lambda a, b: clamp(signed(a, 32) + signed(b, 32)))
     # The assembler takes (x + c) - x for c without regard to .sat, so it must not see that both come from one x.
     hidden = "xor.b32 %first, {2}, %zeror; sub.sat.s32 {0}, {1}, %first;"
-    yield make(hidden, "r", "rr", lambda a, b: clamp(signed(a, 32) - signed(b, 32)))
+    yield Operation(hidden, "r", "rr", lambda a, b: clamp(signed(a, 32) - signed(b, 32)), ("i32", "i32"), "i32", "word")
     for letter in "us":
         t = (lambda a: signed(a & 0xFFFFFF, 24)) if letter == "s" else (lambda a: a & 0xFFFFFF)
         yield make(f"mul24.lo.{letter}32", "r", "rr", lambda a, b, t=t: t(a) * t(b))

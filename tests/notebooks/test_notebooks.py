@@ -10,6 +10,9 @@ import jupytext
 import nbformat
 import pytest
 from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell, new_notebook, new_output
+
+from scripts.notebooks import WIDGET, drop_widgets
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
@@ -61,6 +64,16 @@ def test_kept_outputs_are_whole_and_tell_nothing_of_the_machine(source: Path) ->
         for output in cell.outputs:
             assert output.output_type != "error", output.get("evalue")
             assert not (found := private.search(text_of(output))), f"{found and found.group()} in {cell.source[:60]!r}"
+
+
+def test_saved_notebooks_keep_what_widgets_show_without_a_kernel() -> None:
+    both = new_output("display_data", {WIDGET: {}, "text/html": "<p>", "text/plain": "a quiz"})
+    alone = new_output("display_data", {WIDGET: {}, "text/plain": "a slider"})
+    plain = new_output("execute_result", {"text/plain": "4"})
+    notebook = new_notebook(cells=[new_code_cell(outputs=[both, alone, plain])])
+    drop_widgets(notebook)
+    shown = [set(output.data) for output in notebook.cells[0].outputs]
+    assert shown == [{"text/html", "text/plain"}, {"text/plain"}]
 
 
 @pytest.mark.slow

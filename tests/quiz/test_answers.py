@@ -1,0 +1,301 @@
+"""Every answer of the bank, for every draw, against a truth that was come by in another way."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from warplab import results
+from warplab.hardware import CHIPS, Chip, Math, Roofline
+from warplab.hardware.chips import H200
+from warplab.hardware.requests import banks_of, sectors_of
+from warplab.plan.limits import limits_of
+from warplab.plan.occupancy import occupancy
+from warplab.quiz import chapters, load
+from warplab.quiz.check import check
+from warplab.quiz.draw import every_draw
+from warplab.quiz.expression import Value, evaluate
+from warplab.quiz.question import Kind, Question
+
+QUESTIONS = {question.id: question for name in chapters() for question in load(name).questions}
+HOPPER = "sm_90a"
+TENSOR = {
+    "V100": 64,
+    "A100": 256,
+    "H100": 512,
+}  # fp16 multiply-adds of one tensor core in a cycle, as NVIDIA gives them
+
+
+def chip(names: Mapping[str, Value]) -> Chip:
+    (found,) = [c for c in CHIPS if c.name.startswith(f"{names['chip']} ")]
+    return found
+
+
+def peak(c: Chip, math_kind: Math = Math.FP16_TENSOR) -> float:
+    found = c.peak(math_kind)
+    assert found is not None
+    return found
+
+
+def ridge(n: Mapping) -> float:
+    return Roofline(peak(chip(n)), chip(n).bandwidth).ridge
+
+
+def most_registers(n: Mapping) -> int:
+    """By trying: the most registers with which the calculator still grants this many warps, in blocks of four."""
+    return max(r for r in range(8, 256) if occupancy(HOPPER, 128, r).warps >= n["warps"])
+
+
+def issued(warps: int, chains: int, latency: int = 4) -> float:
+    """By playing it through: each chain may start again `latency` cycles after it last did; one start a cycle."""
+    ready, started = [0] * (warps * chains), 0
+    for cycle in range(1000 * latency):
+        for number, time in enumerate(ready):
+            if time <= cycle:
+                ready[number] = cycle + latency
+                started += 1
+                break
+    return started / (1000 * latency)
+
+
+def active_lanes(n: Mapping) -> float:
+    masks = [[lane < n["k"] for lane in range(32)]] * n["a"] + [[lane >= n["k"] for lane in range(32)]] * n["b"]
+    return float(np.sum(masks) / len(masks))
+
+
+def loop_share(n: Mapping) -> float:
+    turns = np.arange(32) % n["m"] + 1
+    return float(100 * turns.sum() / (32 * turns.max()))
+
+
+def classes_present(n: Mapping) -> float:
+    """Lane by lane: a chain over how many classes have been seen."""
+    seen = np.zeros(n["c"] + 1)
+    seen[0] = 1.0
+    for _ in range(32):
+        new = np.zeros_like(seen)
+        for k, p in enumerate(seen):
+            new[k] += p * k / n["c"]
+            if k < n["c"]:
+                new[k + 1] += p * (n["c"] - k) / n["c"]
+        seen = new
+    return float(seen @ np.arange(n["c"] + 1))
+
+
+def wave_share(tiles: int, slots: int) -> float:
+    """By filling the machine, wave after wave."""
+    left, waves = tiles, 0
+    while left > 0:
+        left, waves = left - slots, waves + 1
+    return 100 * tiles / (waves * slots)
+
+
+def shuffles(n: Mapping) -> int:
+    known = [{lane} for lane in range(32)]
+    for step in itertools.count(1):
+        distance = n["width"] >> step
+        known = [known[lane] | known[lane ^ distance] for lane in range(32)]
+        if all(len(k) == n["width"] for k in known):
+            return step
+    raise AssertionError
+
+
+def lanes(step: int, start: int = 0) -> list[int]:
+    return [start + step * lane for lane in range(32)]
+
+
+def structures(n: Mapping) -> float:
+    request = sectors_of(lanes(4 * n["fields"]))
+    return 100 * request.bytes_asked / request.bytes_moved
+
+
+def transposed() -> float:
+    """As the emulator counted lab 03's naive kernel."""
+    shipped = results.read(results.DIRECTORY / "labs.json")
+    loads, stores = (
+        shipped.find("03_transpose", metric, variant="rung_1_naive")
+        for metric in ("global_load_sectors", "global_store_sectors")
+    )
+    return (loads.value + stores.value) / (2 * math.prod(loads.shape) * 4 / 32)
+
+
+def embedding(n: Mapping) -> float:
+    row = 2 * n["d"]
+    touched = [len({byte // 32 for byte in range(i * row, (i + 1) * row)}) for i in range(64)]
+    return 100 * row * 64 / (32 * sum(touched))
+
+
+def gemm_bytes(side: int) -> tuple[float, float]:
+    a, b = np.empty((side, side), np.float16), np.empty((side, side), np.float16)
+    return 2.0 * side * a.size, 2.0 * a.nbytes + b.nbytes
+
+
+def attention(n: Mapping, d: int = 64) -> float:
+    q = np.empty((n["s"], d), np.float16)
+    scores, values = 2 * n["s"] * n["s"] * d, 2 * n["s"] * d * n["s"]
+    return (scores + values) / (4 * q.nbytes)
+
+
+def decode(n: Mapping, d: int = 128, context: int = 1000) -> float:
+    keys = np.empty((context, d), np.float16)
+    return n["group"] * (2 * keys.size + 2 * keys.size) / (2 * keys.nbytes)
+
+
+def ldmatrix_wavefronts(n: Mapping) -> int:
+    """The eight rows of the first matrix, their addresses in lanes 0 to 7."""
+    rows = [n["row"] * lane if lane < 8 else None for lane in range(32)]
+    return len(banks_of(rows, 16, matrix=True).wavefronts)
+
+
+def handed_over(n: Mapping) -> int:
+    return max(r for r in range(24, 241, 8) if 2 * 128 * r + 128 * n["keep"] <= 3 * 128 * 168)
+
+
+TRUTH: dict[str, Callable[[Mapping], float]] = {
+    "01-peak": lambda n: peak(chip(n), Math.FP32) / 1e12,
+    "01-partitions": lambda n: max(len(range(p, -(-n["threads"] // 32), 4)) for p in range(4)),
+    "01-register-file": lambda n: chip(n).sms * chip(n).register_file_per_sm / 1024 / 1024,
+    "01-registers-a-thread": most_registers,
+    "01-chains": lambda n: 100 * issued(n["warps"], n["chains"]),
+    "01-half-width": lambda n: {"V100": 2, "A100": 2, "H100": 1, "H200": 1}[n["chip"]],
+    "01-tensor-ratio": lambda n: peak(chip(n)) / peak(chip(n), Math.FP32),
+    "01-tensor-core-rate": lambda n: TENSOR[n["chip"]],
+    "01-bytes-a-cycle": lambda n: chip(n).bandwidth / chip(n).boost_clock / chip(n).sms,
+    "01-energy": lambda n: chip(n).tdp / (peak(chip(n)) / 1e12),
+    "02-two-ways": active_lanes,
+    "02-longest-loop": loop_share,
+    "02-classes": classes_present,
+    "02-occupancy-registers": lambda n: occupancy(HOPPER, n["threads"], n["registers"]).blocks,
+    "02-occupancy-shared": lambda n: occupancy(HOPPER, n["threads"], 16, n["kib"] * 1024).blocks,
+    "02-warps-of-odd-blocks": lambda n: 100 * occupancy(HOPPER, n["threads"], 16).fraction,
+    "02-little": lambda n: n["tb"] * n["ns"] / 1000,
+    "02-loads-in-flight": lambda n: (
+        H200.sms * limits_of(HOPPER).warps * 32 * n["loads"] * n["size"] / (n["ns"] * 1e-9) / 1e12
+    ),
+    "02-last-wave": lambda n: wave_share(n["blocks"], 132 * n["resident"]),
+    "02-butterfly": shuffles,
+    "03-stride": lambda n: len(sectors_of(lanes(4 * n["stride"])).sectors),
+    "03-offset": lambda n: len({b // 32 for b in range(n["offset"], n["offset"] + 32 * n["size"])}),
+    "03-structures": structures,
+    "03-pitch": lambda n: len(banks_of(lanes(4 * n["pitch"])).wavefronts),
+    "03-doubles": lambda n: len(banks_of(lanes(8 * n["stride"]), 8).wavefronts),
+    "03-vector-requests": lambda n: len(range(0, n["millions"] << 20, 32 * n["width"])) / 1024,
+    "03-naive-transpose": lambda n: transposed(),
+    "03-l2-square": lambda n: math.isqrt(chip(n).l2 // 4),
+    "03-copy-time": lambda n: 1e6 * Roofline(1, chip(n).bandwidth).floor_seconds(0, 2 * n["mib"] * 1024 * 1024),
+    "03-gather": lambda n: 4800 * 4 / sectors_of([4096 * 7 * lane for lane in range(32)]).bytes_moved * 32,
+    "04-axpy": lambda n: 2 / sum(np.dtype(f"float{n['bits']}").itemsize for _ in ("x", "y", "y again")),
+    "04-ridge": ridge,
+    "04-attainable": lambda n: Roofline(67e12, 4.8e12).attainable(n["intensity"]) / 1e12,
+    "04-square": lambda n: np.divide(*gemm_bytes(n["n"])),
+    "04-batch": ridge,
+    "04-decode": decode,
+    "04-prefill": attention,
+    "04-softmax-passes": lambda n: len([*range(n["reads"]), "write"]) / len(["read", "write"]),
+    "04-layernorm": lambda n: 1e6 * Roofline(1, 4.8e12).floor_seconds(0, 2 * 2.0 * n["rows"] * n["columns"]),
+    "04-fusion": lambda n: len(["read", "write"] * n["k"]) / len(["read", "write"]),
+    "04-share": lambda n: 100 * Roofline(1, n["tb"] * 1e12).floor_seconds(0, 3 * 4 * 2**28) * 1e3 / n["ms"],
+    "04-two-roofs": lambda n: min(Roofline(65, 6).attainable(n["i2"]), Roofline(65, 4.3).attainable(n["i1"])),
+    "04-embedding": embedding,
+    "05-stages": lambda n: n["stages"] * sum(np.empty((s, n["depth"]), "f2").nbytes for s in (n["p"], n["q"])) / 1024,
+    "05-register-tile": lambda n: sum(1 for _ in range(n["r"] + n["c"])) / np.ones((n["r"], n["c"])).sum(),
+    "05-wave": lambda n: wave_share(len(range(0, n["side"], 128)) * len(range(0, n["side"], 256)), 132),
+    "06-mma-work": lambda n: 2 * np.ones((n["m"], n["k"])).sum() * n["n"],
+    "06-fragment": lambda n: np.empty((16, 16), np.float16).nbytes / (32 * 4),
+    "06-issue-rate": lambda n: 16 * 8 * n["k"] / TENSOR["H100"],
+    "06-ldmatrix": ldmatrix_wavefronts,
+    "06-half-sums": lambda n: (n["k"] - 1) * float(np.finfo(np.float16).eps) / 2,
+    "07-expect": lambda n: sum(np.empty((side, n["k"]), np.float16).nbytes for side in (n["m"], n["n"])),
+    "07-accumulators": lambda n: np.empty((64, n["n"]), np.float32).nbytes / 4 / 128,
+    "07-setmaxnreg": handed_over,
+    "07-multicast": lambda n: 100 * (n["size"] * n["m"] + n["n"]) / (n["size"] * (n["m"] + n["n"])),
+}
+
+
+def tiled_reads(p: int, q: int, e: int, depth: int = 8) -> float:
+    return 2 * p * q * depth / (np.empty((p, depth, e), "u1").nbytes + np.empty((depth, q, e), "u1").nbytes)
+
+
+def product_intensity(m: int, n: int, k: int, b: int) -> float:
+    matrices = [np.empty((*shape, b), "u1") for shape in ((m, k), (k, n), (m, n))]
+    return 2 * m * n * k / sum(matrix.nbytes for matrix in matrices)
+
+
+FORMULAS: dict[str, Callable[..., float]] = {
+    "01-peak-formula": lambda s, t, f, c: sum(2 * t * f * c for _ in range(s)),
+    "02-ilp-formula": lambda w, i, l: issued(w, i, l),  # noqa: E741
+    "03-padded-bytes": lambda r, c: np.empty((r, c + 1), np.float32).nbytes,
+    "04-gemm-formula": product_intensity,
+    "05-tile-intensity": tiled_reads,
+}
+
+
+@pytest.mark.parametrize("question", [q for q in QUESTIONS.values() if q.kind is Kind.NUMBER], ids=lambda q: q.id)
+def test_every_number_for_every_draw(question: Question) -> None:
+    for drawn in every_draw(question):
+        truth = float(TRUTH[question.id](drawn.names))
+        assert drawn.answer == pytest.approx(truth, rel=max(question.tolerance, 1e-9)), dict(drawn.names)
+        assert check(drawn, f"{drawn.answer!r}").right
+        assert check(drawn, f"{truth!r} {question.unit}").right
+
+
+@pytest.mark.parametrize("question", [q for q in QUESTIONS.values() if q.kind is Kind.FORMULA], ids=lambda q: q.id)
+def test_every_formula(question: Question) -> None:
+    assert question.variables is not None
+    for values in itertools.product(*question.variables.values()):
+        names = dict(zip(question.variables, values, strict=True))
+        assert evaluate(question.answer, names) == pytest.approx(FORMULAS[question.id](**names), rel=0.01), names
+    (drawn,) = every_draw(question)
+    assert check(drawn, question.answer).right
+
+
+def test_no_question_is_left_out() -> None:
+    numbers = {q.id for q in QUESTIONS.values() if q.kind is Kind.NUMBER}
+    formulas = {q.id for q in QUESTIONS.values() if q.kind is Kind.FORMULA}
+    assert TRUTH.keys() == numbers and FORMULAS.keys() == formulas
+
+
+@pytest.mark.parametrize("question", [q for q in QUESTIONS.values() if q.traps], ids=lambda q: q.id)
+def test_traps_catch_and_never_catch_the_right_answer(question: Question) -> None:
+    caught = set()
+    for drawn in every_draw(question):
+        for value, says in drawn.traps:
+            verdict = check(drawn, repr(value))
+            assert verdict.right or verdict.message == says
+            caught.add(not verdict.right)
+    assert True in caught
+
+
+def test_choices_have_one_right_statement_wherever_it_is() -> None:
+    places = set()
+    for question in QUESTIONS.values():
+        if question.kind is Kind.CHOICE:
+            for drawn in every_draw(question):
+                verdicts = [check(drawn, place) for place in range(len(drawn.options))]
+                assert [v.right for v in verdicts].index(True) == drawn.answer and sum(v.right for v in verdicts) == 1
+                places.add(drawn.answer)
+    assert len(places) > 2, "the right statement is not always at the same place"
+
+
+def test_swizzled_tile() -> None:
+    """03-swizzle: rows and columns of word 32 r + (c ^ r)."""
+    for fixed in range(32):
+        row = banks_of([4 * (32 * fixed + (c ^ fixed)) for c in range(32)])
+        column = banks_of([4 * (32 * r + (fixed ^ r)) for r in range(32)])
+        assert len(row.wavefronts) == len(column.wavefronts) == 1
+
+
+def test_broadcasts() -> None:
+    """03-broadcast: one address for all lanes."""
+    assert len(sectors_of([64] * 32).sectors) == len(banks_of([64] * 32).wavefronts) == 1
+
+
+def test_how_many_there_are() -> None:
+    assert {name[:2]: len(load(name).questions) >= 12 for name in chapters() if name < "05"} == dict.fromkeys(
+        ("01", "02", "03", "04"), True
+    )
+    assert {name[:2] for name in chapters()} >= {"05", "06", "07"}
