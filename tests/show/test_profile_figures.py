@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -17,7 +18,7 @@ from warplab.show.scrub import scrub, state_html
 from warplab.show.timeline import COLOURS, masks, timeline
 from warplab.simt.profiling.accesses import LaneAddress, Space, WarpAccess
 from warplab.simt.profiling.table import ProfileTable, Row
-from warplab.simt.profiling.timeline import Issue, Kind, Reason, Stall, Timeline
+from warplab.simt.profiling.timeline import Flight, Issue, Kind, Reason, Stall, Timeline
 
 FULL = 0xFFFFFFFF
 LOW = 0x0000FFFF
@@ -67,6 +68,20 @@ def test_a_bar_stands_at_its_time_and_is_as_high_as_its_lanes(chart: Timeline) -
                       "waits at a barrier"]  # fmt: skip
     assert "modelled, not measured" in figure.texts[1].get_text()
     figure.savefig(BytesIO(), format="png")
+
+
+def test_what_is_on_its_way_lies_below_its_warp(chart: Timeline) -> None:
+    flights = (Flight(0, 1, 4, Kind.ASYNC, 2, 1), Flight(0, 3, 8, Kind.ASYNC, 2, 1), Flight(1, 5, 9, Kind.TENSOR, 2, 4))
+    figure = timeline(replace(chart, flights=flights), end=8)
+    lines = {str(line.get_gid()): line for line in figure.axes[0].lines}
+    assert list(lines) == ["flight 0 1 4", "flight 0 3 8", "flight 1 5 9"]
+    first, second, product = lines.values()
+    assert list(first.get_xdata()) == [1, 4] and list(product.get_xdata()) == [5, 8]
+    assert 0.1 < first.get_ydata()[0] < second.get_ydata()[0] < 0.5 < product.get_ydata()[0] < 1.5
+    assert product.get_color() == COLOURS[Kind.TENSOR]
+    assert boxes(figure, "arithmetic")[0] == pytest.approx((0, 2, -0.4, 0.1))  # bars are lower, to leave room
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[-2:] == ["copies on their way", "products on their way"]
 
 
 def test_a_part_of_the_time_can_be_chosen(chart: Timeline) -> None:

@@ -6,12 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from warplab.show import style
-from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline
+from warplab.simt.profiling.timeline import Clock, Flight, Issue, Kind, Reason, Stall, Timeline
 
 COLOURS = {
     Kind.ARITHMETIC: "#B4BCC6",
@@ -39,12 +42,16 @@ NOTE = {
     Clock.MODEL: "a simple scheduler with fixed latencies: modelled, not measured",
 }
 ROW = 0.8  # of the distance between two warps: the height of 32 lanes
+ROW_ABOVE_FLIGHTS = 0.5  # the same where something is on its way, which is drawn below
+TRACKS = 4  # of flights below a warp: later ones that overlap share the last
+FLIGHTS = {Kind.ASYNC: "copies on their way", Kind.TENSOR: "products on their way"}
 _LANES = 32
 
 
 def timeline(chart: Timeline, *, start: int = 0, end: int | None = None, title: str = "") -> Figure:
     """Warps as rows, time from left to right; a bar is as high as lanes ran, hatches are waits.
 
+    Thin bars below are groups of asynchronous copies and products, from their first issue to the wait for them.
     `start` and `end` choose a part of the time. Raises ValueError if nothing was issued in it.
     """
     last = chart.end if end is None else end
@@ -52,29 +59,39 @@ def timeline(chart: Timeline, *, start: int = 0, end: int | None = None, title: 
     stalls = [stall for stall in chart.stalls if stall.start < last and stall.end > start]
     if not issues and not stalls:
         raise ValueError(f"no warp does anything between {start} and {last}: the timeline ends at {chart.end}")
-    made, (axes,) = style.figure(11, 1.6 + 0.34 * max(chart.warps, 2))
-    bars = _bars(issues)
+    flights = [flight for flight in chart.flights if flight.start < last and flight.end > start]
+    row = ROW_ABOVE_FLIGHTS if flights else ROW
+    made, (axes,) = style.figure(11, 1.6 + (0.5 if flights else 0.34) * max(chart.warps, 2))
+    bars = _bars(issues, row)
     kinds = [kind for kind in Kind if kind in bars]
     for kind in kinds:
         axes.add_collection(_polygons(bars[kind], COLOURS[kind], gid=str(kind)))
     reasons = [reason for reason in Reason if any(stall.reason is reason for stall in stalls)]
     for reason in reasons:
-        boxes = [_box(s.warp, max(s.start, start), min(s.end, last), s.lanes) for s in stalls if s.reason is reason]
+        boxes = [
+            _box(s.warp, max(s.start, start), min(s.end, last), s.lanes, row) for s in stalls if s.reason is reason
+        ]
         axes.add_collection(
             PolyCollection(
                 boxes, facecolors=style.EMPTY, edgecolors=style.MUTED, hatch=HATCHES[reason], linewidths=0.4,
                 zorder=0.5, gid=str(reason),
             )
         )  # fmt: skip
+    _draw_flights(axes, flights, start, last)
     axes.set_xlim(start, last)
     axes.set_ylim(chart.warps - 0.4, -0.6)
     axes.set_yticks(range(chart.warps), [f"warp {warp}" for warp in range(chart.warps)])
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(AXIS[chart.clock])
-    handles = [Patch(facecolor=COLOURS[kind], label=str(kind)) for kind in kinds]
+    handles: list[Artist] = [Patch(facecolor=COLOURS[kind], label=str(kind)) for kind in kinds]
     handles += [
         Patch(facecolor=style.EMPTY, edgecolor=style.MUTED, hatch=HATCHES[reason], label=f"waits {reason}")
         for reason in reasons
+    ]
+    handles += [
+        Line2D([], [], color=COLOURS[kind], linewidth=2.5, label=label)
+        for kind, label in FLIGHTS.items()
+        if any(flight.kind is kind for flight in flights)
     ]
     made.legend(
         handles=handles, loc="outside lower left", ncols=5, frameon=False, fontsize=style.SMALL, labelcolor=style.INK
@@ -88,14 +105,28 @@ def timeline(chart: Timeline, *, start: int = 0, end: int | None = None, title: 
     return made
 
 
-def _bars(issues: Iterable[Issue]) -> dict[Kind, list[np.ndarray]]:
+def _draw_flights(axes: Axes, flights: Iterable[Flight], start: int, end: int) -> None:
+    """Each flight as a line below its warp, on the first track that is free."""
+    free: dict[int, list[int]] = defaultdict(lambda: [0] * TRACKS)  # of each warp, when each track is free again
+    for flight in flights:
+        tracks = free[flight.warp]
+        track = next((n for n, until in enumerate(tracks) if until <= flight.start), TRACKS - 1)
+        tracks[track] = flight.end
+        level = flight.warp - 0.4 + ROW_ABOVE_FLIGHTS + 0.07 + 0.08 * track
+        axes.plot(
+            [max(flight.start, start), min(flight.end, end)], [level] * 2, color=COLOURS[flight.kind], linewidth=2.2,
+            solid_capstyle="butt", gid=f"flight {flight.warp} {flight.start} {flight.end}",
+        )  # fmt: skip
+
+
+def _bars(issues: Iterable[Issue], row: float) -> dict[Kind, list[np.ndarray]]:
     """A box for each run of instructions of one warp that are alike and follow each other at once."""
     open_runs: dict[int, tuple[int, int, Kind, int]] = {}  # warp -> first time, end, kind, mask
     boxes: dict[Kind, list[np.ndarray]] = defaultdict(list)
 
     def close(warp: int) -> None:
         first, end, kind, mask = open_runs.pop(warp)
-        boxes[kind].append(_box(warp, first, end, mask))
+        boxes[kind].append(_box(warp, first, end, mask, row))
 
     for issue in issues:
         run = open_runs.get(issue.warp)
@@ -110,10 +141,10 @@ def _bars(issues: Iterable[Issue]) -> dict[Kind, list[np.ndarray]]:
     return boxes
 
 
-def _box(warp: int, start: float, end: float, mask: int) -> np.ndarray:
+def _box(warp: int, start: float, end: float, mask: int, row: float) -> np.ndarray:
     """The corners of a bar; it stands on the warp's line and is as high as its share of the lanes."""
-    bottom = warp + ROW / 2
-    top = bottom - ROW * max(mask.bit_count(), 1) / _LANES
+    bottom = warp - 0.4 + row
+    top = bottom - row * max(mask.bit_count(), 1) / _LANES
     return np.array([(start, bottom), (end, bottom), (end, top), (start, top)])
 
 

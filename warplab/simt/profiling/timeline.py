@@ -16,6 +16,8 @@ from warplab.simt.layout import (
     OP_ATOMIC,
     OP_BARRIER,
     OP_BRANCH,
+    OP_BULK,
+    OP_BULK_GROUP,
     OP_CLUSTER_BARRIER,
     OP_COPY,
     OP_COPY_GROUP,
@@ -107,6 +109,8 @@ _KINDS = {
     OP_STMATRIX: Kind.SHARED,
     OP_COPY: Kind.ASYNC,
     OP_COPY_GROUP: Kind.ASYNC,
+    OP_BULK: Kind.ASYNC,
+    OP_BULK_GROUP: Kind.ASYNC,
 }
 
 
@@ -143,6 +147,19 @@ class Stall:
     ended: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """A group of asynchronous copies or products of a warp, from its first issue to the wait that it ends with."""
+
+    warp: int
+    start: int
+    end: int
+    kind: Kind
+    line: int  # of its first instruction
+    operations: int  # warp instructions in the group
+    ended: bool = True  # False: nothing waits for it
+
+
 @dataclass(frozen=True)
 class Timeline:
     """Everything that a block issued, in order. `truncated` instructions came after the trace was full."""
@@ -153,6 +170,7 @@ class Timeline:
     stalls: tuple[Stall, ...] = field(repr=False)
     clock: Clock = Clock.ISSUE_ORDER
     truncated: int = 0
+    flights: tuple[Flight, ...] = field(default=(), repr=False)
 
     @property
     def end(self) -> int:

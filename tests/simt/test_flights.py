@@ -1,0 +1,71 @@
+"""Asynchronous groups in a timeline: from the first copy to the wait that the program put there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.simt.plans import cuda_plan
+from warplab.plan.model import Role
+from warplab.simt import profile
+from warplab.simt.profiling import Profile
+from warplab.simt.profiling.timeline import Kind
+
+SOURCE = """
+extern "C" __global__ void groups(const float4* a, float4* out) {
+    __shared__ float4 tile[4][32];
+    int t = threadIdx.x % 32, w = threadIdx.x / 32;
+    unsigned to = __cvta_generic_to_shared(&tile[2 * w][t]);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(a + t) : "memory");  // first
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");  // an empty group counts
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to + 512), "l"(a + 32 + t) : "memory");  // second
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
+    __syncthreads();
+    out[threadIdx.x] = tile[2 * w][t];
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    if (w == 1)
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to + 512), "l"(a + t) : "memory");  // lost
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def groups() -> Profile:
+    a = np.arange(256, dtype=np.float32)
+    arrays = {"a": (a, Role.INPUT), "out": (np.zeros(256, np.float32), Role.OUTPUT)}
+    return profile(cuda_plan(SOURCE, "groups", arrays, ("a", "out"), (1,), (64,)), {"a": a})
+
+
+@pytest.mark.parametrize("modelled", [False, True])
+def test_a_flight_lasts_from_its_copy_to_the_wait_for_its_group(modelled: bool, groups: Profile) -> None:
+    chart = groups.timeline(modelled=modelled)
+    rows = SOURCE.splitlines()
+    for warp in (0, 1):
+        issued = chart.of_warp(warp)
+        copies = [i for i in issued if i.text.startswith("cp.async.cg")]
+        waits = [i.time for i in issued if i.text.startswith("cp.async.wait")]
+        flights = [flight for flight in chart.flights if flight.warp == warp]
+        assert [f.start for f in flights] == [c.time for c in copies]
+        assert [f.line for f in flights] == [n for n, r in enumerate(rows, 1) for c in copies if n == c.line]
+        assert {(f.kind, f.operations) for f in flights} == {(Kind.ASYNC, 1)}
+        # The first wait leaves the empty group on its way, and so ends the first copy; only wait_all ends the second.
+        assert [f.end for f in flights[:2]] == [waits[0], waits[2]]
+        assert [f.ended for f in flights] == [True, True, False][: len(flights)]
+    assert len([f for f in chart.flights if f.warp == 1]) == 3 and chart.flights[-1].end == chart.end
+
+
+def test_groups_of_products_end_at_their_wait() -> None:
+    """Warpgroup products, read from the program of the documented Hopper product."""
+    from benchmarks.bench_gemm import FOLDER, plan_of
+
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 192), (192, 256)))
+    chart = profile(plan_of(FOLDER / "numba_wgmma.py", 128, 256, 192, "sm_90a"), {"a": a, "b": b}).timeline()
+    products = [flight for flight in chart.flights if flight.kind is Kind.TENSOR]
+    issued = [issue for issue in chart.issues if issue.text.startswith("wgmma.mma_async")]
+    assert sum(flight.operations for flight in products) == len(issued) > 0
+    ends = {issue.time for issue in chart.issues if issue.text.startswith("wgmma.wait_group")}
+    assert all(flight.ended and flight.end in ends for flight in products)
