@@ -19,7 +19,7 @@ OPERATIONS = ("FmaF32", "FmaF64", "FmaF16x2", "MadS32", "Exp2F32", "PopcB32", "S
 CHAINS = (1, 2, 4, 8)
 HELD = (20, 54, 84, 118, 180, 240)
 AHEAD = (1, 2, 4, 8)
-MMA = ("MmaF16", "MmaBF16", "MmaTF32", "MmaE4M3", "MmaS8")
+MMA = ("MmaF16", "MmaBF16", "MmaTF32", "MmaS8")
 TEMPLATES = {
     "sm": [f"chains<{op}, {n}>" for op in OPERATIONS for n in CHAINS] + [f"hold<{n}>" for n in HELD],
     "memory": [
@@ -80,13 +80,15 @@ def sms() -> int:
     return int(cupy.cuda.Device().attributes["MultiProcessorCount"])
 
 
-def cycles(file: str, name: str, grid: int, block: int, arguments: Sequence[Any], readers: int = 1) -> list[int]:
+def cycles(
+    file: str, name: str, grid: int, block: int, arguments: Sequence[Any], readers: int = 1, cluster: int = 1
+) -> list[int]:
     """Launches once untimed and three times more; the best run's cycles.
 
     A kernel's last arguments are `ticks` and a sink. With `readers` warps of one block writing begin and end, it is
-    one number: from the first begin to the last end. With readers = 0 every block writes its own pair: a number each.
+    one number: from the first begin to the last end. With readers = 0 every cluster writes its own pair: a number each.
     """
-    pairs = readers or grid
+    pairs = readers or grid // cluster
     ticks = cupy.zeros(2 * pairs, dtype=cupy.uint64)
     best: list[int] = []
     for _ in range(4):

@@ -23,7 +23,7 @@ LUO = (
 )
 STRIDES = (
     f"{GUIDE}: Device Memory Accesses: 32-byte transactions; CUDA Runtime API: cudaLimitMaxL2FetchGranularity: the"
-    " memory is read 64 bytes at a time; so the bandwidth of stride 1 over the stride, but at most over 16"
+    " memory is read 64 bytes at a time; so the memory's bandwidth over the stride, but at most over 16"
 )
 VOLTA = (
     "NVIDIA Volta Tuning Guide, docs.nvidia.com/cuda/volta-tuning-guide: Instruction Scheduling: dependent core FMA"
@@ -106,13 +106,43 @@ def known_of(record: Record, all_records: Iterable[Record]) -> Known | None:
             one * record.shape[0], f"{GUIDE}: SIMT Architecture: a warp takes each path in turn; paths x one path"
         )
     if record.name == "strided read":
-        one = next(r.value for r in all_records if r.name == "strided read" and r.shape == (1,))
-        return Known(one / min(16, record.shape[0]), STRIDES)
+        memory = next(r.value for r in all_records if r.name == "hbm" and r.metric == "bandwidth")  # of the same run
+        return Known(memory / min(16, record.shape[0]), STRIDES)
     return None
 
 
 # Why a figure differs from the known one, by name and metric, or by name, metric and variant.
-EXPLANATIONS: dict[tuple[str, ...], str] = {}
+EXPLANATIONS: dict[tuple[str, ...], str] = {
+    ("hbm", "bandwidth"): (
+        "The datasheet gives what the memory's pins could carry. Refreshing rows, and closing one to open another, take"
+        " their part of the time; no read on this GPU has come nearer."
+    ),
+    ("strided read", "bandwidth"): (
+        "At a stride of 32 only every second piece of 64 bytes is read, so that the memory opens its rows for half as"
+        " much; shorter strides keep to the rule."
+    ),
+    ("fma.f16x2", "rate"): (
+        "ptxas gives the instructions to two pipes in turn (HFMA2 and HFMA2.MMA), half of the rate each; chains of 8"
+        " cycles of latency, two pipes and the loop leave a few slots empty."
+    ),
+    ("divergence", "latency"): (
+        "Finding the path and meeting again is paid once for all; from the second on, each path adds only its length."
+    ),
+    ("distributed shared memory", "latency"): (
+        "It depends on which two SMs form the cluster (least and most are recorded); the published figure is for one."
+    ),
+    ("tensor core", "rate", "mma.sync"): (
+        "mma.sync takes its operands from registers and cannot keep Hopper's tensor cores fed; Luo and others"
+        " (arXiv:2402.13499) see the same on an H100. wgmma is the instruction that can."
+    ),
+    ("tensor core sustained", "rate"): (
+        "At 700 W the clock falls below the 1.83 GHz of the datasheet's figure: see sm_clock. With zeros, which cost"
+        " less energy, it need not."
+    ),
+    ("matmul", "rate"): (
+        "Power, as for the tensor cores alone; moving the matrices through L2 and shared memory takes a part of it."
+    ),
+}
 
 
 def compare(records: list[Record]) -> list[Record]:

@@ -228,8 +228,8 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) cluster_chase(int hops, u64
             for (int k = 0; k < 32; ++k) asm volatile("ld.shared::cluster.u32 %0, [%0];" : "+r"(p));
         }
         u64 end = clock64();
-        ticks[0] = begin;
-        ticks[1] = end;
+        ticks[blockIdx.x] = begin;  // the even blocks' places, a pair a cluster
+        ticks[blockIdx.x + 1] = end;
         if (p == 1) *sink = p;
     }
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
