@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from warplab.hardware import CHIPS, Chip, Math, find_chip
-from warplab.hardware.chips import A100, B200, H100, H200, L4, L40S, RTX_4090, T4, V100, Evidence
+from warplab.hardware.chips import A100, B200, GB200, H100, H200, L4, L40S, RTX_4090, T4, V100, Evidence
 
 # Multiply-adds a clock of one SM's tensor cores, float16 in, float32 accumulated (architecture whitepapers).
 FP16_FMA_PER_SM = {V100: 512, T4: 512, A100: 1024, H100: 2048, H200: 2048, L4: 512, L40S: 512, RTX_4090: 256}
@@ -15,7 +15,7 @@ def ids(chip: Chip) -> str:
     return chip.name
 
 
-@pytest.mark.parametrize("chip", CHIPS, ids=ids)
+@pytest.mark.parametrize("chip", [chip for chip in CHIPS if chip.boost_clock], ids=ids)
 def test_fp32_peak_is_two_flops_a_lane_a_clock(chip: Chip) -> None:
     assert chip.boost_clock is not None
     assert 2 * chip.cuda_cores * chip.boost_clock == pytest.approx(chip.peaks[Math.FP32], rel=0.01)
@@ -58,7 +58,7 @@ def test_every_figure_names_its_source(chip: Chip) -> None:
 def test_a_figure_published_only_with_sparsity_says_that_it_is_halved(chip: Chip) -> None:
     source = chip.source(Math.FP16_TENSOR)
     assert source is not None
-    assert ("halved here" in source.place) == (chip in (H200, L4, B200))
+    assert ("halved here" in source.place) == (chip in (H200, L4, B200, GB200))
 
 
 def test_a_peak_may_have_a_source_of_its_own() -> None:
@@ -107,10 +107,17 @@ def test_one_kib_of_shared_memory_is_kept_from_a_block_since_ampere(chip: Chip) 
     assert chip.shared_per_sm - chip.shared_per_block == reserved
 
 
+def test_a_gb200_is_a_b200_that_may_take_more_power() -> None:
+    for math, peak in GB200.peaks.items():
+        assert 1.06 < peak / B200.peaks[math] < 1.12, math  # more SMs, a higher clock
+    implied = GB200.peaks[Math.FP32] / (2 * GB200.cuda_cores)
+    assert B200.boost_clock is not None and 1 < implied / B200.boost_clock < 1.06
+
+
 def test_generations() -> None:
     assert V100.peak(Math.BF16_TENSOR) is None and V100.peak(Math.INT8_TENSOR) is None
     assert A100.peak(Math.FP8_TENSOR) is None
-    assert [chip.name for chip in CHIPS if chip.peak(Math.FP4_TENSOR)] == [B200.name]
+    assert [chip.name for chip in CHIPS if chip.peak(Math.FP4_TENSOR)] == [B200.name, GB200.name]
     assert H200.bandwidth > H100.bandwidth and H200.sms == H100.sms
 
 

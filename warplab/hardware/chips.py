@@ -374,6 +374,59 @@ B200 = Chip(
     ),
 )
 
+GB200 = Chip(
+    name="GB200 (one GPU of NVL72)",
+    driver_names=("NVIDIA GB200",),
+    compute_capability=(10, 0),
+    sms=152,
+    boost_clock=None,
+    tensor_clock=None,
+    cuda_cores_per_sm=128,
+    tensor_cores_per_sm=4,
+    register_file_per_sm=256 * KIB,
+    shared_per_sm=228 * KIB,
+    shared_per_block=227 * KIB,
+    l2=126 * MIB,
+    memory=186 * GB,
+    memory_type="HBM3e",
+    bandwidth=8e12,
+    peaks=_tera(
+        fp64=40,
+        fp64_tensor=40,
+        fp32=80,
+        tf32_tensor=1250,
+        fp16_tensor=2500,
+        bf16_tensor=2500,
+        fp8_tensor=5000,
+        int8_tensor=5000,
+        fp4_tensor=10000,
+    ),
+    nvlink=1800 * GB,
+    tdp=1200,
+    sources=(
+        _GUIDE,
+        Source(
+            Evidence.VENDOR,
+            "NVIDIA Blackwell Tuning Guide, docs.nvidia.com/cuda/blackwell-tuning-guide",
+            "Occupancy; Increased L2 Capacity (126 MB, said of the GB200)",
+            ("compute_capability", "l2"),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "tests of fastvideo_kernel, github.com/hao-ai-lab/FastVideo",
+            "the device properties that they give a GB200: multi_processor_count",
+            ("sms",),
+        ),
+        Source(
+            Evidence.SECONDARY,
+            "NVIDIA Blackwell datasheet (nvdam.widen.net/s/wwnsxrhm2w/blackwell-datasheet-3384703), read in a copy",
+            "Individual Blackwell GPU Specifications, GB200 NVL72; tensor figures but FP64 are published with sparsity"
+            " and halved here. No document that was read gives a clock",
+            ("memory", "memory_type", "bandwidth", "peaks", "nvlink", "tdp"),
+        ),
+    ),
+)
+
 T4 = Chip(
     name="T4",
     driver_names=("Tesla T4", "NVIDIA T4"),
@@ -547,7 +600,7 @@ RTX_4090 = Chip(
     ),
 )
 
-CHIPS: tuple[Chip, ...] = (V100, T4, A100, L4, L40S, RTX_4090, H100, H200, B200)
+CHIPS: tuple[Chip, ...] = (V100, T4, A100, L4, L40S, RTX_4090, H100, H200, B200, GB200)
 
 
 def find_chip(driver_name: str) -> Chip | None:
