@@ -160,6 +160,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("auto", "gpu", "emulator"), default="auto")
     parser.add_argument("--corpus", choices=CORPORA, action="append", help="only this one (may be given again)")
+    parser.add_argument("--lab", choices=known_labs(), action="append", help="only this one (may be given again)")
     parser.add_argument("--seed", type=int, help="draw the inputs from this seed instead of a secret one")
     options = parser.parse_args(arguments)
     capture_stage.CAPTURE_SECONDS = CAPTURE_SECONDS
@@ -167,6 +168,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     machine = choose_machine(options.device)
     corpus = [case for case in cases() if not options.corpus or case.corpus in options.corpus]
+    corpus = [case for case in corpus if not options.lab or case.lab in options.lab]
     if machine.isolation is Isolation.REDUCED:
         corpus = [case for case in corpus if not case.needs_isolation]
         print("Only reduced isolation here: what would then do damage is left out (`autograder doctor` says more).")
@@ -180,8 +182,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{len(wrong)} wrong verdicts" if wrong else "every verdict is right")
     for verdict in wrong:
         print(_line(verdict))
-    if machine.device is Device.GPU and not options.corpus:
-        results.write(results.DIRECTORY / "judge.json", results.make_header(COMMAND), records(verdicts))
+    if machine.device is Device.GPU:
+        part = bool(options.corpus or options.lab)  # of the corpus: what is known of the rest is kept
+        results.write(results.DIRECTORY / "judge.json", results.make_header(COMMAND), records(verdicts), merge=part)
     return 1 if wrong else 0
 
 
