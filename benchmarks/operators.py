@@ -1,4 +1,5 @@
-"""Times PyTorch's version of every operator of warplab.hardware.operators, beside a copy, into results/operators.json.
+"""Times PyTorch's version of every operator of warplab.hardware.operators, beside a copy, into results/operators.json;
+and one matrix product on numbers that cost little power and much.
 
 Run as `python -m benchmarks.operators` on a GPU with PyTorch. The notebook on the roofline shows what it finds.
 """
@@ -18,6 +19,8 @@ from warplab.hardware.operators import OPERATORS, Operator
 FILE = results.DIRECTORY / "operators.json"
 SECONDS = 1.0  # of turns for one operator
 COPIED = 1 << 28  # bytes
+SIDE = 8192  # of the product whose power is measured
+SETTLING, SUSTAINED = 1.0, 1.5  # seconds; the power limit takes hold within the first
 
 
 class _Call:
@@ -115,6 +118,73 @@ def timed(number: int) -> dict[str, Any]:
     return {"ms": it.median, "low": it.low, "high": it.high, "copy_ms": copy.median, "how": how, "turns": result.turns}
 
 
+def sustained(data: str) -> dict[str, float]:
+    """In the worker: the product of square matrices of zeros, ones or N(0, 1), over and over: seconds, watts, Hz."""
+    import time
+
+    import pynvml
+    import torch
+
+    torch.manual_seed(0)
+    make = {"zeros": torch.zeros, "ones": torch.ones, "N(0, 1)": torch.randn}[data]
+    a, b = (make(SIDE, SIDE, device="cuda").half() for _ in range(2))
+    out = torch.empty_like(a)
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+
+    def repeat(count: int) -> None:
+        begin.record()
+        for _ in range(count):
+            torch.matmul(a, b, out=out)
+        end.record()
+
+    repeat(3)  # loads and chooses its kernel
+    torch.cuda.synchronize()
+    repeat(10)
+    end.synchronize()
+    one = begin.elapsed_time(end) / 10 / 1e3
+    repeat(int(SETTLING / one))
+    torch.cuda.synchronize()
+    count = int(SUSTAINED / one)
+    repeat(count)
+    time.sleep(0.6 * SUSTAINED)
+    pynvml.nvmlInit()
+    card = pynvml.nvmlDeviceGetHandleByIndex(0)
+    watts = pynvml.nvmlDeviceGetPowerUsage(card) / 1e3
+    clock = pynvml.nvmlDeviceGetClockInfo(card, pynvml.NVML_CLOCK_SM) * 1e6
+    end.synchronize()
+    return {"seconds": begin.elapsed_time(end) / 1e3 / count, "watts": watts, "sm_clock": clock, "count": count}
+
+
+def power(worker: Worker) -> list[results.Record]:
+    """The same product on three kinds of numbers, each beside that of N(0, 1)."""
+    seen = {
+        data: worker.call("benchmarks.operators:sustained", timeout=60, data=data)
+        for data in ("N(0, 1)", "ones", "zeros")
+    }
+    records = []
+    for data, found in seen.items():
+        rate, usual = (2.0 * SIDE**3 / s["seconds"] for s in (found, seen["N(0, 1)"]))
+        records.append(
+            results.Record(
+                "matrix product",
+                "sustained rate",
+                rate,
+                "FLOP/s",
+                variant=data,
+                shape=(SIDE, SIDE, SIDE),
+                dtype="float16",
+                baseline="the product of N(0, 1)",
+                baseline_value=usual,
+                ratio=rate / usual,
+                conditions=f"torch.matmul (cuBLAS), {found['count']} in a row after {SETTLING} s of the same",
+                extra={"watts": found["watts"], "sm_clock": found["sm_clock"]},
+            )
+        )
+        clock = found["sm_clock"] / 1e6
+        print(f"product of {data:8} {rate / 1e12:7.1f} TFLOP/s  {found['watts']:5.0f} W  {clock:5.0f} MHz", flush=True)
+    return records
+
+
 def record(operator: Operator, seen: dict[str, Any]) -> results.Record:
     """The bytes a second that the operator's compulsory traffic comes to, beside those of the copy."""
     moved = operator.bytes * 1e3
@@ -166,6 +236,11 @@ def main() -> int:
                 continue
             records.append(record(operator, seen))
             print(line(operator, seen, records[-1]), flush=True)
+        try:
+            records += power(worker)
+        except WarplabError as error:
+            print(f"power: {error}", file=sys.stderr)
+            whole = False
     if records:
         results.write(FILE, header, records)
     return 0 if whole else 3

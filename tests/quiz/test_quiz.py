@@ -64,6 +64,7 @@ def test_nothing_but_arithmetic(text: str) -> None:
 
 def test_templates() -> None:
     assert fill("{n} of {n/3:.2f}, {chip}: {chip.sms}", {"n": 5000, "chip": "H200"}) == "5,000 of 1666.67, H200: 132"
+    assert fill("{n} query head(s), {m} warp(s)", {"n": 1, "m": 21}) == "1 query head, 21 warps"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +111,7 @@ def test_every_text_is_filled_and_every_source_is_a_link_or_a_datasheet() -> Non
                 assert source.text and (not source.url or source.url.startswith("https://"))
             for drawn in every_draw(question):
                 texts = [drawn.ask, drawn.hint, drawn.worked, *(o.text + o.why for o in drawn.options)]
-                assert not any(re.search(r"[{}]|\ba [AH]\d", text) for text in texts), question.id
+                assert not any(re.search(r"[{}]|\ba [AH]\d|\(s\)", text) for text in texts), question.id
 
 
 def asked(identity: str) -> Asked:

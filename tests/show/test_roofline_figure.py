@@ -3,6 +3,7 @@ from io import BytesIO
 
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 
 from warplab.hardware import Roofline
 from warplab.show.roofline import Point, roofline
@@ -35,6 +36,29 @@ def test_labels_of_neighbouring_points_do_not_touch() -> None:
     assert len(labels) == 4
     for above, below in itertools.combinations(labels, 2):
         assert not above.overlaps(below)
+
+
+def test_labels_right_of_the_ridge_cover_no_point() -> None:
+    group = [Point(f"op {n}", 20.0 * 3**n, flops) for n, flops in enumerate((50e12, 55e12, 52e12, 48e12))]
+    figure = roofline(ROOF, group)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    # the extent of the text alone: that of an annotation has its line in it
+    labels = [Text.get_window_extent(t) for t in axes.texts if t.get_text().startswith("op")]
+    dots = [axes.transData.transform((p.intensity, p.flops)) for p in group]
+    assert len(labels) == 4 and not any(box.contains(*dot) for box in labels for dot in dots)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(labels, 2))
+
+
+def test_labels_left_of_the_ridge_cover_no_point() -> None:
+    group = [Point("op a", 1 / 6, 0.66e12), Point("op b", 0.25, 0.95e12), Point("op c", 0.75, 0.66e12)]
+    figure = roofline(ROOF, group)
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    labels = [t.get_window_extent() for t in axes.texts if t.get_text().startswith("op")]
+    dots = [axes.transData.transform((p.intensity, p.flops)) for p in group]
+    assert len(labels) == 3 and not any(box.contains(*dot) for box in labels for dot in dots)
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(labels, 2))
 
 
 def test_every_point_is_inside_the_axes() -> None:

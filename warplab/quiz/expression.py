@@ -48,6 +48,7 @@ _LENGTH = 300  # characters
 _POWER = 128  # largest exponent
 _SPELLINGS = str.maketrans({"×": "*", "·": "*", "÷": "/", "−": "-"})
 # Named pieces of text end at a colon, where the format begins; an expression has no colon of its own.
+_PLURAL = re.compile(r"\b([\d.,]+)((?: [a-z]+)+)\(s\)")
 _PLACE = re.compile(r"\{([^{}:]+)(?::([^{}]*))?\}")
 
 
@@ -76,7 +77,10 @@ def evaluate(text: str, names: Mapping[str, Value]) -> Value:
 
 
 def fill(template: str, names: Mapping[str, Value]) -> str:
-    """Text with each `{expression}` or `{expression:format}` replaced. Whole numbers are written with commas."""
+    """Text with each `{expression}` or `{expression:format}` replaced. Whole numbers are written with commas.
+
+    A word with "(s)" after a number gets its plural or not: "{n} warp(s)".
+    """
 
     def replace(match: re.Match) -> str:
         value = evaluate(match.group(1), names)
@@ -84,7 +88,7 @@ def fill(template: str, names: Mapping[str, Value]) -> str:
             return format(value, match.group(2))
         return value if isinstance(value, str) else number(value)
 
-    return _PLACE.sub(replace, template)
+    return _PLURAL.sub(lambda m: f"{m[1]}{m[2]}{'' if m[1] == '1' else 's'}", _PLACE.sub(replace, template))
 
 
 def number(value: float) -> str:

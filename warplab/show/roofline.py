@@ -12,6 +12,9 @@ from matplotlib.figure import Figure
 from warplab.hardware.roofline import Roofline
 from warplab.show import style
 
+_BESIDE = 1.35  # how far a label begins from its point, as a factor of intensity
+_LETTER = 0.0105  # the width of a letter of a label, as a share of the horizontal axis
+
 
 @dataclass(frozen=True)
 class Point:
@@ -78,7 +81,8 @@ def _limits(roof: Roofline, points: Sequence[Point], datasheet: Roofline | None)
     """Axis limits that show the ridge with a decade on each side, and every point with room for its label."""
     left = min([roof.ridge / 20, *(p.intensity / 3 for p in points)])
     right = max([roof.ridge * 12, *(p.intensity * 6 for p in points)])
-    bottom = min([roof.attainable(left), *(p.flops / 3 for p in points)])
+    room = 1.25 ** sum(p.intensity < roof.ridge for p in points)  # for the labels that stand below their points
+    bottom = min([roof.attainable(left), *(p.flops / 3 for p in points)]) / room
     top = 2.5 * max([roof.peak_flops, *(p.flops for p in points), *([datasheet.peak_flops] if datasheet else [])])
     return left, right, bottom, top
 
@@ -140,33 +144,64 @@ def _draw(axes: Axes, roof: Roofline, point: Point, colour: str) -> None:
 
 
 def _label_points(axes: Axes, roof: Roofline, points: Sequence[Point]) -> None:
-    """A line of text beside each point: to the right of points left of the ridge, to the left of the others."""
+    """A line of text beside each point: to the right of points left of the ridge, to the left of the others.
+
+    Points right of the ridge stand close under the roof: where they differ in intensity, their labels go below all of
+    them, each with a line to its point.
+    """
     for memory_bound in (True, False):
         side = [p for p in points if (p.intensity < roof.ridge) is memory_bound]
-        for point, height in zip(side, _label_heights(axes, side, memory_bound), strict=True):
+        apart = not memory_bound and len({p.intensity for p in side}) > 1
+        texts = [
+            f"{p.name}: {style.quantity(p.flops, 'FLOP/s')}, {p.flops / roof.attainable(p.intensity):.0%}" for p in side
+        ]
+        leader = {"arrowstyle": "-", "color": style.MUTED, "linewidth": 0.8, "shrinkA": 0, "relpos": (1, 0.5)}
+        places = _label_heights(axes, side, texts, apart) if memory_bound or apart else _column_heights(axes, side)
+        for point, text, height in zip(side, texts, places, strict=True):
             axes.annotate(
-                f"{point.name}: {style.quantity(point.flops, 'FLOP/s')}, "
-                f"{point.flops / roof.attainable(point.intensity):.0%}",
+                text,
                 (point.intensity, point.flops),
-                xytext=(point.intensity * (1.35 if memory_bound else 1 / 1.35), height),
+                xytext=(point.intensity * _BESIDE ** (1 if memory_bound else -1), height),
                 textcoords="data",
                 ha="left" if memory_bound else "right",
                 va="center",
                 fontsize=style.SMALL + 0.5,
                 color=style.INK,
+                arrowprops=leader if apart else None,
             )
 
 
-def _label_heights(axes: Axes, points: Sequence[Point], memory_bound: bool) -> list[float]:
-    """Where the labels go, in FLOP/s: beside their points, moved down (from the highest on) where they would touch.
-
-    Left of the ridge a label lies to the right of its point, so it starts lower, clear of the slope.
-    """
-    bottom, top = axes.get_ylim()
-    line = (top / bottom) ** 0.058  # height of a line of text, as a factor
+def _column_heights(axes: Axes, points: Sequence[Point]) -> list[float]:
+    """Heights of labels, in FLOP/s: beside their points, moved down (from the highest on) where they would touch."""
+    line = _line(axes)
     heights: dict[int, float] = {}
     ceiling = np.inf
     for number in sorted(range(len(points)), key=lambda n: -points[n].flops):
-        wanted = points[number].flops / (line if memory_bound else 1)
-        heights[number] = ceiling = min(wanted, ceiling / line)
+        heights[number] = ceiling = min(points[number].flops, ceiling / line)
     return [heights[number] for number in range(len(points))]
+
+
+def _label_heights(axes: Axes, points: Sequence[Point], texts: Sequence[str], apart: bool) -> list[float]:
+    """The same, clear of the slope and of all points: left of the ridge from just below each point on; with `apart`
+    from below the lowest point on, the points furthest to the left first."""
+    line = _line(axes)
+    left, right = axes.get_xlim()
+    heights: dict[int, float] = {}
+    ceiling = min((p.flops for p in points), default=1.0) / line**0.5 if apart else np.inf
+    order = sorted(range(len(points)), key=lambda n: points[n].intensity if apart else -points[n].flops)
+    for number in order:
+        height = min(points[number].flops / line, ceiling / line)
+        start = points[number].intensity * _BESIDE
+        end = start * (right / left) ** (_LETTER * len(texts[number]))
+        while not apart and any(
+            start / 1.1 < p.intensity < end and abs(np.log(p.flops / height)) < 0.9 * np.log(line) for p in points
+        ):
+            height /= line**0.25
+        heights[number] = ceiling = height
+    return [heights[number] for number in range(len(points))]
+
+
+def _line(axes: Axes) -> float:
+    """The height of a line of text, as a factor on the vertical axis."""
+    bottom, top = axes.get_ylim()
+    return (top / bottom) ** 0.058
