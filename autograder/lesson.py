@@ -41,7 +41,9 @@ from warplab.simt import Profile, profile
 SEED = 0  # notebooks show the same numbers every time
 _CEILINGS_SECONDS = 120.0
 _CLOSE = 0.1  # a guess this near, as a fraction, is called right
-_CODE = f"background:{style.PANEL};color:{style.INK};padding:8px;font:13px/1.4 ui-monospace,Menlo,Consolas,monospace"
+CODE_STYLE = (
+    f"background:{style.PANEL};color:{style.INK};padding:8px;font:13px/1.4 ui-monospace,Menlo,Consolas,monospace"
+)
 
 
 @dataclass(frozen=True)
@@ -205,7 +207,7 @@ def code(step: Step, *functions: str) -> HTML:
         for node in wanted
     ]
     place = step.rung.source.relative_to(CHECKOUT) if step.rung.source.is_relative_to(CHECKOUT) else step.rung.source
-    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=_CODE)
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
     return HTML(highlight(f"# {place}\n\n" + "\n\n\n".join(blocks), PythonLexer(), formatter))
 
 

@@ -86,7 +86,8 @@ def under_load(launch: Callable[[], None]) -> Load:
         launch()
     events[1].record()
     events[1].synchronize()
-    count = max(4, int(SEGMENT / (cupy.cuda.get_elapsed_time(events[0], events[1]) / 4e3)))
+    one = cupy.cuda.get_elapsed_time(events[0], events[1]) / 4e3
+    count = min(max(4, int(SEGMENT / one)), 1000)  # lest a mistaken event queue minutes of work
     events[0].record()
     for event in events[1:]:
         for _ in range(count):
