@@ -80,14 +80,15 @@ def test_a_bulk_copy_lasts_until_somebody_gets_past_its_mbarrier(modelled: bool,
     chart = hopper.timeline(modelled=modelled)
     copies = [flight for flight in chart.flights if flight.kind is Kind.ASYNC]
     issued = [issue for issue in chart.issues if issue.text.startswith("cp.async.bulk.tensor")]
-    assert sorted(flight.start for flight in copies) == sorted(issue.time for issue in issued)
     (producer,) = {flight.warp for flight in copies}
     tests = {issue.time: issue for issue in chart.issues if issue.text.startswith("mbarrier.try_wait")}
     assert all(flight.ended and tests[flight.end].warp != producer for flight in copies)
     # All copies of a stage are waited for together, stage after stage.
-    ends = [flight.end for flight in sorted(copies, key=lambda flight: flight.start)]
-    stages, each = 512 // 64, len(copies) * 64 // 512
-    assert ends == [end for end in sorted(set(ends)) for _ in range(each)] and len(set(ends)) == stages
+    stages = 512 // 64
+    assert len(copies) == stages and {flight.operations for flight in copies} == {len(issued) // stages}
+    assert [flight.start for flight in copies] == sorted(issue.time for issue in issued)[:: len(issued) // stages]
+    ends = [flight.end for flight in copies]
+    assert ends == sorted(set(ends))
 
 
 def test_the_address_of_an_mbarrier_is_no_access(hopper: Profile) -> None:

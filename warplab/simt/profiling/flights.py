@@ -110,10 +110,10 @@ def _flight(group: list[Issue], end: int, kind: Kind) -> list[Flight]:
 
 
 def _copies(trace: Trace, program: Program) -> list[Flight]:
-    """Bulk copies, from their issue to the first test of their mbarrier behind it that lets somebody through."""
+    """A warp's bulk copies to one mbarrier, from the first issue to the next test of it that lets somebody through."""
     heads, code = heads_of(program), program.code[:, (OP, X0)].tolist()
     began: dict[int, int] = {}  # of each warp, when its present instruction began: it may have several steps
-    open_copies: dict[int, list[Flight]] = {}  # by the mbarrier's address
+    open_copies: dict[int, dict[int, Flight]] = {}  # by the mbarrier's address and the warp
     flights: list[Flight] = []
     end = 0
     for event in trace.events.tolist():
@@ -128,13 +128,15 @@ def _copies(trace: Trace, program: Program) -> list[Flight]:
         places = {in_space(address, SPACE_GENERIC)[1] & OFFSET_MASK for address in asked}
         if op == OP_BULK:
             for place in places:
-                flight = Flight(warp, began[warp], 0, Kind.ASYNC, int(program.lines[pc]), 1, False)
-                open_copies.setdefault(place, []).append(flight)
+                copies = open_copies.setdefault(place, {})
+                new = Flight(warp, began[warp], 0, Kind.ASYNC, int(program.lines[pc]), 0, False)
+                before = copies.get(warp, new)
+                copies[warp] = replace(before, operations=before.operations + 1)
         elif action in (MB_TEST, MB_TEST_PARITY) and event[I_OUTCOME] != OUTCOME_FAILED:
             for place in places:
-                landed = open_copies.pop(place, [])
-                flights += [replace(flight, end=began[warp], ended=True) for flight in landed]
-    return flights + [replace(flight, end=end) for several in open_copies.values() for flight in several]
+                landed = open_copies.pop(place, {})
+                flights += [replace(flight, end=began[warp], ended=True) for flight in landed.values()]
+    return flights + [replace(flight, end=end) for several in open_copies.values() for flight in several.values()]
 
 
 def moved(flights: tuple[Flight, ...], times: dict[int, int], end: int) -> tuple[Flight, ...]:
