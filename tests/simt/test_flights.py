@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.bench_gemm import FOLDER, plan_of
+from benchmarks.gemm.ladder import FOLDER, plan_of
 from tests.simt.plans import cuda_plan
 from warplab.plan.model import Role
 from warplab.simt import profile
