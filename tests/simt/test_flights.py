@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.gemm.ladder import FOLDER, plan_of
 from tests.simt.plans import cuda_plan
 from warplab.plan.model import Role
 from warplab.simt import profile
@@ -57,15 +58,40 @@ def test_a_flight_lasts_from_its_copy_to_the_wait_for_its_group(modelled: bool, 
     assert len([f for f in chart.flights if f.warp == 1]) == 3 and chart.flights[-1].end == chart.end
 
 
-def test_groups_of_products_end_at_their_wait() -> None:
-    """Warpgroup products, read from the program of the documented Hopper product."""
-    from benchmarks.bench_gemm import FOLDER, plan_of
-
+@pytest.fixture(scope="module")
+def hopper() -> Profile:
+    """A product with a warp that copies and two warpgroups that multiply, longer than its ring of stages."""
     rng = np.random.default_rng(3)
-    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 192), (192, 256)))
-    chart = profile(plan_of(FOLDER / "numba_wgmma.py", 128, 256, 192, "sm_90a"), {"a": a, "b": b}).timeline()
+    a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 512), (512, 256)))
+    return profile(plan_of(FOLDER / "numba_wgmma.py", 128, 256, 512, "sm_90a"), {"a": a, "b": b})
+
+
+def test_groups_of_products_end_at_their_wait(hopper: Profile) -> None:
+    chart = hopper.timeline()
     products = [flight for flight in chart.flights if flight.kind is Kind.TENSOR]
     issued = [issue for issue in chart.issues if issue.text.startswith("wgmma.mma_async")]
     assert sum(flight.operations for flight in products) == len(issued) > 0
     ends = {issue.time for issue in chart.issues if issue.text.startswith("wgmma.wait_group")}
     assert all(flight.ended and flight.end in ends for flight in products)
+
+
+@pytest.mark.parametrize("modelled", [False, True])
+def test_a_bulk_copy_lasts_until_somebody_gets_past_its_mbarrier(modelled: bool, hopper: Profile) -> None:
+    chart = hopper.timeline(modelled=modelled)
+    copies = [flight for flight in chart.flights if flight.kind is Kind.ASYNC]
+    issued = [issue for issue in chart.issues if issue.text.startswith("cp.async.bulk.tensor")]
+    (producer,) = {flight.warp for flight in copies}
+    tests = {issue.time: issue for issue in chart.issues if issue.text.startswith("mbarrier.try_wait")}
+    assert all(flight.ended and tests[flight.end].warp != producer for flight in copies)
+    # All copies of a stage are waited for together, stage after stage.
+    stages = 512 // 64
+    assert len(copies) == stages and {flight.operations for flight in copies} == {len(issued) // stages}
+    assert [flight.start for flight in copies] == sorted(issue.time for issue in issued)[:: len(issued) // stages]
+    ends = [flight.end for flight in copies]
+    assert ends == sorted(set(ends))
+
+
+def test_the_address_of_an_mbarrier_is_no_access(hopper: Profile) -> None:
+    kinds = {access.text.split(".")[0] for line in hopper.lines() for access in hopper.accesses(line)}
+    assert kinds <= {"ld", "st"}
+    assert all(issue.access < 0 for issue in hopper.timeline().issues if issue.text.startswith("mbarrier"))

@@ -51,7 +51,7 @@ _LANES = 32
 def timeline(chart: Timeline, *, start: int = 0, end: int | None = None, title: str = "") -> Figure:
     """Warps as rows, time from left to right; a bar is as high as lanes ran, hatches are waits.
 
-    Thin bars below are groups of asynchronous copies and products, from their first issue to the wait for them.
+    Thin bars below are asynchronous copies and products, from their issue to the wait for them.
     `start` and `end` choose a part of the time. Raises ValueError if nothing was issued in it.
     """
     last = chart.end if end is None else end

@@ -17,9 +17,11 @@ from warplab.simt.layout import (
     M_TRACE,
     OP,
     OP_ATOMIC,
+    OP_BULK,
     OP_COPY,
     OP_LDMATRIX,
     OP_LOAD,
+    OP_MBARRIER,
     OP_STMATRIX,
     OP_STORE,
     SPACE_CONST,
@@ -99,7 +101,12 @@ def record_issue(m, issued, warp, frame, constants, record, pc, active, mask):
     put(event, I_OUTCOME, 0)
     access = np.int64(-1)
     op = record_field(record, OP)
-    if mask and _has_addresses(record, op):
+    if mask and op == OP_MBARRIER:
+        access = _keep_addresses(trace, operand(frame, constants, record, SRC_A), record_field(record, IMM))
+    elif mask and op == OP_BULK and record_field(record, X0) != 0:
+        # The mbarrier at which it completes.
+        access = _keep_addresses(trace, operand(frame, constants, record, X0), np.int64(0))
+    elif mask and _has_addresses(record, op):
         access = _keep_addresses(trace, operand(frame, constants, record, SRC_A), record_field(record, IMM))
         if op == OP_COPY and access >= 0:
             # The other end of a copy lies right behind.

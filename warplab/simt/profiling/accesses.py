@@ -34,6 +34,7 @@ from warplab.simt.layout import (
 )
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.memory import AddressSpace
+from warplab.simt.profiling.timeline import TRACKED
 from warplab.simt.program import Program
 from warplab.simt.trace import I_ACCESS, I_MASK, I_PC, I_TIME, I_WARP, Trace
 
@@ -220,7 +221,7 @@ def _ends(record: np.ndarray) -> list[tuple[int, int, int]]:
     return [(0, SPACE_SHARED, int(record[X0])), (1, SPACE_GLOBAL, int(record[X0]))]
 
 
-def _in_space(address: int, space: int) -> tuple[int, int]:
+def in_space(address: int, space: int) -> tuple[int, int]:
     """A generic address as a space and the address there."""
     if space != SPACE_GENERIC:
         return space, address
@@ -236,7 +237,7 @@ def _in_space(address: int, space: int) -> tuple[int, int]:
 def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | None) -> Iterator[WarpAccess]:
     """The accesses of a line (None: of any) by a warp (None: by any), in order; a generic one is split by space."""
     program = resolver.program
-    wanted = trace.events[:, I_ACCESS] >= 0
+    wanted = (trace.events[:, I_ACCESS] >= 0) & ~np.isin(program.code[trace.events[:, I_PC], OP], TRACKED)
     if line is not None:
         wanted &= program.lines[trace.events[:, I_PC]] == line
     if warp is not None:
@@ -253,7 +254,7 @@ def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | 
             found: dict[int, list[LaneAddress | None]] = {}
             for lane in range(LANES):
                 if mask >> lane & 1:
-                    space, address = _in_space(int(trace.addresses[row, lane]), said)
+                    space, address = in_space(int(trace.addresses[row, lane]), said)
                     lanes = found.setdefault(space, [None] * LANES)
                     lanes[lane] = resolver.lane(space, address, size)
             for space, lanes in found.items():

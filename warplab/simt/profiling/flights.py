@@ -1,7 +1,8 @@
-"""What a warp has on its way: groups of asynchronous copies and products, from their first issue to the wait for them.
+"""What a warp has on its way: asynchronous copies and products, from their issue to the wait for them.
 
-Only what is waited for by groups is here: cp.async, wgmma, bulk stores. The hardware may be done earlier; from the wait
-on the program may rely on it, and the emulator, which completes as late as it may, makes it true then.
+Operations that are committed in groups, cp.async, wgmma and bulk stores, are on their way until a wait for their group;
+bulk copies that complete at an mbarrier until somebody passes a test of it. The hardware may be done earlier. From that
+wait on the program may rely on it, and the emulator, which completes as late as it may, makes it true then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from warplab.simt.layout import (
     COPY_WAIT_ALL,
     COPY_WAIT_GROUP,
     IMM,
+    LANES,
+    MB_TEST,
+    MB_TEST_PARITY,
+    OFFSET_MASK,
     OP,
     OP_BULK,
     OP_BULK_GROUP,
@@ -21,12 +26,15 @@ from warplab.simt.layout import (
     OP_COPY_GROUP,
     OP_WGMMA,
     OP_WGMMA_GROUP,
+    SPACE_GENERIC,
     WGMMA_COMMIT,
     WGMMA_WAIT,
     X0,
 )
-from warplab.simt.profiling.timeline import Flight, Issue, Kind, Timeline, heads_of
+from warplab.simt.profiling.accesses import in_space
+from warplab.simt.profiling.timeline import TRACKED, Flight, Issue, Kind, Timeline, heads_of
 from warplab.simt.program import Program
+from warplab.simt.trace import I_ACCESS, I_MASK, I_OUTCOME, I_PC, I_TIME, I_WARP, OUTCOME_FAILED, Trace
 
 
 @dataclass(frozen=True)
@@ -54,8 +62,14 @@ class _Queue:
     waiting: list[list[Issue]]  # empty groups count as well
 
 
-def flights_of(chart: Timeline, program: Program) -> tuple[Flight, ...]:
-    """The groups of a timeline in the emulator's order, by their start."""
+def flights_of(chart: Timeline, program: Program, trace: Trace) -> tuple[Flight, ...]:
+    """What is on its way in a timeline in the emulator's order, by its start."""
+    flights = _groups(chart, program) + _copies(trace, program)
+    return tuple(sorted(flights, key=lambda flight: (flight.start, flight.warp)))
+
+
+def _groups(chart: Timeline, program: Program) -> list[Flight]:
+    """Operations that are waited for by groups."""
     queues: dict[tuple[int, _Family], _Queue] = {}
     flights: list[Flight] = []
     steps = _deciding_steps(program)
@@ -81,7 +95,7 @@ def flights_of(chart: Timeline, program: Program) -> tuple[Flight, ...]:
     for (_, family), queue in queues.items():
         for group in (*queue.waiting, queue.open):
             flights += [replace(flight, ended=False) for flight in _flight(group, chart.end, family.kind)]
-    return tuple(sorted(flights, key=lambda flight: (flight.start, flight.warp)))
+    return flights
 
 
 def _deciding_steps(program: Program) -> dict[int, int]:
@@ -95,25 +109,41 @@ def _flight(group: list[Issue], end: int, kind: Kind) -> list[Flight]:
     return [Flight(group[0].warp, group[0].time, end, kind, group[0].line, len(group))] if group else []
 
 
-def at_other_times(flights: tuple[Flight, ...], before: Timeline, after: Timeline) -> tuple[Flight, ...]:
-    """The same flights in a timeline that has the same instructions at other times, a warp's alike ones in order."""
-    moved = dict(zip(_keys(before).values(), _keys(before), strict=True))  # (warp, time) -> which instruction
-    times = {key: time for key, (_, time) in _keys(after).items()}
-    found = []
-    for flight in flights:
-        start = times.get(moved[flight.warp, flight.start])
-        end = times.get(moved[flight.warp, flight.end]) if flight.ended else after.end
-        if start is not None and end is not None:
-            found.append(replace(flight, start=start, end=end))
+def _copies(trace: Trace, program: Program) -> list[Flight]:
+    """A warp's bulk copies to one mbarrier, from the first issue to the next test of it that lets somebody through."""
+    heads, code = heads_of(program), program.code[:, (OP, X0)].tolist()
+    began: dict[int, int] = {}  # of each warp, when its present instruction began: it may have several steps
+    open_copies: dict[int, dict[int, Flight]] = {}  # by the mbarrier's address and the warp
+    flights: list[Flight] = []
+    end = 0
+    for event in trace.events.tolist():
+        warp, pc, mask, row = event[I_WARP], event[I_PC], event[I_MASK], event[I_ACCESS]
+        if heads[pc] == pc:
+            began[warp] = event[I_TIME]
+        end = event[I_TIME] + 1
+        op, action = code[pc]
+        if op not in TRACKED or row < 0:
+            continue
+        asked = [int(trace.addresses[row, lane]) for lane in range(LANES) if mask >> lane & 1]
+        places = {in_space(address, SPACE_GENERIC)[1] & OFFSET_MASK for address in asked}
+        if op == OP_BULK:
+            for place in places:
+                copies = open_copies.setdefault(place, {})
+                new = Flight(warp, began[warp], 0, Kind.ASYNC, int(program.lines[pc]), 0, False)
+                before = copies.get(warp, new)
+                copies[warp] = replace(before, operations=before.operations + 1)
+        elif action in (MB_TEST, MB_TEST_PARITY) and event[I_OUTCOME] != OUTCOME_FAILED:
+            for place in places:
+                landed = open_copies.pop(place, {})
+                flights += [replace(flight, end=began[warp], ended=True) for flight in landed.values()]
+    return flights + [replace(flight, end=end) for several in open_copies.values() for flight in several.values()]
+
+
+def moved(flights: tuple[Flight, ...], times: dict[int, int], end: int) -> tuple[Flight, ...]:
+    """The same flights where what was issued at a time is issued at `times[time]`, and everything ends at `end`."""
+    found = [
+        replace(flight, start=times[flight.start], end=times[flight.end] if flight.ended else end)
+        for flight in flights
+        if flight.start in times and (flight.end in times or not flight.ended)
+    ]
     return tuple(sorted(found, key=lambda flight: (flight.start, flight.warp)))
-
-
-def _keys(chart: Timeline) -> dict[tuple[int, int, int], tuple[int, int]]:
-    """Each instruction, as (warp, pc, how often the warp had issued it before), with its warp and time."""
-    counts: dict[tuple[int, int], int] = {}
-    keys = {}
-    for issue in chart.issues:
-        seen = counts.get((issue.warp, issue.pc), 0)
-        counts[issue.warp, issue.pc] = seen + 1
-        keys[issue.warp, issue.pc, seen] = (issue.warp, issue.time)
-    return keys

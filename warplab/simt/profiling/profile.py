@@ -16,7 +16,7 @@ from warplab.simt.executor import Session, execute, shared_limit_of
 from warplab.simt.findings import Explainer
 from warplab.simt.memory import AddressSpace, Region
 from warplab.simt.profiling.accesses import Resolver, Space, WarpAccess, accesses_of
-from warplab.simt.profiling.flights import at_other_times, flights_of
+from warplab.simt.profiling.flights import flights_of
 from warplab.simt.profiling.schedule import SECTORS_A_CYCLE, schedule
 from warplab.simt.profiling.table import ProfileTable, table_of
 from warplab.simt.profiling.timeline import Timeline, timeline_of
@@ -96,15 +96,14 @@ class Profile:
         """What the warps of the block issued when: in the emulator's order, or `modelled` by a simple scheduler."""
         program = self.resolver.program
         chart = timeline_of(self.trace, program, self.block, self.warps)
-        chart = replace(chart, flights=flights_of(chart, program))
+        chart = replace(chart, flights=flights_of(chart, program, self.trace))
         if not modelled:
             return chart
         costs: dict[int, int] = {}
         for access in accesses_of(self.trace, self.resolver, None, None):
             busy = access.cost if access.space is Space.SHARED else -(-access.cost // SECTORS_A_CYCLE)
             costs[access.row] = costs.get(access.row, 0) + busy
-        moved = schedule(chart, program, costs)
-        return replace(moved, flights=at_other_times(chart.flights, chart, moved))
+        return schedule(chart, program, costs)
 
     def lines(self) -> tuple[int, ...]:
         """The lines of the submission on which the block accessed memory."""

@@ -48,6 +48,7 @@ from warplab.simt.layout import (
     X5,
     X6,
 )
+from warplab.simt.profiling.flights import moved
 from warplab.simt.profiling.ordering import Step, ordered
 from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
 from warplab.simt.program import Program
@@ -78,9 +79,11 @@ def schedule(chart: Timeline, program: Program, costs: dict[int, int]) -> Timeli
     _link_barriers(chart, program, warps)
     _link_mbarriers(program, warps)
     issues, stalls = _run(warps)
+    times = {step.issue.time: step.time for steps in warps for step in steps}
     issues.sort(key=lambda issue: (issue.time, issue.warp))
     stalls.sort(key=lambda stall: (stall.start, stall.warp))
-    return Timeline(chart.block, chart.warps, tuple(issues), tuple(stalls), Clock.MODEL, chart.truncated)
+    result = Timeline(chart.block, chart.warps, tuple(issues), tuple(stalls), Clock.MODEL, chart.truncated)
+    return replace(result, flights=moved(chart.flights, times, result.end))
 
 
 def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) -> list[Step]:

@@ -114,6 +114,9 @@ _KINDS = {
 }
 
 
+TRACKED = (OP_BULK, OP_MBARRIER)  # of these a trace keeps the address of the mbarrier
+
+
 @dataclass(frozen=True, slots=True)
 class Issue:
     """A warp instruction: `active` lanes reached it, `mask` of them ran it (its guard switches the others off)."""
@@ -149,14 +152,14 @@ class Stall:
 
 @dataclass(frozen=True, slots=True)
 class Flight:
-    """A group of asynchronous copies or products of a warp, from its first issue to the wait that it ends with."""
+    """Asynchronous copies or products of a warp, from the first issue to the wait that they end with."""
 
     warp: int
     start: int
     end: int
     kind: Kind
     line: int  # of its first instruction
-    operations: int  # warp instructions in the group
+    operations: int  # warp instructions
     ended: bool = True  # False: nothing waits for it
 
 
@@ -234,8 +237,10 @@ def timeline_of(trace: Trace, program: Program, block: tuple[int, int, int], war
     latest: dict[int, int] = {}  # of each warp, the place of its last instruction
     waiting: dict[int, list[Stall]] = {}  # of each warp, with the pc where it waits as their end
     events = trace.events.tolist()
+    tracked = {pc for pc, op in enumerate(program.code[:, OP].tolist()) if op in TRACKED}
     for event in events:
         time, warp, pc, active = event[I_TIME], event[I_WARP], event[I_PC], event[I_ACTIVE]
+        access = -1 if pc in tracked else event[I_ACCESS]  # an mbarrier's address is no access of the lanes
         again = False
         for stall in [stall for stall in waiting.get(warp, ()) if stall.lanes & active]:
             waiting[warp].remove(stall)
@@ -243,10 +248,10 @@ def timeline_of(trace: Trace, program: Program, block: tuple[int, int, int], war
             stalls.append(replace(stall, end=max(time, stall.start)))
         if heads[pc] == pc and not again:
             latest[warp] = len(issues)
-            issue = Issue(time, warp, lines[pc], kinds[pc], event[I_MASK], active, pc, texts[pc], event[I_ACCESS])
+            issue = Issue(time, warp, lines[pc], kinds[pc], event[I_MASK], active, pc, texts[pc], access)
             issues.append(issue)
         elif heads[pc] >= 0 and not again and warp in latest and issues[latest[warp]].pc == heads[pc]:
-            issues[latest[warp]] = _with_step(issues[latest[warp]], kinds[pc], event[I_ACCESS])
+            issues[latest[warp]] = _with_step(issues[latest[warp]], kinds[pc], access)
         if (reason := _reason(event[I_OUTCOME], int(program.code[pc, OP]))) is not None:
             waiting.setdefault(warp, []).append(Stall(warp, time + 1, pc, reason, lines[pc], active))
     last = events[-1][I_TIME] + 1 if events else 0
