@@ -118,14 +118,14 @@ def measure(worker: Worker, made: list[Entry], shape: Shape, dtype: str, part: s
             seconds=SECONDS[part],
             precision=PRECISION[part],
         )
-    work, times = 2.0 * shape[0] * shape[1] * shape[2], answer["times"]
-    library = work / times["torch"]["ms"] * 1e3
+    work = 2.0 * shape[0] * shape[1] * shape[2]
     records = []
     for entry in made:
         name = entry.rung.name
-        if name not in times:
+        if name not in answer:
             continue
-        time = times[name]
+        time = answer[name]
+        library = work / time["library_ms"] * 1e3
         records.append(
             results.Record(
                 name,
@@ -139,7 +139,7 @@ def measure(worker: Worker, made: list[Entry], shape: Shape, dtype: str, part: s
                 baseline=BASELINE,
                 baseline_value=library,
                 ratio=time["ratio"],
-                conditions=f"N(0, 1) data, cold L2, CUDA events, {answer['turns']} turns",
+                conditions=f"N(0, 1) data, cold L2, CUDA events, {time['turns']} turns",
                 extra=entry.figures(),
             )
         )
@@ -158,9 +158,11 @@ def squares(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[r
     records = []
     for size in sizes:
         shape = (size, size, size)
-        records += measure(worker, entries(rungs(), shape, architecture), shape, "float16", "squares")
         best = [rung for rung in rungs() if rung.name == BEST]
-        records += measure(worker, entries(best, shape, architecture, "bfloat16"), shape, "bfloat16", "squares")
+        for dtype in ("float16", "bfloat16"):  # alone with the library, as other rungs draw less power
+            records += measure(worker, entries(best, shape, architecture, dtype), shape, dtype, "squares")
+        others = [rung for rung in rungs() if rung.name != BEST]
+        records += measure(worker, entries(others, shape, architecture), shape, "float16", "squares")
     for dtype in ("float16", "bfloat16"):
         ratios = [r.ratio for r in records if r.name == BEST and r.dtype == dtype and r.ratio]
         if ratios:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 from autograder.lab import find_lab
 from warplab import results
@@ -14,10 +15,11 @@ from warplab.show.roofline import Point, roofline
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 GEMM = "06_tiled_gemm"
 REFERENCE = "submission"
+SIZES = (4096, 16384)
 
 
 def main() -> None:
-    """Write docs/images/roofline.png and docs/images/tiled_gemm_ladder.png."""
+    """Write roofline.png, tiled_gemm_ladder.png and product_ladder.png into docs/images."""
     IMAGES.mkdir(parents=True, exist_ok=True)
     labs = results.read(results.DIRECTORY / "labs.json")
     ceilings = results.read(results.DIRECTORY / "ceilings.json")
@@ -25,6 +27,8 @@ def main() -> None:
     picture.savefig(IMAGES / "roofline.png", dpi=160)
     picture = _ladder(labs)
     picture.savefig(IMAGES / "tiled_gemm_ladder.png", dpi=160)
+    picture = _products(results.read(results.DIRECTORY / "gemm.json"))
+    picture.savefig(IMAGES / "product_ladder.png", dpi=160)
 
 
 def _roofline(labs: results.Results, ceilings: results.Results):
@@ -61,6 +65,31 @@ def _ladder(labs: results.Results):
         title="Tiled GEMM in Numba, rung by rung",
         subtitle=f"fp16 in, float32 sums on CUDA cores, 4096 cubed, {labs.header.gpu}; counters from the emulator",
     )
+
+
+def _products(gemm: results.Results):
+    names = list(dict.fromkeys(r.name for r in gemm.records if r.variant == "squares" and r.name.count("/") == 1))
+    metrics = []
+    for size in SIZES:
+        shape = (size, size, size)
+        found = {
+            r.name: r for r in gemm.records if r.variant == "squares" and r.shape == shape and r.dtype == "float16"
+        }
+        library = median(r.baseline_value for r in found.values() if r.baseline_value)
+        values = [found[name].value / 1e12 if name in found else None for name in names]
+        metrics.append(Metric(f"{size} cubed", "TFLOP/s", values, limit=library / 1e12, limit_name="cuBLAS"))
+    return ladder(
+        [_product(name) for name in names],
+        metrics,
+        title="A matrix product, from naive to past the library",
+        subtitle=f"fp16 in, float32 sums, {gemm.header.gpu}; N(0, 1) data, cold L2, in turns with torch.matmul",
+    )
+
+
+def _product(name: str) -> str:
+    lab, stem = name.split("/")
+    words = " ".join(word for word in stem.split("_") if word != "rung" and not word.isdecimal())
+    return f"{lab[:2]} {words}"
 
 
 def _label(record: results.Record) -> str:

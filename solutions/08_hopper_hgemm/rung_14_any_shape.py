@@ -1,12 +1,12 @@
 """hopper_hgemm, rung 14: tiles and parts of k chosen for the shape, and any m, n and k.
 
 The last rung's kernel: a producer warpgroup, two consumers of 64 rows each, blocks that stay, pairs of blocks that
-share b, results stored by tensor copies. Few tiles leave SMs idle: then the tiles are narrower, or k is split into
-parts whose sums are added up by a second kernel. float16, or bfloat16 in arrays of uint16; float32 sums; any m, n, k.
+share b, results stored by tensor copies. Few tiles leave SMs idle: then the tiles are narrower, or the blocks of a
+cluster take parts of k and add up their sums through shared memory. float16, or bfloat16 in arrays of uint16; float32
+sums; any m, n and k.
 """
 
 from functools import cache
-from itertools import product
 
 import cupy
 import numpy as np
@@ -15,7 +15,8 @@ from warplab.ptx import tensor_map
 
 TILE_M, TILE_K = 128, 64
 CONSUMERS, THREADS = 2, 384  # warpgroups that multiply; one more that copies
-BLOCKS = 132  # an H200's SMs
+CLUSTERS = {1: 132, 2: 66, 3: 40, 4: 30, 5: 24, 6: 16, 7: 16, 8: 14}  # of so many blocks that an H200 runs at once
+WARM = 4  # steps of k that are asked for in the L2 before anything else
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 STAGES = {256: 4, 128: 6, 64: 8}  # by the columns of a tile
 OUT_BYTES = 4 * CONSUMERS * 2 * 16 * 128
@@ -27,6 +28,7 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define PART_BYTES (TILE_K * 64 * 2)  // 64 columns of b: rows of 128 bytes, the span of the swizzle
 #define PARTS (TILE_N / 64)
 #define STAGE_BYTES (A_BYTES + PARTS * PART_BYTES)
+#define PITCH (TILE_N + 8)  // floats from row to row of sums in shared memory: quads of lanes use other banks
 #define OUT_BYTES (16 * 128)  // 16 rows of 64 columns, what a warp stores at once
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -47,12 +49,20 @@ __device__ void wait(u32 barrier, u32 parity)
 }
 __device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same place of another block of the cluster
 {
+#if CLUSTER == 1
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+#else
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
+#endif
 }
-__device__ void cluster_sync()
+__device__ void sync_blocks()  // of a cluster, or the threads of a block alone
 {
+#if CLUSTER * SPLITS == 1
+    __syncthreads();
+#else
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+#endif
 }
 __device__ void load(const Map& map, u32 to, u32 barrier, int x, int y)
 {
@@ -98,6 +108,23 @@ __device__ u32 pack(float low, float high)
     return r;
 }
 
+// Ask for the first tiles in the L2, which takes as long as the tensor maps take to arrive: both come from far away.
+__device__ void warm(const unsigned short* matrix, int rows, int width, int row, int column, int height, int wanted)
+{
+    int bytes = 2 * min(width - column, wanted);
+    for (int i = threadIdx.x - 32; i < min(rows - row, height) && bytes > 0; i += 96)
+        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
+                     :: "l"(matrix + (u64)(row + i) * width + column), "r"(bytes) : "memory");
+}
+__device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another block of the cluster
+{
+    float4 r;
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address), "r"(rank) : "memory");
+    return r;
+}
+
 // Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets b again in the L2.
 __device__ void place(int tile, int rows, int columns, int& row, int& column)
 {
@@ -107,18 +134,22 @@ __device__ void place(int tile, int rows, int columns, int& row, int& column)
     if (first / GROUP % 2) column = columns - 1 - column;
 }
 
-// c = a b, or with PARTIAL one of `splits` sums over a part of k, in float32, to partial[split][m][n].
-extern "C" __global__ void __cluster_dims__(CLUSTER, 1, 1) __launch_bounds__(THREADS)
+// c = a b. A cluster is CLUSTER blocks with tiles above each other, or SPLITS blocks with parts of k of the same tile.
+extern "C" __global__ void
+#if CLUSTER * SPLITS > 1
+__cluster_dims__(CLUSTER * SPLITS, 1, 1)
+#endif
+__launch_bounds__(THREADS)
 gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const __grid_constant__ Map map_c,
-     float* partial, int splits, int m, int n, int k)
+     const unsigned short* a, const unsigned short* b, uint2* c, int m, int n, int k)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
     u32 base = (shared_address(memory) + 1023) & ~1023u;
     u32 full = shared_address(barriers), empty = full + 8 * STAGES;
     int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
-    u32 rank;
-    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    u32 rank = 0;
+    if (CLUSTER * SPLITS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
             init(full + 8 * s, 1);
@@ -126,25 +157,27 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
         }
         fence_init();
     }
-    cluster_sync();  // nobody signals a peer whose barriers are not there yet
+    sync_blocks();  // nobody signals a peer whose barriers are not there yet
 
     int rows = (m + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER), columns = (n + TILE_N - 1) / TILE_N;
-    int tiles = rows * columns, all_steps = (k + TILE_K - 1) / TILE_K;
+    int first = blockIdx.x / (CLUSTER * SPLITS), next = gridDim.x / (CLUSTER * SPLITS), tiles = rows * columns;
+    u32 above = rank % CLUSTER, part_of_k = rank / CLUSTER;
+    int all_steps = (k + TILE_K - 1) / TILE_K, start = part_of_k * all_steps / SPLITS;
+    int steps = (part_of_k + 1) * all_steps / SPLITS - start;
     u32 stage = 0, phase = 0;
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         if (threadIdx.x == 0) {
-            for (int work = blockIdx.x / CLUSTER; work < tiles * splits; work += gridDim.x / CLUSTER) {
-                int row, column, split = work / tiles;
-                place(work % tiles, rows, columns, row, column);
-                row = (row * CLUSTER + rank) * TILE_M, column *= TILE_N;
-                int end = (split + 1) * all_steps / splits;
-                for (int step = split * all_steps / splits; step < end; ++step) {
+            for (int tile = first; tile < tiles; tile += next) {
+                int row, column;
+                place(tile, rows, columns, row, column);
+                row = (row * CLUSTER + above) * TILE_M, column *= TILE_N;
+                for (int step = start; step < start + steps; ++step) {
                     wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
                     u32 signal = full + 8 * stage, to = base + stage * STAGE_BYTES;
                     expect(signal, STAGE_BYTES);
                     load(map_a, to, signal, step * TILE_K, row);
-                    for (int part = rank; part < PARTS; part += CLUSTER) {  // a share of b, to all
+                    for (int part = above; part < PARTS; part += CLUSTER) {  // a share of b, to all
                         u32 place = to + A_BYTES + part * PART_BYTES;
                         if (CLUSTER > 1) load_to_all(map_b, place, signal, column + 64 * part, step * TILE_K);
                         else load(map_b, place, signal, column + 64 * part, step * TILE_K);
@@ -155,20 +188,25 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                     }
                 }
             }
+        } else if (threadIdx.x >= 32 && WARM) {
+            int row, column, depth = WARM * TILE_K;
+            place(first, rows, columns, row, column);
+            row = (row * CLUSTER + above) * TILE_M, column *= TILE_N;
+            warm(a, m, k, row, start * TILE_K, TILE_M, depth);
+            warm(b, k, n, start * TILE_K + above * (depth / CLUSTER), column, depth / CLUSTER, TILE_N);
         }
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
         u32 mine = (group - 1) * (A_BYTES / CONSUMERS);
         int warp = threadIdx.x / 32 - 4;
         u32 out = base + STAGES * STAGE_BYTES + warp * 2 * OUT_BYTES;  // two pieces of 16 x 64 a warp
         u32 out_row = out + lane % 16 * 128, half = lane / 16, turn = lane % 8;
         float d[SUMS];
-        for (int work = blockIdx.x / CLUSTER; work < tiles * splits; work += gridDim.x / CLUSTER) {
-            int row, column, split = work / tiles;
-            place(work % tiles, rows, columns, row, column);
-            row = (row * CLUSTER + rank) * TILE_M, column *= TILE_N;
-            int steps = (split + 1) * all_steps / splits - split * all_steps / splits;
+        for (int tile = first; tile < tiles; tile += next) {
+            int row, column;
+            place(tile, rows, columns, row, column);
+            row = (row * CLUSTER + above) * TILE_M + 16 * warp, column *= TILE_N;
             u32 before = stage;
             for (int step = 0; step < steps; ++step) {
                 wait(full + 8 * stage, phase);
@@ -191,20 +229,12 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
             }
             wait_products<0>();
             if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
-            row += 16 * warp;
-#if PARTIAL
-            float* to = partial + (u64)split * m * n;
-            int upper = row + lane / 4, lower = upper + 8, at = column + lane % 4 * 2;
-            #pragma unroll
-            for (int j = 0; j < TILE_N / 8; ++j, at += 8) {
-                if (at < n && upper < m) *(float2*)(to + (u64)upper * n + at) = make_float2(d[4 * j], d[4 * j + 1]);
-                if (at < n && lower < m) *(float2*)(to + (u64)lower * n + at) = make_float2(d[4 * j + 2], d[4 * j + 3]);
-            }
-#else
+#if SPLITS == 1
             #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
                 u32 to = part % 2 * OUT_BYTES;
-                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");  // it has been read
+                // What this piece held last has been read: the pieces alternate, unless a tile has only one.
+                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(PARTS > 1) : "memory");
                 __syncwarp();
                 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
@@ -217,25 +247,37 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                 __syncwarp();
                 if (lane == 0) store(map_c, out + to, column + 64 * part, row);
             }
+#else
+            asm volatile("bar.sync 1, 256;" ::: "memory");  // the other consumer has read the last stage too
+            float* sums = (float*)(memory + (base - shared_address(memory)));
+            float* to = sums + (16 * warp + lane / 4) * PITCH + lane % 4 * 2;
+            #pragma unroll
+            for (int j = 0; j < TILE_N / 8; ++j) {
+                *(float2*)(to + 8 * j) = make_float2(d[4 * j], d[4 * j + 1]);
+                *(float2*)(to + 8 * PITCH + 8 * j) = make_float2(d[4 * j + 2], d[4 * j + 3]);
+            }
 #endif
         }
-        if (!PARTIAL && lane == 0) asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+        if (SPLITS == 1 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         __syncwarp();
     }
-    cluster_sync();  // no block leaves while a peer may still signal it
-}
-
-// c = the sum of the partial sums, four elements a thread, always in the same order.
-extern "C" __global__ void add_up(const float4* partial, uint2* c, int splits, long long quads)
-{
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= quads) return;
-    float4 sum = partial[i];
-    for (int s = 1; s < splits; ++s) {
-        float4 more = partial[s * quads + i];
-        sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+    if (SPLITS > 1) {  // every block adds up some rows of the tile, always in the same order
+        sync_blocks();
+        int row, column, quads = TILE_N / 4, top = rank * TILE_M / SPLITS;
+        place(first, rows, columns, row, column);
+        for (int i = threadIdx.x; i < ((rank + 1) * TILE_M / SPLITS - top) * quads; i += THREADS) {
+            u32 at = base + ((top + i / quads) * PITCH + i % quads * 4) * 4;
+            float4 sum = read_peer(at, 0);
+            #pragma unroll
+            for (int s = 1; s < SPLITS; ++s) {
+                float4 more = read_peer(at, s);
+                sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+            }
+            int y = row * TILE_M + top + i / quads, x = column * TILE_N + i % quads * 4;
+            if (y < m && x < n) c[((u64)y * n + x) / 4] = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
+        }
     }
-    c[i] = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
+    sync_blocks();  // no block leaves while a peer may still signal or read it
 }
 
 // Rows of `from_width` elements into rows of `to_width`: cut off, or filled up with zeros.
@@ -249,14 +291,14 @@ extern "C" __global__ void copy_rows(const unsigned short* from, unsigned short*
 
 
 @cache
-def module(tile_n, cluster, partial, bfloat16):
-    """The kernels for tiles of 128 x tile_n."""
+def kernel(name, tile_n, cluster, splits, bfloat16):
+    """A kernel of the module for tiles of 128 x tile_n."""
     sums = tile_n // 2  # float32 that a thread keeps
     options = (
         "-arch=sm_90a",
         *(
             f"-DTILE_M={TILE_M} -DTILE_N={tile_n} -DTILE_K={TILE_K} -DSTAGES={STAGES[tile_n]} -DCONSUMERS={CONSUMERS} "
-            f"-DTHREADS={THREADS} -DSUMS={sums} -DGROUP={GROUP} -DCLUSTER={cluster} -DPARTIAL={int(partial)}"
+            f"-DTHREADS={THREADS} -DSUMS={sums} -DGROUP={GROUP} -DWARM={WARM} -DCLUSTER={cluster} -DSPLITS={splits}"
         ).split(),
         f'-DTYPE="{"bf16" if bfloat16 else "f16"}"',
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
@@ -265,7 +307,15 @@ def module(tile_n, cluster, partial, bfloat16):
         f'-DINPUTS="%{sums}, %{sums + 1}"',
         f'-DFLAG="%{sums + 2}"',
     )
-    return cupy.RawModule(code=CODE, options=options)
+    made = cupy.RawModule(code=CODE, options=options).get_function(name)
+    if name == "gemm":
+        made.max_dynamic_shared_size_bytes = shared_bytes(tile_n)
+    return made
+
+
+def shared_bytes(tile_n):
+    """Of a block: the ring of stages, what is stored at once, and room to align."""
+    return STAGES[tile_n] * 2 * TILE_K * (TILE_M + tile_n) + OUT_BYTES + 1024
 
 
 def up(number, unit):
@@ -275,21 +325,21 @@ def up(number, unit):
 
 def estimate(m, n, k, tile_n, cluster, splits):
     """About how many microseconds a choice takes: what the heuristic below compares."""
-    units = up(m, TILE_M * cluster) * up(n, tile_n) * splits
-    waves = up(units, BLOCKS // cluster)
-    step = {256: 1024, 128: 560, 64: 400}[tile_n] * (1 if cluster == 2 else 1.1)  # cycles of a step of k
+    units = up(m, TILE_M * cluster) * up(n, tile_n)
+    waves = up(units, CLUSTERS[cluster * splits])
+    step = {256: 1024, 128: 560, 64: 400}[tile_n] * (1 if cluster == 2 else 1.05)  # cycles of a step of k
     cycles = waves * (up(up(k, TILE_K), splits) * step + 1500) + 2500
-    added = 3 + m * n * (8 * splits + 2) / 3.5e6 if splits > 1 else 0
-    return cycles / 1700 + added
+    return cycles / 1650 + (1 if cluster * splits > 1 else 0) + (1 if splits > 1 else 0)
 
 
 def choose(m, n, k):
-    """Columns of a tile, blocks of a cluster and parts of k for a shape."""
-    steps = up(k, TILE_K)
-    choices = [
-        (tile_n, cluster, splits)
-        for tile_n, cluster, splits in product((256, 128, 64), (2, 1), (1, 2, 3, 4, 6, 8, 12, 16))
-        if splits <= max(1, steps // 4) and not (tile_n == 64 and cluster == 2)
+    """Columns of a tile, blocks that share b, and parts of k for a shape."""
+    choices = [(256, 2, 1), (256, 1, 1), (128, 2, 1), (128, 1, 1), (64, 1, 1)]
+    choices += [
+        (tile_n, 1, splits)
+        for tile_n in (256, 128, 64)
+        for splits in range(2, 9)
+        if splits <= up(k, TILE_K) // 2 and up(m, TILE_M) * up(n, tile_n) <= CLUSTERS[splits]
     ]
     return min(choices, key=lambda choice: estimate(m, n, k, *choice))
 
@@ -297,37 +347,27 @@ def choose(m, n, k):
 def copy_rows(from_array, to_array):
     """Copy rows into narrower or wider ones."""
     (rows, from_width), to_width = from_array.shape, to_array.shape[1]
-    kernel = module(128, 1, False, False).get_function("copy_rows")
     for first in range(0, rows, 65535):  # the most blocks along y
         part = slice(first, min(first + 65535, rows))
         grid = (up(to_width, 128), part.stop - first)
         sizes = np.int32(from_width), np.int32(to_width)
-        kernel(grid, (128,), (from_array[part], to_array[part], *sizes))
+        kernel("copy_rows", 64, 1, 1, False)(grid, (128,), (from_array[part], to_array[part], *sizes))
 
 
 def multiply(a, b, c, tile_n, cluster, splits):
     """c = a @ b for k and n that are multiples of 8, with tiles of 128 x tile_n and k in `splits` parts."""
     (m, k), n = a.shape, b.shape[1]
     bfloat16 = a.dtype == np.uint16
-    kinds = {"dtype": "bfloat16" if bfloat16 else "float16"}
-    kernels = module(tile_n, cluster, splits > 1, bfloat16)
-    maps = (
-        tensor_map(a, (TILE_M, TILE_K), **kinds),
-        tensor_map(b, (TILE_K, 64), **kinds),
-        tensor_map(c, (16, 64), **kinds),
-    )
-    partial = cupy.empty((splits, m, n), np.float32) if splits > 1 else None
-    units = up(m, TILE_M * cluster) * up(n, tile_n) * splits
-    blocks = cluster * min(units, BLOCKS // cluster)
-    gemm = kernels.get_function("gemm")
-    shared = STAGES[tile_n] * 2 * TILE_K * (TILE_M + tile_n) + OUT_BYTES + 1024  # with room to align
-    gemm.max_dynamic_shared_size_bytes = shared
-    sizes = np.int32(splits), np.int32(m), np.int32(n), np.int32(k)
-    gemm((blocks,), (THREADS,), (*maps, partial, *sizes), shared_mem=shared)
-    if splits > 1:
-        quads = m * n // 4
-        grid = (up(quads, 256),)
-        kernels.get_function("add_up")(grid, (256,), (partial, c, np.int32(splits), np.int64(quads)))
+    kind = "bfloat16" if bfloat16 else "float16"
+    boxes = (a, (TILE_M, TILE_K)), (b, (TILE_K, 64)), (c, (16, 64))
+    maps = [tensor_map(array, box, dtype=kind) for array, box in boxes]
+    units = up(m, TILE_M * cluster) * up(n, tile_n)
+    # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
+    turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
+    blocks = up(units, turns) * cluster * splits
+    gemm = kernel("gemm", tile_n, cluster, splits, bfloat16)
+    sizes = np.int32(m), np.int32(n), np.int32(k)
+    gemm((blocks,), (THREADS,), (*maps, a, b, c, *sizes), shared_mem=shared_bytes(tile_n))
 
 
 def hgemm(a, b, c):
