@@ -115,6 +115,7 @@ def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitt
         if ftz and source == "f32":
             value = flush(value)
         if target == "f64":
+            value = canonical(value) if source == "f32" else value
             result = value if source == "f64" else value.cast("fpext", F64)
         elif source == "f64":
             if mode == "rn":
