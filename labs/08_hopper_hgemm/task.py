@@ -169,7 +169,7 @@ TASK = Task(
         Case("other magnitudes", {"m": 9, "n": 24, "k": 16}, Family.WIDE, hidden=True),
         Case("large and ragged", {"m": 1037, "n": 4104, "k": 1048}, Family.NORMAL, hidden=True, needs_gpu=True),
     ),
-    profile=Case("profile", {"m": 256, "n": 512, "k": 64}, Family.NORMAL),
+    profile=Case("profile", {"m": 256, "n": 256, "k": 192}, Family.NORMAL),
     timing=Case("timing", {"m": 8192, "n": 8192, "k": 4096}, Family.NORMAL),
     expected=expected,
     bound=bound,
