@@ -98,8 +98,8 @@ def audit(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: in
     """Whether the product of whole numbers is right, rounded to float16; a wrong one passes with probability 1e-14.
 
     Whole numbers below 2,048 are exact in float16, while 2,049 becomes 2,048. A row of c that has only such is checked
-    exactly by Freivalds' method; the others, of which a product of the timed size has about one in eighty, are computed anew and compared
-    bit by bit. A c that has such numbers in more rows than an honest one ever has is wrong.
+    exactly by Freivalds' method; the others, of which a product of the timed size has about one in eighty, are computed
+    anew and compared bit by bit. A c that has them in more rows than an honest one ever has is wrong.
     """
     a, b, c = values["a"], values["b"], outputs["c"]
     small = (xp.abs(c) < HALF_WHOLE).all(axis=1)  # False for NaN
