@@ -10,13 +10,14 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import numpy as np
 from IPython.display import HTML, Markdown, display
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
+from pygments.lexers import CppLexer, PythonLexer
 
 from autograder.capture_stage import Rejected, capture_submission
 from autograder.inputs import generate
@@ -206,9 +207,22 @@ def code(step: Step, *functions: str) -> HTML:
         "\n".join(rows[min([d.lineno for d in node.decorator_list], default=node.lineno) - 1 : node.end_lineno])
         for node in wanted
     ]
-    place = step.rung.source.relative_to(CHECKOUT) if step.rung.source.is_relative_to(CHECKOUT) else step.rung.source
     formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
-    return HTML(highlight(f"# {place}\n\n" + "\n\n\n".join(blocks), PythonLexer(), formatter))
+    return HTML(highlight(f"# {_place(step.rung.source)}\n\n" + "\n\n\n".join(blocks), PythonLexer(), formatter))
+
+
+def passage(step: Step, first: str, last: str) -> HTML:
+    """A part of a rung's CUDA C++: from the first line with `first` in it to the next one with `last`, indented less.
+
+    Raises ValueError for text that the rung does not have."""
+    rows = step.text.splitlines()
+    start = next((n for n, row in enumerate(rows) if first in row), None)
+    end = None if start is None else next((n for n in range(start, len(rows)) if last in rows[n]), None)
+    if start is None or end is None:
+        raise ValueError(f"{step.rung.name} has no passage from {first!r} to {last!r}")
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
+    place = f"// {_place(step.rung.source)}, line {start + 1}"
+    return HTML(highlight(f"{place}\n" + dedent("\n".join(rows[start : end + 1])), CppLexer(), formatter))
 
 
 def costs(step: Step) -> HTML:
@@ -273,6 +287,10 @@ def load_ipython_extension(shell) -> None:
             display(_summary(step))
 
     shell.register_magic_function(rung, magic_kind="cell", magic_name="rung")
+
+
+def _place(source: Path) -> Path:
+    return source.relative_to(CHECKOUT) if source.is_relative_to(CHECKOUT) else source
 
 
 def _summary(step: Step) -> Markdown:

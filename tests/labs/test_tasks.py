@@ -349,5 +349,8 @@ class TestHopperGemm:
                     c = right.copy()
                     c[row, 9] = wrong
                     assert not HOPPER.audit(np, values, {"c": c}, seed)
+        ones = {"a": np.ones((3, 2049), np.float16), "b": np.ones((2049, 8), np.float16)}
+        tie = np.full((3, 8), 2048, np.float16)  # 2,049 lies halfway between 2,048 and 2,050
+        assert HOPPER.audit(np, ones, {"c": tie}, 1)
         large = np.where(np.arange(900) == 3, np.float16(2050), right)  # in every row
         assert not HOPPER.audit(np, values, {"c": large.astype(np.float16)}, 1)

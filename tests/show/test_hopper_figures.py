@@ -13,7 +13,7 @@ from tests.simt import test_bulk
 from warplab.hardware.requests import banks_of
 from warplab.show.pipeline import Pipeline, explore_pipeline, pipeline
 from warplab.show.swizzle import SPANS, explore_swizzle, place, swizzle, wavefronts
-from warplab.show.tile_order import ORDERS, Product, explore_tile_order, hilbert, tile_order
+from warplab.show.tile_order import CHOICES, ORDERS, RUNS, Product, explore_tile_order, hilbert, tile_order
 
 
 def texts(figure) -> str:
@@ -139,7 +139,7 @@ class TestTileOrder:
             part = curve[first : first + 64]
             assert np.all(np.ptp(part, axis=0) == 7)
 
-    @pytest.mark.parametrize("order", ORDERS)
+    @pytest.mark.parametrize("order", CHOICES)
     def test_waves_count_strips(self, order: str) -> None:
         product = Product(4096, 8192, 1024)
         touched_before: set = set()
@@ -156,6 +156,9 @@ class TestTileOrder:
         first = {order: product.waves(order, 8)[0] for order in ORDERS}
         assert (first["by rows"].rows, first["by rows"].columns) == (5, 32)
         assert (first["in groups"].rows, first["in groups"].columns) == (8, 17)
+        runs = product.waves(RUNS)  # 16 tiles each for 128 blocks: half a row of tiles
+        assert [tile for wave in runs for tile in wave.tiles[:1]] == [(0, column) for column in range(16)]
+        assert {(wave.rows, wave.columns) for wave in runs} == {(64, 2)}
         with pytest.raises(ValueError, match="orders are by rows"):
             product.waves("spiral")
 
@@ -173,7 +176,7 @@ class TestTileOrder:
             fresh = by_gid(bars)[f"new {number}"].get_width()
             assert fresh == pytest.approx(product.bytes(wave.new_rows, wave.new_columns) / 1e6)
         said = float(re.search(r"([\d.]+) times A and B", texts(figure)).group(1))
-        total = sum(product.bytes(w.new_rows, w.new_columns) for w in waves)
+        total = sum(product.bytes(w.rows, w.columns) for w in waves)
         assert said == pytest.approx(total / product.bytes(16, 16), abs=0.05)
 
     def test_explorer_draws_anew(self) -> None:

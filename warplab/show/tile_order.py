@@ -75,6 +75,8 @@ ORDERS: dict[str, Callable[[int, int, int], list[Tile]]] = {
     "back and forth": back_and_forth,
     "Hilbert": hilbert,
 }
+RUNS = "a run each"  # not one order for all: each block has a run of neighbouring tiles of its own, by rows
+CHOICES = (*ORDERS, RUNS)
 
 
 @dataclass(frozen=True)
@@ -105,14 +107,19 @@ class Product:
         return -(-self.m // self.tile[0]), -(-self.n // self.tile[1])
 
     def waves(self, order: str, group: int = 8) -> list[Wave]:
-        """The waves of an order, which is a key of ORDERS. Raises ValueError for another, or for a group below 1."""
-        if order not in ORDERS or group < 1:
-            raise ValueError(f"orders are {', '.join(ORDERS)}, in groups of at least one row of tiles")
-        tiles = ORDERS[order](*self.grid, group)
+        """The waves of an order, one of CHOICES. Raises ValueError for another, or for a group below 1."""
+        if order not in CHOICES or group < 1:
+            raise ValueError(f"orders are {', '.join(CHOICES)}, in groups of at least one row of tiles")
+        if order == RUNS:
+            tiles = by_rows(*self.grid, group)
+            each = -(-len(tiles) // self.blocks)
+            together = [tiles[number::each] for number in range(each)]
+        else:
+            tiles = ORDERS[order](*self.grid, group)
+            together = [tiles[start : start + self.blocks] for start in range(0, len(tiles), self.blocks)]
         made: list[Wave] = []
         before: tuple[set[int], set[int]] = set(), set()
-        for start in range(0, len(tiles), self.blocks):
-            wave = tuple(tiles[start : start + self.blocks])
+        for wave in map(tuple, together):
             rows, columns = {row for row, _ in wave}, {column for _, column in wave}
             made.append(Wave(wave, len(rows), len(columns), len(rows - before[0]), len(columns - before[1])))
             before = rows, columns
@@ -124,8 +131,11 @@ class Product:
 
 
 def tile_order(product: Product, order: str = "in groups", group: int = 8, *, title: str = "") -> Figure:
-    """Left, the grid of tiles, coloured by wave; right, what each wave needs of A and B, the part that the wave before
-    did not need filled. Raises ValueError as `Product.waves`."""
+    """Left, the grid of tiles, coloured by wave; right, what each wave needs of A and B, once: its blocks go along k
+    side by side. What the wave before needed too is pale: where the L2 is large enough it may still be there.
+
+    Raises ValueError as `Product.waves`.
+    """
     waves = product.waves(order, group)
     down, across = product.grid
     made, (left, right) = style.figure(11.5, 4.6, widths=(1.1, 1))
@@ -151,13 +161,14 @@ def tile_order(product: Product, order: str = "in groups", group: int = 8, *, ti
             patch.set_gid(f"{name} {number}")
     right.set_ylim(len(waves) - 0.4, -0.6)
     right.set_ylabel("wave")
-    right.set_xlabel("MB of A and B (solid: not needed by the wave before)")
-    total, least = sum(fresh), product.bytes(down, across) / 1e6
-    named = f"{order} of {group}" if order in ("in groups", "back and forth") else order
+    right.set_xlabel("MB of A and B (pale: the wave before needed it too)")
+    total, least = sum(megabytes), product.bytes(down, across) / 1e6
+    grouped = order in ("in groups", "back and forth")
+    named = f"{order} of {group}" if grouped else order
     style.headline(
         made,
         title or f"Order of tiles: {named}; {product.blocks} at a time",
-        f"a wave needs up to {max(megabytes):,.0f} MB; {total:,.0f} MB are new to a wave, "
+        f"a wave needs up to {max(megabytes):,.0f} MB of A and B; all waves together {total:,.0f} MB, "
         f"{total / least:.1f} times A and B (modelled, not measured)",
     )
     return made
@@ -171,7 +182,7 @@ def explore_tile_order(size: int = 8192) -> Explorer:
 
     return Explorer(
         draw,
-        order=("in groups", list(ORDERS)),
+        order=("in groups", list(CHOICES)),
         group=(8, [1, 2, 4, 8, 16, 32]),
         size=(size, [2048, 4096, 8192, 16384]),
     )
