@@ -230,7 +230,7 @@ def hgemm(a, b, c):
     """c = a @ b."""
     m, n = c.shape
     k = a.shape[1]
-    if m % TILE_M == 0 and n % TILE_N == 0 and k % TILE_K == 0 and k >= (STAGES - 1) * TILE_K:
+    if m % TILE_M == 0 and n % TILE_N == 0 and k % TILE_K == 0 and k >= STAGES * TILE_K:
         blocks = (n // TILE_N, m // TILE_M)
         whole_tiles_kernel[blocks, THREADS, 0, STAGES * STAGE_BYTES](a, b, c)
     else:

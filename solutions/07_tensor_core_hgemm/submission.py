@@ -250,7 +250,7 @@ def hgemm(a, b, c):
     # STARTER: blocks = ((n + TILE - 1) // TILE, (m + TILE - 1) // TILE)
     # STARTER: gemm_kernel[blocks, THREADS](a, b, c)
     k = a.shape[1]
-    if m % TILE_M == 0 and n % TILE_N == 0 and k % TILE_K == 0 and k >= (STAGES - 1) * TILE_K:
+    if m % TILE_M == 0 and n % TILE_N == 0 and k % TILE_K == 0 and k >= STAGES * TILE_K:
         tiles = m // TILE_M * (n // TILE_N)
         whole_tiles_kernel[tiles, THREADS, 0, STAGES * STAGE_BYTES](a, b, c)
     else:

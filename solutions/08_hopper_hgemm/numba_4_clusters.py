@@ -123,7 +123,7 @@ def kernel(map_a, map_b, map_c, m, n, k):
                 ptx.wgmma_commit()
                 wait_for_all_but_one()
                 if p > 0 and releases:
-                    ptx.mbarrier_arrive_cluster(release + before * u32(8))
+                    ptx.mbarrier_arrive_remote(release + before * u32(8))
                 before = stage
                 stage += u32(1)
                 if stage == u32(STAGES):
@@ -132,7 +132,7 @@ def kernel(map_a, map_b, map_c, m, n, k):
                 p += TILE_K
             wait_for_all()
             if releases:
-                ptx.mbarrier_arrive_cluster(release + before * u32(8))
+                ptx.mbarrier_arrive_remote(release + before * u32(8))
             ptx.to_array(d, sums)
             for part in range(TILE_N // PART_N):
                 buffer = u32((part & 1) * STORE_BYTES)
@@ -162,12 +162,13 @@ def kernel(map_a, map_b, map_c, m, n, k):
 
 
 def hgemm(a, b, c):
-    """c = a @ b, float16 with float32 sums."""
+    """c = a @ b. a is m x k, b is k x n and c is m x n, all float16; n and k are multiples of 8."""
     m, k = a.shape
     n = b.shape[1]
     map_a = ptx.tensor_map_address(ptx.tensor_map(a, (TILE_M, TILE_K)))
     map_b = ptx.tensor_map_address(ptx.tensor_map(b, (TILE_K, PART_N)))
     map_c = ptx.tensor_map_address(ptx.tensor_map(c, (STORE_ROWS, PART_N)))
-    tiles = -(-m // (CLUSTER * TILE_M)) * -(-n // TILE_N)
-    blocks = min(tiles * CLUSTER, BLOCKS)
+    pairs_of_tiles = -(-m // (CLUSTER * TILE_M)) * -(-n // TILE_N)
+    rounds = -(-pairs_of_tiles * CLUSTER // BLOCKS)
+    blocks = -(-pairs_of_tiles // rounds) * CLUSTER  # no more than these many rounds need
     kernel[blocks, THREADS, 0, SHARED_BYTES](map_a, map_b, map_c, m, n, k)
