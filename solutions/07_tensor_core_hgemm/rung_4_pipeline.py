@@ -116,13 +116,13 @@ def whole_tiles_kernel(a, b, c):
     stride_a, stride_b = u64(2 * A_ROWS * k), u64(2 * B_ROWS * n)
     step_a, step_b = u64(2 * TILE_K), u64(2 * TILE_K * n)
     end = base + u32(STAGES * STAGE_BYTES)
-    fill = base
+    write = base
     for _ in range(STAGES - 1):
-        fetch(fill, from_a, from_b, to_a, to_b, stride_a, stride_b)
+        fetch(write, from_a, from_b, to_a, to_b, stride_a, stride_b)
         ptx.cp_async_commit()
         from_a += step_a
         from_b += step_b
-        fill += u32(STAGE_BYTES)
+        write += u32(STAGE_BYTES)
 
     read_row, read_half = u32(warp_row + (lane & 15)), u32(lane >> 4)
     b_row, b_chunk = u32(lane & 15), u32((warp_col >> 3) + (lane >> 4))
@@ -133,13 +133,13 @@ def whole_tiles_kernel(a, b, c):
         wait_for_next_stage()
         cuda.syncthreads()  # everybody's copies have come, and everybody has read the stage that is filled next
         if step + STAGES - 1 < steps:
-            fetch(fill, from_a, from_b, to_a, to_b, stride_a, stride_b)
+            fetch(write, from_a, from_b, to_a, to_b, stride_a, stride_b)
         ptx.cp_async_commit()  # an empty group keeps the count of the wait right
         from_a += step_a
         from_b += step_b
-        fill += u32(STAGE_BYTES)
-        if fill == end:
-            fill = base
+        write += u32(STAGE_BYTES)
+        if write == end:
+            write = base
         multiply(sums, load_a(read, read_row, read_half, 0), load_b(read, b_row, b_chunk, 0))
         multiply(sums, load_a(read, read_row, read_half, 1), load_b(read, b_row, b_chunk, 1))
         multiply(sums, load_a(read, read_row, read_half, 2), load_b(read, b_row, b_chunk, 2))
