@@ -1,7 +1,6 @@
 """Lab 07_tensor_core_hgemm: c = a @ b on tensor cores, float16 in and out, added up in float32."""
 
 from numba import cuda
-from numba.cuda import types
 
 from warplab import ptx
 

@@ -11,7 +11,7 @@ from numba.cuda import types
 from warplab import ptx
 
 TILE, DEPTH = 64, 64  # outputs along each side of a block's tile; its depth along k
-ELEMENTS = TILE * DEPTH
+ELEMENTS, PIECES = TILE * DEPTH, TILE * DEPTH // 8
 THREADS = 128
 f16, f32, u32 = types.float16, types.float32, types.uint32
 
@@ -26,11 +26,18 @@ def place(row, col):
 
 @cuda.jit(device=True)
 def fill(tile, matrix, row0, col0):
-    """Copy a tile of 64 x 64 elements, zeros where the matrix ends."""
-    for i in range(cuda.threadIdx.x, ELEMENTS, THREADS):
-        row, col = i // DEPTH, i % DEPTH
-        inside = row0 + row < matrix.shape[0] and col0 + col < matrix.shape[1]
-        tile[place(row, col)] = matrix[row0 + row, col0 + col] if inside else f16(0)
+    """Copy a tile of 64 x 64 elements, eight at once if rows begin at multiples of 16 bytes; zeros beyond the edges."""
+    rows, cols = matrix.shape
+    for i in range(cuda.threadIdx.x, PIECES, THREADS):
+        row, col = i // (DEPTH // 8), i % (DEPTH // 8) * 8
+        to = place(row, col)
+        if cols % 8 == 0 and row0 + row < rows and col0 + col < cols:
+            words = ptx.load_global_16(ptx.address(matrix, (row0 + row) * cols + col0 + col))
+            ptx.store_shared_16(ptx.shared_address(tile, to), words)
+        else:
+            for e in range(8):
+                inside = row0 + row < rows and col0 + col + e < cols
+                tile[to + e] = matrix[row0 + row, col0 + col + e] if inside else f16(0)
 
 
 @cuda.jit(device=True)

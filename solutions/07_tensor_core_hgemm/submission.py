@@ -21,9 +21,10 @@ A_BYTES, B_BYTES = 2 * TILE_M * TILE_K, 2 * TILE_K * TILE_N
 STAGE_BYTES = A_BYTES + B_BYTES
 A_CHUNKS, B_CHUNKS = TILE_K // 8, TILE_N // 8  # pieces of 16 bytes in a row
 A_ROWS, B_ROWS = THREADS // A_CHUNKS, THREADS // B_CHUNKS  # rows that the block copies at once
+WARP_BYTES = 2 * 64 * 64  # of a warp's results
 SUMS = 128  # float32 a thread: 4 x 8 products of 16 x 8
 TILE, DEPTH, EDGE_THREADS = 64, 64, 128  # any size: a block computes 64 x 64 outputs with four warps
-ELEMENTS = TILE * DEPTH
+ELEMENTS, PIECES = TILE * DEPTH, TILE * DEPTH // 8
 f16, f32, u32, u64 = types.float16, types.float32, types.uint32, types.uint64
 
 product = ptx.mma("f16", k=16)
@@ -99,6 +100,7 @@ def multiply(sums, a, b):
     add_columns(sums, 24, a, b[3])
 
 
+@ptx.large_shared
 @cuda.jit
 def whole_tiles_kernel(a, b, c):
     m, k = a.shape
@@ -165,12 +167,26 @@ def whole_tiles_kernel(a, b, c):
         multiply(sums, a1, b1)
         step += 1
 
+    # A warp's results, put into rows of 128 bytes where its operands were, leave 16 bytes a lane. Stored from where the
+    # sums are, they would be 16 bytes of each of eight rows at once: half of what a sector holds.
+    cuda.syncthreads()
+    mine = base + u32(warp * WARP_BYTES)
+    g, q = u32(lane >> 2), u32(lane & 3)
+    to_row = mine + g * u32(128) + q * u32(4)
     for i in range(4):
         for j in range(8):
             s = 32 * i + 4 * j
-            row, col = row0 + warp_row + 16 * i + (lane >> 2), col0 + warp_col + 8 * j + 2 * (lane & 3)
-            ptx.store_global_4(ptx.address(c, row * n + col), ptx.pack_f16(sums[s], sums[s + 1]))
-            ptx.store_global_4(ptx.address(c, (row + 8) * n + col), ptx.pack_f16(sums[s + 2], sums[s + 3]))
+            at = to_row + u32(16 * i * 128) + ((u32(j) ^ g) << u32(4))
+            ptx.store_shared_4(at, ptx.pack_f16(sums[s], sums[s + 1]))
+            ptx.store_shared_4(at + u32(8 * 128), ptx.pack_f16(sums[s + 2], sums[s + 3]))
+    cuda.syncwarp()
+    row, chunk = u32(lane >> 3), u32(lane & 7)
+    to = ptx.address(c, (row0 + warp_row + (lane >> 3)) * n + col0 + warp_col + (lane & 7) * 8)
+    for i in range(16):
+        turned = chunk ^ ((row + u32(4 * i)) & u32(7))
+        words = ptx.load_shared_16(mine + (row + u32(4 * i)) * u32(128) + (turned << u32(4)))
+        ptx.store_global_16(to, words)
+        to += u64(8 * n)
 
 
 @cuda.jit(device=True)
@@ -181,11 +197,18 @@ def swizzled(row, col):
 
 @cuda.jit(device=True)
 def fill_tile(tile, matrix, row0, col0):
-    """Copy a tile of 64 x 64 elements, zeros where the matrix ends."""
-    for i in range(cuda.threadIdx.x, ELEMENTS, EDGE_THREADS):
-        row, col = i // DEPTH, i % DEPTH
-        inside = row0 + row < matrix.shape[0] and col0 + col < matrix.shape[1]
-        tile[swizzled(row, col)] = matrix[row0 + row, col0 + col] if inside else f16(0)
+    """Copy a tile of 64 x 64 elements, eight at once if rows begin at multiples of 16 bytes; zeros beyond the edges."""
+    rows, cols = matrix.shape
+    for i in range(cuda.threadIdx.x, PIECES, EDGE_THREADS):
+        row, col = i // (DEPTH // 8), i % (DEPTH // 8) * 8
+        to = swizzled(row, col)
+        if cols % 8 == 0 and row0 + row < rows and col0 + col < cols:
+            words = ptx.load_global_16(ptx.address(matrix, (row0 + row) * cols + col0 + col))
+            ptx.store_shared_16(ptx.shared_address(tile, to), words)
+        else:
+            for e in range(8):
+                inside = row0 + row < rows and col0 + col + e < cols
+                tile[to + e] = matrix[row0 + row, col0 + col + e] if inside else f16(0)
 
 
 @cuda.jit(device=True)

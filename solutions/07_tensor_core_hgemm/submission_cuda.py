@@ -129,26 +129,40 @@ whole_tiles_kernel(const half* __restrict__ a, const half* __restrict__ b, half*
         odd.add_to(sums);
     }
 
+    // A warp's results, put into rows of 128 bytes where its operands were, leave 16 bytes a lane.
+    __syncthreads();
+    unsigned char* mine = memory + t / 32 * (2 * 64 * 64);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
 #pragma unroll
-        for (int j = 0; j < 8; ++j) {
-            half* to = c + (row0 + warp_row + 16 * i + lane / 4) * n + col0 + warp_col + 8 * j + 2 * (lane % 4);
-            *reinterpret_cast<half2*>(to) = __floats2half2_rn(sums[i][j][0], sums[i][j][1]);
-            *reinterpret_cast<half2*>(to + 8ull * n) = __floats2half2_rn(sums[i][j][2], sums[i][j][3]);
-        }
+        for (int j = 0; j < 8; ++j)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                u32 at = piece(16 * i + 8 * h + lane / 4, j, 128) + 4 * (lane % 4);
+                *reinterpret_cast<half2*>(mine + at) = __floats2half2_rn(sums[i][j][2 * h], sums[i][j][2 * h + 1]);
+            }
+    __syncwarp();
+    half* to = c + (row0 + warp_row + lane / 8) * n + col0 + warp_col + lane % 8 * 8;
+#pragma unroll
+    for (int i = 0; i < 16; ++i)
+        *reinterpret_cast<uint4*>(to + 4ull * i * n) =
+            *reinterpret_cast<const uint4*>(mine + piece(4 * i + lane / 8, lane % 8, 128));
 }
 
 constexpr int TILE = 64, EDGE_THREADS = 128;
 
-// A tile of 64 x 64 elements, zeros where the matrix of rows x cols ends.
+// A tile of 64 x 64 elements of a matrix of rows x cols, eight at once if rows begin at multiples of 16 bytes; zeros
+// beyond the edges.
 __device__ void fill_tile(half* tile, const half* matrix, int rows, int cols, int row0, int col0)
 {
-    for (int i = threadIdx.x; i < TILE * TILE; i += EDGE_THREADS) {
-        int row = i / TILE, col = i % TILE;
-        bool inside = row0 + row < rows && col0 + col < cols;
-        half value = inside ? matrix[static_cast<size_t>(row0 + row) * cols + col0 + col] : __float2half(0.0f);
-        tile[piece(row, col / 8, 2 * TILE) / 2 + col % 8] = value;
+    for (int i = threadIdx.x; i < TILE * TILE / 8; i += EDGE_THREADS) {
+        int row = row0 + i / 8, col = col0 + i % 8 * 8;
+        const half* from = matrix + static_cast<size_t>(row) * cols + col;
+        half* to = tile + piece(i / 8, i % 8, 2 * TILE) / 2;
+        if (cols % 8 == 0 && row < rows && col < cols)
+            *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
+        else
+            for (int e = 0; e < 8; ++e) to[e] = row < rows && col + e < cols ? from[e] : __float2half(0.0f);
     }
 }
 // END SOLUTION

@@ -28,6 +28,7 @@ wait_for_all = ptx.wgmma_wait(0)
 ZEROS = ptx.zeros(SUMS)
 
 
+@ptx.large_shared
 @cuda.jit
 def kernel(c, map_a, map_b, m, n, k):
     base = ptx.shared_address(cuda.shared.array(0, types.float16), 0)

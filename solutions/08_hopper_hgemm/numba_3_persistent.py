@@ -41,6 +41,7 @@ def corner(tile, tiles_m, tiles_n):
     return (first + place % height) * TILE_M, place // height * TILE_N
 
 
+@ptx.large_shared
 @cuda.jit(max_registers=168)  # 384 threads of 168 are all that an SM has
 def kernel(c, map_a, map_b, m, n, k):
     base = ptx.shared_address(cuda.shared.array(0, types.float16), 0)

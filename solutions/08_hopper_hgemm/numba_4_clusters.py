@@ -47,6 +47,7 @@ def corner(tile, tiles_m, tiles_n):
     return (first + place % height) * CLUSTER * TILE_M, place // height * TILE_N
 
 
+@ptx.large_shared
 @cuda.jit(max_registers=168)  # 384 threads of 168 are all that an SM has
 def kernel(map_a, map_b, map_c, m, n, k):
     pairs()

@@ -54,6 +54,7 @@ from warplab.ptx.copies import (
     cp_async_wait_group,
 )
 from warplab.ptx.inline import to_array
+from warplab.ptx.launches import large_shared
 from warplab.ptx.matrix import (
     ldmatrix_x1,
     ldmatrix_x1_trans,
@@ -157,6 +158,7 @@ __all__ = [
     "fence_tensor_map",
     "globaltimer",
     "laneid",
+    "large_shared",
     "ldmatrix_x1",
     "ldmatrix_x1_trans",
     "ldmatrix_x2",

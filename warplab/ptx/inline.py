@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba.cuda import cgutils, extending
+from numba.cuda import extending
 from numba.cuda import types as numba_types
 
 # No type checker knows what is in these.
@@ -187,7 +187,7 @@ def kernel_properties(name: str, properties: Mapping[str, int], doc: str) -> Cal
     def typed(typingctx: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
             module = builder.module
-            annotations = cgutils.get_or_insert_named_metadata(module, "nvvm.annotations")
+            annotations = module.add_named_metadata("nvvm.annotations")  # or the one that is there
             for key, value in properties.items():
                 number = ir.Constant(ir.IntType(32), value)
                 annotations.add(module.add_metadata((builder.function, ir.MetaDataString(module, key), number)))

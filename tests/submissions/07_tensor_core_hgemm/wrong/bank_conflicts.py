@@ -12,7 +12,7 @@ A_CHUNKS, B_CHUNKS = TILE_K // 8, TILE_N // 8  # pieces of 16 bytes in a row
 A_ROWS, B_ROWS = THREADS // A_CHUNKS, THREADS // B_CHUNKS  # rows that the block copies at once
 SUMS = 128  # float32 a thread: 4 x 8 products of 16 x 8
 TILE, DEPTH, EDGE_THREADS = 64, 64, 128  # any size: a block computes 64 x 64 outputs with four warps
-ELEMENTS = TILE * DEPTH
+ELEMENTS, PIECES = TILE * DEPTH, TILE * DEPTH // 8
 f16, f32, u32, u64 = types.float16, types.float32, types.uint32, types.uint64
 
 product = ptx.mma("f16", k=16)
@@ -159,11 +159,18 @@ def swizzled(row, col):
 
 @cuda.jit(device=True)
 def fill_tile(tile, matrix, row0, col0):
-    """Copy a tile of 64 x 64 elements, zeros where the matrix ends."""
-    for i in range(cuda.threadIdx.x, ELEMENTS, EDGE_THREADS):
-        row, col = i // DEPTH, i % DEPTH
-        inside = row0 + row < matrix.shape[0] and col0 + col < matrix.shape[1]
-        tile[swizzled(row, col)] = matrix[row0 + row, col0 + col] if inside else f16(0)
+    """Copy a tile of 64 x 64 elements, eight at once if rows begin at multiples of 16 bytes; zeros beyond the edges."""
+    rows, cols = matrix.shape
+    for i in range(cuda.threadIdx.x, PIECES, EDGE_THREADS):
+        row, col = i // (DEPTH // 8), i % (DEPTH // 8) * 8
+        to = swizzled(row, col)
+        if cols % 8 == 0 and row0 + row < rows and col0 + col < cols:
+            words = ptx.load_global_16(ptx.address(matrix, (row0 + row) * cols + col0 + col))
+            ptx.store_shared_16(ptx.shared_address(tile, to), words)
+        else:
+            for e in range(8):
+                inside = row0 + row < rows and col0 + col + e < cols
+                tile[to + e] = matrix[row0 + row, col0 + col + e] if inside else f16(0)
 
 
 @cuda.jit(device=True)
