@@ -35,7 +35,7 @@ TASK = Task(
         Case("one element", {"m": 1, "n": 1, "k": 1}, Family.INTEGERS),
         Case("one fragment", {"m": 16, "n": 8, "k": 16}, Family.INTEGERS),
         Case("whole tiles", {"m": 128, "n": 256, "k": 256}, Family.NORMAL),
-        Case("whole tiles, whole numbers", {"m": 256, "n": 256, "k": 320}, Family.INTEGERS),
+        Case("whole tiles, whole numbers", {"m": 128, "n": 512, "k": 320}, Family.INTEGERS),
         Case("few steps of k", {"m": 128, "n": 256, "k": 64}, Family.NORMAL),
         Case("ragged", {"m": 129, "n": 127, "k": 45}, Family.NORMAL),
         Case("ragged k", {"m": 128, "n": 256, "k": 200}, Family.NORMAL),
