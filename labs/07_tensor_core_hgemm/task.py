@@ -68,12 +68,6 @@ TASK = Task(
             "sectors: 16 neighbouring float16 of a row.",
         ),
         Budget(
-            "async_copy_bypass_sectors",
-            sectors_of_128x128_tiles,
-            "Each block should compute 128 x 128 outputs or more and copy its strips of a and b once, in whole "
-            "sectors: 16 neighbouring float16 of a row.",
-        ),
-        Budget(
             "shared_load_wavefronts",
             wavefronts_of_warp_tiles,
             "What a warp reads from shared memory should serve 32 x 64 outputs or more, and the rows that ldmatrix "

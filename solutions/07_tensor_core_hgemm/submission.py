@@ -79,25 +79,38 @@ def add(sums, first, a, b0, b1):
 
 
 @cuda.jit(device=True)
-def add_columns(sums, first, a, b):
-    """64 x 16 outputs: down one column of products and up the next, so that each step keeps an operand."""
-    add(sums, first, a[0], b[0], b[1])
-    add(sums, first + 32, a[1], b[0], b[1])
-    add(sums, first + 64, a[2], b[0], b[1])
-    add(sums, first + 96, a[3], b[0], b[1])
-    add(sums, first + 100, a[3], b[2], b[3])
-    add(sums, first + 68, a[2], b[2], b[3])
-    add(sums, first + 36, a[1], b[2], b[3])
-    add(sums, first + 4, a[0], b[2], b[3])
+def add_row(sums, first, a, b):
+    """16 x 64 outputs from the left to the right: all share a fragment of a, which stays near the tensor core."""
+    add(sums, first, a, b[0][0], b[0][1])
+    add(sums, first + 4, a, b[0][2], b[0][3])
+    add(sums, first + 8, a, b[1][0], b[1][1])
+    add(sums, first + 12, a, b[1][2], b[1][3])
+    add(sums, first + 16, a, b[2][0], b[2][1])
+    add(sums, first + 20, a, b[2][2], b[2][3])
+    add(sums, first + 24, a, b[3][0], b[3][1])
+    add(sums, first + 28, a, b[3][2], b[3][3])
+
+
+@cuda.jit(device=True)
+def add_row_back(sums, first, a, b):
+    """The same from the right to the left, so that the first one shares its fragment of b with the last one before."""
+    add(sums, first + 28, a, b[3][2], b[3][3])
+    add(sums, first + 24, a, b[3][0], b[3][1])
+    add(sums, first + 20, a, b[2][2], b[2][3])
+    add(sums, first + 16, a, b[2][0], b[2][1])
+    add(sums, first + 12, a, b[1][2], b[1][3])
+    add(sums, first + 8, a, b[1][0], b[1][1])
+    add(sums, first + 4, a, b[0][2], b[0][3])
+    add(sums, first, a, b[0][0], b[0][1])
 
 
 @cuda.jit(device=True)
 def multiply(sums, a, b):
     """64 x 64 outputs and 16 steps of k: 32 products."""
-    add_columns(sums, 0, a, b[0])
-    add_columns(sums, 8, a, b[1])
-    add_columns(sums, 16, a, b[2])
-    add_columns(sums, 24, a, b[3])
+    add_row(sums, 0, a[0], b)
+    add_row_back(sums, 32, a[1], b)
+    add_row(sums, 64, a[2], b)
+    add_row_back(sums, 96, a[3], b)
 
 
 @ptx.large_shared
@@ -144,6 +157,9 @@ def whole_tiles_kernel(a, b, c):
     steps = k // TILE_K
     step = 0
     while step < steps:
+        a1, b1 = load_a(read, read_row, read_half, 1), load_b(read, b_row, b_chunk, 1)
+        multiply(sums, a0, b0)
+        a0, b0 = load_a(read, read_row, read_half, 2), load_b(read, b_row, b_chunk, 2)
         if step + STAGES - 1 < steps:  # into the stage that everybody finished reading before the last barrier
             fetch(write, from_a, from_b, to_a, to_b, stride_a, stride_b)
         ptx.cp_async_commit()  # an empty group keeps the count of the wait right
@@ -152,9 +168,6 @@ def whole_tiles_kernel(a, b, c):
         write += u32(STAGE_BYTES)
         if write == end:
             write = base
-        a1, b1 = load_a(read, read_row, read_half, 1), load_b(read, b_row, b_chunk, 1)
-        multiply(sums, a0, b0)
-        a0, b0 = load_a(read, read_row, read_half, 2), load_b(read, b_row, b_chunk, 2)
         multiply(sums, a1, b1)
         a1, b1 = load_a(read, read_row, read_half, 3), load_b(read, b_row, b_chunk, 3)
         multiply(sums, a0, b0)

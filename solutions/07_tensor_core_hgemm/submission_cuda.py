@@ -63,14 +63,15 @@ struct Fragments {
             load4_down(b[j], stage + A_BYTES + piece(16 * step + (lane & 15), col_piece + 2 * j + (lane >> 4), 2 * N));
     }
 
+    // Row after row, forth and back: neighbouring products share the fragment of a, or of b where a row ends.
     __device__ void add_to(float (&sums)[4][8][4])
     {
 #pragma unroll
-        for (int j = 0; j < 4; ++j)
+        for (int i = 0; i < 4; ++i)
 #pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                multiply(sums[i][2 * j], a[i], b[j][0], b[j][1]);
-                multiply(sums[i][2 * j + 1], a[i], b[j][2], b[j][3]);
+            for (int step = 0; step < 8; ++step) {
+                const int j = i % 2 ? 7 - step : step;
+                multiply(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
             }
     }
 };
@@ -114,12 +115,12 @@ whole_tiles_kernel(const half* __restrict__ a, const half* __restrict__ b, half*
     even.load(read, warp_row, warp_col / 8, lane, 0);
     const int steps = k / K;
     for (int step = 0; step < steps; ++step) {
-        if (step + STAGES - 1 < steps) fetch(fill);
-        commit();  // an empty group keeps the count of the wait right
-        fill = fill + STAGE_BYTES == end ? base : fill + STAGE_BYTES;
         odd.load(read, warp_row, warp_col / 8, lane, 1);
         even.add_to(sums);
         even.load(read, warp_row, warp_col / 8, lane, 2);
+        if (step + STAGES - 1 < steps) fetch(fill);
+        commit();  // an empty group keeps the count of the wait right
+        fill = fill + STAGE_BYTES == end ? base : fill + STAGE_BYTES;
         odd.add_to(sums);
         odd.load(read, warp_row, warp_col / 8, lane, 3);
         even.add_to(sums);
