@@ -8,29 +8,9 @@ from types import ModuleType
 import numpy as np
 
 from autograder.freivalds import exact_product
+from autograder.products import DEVIATIONS, SECTOR, UNIT, product, projected_error, squares
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
-
-UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
-SECTOR = 32  # bytes
-K_BLOCK = 16  # columns of `a` that `product` expands at a time: a temporary of m * 16 * n float64
-PROJECTIONS = 8
-DEVIATIONS = 8.0
-
-
-def product(xp: ModuleType, a: Array, b: Array) -> Array:
-    """a @ b in float64, for the sizes of the correctness cases.
-
-    NumPy multiplies matrices itself. Elsewhere blocks of k are expanded, so that no BLAS library has to be installed.
-    """
-    a, b = a.astype(np.float64), b.astype(np.float64)
-    if xp is np:
-        return a @ b
-    total = xp.zeros((a.shape[0], b.shape[1]))
-    for start in range(0, a.shape[1], K_BLOCK):
-        part = slice(start, start + K_BLOCK)
-        total += (a[:, part, None] * b[None, part, :]).sum(axis=1)
-    return total
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -72,27 +52,14 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
     as one of m rows only has to exceed it.
     """
     a, b, c = values["a"], values["b"], outputs["c"]
-    m, k = a.shape
-    allowed = DEVIATIONS * np.sqrt(k) * UNIT * xp.sqrt(_squares(xp, a) * _squares(xp, b).sum())
-    vectors = np.random.default_rng(seed).standard_normal((PROJECTIONS, b.shape[1]))
-    ratios = []
-    for r in xp.asarray(vectors):
-        error = xp.abs(_times_vector(c, r) - _times_vector(a, _times_vector(b, r)))
-        ratios.append(float((error / xp.maximum(allowed, np.finfo(np.float64).tiny)).max()))
-    return float(np.max(ratios))  # unlike Python's max it lets a NaN through
+    k = a.shape[1]
+    allowed = DEVIATIONS * np.sqrt(k) * UNIT * xp.sqrt(squares(xp, a) * squares(xp, b).sum())
+    return projected_error(xp, a, b, c, allowed, seed)
 
 
 def audit(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> bool:
     """Whether the product of whole numbers is exactly right; a wrong one passes with a probability below 1e-14."""
     return exact_product(xp, values["a"], values["b"], outputs["c"], seed)
-
-
-def _times_vector(matrix: Array, vector: Array) -> Array:
-    return (matrix * vector).sum(axis=1)  # float16 or float32 times float64: computed in float64
-
-
-def _squares(xp: ModuleType, matrix: Array) -> Array:
-    return xp.square(matrix.astype(np.float64)).sum(axis=1)
 
 
 def sectors_of_64x64_tiles(dimensions: Dimensions) -> float:

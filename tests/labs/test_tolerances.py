@@ -36,6 +36,10 @@ CASES = {
         Case("ragged", {"m": 17, "n": 35, "k": 61}, Family.NORMAL),
         Case("whole", {"m": 128, "n": 128, "k": 32}, Family.WIDE),
     ),
+    "07_tensor_core_hgemm": (
+        Case("ragged", {"m": 17, "n": 35, "k": 61}, Family.NORMAL),
+        Case("whole", {"m": 128, "n": 256, "k": 256}, Family.NORMAL),
+    ),
     "08_hopper_hgemm": (
         Case("ragged", {"m": 17, "n": 40, "k": 200}, Family.NORMAL),
         Case("wide", {"m": 72, "n": 264, "k": 72}, Family.WIDE),  # some sums are too large for float16
@@ -47,6 +51,9 @@ LESS_PRECISE = (
     "06_tiled_gemm/wrong/half_accumulation.py",
     "06_tiled_gemm/wrong/half_accumulation_in_blocks.py",
     "06_tiled_gemm/wrong/result_rounded_to_half.py",
+    "07_tensor_core_hgemm/wrong/half_accumulation.py",
+    "07_tensor_core_hgemm/wrong/half_sums_of_mma.py",
+    "07_tensor_core_hgemm/wrong/rounded_every_step.py",
     "08_hopper_hgemm/wrong/half_accumulation.py",
     "08_hopper_hgemm/wrong/half_sums_of_wgmma.py",
     "08_hopper_hgemm/wrong/rounded_every_step.py",

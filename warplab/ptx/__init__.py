@@ -54,6 +54,7 @@ from warplab.ptx.copies import (
     cp_async_wait_group,
 )
 from warplab.ptx.inline import to_array
+from warplab.ptx.launches import large_shared
 from warplab.ptx.matrix import (
     ldmatrix_x1,
     ldmatrix_x1_trans,
@@ -75,6 +76,7 @@ from warplab.ptx.mbarrier import (
     mbarrier_arrive,
     mbarrier_arrive_cluster,
     mbarrier_arrive_expect_tx,
+    mbarrier_arrive_remote,
     mbarrier_expect_tx,
     mbarrier_init,
     mbarrier_inval,
@@ -100,6 +102,7 @@ from warplab.ptx.warps import (
     cluster_arrive,
     cluster_ctarank,
     cluster_nctarank,
+    cluster_size,
     cluster_wait,
     elect,
     fence_proxy_async,
@@ -139,6 +142,7 @@ __all__ = [
     "cluster_arrive",
     "cluster_ctarank",
     "cluster_nctarank",
+    "cluster_size",
     "cluster_wait",
     "cp_async_16",
     "cp_async_16_l1",
@@ -154,6 +158,7 @@ __all__ = [
     "fence_tensor_map",
     "globaltimer",
     "laneid",
+    "large_shared",
     "ldmatrix_x1",
     "ldmatrix_x1_trans",
     "ldmatrix_x2",
@@ -178,6 +183,7 @@ __all__ = [
     "mbarrier_arrive",
     "mbarrier_arrive_cluster",
     "mbarrier_arrive_expect_tx",
+    "mbarrier_arrive_remote",
     "mbarrier_expect_tx",
     "mbarrier_init",
     "mbarrier_inval",

@@ -5,7 +5,7 @@ The only module of this package that knows numba-cuda's insides (0.30) and LLVM'
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -176,3 +176,26 @@ def _to_array(typingctx: Any, values: Any, array: Any) -> Any:
 
 
 to_array = _intrinsic(_to_array)
+
+
+def kernel_properties(name: str, properties: Mapping[str, int], doc: str) -> Callable:
+    """A function that issues nothing and gives the kernel that calls it `properties` of NVVM's nvvm.annotations.
+
+    It has to be called by the kernel itself: a device function is a function of its own.
+    """
+
+    def typed(typingctx: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, arguments: Sequence[Any]) -> Any:
+            module = builder.module
+            annotations = module.add_named_metadata("nvvm.annotations")  # or the one that is there
+            for key, value in properties.items():
+                number = ir.Constant(ir.IntType(32), value)
+                annotations.add(module.add_metadata((builder.function, ir.MetaDataString(module, key), number)))
+            return context.get_dummy_value()
+
+        return types.void(), codegen
+
+    typed.__name__ = name
+    function = _intrinsic(typed)
+    function.__doc__ = doc
+    return function

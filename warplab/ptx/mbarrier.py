@@ -52,7 +52,18 @@ mbarrier_arrive_cluster = instruction(
     [U32],
     doc="""mbarrier_arrive_cluster(barrier): one arrival at an mbarrier in another block's shared memory (sm_90).
 
-    `barrier`: what `mapa` gives.
+    `barrier`: what `mapa` gives. What this thread wrote before, in any shared memory of the cluster, is seen by those
+    who wait. That takes its time: mbarrier_arrive_remote is for saying that something has been read.
+    """,
+)
+
+mbarrier_arrive_remote = instruction(
+    "mbarrier_arrive_remote",
+    "mbarrier.arrive.shared::cluster.b64 _, [{0}];",
+    [U32],
+    doc="""mbarrier_arrive_remote(barrier): one arrival at an mbarrier in another block's shared memory (sm_90).
+
+    `barrier`: what `mapa` gives. It orders this thread's reads and writes for its own block only.
     """,
 )
 

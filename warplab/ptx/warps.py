@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 
-from warplab.ptx.inline import U32, U64, Register, instruction
+from warplab.ptx.inline import U32, U64, Register, instruction, kernel_properties
 
 
 def _special(name: str, register: Register, meaning: str, steady: bool = True) -> Callable:
@@ -46,6 +46,25 @@ cluster_wait = instruction(
     "barrier.cluster.wait.acquire.aligned;",
     doc="cluster_wait(): wait until all threads of the cluster have arrived (sm_90).",
 )
+
+
+@cache
+def cluster_size(blocks: int) -> Callable:
+    """A function `clusters()` that makes the kernel calling it one for clusters of `blocks` blocks along x (sm_90).
+
+    Call it first in the kernel, not in a device function. The kernel is launched as any other; its grid counts blocks
+    and has to be a multiple of the cluster (PTX ISA, ".reqnctapercluster"). Raises ValueError for more than 8 blocks,
+    which not every GPU of compute capability 9.0 and later has to take (CUDA C++ Programming Guide, "Thread Block
+    Clusters").
+    """
+    if not 1 <= blocks <= 8:
+        raise ValueError(f"A cluster has 1 to 8 blocks, not {blocks}.")
+    return kernel_properties(
+        f"cluster_size_{blocks}",
+        {"cluster_dim_x": blocks, "cluster_dim_y": 1, "cluster_dim_z": 1},
+        doc=f"Make this kernel one for clusters of {blocks} blocks.",
+    )
+
 
 mapa = instruction(
     "mapa",

@@ -1,0 +1,88 @@
+"""hgemm: c = a @ b with float16 inputs and result and float32 accumulation, on the tensor cores of one warp each."""
+
+from __future__ import annotations
+
+from autograder.half_products import audit, bound, expected, verify
+from autograder.products import SECTOR
+from autograder.task import ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task
+from warplab.plan.model import Role
+
+
+def sectors_of_128x128_tiles(dimensions: Dimensions) -> float:
+    """Sectors that blocks of 128 x 128 outputs load when they read whole sectors, each of their tiles once."""
+    m, n, k = dimensions["m"], dimensions["n"], dimensions["k"]
+    return 2 * (m * k * -(-n // 128) + k * n * -(-m // 128)) / SECTOR
+
+
+def instructions_of_tensor_cores(dimensions: Dimensions) -> float:
+    """One instruction for 16 x 8 outputs and 16 steps of k."""
+    return dimensions["m"] * dimensions["n"] * dimensions["k"] / (16 * 8 * 16)
+
+
+def wavefronts_of_warp_tiles(dimensions: Dimensions) -> float:
+    """Four wavefronts bring 16 x 16 elements; a warp of 32 x 64 outputs needs six times as many for 16 steps of k."""
+    return dimensions["m"] * dimensions["n"] * dimensions["k"] * 6 * 4 / (32 * 64 * 16)
+
+
+TASK = Task(
+    function="hgemm",
+    arguments=(
+        ArraySpec("a", "float16", ("m", "k"), Role.INPUT),
+        ArraySpec("b", "float16", ("k", "n"), Role.INPUT),
+        ArraySpec("c", "float16", ("m", "n"), Role.OUTPUT),
+    ),
+    correctness=(
+        Case("one element", {"m": 1, "n": 1, "k": 1}, Family.INTEGERS),
+        Case("one fragment", {"m": 16, "n": 8, "k": 16}, Family.INTEGERS),
+        Case("whole tiles", {"m": 128, "n": 256, "k": 256}, Family.NORMAL),
+        Case("whole tiles, whole numbers", {"m": 128, "n": 512, "k": 320}, Family.INTEGERS),
+        Case("few steps of k", {"m": 128, "n": 256, "k": 64}, Family.NORMAL),
+        Case("ragged", {"m": 129, "n": 127, "k": 45}, Family.NORMAL),
+        Case("ragged k", {"m": 128, "n": 256, "k": 200}, Family.NORMAL),
+        Case("prime", {"m": 131, "n": 67, "k": 37}, Family.INTEGERS, hidden=True),
+        Case("long sums", {"m": 33, "n": 130, "k": 515}, Family.NORMAL, hidden=True),
+        Case("other magnitudes", {"m": 64, "n": 72, "k": 24}, Family.WIDE, hidden=True),
+        Case("rows of eight", {"m": 140, "n": 264, "k": 328}, Family.INTEGERS, hidden=True),
+        Case("large and ragged", {"m": 1037, "n": 2053, "k": 1031}, Family.NORMAL, hidden=True, needs_gpu=True),
+    ),
+    profile=Case("profile", {"m": 256, "n": 256, "k": 256}, Family.NORMAL),
+    timing=Case("timing", {"m": 8192, "n": 8192, "k": 4096}, Family.NORMAL),
+    expected=expected,
+    bound=bound,
+    verify=verify,
+    audit=audit,
+    library="matmul",
+    flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
+    bytes_moved=lambda d: 2.0 * (d["m"] * d["k"] + d["k"] * d["n"] + d["m"] * d["n"]),
+    compute_ceiling=Ceiling.TENSOR_FP16,
+    budgets=(
+        Budget(
+            "tensor_instructions",
+            instructions_of_tensor_cores,
+            "Each product should be an mma of 16 x 8 x 16, and none should be made twice.",
+        ),
+        Budget(
+            "global_load_sectors",
+            sectors_of_128x128_tiles,
+            "Each block should compute 128 x 128 outputs or more and read its strips of a and b once, in whole "
+            "sectors: 16 neighbouring float16 of a row.",
+        ),
+        Budget(
+            "shared_load_wavefronts",
+            wavefronts_of_warp_tiles,
+            "What a warp reads from shared memory should serve 32 x 64 outputs or more, and the rows that ldmatrix "
+            "reads at once should begin in different banks.",
+        ),
+        Budget(
+            "global_store_sectors",
+            lambda d: 2 * 2 * d["m"] * d["n"] / SECTOR,
+            "A lane holds two neighbours of a row of c: it should store them at once, as 32 bits.",
+        ),
+        Budget(
+            "local_load_sectors",
+            lambda d: 0.0,
+            "The sums lie in local memory, which is off the chip: index local arrays only by constants and by the "
+            "variables of short loops with constant bounds, so that they become registers.",
+        ),
+    ),
+)
