@@ -199,7 +199,7 @@ class _Timed:
         if self._task.verify is not None:
             return float(self._task.verify(cupy, self._values, outputs, self._seed ^ (turn & 0xFFFF)))
         expected = self._task.expected(cupy, self._values)
-        exact = self._case.family is Family.INTEGERS
+        exact = self._task.exact(self._case)
         bounds = None if exact else self._task.bound(cupy, self._values)
         return max(
             worst_ratio(cupy, outputs[name], expected[name], cupy.zeros(1) if bounds is None else bounds[name])
