@@ -18,7 +18,7 @@ from autograder.diagnosis import diagnose, never_written
 from autograder.inputs import generate
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
-from autograder.task import Case, Family, Task, Values
+from autograder.task import Case, Task, Values
 from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Status, clean
 from warplab.plan.execution import Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan, Role
@@ -44,9 +44,10 @@ def judge_case(
 ) -> CaseOutcome:
     """Run a plan on a case's inputs and compare what it wrote.
 
-    `execute` gives one Execution a run, each from the same inputs with outputs poisoned afresh; the runs must agree
-    bitwise. Where the executor can tell, `find_writer(plan, inputs, output, byte)` gives the thread that stored a byte
-    of an output last: the first wrong element of a case that is not hidden is asked for. Exceptions pass through.
+    `execute` gives one Execution a run, each from the same inputs with outputs poisoned afresh. The runs must agree
+    bitwise; if the task says that they need not, each must be right. Where the executor can tell, `find_writer(plan,
+    inputs, output, byte)` gives the thread that stored a byte of an output last: the first wrong element of a case that
+    is not hidden is asked for. Exceptions pass through.
     """
     values = generate(np, task, case, seed)
     arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
@@ -57,11 +58,13 @@ def judge_case(
         if finding.kind in _FATAL:
             return CaseOutcome(case.name, Status(finding.kind.value), message=finding.message, findings=findings)
     disagreement = _disagreement([execution.outputs for execution in executions])
-    if disagreement:
+    if disagreement and task.reproducible:
         return CaseOutcome(case.name, Status.RUNS_DISAGREE, message=disagreement, findings=findings)
-    outcome = compare_outputs(task, case, values, executions[0].outputs, findings)
+    judged = [execution.outputs for execution in (executions if disagreement else executions[:1])]
+    outcomes = [compare_outputs(task, case, values, outputs, findings) for outputs in judged]
+    outcome, outputs = max(zip(outcomes, judged, strict=True), key=lambda pair: pair[0].worst_ratio)
     if outcome.first_wrong and not case.hidden:
-        outcome = _explained(outcome, plan, executions[0].outputs, find_writer and partial(find_writer, plan, arrays))
+        outcome = _explained(outcome, plan, outputs, find_writer and partial(find_writer, plan, arrays))
     return outcome
 
 
@@ -71,7 +74,7 @@ def compare_outputs(
     """The outcome of a case whose kernels wrote `outputs` from `values`; `findings` are those of the same run."""
     findings = list(findings)
     expected = task.expected(np, values)
-    bounds: dict[str, Any] = dict.fromkeys(expected, 0.0) if case.family is Family.INTEGERS else task.bound(np, values)
+    bounds: dict[str, Any] = dict.fromkeys(expected, 0.0) if task.exact(case) else task.bound(np, values)
     comparisons = [compare(name, outputs[name], np.asarray(expected[name]), bounds[name]) for name in expected]
     wrong = [comparison for comparison in comparisons if not comparison.passed]
     if not wrong:

@@ -65,9 +65,12 @@ def correctness(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     return outcome.to_wire()
 
 
-def efficiency(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
+def efficiency(
+    plan: str, task: str, case: str, seed: int, dimensions: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """Time the plan in the file `plan` on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
 
+    `dimensions` are other sizes than the case's, as a benchmark may want.
     Returns a dict with "status" ("ok", "wrong" or "impossible") and "message"; unless "wrong" also "median_ms",
     "low_ms", "high_ms", "samples", "floor_ms", "bound" ("memory" or "compute"), "efficiency", "efficiency_low",
     "efficiency_high", "ceilings" and "datasheet" (bytes or FLOP a second by name), "throttled", "shared" (another
@@ -75,10 +78,11 @@ def efficiency(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     how many times faster the submission is).
     """
     device, lab = _device(), load_lab(Path(task))
+    timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
     with on_stream() as stream:
         loaded = LoadedPlan(load(Path(plan)), architecture_of(device), stream)
         try:
-            return _against_the_roofline(device, lab.task, lab.case(case), loaded, stream, seed)
+            return _against_the_roofline(device, lab.task, timed, loaded, stream, seed)
         finally:
             loaded.scrub()
 
@@ -199,7 +203,7 @@ class _Timed:
         if self._task.verify is not None:
             return float(self._task.verify(cupy, self._values, outputs, self._seed ^ (turn & 0xFFFF)))
         expected = self._task.expected(cupy, self._values)
-        exact = self._case.family is Family.INTEGERS
+        exact = self._task.exact(self._case)
         bounds = None if exact else self._task.bound(cupy, self._values)
         return max(
             worst_ratio(cupy, outputs[name], expected[name], cupy.zeros(1) if bounds is None else bounds[name])

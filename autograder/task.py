@@ -88,6 +88,10 @@ class Task:
     used. Where `verify` bears with small errors, `audit(xp, values, outputs, seed)` says whether the output for inputs
     of the INTEGERS family is exactly right; launches with such inputs are then mixed among the timed ones. `library`
     names what the vendor's library does in place of the kernel (warplab.gpu.library), to be shown beside it.
+
+    `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
+    INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
+    one each time: two runs need not agree bitwise then, but each must be right.
     """
 
     function: str
@@ -104,7 +108,13 @@ class Task:
     verify: Callable[[ModuleType, Values, Mapping[str, Array], int], float] | None = None
     audit: Callable[[ModuleType, Values, Mapping[str, Array], int], bool] | None = None
     library: str = ""
+    exact_on_integers: bool = True
+    reproducible: bool = True
     linked_libraries: frozenset[str] = field(default_factory=frozenset)
+
+    def exact(self, case: Case) -> bool:
+        """Whether the outputs of a case must be equal to what is expected, bit for bit."""
+        return self.exact_on_integers and case.family is Family.INTEGERS
 
     def arrays(self, *roles: Role) -> list[ArraySpec]:
         """Array arguments with one of the roles (all, if none is named), in order."""

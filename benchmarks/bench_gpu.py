@@ -1,31 +1,37 @@
-"""Measures on this GPU: ceilings, every rung of every lab, and how far twenty grades of one submission scatter.
+"""Measures on this GPU: ceilings, every rung of every lab, rows of all lengths, and how far twenty grades scatter.
 
-Writes benchmarks/results/{ceilings,labs,stability}.json. Run as `make bench` on a machine with a GPU, or name the
+Writes benchmarks/results/{ceilings,labs,rows,stability}.json. Run as `make bench` on a machine with a GPU, or name the
 parts: `python -m benchmarks.bench_gpu labs`. Labs named after a part restrict it to them; other records stay.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from autograder.capture_stage import capture_submission
 from autograder.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
 from autograder.machine import choose_machine
 from autograder.pipeline import grade
 from autograder.request import Request
 from autograder.rungs import Rung, climb
+from autograder.runner import EFFICIENCY_SECONDS
 from autograder.task import Ceiling
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.worker import Worker
 from warplab.hardware import Math, present
+from warplab.plan.archive import save
 
 GRADES = 20
+ROWS, ELEMENTS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536), 1 << 26
 COUNTERS = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts")
 _MATH = {"fp32_fma": Math.FP32, "tensor_fp16": Math.FP16_TENSOR}
 console = Console(width=160)
@@ -79,6 +85,39 @@ def labs(names: list[str]) -> list[results.Record]:
         lab = find_lab(name)
         for rung in climb(lab, _implementations(lab), machine):
             records += _rung_records(lab, rung)
+    return records
+
+
+def rows(names: list[str]) -> list[results.Record]:
+    """The references of the softmax lab for rows of many lengths, the elements being as many each time."""
+    machine, records, lab = choose_machine("gpu"), [], find_lab("05_softmax")
+    case = lab.task.timing
+    for path in _references(lab) if lab.name in names else ():
+        with Worker() as worker, tempfile.TemporaryDirectory(prefix="warplab-") as folder:
+            for length in ROWS:
+                sizes = {"m": ELEMENTS // length, "n": length}
+                cases = lab.task.profile, replace(case, dimensions=sizes)
+                captured = capture_submission(lab, path, cases, 0, machine.architecture)
+                save(captured.plans[case.name], Path(folder) / "timing.plan")
+                payload = {"plan": f"{folder}/timing.plan", "task": str(lab.folder), "case": case.name, "seed": 0}
+                timing = worker.call(
+                    "autograder.gpu_stage:efficiency", timeout=EFFICIENCY_SECONDS, dimensions=sizes, **payload
+                )
+                if timing["status"] != "ok":
+                    raise WarplabError(f"{path} could not be timed for rows of {length}: {timing['message']}")
+                records.append(
+                    results.Record(
+                        lab.name,
+                        "efficiency",
+                        timing["efficiency"],
+                        "fraction",
+                        variant=path.stem,
+                        shape=tuple(sizes.values()),
+                        interval=(timing["efficiency_low"], timing["efficiency_high"]),
+                        conditions=f"floor from the copy ceiling in the same {timing['samples']} turns; cold L2",
+                    )
+                )
+                console.print(f"{lab.name} {path.stem:16} rows of {length:6} {timing['efficiency']:7.1%}")
     return records
 
 
@@ -184,7 +223,7 @@ def _rung_records(lab: Lab, rung: Rung) -> Iterator[results.Record]:
     console.print(f"{name:16} {variant:24} {timing['median_ms']:9.4f} ms {rate:10.4g}/s {timing['efficiency']:7.1%}")
 
 
-PARTS = {"ceilings": ceilings, "labs": labs, "stability": stability}
+PARTS = {"ceilings": ceilings, "labs": labs, "rows": rows, "stability": stability}
 
 
 def main(arguments: list[str]) -> int:

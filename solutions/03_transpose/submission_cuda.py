@@ -5,10 +5,11 @@ import numpy as np
 
 # BEGIN SOLUTION
 # STARTER: TILE = 32
-TILE = 64
+# STARTER: ROWS = 8
+TILE = 64  # 8 elements a thread: enough bytes on the way to keep the memory busy
 LANES = 32
+ROWS = 16
 # END SOLUTION
-ROWS = 8
 
 transpose_kernel = cupy.RawKernel(
     r"""
@@ -16,17 +17,20 @@ extern "C" __global__ void transpose_kernel(const float* __restrict__ a, float* 
 {
     // BEGIN SOLUTION
     // STARTER: // a has m x n elements, out has n x m. Move this block's tile here.
-    constexpr int TILE = 64, LANES = 32, ROWS = 8;
-    __shared__ float tile[TILE][TILE + 1];  // the spare column spreads a column of the tile over all banks
+    constexpr int TILE = 64, LANES = 32, ROWS = 16;
+    // Column c of row r lies at c ^ (r % 32). A row is permuted within itself; the elements of a column, which would
+    // all lie in one bank, lie in 32 of them. Nothing is padded.
+    __shared__ float tile[TILE][TILE];
     int x = threadIdx.x, y = threadIdx.y;
-    int row0 = blockIdx.y * TILE, col0 = blockIdx.x * TILE;
+    int row0 = blockIdx.x * TILE, col0 = blockIdx.y * TILE;
     bool whole = row0 + TILE <= m && col0 + TILE <= n;
 #pragma unroll
     for (int r = 0; r < TILE; r += ROWS) {
 #pragma unroll
         for (int s = 0; s < TILE; s += LANES) {
-            int i = row0 + y + r, j = col0 + x + s;
-            if (whole || (i < m && j < n)) tile[y + r][x + s] = a[(long long)i * n + j];
+            int i = y + r, j = x + s;
+            bool inside = whole || (row0 + i < m && col0 + j < n);
+            if (inside) tile[i][j ^ (i % 32)] = a[(long long)(row0 + i) * n + col0 + j];
         }
     }
     __syncthreads();
@@ -34,8 +38,9 @@ extern "C" __global__ void transpose_kernel(const float* __restrict__ a, float* 
     for (int r = 0; r < TILE; r += ROWS) {
 #pragma unroll
         for (int s = 0; s < TILE; s += LANES) {
-            int j = col0 + y + r, i = row0 + x + s;
-            if (whole || (j < n && i < m)) out[(long long)j * m + i] = tile[x + s][y + r];
+            int i = x + s, j = y + r;
+            bool inside = whole || (col0 + j < n && row0 + i < m);
+            if (inside) out[(long long)(col0 + j) * m + row0 + i] = tile[i][j ^ (i % 32)];
         }
     }
     // END SOLUTION
@@ -48,8 +53,9 @@ extern "C" __global__ void transpose_kernel(const float* __restrict__ a, float* 
 def transpose(a, out):
     """out[j, i] = a[i, j]. a is an m x n matrix of float32, out an n x m one; both in C order."""
     m, n = a.shape
-    blocks = ((n + TILE - 1) // TILE, (m + TILE - 1) // TILE)
     # BEGIN SOLUTION
+    # STARTER: blocks = ((n + TILE - 1) // TILE, (m + TILE - 1) // TILE)
     # STARTER: transpose_kernel(blocks, (TILE, ROWS), (a, out, np.int32(m), np.int32(n)))
+    blocks = ((m + TILE - 1) // TILE, (n + TILE - 1) // TILE)  # neighbouring blocks write along the same rows of out
     transpose_kernel(blocks, (LANES, ROWS), (a, out, np.int32(m), np.int32(n)))
     # END SOLUTION

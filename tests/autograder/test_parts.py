@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from autograder.correctness import correctness_part, judge_case, located
 from autograder.efficiency import efficiency_part
+from autograder.inputs import generate
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
 from autograder.safety import safety_part
@@ -83,6 +85,30 @@ def test_runs_that_disagree_fail_even_if_each_is_right(lab: Lab) -> None:
     outcome = judge(lab, execute, "tiny")
     assert outcome.status is Status.RUNS_DISAGREE
     assert "differ in 1 elements of out" in outcome.message
+
+
+def test_runs_may_disagree_where_the_lab_says_so_if_each_is_right(lab: Lab) -> None:
+    lab = replace(lab, task=replace(lab.task, reproducible=False))
+    right = factor(lab, "ragged") * generate(np, lab.task, lab.case("ragged"), SEED)["x"]
+    last_bit, wrong = (np.concatenate([right[:5], right[5:6] * (1 + e), right[6:]]) for e in (2**-25, 1e-3))
+    for outputs, status in (
+        ((right, last_bit.astype(np.float32)), Status.PASSED),
+        ((right, wrong.astype(np.float32)), Status.WRONG_ANSWER),
+        ((wrong.astype(np.float32), right), Status.WRONG_ANSWER),
+    ):
+        executions = [Execution({"out": out}) for out in outputs]
+        outcome = judge(lab, lambda plan, inputs, executions=executions: executions)
+        assert outcome.status is status
+        assert status is Status.PASSED or outcome.first_wrong is not None and outcome.first_wrong["index"] == (5,)
+
+
+def test_the_bound_may_hold_for_whole_numbers_too(lab: Lab) -> None:
+    def off_by_one_bit(inputs):
+        return factor(lab, "tiny") * inputs["x"] * (1 + np.float32(2**-23))
+
+    loose = replace(lab.task, exact_on_integers=False, bound=lambda xp, values: {"out": xp.full(1, 1e-3)})
+    assert judge(lab, executor(off_by_one_bit), "tiny").status is Status.WRONG_ANSWER
+    assert judge(replace(lab, task=loose), executor(off_by_one_bit), "tiny").status is Status.PASSED
 
 
 def test_a_kernel_that_changes_its_input_fails_though_the_answer_fits(lab: Lab) -> None:

@@ -28,9 +28,15 @@ DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compi
 # Ragged and small, and for the reference's other path whole tiles. Families differ in how errors cancel.
 CASES = {
     "01_axpy": (Case("ragged", {"n": 1501}, Family.NORMAL), Case("wide", {"n": 1024}, Family.WIDE)),
+    "02_divergence": (Case("ragged", {"n": 165}, Family.NORMAL), Case("wide", {"n": 128}, Family.WIDE)),
     "03_transpose": (
         Case("ragged", {"m": 33, "n": 70}, Family.NORMAL),
         Case("whole", {"m": 64, "n": 64}, Family.WIDE),
+    ),
+    "04_reduction": (Case("ragged", {"n": 1501}, Family.NORMAL), Case("whole", {"n": 8192}, Family.WIDE)),
+    "05_softmax": (
+        Case("ragged", {"m": 3, "n": 333}, Family.NORMAL),
+        Case("vectors", {"m": 2, "n": 512}, Family.INTEGERS),
     ),
     "06_tiled_gemm": (
         Case("ragged", {"m": 17, "n": 35, "k": 61}, Family.NORMAL),
@@ -47,7 +53,10 @@ CASES = {
 }
 LESS_PRECISE = (
     "01_axpy/wrong/half_precision.py",
+    "02_divergence/wrong/half_precision.py",
     "03_transpose/wrong/through_half.py",
+    "04_reduction/wrong/half_accumulation.py",
+    "05_softmax/wrong/rounded_to_half.py",
     "06_tiled_gemm/wrong/half_accumulation.py",
     "06_tiled_gemm/wrong/half_accumulation_in_blocks.py",
     "06_tiled_gemm/wrong/result_rounded_to_half.py",

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from tests.mutation import axpy, hopper_hgemm, tensor_core_hgemm, tiled_gemm, transpose
+from tests.mutation import (
+    axpy,
+    divergence,
+    hopper_hgemm,
+    reduction,
+    softmax,
+    tensor_core_hgemm,
+    tiled_gemm,
+    transpose,
+)
 
 MUTANTS = (
     *axpy.MUTANTS,
+    *divergence.MUTANTS,
     *transpose.MUTANTS,
+    *reduction.MUTANTS,
+    *softmax.MUTANTS,
     *tiled_gemm.MUTANTS,
     *tensor_core_hgemm.MUTANTS,
     *hopper_hgemm.MUTANTS,

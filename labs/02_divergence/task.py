@@ -1,0 +1,138 @@
+"""march: the light of rays that cross a glowing medium, where one ray of eight crosses 256 times as many layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+
+from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from warplab.plan.model import Role
+
+SHORT, LONG = 16, 4096  # layers that a ray crosses
+EVERY = 8  # a ray whose kind is a multiple of this is a long one
+UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
+SMALLEST = 2.0**-126  # results below float32's normal range may be flushed to zero
+SECTOR = 32  # bytes
+SAMPLED = 8  # one long ray of so many is checked in a timed launch
+
+
+def transmission(xp: ModuleType, opacity: Array) -> Array:
+    """What a layer lets through, in float64: 1 - |opacity| / 1024."""
+    return 1.0 - xp.abs(opacity.astype(np.float64)) / 1024
+
+
+def marched(xp: ModuleType, t: Array, glow: Array, layers: int) -> Array:
+    """Horner's rule in float64: y = y t + glow[k] for the first `layers` layers."""
+    y = xp.zeros(t.shape)
+    for k in range(layers):
+        y *= t
+        y += glow[k]
+    return y
+
+
+def _both_kinds(xp: ModuleType, values: Values, glow: Array) -> Array:
+    t, long = transmission(xp, values["opacity"]), values["kind"] % EVERY == 0
+    out = marched(xp, t, glow, SHORT)
+    out[long] = marched(xp, t[long], glow, LONG)
+    return out
+
+
+def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """The light of every ray, in float64."""
+    return {"out": _both_kinds(xp, values, values["glow"].astype(np.float64))}
+
+
+def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """What Horner's rule in float32 may be off by, per element.
+
+    y = sum of glow[k] t^(N - 1 - k). With a product and a sum a layer, each rounded, a term passes through at most 2 N
+    roundings (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 5.1); a fused multiply-add
+    halves that. t itself is rounded once, which multiplies t^j by (1 + d)^j. Together at most 3 N u sum |glow[k]|
+    t^(N - 1 - k), to first order; 3 N u is at most 7.4e-4, so 1.001 covers the rest.
+    """
+    sizes = _both_kinds(xp, values, xp.abs(values["glow"].astype(np.float64)))
+    layers = xp.where(values["kind"] % EVERY == 0, LONG, SHORT)
+    return {"out": 1.001 * 3 * layers * UNIT * sizes + SMALLEST}
+
+
+def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
+    """Largest error over its bound: of every short ray of a timed launch, and of one long ray of eight.
+
+    Which of the long ones is drawn from the seed; each of them takes 4,096 steps in float64.
+    """
+    t, long = transmission(xp, values["opacity"]), values["kind"] % EVERY == 0
+    glow, out = values["glow"].astype(np.float64), outputs["out"]
+    ratios = []
+    for layers, rays in ((SHORT, xp.nonzero(~long)[0]), (LONG, xp.nonzero(long)[0][seed % SAMPLED :: SAMPLED])):
+        if rays.size:
+            error = xp.abs(out[rays].astype(np.float64) - marched(xp, t[rays], glow, layers))
+            allowed = 1.001 * 3 * layers * UNIT * marched(xp, t[rays], xp.abs(glow), layers) + SMALLEST
+            ratios.append(float((error / allowed).max()))
+    return float(np.max(ratios))  # unlike Python's max it lets a NaN through
+
+
+def multiply_adds(dimensions: Dimensions) -> float:
+    """Multiply-adds of n rays, of which one in eight is long: kinds are drawn from 0 to 127."""
+    return dimensions["n"] * (SHORT * (1 - 1 / EVERY) + LONG / EVERY)
+
+
+def sectors(dimensions: Dimensions) -> float:
+    """Sectors of opacity and kind, two more for every long ray, and the layers for 1,024 rays."""
+    n = dimensions["n"]
+    return 5 * n / SECTOR + 2 * n / EVERY + 4 * LONG / SECTOR * -(-n // 1024)
+
+
+TASK = Task(
+    function="march",
+    arguments=(
+        ArraySpec("opacity", "float32", ("n",), Role.INPUT),
+        ArraySpec("kind", "uint8", ("n",), Role.INPUT),
+        ArraySpec("glow", "float32", (LONG,), Role.INPUT),
+        ArraySpec("out", "float32", ("n",), Role.OUTPUT),
+    ),
+    correctness=(
+        Case("one ray", {"n": 1}, Family.INTEGERS),
+        Case("less than a warp", {"n": 21}, Family.INTEGERS),
+        Case("whole blocks", {"n": 2048}, Family.NORMAL),
+        Case("ragged", {"n": 1025}, Family.NORMAL),
+        Case("prime", {"n": 1511}, Family.WIDE),
+        Case("ragged and larger", {"n": 3337}, Family.NORMAL, hidden=True),
+        Case("many long rays", {"n": 1999}, Family.INTEGERS, hidden=True),
+        Case("large and ragged", {"n": 300_007}, Family.NORMAL, hidden=True, needs_gpu=True),
+    ),
+    profile=Case("profile", {"n": 8192}, Family.NORMAL),
+    timing=Case("timing", {"n": 1 << 24}, Family.NORMAL),
+    expected=expected,
+    bound=bound,
+    verify=verify,
+    flops=lambda d: 2 * multiply_adds(d),
+    bytes_moved=lambda d: 9.0 * d["n"] + 4 * LONG,
+    compute_ceiling=Ceiling.FP32_FMA,
+    exact_on_integers=False,
+    budgets=(
+        Budget(
+            "fp32_instructions",
+            lambda d: 2 * multiply_adds(d) / 32,
+            "A warp issues an instruction as often as its slowest lane needs it: collect the long rays, and let full "
+            "warps of them march together.",
+        ),
+        Budget(
+            "global_load_sectors",
+            sectors,
+            "Let neighbouring lanes read neighbouring rays; keep the layers in shared memory, read once a block.",
+        ),
+        Budget(
+            "global_store_sectors",
+            lambda d: 2.2 * 4 * d["n"] / SECTOR,
+            "Let neighbouring lanes store neighbouring rays; only the long rays may be stored one by one.",
+        ),
+        Budget(
+            "local_load_sectors",
+            lambda d: 0.0,
+            "A thread's rays lie in local memory, which is off the chip: index local arrays only by constants and by "
+            "the variables of short loops with constant bounds, so that they become registers.",
+        ),
+    ),
+)

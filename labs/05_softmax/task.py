@@ -1,0 +1,121 @@
+"""softmax: out = softmax(scale * x) along the rows, over the elements that a mask lets through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+
+from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, ScalarSpec, Task, Values
+from warplab.plan.model import Role
+
+UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
+SMALLEST = 2.0**-125  # results below float32's normal range may be flushed to zero, or their factors
+SECTOR = 32  # bytes
+CHUNK = 1 << 23  # elements that a timed output is checked by: the float64 temporaries stay small
+
+
+def _scores(xp: ModuleType, values: Values) -> Array:
+    """scale * x in float64 (exact: a product of two float32), minus infinity where the mask is 0."""
+    scores = values["scale"] * values["x"].astype(np.float64)
+    return xp.where(values["mask"] != 0, scores, -np.inf)
+
+
+def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """exp(s - max s) / sum exp(s - max s) in float64; a row whose mask is 0 everywhere is 0."""
+    scores = _scores(xp, values)
+    largest = scores.max(axis=1, keepdims=True)
+    largest = xp.where(xp.isfinite(largest), largest, 0.0)
+    powers = xp.exp(scores - largest)
+    total = powers.sum(axis=1, keepdims=True)
+    return {"out": powers / xp.where(total > 0, total, 1.0)}
+
+
+def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
+    """What float32 may be off by, relative to each element.
+
+    Let A be the largest |scale x| of the row. Rounding scale x, the largest of them, their difference (at most 2 A) and
+    its product with a rounded log2(e), if powers of two are used, moves the exponent by at most 8 A u, u = 2^-24; an
+    exponential is off by 2 units in the last place, 4 u (CUDA C++ Programming Guide, mathematical functions).
+    A sum kept relative to the largest element so far is scaled again when a larger one comes, each time by another such
+    factor: two are allowed for, as when a thread and its block each have a largest. So a power is off by 24 A u + 16 u
+    at most, relative to itself, the sum of positive powers by that and (n - 1) u for its additions in any order
+    (Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 4.2), and the quotient rounds twice.
+    Together (48 A + n + 40) u; the exponential of it, because A may be large.
+    """
+    scores = _scores(xp, values)
+    largest = xp.abs(xp.where(xp.isfinite(scores), scores, 0.0)).max(axis=1, keepdims=True)
+    relative = xp.expm1((48 * largest + scores.shape[1] + 40) * UNIT)
+    return {"out": expected(xp, values)["out"] * relative + SMALLEST}
+
+
+def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
+    """Largest error over its bound, of every element of a timed output, a few rows at a time."""
+    out, ratios = outputs["out"], []
+    rows = max(1, CHUNK // out.shape[1])
+    for start in range(0, out.shape[0], rows):
+        part = slice(start, start + rows)
+        chunk = {"scale": values["scale"], "x": values["x"][part], "mask": values["mask"][part]}
+        error = xp.abs(out[part].astype(np.float64) - expected(xp, chunk)["out"])
+        ratios.append(float((error / bound(xp, chunk)["out"]).max()))
+    return float(np.max(ratios))  # unlike Python's max it lets a NaN through
+
+
+def elements(dimensions: Dimensions) -> int:
+    """Elements of x."""
+    return dimensions["m"] * dimensions["n"]
+
+
+TASK = Task(
+    function="softmax",
+    arguments=(
+        ScalarSpec("scale", "float32"),
+        ArraySpec("x", "float32", ("m", "n"), Role.INPUT),
+        ArraySpec("mask", "uint8", ("m", "n"), Role.INPUT),
+        ArraySpec("out", "float32", ("m", "n"), Role.OUTPUT),
+    ),
+    correctness=(
+        Case("one element", {"m": 1, "n": 1}, Family.NORMAL),
+        Case("rows of one element, some of them masked", {"m": 77, "n": 1}, Family.INTEGERS),
+        Case("rows of a warp", {"m": 37, "n": 32}, Family.INTEGERS),
+        Case("whole vectors", {"m": 9, "n": 1024}, Family.NORMAL),
+        Case("ragged", {"m": 19, "n": 333}, Family.NORMAL),
+        Case("prime", {"m": 7, "n": 1031}, Family.WIDE),
+        Case("short rows", {"m": 1003, "n": 5}, Family.INTEGERS, hidden=True),
+        Case("ragged and longer", {"m": 3, "n": 4099}, Family.NORMAL, hidden=True),
+        Case("more than a block holds", {"m": 2, "n": 70_004}, Family.NORMAL, hidden=True),
+        Case("other magnitudes", {"m": 5, "n": 2052}, Family.WIDE, hidden=True),
+        Case("long rows", {"m": 65, "n": 65_536}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("many rows", {"m": 50_001, "n": 128}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("ragged and long", {"m": 33, "n": 20_011}, Family.NORMAL, hidden=True, needs_gpu=True),
+    ),
+    profile=Case("profile", {"m": 32, "n": 4096}, Family.NORMAL),
+    timing=Case("timing", {"m": 16384, "n": 4096}, Family.NORMAL),
+    expected=expected,
+    bound=bound,
+    verify=verify,
+    flops=lambda d: 5.0 * elements(d),
+    bytes_moved=lambda d: 9.0 * elements(d),
+    compute_ceiling=Ceiling.FP32_FMA,
+    exact_on_integers=False,
+    budgets=(
+        Budget(
+            "global_load_sectors",
+            lambda d: 5 * elements(d) / SECTOR,
+            "A row is needed for its largest element, for its sum and for the result: read it and its mask once, and "
+            "keep it in registers.",
+        ),
+        Budget(
+            "global_store_sectors",
+            lambda d: 4 * elements(d) / SECTOR,
+            "Every sector of out is written once: let the lanes of a warp write neighbours, and only the result.",
+        ),
+        Budget(
+            "local_load_sectors",
+            lambda d: 0.0,
+            "The row lies in local memory, which is off the chip: index local arrays only by constants and by the "
+            "variables of loops with constant bounds, so that they become registers.",
+        ),
+    ),
+)

@@ -1,0 +1,40 @@
+# expect: safety: race: threads take the same place in the queue
+from numba import cuda, float32, int32
+
+LONG, BLOCK, TILE = 4096, 256, 2048
+
+
+@cuda.jit
+def kernel(opacity, kind, glow, out):
+    layers = cuda.shared.array(LONG, float32)
+    queue = cuda.shared.array(TILE, int32)
+    waiting = cuda.shared.array(1, int32)
+    x = cuda.threadIdx.x
+    for k in range(x, LONG, BLOCK):
+        layers[k] = glow[k]
+    if x == 0:
+        waiting[0] = 0
+    cuda.syncthreads()
+    first = cuda.blockIdx.x * TILE
+    for i in range(first + x, min(first + TILE, out.size), BLOCK):
+        if kind[i] % 8 == 0:
+            queue[waiting[0]] = i
+            waiting[0] += 1
+        else:
+            t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
+            y = float32(0)
+            for k in range(16):
+                y = y * t + layers[k]
+            out[i] = y
+    cuda.syncthreads()
+    for place in range(x, waiting[0], BLOCK):
+        i = queue[place]
+        t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
+        y = float32(0)
+        for k in range(LONG):
+            y = y * t + layers[k]
+        out[i] = y
+
+
+def march(opacity, kind, glow, out):
+    kernel[(out.size + TILE - 1) // TILE, BLOCK](opacity, kind, glow, out)

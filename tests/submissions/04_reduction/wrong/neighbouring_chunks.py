@@ -1,0 +1,33 @@
+# expect: traffic: over budget: every thread walks through a stretch of its own
+from numba import cuda, float32
+
+BLOCK, EACH = 256, 16
+
+
+@cuda.jit
+def zero(out):
+    out[0] = float32(0)
+
+
+@cuda.jit
+def kernel(x, out):
+    sums = cuda.shared.array(8, float32)
+    first = cuda.grid(1) * EACH
+    s = float32(0)
+    for i in range(first, min(first + EACH, x.size)):
+        s += x[i]
+    for step in range(5):
+        s += cuda.shfl_down_sync(0xFFFFFFFF, s, 16 >> step)
+    if cuda.threadIdx.x % 32 == 0:
+        sums[cuda.threadIdx.x // 32] = s
+    cuda.syncthreads()
+    if cuda.threadIdx.x == 0:
+        s = float32(0)
+        for w in range(8):
+            s += sums[w]
+        cuda.atomic.add(out, 0, s)
+
+
+def total(x, out):
+    zero[1, 1](out)
+    kernel[(x.size + BLOCK * EACH - 1) // (BLOCK * EACH), BLOCK](x, out)
