@@ -86,12 +86,7 @@ MUTANTS = (
         _NUMBA,
         "no_bounds_check",
         "columns beyond the edge are read",
-        (
-            Edit(
-                "inside = row0 + row < matrix.shape[0] and col0 + col < matrix.shape[1]",
-                "inside = row0 + row < matrix.shape[0]",
-            ),
-        ),
+        (Edit("inside = row0 + row < rows and col0 + col + e < cols", "inside = row0 + row < rows"),),
         Cause(Part.SAFETY, "out of bounds", words="reads"),
     ),
     Mutant(
