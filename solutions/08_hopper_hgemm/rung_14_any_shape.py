@@ -15,8 +15,7 @@ from warplab.ptx import tensor_map
 
 TILE_M, TILE_K = 128, 64
 CONSUMERS, THREADS = 2, 384  # warpgroups that multiply; one more that copies
-CLUSTERS = {1: 132, 2: 66, 3: 40, 4: 30, 5: 24, 6: 16, 7: 16, 8: 14}  # of so many blocks that an H200 runs at once
-WARM = 4  # steps of k that are asked for in the L2 before anything else
+CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # of so many blocks that an H200 runs at once
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 STAGES = {256: 4, 128: 6, 64: 8}  # by the columns of a tile
 OUT_BYTES = 4 * CONSUMERS * 2 * 16 * 128
@@ -108,14 +107,6 @@ __device__ u32 pack(float low, float high)
     return r;
 }
 
-// Ask for the first tiles in the L2, which takes as long as the tensor maps take to arrive: both come from far away.
-__device__ void warm(const unsigned short* matrix, int rows, int width, int row, int column, int height, int wanted)
-{
-    int bytes = 2 * min(width - column, wanted);
-    for (int i = threadIdx.x - 32; i < min(rows - row, height) && bytes > 0; i += 96)
-        asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;"
-                     :: "l"(matrix + (u64)(row + i) * width + column), "r"(bytes) : "memory");
-}
 __device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another block of the cluster
 {
     float4 r;
@@ -141,7 +132,7 @@ __cluster_dims__(CLUSTER * SPLITS, 1, 1)
 #endif
 __launch_bounds__(THREADS)
 gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const __grid_constant__ Map map_c,
-     const unsigned short* a, const unsigned short* b, uint2* c, int m, int n, int k)
+     uint2* c, int m, int n, int k)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
@@ -188,12 +179,6 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                     }
                 }
             }
-        } else if (threadIdx.x >= 32 && WARM) {
-            int row, column, depth = WARM * TILE_K;
-            place(first, rows, columns, row, column);
-            row = (row * CLUSTER + above) * TILE_M, column *= TILE_N;
-            warm(a, m, k, row, start * TILE_K, TILE_M, depth);
-            warm(b, k, n, start * TILE_K + above * (depth / CLUSTER), column, depth / CLUSTER, TILE_N);
         }
         __syncwarp();
     } else {
@@ -209,6 +194,8 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
             row = (row * CLUSTER + above) * TILE_M + 16 * warp, column *= TILE_N;
             u32 before = stage;
             for (int step = 0; step < steps; ++step) {
+                // The second consumer lets the first one finish, whose results then leave while the second multiplies.
+                if (TURNS && group == 2 && step == max(steps - TURNS, 0)) asm volatile("bar.sync 1, 256;" ::: "memory");
                 wait(full + 8 * stage, phase);
                 u32 at = base + stage * STAGE_BYTES;
                 u64 a = descriptor(at + mine, 16), b = descriptor(at + A_BYTES, PART_BYTES);
@@ -227,6 +214,7 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                     phase ^= 1;
                 }
             }
+            if (TURNS && group == 1) asm volatile("bar.arrive 1, 256;" ::: "memory");
             wait_products<0>();
             if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
 #if SPLITS == 1
@@ -248,7 +236,7 @@ gemm(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                 if (lane == 0) store(map_c, out + to, column + 64 * part, row);
             }
 #else
-            asm volatile("bar.sync 1, 256;" ::: "memory");  // the other consumer has read the last stage too
+            asm volatile("bar.sync 2, 256;" ::: "memory");  // the other consumer has read the last stage too
             float* sums = (float*)(memory + (base - shared_address(memory)));
             float* to = sums + (16 * warp + lane / 4) * PITCH + lane % 4 * 2;
             #pragma unroll
@@ -291,14 +279,15 @@ extern "C" __global__ void copy_rows(const unsigned short* from, unsigned short*
 
 
 @cache
-def kernel(name, tile_n, cluster, splits, bfloat16):
+def kernel(name, tile_n, cluster, splits, bfloat16, in_turn=False):
     """A kernel of the module for tiles of 128 x tile_n."""
     sums = tile_n // 2  # float32 that a thread keeps
     options = (
         "-arch=sm_90a",
         *(
             f"-DTILE_M={TILE_M} -DTILE_N={tile_n} -DTILE_K={TILE_K} -DSTAGES={STAGES[tile_n]} -DCONSUMERS={CONSUMERS} "
-            f"-DTHREADS={THREADS} -DSUMS={sums} -DGROUP={GROUP} -DWARM={WARM} -DCLUSTER={cluster} -DSPLITS={splits}"
+            f"-DTHREADS={THREADS} -DSUMS={sums} -DGROUP={GROUP} -DCLUSTER={cluster} -DSPLITS={splits} "
+            f"-DTURNS={3 if in_turn else 0}"
         ).split(),
         f'-DTYPE="{"bf16" if bfloat16 else "f16"}"',
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
@@ -324,12 +313,16 @@ def up(number, unit):
 
 
 def estimate(m, n, k, tile_n, cluster, splits):
-    """About how many microseconds a choice takes: what the heuristic below compares."""
-    units = up(m, TILE_M * cluster) * up(n, tile_n)
-    waves = up(units, CLUSTERS[cluster * splits])
-    step = {256: 1024, 128: 560, 64: 400}[tile_n] * (1 if cluster == 2 else 1.05)  # cycles of a step of k
-    cycles = waves * (up(up(k, TILE_K), splits) * step + 1500) + 2500
-    return cycles / 1650 + (1 if cluster * splits > 1 else 0) + (1 if splits > 1 else 0)
+    """About how many microseconds a choice takes on an H200: what the heuristic below compares."""
+    units, blocks = up(m, TILE_M * cluster) * up(n, tile_n), cluster * splits
+    step = {256: 0.54, 128: 0.27, 64: 0.17}[tile_n]  # of k
+    if splits > 1:  # neighbours no longer read the same tiles at the same time
+        step *= 1.6 if tile_n == 64 else 1.3
+    elif units * blocks > 80:  # the L2 and the power have to do for all
+        step *= 1.19 if cluster == 2 else {256: 1.2, 128: 1.25, 64: 1.25}[tile_n]
+    store = {256: 0.8, 128: 0.4, 64: 0.1}[tile_n]
+    turns = up(units, CLUSTERS[blocks])
+    return 6 + (blocks > 1) + 1.6 * (splits > 1) * tile_n / 128 + turns * (up(up(k, TILE_K), splits) * step + store)
 
 
 def choose(m, n, k):
@@ -365,9 +358,11 @@ def multiply(a, b, c, tile_n, cluster, splits):
     # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
     turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
     blocks = up(units, turns) * cluster * splits
-    gemm = kernel("gemm", tile_n, cluster, splits, bfloat16)
+    # Where there are no next tiles to hide behind, the consumers finish one after the other.
+    in_turn = tile_n == 256 and turns == splits == 1 and k >= 16 * TILE_K
+    gemm = kernel("gemm", tile_n, cluster, splits, bfloat16, in_turn)
     sizes = np.int32(m), np.int32(n), np.int32(k)
-    gemm((blocks,), (THREADS,), (*maps, a, b, c, *sizes), shared_mem=shared_bytes(tile_n))
+    gemm((blocks,), (THREADS,), (*maps, c, *sizes), shared_mem=shared_bytes(tile_n))
 
 
 def hgemm(a, b, c):
