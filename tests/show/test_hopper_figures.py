@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.colors import to_hex
 
 from tests.simt import test_bulk
 from warplab.hardware.requests import banks_of
+from warplab.show import style
 from warplab.show.pipeline import Pipeline, explore_pipeline, pipeline
 from warplab.show.swizzle import SPANS, explore_swizzle, place, swizzle, wavefronts
 from warplab.show.tile_order import CHOICES, ORDERS, RUNS, Product, explore_tile_order, hilbert, tile_order
@@ -178,6 +180,11 @@ class TestTileOrder:
         said = float(re.search(r"([\d.]+) times A and B", texts(figure)).group(1))
         total = sum(product.bytes(w.rows, w.columns) for w in waves)
         assert said == pytest.approx(total / product.bytes(16, 16), abs=0.05)
+
+    def test_later_waves_can_stay_grey(self) -> None:
+        figure = tile_order(Product(2048, 4096, 512, blocks=20), RUNS, coloured=1)
+        colours = {gid.endswith("wave 0"): box.get_facecolor() for gid, box in by_gid(figure.axes[0]).items()}
+        assert to_hex(colours[False]).upper() == style.EMPTY and to_hex(colours[True]).upper() == style.BLUE.upper()
 
     def test_explorer_draws_anew(self) -> None:
         explorer = explore_tile_order(2048)

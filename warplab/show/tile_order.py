@@ -130,9 +130,12 @@ class Product:
         return 2 * self.k * (rows * self.tile[0] + columns * self.tile[1])
 
 
-def tile_order(product: Product, order: str = "in groups", group: int = 8, *, title: str = "") -> Figure:
-    """Left, the grid of tiles, coloured by wave; right, what each wave needs of A and B, once: its blocks go along k
-    side by side. What the wave before needed too is pale: where the L2 is large enough it may still be there.
+def tile_order(
+    product: Product, order: str = "in groups", group: int = 8, *, coloured: int | None = None, title: str = ""
+) -> Figure:
+    """Left, the grid of tiles, the first `coloured` waves (default: all) in colours; right, what each wave needs of A
+    and B, once: its blocks go along k side by side. What the wave before needed too is pale: where the L2 is large
+    enough it may still be there.
 
     Raises ValueError as `Product.waves`.
     """
@@ -142,10 +145,11 @@ def tile_order(product: Product, order: str = "in groups", group: int = 8, *, ti
     left.set_xlim(0, across)
     left.set_ylim(down, 0)
     for number, wave in enumerate(waves):
+        face = _colour(number) if coloured is None or number < coloured else style.EMPTY
         for row, column in wave.tiles:
             left.add_patch(
                 Rectangle(
-                    (column, row), 1, 1, facecolor=_colour(number), edgecolor=style.PANEL, linewidth=0.4,
+                    (column, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=0.4,
                     gid=f"tile {row} {column} wave {number}",
                 )
             )  # fmt: skip
