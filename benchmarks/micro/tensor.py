@@ -142,5 +142,6 @@ def _sustained(kind: Kind, data: str) -> Record:
     return Record(
         "tensor core sustained", "rate", work / load.seconds, "FLOP/s", variant=data, dtype=kind.name,
         conditions=f"wgmma from shared memory on all SMs, after {SEGMENT * (SEGMENTS - 1):g} s of the same",
-        extra={"sm_clock": clock, "watts": load.watts, "held_by": load.held_by, "course": [work / t for t in load.course]},
+        extra={"sm_clock": clock, "watts": load.watts, "held_by": load.held_by,
+               "course": [work / t for t in load.course]},
     )  # fmt: skip
