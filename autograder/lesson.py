@@ -230,9 +230,9 @@ def costs(step: Step) -> HTML:
     return HTML(source_html(step.text, step.lines))
 
 
-def reveal(guess: float | None, counted: float, what: str) -> Markdown:
-    """What was counted, beside what the reader had written down."""
-    answer = f"**Counted: {_number(counted)} {what}.**"
+def reveal(guess: float | None, counted: float, what: str, how: str = "Counted") -> Markdown:
+    """What was counted, or known `how` else, beside what the reader had written down."""
+    answer = f"**{how}: {_number(counted)} {what}.**"
     if guess is None:
         return Markdown(f"{answer} (No prediction was written down.)")
     if abs(guess - counted) <= _CLOSE * max(abs(counted), 1e-12):

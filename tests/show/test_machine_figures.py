@@ -10,6 +10,7 @@ from warplab.hardware.chips import A100, B200, CHIPS, H200, V100
 from warplab.plan.occupancy import occupancy
 from warplab.show import style
 from warplab.show.floor_plan import floor_plan
+from warplab.show.knobs import knobs
 from warplab.show.occupancy import occupancy_limits
 from warplab.show.working_set import Level, byte_size, working_set
 
@@ -101,6 +102,16 @@ def test_it_draws(make) -> None:
     buffer = BytesIO()
     make().savefig(buffer, format="png")
     assert len(buffer.getvalue()) > 5_000
+
+
+def test_the_knobs_draw_what_they_say() -> None:
+    turned = knobs(threads=128, registers=32, shared=0)
+    assert "16 blocks, 64 of 64 warps" in turned.figure.texts[1].get_text() and not bytes(turned.picture.value)
+    turned.sliders["registers"].value = 64
+    assert bytes(turned.picture.value).startswith(b"\x89PNG")
+    most = turned.sliders["shared"].max
+    turned.sliders["shared"].value = most  # as much as one block may have
+    assert most == 227 * 1024 and len(turned.picture.value) > 5_000
 
 
 def test_bad_input_is_one_sentence() -> None:

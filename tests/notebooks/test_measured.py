@@ -1,0 +1,82 @@
+"""What notebooks quote from the microbenchmarks, and the kernels that they show and run."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autograder.experiment import emulate, observe
+from autograder.measured import KERNELS, Measured, kernel, records_of, said
+from warplab.errors import WarplabError
+from warplab.hardware.chips import H200
+from warplab.results import Record, ResultsError
+
+WALK = """
+from numba import cuda
+
+@cuda.jit
+def copy_kernel(x, out, stride):
+    i = cuda.grid(1)
+    out[i] = x[i * stride]
+
+def copy(x, out, stride):
+    copy_kernel[1, 32](x, out, stride)
+"""
+
+
+@pytest.fixture(scope="module")
+def measured() -> Measured:
+    return Measured()
+
+
+def test_a_curve_is_in_order_and_complete(measured: Measured) -> None:
+    curve = measured.curve("dependent load", "latency")
+    sizes = [size for size, _ in curve]
+    assert sizes == sorted(set(sizes)) and sizes[0] == 1024 and sizes[-1] == 4 << 30
+    with pytest.raises(KeyError, match="no curve"):
+        measured.curve("dependent load", "bandwidth")
+    with pytest.raises(ResultsError):
+        measured.value("dependent load", "latency")  # many
+
+
+def test_the_table_says_what_is_known_and_why_not(measured: Measured) -> None:
+    record = Record("x", "rate", 50.0, "1/cycle/SM", extra={"known": 64.0, "deviation": -0.22, "explanation": "a reason"})
+    text = measured.beside(record, measured.record("l2", "latency")).data
+    assert "50 a cycle and SM" in text and "64 a cycle and SM" in text and "-22.0%" in text and "a reason" in text
+    assert "nothing published that fits" in text
+    assert len(records_of(measured, ["divergence"])) == 6
+
+
+def test_values_read_well() -> None:
+    assert said(4.8e12, "B/s") == "4.8 TB/s"
+    assert said(1.98e9, "Hz") == "1.98 GHz"
+    assert said(126.16, "1/cycle/SM") == "126 a cycle and SM"
+    assert said(132, "SMs") == "132 SMs"
+
+
+def test_kernels_are_shown_whole() -> None:
+    shown = kernel("sm", "diverge", "FmaF32").data
+    assert "syncwarp" in shown and "fma.rn.f32" in shown and "benchmarks/micro/sm.cu" in shown
+    with pytest.raises(ValueError, match="no definition of 'nowhere'"):
+        kernel("sm", "nowhere")
+
+
+def test_every_kernel_text_is_balanced() -> None:
+    for path in KERNELS.glob("*.cu"):
+        text = path.read_text()
+        assert text.count("{") == text.count("}") and text.count("(") == text.count(")"), path.name
+
+
+def test_a_kernel_of_a_notebook_runs_and_is_counted(tmp_path) -> None:
+    source = tmp_path / "walk.py"
+    source.write_text(WALK)
+    cases = [{"x": np.arange(32 * s), "out": np.zeros(32, np.int64), "stride": s} for s in (1, 4)]
+    runs = emulate(source, "copy", cases, caches=H200)
+    for case, run in zip(cases, runs, strict=True):
+        assert (run.outputs["out"] == np.arange(32) * case["stride"]).all()
+    assert [run.total.global_load_sectors for run in runs] == [8, 32]
+    assert runs[1].launches[0].caches is not None
+    seen = observe(source, "copy", cases[0])
+    assert seen.warps == 1 and not seen.findings
+    with pytest.raises(WarplabError):
+        emulate(source, "nothing_of_this_name", cases)
