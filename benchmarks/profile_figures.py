@@ -1,4 +1,4 @@
-"""Draws the pictures of docs/profiling.md from the rungs of the transpose lab: `python -m benchmarks.profile_figures`.
+"""Draws the pictures of docs/profiling.md, most of them of the transpose lab: `python -m benchmarks.profile_figures`.
 
 Needs no GPU: everything in them is the emulator's.
 """
@@ -13,6 +13,7 @@ from autograder.capture_stage import capture_submission
 from autograder.inputs import generate
 from autograder.lab import find_lab, solutions_folder
 from benchmarks.figures import IMAGES
+from benchmarks.gemm.ladder import FOLDER, plan_of
 from warplab.plan.capture import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role
 from warplab.show.access import access
@@ -47,12 +48,21 @@ def divergent_profile() -> Profile:
     return profile(plan, {})
 
 
+def hopper_profile() -> Profile:
+    """The profile of a block of a product with tensor copies and wgmma: eight steps along k through its ring."""
+    m, n, k = 128, 256, 512
+    rng = np.random.default_rng(3)
+    inputs = {name: rng.integers(-2, 3, shape).astype(np.float16) for name, shape in (("a", (m, k)), ("b", (k, n)))}
+    return profile(plan_of(FOLDER / "numba_wgmma.py", m, n, k, ARCHITECTURE), inputs, architecture=ARCHITECTURE)
+
+
 def main() -> None:
     """Write docs/images/profile_*.png."""
     tile, padded = transpose_profile("rung_2_shared_tile"), transpose_profile("rung_3_padded")
     reads = [p.access(line_of(p.plan.source, TURNED), warp=3, index=0) for p in (tile, padded)]
     model = tile.timeline(modelled=True)
     loop = divergent_profile().timeline()
+    product = hopper_profile().timeline(modelled=True)
     pictures = {
         "table": profile_table(tile.table(), title="A transpose through an unpadded tile"),
         "source": source(tile.plan.source, tile.execution.lines, title="The same, line by line"),
@@ -64,6 +74,9 @@ def main() -> None:
             padded.timeline(modelled=True), end=model.end, title="Tile of 32 x 33, in the model, on the same axis"
         ),
         "moment": moment(model, 3 * model.end // 4, tile.plan.source),
+        "flights": timeline(
+            product, title="A warp that copies, and two warpgroups that multiply, on Hopper, in the model"
+        ),
         "masks": masks(loop, 0, last=160, title="Collatz sequences: each lane leaves the loop when it has reached 1"),
     }
     IMAGES.mkdir(parents=True, exist_ok=True)
