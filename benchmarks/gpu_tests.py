@@ -23,15 +23,15 @@ class Record:
             self.records.append(results.Record(name, "passed", passed, "1: yes, 0: no", conditions=report.outcome))
 
 
-def main() -> int:
-    """Exit code of pytest; the record is written whatever it is, if any test ran."""
+def main(paths: list[str]) -> int:
+    """Exit code of pytest; the record is written whatever it is, if any test ran. `paths` renew only their tests."""
     record = Record()
-    code = pytest.main(["-q", "-m", "gpu or multigpu"], plugins=[record])
+    code = pytest.main(["-q", "-m", "gpu or multigpu", *paths], plugins=[record])
     if record.records:
-        header = results.make_header("make test-gpu")
-        results.write(results.DIRECTORY / "gpu_tests.json", header, record.records)
+        header = results.make_header(" ".join(["python -m benchmarks.gpu_tests", *paths]) if paths else "make test-gpu")
+        results.write(results.DIRECTORY / "gpu_tests.json", header, record.records, merge=bool(paths))
     return int(code)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,8 @@
 
 The subjects are the labs' kernels and the corpus. Writes benchmarks/results/counters.json: a record for each counter of
 each launch, for the corpus of all launches of an entry together; `ratio` is 1 where both agree.
-Run as `make validate` on a machine with a GPU and ncu.
+Run as `make validate` on a machine with a GPU and ncu; `python -m benchmarks.validate corpus/wmma solutions/08` renews
+only the records of subjects whose names begin so.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from warplab.plan.execution import METRICS, Counters, Execution
 from warplab.plan.model import Plan
 
 SEED = 20
-PROFILED = 110  # entries of the corpus whose counters are read unless told otherwise: ncu is slow
+PROFILED = 110  # entries of the corpus whose counters are read when all are validated: ncu is slow
+EVERYTHING = ("",)  # how the name of every subject begins
 COUNTERS = tuple(METRICS)
 
 
@@ -53,28 +55,38 @@ class Subject:
     counted: bool = True
 
 
-def subjects(architecture: str, profiled: int) -> list[Subject]:
+def subjects(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
     """Every reference, rung and correct submission of every lab and the corpus, captured and assembled."""
-    found = []
+    files = []
     for name in known_labs():
-        lab = find_lab(name)
-        case = lab.task.profile
-        values = generate(np, lab.task, case, SEED)
         paths = [*(CHECKOUT / "solutions" / name).glob("*.py")]
         paths += (CHECKOUT / "tests" / "submissions" / name / "correct").glob("*.py")
-        for path in sorted(paths):
-            plan = capture_submission(lab, path, (case,), SEED, architecture).plans[case.name]
-            inputs = {key: values[key] for key in plan.buffers if key in values}
-            label = path.relative_to(CHECKOUT).with_suffix("").as_posix()
-            found.append(Subject(label, tuple(case.dimensions.values()), plan, inputs))
-    return found + corpus(architecture, profiled)
+        files += [(name, path) for path in sorted(paths) if _label(path).startswith(beginnings)]
+    with ThreadPoolExecutor() as pool:
+        found = list(pool.map(lambda file: _submission(*file, architecture), files))
+    return found + corpus(architecture, beginnings)
 
 
-def corpus(architecture: str, profiled: int) -> list[Subject]:
-    """Every entry of the corpus that the emulator can run; `profiled` of them, evenly spread, have counters read."""
-    entries = [e for e in ENTRIES if not e.gap]
+def _label(path: Path) -> str:
+    return path.relative_to(CHECKOUT).with_suffix("").as_posix()
+
+
+def _submission(name: str, path: Path, architecture: str) -> Subject:
+    lab = find_lab(name)
+    case = lab.task.profile
+    plan = capture_submission(lab, path, (case,), SEED, architecture).plans[case.name]
+    values = generate(np, lab.task, case, SEED)
+    inputs = {key: values[key] for key in plan.buffers if key in values}
+    return Subject(_label(path), tuple(case.dimensions.values()), plan, inputs)
+
+
+def corpus(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
+    """Every entry of the corpus that the emulator can run; PROFILED, evenly spread, or all that were asked for by
+    name have counters read."""
+    entries = [e for e in ENTRIES if not e.gap and f"corpus/{e.name}".startswith(beginnings)]
     plans = assemble_all(entries, architecture)
     countable = [e.name for e in entries if not e.uncounted]
+    profiled = PROFILED if beginnings == EVERYTHING else len(countable)
     counted = {countable[n * len(countable) // profiled] for n in range(profiled)}
     return [
         Subject(f"corpus/{e.name}", (), plans[e.name], e.draw(), e.approximate, True, e.name in counted)
@@ -85,18 +97,19 @@ def corpus(architecture: str, profiled: int) -> list[Subject]:
 def main(arguments: list[str]) -> int:
     """Exit code 0 if every output and counter agrees, 1 if some differ, 3 without a GPU or ncu.
 
-    The one argument, if given, says for how many entries of the corpus Nsight Compute is asked.
+    The arguments, if given, are how the names of the subjects begin; all other records are kept.
     """
     try:
-        return _validate(int(arguments[0]) if arguments else PROFILED)
+        return _validate(tuple(arguments) or EVERYTHING)
     except WarplabError as error:
         print(error, file=sys.stderr)
         return 3
 
 
-def _validate(profiled: int) -> int:
+def _validate(beginnings: tuple[str, ...]) -> int:
     machine = choose_machine("gpu")
-    found = subjects(machine.architecture, profiled)
+    random = _random_programs(machine.architecture) if "corpus/random_programs".startswith(beginnings) else []
+    found = subjects(machine.architecture, beginnings)
     plans = [(s.plan, s.inputs) for s in found if s.counted]
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder, ThreadPoolExecutor() as pool:
         # Nsight Compute works in a process of its own meanwhile.
@@ -121,9 +134,11 @@ def _validate(profiled: int) -> int:
         counters += compared
         records += _summed(compared) if subject.of_corpus else compared
     agree = sum(r.value == r.baseline_value for r in counters)
-    records += _random_programs(machine.architecture)
+    records += random
     wrong = [r.name for r in records if r.metric == "elements that differ" and r.value]
-    results.write(results.DIRECTORY / "counters.json", results.make_header("make validate"), records)
+    some = beginnings != EVERYTHING
+    command = " ".join(["python -m benchmarks.validate", *beginnings]) if some else "make validate"
+    results.write(results.DIRECTORY / "counters.json", results.make_header(command), records, merge=some)
     console = Console(width=160)
     if table.row_count:
         console.print(table)

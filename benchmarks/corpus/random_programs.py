@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.corpus import draws
 from benchmarks.corpus.random_operations import FAMILIES, WIDTHS, Operation, contractible
-from warplab.plan.model import Buffer, Kernel, Language, Launch, Plan, Pointer, Role, Value
+from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
 
 THREADS = 64
 ARCHITECTURE = "sm_90a"
@@ -326,7 +326,9 @@ def plan_of(program: Program) -> Plan:
     buffers = {name: Buffer(name, Role.INPUT, a.dtype.name, a.shape, a.strides) for name, a in arrays.items()}
     columns = program.columns
     buffers["out"] = Buffer("out", Role.OUTPUT, "uint32", (THREADS, columns), (4 * columns, 4))
-    kernel = Kernel("program", "program", Language.CUDA_CPP, (), {ARCHITECTURE: ptx_of(program)})
     arguments = (*(Pointer(name, 0, name) for name in ("in_r", "in_d", "in_h", "out")), Value("uint32", 0, "zero"))
+    sizes = [8 if isinstance(argument, Pointer) else 4 for argument in arguments]
+    parameters = tuple(Parameter(a.parameter, size, size) for a, size in zip(arguments, sizes, strict=True))
+    kernel = Kernel("program", "program", Language.CUDA_CPP, parameters, {ARCHITECTURE: ptx_of(program)})
     launch = Launch("program", (1, 1, 1), (THREADS, 1, 1), arguments)
     return Plan(f"random_{program.seed}", {"program": kernel}, buffers, (launch,))
