@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -87,3 +88,21 @@ def test_nothing_spills(rung: str) -> None:
     for kernel in plan.kernels.values():
         code = kernel.cubins["sm_90a"]
         assert code.spill_stores == code.spill_loads == code.stack == 0
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("rung", [*MMA, *WGMMA])
+def test_the_same_file_runs_outside_the_judge(rung: str) -> None:
+    import cupy
+
+    path = FOLDER / f"{rung}.py"
+    spec = importlib.util.spec_from_file_location("rung", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    rng = np.random.default_rng(0)
+    a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((512, 320), (320, 768)))
+    c = cupy.full((512, 768), cupy.nan, np.float16)
+    module.hgemm(cupy.asarray(a), cupy.asarray(b), c)
+    cupy.cuda.Device().synchronize()
+    np.testing.assert_array_equal(c.get(), (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float16))
