@@ -13,7 +13,7 @@ from autograder.capture_stage import capture_submission
 from autograder.inputs import generate
 from autograder.lab import find_lab, solutions_folder
 from benchmarks.figures import IMAGES
-from benchmarks.gemm.ladder import FOLDER, plan_of
+from benchmarks.gemm.ladder import plan_of
 from warplab.plan.capture import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role
 from warplab.show.access import access
@@ -53,7 +53,11 @@ def hopper_profile() -> Profile:
     m, n, k = 128, 256, 512
     rng = np.random.default_rng(3)
     inputs = {name: rng.integers(-2, 3, shape).astype(np.float16) for name, shape in (("a", (m, k)), ("b", (k, n)))}
-    return profile(plan_of(FOLDER / "numba_wgmma.py", m, n, k, ARCHITECTURE), inputs, architecture=ARCHITECTURE)
+    return profile(
+        plan_of(solutions_folder() / "08_hopper_hgemm" / "numba_2_producer.py", m, n, k, ARCHITECTURE),
+        inputs,
+        architecture=ARCHITECTURE,
+    )
 
 
 def main() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.gemm.ladder import FOLDER, plan_of
+from autograder.lab import solutions_folder
+from benchmarks.gemm.ladder import plan_of
 from tests.simt.plans import cuda_plan
 from warplab.plan.model import Role
 from warplab.simt import profile
@@ -63,7 +64,10 @@ def hopper() -> Profile:
     """A product with a warp that copies and two warpgroups that multiply, longer than its ring of stages."""
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 512), (512, 256)))
-    return profile(plan_of(FOLDER / "numba_wgmma.py", 128, 256, 512, "sm_90a"), {"a": a, "b": b})
+    return profile(
+        plan_of(solutions_folder() / "08_hopper_hgemm" / "numba_2_producer.py", 128, 256, 512, "sm_90a"),
+        {"a": a, "b": b},
+    )
 
 
 def test_groups_of_products_end_at_their_wait(hopper: Profile) -> None:
