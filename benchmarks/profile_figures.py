@@ -53,7 +53,7 @@ def hopper_profile() -> Profile:
     m, n, k = 128, 256, 512
     rng = np.random.default_rng(3)
     inputs = {name: rng.integers(-2, 3, shape).astype(np.float16) for name, shape in (("a", (m, k)), ("b", (k, n)))}
-    path = solutions_folder() / "08_hopper_hgemm" / "numba_3_persistent.py"
+    path = solutions_folder() / "08_hopper_hgemm" / "numba_2_producer.py"
     return profile(plan_of(path, m, n, k, ARCHITECTURE), inputs, architecture=ARCHITECTURE)
 
 

@@ -64,7 +64,7 @@ def hopper() -> Profile:
     """A product with a warp that copies and two warpgroups that multiply, longer than its ring of stages."""
     rng = np.random.default_rng(3)
     a, b = (rng.integers(-2, 3, shape).astype(np.float16) for shape in ((128, 512), (512, 256)))
-    path = solutions_folder() / "08_hopper_hgemm" / "numba_3_persistent.py"
+    path = solutions_folder() / "08_hopper_hgemm" / "numba_2_producer.py"
     return profile(plan_of(path, 128, 256, 512, "sm_90a"), {"a": a, "b": b})
 
 
@@ -97,3 +97,13 @@ def test_the_address_of_an_mbarrier_is_no_access(hopper: Profile) -> None:
     kinds = {access.text.split(".")[0] for line in hopper.lines() for access in hopper.accesses(line)}
     assert kinds <= {"ld", "st"}
     assert all(issue.access < 0 for issue in hopper.timeline().issues if issue.text.startswith("mbarrier"))
+
+
+def test_in_the_model_nobody_waits_for_arrivals_at_other_mbarriers(hopper: Profile) -> None:
+    """Eight warps multiply side by side: each step of k begins for all of them at about the same time."""
+    chart = hopper.timeline(modelled=True)
+    followers = (5, 6, 7, 9, 10, 11)  # the first warp of each group has more to do
+    products = [[f.start for f in chart.flights if f.warp == warp and f.kind is Kind.TENSOR] for warp in followers]
+    spreads = [max(step) - min(step) for step in zip(*products, strict=True)]
+    a_step = (products[0][-1] - products[0][0]) / (len(spreads) - 1)
+    assert len(spreads) == 512 // 64 and max(spreads) < a_step / 4

@@ -15,10 +15,8 @@ from warplab.simt.layout import (
     COPY_WAIT_ALL,
     COPY_WAIT_GROUP,
     IMM,
-    LANES,
     MB_TEST,
     MB_TEST_PARITY,
-    OFFSET_MASK,
     OP,
     OP_BULK,
     OP_BULK_GROUP,
@@ -26,15 +24,14 @@ from warplab.simt.layout import (
     OP_COPY_GROUP,
     OP_WGMMA,
     OP_WGMMA_GROUP,
-    SPACE_GENERIC,
     WGMMA_COMMIT,
     WGMMA_WAIT,
     X0,
 )
-from warplab.simt.profiling.accesses import in_space
-from warplab.simt.profiling.timeline import TRACKED, Flight, Issue, Kind, Timeline, heads_of
+from warplab.simt.profiling.mbarriers import uses_of
+from warplab.simt.profiling.timeline import Flight, Issue, Kind, Timeline, heads_of
 from warplab.simt.program import Program
-from warplab.simt.trace import I_ACCESS, I_MASK, I_OUTCOME, I_PC, I_TIME, I_WARP, OUTCOME_FAILED, Trace
+from warplab.simt.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -64,7 +61,7 @@ class _Queue:
 
 def flights_of(chart: Timeline, program: Program, trace: Trace) -> tuple[Flight, ...]:
     """What is on its way in a timeline in the emulator's order, by its start."""
-    flights = _groups(chart, program) + _copies(trace, program)
+    flights = _groups(chart, program) + _copies(trace, program, chart.end)
     return tuple(sorted(flights, key=lambda flight: (flight.start, flight.warp)))
 
 
@@ -109,34 +106,20 @@ def _flight(group: list[Issue], end: int, kind: Kind) -> list[Flight]:
     return [Flight(group[0].warp, group[0].time, end, kind, group[0].line, len(group))] if group else []
 
 
-def _copies(trace: Trace, program: Program) -> list[Flight]:
+def _copies(trace: Trace, program: Program, end: int) -> list[Flight]:
     """A warp's bulk copies to one mbarrier, from the first issue to the next test of it that lets somebody through."""
-    heads, code = heads_of(program), program.code[:, (OP, X0)].tolist()
-    began: dict[int, int] = {}  # of each warp, when its present instruction began: it may have several steps
-    open_copies: dict[int, dict[int, Flight]] = {}  # by the mbarrier's address and the warp
+    open_copies: dict[int, dict[int, Flight]] = {}  # by the mbarrier and the warp
     flights: list[Flight] = []
-    end = 0
-    for event in trace.events.tolist():
-        warp, pc, mask, row = event[I_WARP], event[I_PC], event[I_MASK], event[I_ACCESS]
-        if heads[pc] == pc:
-            began[warp] = event[I_TIME]
-        end = event[I_TIME] + 1
-        op, action = code[pc]
-        if op not in TRACKED or row < 0:
-            continue
-        asked = [int(trace.addresses[row, lane]) for lane in range(LANES) if mask >> lane & 1]
-        places = {in_space(address, SPACE_GENERIC)[1] & OFFSET_MASK for address in asked}
-        if op == OP_BULK:
-            for place in places:
+    for use in uses_of(trace, program):
+        for place in use.places:
+            if use.copies:
                 copies = open_copies.setdefault(place, {})
-                new = Flight(warp, began[warp], 0, Kind.ASYNC, int(program.lines[pc]), 0, False)
-                before = copies.get(warp, new)
-                copies[warp] = replace(before, operations=before.operations + 1)
-        elif action in (MB_TEST, MB_TEST_PARITY) and event[I_OUTCOME] != OUTCOME_FAILED:
-            for place in places:
+                before = copies.get(use.warp, Flight(use.warp, use.time, end, Kind.ASYNC, use.line, 0, False))
+                copies[use.warp] = replace(before, operations=before.operations + 1)
+            elif use.action in (MB_TEST, MB_TEST_PARITY) and not use.failed:
                 landed = open_copies.pop(place, {})
-                flights += [replace(flight, end=began[warp], ended=True) for flight in landed.values()]
-    return flights + [replace(flight, end=end) for several in open_copies.values() for flight in several.values()]
+                flights += [replace(flight, end=use.time, ended=True) for flight in landed.values()]
+    return flights + [flight for copies in open_copies.values() for flight in copies.values()]
 
 
 def moved(flights: tuple[Flight, ...], times: dict[int, int], end: int) -> tuple[Flight, ...]:

@@ -103,7 +103,7 @@ class Profile:
         for access in accesses_of(self.trace, self.resolver, None, None):
             busy = access.cost if access.space is Space.SHARED else -(-access.cost // SECTORS_A_CYCLE)
             costs[access.row] = costs.get(access.row, 0) + busy
-        return schedule(chart, program, costs)
+        return schedule(chart, program, costs, self.trace)
 
     def lines(self) -> tuple[int, ...]:
         """The lines of the submission on which the block accessed memory."""

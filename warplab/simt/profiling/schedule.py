@@ -14,9 +14,8 @@ nothing was cached, mma.sync. A shuffle goes through the memory pipe like a load
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from dataclasses import replace
-from itertools import islice
 
 from warplab.simt.layout import (
     BARRIER_ARRIVE,
@@ -49,9 +48,11 @@ from warplab.simt.layout import (
     X6,
 )
 from warplab.simt.profiling.flights import moved
+from warplab.simt.profiling.mbarriers import uses_of
 from warplab.simt.profiling.ordering import Step, ordered
 from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
 from warplab.simt.program import Program
+from warplab.simt.trace import Trace
 
 SCHEDULERS = 4
 LATENCIES = {
@@ -73,11 +74,11 @@ SECTORS_A_CYCLE = 4
 _NEVER = 1 << 60
 
 
-def schedule(chart: Timeline, program: Program, costs: dict[int, int]) -> Timeline:
+def schedule(chart: Timeline, program: Program, costs: dict[int, int], trace: Trace) -> Timeline:
     """The instructions of a timeline at the times of the model. `costs`: cycles in the pipe, by `Issue.access`."""
     warps = [_steps(chart, program, costs, warp) for warp in range(chart.warps)]
     _link_barriers(chart, program, warps)
-    _link_mbarriers(program, warps)
+    _link_mbarriers(program, warps, {use.time: use.places for use in uses_of(trace, program)})
     issues, stalls = _run(warps)
     times = {step.issue.time: step.time for steps in warps for step in steps}
     issues.sort(key=lambda issue: (issue.time, issue.warp))
@@ -183,17 +184,25 @@ def _link_barriers(chart: Timeline, program: Program, warps: list[list[Step]]) -
         close([pair for pair in phase if opens < _NEVER])
 
 
-def _link_mbarriers(program: Program, warps: list[list[Step]]) -> None:
-    """Who tried an mbarrier in vain at first goes on after the last arrival of another warp before its test passed."""
+def _link_mbarriers(program: Program, warps: list[list[Step]], places: dict[int, frozenset[int]]) -> None:
+    """Who tried an mbarrier in vain at first goes on after the other warps' last arrivals there before its test passed.
+
+    `places`: the mbarriers of an instruction, by its time; an arrival without any may be one at each.
+    """
     arrivals = [step for steps in warps for step in steps if _arrives(program, step.issue.pc)]
-    arrivals.sort(key=lambda step: step.issue.time)
-    for steps in warps:
-        for step, following in zip(steps, steps[1:], strict=False):
-            if step.tried:
-                place = bisect_left(arrivals, step.issue.time, key=lambda other: other.issue.time)
-                others = (arrivals[n] for n in range(place - 1, -1, -1) if arrivals[n].issue.warp != step.issue.warp)
-                following.after += list(islice(others, 1))
-                following.reason = Reason.MBARRIER
+    tests = [pair for steps in warps for pair in zip(steps, steps[1:], strict=False) if pair[0].tried]
+    events: list[tuple[Step, Step | None]] = [*((step, None) for step in arrivals), *tests]
+    latest: dict[int, dict[int, Step]] = {}  # by the mbarrier (-1: not known) and the warp
+    for step, following in sorted(events, key=lambda event: event[0].issue.time):
+        there = places.get(step.issue.time, frozenset())
+        if following is None:
+            for place in there or (-1,):
+                latest.setdefault(place, {})[step.issue.warp] = step
+        else:
+            found = [latest.get(place, {}) for place in ((*there, -1) if there else latest)]
+            others = [other for warps_of in found for warp, other in warps_of.items() if warp != step.issue.warp]
+            following.after += others
+            following.reason = Reason.MBARRIER
 
 
 def _arrives(program: Program, pc: int) -> bool:
