@@ -136,11 +136,12 @@ EXPLANATIONS: dict[tuple[str, ...], str] = {
         " (arXiv:2402.13499) see the same on an H100. wgmma is the instruction that can."
     ),
     ("tensor core sustained", "rate"): (
-        "At 700 W the clock falls below the 1.83 GHz of the datasheet's figure: see sm_clock. With zeros, which cost"
-        " less energy, it need not."
+        "The tensor cores do all of their work in each cycle, but under this load the SMs do not keep the 1.83 GHz of the"
+        " datasheet's figure: see sm_clock, and beside it the power and what the driver says holds the clock."
     ),
     ("matmul", "rate"): (
-        "Power, as for the tensor cores alone; moving the matrices through L2 and shared memory takes a part of it."
+        "The clock, as for the tensor cores alone, lower still with random numbers, which take all of the power; and the"
+        " product has to move its matrices as well."
     ),
 }
 

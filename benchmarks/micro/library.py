@@ -32,6 +32,6 @@ def records() -> Iterator[Record]:
             "matmul", "rate", 2.0 * SIDE**3 / load.seconds, "FLOP/s", variant=data, shape=(SIDE, SIDE, SIDE),
             dtype="float16", conditions=f"torch.matmul (cuBLAS), after {SEGMENT * (SEGMENTS - 1):g} s of the same",
             extra={
-                "sm_clock": load.clock, "watts": load.watts, "course": [2.0 * SIDE**3 / t for t in load.course],
+                "sm_clock": load.clock, "watts": load.watts, "held_by": load.held_by, "course": [2.0 * SIDE**3 / t for t in load.course],
             },
         )  # fmt: skip

@@ -34,6 +34,18 @@ KINDS = (
     Kind("float8_e4m3", "", "e4m3", 0x87878787, 0x38383838, 32, 32),
     Kind("int8", "MmaS8", "s8", 0xFFFFFFFF, 0, 32, 32),
 )
+# NVML's nvmlClocksEventReasons.
+_REASONS = {
+    0x01: "idle",
+    0x02: "clocks set by an application",
+    0x04: "software power cap",
+    0x08: "hardware slowdown",
+    0x10: "sync boost",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+    0x100: "display clocks",
+}
 SEGMENTS, SEGMENT = 5, 0.25  # a load is timed so many times in a row, seconds each; the last one counts
 SIDE = 8192
 
@@ -74,6 +86,7 @@ class Load:
     course: tuple[float, ...]  # the same in each segment
     watts: float
     clock: float  # of the SMs as NVML reads it, Hz
+    held_by: str  # what the driver says holds the clock down
 
 
 def under_load(launch: Callable[[], None]) -> Load:
@@ -95,25 +108,26 @@ def under_load(launch: Callable[[], None]) -> Load:
         event.record()
     events[-2].synchronize()
     time.sleep(SEGMENT / 2)
-    watts, clock = _power_and_clock()
+    state = _state()
     events[-1].synchronize()
     course = tuple(
         cupy.cuda.get_elapsed_time(before, after) / 1e3 / count
         for before, after in zip(events, events[1:], strict=False)
     )
-    return Load(course[-1], course, watts, clock)
+    return Load(course[-1], course, *state)
 
 
-def _power_and_clock() -> tuple[float, float]:
-    """Watts and the SM clock in Hz at this moment, as the driver's management library has them; 0 where it has none."""
+def _state() -> tuple[float, float, str]:
+    """Watts, the SM clock in Hz and what limits it at this moment, by NVML; zeros and nothing where it is not there."""
     try:
         pynvml.nvmlInit()
-        device = cupy.cuda.Device()
-        handle = pynvml.nvmlDeviceGetHandleByPciBusId(device.pci_bus_id.encode())
+        handle = pynvml.nvmlDeviceGetHandleByPciBusId(cupy.cuda.Device().pci_bus_id.encode())
         watts = pynvml.nvmlDeviceGetPowerUsage(handle) / 1e3
-        return watts, pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6
+        clock = pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM) * 1e6
+        active = pynvml.nvmlDeviceGetCurrentClocksEventReasons(handle)
     except pynvml.NVMLError:
-        return 0.0, 0.0
+        return 0.0, 0.0, ""
+    return watts, clock, ", ".join(name for bit, name in _REASONS.items() if active & bit)
 
 
 def _sustained(kind: Kind, data: str) -> Record:
@@ -128,5 +142,5 @@ def _sustained(kind: Kind, data: str) -> Record:
     return Record(
         "tensor core sustained", "rate", work / load.seconds, "FLOP/s", variant=data, dtype=kind.name,
         conditions=f"wgmma from shared memory on all SMs, after {SEGMENT * (SEGMENTS - 1):g} s of the same",
-        extra={"sm_clock": clock, "watts": load.watts, "course": [work / t for t in load.course]},
+        extra={"sm_clock": clock, "watts": load.watts, "held_by": load.held_by, "course": [work / t for t in load.course]},
     )  # fmt: skip

@@ -53,7 +53,11 @@ def working_set(
     axes.set_xlim(low, high)
     if logarithmic:
         axes.set_yscale("log")
-        axes.set_ylim(min(v for _, v in points) / 1.5, max(v for _, v in points) * 2)
+        bottom, top = min(v for _, v in points) / 1.5, max(v for _, v in points) * 2
+        axes.set_ylim(bottom, top)
+        steps = [m * 10.0**power for power in range(-12, 18) for m in (1, 2, 5)]
+        axes.set_yticks([s for s in steps if bottom <= s <= top], [f"{s:g}" for s in steps if bottom <= s <= top])
+        axes.set_yticks([], minor=True)
     else:
         axes.set_ylim(0, max(v for _, v in points) * 1.22)
     _bands(axes, levels, low, high)
