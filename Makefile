@@ -53,6 +53,7 @@ lab: $(READY)  ## open JupyterLab at the first notebook
 
 bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: the ladder of products beside cuBLAS
 	@$(PY) -m benchmarks.$(if $(GEMM),bench_gemm,bench_gpu)
+	@$(if $(GEMM),$(PY) -m benchmarks.bench_gemm counters)
 
 bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
 	@$(PY) -m benchmarks.bench_simt

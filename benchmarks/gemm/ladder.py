@@ -24,11 +24,11 @@ class Rung:
     result: str
 
     @property
-    def order(self) -> tuple[str, int, int, str]:
-        """By lab, and in a lab the rungs before its submissions, by number."""
+    def order(self) -> tuple[str, bool, bool, int, str]:
+        """By lab; in a lab by number, those in Numba first and the submissions last."""
         lab, _, stem = self.name.rpartition("/")
         number = next((int(word) for word in stem.split("_") if word.isdecimal()), 0)
-        return lab, stem.startswith("submission"), number, stem
+        return lab, stem.startswith("submission"), not stem.startswith("numba"), number, stem
 
 
 def implementations() -> list[Path]:

@@ -90,7 +90,7 @@ TASK = Task(
         Case("many more blocks", {"n": 30_000_001}, Family.NORMAL, hidden=True, needs_gpu=True),
     ),
     profile=Case("profile", {"n": 1 << 18}, Family.NORMAL),
-    timing=Case("timing", {"n": 1 << 28}, Family.NORMAL),
+    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL),
     expected=expected,
     bound=bound,
     verify=verify,

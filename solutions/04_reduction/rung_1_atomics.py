@@ -1,7 +1,7 @@
 """total, rung 1: every thread adds its element to the sum.
 
 Correct, and the slowest way there is: all additions go to one address, which one unit of the L2 carries out one after
-the other. 2^28 elements are 2^23 warps of 32 additions each.
+the other. 2^27 elements are 2^22 warps of 32 additions each.
 """
 
 from numba import cuda, float32

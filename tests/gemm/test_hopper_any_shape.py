@@ -67,3 +67,12 @@ def test_every_kind_of_tile_and_split(choice: tuple[int, int, int], tmp_path: Pa
     tile_n, _, splits = choice
     assert launch.grid[0] == (4 * -(-264 // tile_n) * splits if splits > 1 else 2)
     check(plan, *shape)
+
+
+@pytest.mark.parametrize("choice", [(256, 1, 1), (256, 2, 1)])
+def test_consumers_that_finish_in_turn(choice: tuple[int, int, int], tmp_path: Path) -> None:
+    """One tile a block and 17 steps of k: the second consumer waits for the first one."""
+    path = tmp_path / "submission.py"
+    path.write_text(CHOICE.sub(f"    return {choice}", PATH.read_text()))
+    shape = (200, 328, 1088)
+    check(plan_of(path, *shape, "sm_90a"), *shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 from autograder import lesson as module
-from autograder.lesson import Lesson, code, load_ipython_extension, reveal, speed, table
+from autograder.lesson import Lesson, code, load_ipython_extension, passage, reveal, speed, table
 from autograder.machine import Machine
 from autograder.verdict import Device
 from warplab import results
@@ -113,3 +114,14 @@ def test_the_cell_magic_answers_mistakes_in_a_sentence(
     assert "its result is right" in said("06_tiled_gemm mine", kernel)
     assert shell.user_ns["mine"].worst <= 1
     assert "**its result is wrong**" in said("06_tiled_gemm mine", kernel.replace("= total", "= 2 * total"))
+
+
+def test_a_passage_of_cuda_is_shown_with_its_place(on_emulator: Path) -> None:
+    step = Lesson("08_hopper_hgemm").climb("submission")
+    shown = re.sub(r"<[^>]*>", "", passage(step, "__device__ void advance", "phase ^= 1").data)
+    first, *rest = html.unescape(shown).strip().splitlines()
+    number = 1 + step.text.splitlines().index("    __device__ void advance()")
+    assert first.endswith(f"08_hopper_hgemm/submission.py, line {number}")
+    assert rest[0] == "__device__ void advance()" and rest[-1].strip() == "phase ^= 1;"
+    with pytest.raises(ValueError, match="no passage from 'advance' to 'nowhere'"):
+        passage(step, "advance", "nowhere")
