@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from autograder.experiment import emulate, observe
+from autograder.kernel_cell import kernel_cell
 from autograder.measured import KERNELS, Measured, kernel, records_of, said
 from warplab.errors import WarplabError
 from warplab.hardware.chips import H200
@@ -68,15 +69,14 @@ def test_every_kernel_text_is_balanced() -> None:
 
 
 def test_a_kernel_of_a_notebook_runs_and_is_counted(tmp_path) -> None:
-    source = tmp_path / "walk.py"
-    source.write_text(WALK)
+    cell = kernel_cell("copy", WALK, tmp_path)
     cases = [{"x": np.arange(32 * s), "out": np.zeros(32, np.int64), "stride": s} for s in (1, 4)]
-    runs = emulate(source, "copy", cases, caches=H200)
+    runs = emulate(cell, cases, caches=H200)
     for case, run in zip(cases, runs, strict=True):
         assert (run.outputs["out"] == np.arange(32) * case["stride"]).all()
     assert [run.total.global_load_sectors for run in runs] == [8, 32]
     assert runs[1].launches[0].caches is not None
-    seen = observe(source, "copy", cases[0])
+    seen = observe(cell, cases[0])
     assert seen.warps == 1 and not seen.findings
     with pytest.raises(WarplabError):
-        emulate(source, "nothing_of_this_name", cases)
+        emulate(cell, cases, function="nothing_of_this_name")
