@@ -77,7 +77,11 @@ def _submission(name: str, path: Path, architecture: str) -> Subject:
     plan = capture_submission(lab, path, (case,), SEED, architecture).plans[case.name]
     values = generate(np, lab.task, case, SEED)
     inputs = {key: values[key] for key in plan.buffers if key in values}
-    return Subject(_label(path), tuple(case.dimensions.values()), plan, inputs)
+    approximate = None
+    if not (lab.task.reproducible and lab.task.exact_on_integers):
+        allowed = max(float(np.max(bound)) for bound in lab.task.bound(np, values).values())
+        approximate = Approximate(0, 2 * allowed, "either may be off by the lab's bound")
+    return Subject(_label(path), tuple(case.dimensions.values()), plan, inputs, approximate)
 
 
 def corpus(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
