@@ -150,9 +150,9 @@ def measure(worker: Worker, made: list[Entry], shape: Shape, dtype: str, part: s
             )
         )
         size = "x".join(map(str, shape))
-        ours, figures = work / time["ms"] / 1e9, entry.figures()
+        ours, figures, ratio = work / time["ms"] / 1e9, entry.figures(), library_ms / time["ms"]
         print(
-            f"{size:18} {dtype:8} {name:44} {ours:7.1f} TFLOP/s  torch {library / 1e12:6.1f}  {library_ms / time['ms']:6.3f}  "
+            f"{size:18} {dtype:8} {name:44} {ours:7.1f} TFLOP/s  torch {library / 1e12:6.1f}  {ratio:6.3f}  "
             f"{figures['registers']:3} registers, {figures['spill_bytes']:5} spilled",
             flush=True,
         )

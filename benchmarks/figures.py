@@ -6,6 +6,7 @@ from pathlib import Path
 from statistics import median
 
 from autograder.lab import find_lab
+from benchmarks.gemm.ladder import rungs
 from warplab import results
 from warplab.hardware import Roofline, find_chip
 from warplab.hardware.chips import Math
@@ -68,7 +69,8 @@ def _ladder(labs: results.Results):
 
 
 def _products(gemm: results.Results):
-    names = list(dict.fromkeys(r.name for r in gemm.records if r.variant == "squares" and r.name.count("/") == 1))
+    measured = {r.name for r in gemm.records if r.variant == "squares"}
+    names = [rung.name for rung in rungs() if rung.name in measured]
     metrics = []
     for size in SIZES:
         shape = (size, size, size)
