@@ -22,12 +22,12 @@ class Rung:
     function: str
     result: str
 
-    @property
-    def order(self) -> tuple[str, bool, bool, int, str]:
-        """By lab; in a lab by number, those in Numba first and the submissions last."""
-        lab, _, stem = self.name.rpartition("/")
-        number = next((int(word) for word in stem.split("_") if word.isdecimal()), 0)
-        return lab, stem.startswith("submission"), not stem.startswith("numba"), number, stem
+
+def order(name: str) -> tuple[str, bool, bool, int, str]:
+    """A key to sort rungs' names: by lab; in a lab by number, those in Numba first and the submissions last."""
+    lab, _, stem = name.rpartition("/")
+    number = next((int(word) for word in stem.split("_") if word.isdecimal()), 0)
+    return lab, stem.startswith("submission"), not stem.startswith("numba"), number, stem
 
 
 def rungs() -> list[Rung]:
@@ -41,7 +41,7 @@ def rungs() -> list[Rung]:
         for path in (solutions_folder() / lab).glob("*.py"):
             if path.stem.partition("_")[0] in ("rung", "numba", "submission"):
                 found.append(Rung(f"{lab}/{path.stem}", path, function, result))
-    return sorted(found, key=lambda rung: rung.order)
+    return sorted(found, key=lambda rung: order(rung.name))
 
 
 def plan_of(

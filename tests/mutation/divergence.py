@@ -112,18 +112,6 @@ MUTANTS = (
     ),
     Mutant(
         _CUDA,
-        "last_batch_cut_off",
-        "a block with more than 256 rays left marches the first 256",
-        (
-            Edit("if (rays > 4 * BLOCK) batch<8>", "if (rays > 4 * BLOCK) batch<4>"),
-            Edit("else if (rays > 2 * BLOCK) batch<4>", "else if (rays > 2 * BLOCK) batch<2>"),
-            Edit("else if (rays > BLOCK) batch<2>", "else if (rays > BLOCK) batch<1>"),
-            Edit("min(BLOCKS, (out.size + TILE - 1) // TILE)", "min(2, (out.size + TILE - 1) // TILE)"),
-        ),
-        Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
-    ),
-    Mutant(
-        _CUDA,
         "one_ray_a_thread",
         "every ray is marched where it is found, as long as it has to",
         (

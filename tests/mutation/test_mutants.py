@@ -1,4 +1,4 @@
-"""Every mutant of every reference fails, and for its own reason."""
+"""Mutants of the references fail, and for their own reasons: every third here, `make test-judge` judges all."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def worker() -> Iterator[Worker]:
         yield shared
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.identifier)
+@pytest.mark.parametrize("mutant", MUTANTS[::3], ids=lambda mutant: mutant.identifier)
 def test_mutants_fail_for_their_reason(mutant: Mutant, worker: Worker, tmp_path: Path) -> None:
     path = mutant.write(solutions_folder(), tmp_path)
     report = grade(Request(find_lab(mutant.lab), path, EMULATOR, seed=SEED, quick=True), worker)
