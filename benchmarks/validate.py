@@ -22,6 +22,7 @@ from autograder.capture_stage import capture_submission
 from autograder.inputs import generate
 from autograder.lab import CHECKOUT, find_lab, known_labs
 from autograder.machine import choose_machine
+from autograder.task import Task
 from benchmarks import nsight
 from benchmarks.corpus import random_programs
 from benchmarks.corpus.catalogue import ENTRIES
@@ -77,11 +78,19 @@ def _submission(name: str, path: Path, architecture: str) -> Subject:
     plan = capture_submission(lab, path, (case,), SEED, architecture).plans[case.name]
     values = generate(np, lab.task, case, SEED)
     inputs = {key: values[key] for key in plan.buffers if key in values}
-    approximate = None
-    if not (lab.task.reproducible and lab.task.exact_on_integers):
-        allowed = max(float(np.max(bound)) for bound in lab.task.bound(np, values).values())
-        approximate = Approximate(0, 2 * allowed, "either may be off by the lab's bound")
+    exact = lab.task.reproducible and lab.task.exact_on_integers
+    approximate = None if exact else _within_the_bound(lab.task, values)
     return Subject(_label(path), tuple(case.dimensions.values()), plan, inputs, approximate)
+
+
+def _within_the_bound(task: Task, values: dict[str, np.ndarray]) -> Approximate:
+    """Both may be off by the lab's bound, which is given here in float32's units of the elements that are not zero."""
+    bounds, most = task.bound(np, values), 0.0
+    for name, expected in task.expected(np, values).items():
+        size = np.abs(expected)
+        units = 2 * bounds[name] / np.spacing(size.astype(np.float32))
+        most = max(most, float(units[size > 0].max()))
+    return Approximate(int(np.ceil(most)), "either may be off by the lab's bound")
 
 
 def corpus(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:

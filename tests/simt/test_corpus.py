@@ -10,6 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+from autograder.inputs import generate
+from autograder.lab import find_lab
+from benchmarks import validate
 from benchmarks.corpus.catalogue import ENTRIES
 from benchmarks.corpus.compare import compare, elements_apart, units_apart
 from benchmarks.corpus.entry import Approximate, Entry, Fault, Subject
@@ -114,3 +117,12 @@ def test_race_names_the_element() -> None:
     line = min(marked_lines(fault))
     written = [f for f in execution.findings if f.line == line]
     assert written and all(f.thread is not None and f.index == (f.thread[0],) for f in written)
+
+
+def test_labs_that_may_differ_are_compared_within_their_bound() -> None:
+    task = find_lab("05_softmax").task
+    values = generate(np, task, task.profile, 1)
+    expected = task.expected(np, values)["out"].astype(np.float32)
+    bound = validate._within_the_bound(task, values)
+    assert elements_apart(expected * np.float32(1 + 2**-22), expected, bound) == 0
+    assert elements_apart(expected * np.float32(1.01), expected, bound) == np.count_nonzero(expected)
