@@ -35,6 +35,7 @@ from warplab.plan.isolation import Isolation
 # What never ends is a part of the corpus; nothing else of it takes long.
 CAPTURE_SECONDS = 15.0
 CASE_SECONDS = 20.0
+START_SECONDS = 60.0
 MOST_WORKERS = 8
 COMMAND = "make test-judge"
 
@@ -86,8 +87,18 @@ class TurnsOnTheGpu(Worker):
         """As Worker.call; waiting for a turn does not count."""
         if not target.startswith("autograder.gpu_stage:"):
             return super().call(target, timeout=timeout, **payload)
+        super().call("benchmarks.judge:take_the_gpu", timeout=START_SECONDS)  # a new process keeps nobody waiting
         with self._card.measuring() if target.endswith(":efficiency") else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
+
+
+def take_the_gpu() -> None:
+    """In the worker: load what the GPU's stage needs and make a context, unless that is done."""
+    import cupy
+
+    import autograder.gpu_stage  # noqa: F401
+
+    cupy.zeros(1)
 
 
 @dataclass(frozen=True)
