@@ -32,12 +32,14 @@ from warplab import results
 from warplab.gpu.worker import Worker
 from warplab.plan.isolation import Isolation
 
-# What never ends is a part of the corpus; nothing else of it takes long.
-CAPTURE_SECONDS = 15.0
-CASE_SECONDS = 20.0
+# What never ends is a part of the corpus; nothing else of it takes long, beside the others of its kind.
+CAPTURE_SECONDS = 30.0
+CASE_SECONDS = 60.0
+TIMING_SECONDS = 0.5  # of a submission; here it is asked who may be timed, not what a time is worth
 START_SECONDS = 60.0
 MOST_WORKERS = 8
 COMMAND = "make test-judge"
+FILE = results.DIRECTORY / "judge.json"
 
 
 class Card:
@@ -77,18 +79,25 @@ class Card:
 
 
 class TurnsOnTheGpu(Worker):
-    """A worker that measures only while no other one uses the GPU; the emulator runs freely."""
+    """A worker that measures only while no other one uses the GPU; the emulator runs freely.
+
+    With `timed` off nothing is measured: the submission must have failed before.
+    """
 
     def __init__(self, card: Card) -> None:
         super().__init__()
         self._card = card
+        self.timed = True
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; waiting for a turn does not count."""
         if not target.startswith("autograder.gpu_stage:"):
             return super().call(target, timeout=timeout, **payload)
+        measured = target.endswith(":efficiency")
+        if measured and not self.timed:
+            return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
         super().call("benchmarks.judge:take_the_gpu", timeout=START_SECONDS)  # a new process keeps nobody waiting
-        with self._card.measuring() if target.endswith(":efficiency") else self._card.computing():
+        with self._card.measuring() if measured else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
 
 
@@ -96,8 +105,9 @@ def take_the_gpu() -> None:
     """In the worker: load what the GPU's stage needs and make a context, unless that is done."""
     import cupy
 
-    import autograder.gpu_stage  # noqa: F401
+    from autograder import gpu_stage
 
+    gpu_stage.BUDGET_SECONDS = TIMING_SECONDS
     cupy.zeros(1)
 
 
@@ -110,10 +120,10 @@ class Verdict:
     objections: tuple[str, ...]
 
 
-def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, workers: int) -> list[Verdict]:
+def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, workers: int) -> Iterator[Verdict]:
     """The verdicts on all cases, in their order, printing a line for each as it is there."""
     labs = {name: find_lab(name) for name in known_labs()}
-    idle: queue.Queue[Worker] = queue.Queue()
+    idle: queue.Queue[TurnsOnTheGpu] = queue.Queue()
     card = Card()
     for number in range(workers):
         idle.put(worker := TurnsOnTheGpu(card))
@@ -121,16 +131,17 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
             worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
         try:
-            return list(pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus))
+            yield from pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus)
         finally:
             while not idle.empty():
                 idle.get().close()
 
 
 def _one(
-    case: CorpusCase, lab: Lab, folder: Path, machine: Machine, seed: int | None, idle: queue.Queue[Worker]
+    case: CorpusCase, lab: Lab, folder: Path, machine: Machine, seed: int | None, idle: queue.Queue[TurnsOnTheGpu]
 ) -> Verdict:
     worker = idle.get()
+    worker.timed = case.timed
     try:
         source = case.source(folder)
         report = grade(Request(lab, source, machine, seed, case.quick), worker)
@@ -175,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="draw the inputs from this seed instead of a secret one")
     options = parser.parse_args(arguments)
     capture_stage.CAPTURE_SECONDS = CAPTURE_SECONDS
-    runner.CASE_SECONDS = dict.fromkeys(Device, CASE_SECONDS)
+    runner.CASE_SECONDS[Device.EMULATOR] = CASE_SECONDS
 
     machine = choose_machine(options.device)
     corpus = [case for case in cases() if not options.corpus or case.corpus in options.corpus]
@@ -185,7 +196,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Only reduced isolation here: what would then do damage is left out (`autograder doctor` says more).")
     workers = min(os.cpu_count() or 1, MOST_WORKERS)
     start = time.perf_counter()
-    verdicts = judge(corpus, machine, options.seed, workers)
+    verdicts: list[Verdict] = []
+    header = results.make_header(COMMAND)
+    part = bool(options.corpus or options.lab)  # of the corpus: what is known of the rest is kept
+    for verdict in judge(corpus, machine, options.seed, workers):
+        verdicts.append(verdict)
+        if machine.device is Device.GPU:  # whoever ends it early keeps what there is
+            results.write(FILE, header, records(verdicts), merge=part)
     wrong = [verdict for verdict in verdicts if verdict.objections]
     counts = Counter(verdict.case.corpus for verdict in verdicts)
     listed = ", ".join(f"{counts[name]} {name}" for name in CORPORA if counts[name])
@@ -193,9 +210,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{len(wrong)} wrong verdicts" if wrong else "every verdict is right")
     for verdict in wrong:
         print(_line(verdict))
-    if machine.device is Device.GPU:
-        part = bool(options.corpus or options.lab)  # of the corpus: what is known of the rest is kept
-        results.write(results.DIRECTORY / "judge.json", results.make_header(COMMAND), records(verdicts), merge=part)
     return 1 if wrong else 0
 
 

@@ -28,7 +28,8 @@ _JUDGED_ANYWHERE = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 class CorpusCase:
     """One submission. `source(folder)` gives its path, written into `folder` if it has none of its own.
 
-    `object(report)` says what is wrong with a verdict; nothing if it is right. `quick` leaves the hidden cases out.
+    `object(report)` says what is wrong with a verdict; nothing if it is right. `quick` leaves the hidden cases out, and
+    nothing is timed.
     """
 
     corpus: str
@@ -38,6 +39,11 @@ class CorpusCase:
     object: Callable[[Report], list[str]]
     quick: bool = False
     needs_isolation: bool = False
+
+    @property
+    def timed(self) -> bool:
+        """Whether a GPU measures the time too: not of what must fail before."""
+        return not self.quick and self.corpus != "bad_input"
 
 
 def cases() -> Iterator[CorpusCase]:

@@ -90,6 +90,7 @@ TASK = Task(
         Case("prime", {"m": 131, "n": 67, "k": 37}, Family.INTEGERS, hidden=True),
         Case("long sums", {"m": 33, "n": 130, "k": 515}, Family.NORMAL, hidden=True),
         Case("other magnitudes", {"m": 128, "n": 128, "k": 128}, Family.WIDE, hidden=True),
+        Case("many rows", {"m": 1031, "n": 9, "k": 5}, Family.INTEGERS, hidden=True),
         Case("large and ragged", {"m": 515, "n": 389, "k": 1021}, Family.NORMAL, hidden=True, needs_gpu=True),
     ),
     profile=Case("profile", {"m": 256, "n": 384, "k": 128}, Family.NORMAL),

@@ -43,6 +43,7 @@ TASK = Task(
         Case("long sums", {"m": 33, "n": 130, "k": 515}, Family.NORMAL, hidden=True),
         Case("other magnitudes", {"m": 64, "n": 72, "k": 24}, Family.WIDE, hidden=True),
         Case("rows of eight", {"m": 140, "n": 264, "k": 328}, Family.INTEGERS, hidden=True),
+        Case("many rows", {"m": 1031, "n": 9, "k": 5}, Family.INTEGERS, hidden=True),
         Case("large and ragged", {"m": 1037, "n": 2053, "k": 1031}, Family.NORMAL, hidden=True, needs_gpu=True),
     ),
     profile=Case("profile", {"m": 256, "n": 256, "k": 256}, Family.NORMAL),

@@ -36,6 +36,7 @@ TASK = Task(
         Case("ragged k", {"m": 70, "n": 264, "k": 200}, Family.INTEGERS, hidden=True),
         Case("long sums", {"m": 37, "n": 264, "k": 1032}, Family.NORMAL, hidden=True),
         Case("other magnitudes", {"m": 9, "n": 24, "k": 16}, Family.WIDE, hidden=True),
+        Case("many rows", {"m": 1031, "n": 8, "k": 16}, Family.INTEGERS, hidden=True),
         Case("large and ragged", {"m": 1037, "n": 4104, "k": 1048}, Family.NORMAL, hidden=True, needs_gpu=True),
     ),
     profile=Case("profile", {"m": 256, "n": 256, "k": 192}, Family.NORMAL),

@@ -108,11 +108,11 @@ def test_a_second_time_comes_from_the_cache(mixed: Plan, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(assemble, "_assemble_text", never)
     assert assemble.assemble(mixed, "sm_90a") == first
-    for file in (cache.folder() / "cubin-1").iterdir():
+    for file in (cache.folder() / assemble._KIND).iterdir():
         file.write_bytes(file.read_bytes()[:-1] + b"?")
     with pytest.raises(AssertionError, match="assembled again"):
         assemble.assemble(mixed, "sm_90a")  # damaged files are not used
-    for file in (cache.folder() / "cubin-1").iterdir():
+    for file in (cache.folder() / assemble._KIND).iterdir():
         file.unlink()
 
 
@@ -191,3 +191,24 @@ def test_device_printf_needs_no_library(grab: Grab) -> None:
     plan = grab(NUMBA + "@cuda.jit\ndef k(y):\n    print('y', y[0])\ndef f(x, y):\n    k[1, 1](y)\n")
     assert "vprintf" in plan.kernels["k"].ptx["sm_90a"]
     assert assemble.assemble(plan, "sm_90a").kernels["k"].cubins
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NUMBA + "@cuda.jit\ndef k(x, y):\n    print(x[0], 7)\n    y[0] = x[0]\ndef f(x, y):\n    k[1, 32](x, y)\n",
+        'import cupy\nCODE = r"""extern "C" __device__ int printf(const char*, ...);\n'
+        'extern "C" __global__ void k(const float* x, float* y) { y[0] = printf("%d %f", threadIdx.x, x[0]); }"""\n'
+        'k = cupy.RawKernel(CODE, "k")\ndef f(x, y):\n    k((1,), (32,), (x, y))\n',
+    ],
+    ids=["numba", "cuda-c++"],
+)
+def test_on_the_gpu_nothing_is_printed(grab: Grab, text: str) -> None:
+    plan = grab(text)
+    (kernel,) = plan.kernels.values()
+    written = kernel.ptx["sm_90a"]
+    assert "vprintf" in written  # the emulator has it
+    silent = assemble.without_printing(written)
+    assert len(silent.splitlines()) == len(written.splitlines())
+    (assembled,) = assemble.assemble(plan, "sm_90a").kernels.values()
+    assert b"\0vprintf\0" not in assembled.cubins["sm_90a"].image  # as the name of a symbol
