@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,11 @@ def _asynchronous(plan: Plan, architecture: str) -> bool:
     return few and any(word in kernel.ptx[architecture] for kernel in plan.kernels.values() for word in _ASYNCHRONOUS)
 
 
-def warm_up() -> dict[str, Any]:
-    """Run a kernel of one store, so that the emulator is compiled and loaded; gives the seconds that this took."""
+def warm_up(plans: Sequence[str] = ()) -> dict[str, Any]:
+    """Compile and load the emulator, with all that the plans in these files need; gives the seconds that this took.
+
+    What is compiled on first use must not be compiled within a case's time limit: a right kernel would look endless.
+    """
     from warplab import simt
 
     start = time.perf_counter()
@@ -103,4 +107,8 @@ def warm_up() -> dict[str, Any]:
     execution = simt.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
     if execution.outputs["out"].tolist() != list(range(32)):
         raise RuntimeError("the emulator computes wrong results on this machine")
+    for plan in plans:
+        for captured in load(Path(plan)).kernels.values():
+            for text in captured.ptx.values():
+                simt.compile_parts(text)
     return {"seconds": time.perf_counter() - start}

@@ -79,7 +79,7 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], prog
     work = [(Device.GPU, case) for case in on_gpu] + [(Device.EMULATOR, case) for case in request.emulated_cases()]
     endless: set[Device] = set()
     progress("loading the emulator (its first use compiles it)", 0.1)
-    runner.warm_up()
+    runner.warm_up(plans.values())
     for number, (device, case) in enumerate(work):
         progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
         if device in endless:  # each further case would cost its whole time limit again

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,10 +40,10 @@ class Runner:
         self._lab = lab
         self._seed = seed
 
-    def warm_up(self) -> None:
-        """Load the emulator, compiling it if this is its first use here. Raises JudgeError."""
+    def warm_up(self, plans: Iterable[Path]) -> None:
+        """Load what of the emulator these plans need, compiling it if that is its first use. Raises JudgeError."""
         try:
-            self._call("autograder.emulator_stage:warm_up", WARM_UP_SECONDS)
+            self._call("autograder.emulator_stage:warm_up", WARM_UP_SECONDS, plans=[str(plan) for plan in plans])
         except WorkerError as error:
             raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
 

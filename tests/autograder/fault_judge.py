@@ -47,7 +47,7 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     return outcome.to_wire()
 
 
-def warm_up() -> dict[str, Any]:
+def warm_up(plans: list[str]) -> dict[str, Any]:
     """What autograder.emulator_stage.warm_up answers."""
     return {"seconds": 0.0}
 

@@ -24,6 +24,7 @@ WARM_UP_SECONDS = 0.25  # least time under load before anything counts
 SETTLED = 0.01  # the clock has settled when two successive turns of every contestant agree to this
 MINIMUM_TURNS = 12  # six pairs, the fewest that a median's interval can be had from
 MAXIMUM_TURNS = 400
+LEAST_SECONDS = 0.3  # of sampling: looking after every pair whether it is enough, one stops too early where many fit
 TICK = 32e-6  # milliseconds: the step in which events count on the GPUs that were looked at
 TICK_CYCLES = 128  # at least as long
 HIDE_MICROSECONDS = 40.0  # host time to enqueue one launch, generously
@@ -102,9 +103,10 @@ def race(
 ) -> Race:
     """Time `contestants` in turns until the answer is known well enough.
 
-    Stops when at least MINIMUM_TURNS turns were timed and the 95% interval of every contestant's median (or, if
-    `compare` names two, of their ratio) is narrower than `precision`, or when `budget_seconds` are spent. The budget
-    does not cut below MINIMUM_TURNS. Whatever a contestant's methods raise passes through.
+    Stops when at least MINIMUM_TURNS turns were timed in at least LEAST_SECONDS and the 95% interval of every
+    contestant's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
+    `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS. Whatever a contestant's methods raise
+    passes through.
     """
     cold = ColdCache(stream)
     dither = random.Random()
@@ -128,14 +130,15 @@ def race(
     _warm_up(contestants, turn)
     names = list(contestants)
     result = Race({name: [] for name in names})
-    deadline = time.monotonic() + budget_seconds
+    start = time.monotonic()
     for number in range(MAXIMUM_TURNS):
         for name in names if number % 2 else reversed(names):  # whoever goes first has had the longer pause
             result.samples[name].append(turn(number, contestants[name]))
         if result.turns < MINIMUM_TURNS or result.turns % 2:
             continue
+        elapsed = time.monotonic() - start
         intervals = [result.ratio(*compare)] if compare else [result.time(name) for name in contestants]
-        if all(i.width < precision for i in intervals) or time.monotonic() > deadline:
+        if elapsed > budget_seconds or (elapsed > LEAST_SECONDS and all(i.width < precision for i in intervals)):
             break
     return result
 

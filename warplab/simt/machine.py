@@ -111,6 +111,14 @@ def _uses(program: Program, *ops: int) -> bool:
     return bool(np.isin(program.code[:, L.OP], ops).any())
 
 
+def compile_parts(ptx: str) -> None:
+    """Compile what is compiled by itself and this text may need, or load it; on first use it takes half a minute."""
+    if "wgmma." in ptx:
+        product_function()
+    if ".bulk" in ptx:
+        bulk_function()
+
+
 class Machine:
     """The state of one worker for one launch: that of a cluster's blocks, side by side.
 
