@@ -1,4 +1,5 @@
-"""The microbenchmarks as a notebook quotes them: figures, curves, tables with what is known, the kernels' own text."""
+"""What was measured, as a notebook quotes it: any record that the project ships; and of the microbenchmarks figures,
+curves, tables with what is known, and the kernels' own text."""
 
 from __future__ import annotations
 
@@ -13,10 +14,21 @@ from pygments.lexers import CudaLexer
 
 from autograder.lab import CHECKOUT
 from autograder.lesson import CODE_STYLE, table
-from warplab.results import DIRECTORY, Record, read
+from warplab.results import DIRECTORY, Record, ResultsError, read
 from warplab.show.style import quantity
 
 KERNELS = CHECKOUT / "benchmarks" / "micro"
+
+
+def measured(file: str, name: str, metric: str, **where: Any) -> Record | None:
+    """The record of benchmarks/results/`file`.json with this name and metric and the fields of `where`.
+
+    None where it has not been measured: there is no such file, or not exactly one such record in it.
+    """
+    try:
+        return read(DIRECTORY / f"{file}.json").find(name, metric, **where)
+    except ResultsError:
+        return None
 
 
 class Measured:

@@ -6,8 +6,12 @@ A citation is a link that stands inside the sentence, list item or table row who
     [measured: record](../benchmarks/results/FILE.json)      a record of ours
     [counted: what](#Heading-of-this-notebook)               cells of that section count it, on every machine
 
-`python -m scripts.facts uncited` lists sentences that give a figure and cite nothing, for a reader to judge:
-some follow from what was said before, some belong to an exercise.
+A figure that needs none, because it follows from others or is one of our own code, is marked behind its sentence:
+
+    <!-- no source: why -->                                  not shown in the notebook; docs/facts.md lists the sentence
+
+`python -m scripts.facts uncited` lists sentences that give a figure and have neither; the tests ask that there be none.
+What is asked of a reader is left out: predictions, exercises, quizzes, and the answers behind them.
 """
 
 from __future__ import annotations
@@ -33,16 +37,23 @@ _RULE = re.compile(r"^\|[\s:|-]+\|$")
 _ABBREVIATIONS = "".join(rf"(?<!\b{text})" for text in (r"al\.", r"e\.g\.", r"i\.e\.", r"vs\.", r"ch\.", r"Fig\."))
 _END = re.compile(rf"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\))){_ABBREVIATIONS}\s+")
 _TAG = re.compile(r"</?(?:details|summary|sub|sup|br)\s*/?>")
+_MARK = re.compile(r"<!-- no source: (.+?) -->")
+_EARLY = re.compile(r"^[ \t]*<!-- no source: .+?-->", re.M)
+_ASKED = re.compile(r"(?:\d+ · )?(?:Exercises?|Work it out|Quiz)\b")  # headings
 _FIGURE = re.compile(
-    r"\d[\d,.]*\s*(?:[kMGT]i?B\b|[GT]B/s|[TP]?FLOP/s|[MG]Hz|watts|W\b|ns\b|cycles|registers|SMs|warps|lanes|banks|bytes|"
-    r"sectors|nanoseconds|tensor cores|schedulers|wavefronts)"
+    r"(?<![\w.,])\d(?:[\d,.]*\d)?\s*(?:[kKMGT]i?B|[GT]B/s|[TP]?FLOP/s|[MG]Hz|watts|W|ns|nanoseconds|cycles|bits|bytes|"
+    r"sectors|wavefronts|registers|SMs|warps|lanes|wide|banks|partitions|tensor cores|schedulers)\b"
+    r"|\b(?:two|three|four|eight|sixteen|thirty-two) (?:banks|partitions|tensor cores|schedulers)\b",
+    re.IGNORECASE,
 )
 _INTRODUCTION = """\
 # Facts and where they come from
 
 This page is made by `make facts` from the citations in the notebooks; CONTRIBUTING.md says how they are written. A fact
 is the sentence, list item or table row that the citation stands in. *Measured* is a record of `benchmarks/results`,
-*counted* a section of the notebook whose cells count it on any machine, everything else a document.
+*counted* a section of the notebook whose cells count it on any machine, everything else a document. Behind the facts of
+a notebook stand its sentences that give a figure and cite nothing, each with the reason. Predictions, exercises and
+quizzes, with their answers, ask for figures and are not searched for them.
 """
 
 
@@ -64,27 +75,52 @@ class Fact:
     citations: tuple[Citation, ...]
 
 
+@dataclass(frozen=True)
+class Block:
+    """A paragraph, list item or table row on one line. `asked`: it is a question to the reader, or its answer."""
+
+    section: str
+    text: str
+    asked: bool
+
+
 def facts_of(notebook: nbformat.NotebookNode) -> list[Fact]:
     """The facts of a notebook's Markdown cells, in order."""
     found = []
-    for section, block in _blocks(notebook):
-        found += [fact for sentence in _sentences(block) if (fact := _fact(sentence, section))]
+    for block in _blocks(notebook):
+        found += [fact for sentence in _sentences(block.text) if (fact := _fact(sentence, block.section))]
     return found
 
 
+def marked(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
+    """Sentences that are marked as needing no source, each with the reason."""
+    sentences = (sentence for block in _blocks(notebook) for sentence in _sentences(block.text))
+    return [(_plain(sentence), mark.group(1)) for sentence in sentences if (mark := _MARK.search(sentence))]
+
+
 def uncited(notebook: nbformat.NotebookNode) -> list[str]:
-    """Sentences with a number of something that hardware has, and no citation; questions are left out."""
+    """Sentences with a number of something that hardware has, and neither a citation nor a mark; no questions."""
     return [
         sentence
-        for _, block in _blocks(notebook)
-        for sentence in _sentences(block)
-        if _FIGURE.search(_CITATION.sub("", sentence)) and not _CITATION.search(sentence) and not sentence.endswith("?")
+        for block in _blocks(notebook)
+        if not block.asked
+        for sentence in _sentences(block.text)
+        if _FIGURE.search(sentence)
+        and not _CITATION.search(sentence)
+        and not _MARK.search(sentence)
+        and not sentence.rstrip("*").endswith("?")
     ]
 
 
 def problems_of(notebook: nbformat.NotebookNode, facts: list[Fact]) -> list[str]:
     """What is wrong with the citations of a notebook, a sentence each."""
     problems = []
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown" and (early := _EARLY.search(cell.source)):
+            problems.append(f"{early.group().strip()!r} begins a line and so ends its paragraph: put it behind a word")
+    for sentence, why in marked(notebook):
+        if not _FIGURE.search(sentence):
+            problems.append(f"{sentence[:60]!r} gives no figure that is searched for: take the mark {why!r} away")
     for fact in facts:
         where = f"in {fact.section!r}: {fact.statement[:60]!r}"
         if not re.search(r"\w", fact.statement):
@@ -97,12 +133,15 @@ def page(notebooks: dict[str, nbformat.NotebookNode]) -> str:
     """The text of docs/facts.md for notebooks by name. A notebook that cites nothing is left out."""
     parts = [_INTRODUCTION]
     for name, notebook in notebooks.items():
-        facts = facts_of(notebook)
-        if not facts:
+        facts, own = facts_of(notebook), marked(notebook)
+        if not facts and not own:
             continue
         heading = next((line[2:] for line in notebook.cells[0].source.splitlines() if line.startswith("# ")), name)
         rows = [f"| {_cell(fact.statement)} | {_support(fact, name)} |" for fact in facts]
         parts.append("\n".join([f"## {heading}\n", "| fact | from |", "|---|---|", *rows]) + "\n")
+        if own:
+            rows = [f"| {_cell(sentence)} | {_cell(why)} |" for sentence, why in own]
+            parts.append("\n".join(["| needs no source | because |", "|---|---|", *rows]) + "\n")
     return "\n".join(parts)
 
 
@@ -116,7 +155,8 @@ def main(arguments: list[str]) -> int:
     notebooks = read_notebooks()
     if arguments == ["uncited"]:
         for name, made in notebooks.items():
-            print("\n".join(f"{name}: {sentence}" for sentence in uncited(made)))
+            for sentence in uncited(made):
+                print(f"{name}: {sentence}")
         return 0
     problems = [
         f"{name} {p}" for name, notebook in notebooks.items() for p in problems_of(notebook, facts_of(notebook))
@@ -129,50 +169,62 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def _blocks(notebook: nbformat.NotebookNode) -> Iterator[tuple[str, str]]:
-    """Paragraphs, list items and table rows of the Markdown cells, each on one line, with the heading above it."""
-    section = ""
+def _blocks(notebook: nbformat.NotebookNode) -> Iterator[Block]:
+    """The blocks of the Markdown cells, each with the heading above it."""
+    headings: dict[int, str] = {}  # by level, those above this line
+    in_answer = False
     for cell in notebook.cells:
         if cell.cell_type != "markdown":
             continue
         text = re.sub(r"^```.*?^```$", "", cell.source, flags=re.S | re.M)
-        block: list[str] = []
+        lines: list[str] = []
         for line in [*text.splitlines(), ""]:
             starts_anew = bool(_ITEM.match(line)) or line.startswith(("|", "#")) or not line.strip()
-            if starts_anew and block:
-                yield section, " ".join(block)
-                block = []
+            if starts_anew and lines:
+                block = " ".join(lines)
+                asked = in_answer or block.startswith("**Predict") or any(map(_ASKED.match, headings.values()))
+                yield Block(list(headings.values())[-1] if headings else "", block, asked)
+                lines = []
+            if "<details>" in line or "</details>" in line:
+                in_answer = "</details>" not in line
             if line.startswith("#"):
-                section = line.lstrip("#").strip()
+                level = len(line) - len(line.lstrip("#"))
+                headings = {n: heading for n, heading in headings.items() if n < level}
+                headings[level] = line.lstrip("#").strip()
             elif line.strip() and not _RULE.match(line.strip()):
-                block.append(_ITEM.sub("", line).strip())
+                lines.append(_ITEM.sub("", line).strip())
 
 
 def _sentences(block: str) -> list[str]:
-    """A table row is one sentence. A full stop in a citation ends none; a citation after one belongs before it."""
+    """A table row is one sentence. A full stop in a citation or mark ends none, and one behind it belongs before it."""
     if block.startswith("|"):
         return [block]
-    citations: list[str] = []
+    kept: list[str] = []
 
     def hide(match: re.Match) -> str:
-        citations.append(match.group())
-        return f"\x01{len(citations) - 1}\x01"
+        kept.append(match.group())
+        return f"\x01{len(kept) - 1}\x01"
 
-    hidden = _CITATION.sub(hide, block)
+    hidden = _MARK.sub(hide, _CITATION.sub(hide, block))
     hidden = re.sub(r"([.!?])((?:\s*\x01\d+\x01)+)", r"\2\1", hidden)
-    return [re.sub(r"\x01(\d+)\x01", lambda m: citations[int(m.group(1))], part) for part in _END.split(hidden)]
+    return [re.sub(r"\x01(\d+)\x01", lambda m: kept[int(m.group(1))], part) for part in _END.split(hidden)]
 
 
 def _fact(sentence: str, section: str) -> Fact | None:
     citations = tuple(Citation(*match.groups()) for match in _CITATION.finditer(sentence))
     if not citations:
         return None
-    statement = _TAG.sub("", _CITATION.sub("", sentence))
+    return Fact(_plain(sentence), section, citations)
+
+
+def _plain(sentence: str) -> str:
+    """A sentence without its citations and marks, and without what they leave behind."""
+    statement = _TAG.sub("", _MARK.sub("", _CITATION.sub("", sentence)))
     if statement.startswith("|"):
         statement = " · ".join(part.strip(" ;,") for part in statement.strip("|").split("|") if part.strip(" ;,"))
     statement = re.sub(r"\(\s*[,;\s]*\)", "", statement)
     statement = re.sub(r"\s+([.,;:!?)])", r"\1", " ".join(statement.split()))
-    return Fact(re.sub(r"[,;]+\.", ".", statement), section, citations)
+    return re.sub(r",(?=[,;:.])", "", re.sub(r"[,;]+\.", ".", statement))
 
 
 def _problem(citation: Citation, notebook: nbformat.NotebookNode) -> str | None:

@@ -88,6 +88,52 @@ def test_figures_without_a_citation_are_listed() -> None:
     assert facts.uncited(notebook(text)) == ["An SM has 4 schedulers."]
 
 
+@pytest.mark.parametrize(
+    "figure",
+    ["228 KiB", "4.8 TB/s", "700 W", "64 bits", "four schedulers", "16 wide", "thirty-two banks", "1.98 GHz", "2,048 lanes"],
+)
+def test_what_counts_as_a_figure(figure: str) -> None:
+    assert facts.uncited(notebook(f"It has {figure} in all.")) == [f"It has {figure} in all."]
+
+
+@pytest.mark.parametrize("text", ["float32 registers", "see [02 warps_and_latency](02.ipynb)", "up to rung 5, bytes say"])
+def test_what_is_no_figure(text: str) -> None:
+    assert facts.uncited(notebook(f"They have {text} so.")) == []
+
+
+def test_what_is_asked_of_the_reader_is_not_searched() -> None:
+    asked = (
+        "# N\n\n**Predict:** an SM has 4 schedulers.\n\n## 7 · Work it out\n\nIt has 5 warps.\n\n## 8 · Quiz\n\n6 warps.",
+        "## 9 · Exercises\n\n7 warps.\n\n### The one with banks\n\n8 banks.",
+        "## 10 · More\n\n<details><summary>Answer</summary>\n\n9 banks.\n\n</details>\n\nThere are 10 banks.",
+        "**How do its 32 lanes get them?**",
+    )
+    assert facts.uncited(notebook(*asked)) == ["There are 10 banks."]
+
+
+def test_a_mark_says_why_there_is_no_source() -> None:
+    made = notebook("# N\n\nOur tile has 64 bytes. <!-- no source: 16 floats. Really --> It has 32 banks.")
+    assert facts.uncited(made) == ["It has 32 banks."]
+    assert facts.marked(made) == [("Our tile has 64 bytes.", "16 floats. Really")]
+    assert facts.facts_of(made) == [] and facts.problems_of(made, []) == []
+    assert "| Our tile has 64 bytes. | 16 floats. Really |" in facts.page({"n": made})
+
+
+def test_a_mark_that_nothing_needs_is_refused() -> None:
+    (problem,) = facts.problems_of(notebook("A thread is free. <!-- no source: our kernel -->"), [])
+    assert "take the mark 'our kernel' away" in problem
+
+
+def test_a_mark_does_not_begin_a_line() -> None:
+    (problem,) = facts.problems_of(notebook("A tile has 64\nbytes.\n<!-- no source: our kernel -->"), [])
+    assert "begins a line" in problem
+
+
+def test_no_figure_of_the_course_is_without_a_citation_or_a_mark() -> None:
+    found = {name: sentences for name, made in facts.read_notebooks().items() if (sentences := facts.uncited(made))}
+    assert found == {}, "cite these, or mark them as CONTRIBUTING.md says"
+
+
 def test_the_page_is_up_to_date() -> None:
     notebooks = facts.read_notebooks()
     problems = [p for made in notebooks.values() for p in facts.problems_of(made, facts.facts_of(made))]

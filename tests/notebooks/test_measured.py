@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from autograder.experiment import emulate, observe
 from autograder.kernel_cell import kernel_cell
-from autograder.measured import KERNELS, Measured, kernel, records_of, said
+from autograder import measured as module
+from autograder.measured import KERNELS, Measured, kernel, measured as find, records_of, said
 from warplab.errors import WarplabError
 from warplab.hardware.chips import H200
-from warplab.results import Record, ResultsError
+from warplab.results import Header, Record, ResultsError, write
 
 WALK = """
 from numba import cuda
@@ -28,6 +31,20 @@ def copy(x, out, stride):
 @pytest.fixture(scope="module")
 def measured() -> Measured:
     return Measured()
+
+
+def test_a_record_is_found_or_nobody_has_measured_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "DIRECTORY", tmp_path)
+    assert find("times", "copy", "rate") is None, "no file"
+    header = Header("NVIDIA H200", "580", {"numpy": "2"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")
+    records = [Record("copy", "rate", rate, "B/s", variant=variant) for variant, rate in (("cold", 4e12), ("warm", 9e12))]
+    write(tmp_path / "times.json", header, records)
+    found = find("times", "copy", "rate", variant="warm")
+    assert found is not None and found.value == 9e12
+    assert find("times", "copy", "rate") is None, "two records fit"
+    assert find("times", "copy", "time", variant="warm") is None
+    (tmp_path / "times.json").write_text("{")
+    assert find("times", "copy", "rate", variant="warm") is None, "a damaged file"
 
 
 def test_a_curve_is_in_order_and_complete(measured: Measured) -> None:

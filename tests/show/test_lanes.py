@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.simt.test_counters import access, patterns
 from warplab.show import style
 from warplab.show.lanes import banks_of, lanes_to_banks, lanes_to_sectors, sectors_of
 
@@ -51,6 +52,40 @@ def test_wavefronts_serve_every_word_once(case: tuple[list[int | None], int], wr
     assert access.conflicts == expected - ideal
     for wavefront in access.wavefronts:
         assert all(word % 32 == bank for bank, (word, _) in wavefront.served.items())
+
+
+def shared_patterns(size: int) -> list[np.ndarray]:
+    """Byte offsets of 32 lanes, and what is served in larger groups: broadcasts and pairs, whole and spoiled."""
+    lane = np.arange(32)
+    alike = [lane * 0 + 64, lane // 2 * size, lane // 4 * 64, lane // 8 * 16, (lane & ~2) * 16, lane % 4 * 16]
+    spoiled = [np.where(lane == 7, 512, offsets) for offsets in alike]
+    idle = [np.where(lane % 5 == 0, 65535, offsets) for offsets in alike]
+    return [
+        offsets for offsets in (*patterns(size), *alike, *spoiled, *idle) if (offsets[offsets < 65535] < 32000).all()
+    ]
+
+
+@pytest.mark.parametrize(("kind", "registers", "size"), [
+    ("u32", "%r3", 4), ("u64", "%rd7", 8), ("v2.u32", "{%r3, %r4}", 8), ("v4.u32", "{%r3, %r4, %r5, %r6}", 16),
+])  # fmt: skip
+def test_the_picture_has_the_emulators_wavefronts(kind: str, registers: str, size: int) -> None:
+    """The rule stands here for pictures and in simt/counting.py for kernels: they must be one."""
+    for offsets in shared_patterns(size):
+        addresses = [None if offset == 65535 else int(offset) for offset in offsets]
+        if any(address is not None and address % size for address in addresses):
+            continue
+        read = access(f"@%p1 ld.shared.{kind} {registers}, [%rd6];", offsets)
+        written = access(f"@%p1 st.shared.{kind} [%rd6], {registers};", offsets)
+        drawn = banks_of(addresses, size), banks_of(addresses, size, write=True)
+        assert [len(a.wavefronts) for a in drawn] == [read.shared_load_wavefronts, written.shared_store_wavefronts]
+        assert [a.conflicts for a in drawn] == [read.shared_load_bank_conflicts, written.shared_store_bank_conflicts]
+
+
+def test_a_wide_broadcast_is_drawn_as_two_wavefronts() -> None:
+    (axes,) = lanes_to_banks([64] * 32, size=16).figure.axes
+    rows = {patch.get_y(): patch.get_gid() for patch in axes.patches if patch.get_gid() != "idle"}
+    assert len(rows) == 2 and not any(patch.get_facecolor() == style.RED for patch in axes.patches)
+    assert [text.get_text() for text in axes.texts if "wavefront" in text.get_text()] == ["wavefront 1", "wavefront 2"]
 
 
 def test_figures_known_from_hardware() -> None:
