@@ -38,11 +38,11 @@ def bits(value):
 
 
 @cache
-def rows_of(threads, group, each, vector):
+def rows_of(threads, group, each, kept, vector):
     """A kernel for rows that `group` threads share, in chunks of group * each elements, `vector` (1 or 4) at a time.
 
-    They are a warp, a block, or the blocks of a cluster. The last chunk stays in registers; those before it, of very
-    long rows, are read a second time.
+    They are a warp, a block, or the blocks of a cluster. The last chunk stays in registers and the first `kept` chunks
+    in shared memory; those between, of very long rows, are read a second time.
     """
     blocks, warps, vectors = max(1, group // threads), threads // 32, each // vector
     block_a_row, cluster_a_row = group > 32, blocks > 1
@@ -73,6 +73,11 @@ def rows_of(threads, group, each, vector):
             scores[e] = score(words[e], (kept[e // vector] >> uint32(e % vector * 8)) & uint32(0xFF), factor)
 
     @cuda.jit(device=True, forceinline=True)
+    def place_of(first):
+        """Where this thread's scores of the chunk stay in shared memory: neighbours beside each other."""
+        return int32(first // uint64(chunk)) * (each * threads) + cuda.threadIdx.x
+
+    @cuda.jit(device=True, forceinline=True)
     def write(out, row, first, n, scores, largest, inverse):
         """The results of a chunk."""
         for v in range(vectors):
@@ -101,6 +106,7 @@ def rows_of(threads, group, each, vector):
             return
         factor = float32(scale) * LOG2_E
         scores = cuda.local.array(each, float32)
+        stay = cuda.shared.array(0, float32)  # dynamic: kept * each words for each thread
         mine, total = NOTHING, float32(0)
         first, end = lane * uint64(vector), (n + uint64(chunk - 1)) // uint64(chunk) * uint64(chunk)
         while first < end:
@@ -111,6 +117,10 @@ def rows_of(threads, group, each, vector):
             total *= libdevice.exp2f(before - mine)
             for e in range(each):
                 total += libdevice.exp2f(scores[e] - mine)
+            if kept and first < uint64(kept * chunk):
+                place = place_of(first)
+                for e in range(each):
+                    stay[place + e * threads] = scores[e]
             first += uint64(chunk)
         largest, total = of_a_warp(mine, total)
         if block_a_row:
@@ -142,7 +152,12 @@ def rows_of(threads, group, each, vector):
         write(out, row, first, n, scores, largest, inverse)
         while first >= uint64(chunk):  # from the end: what was read last is likeliest to be in a cache
             first -= uint64(chunk)
-            read(x, mask, row, first, n, factor, scores)
+            if kept and first < uint64(kept * chunk):
+                place = place_of(first)
+                for e in range(each):
+                    scores[e] = stay[place + e * threads]
+            else:
+                read(x, mask, row, first, n, factor, scores)
             write(out, row, first, n, scores, largest, inverse)
         if cluster_a_row:
             ptx.cluster_wait()
@@ -150,19 +165,19 @@ def rows_of(threads, group, each, vector):
     return kernel
 
 
-# Rows up to `length` elements: threads a block, threads a row, elements a thread and chunk.
+# Rows up to `length` elements: threads a block, threads a row, elements a thread and chunk, chunks in shared memory.
 SHAPES = (
-    (128, 128, 32, 4),
-    (256, 128, 32, 8),
-    (512, 128, 32, 16),
-    (1024, 64, 64, 16),
-    (2048, 128, 128, 16),
-    (4096, 256, 256, 16),
-    (8192, 512, 512, 16),
-    (16384, 512, 1024, 16),
-    (32768, 512, 2048, 16),
+    (128, 128, 32, 4, 0),
+    (256, 128, 32, 8, 0),
+    (512, 128, 32, 16, 0),
+    (1024, 64, 64, 16, 0),
+    (2048, 128, 128, 16, 0),
+    (4096, 256, 256, 16, 0),
+    (8192, 512, 512, 16, 0),
+    (16384, 512, 512, 16, 1),
+    (32768, 512, 512, 16, 3),
 )
-LONGER = (512, 4096, 16)  # 8 blocks: a cluster has no more on every GPU that has clusters
+LONGER = (512, 1024, 16, 3)  # a cluster of two blocks: 65,536 elements stay on two SMs
 # STARTER:
 # STARTER: THREADS = 128
 # STARTER:
@@ -179,9 +194,10 @@ def softmax(scale, x, mask, out):
     m, n = x.shape
     # BEGIN SOLUTION
     # STARTER: softmax_kernel[m, THREADS](scale, x, mask, out)
-    threads, group, each = next((shape for length, *shape in SHAPES if n <= length), LONGER)
+    threads, group, each, kept = next((shape for length, *shape in SHAPES if n <= length), LONGER)
     vector = 4 if n % 4 == 0 else 1  # else rows begin anywhere, and a vector may not
     blocks = max(1, group // threads)  # that share a row
     rows = max(1, threads // group)  # that share a block
-    rows_of(threads, group, each, vector)[(m + rows - 1) // rows * blocks, threads](scale, x, mask, out)
+    kernel = rows_of(threads, group, each, kept, vector)
+    kernel[(m + rows - 1) // rows * blocks, threads, 0, 4 * kept * each * threads](scale, x, mask, out)
     # END SOLUTION

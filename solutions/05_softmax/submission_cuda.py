@@ -186,10 +186,10 @@ SHAPES = (
     (2048, 128, 128, 16, 0),
     (4096, 256, 256, 16, 0),
     (8192, 512, 512, 16, 0),
-    (16384, 512, 1024, 16, 0),
-    (32768, 512, 2048, 16, 0),
+    (16384, 512, 512, 16, 1),
+    (32768, 512, 512, 16, 3),
 )
-LONGER = (512, 4096, 16, 0)  # 8 blocks: a cluster has no more on every GPU that has clusters
+LONGER = (512, 1024, 16, 3)  # a cluster of two blocks: 65,536 elements stay on two SMs
 # END SOLUTION
 
 
