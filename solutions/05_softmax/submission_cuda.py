@@ -5,52 +5,75 @@ import numpy as np
 
 # BEGIN SOLUTION
 # The same source is compiled for rows of several lengths. GROUP threads share a row and take it in chunks of
-# GROUP * EACH elements, VECTOR at a time. The last chunk stays in registers and the first KEPT chunks in shared memory;
-# those between, of very long rows, are read again.
+# GROUP * EACH elements, VECTOR at a time. They are some threads of a block, a block, or the blocks of a cluster. The
+# last chunk stays in registers and the first KEPT chunks in shared memory; those between, of very long rows, are read
+# again.
 # END SOLUTION
 SOURCE = r"""
 // BEGIN SOLUTION
-constexpr float NOTHING = -1e30f;  // below every score, and yet a number: nothing minus nothing is 0
-constexpr int ROWS = THREADS / GROUP;
+constexpr unsigned ALL = 0xffffffff;  // lanes that take part in a shuffle
+constexpr float NOTHING = -1e30f;     // below every score, and yet a number: nothing minus nothing is 0
+constexpr int CHUNK = GROUP * EACH;   // elements
+constexpr int BLOCKS = (GROUP + THREADS - 1) / THREADS;          // that share a row
+constexpr int WARPS = (GROUP < THREADS ? GROUP : THREADS) / 32;  // that share it, of each block
+
+__device__ int lane() { return threadIdx.x % 32; }
 
 // The largest of some elements, and the sum of 2^(element - largest).
-struct Partial {
+struct __align__(8) Partial {
     float largest, sum;
 };
 
-__device__ Partial join(Partial a, Partial b)
-{
-    float largest = fmaxf(a.largest, b.largest);
-    return {largest, a.sum * exp2f(a.largest - largest) + b.sum * exp2f(b.largest - largest)};
-}
-
+// The same of all lanes of a warp, in every lane.
 __device__ Partial of_a_warp(Partial p)
 {
+    float largest = p.largest;
 #pragma unroll
-    for (int step = 16; step > 0; step /= 2) {
-        Partial other = {__shfl_xor_sync(0xffffffff, p.largest, step), __shfl_xor_sync(0xffffffff, p.sum, step)};
-        p = join(p, other);
-    }
+    for (int step = 16; step > 0; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, step));
+    p.sum *= exp2f(p.largest - largest);
+#pragma unroll
+    for (int step = 16; step > 0; step /= 2) p.sum += __shfl_xor_sync(ALL, p.sum, step);
+    return {largest, p.sum};
+}
+
+// The blocks of a cluster run at the same time: they have a barrier in two halves, which all their threads reach, and
+// can read each other's shared memory, here what block `rank` has in the place that `shared` is in this one.
+__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ Partial of_block(int rank, const Partial* shared)
+{
+    Partial p;
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %2, %3;\n"
+                 "ld.shared::cluster.v2.f32 {%0, %1}, [there]; }"
+                 : "=f"(p.largest), "=f"(p.sum)
+                 : "r"((unsigned)__cvta_generic_to_shared(shared)), "r"(rank) : "memory");
     return p;
 }
 
 __device__ Partial of_a_row(Partial p)
 {
+    Partial none = {NOTHING, 0.0f};
     p = of_a_warp(p);
 #if GROUP > 32
-    __shared__ Partial warps[GROUP / 32];
-    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = p;
+    __shared__ Partial warps[WARPS];
+    if (lane() == 0) warps[threadIdx.x / 32] = p;
     __syncthreads();
-    Partial none = {NOTHING, 0.0f};
-    p = of_a_warp(threadIdx.x % 32 < GROUP / 32 ? warps[threadIdx.x % 32] : none);
+    p = of_a_warp(lane() < WARPS ? warps[lane()] : none);
+#endif
+#if GROUP > THREADS
+    __shared__ Partial block;
+    if (threadIdx.x == 0) block = p;
+    cluster_arrive();
+    cluster_wait();
+    p = of_a_warp(lane() < BLOCKS ? of_block(lane(), &block) : none);
+    cluster_arrive();  // it has been read: the other half is at the end, as no block may leave while one still reads
 #endif
     return p;
 }
 
-// The scores of chunk c: elements times scale, NOTHING where they are masked or beyond the row.
-__device__ void read(const float* x, const unsigned char* mask, int c, int n, float scale, float* scores)
+// The scores of a chunk: elements times scale, NOTHING where they are masked or beyond the row.
+__device__ void read(const float* x, const unsigned char* mask, int first, int n, float scale, float* scores)
 {
-    int first = c * GROUP * EACH + threadIdx.x % GROUP * VECTOR;
 #if VECTOR == 4
     float4 v[EACH / 4];
     uchar4 m[EACH / 4];
@@ -77,9 +100,8 @@ __device__ void read(const float* x, const unsigned char* mask, int c, int n, fl
 #endif
 }
 
-__device__ void write(float* out, int c, int n, const float* scores, Partial all)
+__device__ void write(float* out, int first, int n, const float* scores, Partial all)
 {
-    int first = c * GROUP * EACH + threadIdx.x % GROUP * VECTOR;
     float factor = all.largest > NOTHING ? 1.0f / all.sum : 0.0f;
 #pragma unroll
     for (int e = 0; e < EACH; e += VECTOR) {
@@ -96,24 +118,31 @@ __device__ void write(float* out, int c, int n, const float* scores, Partial all
         }
     }
 }
+// STARTER: extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void
+#if GROUP > THREADS
+__cluster_dims__(BLOCKS)
+#endif
+__launch_bounds__(THREADS)
 // END SOLUTION
-extern "C" __global__ void __launch_bounds__(THREADS)
 softmax_kernel(float scale, const float* __restrict__ x, const unsigned char* __restrict__ mask,
                float* __restrict__ out, int m, int n)
 {
     // BEGIN SOLUTION
     // STARTER: // x, mask and out have m x n elements. Compute this block's rows here.
     extern __shared__ float4 kept[];  // EACH / 4 a thread for each kept chunk
-    int row = blockIdx.x * ROWS + threadIdx.x / GROUP;
+    unsigned long long thread = (unsigned long long)blockIdx.x * THREADS + threadIdx.x;
+    int row = thread / GROUP, start = unsigned(thread) % GROUP * VECTOR;
     if (row >= m) return;  // whole warps, and no other warp waits for them: a row of its own has no barrier
-    x += (long long)row * n, mask += (long long)row * n, out += (long long)row * n;
+    int chunks = (n + CHUNK - 1) / CHUNK;
+    long long at = (long long)row * n + start;
+    x += at, mask += at, out += at, n -= start;  // this thread's, from here on
     scale *= 1.44269504f;  // e^s = 2^(s log2 e)
-    int chunks = (n + GROUP * EACH - 1) / (GROUP * EACH);
 
     float scores[EACH];
     Partial mine = {NOTHING, 0.0f};
     for (int c = 0; c < chunks; ++c) {
-        read(x, mask, c, n, scale, scores);
+        read(x, mask, c * CHUNK, n, scale, scores);
         float largest = mine.largest, sum = 0.0f;
 #pragma unroll
         for (int e = 0; e < EACH; ++e) largest = fmaxf(largest, scores[e]);
@@ -123,24 +152,27 @@ softmax_kernel(float scale, const float* __restrict__ x, const unsigned char* __
         if (c < KEPT) {
 #pragma unroll
             for (int e = 0; e < EACH; e += 4)
-                kept[(c * EACH + e) / 4 * GROUP + threadIdx.x] =
+                kept[(c * EACH + e) / 4 * THREADS + threadIdx.x] =
                     make_float4(scores[e], scores[e + 1], scores[e + 2], scores[e + 3]);
         }
     }
     Partial all = of_a_row(mine);
-    write(out, chunks - 1, n, scores, all);
+    write(out, (chunks - 1) * CHUNK, n, scores, all);
     for (int c = chunks - 2; c >= 0; --c) {  // from the end: what was read last is likeliest to be in a cache
         if (c < KEPT) {
 #pragma unroll
             for (int e = 0; e < EACH; e += 4) {
-                float4 four = kept[(c * EACH + e) / 4 * GROUP + threadIdx.x];
+                float4 four = kept[(c * EACH + e) / 4 * THREADS + threadIdx.x];
                 scores[e] = four.x, scores[e + 1] = four.y, scores[e + 2] = four.z, scores[e + 3] = four.w;
             }
         } else {
-            read(x, mask, c, n, scale, scores);
+            read(x, mask, c * CHUNK, n, scale, scores);
         }
-        write(out, c, n, scores, all);
+        write(out, c * CHUNK, n, scores, all);
     }
+#if GROUP > THREADS
+    cluster_wait();
+#endif
     // END SOLUTION
 }
 """
@@ -157,7 +189,7 @@ SHAPES = (
     (16384, 512, 512, 16, 1),
     (32768, 512, 512, 16, 3),
 )
-LONGER = (1024, 1024, 16, 3)  # 192 KB of shared memory: 65,536 elements stay on the SM
+LONGER = (512, 1024, 16, 3)  # a cluster of two blocks: 65,536 elements stay on two SMs
 # END SOLUTION
 
 
@@ -172,10 +204,11 @@ def softmax(scale, x, mask, out):
     vector = 4 if n % 4 == 0 else 1  # else rows begin anywhere, and a vector may not
     sizes = {"THREADS": threads, "GROUP": group, "EACH": each, "KEPT": kept, "VECTOR": vector}
     softmax_kernel = cupy.RawKernel(SOURCE, "softmax_kernel", tuple(f"-D{name}={sizes[name]}" for name in sizes))
-    shared = 4 * kept * each * group
+    shared = 4 * kept * each * threads
     if shared > 48 << 10:
         softmax_kernel.max_dynamic_shared_size_bytes = shared
-    rows = threads // group
+    blocks = max(1, group // threads)  # that share a row
+    rows = max(1, threads // group)  # that share a block
     arguments = (np.float32(scale), x, mask, out, np.int32(m), np.int32(n))
-    softmax_kernel(((m + rows - 1) // rows,), (threads,), arguments, shared_mem=shared)
+    softmax_kernel(((m + rows - 1) // rows * blocks,), (threads,), arguments, shared_mem=shared)
     # END SOLUTION

@@ -68,7 +68,7 @@ MUTANTS = (
         _CUDA,
         "missing_barrier",
         "the partial sums of the warps are read before they are there",
-        (Edit("    __syncthreads();\n    Partial none", "    Partial none"),),
+        (Edit("    __syncthreads();\n", ""),),
         Cause(Part.SAFETY, "race", words="no barrier between"),
     ),
     Mutant(
@@ -89,7 +89,7 @@ MUTANTS = (
         _CUDA,
         "sum_not_rescaled",
         "sums relative to different elements are added",
-        (Edit("a.sum * exp2f(a.largest - largest)", "a.sum"),),
+        (Edit("    p.sum *= exp2f(p.largest - largest);\n", ""),),
         Cause(Part.CORRECTNESS, _WRONG, words=_SOME),
     ),
     Mutant(

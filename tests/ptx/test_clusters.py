@@ -27,7 +27,7 @@ pairs = ptx.cluster_size({CLUSTER})
 
 @ptx.large_shared
 @cuda.jit
-def kernel(ranks, sums):
+def kernel(ranks, sums, others):
     pairs()
     base = ptx.shared_address(cuda.shared.array(0, types.uint32), 0)
     last = base + types.uint32({ROOM} - 4)
@@ -45,14 +45,19 @@ def kernel(ranks, sums):
     ptx.mbarrier_wait(told, 0)
     if cuda.threadIdx.x == 0:
         sums[cuda.blockIdx.x] = ptx.load_shared_4(last) + ptx.cluster_nctarank()
+        others[cuda.blockIdx.x] = ptx.load_cluster_4(ptx.mapa(last, rank ^ types.uint32(1)))
     ptx.cluster_arrive()
     ptx.cluster_wait()
 
 
-def ranks(ranks, sums):
-    kernel[{BLOCKS}, 32, 0, {ROOM}](ranks, sums)
+def ranks(ranks, sums, others):
+    kernel[{BLOCKS}, 32, 0, {ROOM}](ranks, sums, others)
 """
-EXPECTED = {"ranks": np.arange(BLOCKS) % CLUSTER, "sums": np.arange(BLOCKS) + CLUSTER}
+EXPECTED = {
+    "ranks": np.arange(BLOCKS) % CLUSTER,
+    "sums": np.arange(BLOCKS) + CLUSTER,
+    "others": np.arange(BLOCKS) ^ 1,
+}
 
 
 def source(folder: Path) -> Path:

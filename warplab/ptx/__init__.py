@@ -115,6 +115,9 @@ from warplab.ptx.warps import (
     warpid,
 )
 from warplab.ptx.words import (
+    load_cluster_4,
+    load_cluster_8,
+    load_cluster_16,
     load_global_4,
     load_global_8,
     load_global_16,
@@ -166,6 +169,9 @@ __all__ = [
     "ldmatrix_x4",
     "ldmatrix_x4_trans",
     "load_bulk",
+    "load_cluster_16",
+    "load_cluster_4",
+    "load_cluster_8",
     "load_global_16",
     "load_global_4",
     "load_global_8",
