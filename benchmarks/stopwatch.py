@@ -92,9 +92,8 @@ class Launcher:
         """Nothing to check."""
 
 
-def copies(labs: list[str]) -> list[Record]:
+def copies(labs: list[str]) -> Iterator[list[Record]]:
     """Two copies of one kernel, raced."""
-    records = []
     with Worker() as worker:
         for number, work in enumerate(WORKS):
             runs = worker.call("benchmarks.stopwatch:race_copies", timeout=300, number=number, runs=RUNS)
@@ -105,7 +104,7 @@ def copies(labs: list[str]) -> list[Record]:
             middle = times[RUNS // 2]
             held = sum(run["low_ms"] <= middle <= run["high_ms"] for run in runs) / RUNS
             conditions = f"{RUNS} races of two copies, cold L2, in turns"
-            records += [
+            records = [
                 Record(
                     work.name, "time", middle, "ms", "in turns", interval=(times[0], times[-1]), conditions=conditions
                 ),
@@ -135,7 +134,7 @@ def copies(labs: list[str]) -> list[Record]:
             print(
                 f"{work.name:24} {middle:9.4f} ms  spread {(times[-1] - times[0]) / middle:7.2%}  {words}", flush=True
             )
-    return records
+            yield records
 
 
 def race_copies(number: int, runs: int, other_memory: bool = False) -> list[dict[str, float]]:
@@ -157,12 +156,12 @@ def race_copies(number: int, runs: int, other_memory: bool = False) -> list[dict
     return found
 
 
-def naive(labs: list[str]) -> list[Record]:
+def naive(labs: list[str]) -> Iterator[list[Record]]:
     """The same kernels, timed carelessly."""
-    records = []
     with Worker() as worker:
         for number, work in enumerate(WORKS):
             honest, ways = worker.call("benchmarks.stopwatch:time_naively", timeout=300, number=number, runs=RUNS)
+            records = []
             for way, times in ways.items():
                 times.sort()
                 middle = times[RUNS // 2]
@@ -186,7 +185,7 @@ def naive(labs: list[str]) -> list[Record]:
                 print(
                     f"{work.name:24} {middle:9.4f} ms  spread {spread:7.2%}  {middle / honest:6.2f}x  {way}", flush=True
                 )
-    return records
+            yield records
 
 
 def time_naively(number: int, runs: int) -> tuple[float, dict[str, list[float]]]:
@@ -230,7 +229,7 @@ def time_naively(number: int, runs: int) -> tuple[float, dict[str, list[float]]]
     return honest, times
 
 
-def shared(labs: list[str]) -> list[Record]:
+def shared(labs: list[str]) -> Iterator[list[Record]]:
     """A reference timed alone, and while another process uses the GPU."""
     records = []
     with captured("01_axpy", "submission.py") as timing, Worker() as worker:
@@ -257,7 +256,7 @@ def shared(labs: list[str]) -> list[Record]:
                 Record("shared GPU", "time lost", m["shared_fraction"], "fraction", name, conditions="01_axpy alone"),
             ]
             print(f"{name}: noticed {noticed}, {m['shared_fraction']:.2%} lost", flush=True)
-    return records
+    yield records
 
 
 @contextmanager
@@ -310,9 +309,8 @@ def captured(lab: str, file: str) -> Iterator[Callable[[Worker], dict[str, Any]]
         yield timing
 
 
-def regrades(labs: list[str]) -> list[Record]:
+def regrades(labs: list[str]) -> Iterator[list[Record]]:
     """Thirty timings of each reference."""
-    records = []
     for name in labs:
         lab = find_lab(name)
         for file in SUBMISSION_NAMES:
@@ -325,7 +323,7 @@ def regrades(labs: list[str]) -> list[Record]:
             spread = (values[-1] - values[0]) / values[0]
             label, conditions = f"{name}/{Path(file).stem}", f"{REGRADES} timings in one worker"
             noticed = sum(bool(m["shared"]) for m in measured)
-            records += [
+            records = [
                 Record(
                     label,
                     "efficiency",
@@ -352,7 +350,7 @@ def regrades(labs: list[str]) -> list[Record]:
                     )
                 )
             print(f"{label:28} {values[0]:.4f} to {values[-1]:.4f}: {spread:.2%}; points {sorted(points)}", flush=True)
-    return records
+            yield records
 
 
 PARTS = {"copies": copies, "naive": naive, "shared": shared, "regrades": regrades}
@@ -368,13 +366,12 @@ def main(arguments: list[str]) -> int:
         print(f"There is no part or lab named {unknown.pop()}: parts are {', '.join(PARTS)}.", file=sys.stderr)
         return 2
     try:
-        for number, part in enumerate(parts or PARTS):
-            named = labs or known_labs()
-            groups = [[lab] for lab in named] if part == "regrades" else [named]  # a lab takes minutes: kept at once
-            for group in groups:
-                records = PARTS[part](group)
+        merge = bool(parts)
+        for part in parts or PARTS:
+            for records in PARTS[part](labs or known_labs()):  # each takes a minute: what there is, is kept
                 header = results.make_header(" ".join(["python -m benchmarks.stopwatch", part, *labs]))
-                results.write(FILE, header, records, merge=bool(parts or number))
+                results.write(FILE, header, records, merge=merge)
+                merge = True
     except WarplabError as error:
         print(error, file=sys.stderr)
         return 3
