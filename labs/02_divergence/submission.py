@@ -3,7 +3,7 @@
 from numba import cuda
 
 SHORT, LONG = 16, 4096  # layers that a ray crosses
-BLOCK = 256
+BLOCK = 128
 
 
 @cuda.jit

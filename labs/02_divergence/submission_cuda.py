@@ -3,11 +3,11 @@
 import cupy
 import numpy as np
 
-BLOCK = 256
+BLOCK = 128
 
 march_kernel = cupy.RawKernel(
     r"""
-constexpr int SHORT = 16, LONG = 4096, BLOCK = 256;
+constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
 march_kernel(const float* __restrict__ opacity, const unsigned char* __restrict__ kind, const float* __restrict__ glow,

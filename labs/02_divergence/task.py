@@ -98,6 +98,7 @@ TASK = Task(
         Case("whole blocks", {"n": 2048}, Family.NORMAL),
         Case("ragged", {"n": 1025}, Family.NORMAL),
         Case("prime", {"n": 1511}, Family.WIDE),
+        Case("more long rays", {"n": 1200}, Family.INTEGERS),  # 2 of 9: more in a tile than a block may have threads
         Case("ragged and larger", {"n": 3337}, Family.NORMAL, hidden=True),
         Case("many long rays", {"n": 1999}, Family.INTEGERS, hidden=True),
         Case("large and ragged", {"n": 300_007}, Family.NORMAL, hidden=True, needs_gpu=True),

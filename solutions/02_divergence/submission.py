@@ -7,12 +7,13 @@ from numba import cuda, float32, int32, uint64
 # STARTER:
 # END SOLUTION
 SHORT, LONG = 16, 4096  # layers that a ray crosses
-BLOCK = 256
+BLOCK = 128
 # BEGIN SOLUTION
 BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
-EACH = 8  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
+PHASES = 4  # blocks of an SM, which are to do different things at a time
+EACH = 28  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
 BATCH = BLOCK * EACH
-LOOK = 4  # rays that a thread looks at before the block asks whether a batch is full
+LOOK = 8  # rays that a thread looks at before the block asks whether a batch is full
 TILE = BLOCK * LOOK
 QUEUE = BATCH + TILE
 
@@ -23,40 +24,112 @@ def through(opacity):
     return float32(1) - abs(opacity) * float32(1 / 1024)
 
 
+def crosser(rays, depth):
+    """A device function that takes `rays` rays through `depth` layers.
+
+    Independent multiply-adds hide the latency of one, and share what is read of the layers.
+    """
+
+    @cuda.jit(device=True, forceinline=True)
+    def cross(y, t, layers):
+        k = uint64(0)
+        while k < uint64(depth):  # unsigned and in fours, which the compiler reads with one 128-bit access
+            a, b, c, d = layers[k], layers[k + uint64(1)], layers[k + uint64(2)], layers[k + uint64(3)]
+            for e in range(rays):
+                y[e] = y[e] * t[e] + a
+            for e in range(rays):
+                y[e] = y[e] * t[e] + b
+            for e in range(rays):
+                y[e] = y[e] * t[e] + c
+            for e in range(rays):
+                y[e] = y[e] * t[e] + d
+            k += uint64(4)
+
+    return cross
+
+
+def looker(whole):
+    """A device function that looks at a tile: it finishes the short rays and queues the long ones.
+
+    A `whole` tile needs no checks. The loads come first and the work after them, so that all of them are under way at
+    the same time.
+    """
+    cross = crosser(LOOK, SHORT)
+
+    @cuda.jit(device=True, forceinline=True)
+    def look(opacity, kind, out, layers, queue, waiting, first):
+        t = cuda.local.array(LOOK, float32)
+        y = cuda.local.array(LOOK, float32)
+        kinds = cuda.local.array(LOOK, int32)
+        n = uint64(out.size)
+        for e in range(LOOK):
+            i = first + uint64(e * BLOCK)
+            t[e], kinds[e] = float32(0), 1
+            if whole or i < n:
+                t[e], kinds[e] = opacity[i], kind[i]
+        mine = int32(0)
+        for e in range(LOOK):
+            t[e] = through(t[e])
+            y[e] = float32(0)
+            if kinds[e] % 8 == 0:
+                mine += int32(1)
+        place = cuda.atomic.add(waiting, 0, mine)  # room for all long rays of this thread
+        # Long rays march and are stored like short ones, which costs less than a branch. They are stored again later.
+        cross(y, t, layers)
+        for e in range(LOOK):
+            i = first + uint64(e * BLOCK)
+            if whole or i < n:
+                out[i] = y[e]
+            if kinds[e] % 8 == 0:
+                queue[place] = i
+                place += 1
+
+    return look
+
+
 def marcher(rays):
-    """A device function that marches up to `rays` long rays a thread."""
+    """A device function that marches the rays queue[first], queue[first + BLOCK] and so on, `rays` a thread at most."""
+    cross = crosser(rays, LONG)
 
     @cuda.jit(device=True)
-    def batch(opacity, out, layers, queue, first, count):
+    def batch(opacity, out, layers, queue, first, count, each):
         t = cuda.local.array(rays, float32)
         y = cuda.local.array(rays, float32)
-        x = cuda.threadIdx.x
         for e in range(rays):
-            place = e * BLOCK + x
-            t[e] = through(opacity[queue[first + place]]) if place < count else float32(0)
+            # The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
+            t[e] = through(opacity[queue[first + e * BLOCK]] if e * BLOCK < count else float32(0))
             y[e] = float32(0)
-        if x // 32 * 32 < count:  # a warp without a ray has nothing to do
-            k = uint64(0)
-            while k < uint64(LONG):  # unsigned and in fours, which the compiler reads with one 128-bit access
-                a, b, c, d = layers[k], layers[k + uint64(1)], layers[k + uint64(2)], layers[k + uint64(3)]
-                for e in range(rays):
-                    y[e] = y[e] * t[e] + a
-                for e in range(rays):
-                    y[e] = y[e] * t[e] + b
-                for e in range(rays):
-                    y[e] = y[e] * t[e] + c
-                for e in range(rays):
-                    y[e] = y[e] * t[e] + d
-                k += uint64(4)
+        cross(y, t, layers)
         for e in range(rays):
-            place = e * BLOCK + x
-            if place < count:
-                out[queue[first + place]] = y[e]
+            if e * BLOCK < count:
+                out[queue[first + e * BLOCK]] = y[e]
 
     return batch
 
 
-eight_each, four_each, two_each, one_each = marcher(8), marcher(4), marcher(2), marcher(1)
+def up_to(rays):
+    """A device function that marches `each` rays a thread, at most `rays`.
+
+    Arrays in registers have a constant length, so there are copies for 28, 24, ... rays, and the smallest is taken.
+    """
+    march = marcher(rays)
+    if rays == 1:
+        return march
+    less = rays - (4 if rays > 8 else 2 if rays > 2 else 1)
+    march_less = up_to(less)
+
+    @cuda.jit(device=True, forceinline=True)
+    def batch(opacity, out, layers, queue, first, count, each):
+        if each > less:
+            march(opacity, out, layers, queue, first, count, each)
+        else:
+            march_less(opacity, out, layers, queue, first, count, each)
+
+    return batch
+
+
+look_at_all, look_at_some = looker(True), looker(False)
+march_batch = up_to(EACH)
 # END SOLUTION
 
 
@@ -75,44 +148,32 @@ def march_kernel(opacity, kind, glow, out):
         waiting[0] = 0
     cuda.syncthreads()
 
-    t = cuda.local.array(LOOK, float32)
-    y = cuda.local.array(LOOK, float32)
-    is_long = cuda.local.array(LOOK, int32)
-    for tile in range(cuda.blockIdx.x * TILE, n, cuda.gridDim.x * TILE):
-        for e in range(LOOK):
-            i = tile + e * BLOCK + x
-            t[e], y[e], is_long[e] = float32(0), float32(0), 0
-            if i < n:
-                t[e] = through(opacity[i])
-                is_long[e] = kind[i] % 8 == 0
-        # All rays march the short way: a step more for the long ones costs nothing, they would have waited.
-        for k in range(SHORT):
-            for e in range(LOOK):
-                y[e] = y[e] * t[e] + layers[k]
-        for e in range(LOOK):
-            i = tile + e * BLOCK + x
-            if is_long[e] != 0:
-                queue[cuda.atomic.add(waiting, 0, 1)] = i
-            elif i < n:
-                out[i] = y[e]
-        cuda.syncthreads()
-        rays = waiting[0]
-        if rays >= BATCH:  # only full batches here: what is left waits for company from the next tile
-            eight_each(opacity, out, layers, queue, rays - BATCH, BATCH)
+    # The blocks of an SM begin with batches of 8, 12, 16 and 20 rays a thread. So they go back to looking at different
+    # times, and while one waits for memory, the others march.
+    phase = cuda.blockIdx.x * PHASES // cuda.gridDim.x
+    full = BLOCK * 4 * (phase + 2)
+    rays = 0
+    tile = cuda.blockIdx.x * TILE
+    while tile < n or rays > 0:
+        while tile < n and rays < full:
+            if tile + TILE <= n:
+                look_at_all(opacity, kind, out, layers, queue, waiting, uint64(tile + x))
+            else:
+                look_at_some(opacity, kind, out, layers, queue, waiting, uint64(tile + x))
+            tile += cuda.gridDim.x * TILE
             cuda.syncthreads()
-            if x == 0:
-                waiting[0] = rays - BATCH
+            rays = waiting[0]
+            cuda.syncthreads()
+        now = min(rays, full)  # only the last batch may be smaller: what is left waits for company
+        rays -= now
+        each = (now - x // 32 * 32 + BLOCK - 1) // BLOCK  # rays a thread of this warp
+        if each > 0:
+            march_batch(opacity, out, layers, queue, rays + x, now - x, each)
         cuda.syncthreads()
-
-    rays = waiting[0]
-    if rays > 4 * BLOCK:
-        eight_each(opacity, out, layers, queue, 0, rays)
-    elif rays > 2 * BLOCK:
-        four_each(opacity, out, layers, queue, 0, rays)
-    elif rays > BLOCK:
-        two_each(opacity, out, layers, queue, 0, rays)
-    else:
-        one_each(opacity, out, layers, queue, 0, rays)
+        if x == 0:
+            waiting[0] = rays
+        full = BATCH
+        cuda.syncthreads()
     # END SOLUTION
 
 

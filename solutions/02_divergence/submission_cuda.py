@@ -3,53 +3,93 @@
 import cupy
 import numpy as np
 
-BLOCK = 256
+BLOCK = 128
 # BEGIN SOLUTION
 BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
-TILE = 4 * BLOCK  # rays that a block looks at before it asks whether a batch is full
+TILE = 8 * BLOCK  # rays that a block looks at before it asks whether a batch is full
 # END SOLUTION
 
 march_kernel = cupy.RawKernel(
     r"""
-constexpr int SHORT = 16, LONG = 4096, BLOCK = 256;
+constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 // BEGIN SOLUTION
-constexpr int EACH = 8, BATCH = BLOCK * EACH;  // long rays that a thread, and a block, marches at once
-constexpr int LOOK = 4, TILE = BLOCK * LOOK;   // rays looked at before the block asks whether a batch is full
+constexpr int EACH = 28, BATCH = BLOCK * EACH;  // long rays that a thread, and a block, marches at once
+constexpr int LOOK = 8, TILE = BLOCK * LOOK;    // rays looked at before the block asks whether a batch is full
+constexpr int PHASES = 4;                       // blocks of an SM, which are to do different things at a time
 
 __device__ float through(float opacity) { return 1.0f - fabsf(opacity) * (1.0f / 1024); }
 
-// March `count` queued rays, at most N * BLOCK. N independent rays a thread hide the latency of a multiply-add, and
-// share what is read of the layers.
+// Take N rays through some layers, four at a time: N independent multiply-adds hide the latency of one, and share what
+// is read of the layers.
+template <int N, int LAYERS>
+__device__ void cross(float* y, const float* t, const float4* layers)
+{
+#pragma unroll 4
+    for (int k = 0; k < LAYERS / 4; ++k) {
+        float4 four = layers[k];
+#pragma unroll
+        for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.x);
+#pragma unroll
+        for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.y);
+#pragma unroll
+        for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.z);
+#pragma unroll
+        for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.w);
+    }
+}
+
+// Look at the rays i, i + BLOCK and so on of a tile: finish the short ones, queue the long ones. A whole tile needs no
+// checks. The loads come first and the work after them, so that all of them are under way at the same time.
+template <bool WHOLE>
+__device__ void look(const float* __restrict__ opacity, const unsigned char* __restrict__ kind,
+                     float* __restrict__ out, const float4* layers, int* queue, int* waiting, int i, int n)
+{
+    float t[LOOK], y[LOOK];
+    int kinds[LOOK], mine = 0;
+#pragma unroll
+    for (int e = 0; e < LOOK; ++e) {
+        bool here = WHOLE || i + e * BLOCK < n;
+        t[e] = here ? opacity[i + e * BLOCK] : 0.0f;
+        kinds[e] = here ? kind[i + e * BLOCK] : 1;
+    }
+#pragma unroll
+    for (int e = 0; e < LOOK; ++e) {
+        t[e] = through(t[e]);
+        y[e] = 0.0f;
+        mine += kinds[e] % 8 == 0;
+    }
+    int* place = queue + atomicAdd(waiting, mine);  // room for all long rays of this thread
+    // Long rays march and are stored like the short ones: that costs less than a branch. They are stored again later.
+    cross<LOOK, SHORT>(y, t, layers);
+#pragma unroll
+    for (int e = 0; e < LOOK; ++e) {
+        if (WHOLE || i + e * BLOCK < n) out[i + e * BLOCK] = y[e];
+        if (kinds[e] % 8 == 0) *place++ = i + e * BLOCK;
+    }
+}
+
+// March the rays queue[0], queue[BLOCK] and so on below `count`: `each` rays a thread of this warp, at most N. Arrays
+// in registers have a constant length, so there are copies for 28, 24, ... rays, and the smallest is taken.
 template <int N>
 __device__ void batch(const float* __restrict__ opacity, float* __restrict__ out, const float4* layers,
-                      const int* queue, int count)
+                      const int* queue, int count, int each)
 {
+    constexpr int LESS = N - (N > 8 ? 4 : N > 2 ? 2 : 1);
+    if constexpr (LESS > 0) {
+        if (each <= LESS) return batch<LESS>(opacity, out, layers, queue, count, each);
+    }
+    if (each <= 0) return;
     float t[N], y[N];
 #pragma unroll
     for (int e = 0; e < N; ++e) {
-        int place = e * BLOCK + threadIdx.x;
-        t[e] = place < count ? through(opacity[queue[place]]) : 0.0f;
+        // The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
+        t[e] = through(e * BLOCK < count ? opacity[queue[e * BLOCK]] : 0.0f);
         y[e] = 0.0f;
     }
-    if (threadIdx.x / 32 * 32 < count) {  // a warp without a ray has nothing to do
-#pragma unroll 4
-        for (int k = 0; k < LONG / 4; ++k) {
-            float4 four = layers[k];
+    cross<N, LONG>(y, t, layers);
 #pragma unroll
-            for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.x);
-#pragma unroll
-            for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.y);
-#pragma unroll
-            for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.z);
-#pragma unroll
-            for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.w);
-        }
-    }
-#pragma unroll
-    for (int e = 0; e < N; ++e) {
-        int place = e * BLOCK + threadIdx.x;
-        if (place < count) out[queue[place]] = y[e];
-    }
+    for (int e = 0; e < N; ++e)
+        if (e * BLOCK < count) out[queue[e * BLOCK]] = y[e];
 }
 // END SOLUTION
 
@@ -65,42 +105,29 @@ march_kernel(const float* __restrict__ opacity, const unsigned char* __restrict_
     if (threadIdx.x == 0) waiting = 0;
     __syncthreads();
     const float4* fours = reinterpret_cast<const float4*>(layers);
-
-    for (int tile = blockIdx.x * TILE; tile < n; tile += gridDim.x * TILE) {
-        float t[LOOK], y[LOOK];
-        bool is_long[LOOK];
-#pragma unroll
-        for (int e = 0; e < LOOK; ++e) {
-            int i = tile + e * BLOCK + threadIdx.x;
-            t[e] = i < n ? through(opacity[i]) : 0.0f;
-            is_long[e] = i < n && kind[i] % 8 == 0;
-            y[e] = 0.0f;
-        }
-        // All rays march the short way: a step more for the long ones costs nothing, they would have waited.
-#pragma unroll
-        for (int k = 0; k < SHORT; ++k)
-#pragma unroll
-            for (int e = 0; e < LOOK; ++e) y[e] = fmaf(y[e], t[e], layers[k]);
-#pragma unroll
-        for (int e = 0; e < LOOK; ++e) {
-            int i = tile + e * BLOCK + threadIdx.x;
-            if (is_long[e]) queue[atomicAdd(&waiting, 1)] = i;
-            else if (i < n) out[i] = y[e];
-        }
-        __syncthreads();
-        int rays = waiting;
-        if (rays >= BATCH) {  // only full batches here: what is left waits for company from the next tile
-            batch<EACH>(opacity, out, fours, queue + rays - BATCH, BATCH);
+    // The blocks of an SM begin with batches of 8, 12, 16 and 20 rays a thread. So they go back to looking at different
+    // times, and while one waits for memory, the others march.
+    int phase = blockIdx.x * PHASES / gridDim.x;
+    int full = BLOCK * 4 * (phase + 2);
+    int warp = threadIdx.x / 32 * 32;  // the number of its first thread
+    int rays = 0;
+    for (int tile = blockIdx.x * TILE; tile < n || rays > 0;) {
+        for (; tile < n && rays < full; tile += gridDim.x * TILE) {
+            if (tile + TILE <= n) look<true>(opacity, kind, out, fours, queue, &waiting, tile + threadIdx.x, n);
+            else look<false>(opacity, kind, out, fours, queue, &waiting, tile + threadIdx.x, n);
             __syncthreads();
-            if (threadIdx.x == 0) waiting = rays - BATCH;
+            rays = waiting;
+            __syncthreads();
         }
+        int now = min(rays, full);  // only the last batch may be smaller: what is left waits for company
+        rays -= now;
+        int each = (now - warp + BLOCK - 1) / BLOCK;  // rays a thread of this warp
+        batch<EACH>(opacity, out, fours, queue + rays + threadIdx.x, now - threadIdx.x, each);
+        __syncthreads();
+        if (threadIdx.x == 0) waiting = rays;
+        full = BATCH;
         __syncthreads();
     }
-    int rays = waiting;
-    if (rays > 4 * BLOCK) batch<8>(opacity, out, fours, queue, rays);
-    else if (rays > 2 * BLOCK) batch<4>(opacity, out, fours, queue, rays);
-    else if (rays > BLOCK) batch<2>(opacity, out, fours, queue, rays);
-    else batch<1>(opacity, out, fours, queue, rays);
     // END SOLUTION
 }
 """,
