@@ -11,7 +11,7 @@ BLOCK = 128
 # BEGIN SOLUTION
 BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
 PHASES = 4  # blocks of an SM, which are to do different things at a time
-EACH = 28  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
+EACH = 24  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
 BATCH = BLOCK * EACH
 LOOK = 8  # rays that a thread looks at before the block asks whether a batch is full
 TILE = BLOCK * LOOK
@@ -92,7 +92,7 @@ def marcher(rays):
     cross = crosser(rays, LONG)
 
     @cuda.jit(device=True)
-    def batch(opacity, out, layers, queue, first, count, each):
+    def batch(opacity, out, layers, queue, first, count):
         t = cuda.local.array(rays, float32)
         y = cuda.local.array(rays, float32)
         for e in range(rays):
@@ -107,29 +107,9 @@ def marcher(rays):
     return batch
 
 
-def up_to(rays):
-    """A device function that marches `each` rays a thread, at most `rays`.
-
-    Arrays in registers have a constant length, so there are copies for 28, 24, ... rays, and the smallest is taken.
-    """
-    march = marcher(rays)
-    if rays == 1:
-        return march
-    less = rays - (4 if rays > 8 else 2 if rays > 2 else 1)
-    march_less = up_to(less)
-
-    @cuda.jit(device=True, forceinline=True)
-    def batch(opacity, out, layers, queue, first, count, each):
-        if each > less:
-            march(opacity, out, layers, queue, first, count, each)
-        else:
-            march_less(opacity, out, layers, queue, first, count, each)
-
-    return batch
-
-
+# Arrays in registers have a constant length, so there are a few copies, and the smallest that will do is taken.
 look_at_all, look_at_some = looker(True), looker(False)
-march_batch = up_to(EACH)
+most_each, sixteen_each, eight_each, two_each, one_each = (marcher(rays) for rays in (EACH, 16, 8, 2, 1))
 # END SOLUTION
 
 
@@ -148,10 +128,10 @@ def march_kernel(opacity, kind, glow, out):
         waiting[0] = 0
     cuda.syncthreads()
 
-    # The blocks of an SM begin with batches of 8, 12, 16 and 20 rays a thread. So they go back to looking at different
+    # The blocks of an SM begin with batches of 8, 16, 24 and 8 rays a thread. So they go back to looking at different
     # times, and while one waits for memory, the others march.
     phase = cuda.blockIdx.x * PHASES // cuda.gridDim.x
-    full = BLOCK * 4 * (phase + 2)
+    full = BLOCK * 8 * (phase % 3 + 1)
     rays = 0
     tile = cuda.blockIdx.x * TILE
     while tile < n or rays > 0:
@@ -167,8 +147,17 @@ def march_kernel(opacity, kind, glow, out):
         now = min(rays, full)  # only the last batch may be smaller: what is left waits for company
         rays -= now
         each = (now - x // 32 * 32 + BLOCK - 1) // BLOCK  # rays a thread of this warp
-        if each > 0:
-            march_batch(opacity, out, layers, queue, rays + x, now - x, each)
+        first, count = rays + x, now - x
+        if each > 16:
+            most_each(opacity, out, layers, queue, first, count)
+        elif each > 8:
+            sixteen_each(opacity, out, layers, queue, first, count)
+        elif each > 2:
+            eight_each(opacity, out, layers, queue, first, count)
+        elif each > 1:
+            two_each(opacity, out, layers, queue, first, count)
+        elif each > 0:
+            one_each(opacity, out, layers, queue, first, count)
         cuda.syncthreads()
         if x == 0:
             waiting[0] = rays

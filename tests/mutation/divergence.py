@@ -41,14 +41,14 @@ MUTANTS = (
         _NUMBA,
         "last_batch_forgotten",
         "what is left in the queue and fills no batch is never marched",
-        (Edit("        if each > 0:\n", "        if now == full:\n"),),
+        (Edit("        if each > 16:\n", "        if now < full:\n            pass\n        elif each > 16:\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
         _NUMBA,
         "last_batch_cut_off",
         "of the last batch only one ray a thread is marched",
-        (Edit("rays + x, now - x, each)", "rays + x, min(now, BLOCK) - x, each)"),),
+        (Edit("rays + x, now - x\n", "rays + x, min(now, BLOCK) - x\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
@@ -61,8 +61,8 @@ MUTANTS = (
     Mutant(
         _NUMBA,
         "small_batches",
-        "a thread with one ray marches 28",
-        (Edit("        if each > less:\n", "        if each > 0:\n"),),
+        "a thread with one ray marches 24",
+        (Edit("        if each > 16:\n", "        if each > 0:\n"),),
         Cause(Part.TRAFFIC, _TRAFFIC, words="fp32 instructions"),
     ),
     Mutant(
