@@ -10,9 +10,9 @@ SHORT, LONG = 16, 4096  # layers that a ray crosses
 BLOCK = 128
 # BEGIN SOLUTION
 BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
-PHASES = 4  # blocks of an SM, which are to do different things at a time
 EACH = 24  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
 BATCH = BLOCK * EACH
+FIRST = BLOCK * 8  # long rays of the first batch, in every other block of an SM
 LOOK = 8  # rays that a thread looks at before the block asks whether a batch is full
 TILE = BLOCK * LOOK
 QUEUE = BATCH + TILE
@@ -109,7 +109,7 @@ def marcher(rays):
 
 # Arrays in registers have a constant length, so there are a few copies, and the smallest that will do is taken.
 look_at_all, look_at_some = looker(True), looker(False)
-most_each, sixteen_each, eight_each, two_each, one_each = (marcher(rays) for rays in (EACH, 16, 8, 2, 1))
+most_each, eight_each, one_each = (marcher(rays) for rays in (EACH, 8, 1))
 # END SOLUTION
 
 
@@ -128,10 +128,9 @@ def march_kernel(opacity, kind, glow, out):
         waiting[0] = 0
     cuda.syncthreads()
 
-    # The blocks of an SM begin with batches of 8, 16, 24 and 8 rays a thread. So they go back to looking at different
-    # times, and while one waits for memory, the others march.
-    phase = cuda.blockIdx.x * PHASES // cuda.gridDim.x
-    full = BLOCK * 8 * (phase % 3 + 1)
+    # Two of the four blocks of an SM begin with a small batch. So they go back to looking at another time than the
+    # others, and while one waits for memory, others march.
+    full = FIRST if cuda.blockIdx.x * 4 // cuda.gridDim.x % 2 else BATCH
     rays = 0
     tile = cuda.blockIdx.x * TILE
     while tile < n or rays > 0:
@@ -148,14 +147,10 @@ def march_kernel(opacity, kind, glow, out):
         rays -= now
         each = (now - x // 32 * 32 + BLOCK - 1) // BLOCK  # rays a thread of this warp
         first, count = rays + x, now - x
-        if each > 16:
+        if each > 8:
             most_each(opacity, out, layers, queue, first, count)
-        elif each > 8:
-            sixteen_each(opacity, out, layers, queue, first, count)
-        elif each > 2:
-            eight_each(opacity, out, layers, queue, first, count)
         elif each > 1:
-            two_each(opacity, out, layers, queue, first, count)
+            eight_each(opacity, out, layers, queue, first, count)
         elif each > 0:
             one_each(opacity, out, layers, queue, first, count)
         cuda.syncthreads()

@@ -13,9 +13,9 @@ march_kernel = cupy.RawKernel(
     r"""
 constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 // BEGIN SOLUTION
-constexpr int EACH = 28, BATCH = BLOCK * EACH;  // long rays that a thread, and a block, marches at once
+constexpr int EACH = 24, BATCH = BLOCK * EACH;  // long rays that a thread, and a block, marches at once
 constexpr int LOOK = 8, TILE = BLOCK * LOOK;    // rays looked at before the block asks whether a batch is full
-constexpr int PHASES = 4;                       // blocks of an SM, which are to do different things at a time
+constexpr int FIRST = 8 * BLOCK;                // long rays of the first batch, in every other block of an SM
 
 __device__ float through(float opacity) { return 1.0f - fabsf(opacity) * (1.0f / 1024); }
 
@@ -69,7 +69,7 @@ __device__ void look(const float* __restrict__ opacity, const unsigned char* __r
 }
 
 // March the rays queue[0], queue[BLOCK] and so on below `count`: `each` rays a thread of this warp, at most N. Arrays
-// in registers have a constant length, so there are copies for 28, 24, ... rays, and the smallest is taken.
+// in registers have a constant length, so there are copies for 24, 20, ... rays, and the smallest is taken.
 template <int N>
 __device__ void batch(const float* __restrict__ opacity, float* __restrict__ out, const float4* layers,
                       const int* queue, int count, int each)
@@ -105,10 +105,9 @@ march_kernel(const float* __restrict__ opacity, const unsigned char* __restrict_
     if (threadIdx.x == 0) waiting = 0;
     __syncthreads();
     const float4* fours = reinterpret_cast<const float4*>(layers);
-    // The blocks of an SM begin with batches of 8, 12, 16 and 20 rays a thread. So they go back to looking at different
-    // times, and while one waits for memory, the others march.
-    int phase = blockIdx.x * PHASES / gridDim.x;
-    int full = BLOCK * 4 * (phase + 2);
+    // Two of the four blocks of an SM begin with a small batch. So they go back to looking at another time than the
+    // others, and while one waits for memory, others march.
+    int full = blockIdx.x * 4 / gridDim.x % 2 ? FIRST : BATCH;
     int warp = threadIdx.x / 32 * 32;  // the number of its first thread
     int rays = 0;
     for (int tile = blockIdx.x * TILE; tile < n || rays > 0;) {

@@ -41,7 +41,7 @@ MUTANTS = (
         _NUMBA,
         "last_batch_forgotten",
         "what is left in the queue and fills no batch is never marched",
-        (Edit("        if each > 16:\n", "        if now < full:\n            pass\n        elif each > 16:\n"),),
+        (Edit("        if each > 8:\n", "        if now < full:\n            pass\n        elif each > 8:\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
@@ -62,7 +62,7 @@ MUTANTS = (
         _NUMBA,
         "small_batches",
         "a thread with one ray marches 24",
-        (Edit("        if each > 16:\n", "        if each > 0:\n"),),
+        (Edit("        if each > 8:\n", "        if each > 0:\n"),),
         Cause(Part.TRAFFIC, _TRAFFIC, words="fp32 instructions"),
     ),
     Mutant(
