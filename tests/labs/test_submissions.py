@@ -22,7 +22,7 @@ from warplab.gpu.worker import Worker
 CORPUS = CHECKOUT / "tests" / "submissions"
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
-LADDERS = ("07_tensor_core_hgemm", "08_hopper_hgemm")  # tests/gemm has their rungs, at more sizes
+LADDERS = ("07_tensor_core_hgemm", "08_hopper_hgemm")  # tests/gemm has their rungs too, ragged ones included
 SCORED = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
 
