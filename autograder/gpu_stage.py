@@ -6,7 +6,7 @@ These functions are called by name through warplab.gpu.worker; what they take an
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,9 @@ from autograder.task import Array, Case, Ceiling, Family, Task, Values
 from autograder.verdict import Status
 from warplab.errors import DeviceError
 from warplab.gpu import calibrate, executor, library
-from warplab.gpu.company import Company
+from warplab.gpu.company import TOLERATED, Company
 from warplab.gpu.executor import LoadedPlan, on_stream
-from warplab.gpu.stopwatch import Contestant, Race, race
+from warplab.gpu.stopwatch import Contestant, Placed, Race, race
 from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
@@ -37,6 +37,7 @@ from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role
 
 BUDGET_SECONDS = 2.0
+PLACEMENTS = 4  # of all buffers: where they lie in the GPU's memory is worth up to one hundredth
 AUDITED = 4  # one turn of so many, drawn by the secret seed, is preceded by a launch that must be exactly right
 PRECISION = 0.004  # width of the 95% interval of the efficiency at which sampling stops
 
@@ -79,22 +80,35 @@ def efficiency(
     """
     device, lab = _device(), load_lab(Path(task))
     timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
+    judged = load(Path(plan))
     with on_stream() as stream:
-        loaded = LoadedPlan(load(Path(plan)), architecture_of(device), stream)
+        placed = [LoadedPlan(judged, architecture_of(device), stream) for _ in range(_placements(judged))]
         try:
-            return _against_the_roofline(device, lab.task, timed, loaded, stream, seed)
+            return _against_the_roofline(device, lab.task, timed, placed, stream, seed)
         finally:
-            loaded.scrub()
+            for loaded in placed:
+                loaded.scrub()
+
+
+def _placements(plan: Plan) -> int:
+    """How many times the plan's buffers are there: PLACEMENTS, or as often as a quarter of the memory has room for."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    needed = sum(spec.nbytes for spec in plan.buffers.values())  # and again for the inputs that they are compared with
+    return max(1, min(PLACEMENTS, int(free // (4 * max(needed, 1)))))
 
 
 def _against_the_roofline(
-    device: Device, task: Task, case: Case, loaded: LoadedPlan, stream: Stream, seed: int
+    device: Device, task: Task, case: Case, placed: Sequence[LoadedPlan], stream: Stream, seed: int
 ) -> dict[str, Any]:
     work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
-    names = list(dict.fromkeys((Ceiling.COPY, task.compute_ceiling)))
-    ceilings: dict[str, calibrate.Calibration] = {n.value: calibrate.CONTESTANTS[n.value](stream) for n in names}
-    contestants: dict[str, Contestant] = {"submission": _Timed(task, case, loaded, seed)}
-    contestants.update(ceilings)
+    ceilings = {name.value: calibrate.CONTESTANTS[name.value](stream) for name in work if name is not Ceiling.COPY}
+    copies = calibrate.copies(stream, len(placed))
+    launched = {name: ceiling.work for name, ceiling in ceilings.items()} | {Ceiling.COPY.value: copies[0].work}
+    contestants: dict[str, Contestant] = {
+        "submission": Placed([_Timed(task, case, loaded, seed) for loaded in placed]),
+        Ceiling.COPY.value: Placed(copies),
+        **ceilings,
+    }
     rival = library.contestant(task.library, stream, case.dimensions)
     if rival is not None:
         contestants["library"] = rival
@@ -106,34 +120,35 @@ def _against_the_roofline(
                 stream,
                 budget_seconds=BUDGET_SECONDS,
                 precision=PRECISION,
-                compare=("submission", _bounding(work, ceilings).value),
+                compare=("submission", _bounding(work).value),
+                placements=len(placed),
             )
         except WrongOutput as wrong:
             return {"status": "wrong", "message": str(wrong)}
-    measured = {name: c.work / result.time(name).median * 1e3 for name, c in ceilings.items()}
+    measured = {name: amount / result.time(name).value * 1e3 for name, amount in launched.items()}
     floors = {name: work[Ceiling(name)] / rate * 1e3 for name, rate in measured.items()}
     bounding = max(floors, key=lambda name: floors[name])
     time = result.time("submission")
     ratio = result.ratio(bounding, "submission")
-    scale = work[Ceiling(bounding)] / ceilings[bounding].work
+    scale = work[Ceiling(bounding)] / launched[bounding]
     datasheet = _datasheet(device)
-    message = impossible(time.median, {name.value: amount for name, amount in work.items()}, datasheet)
+    message = impossible(time.value, {name.value: amount for name, amount in work.items()}, datasheet)
     return {
         "status": "impossible" if message else "ok",
         "message": message,
-        "median_ms": time.median,
+        "median_ms": time.value,
         "low_ms": time.low,
         "high_ms": time.high,
         "samples": time.samples,
         "floor_ms": floors[bounding],
         "bound": "memory" if bounding == Ceiling.COPY.value else "compute",
-        "efficiency": scale * ratio.median,
+        "efficiency": scale * ratio.value,
         "efficiency_low": scale * ratio.low,
         "efficiency_high": scale * ratio.high,
         "ceilings": measured,
         "datasheet": datasheet,
         "throttled": throttle.seen,
-        "shared": company.present,
+        "shared": company.share > TOLERATED,
         "shared_fraction": company.share,
         "library": _library(result, rival),
         "throttle_reasons": throttle.reasons,
@@ -145,7 +160,7 @@ def _library(result: Race, rival: Any | None) -> dict[str, Any] | None:
     if rival is None:
         return None
     ratio = result.ratio("library", "submission")
-    return {"name": rival.label, "median_ms": result.time("library").median, "ratio": ratio.median}
+    return {"name": rival.label, "median_ms": result.time("library").value, "ratio": ratio.value}
 
 
 class _Timed:
@@ -211,11 +226,10 @@ class _Timed:
         )
 
 
-def _bounding(work: Mapping[Ceiling, float], ceilings: Mapping[str, calibrate.Calibration]) -> Ceiling:
-    """The ceiling that bounds the work by its datasheet-like proportions; settles which ratio must become precise."""
+def _bounding(work: Mapping[Ceiling, float]) -> Ceiling:
+    """The ceiling that bounds the work by the rates kept for this GPU; settles which ratio must become precise."""
     kept = calibrate.measure(_device())
-    rates = {name: getattr(kept, name) for name in ceilings}
-    return Ceiling(max(ceilings, key=lambda name: work[Ceiling(name)] / rates[name]))
+    return max(work, key=lambda name: work[name] / getattr(kept, name.value))
 
 
 def _datasheet(device: Device) -> dict[str, float]:

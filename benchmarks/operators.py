@@ -115,7 +115,7 @@ def timed(number: int) -> dict[str, Any]:
         pair = {"it": _Call(stream, work), "copy": _Call(stream, lambda: target.copy_(source))}
         result = race(pair, stream, budget_seconds=SECONDS, precision=0.004)
         it, copy = result.time("it"), result.time("copy")
-    return {"ms": it.median, "low": it.low, "high": it.high, "copy_ms": copy.median, "how": how, "turns": result.turns}
+    return {"ms": it.value, "low": it.low, "high": it.high, "copy_ms": copy.value, "how": how, "turns": result.turns}
 
 
 def sustained(data: str) -> dict[str, float]:

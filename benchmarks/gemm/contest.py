@@ -64,11 +64,11 @@ def timed(
             for name in contestants.keys() - {"torch"}:
                 time, ratio, rival = result.time(name), result.ratio("torch", name), result.time("torch")
                 answer[name] = {
-                    "ms": time.median,
+                    "ms": time.value,
                     "low": time.low,
                     "high": time.high,
-                    "ratio": ratio.median,
-                    "library_ms": rival.median,
+                    "ratio": ratio.value,
+                    "library_ms": rival.value,
                     "turns": result.turns,
                 }
         return answer

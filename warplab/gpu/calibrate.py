@@ -38,9 +38,8 @@ class Calibration:
 class Copy(Calibration):
     """A streaming copy of 16-byte elements from one buffer to another."""
 
-    def __init__(self, stream: Stream) -> None:
-        free, _ = cupy.cuda.runtime.memGetInfo()
-        size = min(COPY_BYTES // 2, free // 4) // 32768 * 32768
+    def __init__(self, stream: Stream, size: int | None = None) -> None:
+        size = size or _copied(1)
         self._stream = stream
         self._in, self._out = (cupy.zeros(size, dtype=cupy.uint8) for _ in range(2))
         self._elements = size // 16
@@ -50,6 +49,18 @@ class Copy(Calibration):
         """Queue one copy."""
         pointers = np.uint64(self._in.data.ptr), np.uint64(self._out.data.ptr)
         trusted.run(self._stream, "copy", self._elements // 256, 256, *pointers, np.uint64(self._elements))
+
+
+def _copied(placements: int) -> int:
+    """Bytes of one buffer if `placements` pairs of them share half of the free memory."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    return min(COPY_BYTES // 2, free // (4 * placements)) // 32768 * 32768
+
+
+def copies(stream: Stream, placements: int) -> list[Copy]:
+    """The same copy several times, between buffers in different places."""
+    size = _copied(placements)
+    return [Copy(stream, size) for _ in range(placements)]
 
 
 class Fp32Fma(Calibration):
@@ -99,7 +110,7 @@ def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float
             calibration = contestant(stream)
             time = _one(name, calibration, stream, budget_seconds).time(name)
         work = calibration.work * 1e3
-        rates |= {name: work / time.median, f"{name}_low": work / time.high, f"{name}_high": work / time.low}
+        rates |= {name: work / time.value, f"{name}_low": work / time.high, f"{name}_high": work / time.low}
     ceilings = Ceilings(gpu=device.name, uuid=device.uuid, driver=device.driver, **rates)  # type: ignore[arg-type]
     store.save(ceilings)
     return ceilings

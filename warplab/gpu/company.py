@@ -44,8 +44,3 @@ class Company:
         """The fraction of the watched time in which another process had the GPU."""
         watched, lost, _ = (int(n) for n in self._seen.get())
         return lost / watched if watched else 0.0
-
-    @property
-    def present(self) -> bool:
-        """Whether another process used the GPU more than a measurement can bear."""
-        return self.share > TOLERATED

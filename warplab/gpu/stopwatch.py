@@ -2,14 +2,15 @@
 
 Contestants take turns (A B C, C B A), each on fresh inputs and with a cold L2, and every timed output can be checked.
 What is compared is the ratio of two contestants within two turns, one each way round: a clock that drifts moves both,
-as does what it means to be the first or the last.
+as does what it means to be the first or the last. Where a contestant's buffers lie in memory makes a difference too, so
+it may be there several times.
 """
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -18,11 +19,12 @@ import numpy as np
 from cuda.core import Device, EventOptions, Stream
 
 from warplab.gpu import trusted
-from warplab.gpu.statistics import Interval, median_interval
+from warplab.gpu.statistics import Interval, mean_interval, median_interval
 
 WARM_UP_SECONDS = 0.25  # least time under load before anything counts
 SETTLED = 0.01  # the clock has settled when two successive turns of every contestant agree to this
 MINIMUM_TURNS = 12  # six pairs, the fewest that a median's interval can be had from
+PLACED_TURNS = 6  # at least, in each place that a contestant has
 MAXIMUM_TURNS = 400
 LEAST_SECONDS = 0.3  # of sampling: looking after every pair whether it is enough, one stops too early where many fit
 TICK = 32e-6  # milliseconds: the step in which events count on the GPUs that were looked at
@@ -45,23 +47,55 @@ class Contestant(Protocol):
         """Raise if what this turn computed is wrong; not timed."""
 
 
+class Placed:
+    """One contestant in several places: the same work on buffers that lie elsewhere, two turns in each place."""
+
+    def __init__(self, places: Sequence[Contestant]) -> None:
+        self.launches = places[0].launches
+        self._places, self._here = places, places[0]
+
+    def prepare(self, turn: int) -> None:
+        """Go to the place of this turn and prepare there."""
+        self._here = self._places[turn // 2 % len(self._places)]
+        self._here.prepare(turn)
+
+    def launch(self) -> None:
+        """Queue the work of this place."""
+        self._here.launch()
+
+    def check(self, turn: int) -> None:
+        """Check what was computed in this place."""
+        self._here.check(turn)
+
+
 @dataclass
 class Race:
     """Milliseconds of every turn, by contestant; the turns of all contestants correspond.
 
-    A sample is two turns, one in each order of the contestants.
+    A sample is two turns, one in each order of the contestants. Samples come from `placements` places in rotation; an
+    estimate is the mean of the places' medians, and its 95% interval has in it by how much they differ.
     """
 
     samples: dict[str, list[float]] = field(default_factory=dict)
+    placements: int = 1
 
     def time(self, name: str) -> Interval:
-        """Median and 95% interval of one contestant's times, in milliseconds."""
-        return median_interval(self._paired(name))
+        """One contestant's time in milliseconds."""
+        return self._estimate(self._paired(name))
 
     def ratio(self, numerator: str, denominator: str) -> Interval:
-        """Median and 95% interval of the ratio of two contestants' times, taken over the same turns."""
-        pairs = zip(self._paired(numerator), self._paired(denominator), strict=True)
-        return median_interval([a / b for a, b in pairs])
+        """The ratio of two contestants' times, taken over the same turns."""
+        return self._estimate(self._ratios(numerator, denominator))
+
+    def width(self, numerator: str, denominator: str) -> float:
+        """Width of the 95% interval of the ratio's median over all places, relative to it."""
+        return median_interval(self._ratios(numerator, denominator)).width
+
+    def _ratios(self, numerator: str, denominator: str) -> list[float]:
+        return [a / b for a, b in zip(self._paired(numerator), self._paired(denominator), strict=True)]
+
+    def _estimate(self, values: Sequence[float]) -> Interval:
+        return mean_interval([median_interval(values[place :: self.placements]) for place in range(self.placements)])
 
     def _paired(self, name: str) -> list[float]:
         times = self.samples[name]
@@ -100,13 +134,14 @@ def race(
     budget_seconds: float,
     precision: float = 0.01,
     compare: tuple[str, str] | None = None,
+    placements: int = 1,
 ) -> Race:
     """Time `contestants` in turns until the answer is known well enough.
 
     Stops when at least MINIMUM_TURNS turns were timed in at least LEAST_SECONDS and the 95% interval of every
     contestant's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
-    `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS. Whatever a contestant's methods raise
-    passes through.
+    `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS, nor below PLACED_TURNS in each of the
+    `placements` that the contestants rotate through. Whatever a contestant's methods raise passes through.
     """
     cold = ColdCache(stream)
     dither = random.Random()
@@ -129,16 +164,16 @@ def race(
 
     _warm_up(contestants, turn)
     names = list(contestants)
-    result = Race({name: [] for name in names})
+    result, minimum = Race({name: [] for name in names}, placements), max(MINIMUM_TURNS, PLACED_TURNS * placements)
     start = time.monotonic()
     for number in range(MAXIMUM_TURNS):
         for name in names if number % 2 else reversed(names):  # whoever goes first has had the longer pause
             result.samples[name].append(turn(number, contestants[name]))
-        if result.turns < MINIMUM_TURNS or result.turns % 2:
+        if result.turns < minimum or result.turns % 2:
             continue
         elapsed = time.monotonic() - start
-        intervals = [result.ratio(*compare)] if compare else [result.time(name) for name in contestants]
-        if elapsed > budget_seconds or (elapsed > LEAST_SECONDS and all(i.width < precision for i in intervals)):
+        widths = [result.width(*compare)] if compare else [result.time(name).width for name in contestants]
+        if elapsed > budget_seconds or (elapsed > LEAST_SECONDS and max(widths) < precision):
             break
     return result
 
