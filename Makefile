@@ -18,7 +18,7 @@ endif
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv grade test test-gpu test-judge lab bench bench-cpu validate notebooks facts lint clean
+.PHONY: help venv grade test test-gpu test-judge test-long lab bench bench-cpu validate notebooks facts lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -44,9 +44,12 @@ test: $(READY)  ## run the tests that need no GPU
 test-gpu: $(READY)  ## run the tests that need a GPU, keeping their record
 	@$(PY) -m benchmarks.gpu_tests
 
-test-judge: $(READY)  ## judge the judge: right, wrong and cheating submissions, tolerances and faults
+test-judge: $(READY)  ## judge the judge: right, wrong and cheating submissions, a line each
 	@$(PY) -m benchmarks.judge
-	@WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 $(PY) -m pytest -q tests/autograder/test_faults.py $(wildcard tests/labs/test_tolerances.py)
+
+test-long: $(READY)  ## tolerances over 200 seeds, secrets of every run, a hundred killed processes
+	@WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 $(PY) -m pytest -q $$($(PY) scripts/test_workers.py) \
+		tests/autograder/test_faults.py tests/labs/test_tolerances.py tests/labs/test_secrets.py
 
 lab: $(READY)  ## open JupyterLab at the first notebook
 	@$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb

@@ -9,6 +9,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from warplab.plan.model import Plan
 
@@ -37,11 +38,12 @@ def device_bytes(plan: Plan) -> float:
 
 def keeps_state(plan: Plan) -> bool:
     """Whether a kernel of the plan could leave something for a later launch, beside its buffers."""
-    return any(
-        variable.writable and _mentions(text, variable.name) > 1
-        for text in _modules(plan)
-        for variable in variables(text)
-    )
+    return any(_uses_variables(text) for text in _modules(plan))
+
+
+@lru_cache(16)  # asked for every case of a submission
+def _uses_variables(text: str) -> bool:
+    return any(variable.writable and _mentions(text, variable.name) > 1 for variable in variables(text))
 
 
 def variables(ptx: str) -> Iterator[ModuleVariable]:

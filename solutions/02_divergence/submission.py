@@ -10,9 +10,10 @@ SHORT, LONG = 16, 4096  # layers that a ray crosses
 BLOCK = 128
 # BEGIN SOLUTION
 BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
-EACH = 24  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
+EACH = 20  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
 BATCH = BLOCK * EACH
-FIRST = BLOCK * 8  # long rays of the first batch, in every other block of an SM
+FEWER = 12  # the same, of the first batch in every other block of an SM, and of a last one that is small
+FIRST = BLOCK * FEWER
 LOOK = 8  # rays that a thread looks at before the block asks whether a batch is full
 TILE = BLOCK * LOOK
 QUEUE = BATCH + TILE
@@ -31,19 +32,27 @@ def crosser(rays, depth):
     """
 
     @cuda.jit(device=True, forceinline=True)
+    def four(y, t, layers, k):
+        # Unsigned neighbours, which the compiler reads with one 128-bit access
+        a, b, c, d = layers[k], layers[k + uint64(1)], layers[k + uint64(2)], layers[k + uint64(3)]
+        for e in range(rays):
+            y[e] = y[e] * t[e] + a
+        for e in range(rays):
+            y[e] = y[e] * t[e] + b
+        for e in range(rays):
+            y[e] = y[e] * t[e] + c
+        for e in range(rays):
+            y[e] = y[e] * t[e] + d
+
+    @cuda.jit(device=True, forceinline=True)
     def cross(y, t, layers):
         k = uint64(0)
-        while k < uint64(depth):  # unsigned and in fours, which the compiler reads with one 128-bit access
-            a, b, c, d = layers[k], layers[k + uint64(1)], layers[k + uint64(2)], layers[k + uint64(3)]
-            for e in range(rays):
-                y[e] = y[e] * t[e] + a
-            for e in range(rays):
-                y[e] = y[e] * t[e] + b
-            for e in range(rays):
-                y[e] = y[e] * t[e] + c
-            for e in range(rays):
-                y[e] = y[e] * t[e] + d
-            k += uint64(4)
+        while k < uint64(depth):  # written out: a loop of four would not be unrolled
+            four(y, t, layers, k)
+            four(y, t, layers, k + uint64(4))
+            four(y, t, layers, k + uint64(8))
+            four(y, t, layers, k + uint64(12))
+            k += uint64(16)
 
     return cross
 
@@ -57,19 +66,20 @@ def looker(whole):
     cross = crosser(LOOK, SHORT)
 
     @cuda.jit(device=True, forceinline=True)
-    def look(opacity, kind, out, layers, queue, waiting, first):
+    def look(opacity, kind, out, layers, queue, queued, waiting, first):
+        opacities = cuda.local.array(LOOK, float32)
         t = cuda.local.array(LOOK, float32)
         y = cuda.local.array(LOOK, float32)
         kinds = cuda.local.array(LOOK, int32)
         n = uint64(out.size)
         for e in range(LOOK):
             i = first + uint64(e * BLOCK)
-            t[e], kinds[e] = float32(0), 1
+            opacities[e], kinds[e] = float32(0), 1
             if whole or i < n:
-                t[e], kinds[e] = opacity[i], kind[i]
+                opacities[e], kinds[e] = opacity[i], kind[i]
         mine = int32(0)
         for e in range(LOOK):
-            t[e] = through(t[e])
+            t[e] = through(opacities[e])
             y[e] = float32(0)
             if kinds[e] % 8 == 0:
                 mine += int32(1)
@@ -82,6 +92,7 @@ def looker(whole):
                 out[i] = y[e]
             if kinds[e] % 8 == 0:
                 queue[place] = i
+                queued[place] = opacities[e]
                 place += 1
 
     return look
@@ -92,12 +103,12 @@ def marcher(rays):
     cross = crosser(rays, LONG)
 
     @cuda.jit(device=True)
-    def batch(opacity, out, layers, queue, first, count):
+    def batch(out, layers, queue, queued, first, count):
         t = cuda.local.array(rays, float32)
         y = cuda.local.array(rays, float32)
         for e in range(rays):
             # The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
-            t[e] = through(opacity[queue[first + e * BLOCK]] if e * BLOCK < count else float32(0))
+            t[e] = through(queued[first + e * BLOCK] if e * BLOCK < count else float32(0))
             y[e] = float32(0)
         cross(y, t, layers)
         for e in range(rays):
@@ -109,7 +120,7 @@ def marcher(rays):
 
 # Arrays in registers have a constant length, so there are a few copies, and the smallest that will do is taken.
 look_at_all, look_at_some = looker(True), looker(False)
-most_each, eight_each, one_each = (marcher(rays) for rays in (EACH, 8, 1))
+most_each, fewer_each, four_each, one_each = (marcher(rays) for rays in (EACH, FEWER, 4, 1))
 # END SOLUTION
 
 
@@ -120,6 +131,7 @@ def march_kernel(opacity, kind, glow, out):
     # STARTER: pass
     layers = cuda.shared.array(LONG, float32, alignment=16)
     queue = cuda.shared.array(QUEUE, int32)
+    queued = cuda.shared.array(QUEUE, float32)  # their opacities: to read them again would cost a sector a ray
     waiting = cuda.shared.array(1, int32)
     x, n = cuda.threadIdx.x, out.size
     for k in range(x, LONG, BLOCK):
@@ -136,9 +148,9 @@ def march_kernel(opacity, kind, glow, out):
     while tile < n or rays > 0:
         while tile < n and rays < full:
             if tile + TILE <= n:
-                look_at_all(opacity, kind, out, layers, queue, waiting, uint64(tile + x))
+                look_at_all(opacity, kind, out, layers, queue, queued, waiting, uint64(tile + x))
             else:
-                look_at_some(opacity, kind, out, layers, queue, waiting, uint64(tile + x))
+                look_at_some(opacity, kind, out, layers, queue, queued, waiting, uint64(tile + x))
             tile += cuda.gridDim.x * TILE
             cuda.syncthreads()
             rays = waiting[0]
@@ -147,12 +159,14 @@ def march_kernel(opacity, kind, glow, out):
         rays -= now
         each = (now - x // 32 * 32 + BLOCK - 1) // BLOCK  # rays a thread of this warp
         first, count = rays + x, now - x
-        if each > 8:
-            most_each(opacity, out, layers, queue, first, count)
+        if each > FEWER:
+            most_each(out, layers, queue, queued, first, count)
+        elif each > 4:
+            fewer_each(out, layers, queue, queued, first, count)
         elif each > 1:
-            eight_each(opacity, out, layers, queue, first, count)
+            four_each(out, layers, queue, queued, first, count)
         elif each > 0:
-            one_each(opacity, out, layers, queue, first, count)
+            one_each(out, layers, queue, queued, first, count)
         cuda.syncthreads()
         if x == 0:
             waiting[0] = rays

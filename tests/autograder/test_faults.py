@@ -1,6 +1,6 @@
 """Whatever is killed while a batch is graded, every submission ends with one right verdict and whole reports.
 
-WARPLAB_FAULTS sets how many processes are killed during fifty submissions (`make test-judge`: a hundred).
+WARPLAB_FAULTS sets how many processes are killed during fifty submissions (`make test-long`: a hundred).
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from warplab.gpu.worker import Worker
 SEED = 803_942_117
 PRIMES = (n for n in range(211, 1000) if all(n % d for d in range(2, 32)))
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
-WHOLE = int(os.environ.get("WARPLAB_SEEDS", "0")) >= 200  # as `make test-judge` asks for; else every third of them
+WHOLE = int(os.environ.get("WARPLAB_SEEDS", "0")) >= 200  # as `make test-long` asks for; else every third of them
 WRONG = files("*/wrong/*.py")[:: 1 if WHOLE else 3]
 
 

@@ -1,7 +1,7 @@
 """The bounds hold both ways: every right kernel of the corpus passes for every seed, half precision for none.
 
 The kernels run on the emulator, whose float32 and float16 are the hardware's bit for bit. A handful of seeds here;
-WARPLAB_SEEDS=200, as `make test-judge` sets it, for the whole.
+WARPLAB_SEEDS=200, as `make test-long` sets it, for the whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from warplab import simt
 from warplab.plan.model import Role
 
 CORPUS = CHECKOUT / "tests" / "submissions"
-SEEDS = int(os.environ.get("WARPLAB_SEEDS", "4"))  # half of them for each of a lab's two cases
+SEEDS = int(os.environ.get("WARPLAB_SEEDS", "4"))  # right kernels: half of them for each of a lab's two cases
 DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in
 # Ragged and small, and for the reference's other path whole tiles. Families differ in how errors cancel.
 CASES = {
@@ -113,11 +113,11 @@ def test_right_kernels_pass_for_every_seed(path: Path) -> None:
 
 @pytest.mark.parametrize("submission", LESS_PRECISE)
 def test_half_precision_fails_for_every_seed(submission: str) -> None:
+    """A seed fails if one of its two cases does, as a grade of more cases: errors of a single sum can cancel."""
     path = CORPUS / submission
-    for case in CASES[lab_name(path)]:
-        ratios = list(worst_ratios(path, case, SEEDS // 2))
-        assert len(ratios) == SEEDS // 2 > 0
-        assert min(ratios) > 1, (case.name, min(ratios))
+    first, second = (list(worst_ratios(path, case, SEEDS)) for case in CASES[lab_name(path)])
+    assert len(first) == len(second) == SEEDS > 0
+    assert min(map(max, first, second)) > 1
 
 
 def test_every_lab_has_three_right_kernels_of_other_hands() -> None:

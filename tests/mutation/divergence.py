@@ -34,14 +34,14 @@ MUTANTS = (
         _NUMBA,
         "no_bounds_check",
         "the last tile is taken for a whole one",
-        (Edit("            if whole or i < n:\n                t[e]", "            if n > 0:\n                t[e]"),),
+        (Edit("            if whole or i < n:\n                opac", "            if n > 0:\n                opac"),),
         Cause(Part.SAFETY, _FAULT, at="t[e], kinds[e] = opacity[i], kind[i]", words="has shape"),
     ),
     Mutant(
         _NUMBA,
         "last_batch_forgotten",
         "what is left in the queue and fills no batch is never marched",
-        (Edit("        if each > 8:\n", "        if now < full:\n            pass\n        elif each > 8:\n"),),
+        (Edit("        if each > FEWER:\n", "        if now < full:\n            pass\n        elif each > FEWER:\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
@@ -53,16 +53,16 @@ MUTANTS = (
     ),
     Mutant(
         _NUMBA,
-        "four_layers_short",
-        "the loop over the layers ends one step too early",
-        (Edit("while k < uint64(depth):", "while k < uint64(depth - 4):"),),
+        "every_fourth_step_left_out",
+        "of 16 layers the last four are skipped",
+        (Edit("            four(y, t, layers, k + uint64(12))\n", ""),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
         _NUMBA,
         "small_batches",
-        "a thread with one ray marches 24",
-        (Edit("        if each > 8:\n", "        if each > 0:\n"),),
+        "a thread with one ray marches 20",
+        (Edit("        if each > FEWER:\n", "        if each > 0:\n"),),
         Cause(Part.TRAFFIC, _TRAFFIC, words="fp32 instructions"),
     ),
     Mutant(
@@ -70,14 +70,14 @@ MUTANTS = (
         "counter_never_zeroed",
         "the count of the queue begins with what the memory held",
         (Edit("    if (threadIdx.x == 0) waiting = 0;\n", ""),),
-        Cause(Part.SAFETY, "uninitialised read", at="int* place = queue + atomicAdd(waiting, mine);"),
+        Cause(Part.SAFETY, "uninitialised read", at="Ray* place = queue + atomicAdd(waiting, mine);"),
     ),
     Mutant(
         _CUDA,
         "places_without_atomics",
         "two threads take the same place in the queue",
         (Edit("queue + atomicAdd(waiting, mine);", "queue + (*waiting += mine) - mine;"),),
-        Cause(Part.SAFETY, "race", at="int* place = queue + (*waiting += mine) - mine;"),
+        Cause(Part.SAFETY, "race", at="Ray* place = queue + (*waiting += mine) - mine;"),
     ),
     Mutant(
         _CUDA,
@@ -90,15 +90,15 @@ MUTANTS = (
         _CUDA,
         "no_bounds_check",
         "the last tile is taken for a whole one",
-        (Edit("bool here = WHOLE || i + e * BLOCK < n;", "bool here = n > 0;"),),
-        Cause(Part.SAFETY, _FAULT, at="t[e] = here ? opacity[i + e * BLOCK] : 0.0f;", words="reads opacity["),
+        (Edit("bool here = i + away(e) < n;", "bool here = n > 0;"),),
+        Cause(Part.SAFETY, _FAULT, at="opacities[e] = here ? opacity[i + away(e)] : 0.0f;", words="reads opacity["),
     ),
     Mutant(
         _CUDA,
         "one_too_far",
         "<= lets one ray too many through",
-        (Edit("if (WHOLE || i + e * BLOCK < n) out", "if (WHOLE || i + e * BLOCK <= n) out"),),
-        Cause(Part.SAFETY, _FAULT, at="if (WHOLE || i + e * BLOCK <= n) out", words="writes out["),
+        (Edit("if (!WHOLE && i + away(e) < n) out", "if (!WHOLE && i + away(e) <= n) out"),),
+        Cause(Part.SAFETY, _FAULT, at="if (!WHOLE && i + away(e) <= n) out", words="writes out["),
     ),
     Mutant(
         _CUDA,
@@ -131,11 +131,15 @@ MUTANTS = (
         (
             Edit("mine += kinds[e] % 8 == 0;", "mine += 0;"),
             Edit("if (kinds[e] % 8 == 0) *place++", "if (n < 0) *place++"),
-            Edit("] = y[e];\n        if", "] = kinds[e] % 8 == 0 ? alone(t[e], layers) : y[e];\n        if"),
             Edit(
-                "// Look at the rays",
+                "cross<LOOK, SHORT>(y, t, layers);",
+                "cross<LOOK, SHORT>(y, t, layers);\n    for (int e = 0; e < LOOK; ++e)\n"
+                "        if (kinds[e] % 8 == 0) y[e] = alone(t[e], layers);",
+            ),
+            Edit(
+                "// Look at this thread's rays",
                 "__device__ float alone(float t, const float4* layers)\n{\n    float y = 0.0f;\n"
-                "    cross<1, LONG>(&y, &t, layers);\n    return y;\n}\n\n// Look at the rays",
+                "    cross<1, LONG>(&y, &t, layers);\n    return y;\n}\n\n// Look at this thread's rays",
             ),
         ),
         Cause(Part.TRAFFIC, _TRAFFIC, words="fp32 instructions"),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from functools import lru_cache
+
 import numpy as np
 
 from warplab.simt import (
@@ -22,6 +25,7 @@ from warplab.simt.contract import contract
 from warplab.simt.flow import link
 from warplab.simt.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
 from warplab.simt.lower import PER_BLOCK_SPECIALS, Lowering
+from warplab.simt.parser import parse
 from warplab.simt.program import ROWS_BASE, Program
 from warplab.simt.ptx import Module
 from warplab.simt.registers import allocate
@@ -41,6 +45,30 @@ HANDLER_MODULES = (
     lower_wgmma,
     lower_wmma,
 )  # importing them registers handlers
+
+_KEPT = 16  # texts and kernels: a plan's, for as long as it is judged
+_decoding = threading.Lock()  # decoding changes the parsed module
+
+
+def decoded(text: str, entry: str, source_name: str) -> tuple[Module, Program]:
+    """A PTX text, parsed, and one kernel of it, decoded; what was asked for lately is kept.
+
+    A case of a lab runs in milliseconds, and reading its kernel again each time would take longer. Nothing that runs
+    changes either. Raises PlanError as parse and decode do.
+    """
+    with _decoding:
+        return _parsed(text, source_name), _decoded(text, entry, source_name)
+
+
+@lru_cache(_KEPT)
+def _parsed(text: str, source_name: str) -> Module:
+    return parse(text, source_name)
+
+
+@lru_cache(_KEPT)
+def _decoded(text: str, entry: str, source_name: str) -> Program:
+    return decode(_parsed(text, source_name), entry)
+
 
 # Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
 _ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)

@@ -16,13 +16,12 @@ from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
 from warplab.simt.cache_model import CacheModel
 from warplab.simt.counters import fold
-from warplab.simt.decoder import decode
+from warplab.simt.decoder import decoded
 from warplab.simt.findings import Explainer, merge, modified_input
 from warplab.simt.layout import FIRST_REGION, R_FIRST_STORE
 from warplab.simt.lower import SHARED_BASE
 from warplab.simt.machine import Machine, resolve_constants
 from warplab.simt.memory import AddressSpace, Region, aligned_bytes, buffer_view, module_addresses, plan_regions
-from warplab.simt.parser import parse
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
 from warplab.simt.ptx import Function, Module
@@ -64,7 +63,6 @@ class Session:
     space: AddressSpace = field(default_factory=AddressSpace)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
-    modules: dict[str, Module] = field(default_factory=dict)
     buffers: dict[str, int] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     profiles: list[LaunchProfile] = field(default_factory=list)
@@ -99,17 +97,16 @@ class Session:
         return Execution(outputs, findings, profiles, stdout, notes=self.notes, writer=self.writer)
 
     def load(self, name: str) -> _Loaded:
-        """Parse and decode a kernel once. Kernels that share a PTX text share its variables."""
+        """A kernel, ready to run. Kernels that share a PTX text share its variables."""
         if name not in self.loaded:
             kernel = self.plan.kernels.get(name)
             if kernel is None:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
-            if text not in self.modules:
-                self.modules[text] = parse(text, self.plan.source_name)
-                self.addresses[text] = module_addresses(self.space, self.modules[text])
-            module = self.modules[text]
-            self.loaded[name] = _Loaded(module, decode(module, kernel.entry), self.addresses[text])
+            module, program = decoded(text, kernel.entry, self.plan.source_name)
+            if text not in self.addresses:
+                self.addresses[text] = module_addresses(self.space, module)
+            self.loaded[name] = _Loaded(module, program, self.addresses[text])
         return self.loaded[name]
 
     def run(self, launch: Launch) -> bool:

@@ -1,4 +1,4 @@
-# expect: correctness: wrong answer: what a layer adds is rounded to float16
+# expect: correctness: wrong answer: rays march in float16
 import numpy as np
 from numba import cuda, float32, int32
 
@@ -22,17 +22,17 @@ def kernel(opacity, kind, glow, out):
             queue[cuda.atomic.add(waiting, 0, 1)] = i
         else:
             t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
-            y = float32(0)
+            y = np.float16(0)
             for k in range(16):
-                y = y * t + float32(np.float16(layers[k]))
+                y = np.float16(y * np.float16(t) + np.float16(layers[k]))
             out[i] = y
     cuda.syncthreads()
     for place in range(x, waiting[0], BLOCK):
         i = queue[place]
         t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
-        y = float32(0)
+        y = np.float16(0)
         for k in range(LONG):
-            y = y * t + float32(np.float16(layers[k]))
+            y = np.float16(y * np.float16(t) + np.float16(layers[k]))
         out[i] = y
 
 
