@@ -1,6 +1,6 @@
-"""Measures on this GPU: ceilings, every rung of every lab, rows of all lengths, and how far twenty grades scatter.
+"""Measures on this GPU: ceilings, every rung of every lab, and rows of all lengths.
 
-Writes benchmarks/results/{ceilings,labs,rows,stability}.json. Run as `make bench` on a machine with a GPU, or name the
+Writes benchmarks/results/{ceilings,labs,rows}.json. Run as `make bench` on a machine with a GPU, or name the
 parts: `python -m benchmarks.bench_gpu labs`. Labs named after a part restrict it to them; other records stay.
 """
 
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +18,6 @@ from rich.console import Console
 from autograder.capture_stage import capture_submission
 from autograder.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
 from autograder.machine import choose_machine
-from autograder.pipeline import grade
-from autograder.request import Request
 from autograder.rungs import Rung, climb
 from autograder.runner import EFFICIENCY_SECONDS
 from autograder.task import Ceiling
@@ -30,7 +27,6 @@ from warplab.gpu.worker import Worker
 from warplab.hardware import Math, present
 from warplab.plan.archive import save
 
-GRADES = 20
 ROWS, ELEMENTS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536), 1 << 26
 COUNTERS = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts")
 _MATH = {"fp32_fma": Math.FP32, "tensor_fp16": Math.FP16_TENSOR}
@@ -125,36 +121,6 @@ def rows(names: list[str]) -> list[results.Record]:
     return records
 
 
-def stability(names: list[str]) -> list[results.Record]:
-    """Twenty whole grades of each reference: the scatter of the efficiency, and how long a grade takes."""
-    machine, records = choose_machine("gpu"), []
-    for name in names:
-        lab = find_lab(name)
-        for path in _references(lab):
-            with Worker() as worker:
-                efficiencies, seconds = [], []
-                for _ in range(GRADES):
-                    begin = time.perf_counter()
-                    report = grade(Request(lab, path, machine), worker)
-                    seconds.append(time.perf_counter() - begin)
-                    if report.efficiency is None:
-                        raise WarplabError(f"{path} could not be timed: {report.message}")
-                    efficiencies.append(report.efficiency)
-            spread = (max(efficiencies) - min(efficiencies)) / min(efficiencies)
-            warm = sorted(seconds[1:])[len(seconds[1:]) // 2]
-            label, conditions = f"{name}/{path.stem}", f"{GRADES} grades"
-            records += [
-                results.Record(label, "efficiency, spread", spread, "fraction", conditions=conditions),
-                results.Record(label, "efficiency, smallest", min(efficiencies), "fraction", conditions=conditions),
-                results.Record(label, "efficiency, largest", max(efficiencies), "fraction", conditions=conditions),
-                results.Record(label, "grade, worker warm", warm, "s", conditions=f"median of {GRADES - 1}"),
-                results.Record(label, "grade, worker cold", seconds[0], "s", conditions="the first"),
-            ]
-            scatter = f"{min(efficiencies):.4f} to {max(efficiencies):.4f}: {spread:.2%}"
-            console.print(f"{label:30} {scatter}; grade {warm:.2f} s")
-    return records
-
-
 def _references(lab: Lab) -> list[Path]:
     folder = CHECKOUT / "solutions" / lab.name
     return [folder / name for name in SUBMISSION_NAMES if (folder / name).is_file()]
@@ -224,7 +190,7 @@ def _rung_records(lab: Lab, rung: Rung, timing: Mapping[str, Any]) -> Iterator[r
     console.print(f"{name:16} {variant:24} {timing['median_ms']:9.4f} ms {rate:10.4g}/s {timing['efficiency']:7.1%}")
 
 
-PARTS = {"ceilings": ceilings, "labs": labs, "rows": rows, "stability": stability}
+PARTS = {"ceilings": ceilings, "labs": labs, "rows": rows}
 
 
 def main(arguments: list[str]) -> int:
