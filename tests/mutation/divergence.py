@@ -35,7 +35,7 @@ MUTANTS = (
         "no_bounds_check",
         "the last tile is taken for a whole one",
         (Edit("            if whole or i < n:\n                opac", "            if n > 0:\n                opac"),),
-        Cause(Part.SAFETY, _FAULT, at="t[e], kinds[e] = opacity[i], kind[i]", words="has shape"),
+        Cause(Part.SAFETY, _FAULT, at="opacities[e], kinds[e] = opacity[i], kind[i]", words="has shape"),
     ),
     Mutant(
         _NUMBA,
