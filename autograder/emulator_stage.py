@@ -76,9 +76,10 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
         ).writer
 
     judged, loaded = lab.case(case), load(Path(plan))
-    reported = judged != lab.task.profile  # of the profile case only counters and findings are shown
-    outcome = judge_case(lab.task, judged, seed, loaded, execute, find_writer if reported else None)
-    outcome.counters, outcome.lines = executions[0].total, executions[0].lines
+    profiled = judged == lab.task.profile  # of which only counters and findings are shown, and of no other counters
+    outcome = judge_case(lab.task, judged, seed, loaded, execute, None if profiled else find_writer)
+    if profiled:
+        outcome.counters, outcome.lines = executions[0].total, executions[0].lines
     if outcome.status is Status.PASSED and keeps_state(loaded):
         again = second_call(lab.task, judged, seed, loaded, execute)
         if again.status is not Status.PASSED:
