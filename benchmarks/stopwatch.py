@@ -342,7 +342,6 @@ def regrades(labs: list[str]) -> Iterator[list[Record]]:
                     "fraction of timings",
                     conditions=conditions,
                 ),
-                Record(label, "different points", len(points), "count", conditions=conditions),
                 Record(label, "wrongly called shared", noticed, "count", conditions=conditions),
             ]
             if library := measured[-1]["library"]:
