@@ -71,7 +71,8 @@ def efficiency(
 ) -> dict[str, Any]:
     """Time the plan in the file `plan` on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
 
-    `dimensions` are other sizes than the case's, as a benchmark may want.
+    `dimensions` are other sizes than the case's, as a benchmark may want. The plan is loaded PLACEMENTS times, into
+    buffers that lie elsewhere; times and ratios are means of the places' medians.
     Returns a dict with "status" ("ok", "wrong" or "impossible") and "message"; unless "wrong" also "median_ms",
     "low_ms", "high_ms", "samples", "floor_ms", "bound" ("memory" or "compute"), "efficiency", "efficiency_low",
     "efficiency_high", "ceilings" and "datasheet" (bytes or FLOP a second by name), "throttled", "shared" (another
@@ -82,8 +83,10 @@ def efficiency(
     timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
     judged = load(Path(plan))
     with on_stream() as stream:
-        placed = [LoadedPlan(judged, architecture_of(device), stream) for _ in range(_placements(judged))]
+        placed: list[LoadedPlan] = []
         try:
+            for _ in range(_placements(judged)):
+                placed.append(LoadedPlan(judged, architecture_of(device), stream))
             return _against_the_roofline(device, lab.task, timed, placed, stream, seed)
         finally:
             for loaded in placed:
