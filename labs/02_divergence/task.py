@@ -15,6 +15,7 @@ EVERY = 8  # a ray whose kind is a multiple of this is a long one
 UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
 SMALLEST = 2.0**-126  # results below float32's normal range may be flushed to zero
 SECTOR = 32  # bytes
+BLOCKED = 64  # layers in a block of them
 SAMPLED = 8  # one long ray of so many is checked in a timed launch
 
 
@@ -29,6 +30,21 @@ def marched(xp: ModuleType, t: Array, glow: Array, layers: int) -> Array:
     for k in range(layers):
         y *= t
         y += glow[k]
+    return y
+
+
+def marched_in_blocks(xp: ModuleType, t: Array, glow: Array) -> Array:
+    """The same for all layers, 64 at a time: what a block of layers adds, then Horner's rule with t^64.
+
+    A hundred and some launches on a GPU instead of 8,192; rounding differs by some 1e-14 of the terms' sizes.
+    """
+    powers = xp.ones((BLOCKED, *t.shape))
+    for j in reversed(range(BLOCKED - 1)):
+        powers[j] = powers[j + 1] * t
+    leap, y = powers[0] * t, xp.zeros(t.shape)
+    for block in glow.reshape(-1, BLOCKED) @ powers:
+        y *= leap
+        y += block
     return y
 
 
@@ -67,8 +83,13 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
     ratios = []
     for layers, rays in ((SHORT, xp.nonzero(~long)[0]), (LONG, xp.nonzero(long)[0][seed % SAMPLED :: SAMPLED])):
         if rays.size:
-            error = xp.abs(out[rays].astype(np.float64) - marched(xp, t[rays], glow, layers))
-            allowed = 1.001 * 3 * layers * UNIT * marched(xp, t[rays], xp.abs(glow), layers) + SMALLEST
+            ts = t[rays]
+            right, sizes = (
+                marched(xp, ts, terms, layers) if layers == SHORT else marched_in_blocks(xp, ts, terms)
+                for terms in (glow, xp.abs(glow))
+            )
+            error = xp.abs(out[rays].astype(np.float64) - right)
+            allowed = 1.001 * 3 * layers * UNIT * sizes + SMALLEST
             ratios.append(float((error / allowed).max()))
     return float(np.max(ratios))  # unlike Python's max it lets a NaN through
 

@@ -203,6 +203,15 @@ class TestDivergence:
                 out[index] = wrong
                 assert not timed(values, {"out": out}, DIVERGENCE, 5) <= 1
 
+    def test_marching_in_blocks_is_horners_rule(self) -> None:
+        task = sys.modules[DIVERGENCE.expected.__module__]
+        draw = np.random.default_rng(3)
+        t = np.concatenate([[1.0, 0.98, 0.5, 0.0], 1 - np.abs(draw.standard_normal(50)) / 1024])
+        glow = draw.standard_normal(4096)
+        sizes = task.marched(np, t, np.abs(glow), 4096)
+        apart = np.abs(task.marched_in_blocks(np, t, glow) - task.marched(np, t, glow, 4096))
+        assert (apart <= 1e-13 * sizes).all()
+
     def test_flops_are_those_of_the_rays_that_are_drawn(self) -> None:
         n = 200_000
         values = generate(np, DIVERGENCE, Case("many", {"n": n}, Family.NORMAL), 3)
