@@ -37,7 +37,7 @@ from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role
 
 BUDGET_SECONDS = 2.0
-PLACEMENTS = 4  # of all buffers: where they lie in the GPU's memory is worth up to one hundredth
+PLACEMENTS = 4  # of all buffers: where they lie in the GPU's memory makes a difference, seen in docs/measuring.md
 AUDITED = 4  # one turn of so many, drawn by the secret seed, is preceded by a launch that must be exactly right
 PRECISION = 0.004  # width of the 95% interval of the efficiency at which sampling stops
 

@@ -4,7 +4,7 @@ copies    two copies of one kernel are raced twenty times: how far from 1 is the
 naive     the same kernels timed as one would at first: one launch by the host's clock, events without a warm-up, back
           to back without emptying the L2; the spread of each, and how far it is off
 shared    a reference timed alone and while another process loads the GPU: is that noticed?
-regrades  every reference timed thirty times: the spread of its efficiency, and its points
+regrades  every reference timed thirty times: the spread of its efficiency, does one's interval hold the median of all?
 
 Without names it does all parts; a part named alone replaces only its own numbers.
 """

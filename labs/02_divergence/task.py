@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from types import ModuleType
 
 import numpy as np
@@ -81,15 +82,13 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
     t, long = transmission(xp, values["opacity"]), values["kind"] % EVERY == 0
     glow, out = values["glow"].astype(np.float64), outputs["out"]
     ratios = []
-    for layers, rays in ((SHORT, xp.nonzero(~long)[0]), (LONG, xp.nonzero(long)[0][seed % SAMPLED :: SAMPLED])):
+    for layers, rays, march in (
+        (SHORT, xp.nonzero(~long)[0], partial(marched, layers=SHORT)),
+        (LONG, xp.nonzero(long)[0][seed % SAMPLED :: SAMPLED], marched_in_blocks),
+    ):
         if rays.size:
-            ts = t[rays]
-            right, sizes = (
-                marched(xp, ts, terms, layers) if layers == SHORT else marched_in_blocks(xp, ts, terms)
-                for terms in (glow, xp.abs(glow))
-            )
-            error = xp.abs(out[rays].astype(np.float64) - right)
-            allowed = 1.001 * 3 * layers * UNIT * sizes + SMALLEST
+            error = xp.abs(out[rays].astype(np.float64) - march(xp, t[rays], glow))
+            allowed = 1.001 * 3 * layers * UNIT * march(xp, t[rays], xp.abs(glow)) + SMALLEST
             ratios.append(float((error / allowed).max()))
     return float(np.max(ratios))  # unlike Python's max it lets a NaN through
 
