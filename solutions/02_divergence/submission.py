@@ -2,21 +2,24 @@
 
 # BEGIN SOLUTION
 # STARTER: from numba import cuda
-from numba import cuda, float32, int32, uint64
+from numba import cuda, float32, int32, uint32, uint64
 
 # STARTER:
 # END SOLUTION
 SHORT, LONG = 16, 4096  # layers that a ray crosses
-BLOCK = 128
 # BEGIN SOLUTION
-BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
-EACH = 20  # long rays that a thread marches at once: independent, and fed by the same reads of the layers
-BATCH = BLOCK * EACH
-FEWER = 12  # the same, of the first batch in every other block of an SM, and of a last one that is small
-FIRST = BLOCK * FEWER
-LOOK = 8  # rays that a thread looks at before the block asks whether a batch is full
-TILE = BLOCK * LOOK
-QUEUE = BATCH + TILE
+# STARTER: BLOCK = 128
+BLOCK = 128  # four warps, each on its own until all tiles are looked at
+BLOCKS = 396  # three for each SM of an H200
+WARPS = BLOCK // 32
+EACH = 38  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
+FULL = 32 * EACH
+FEW = 8  # the same for a warp's first batch, so that it need not look for long
+LOOK = 8  # rays that a lane looks at together
+TILE = 32 * LOOK
+ROOM = FULL + TILE  # of a list of long rays: a warp looks as long as it is not full
+LOOKS = 32  # the march stops so often for a look
+LISTS = 2 * WARPS * ROOM
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -26,7 +29,7 @@ def through(opacity):
 
 
 def crosser(rays, depth):
-    """A device function that takes `rays` rays through `depth` layers.
+    """A device function that takes `rays` rays through `depth` layers, beginning at any.
 
     Independent multiply-adds hide the latency of one, and share what is read of the layers.
     """
@@ -45,9 +48,9 @@ def crosser(rays, depth):
             y[e] = y[e] * t[e] + d
 
     @cuda.jit(device=True, forceinline=True)
-    def cross(y, t, layers):
-        k = uint64(0)
-        while k < uint64(depth):  # written out: a loop of four would not be unrolled
+    def cross(y, t, layers, first):
+        k = first
+        while k < first + uint64(depth):  # written out: a loop of four would not be unrolled
             four(y, t, layers, k)
             four(y, t, layers, k + uint64(4))
             four(y, t, layers, k + uint64(8))
@@ -57,70 +60,111 @@ def crosser(rays, depth):
     return cross
 
 
-def looker(whole):
-    """A device function that looks at a tile: it finishes the short rays and queues the long ones.
+cross_few_layers, cross_one_ray = crosser(LOOK, SHORT), crosser(1, SHORT)
+cross_few_rays, cross_full = crosser(FEW, LONG), crosser(EACH, LONG // LOOKS)
 
-    A `whole` tile needs no checks. The loads come first and the work after them, so that all of them are under way at
-    the same time.
+
+@cuda.jit(device=True, forceinline=True)
+def fetch(opacity, kind, opacities, kinds, first):
+    """Ask for the lane's rays of the next tile, one look ahead."""
+    for e in range(LOOK):
+        opacities[e], kinds[e] = opacity[first + uint64(32 * e)], kind[first + uint64(32 * e)]
+
+
+@cuda.jit(device=True, forceinline=True)
+def look(out, layers, lists, start, waiting, warp, opacities, kinds, first):
+    """Look at a tile: finish its short rays and list the long ones. Returns how many of those wait now."""
+    t = cuda.local.array(LOOK, float32)
+    y = cuda.local.array(LOOK, float32)
+    mine = int32(0)
+    for e in range(LOOK):
+        t[e] = through(opacities[e])
+        y[e] = float32(0)
+        if kinds[e] & uint32(7) == uint32(0):
+            mine += int32(1)
+    place = uint64(start + cuda.atomic.add(waiting, warp, mine))  # room for all long rays of this lane
+    # Long rays march and are stored like short ones, which costs less than a branch. They are stored again later.
+    cross_few_layers(y, t, layers, uint64(0))
+    for e in range(LOOK):
+        out[first + uint64(32 * e)] = y[e]
+        if kinds[e] & uint32(7) == uint32(0):
+            lists[place] = int32(first + uint64(32 * e))
+            place += uint64(1)
+    cuda.syncwarp()
+    rays = waiting[warp]
+    cuda.syncwarp()
+    return rays
+
+
+@cuda.jit(device=True, forceinline=True)
+def march_full(
+    opacity, kind, out, layers, lists, start, waiting, warp, opacities, kinds, batch, waits, tile, stride, whole
+):
+    """March a full batch of a warp and look at tiles in between.
+
+    The loads of a look are under way while the march goes on. Returns the warp's next tile and how many rays wait.
     """
-    cross = crosser(LOOK, SHORT)
-
-    @cuda.jit(device=True, forceinline=True)
-    def look(opacity, kind, out, layers, queue, queued, waiting, first):
-        opacities = cuda.local.array(LOOK, float32)
-        t = cuda.local.array(LOOK, float32)
-        y = cuda.local.array(LOOK, float32)
-        kinds = cuda.local.array(LOOK, int32)
-        n = uint64(out.size)
-        for e in range(LOOK):
-            i = first + uint64(e * BLOCK)
-            opacities[e], kinds[e] = float32(0), 1
-            if whole or i < n:
-                opacities[e], kinds[e] = opacity[i], kind[i]
-        mine = int32(0)
-        for e in range(LOOK):
-            t[e] = through(opacities[e])
-            y[e] = float32(0)
-            if kinds[e] % 8 == 0:
-                mine += int32(1)
-        place = cuda.atomic.add(waiting, 0, mine)  # room for all long rays of this thread
-        # Long rays march and are stored like short ones, which costs less than a branch. They are stored again later.
-        cross(y, t, layers)
-        for e in range(LOOK):
-            i = first + uint64(e * BLOCK)
-            if whole or i < n:
-                out[i] = y[e]
-            if kinds[e] % 8 == 0:
-                queue[place] = i
-                queued[place] = opacities[e]
-                place += 1
-
-    return look
+    t = cuda.local.array(EACH, float32)
+    y = cuda.local.array(EACH, float32)
+    lane = uint64(cuda.laneid)
+    for e in range(EACH):
+        t[e] = through(opacity[uint64(lists[batch + uint64(32 * e)])])
+        y[e] = float32(0)
+    for k in range(LOOKS):
+        if tile < whole and waits < FULL:
+            waits = look(out, layers, lists, start, waiting, warp, opacities, kinds, uint64(tile) + lane)
+            tile += stride
+            if tile < whole:
+                fetch(opacity, kind, opacities, kinds, uint64(tile) + lane)
+        cross_full(y, t, layers, uint64(k) * uint64(LONG // LOOKS))
+    for e in range(EACH):
+        out[uint64(lists[batch + uint64(32 * e)])] = y[e]
+    return tile, waits
 
 
-def marcher(rays):
-    """A device function that marches the rays queue[first], queue[first + BLOCK] and so on, `rays` a thread at most."""
+@cuda.jit(device=True, forceinline=True)
+def march_few(opacity, out, layers, lists, batch):
+    """March the first batch of a warp."""
+    t = cuda.local.array(FEW, float32)
+    y = cuda.local.array(FEW, float32)
+    for e in range(FEW):
+        t[e] = through(opacity[uint64(lists[batch + uint64(32 * e)])])
+        y[e] = float32(0)
+    cross_few_rays(y, t, layers, uint64(0))
+    for e in range(FEW):
+        out[uint64(lists[batch + uint64(32 * e)])] = y[e]
+
+
+def rest_marcher(rays):
+    """A device function that marches what all warps of a block have left, from ray `first` on, `rays` a thread."""
     cross = crosser(rays, LONG)
 
-    @cuda.jit(device=True)
-    def batch(out, layers, queue, queued, first, count):
+    @cuda.jit(device=True, forceinline=True)
+    def march(opacity, out, layers, lists, starts, waiting, first, count):
+        places = cuda.local.array(rays, int32)
         t = cuda.local.array(rays, float32)
         y = cuda.local.array(rays, float32)
         for e in range(rays):
+            i, warp, light = int32(first + e * BLOCK + cuda.threadIdx.x), int32(0), float32(0)
+            places[e], y[e] = -1, float32(0)
+            if i < count:
+                while i >= waiting[warp]:
+                    i -= waiting[warp]
+                    warp += int32(1)
+                places[e] = lists[starts[warp] + i]
+                light = opacity[places[e]]
             # The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
-            t[e] = through(queued[first + e * BLOCK] if e * BLOCK < count else float32(0))
-            y[e] = float32(0)
-        cross(y, t, layers)
+            t[e] = through(light)
+        cross(y, t, layers, uint64(0))
         for e in range(rays):
-            if e * BLOCK < count:
-                out[queue[first + e * BLOCK]] = y[e]
+            if places[e] >= 0:
+                out[places[e]] = y[e]
 
-    return batch
+    return march
 
 
-# Arrays in registers have a constant length, so there are a few copies, and the smallest that will do is taken.
-look_at_all, look_at_some = looker(True), looker(False)
-most_each, fewer_each, four_each, one_each = (marcher(rays) for rays in (EACH, FEWER, 4, 1))
+# Arrays in registers have a constant length, so there are a few copies.
+rest_24, rest_3, rest_1 = rest_marcher(24), rest_marcher(3), rest_marcher(1)
 # END SOLUTION
 
 
@@ -129,49 +173,85 @@ def march_kernel(opacity, kind, glow, out):
     # BEGIN SOLUTION
     # STARTER: # opacity, kind and out have out.size elements, glow has LONG. March this thread's rays here.
     # STARTER: pass
+    lists = cuda.shared.array(0, int32)
     layers = cuda.shared.array(LONG, float32, alignment=16)
-    queue = cuda.shared.array(QUEUE, int32)
-    queued = cuda.shared.array(QUEUE, float32)  # their opacities: to read them again would cost a sector a ray
-    waiting = cuda.shared.array(1, int32)
-    x, n = cuda.threadIdx.x, out.size
+    waiting = cuda.shared.array(WARPS, int32)
+    starts = cuda.shared.array(WARPS, int32)
+    opacities = cuda.local.array(LOOK, float32)
+    kinds = cuda.local.array(LOOK, uint32)
+    x, n = int32(cuda.threadIdx.x), int32(out.size)
     for k in range(x, LONG, BLOCK):
         layers[k] = glow[k]
-    if x == 0:
-        waiting[0] = 0
+    if x < WARPS:
+        waiting[x] = 0
     cuda.syncthreads()
 
-    # Two of the four blocks of an SM begin with a small batch. So they go back to looking at another time than the
-    # others, and while one waits for memory, others march.
-    full = FIRST if cuda.blockIdx.x * 4 // cuda.gridDim.x % 2 else BATCH
-    rays = 0
-    tile = cuda.blockIdx.x * TILE
-    while tile < n or rays > 0:
-        while tile < n and rays < full:
-            if tile + TILE <= n:
-                look_at_all(opacity, kind, out, layers, queue, queued, waiting, uint64(tile + x))
-            else:
-                look_at_some(opacity, kind, out, layers, queue, queued, waiting, uint64(tile + x))
-            tile += cuda.gridDim.x * TILE
-            cuda.syncthreads()
-            rays = waiting[0]
-            cuda.syncthreads()
-        now = min(rays, full)  # only the last batch may be smaller: what is left waits for company
-        rays -= now
-        each = (now - x // 32 * 32 + BLOCK - 1) // BLOCK  # rays a thread of this warp
-        first, count = rays + x, now - x
-        if each > FEWER:
-            most_each(out, layers, queue, queued, first, count)
-        elif each > 4:
-            fewer_each(out, layers, queue, queued, first, count)
+    warp, lane = x // int32(32), x % int32(32)
+    start, other = int32(2 * ROOM) * warp, int32(2 * ROOM) * warp + int32(ROOM)
+    tile = int32(TILE) * (int32(cuda.blockIdx.x) + int32(cuda.gridDim.x) * warp)
+    stride, whole = int32(TILE * WARPS) * int32(cuda.gridDim.x), n // int32(TILE) * int32(TILE)
+    waits = int32(0)
+    if tile == 0:  # the last rays, which are no whole tile
+        for i in range(whole + lane, n, 32):
+            opacities[0] = through(opacity[i])
+            y = cuda.local.array(1, float32)
+            y[0] = float32(0)
+            cross_one_ray(y, opacities, layers, uint64(0))
+            out[i] = y[0]
+            if kind[i] % 8 == 0:
+                lists[start + cuda.atomic.add(waiting, warp, 1)] = i
+        cuda.syncwarp()
+        waits = waiting[warp]
+        cuda.syncwarp()
+    if tile < whole:
+        fetch(opacity, kind, opacities, kinds, uint64(tile + lane))
+    full = int32(32 * FEW)
+    while True:
+        while tile < whole and waits < full:
+            waits = look(out, layers, lists, start, waiting, warp, opacities, kinds, uint64(tile + lane))
+            tile += stride
+            if tile < whole:
+                fetch(opacity, kind, opacities, kinds, uint64(tile + lane))
+        if waits < full:
+            break
+        # What is more waits in the other list, and so does what is found during the march
+        for i in range(full + lane, waits, 32):
+            lists[other + i - full] = lists[start + i]
+        waits -= full
+        if lane == 0:
+            waiting[warp] = waits
+        start, other = other, start
+        cuda.syncwarp()
+        batch = uint64(other + lane)
+        if full == int32(FULL):
+            state = tile, stride, whole
+            tile, waits = march_full(
+                opacity, kind, out, layers, lists, start, waiting, warp, opacities, kinds, batch, waits, *state
+            )
+        else:
+            march_few(opacity, out, layers, lists, batch)
+        cuda.syncwarp()
+        full = int32(FULL)
+
+    # What is less than a batch is shared out anew among all warps of the block
+    if lane == 0:
+        starts[warp] = start
+    cuda.syncthreads()
+    count = int32(0)
+    for w in range(WARPS):
+        count += waiting[w]
+    done = int32(0)
+    while done + int32(32) * warp < count:
+        each = (count - done - int32(32) * warp + int32(BLOCK - 1)) // int32(BLOCK)  # rays a thread of this warp
+        if each > 3:
+            rest_24(opacity, out, layers, lists, starts, waiting, done, count)
+            done += int32(24 * BLOCK)
         elif each > 1:
-            four_each(out, layers, queue, queued, first, count)
-        elif each > 0:
-            one_each(out, layers, queue, queued, first, count)
-        cuda.syncthreads()
-        if x == 0:
-            waiting[0] = rays
-        full = BATCH
-        cuda.syncthreads()
+            rest_3(opacity, out, layers, lists, starts, waiting, done, count)
+            done += int32(3 * BLOCK)
+        else:
+            rest_1(opacity, out, layers, lists, starts, waiting, done, count)
+            done += int32(BLOCK)
     # END SOLUTION
 
 
@@ -179,6 +259,7 @@ def march(opacity, kind, glow, out):
     """The light of rays. opacity and out are float32 and kind uint8, all of one length; glow has 4096 float32."""
     # BEGIN SOLUTION
     # STARTER: blocks = (out.size + BLOCK - 1) // BLOCK
-    blocks = min(BLOCKS, (out.size + TILE - 1) // TILE)
+    # STARTER: march_kernel[blocks, BLOCK](opacity, kind, glow, out)
+    blocks = min(BLOCKS, (out.size + 2 * WARPS * TILE - 1) // (2 * WARPS * TILE))  # two tiles or more for every warp
+    march_kernel[blocks, BLOCK, 0, 4 * LISTS](opacity, kind, glow, out)
     # END SOLUTION
-    march_kernel[blocks, BLOCK](opacity, kind, glow, out)

@@ -3,40 +3,41 @@
 import cupy
 import numpy as np
 
-BLOCK = 128
 # BEGIN SOLUTION
-BLOCKS = 528  # four for each SM of an H200; each takes every 528th tile
-TILE = 8 * BLOCK  # rays that a block looks at before it asks whether a batch is full
+# STARTER: BLOCK = 128
+BLOCK = 384  # 12 warps, each on its own until all tiles are looked at
+BLOCKS = 132  # one for each SM of an H200
+TILE = 256  # rays that a warp looks at together, eight a lane
+EACH = 50  # long rays that a lane marches at once
+# Bytes: two lists for every warp, and the layers. These 195 KB are there on Hopper and later; elsewhere three times as
+# many blocks of 128 threads, of 76 KB each, are nearly as fast.
+SHARED = 4 * (2 * BLOCK // 32 * (32 * EACH + TILE) + 4096)
 # END SOLUTION
 
 march_kernel = cupy.RawKernel(
     r"""
-constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 // BEGIN SOLUTION
-constexpr int EACH = 20, BATCH = BLOCK * EACH;  // long rays that a thread, and a block, marches at once
-constexpr int LOOK = 8, TILE = BLOCK * LOOK;    // rays looked at before the block asks whether a batch is full
-constexpr int FIRST = 12 * BLOCK;               // long rays of the first batch, in every other block of an SM
-
-struct Ray {
-    int place;
-    float opacity;  // kept with the place: to read it from memory again would cost a sector a ray
-};
-
-// A thread looks at groups of four neighbours, which are one access each: its ray e is this far from its first.
-__device__ constexpr int away(int e) { return e / 4 * 4 * BLOCK + e % 4; }
+// STARTER: constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
+constexpr int SHORT = 16, LONG = 4096, BLOCK = 384, WARPS = BLOCK / 32;
+constexpr int EACH = 50, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
+constexpr int FEW = 12;                     // the same in a warp's first batch, so that it need not look for long
+constexpr int LOOK = 8, TILE = 32 * LOOK;   // rays that a lane, and a warp, looks at together
+constexpr int ROOM = FULL + TILE;           // of a list: a warp looks as long as it is not full
+constexpr int LOOKS = 64;                   // the march stops so often for a look
+constexpr int LEAP = LONG / 4 / LOOKS;      // groups of four layers from one look to the next
 
 __device__ float through(float opacity) { return 1.0f - fabsf(opacity) * (1.0f / 1024); }
 
-// Take N rays through some layers, four at a time: N independent multiply-adds hide the latency of one, and share what
-// is read of the layers.
-template <int N, int LAYERS>
-__device__ void cross(float* y, const float* t, const float4* layers)
+// Take N rays through layers, those of the groups from `from` up to `to`. A group is one read, shared by the rays; N
+// independent multiply-adds hide the latency of one. The very FIRST layer finds darkness.
+template <int N, bool FIRST = false>
+__device__ void cross(float* y, const float* t, const float4* layers, int from, int to)
 {
 #pragma unroll 4
-    for (int k = 0; k < LAYERS / 4; ++k) {
+    for (int k = from; k < to; ++k) {
         float4 four = layers[k];
 #pragma unroll
-        for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.x);
+        for (int e = 0; e < N; ++e) y[e] = FIRST ? four.x : fmaf(y[e], t[e], four.x);
 #pragma unroll
         for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.y);
 #pragma unroll
@@ -46,70 +47,124 @@ __device__ void cross(float* y, const float* t, const float4* layers)
     }
 }
 
-// Look at this thread's rays of a tile, of which i is the first: finish the short ones, queue the long ones. A whole
-// tile needs no checks. The loads come first and the work after them, so that all are under way at the same time.
-template <bool WHOLE>
-__device__ void look(const float* __restrict__ opacity, const unsigned char* __restrict__ kind,
-                     float* __restrict__ out, const float4* layers, Ray* queue, int* waiting, int i, int n)
-{
-    float opacities[LOOK], t[LOOK], y[LOOK];
-    int kinds[LOOK], mine = 0;
-    if (WHOLE) {
-#pragma unroll
-        for (int e = 0; e < LOOK; e += 4) {
-            float4 four = *reinterpret_cast<const float4*>(opacity + i + away(e));
-            uchar4 sorts = *reinterpret_cast<const uchar4*>(kind + i + away(e));
-            opacities[e] = four.x, opacities[e + 1] = four.y, opacities[e + 2] = four.z, opacities[e + 3] = four.w;
-            kinds[e] = sorts.x, kinds[e + 1] = sorts.y, kinds[e + 2] = sorts.z, kinds[e + 3] = sorts.w;
-        }
-    } else {
-#pragma unroll
-        for (int e = 0; e < LOOK; ++e) {
-            bool here = i + away(e) < n;
-            opacities[e] = here ? opacity[i + away(e)] : 0.0f;
-            kinds[e] = here ? kind[i + away(e)] : 1;
-        }
-    }
-#pragma unroll
-    for (int e = 0; e < LOOK; ++e) {
-        t[e] = through(opacities[e]);
-        y[e] = 0.0f;
-        mine += kinds[e] % 8 == 0;
-    }
-    Ray* place = queue + atomicAdd(waiting, mine);  // room for all long rays of this thread
-    // Long rays march and are stored like the short ones: that costs less than a branch. They are stored again later.
-    cross<LOOK, SHORT>(y, t, layers);
-#pragma unroll
-    for (int e = 0; e < LOOK; ++e) {
-        if (WHOLE && e % 4 == 0)
-            *reinterpret_cast<float4*>(out + i + away(e)) = make_float4(y[e], y[e + 1], y[e + 2], y[e + 3]);
-        if (!WHOLE && i + away(e) < n) out[i + away(e)] = y[e];
-        if (kinds[e] % 8 == 0) *place++ = {i + away(e), opacities[e]};
-    }
-}
+// What a warp knows. Its lanes look at the tiles `tile`, `tile + stride` and so on below `whole`: they finish the short
+// rays and list the long ones.
+struct Warp {
+    const float* opacity;
+    const unsigned* kind;  // four rays a word
+    float* out;
+    const float4* layers;
+    int lane, tile, stride, whole;
+    int* list;     // long rays that wait
+    int* waiting;  // how many, for all lanes to add to
+    int rays;      // the same, as of the last look
+    float4 a, b;   // the lane's rays of the next tile, asked for one look ahead: four neighbours, and four 128 on
+    unsigned p, q;
 
-// March the rays queue[0], queue[BLOCK] and so on below `count`: `each` rays a thread of this warp, at most N. Arrays
-// in registers have a constant length, so there are copies for 20, 16, ... rays, and the smallest is taken.
-template <int N>
-__device__ void batch(float* __restrict__ out, const float4* layers, const Ray* queue, int count, int each)
-{
-    constexpr int LESS = N - (N > 8 ? 4 : N > 2 ? 2 : 1);
-    if constexpr (LESS > 0) {
-        if (each <= LESS) return batch<LESS>(out, layers, queue, count, each);
+    __device__ void fetch()
+    {
+        if (tile >= whole) return;
+        const float4* rays = reinterpret_cast<const float4*>(opacity + tile) + lane;
+        const unsigned* kinds = kind + tile / 4 + lane;
+        a = rays[0], b = rays[32], p = kinds[0], q = kinds[32];
     }
-    if (each <= 0) return;
-    float t[N], y[N];
+
+    // The highest bit of each byte says whether this kind is no multiple of 8; 7 + 0x7f fits into a byte
+    __device__ static unsigned others(unsigned kinds) { return (kinds & 0x07070707) + 0x7f7f7f7f & 0x80808080; }
+
+    __device__ void look()
+    {
+        float t[LOOK] = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w}, y[LOOK];
+        unsigned kinds[2] = {p, q};
+        int first = tile + 4 * lane;
+        // Room for all long rays of this lane
+        int* place = list + atomicAdd(waiting, LOOK - __popc(others(p) | others(q) >> 1));
+        // Long rays march and are stored like the short ones: that costs less than a branch. They are stored again.
 #pragma unroll
-    for (int e = 0; e < N; ++e) {
-        // The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
-        t[e] = through(e * BLOCK < count ? queue[e * BLOCK].opacity : 0.0f);
-        y[e] = 0.0f;
+        for (int e = 0; e < LOOK; ++e) t[e] = through(t[e]);
+        cross<LOOK, true>(y, t, layers, 0, 1);
+#pragma unroll
+        for (int k = 1; k < SHORT / 4; ++k) cross<LOOK>(y, t, layers, k, k + 1);
+        float4* fours = reinterpret_cast<float4*>(out + first);
+        fours[0] = make_float4(y[0], y[1], y[2], y[3]);
+        fours[32] = make_float4(y[4], y[5], y[6], y[7]);
+#pragma unroll
+        for (int e = 0; e < LOOK; ++e)
+            if (!(kinds[e / 4] & 7u << e % 4 * 8)) *place++ = first + e / 4 * 128 + e % 4;
+        count();
+        tile += stride;
+        fetch();
     }
-    cross<N, LONG>(y, t, layers);
+
+    // The last rays, which are no whole tile
+    __device__ void look_at_rest(int n)
+    {
+        for (int i = whole + lane; i < n; i += 32) {
+            float t = through(opacity[i]), y = 0.0f;
+            cross<1>(&y, &t, layers, 0, SHORT / 4);
+            out[i] = y;
+            if (reinterpret_cast<const unsigned char*>(kind)[i] % 8 == 0) list[atomicAdd(waiting, 1)] = i;
+        }
+        count();
+    }
+
+    __device__ void count()
+    {
+        __syncwarp();
+        rays = *waiting;
+        __syncwarp();
+    }
+
+    // March the rays batch[0], batch[32] and so on, N of them, and look at tiles in between: the loads of a look are
+    // under way while the march goes on.
+    template <int N>
+    __device__ void march(const int* batch)
+    {
+        float t[N], y[N];
 #pragma unroll
-    for (int e = 0; e < N; ++e)
-        if (e * BLOCK < count) out[queue[e * BLOCK].place] = y[e];
-}
+        for (int e = 0; e < N; ++e) t[e] = through(opacity[batch[32 * e]]), y[e] = 0.0f;
+#pragma unroll 1
+        for (int k = 0; k < LONG / 4; k += LEAP) {
+            if (tile < whole && rays < FULL) look();
+            cross<N>(y, t, layers, k, k + LEAP);
+        }
+#pragma unroll
+        for (int e = 0; e < N; ++e) out[batch[32 * e]] = y[e];
+    }
+};
+
+// What the warps of a block have left when all tiles are looked at
+struct Rest {
+    int* list[WARPS];
+    int waiting[WARPS];
+
+    __device__ int ray(int i) const
+    {
+        int number = 0;
+        for (; i >= waiting[number]; ++number) i -= waiting[number];
+        return list[number][i];
+    }
+
+    // March N of them a thread, from ray `first` of `all` on. Returns how many that are for the block.
+    template <int N>
+    __device__ int march(const float* opacity, float* out, const float4* layers, int first, int all) const
+    {
+        int place[N];
+        float t[N], y[N];
+#pragma unroll
+        for (int e = 0; e < N; ++e) {
+            int i = first + e * BLOCK + threadIdx.x;
+            place[e] = i < all ? ray(i) : -1;
+            // The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
+            t[e] = through(i < all ? opacity[place[e]] : 0.0f), y[e] = 0.0f;
+        }
+        cross<N>(y, t, layers, 0, LONG / 4);
+#pragma unroll
+        for (int e = 0; e < N; ++e)
+            if (place[e] >= 0) out[place[e]] = y[e];
+        return N * BLOCK;
+    }
+};
 // END SOLUTION
 
 extern "C" __global__ void __launch_bounds__(BLOCK)
@@ -118,47 +173,64 @@ march_kernel(const float* __restrict__ opacity, const unsigned char* __restrict_
 {
     // BEGIN SOLUTION
     // STARTER: // opacity, kind and out have n elements, glow has LONG. March this thread's rays here.
-    __shared__ __align__(16) float layers[LONG];
-    __shared__ Ray queue[BATCH + TILE];
-    __shared__ int waiting;
-    for (int k = threadIdx.x; k < LONG; k += BLOCK) layers[k] = glow[k];
-    if (threadIdx.x == 0) waiting = 0;
-    __syncthreads();
+    extern __shared__ __align__(16) int lists[];
+    // Where they begin is known to this launch alone: a constant address would be worked out anew in every loop
+    float* layers = reinterpret_cast<float*>(lists + 2 * ROOM * (blockDim.x / 32));
+    __shared__ Rest rest;
     const float4* fours = reinterpret_cast<const float4*>(layers);
-    // Two of the four blocks of an SM begin with a small batch. So they go back to looking at another time than the
-    // others, and while one waits for memory, others march.
-    int full = blockIdx.x * 4 / gridDim.x % 2 ? FIRST : BATCH;
-    int warp = threadIdx.x / 32 * 32;  // the number of its first thread
-    int rays = 0;
-    for (int tile = blockIdx.x * TILE; tile < n || rays > 0;) {
-        for (; tile < n && rays < full; tile += gridDim.x * TILE) {
-            int i = tile + 4 * threadIdx.x;
-            if (tile + TILE <= n) look<true>(opacity, kind, out, fours, queue, &waiting, i, n);
-            else look<false>(opacity, kind, out, fours, queue, &waiting, i, n);
-            __syncthreads();
-            rays = waiting;
-            __syncthreads();
-        }
-        int now = min(rays, full);  // only the last batch may be smaller: what is left waits for company
-        rays -= now;
-        int each = (now - warp + BLOCK - 1) / BLOCK;  // rays a thread of this warp
-        batch<EACH>(out, fours, queue + rays + threadIdx.x, now - threadIdx.x, each);
-        __syncthreads();
-        if (threadIdx.x == 0) waiting = rays;
-        full = BATCH;
-        __syncthreads();
+    int number = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int* list = lists + 2 * ROOM * number;
+    int* other = list + ROOM;
+    Warp warp{opacity, reinterpret_cast<const unsigned*>(kind), out, fours, lane};
+    warp.tile = (blockIdx.x + gridDim.x * number) * TILE, warp.stride = gridDim.x * WARPS * TILE;
+    warp.whole = n / TILE * TILE;
+    warp.list = list, warp.waiting = rest.waiting + number;
+    warp.fetch();
+    for (int k = threadIdx.x; k < LONG; k += BLOCK) layers[k] = glow[k];
+    if (threadIdx.x < WARPS) rest.waiting[threadIdx.x] = 0;
+    __syncthreads();
+    if (warp.tile == 0) warp.look_at_rest(n);
+    for (int full = 32 * FEW;; full = FULL) {
+        while (warp.tile < warp.whole && warp.rays < full) warp.look();
+        if (warp.rays < full) break;
+        // What is more waits in the other list, and so does what is found during the march
+        for (int i = full + lane; i < warp.rays; i += 32) other[i - full] = warp.list[i];
+        warp.rays -= full;
+        if (lane == 0) *warp.waiting = warp.rays;
+        warp.list = other, other = list, list = warp.list;
+        __syncwarp();
+        if (full == FULL) warp.march<EACH>(other + lane);
+        else warp.march<FEW>(other + lane);
+        __syncwarp();
+    }
+    // What is less than a batch is shared out anew among all warps of the block
+    if (lane == 0) rest.list[number] = warp.list;
+    __syncthreads();
+    int all = 0;
+    for (int w = 0; w < WARPS; ++w) all += rest.waiting[w];
+    // Arrays in registers have a constant length, so there are a few copies.
+    for (int done = 0; done + 32 * number < all;) {
+        int each = (all - done - 32 * number + BLOCK - 1) / BLOCK;  // rays a thread of this warp
+        if (each > 6) done += rest.march<22>(opacity, out, fours, done, all);
+        else if (each > 2) done += rest.march<6>(opacity, out, fours, done, all);
+        else if (each == 2) done += rest.march<2>(opacity, out, fours, done, all);
+        else done += rest.march<1>(opacity, out, fours, done, all);
     }
     // END SOLUTION
 }
 """,
     "march_kernel",
 )
+# BEGIN SOLUTION
+march_kernel.max_dynamic_shared_size_bytes = SHARED
+# END SOLUTION
 
 
 def march(opacity, kind, glow, out):
     """The light of rays. opacity and out are float32 and kind uint8, all of one length; glow has 4096 float32."""
     # BEGIN SOLUTION
     # STARTER: blocks = (out.size + BLOCK - 1) // BLOCK
-    blocks = min(BLOCKS, (out.size + TILE - 1) // TILE)
+    # STARTER: march_kernel((blocks,), (BLOCK,), (opacity, kind, glow, out, np.int32(out.size)))
+    blocks = min(BLOCKS, (out.size + 2 * BLOCK * 8 - 1) // (2 * BLOCK * 8))  # two tiles or more for every warp
+    march_kernel((blocks,), (BLOCK,), (opacity, kind, glow, out, np.int32(out.size)), shared_mem=SHARED)
     # END SOLUTION
-    march_kernel((blocks,), (BLOCK,), (opacity, kind, glow, out, np.int32(out.size)))

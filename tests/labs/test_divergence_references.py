@@ -1,0 +1,44 @@
+"""The references of lab 02 do most of their work in batches that the lab's small cases never fill."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.capture_stage import capture_submission
+from autograder.correctness import judge_case
+from autograder.lab import find_lab, solutions_folder
+from autograder.machine import EMULATED_ARCHITECTURE
+from autograder.task import Case, Family
+from autograder.verdict import Status
+from warplab import simt
+from warplab.plan.execution import Execution
+from warplab.plan.model import Plan
+
+LAB = find_lab("02_divergence")
+BATCHES = Case("batches", {"n": 250_007}, Family.NORMAL)  # on one block: a first, a full and a small batch a warp
+
+
+def on_one_block(file: str, folder: Path) -> Path:
+    source = (solutions_folder() / LAB.name / file).read_text(encoding="utf-8")
+    changed, times = re.subn(r"^BLOCKS = \d+", "BLOCKS = 1", source, flags=re.MULTILINE)
+    assert times == 1
+    path = folder / file
+    path.write_text(changed, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("file", ["submission.py", "submission_cuda.py"])
+def test_full_batches_are_right_and_free_of_races(file: str, tmp_path: Path) -> None:
+    path = on_one_block(file, tmp_path)
+    plans = capture_submission(LAB, path, [BATCHES, LAB.task.profile], 1, EMULATED_ARCHITECTURE).plans
+
+    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        return [simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE)]
+
+    outcome = judge_case(LAB.task, BATCHES, 1, plans[BATCHES.name], execute)
+    assert outcome.status is Status.PASSED, outcome.message
+    assert not outcome.findings
