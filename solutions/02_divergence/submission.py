@@ -9,10 +9,10 @@ from numba import cuda, float32, int32, uint32, uint64
 SHORT, LONG = 16, 4096  # layers that a ray crosses
 # BEGIN SOLUTION
 # STARTER: BLOCK = 128
-BLOCK = 128  # four warps, each on its own until all tiles are looked at
-BLOCKS = 396  # three for each SM of an H200
+BLOCK = 64  # two warps, each on its own until all tiles are looked at; more of them would need too much shared memory
+BLOCKS = 792  # six for each SM of an H200
 WARPS = BLOCK // 32
-EACH = 38  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
+EACH = 31  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
 FULL = 32 * EACH
 FEW = 8  # the same for a warp's first batch, so that it need not look for long
 LOOK = 8  # rays that a lane looks at together
@@ -164,7 +164,7 @@ def rest_marcher(rays):
 
 
 # Arrays in registers have a constant length, so there are a few copies.
-rest_24, rest_3, rest_1 = rest_marcher(24), rest_marcher(3), rest_marcher(1)
+rest_20, rest_3, rest_1 = rest_marcher(20), rest_marcher(3), rest_marcher(1)
 # END SOLUTION
 
 
@@ -173,7 +173,7 @@ def march_kernel(opacity, kind, glow, out):
     # BEGIN SOLUTION
     # STARTER: # opacity, kind and out have out.size elements, glow has LONG. March this thread's rays here.
     # STARTER: pass
-    lists = cuda.shared.array(0, int32)
+    lists = cuda.shared.array(LISTS, int32)
     layers = cuda.shared.array(LONG, float32, alignment=16)
     waiting = cuda.shared.array(WARPS, int32)
     starts = cuda.shared.array(WARPS, int32)
@@ -244,8 +244,8 @@ def march_kernel(opacity, kind, glow, out):
     while done + int32(32) * warp < count:
         each = (count - done - int32(32) * warp + int32(BLOCK - 1)) // int32(BLOCK)  # rays a thread of this warp
         if each > 3:
-            rest_24(opacity, out, layers, lists, starts, waiting, done, count)
-            done += int32(24 * BLOCK)
+            rest_20(opacity, out, layers, lists, starts, waiting, done, count)
+            done += int32(20 * BLOCK)
         elif each > 1:
             rest_3(opacity, out, layers, lists, starts, waiting, done, count)
             done += int32(3 * BLOCK)
@@ -261,5 +261,5 @@ def march(opacity, kind, glow, out):
     # STARTER: blocks = (out.size + BLOCK - 1) // BLOCK
     # STARTER: march_kernel[blocks, BLOCK](opacity, kind, glow, out)
     blocks = min(BLOCKS, (out.size + 2 * WARPS * TILE - 1) // (2 * WARPS * TILE))  # two tiles or more for every warp
-    march_kernel[blocks, BLOCK, 0, 4 * LISTS](opacity, kind, glow, out)
+    march_kernel[blocks, BLOCK](opacity, kind, glow, out)
     # END SOLUTION

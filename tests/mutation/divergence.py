@@ -61,7 +61,7 @@ MUTANTS = (
     Mutant(
         _NUMBA,
         "small_batches",
-        "a thread with one ray marches 24",
+        "a thread with one ray marches 20",
         (Edit("        if each > 3:\n", "        if each > 0:\n"),),
         Cause(Part.TRAFFIC, _TRAFFIC, words="fp32 instructions"),
     ),
