@@ -9,17 +9,17 @@ from numba import cuda, float32, int32, uint32, uint64
 SHORT, LONG = 16, 4096  # layers that a ray crosses
 # BEGIN SOLUTION
 # STARTER: BLOCK = 128
-BLOCK = 64  # two warps, each on its own until all tiles are looked at; more of them would need too much shared memory
-BLOCKS = 792  # six for each SM of an H200
+BLOCK = 128  # four warps, each on its own until all tiles are looked at
+BLOCKS = 396  # three for each SM of an H200
 WARPS = BLOCK // 32
-EACH = 31  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
+EACH = 28  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
 FULL = 32 * EACH
 FEW = 8  # the same for a warp's first batch, so that it need not look for long
 LOOK = 8  # rays that a lane looks at together
 TILE = 32 * LOOK
 ROOM = FULL + TILE  # of a list of long rays: a warp looks as long as it is not full
 LOOKS = 32  # the march stops so often for a look
-LISTS = 2 * WARPS * ROOM
+LISTS = WARPS * ROOM
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -104,12 +104,14 @@ def march_full(
 
     The loads of a look are under way while the march goes on. Returns the warp's next tile and how many rays wait.
     """
+    places = cuda.local.array(EACH, int32)
     t = cuda.local.array(EACH, float32)
     y = cuda.local.array(EACH, float32)
     lane = uint64(cuda.laneid)
     for e in range(EACH):
-        t[e] = through(opacity[uint64(lists[batch + uint64(32 * e)])])
-        y[e] = float32(0)
+        places[e], y[e] = lists[batch + uint64(32 * e)], float32(0)
+        t[e] = through(opacity[uint64(places[e])])
+    cuda.syncwarp()  # from here on the list fills anew
     for k in range(LOOKS):
         if tile < whole and waits < FULL:
             waits = look(out, layers, lists, start, waiting, warp, opacities, kinds, uint64(tile) + lane)
@@ -118,7 +120,7 @@ def march_full(
                 fetch(opacity, kind, opacities, kinds, uint64(tile) + lane)
         cross_full(y, t, layers, uint64(k) * uint64(LONG // LOOKS))
     for e in range(EACH):
-        out[uint64(lists[batch + uint64(32 * e)])] = y[e]
+        out[uint64(places[e])] = y[e]
     return tile, waits
 
 
@@ -187,7 +189,7 @@ def march_kernel(opacity, kind, glow, out):
     cuda.syncthreads()
 
     warp, lane = x // int32(32), x % int32(32)
-    start, other = int32(2 * ROOM) * warp, int32(2 * ROOM) * warp + int32(ROOM)
+    start = int32(ROOM) * warp
     tile = int32(TILE) * (int32(cuda.blockIdx.x) + int32(cuda.gridDim.x) * warp)
     stride, whole = int32(TILE * WARPS) * int32(cuda.gridDim.x), n // int32(TILE) * int32(TILE)
     waits = int32(0)
@@ -214,15 +216,12 @@ def march_kernel(opacity, kind, glow, out):
                 fetch(opacity, kind, opacities, kinds, uint64(tile + lane))
         if waits < full:
             break
-        # What is more waits in the other list, and so does what is found during the march
-        for i in range(full + lane, waits, 32):
-            lists[other + i - full] = lists[start + i]
+        # The last of the list are marched: what is before them stays, and what is found meanwhile is added
         waits -= full
         if lane == 0:
             waiting[warp] = waits
-        start, other = other, start
         cuda.syncwarp()
-        batch = uint64(other + lane)
+        batch = uint64(start + waits + lane)
         if full == int32(FULL):
             state = tile, stride, whole
             tile, waits = march_full(
