@@ -14,6 +14,7 @@ from warplab.show import style
 
 _BESIDE = 1.35  # how far a label begins from its point, as a factor of intensity
 _LETTER = 0.0105  # the width of a letter of a label, as a share of the horizontal axis
+_LINE = 0.058  # the height of a line of text, as a share of the vertical axis
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,15 @@ def _limits(roof: Roofline, points: Sequence[Point], datasheet: Roofline | None)
     room = 1.25 ** sum(p.intensity < roof.ridge for p in points)  # for the labels that stand below their points
     bottom = min([roof.attainable(left), *(p.flops / 3 for p in points)]) / room
     top = 2.5 * max([roof.peak_flops, *(p.flops for p in points), *([datasheet.peak_flops] if datasheet else [])])
+    if _apart(side := [p for p in points if p.intensity >= roof.ridge]):
+        lowest, share = min(p.flops for p in side), min(0.6, _LINE * (len(side) + 2))  # of the axis, below them all
+        bottom = min(bottom, lowest / (top / lowest) ** (share / (1 - share)))
     return left, right, bottom, top
+
+
+def _apart(side: Sequence[Point]) -> bool:
+    """Whether the labels of these points right of the ridge have to stand below all of them."""
+    return len({p.intensity for p in side}) > 1
 
 
 def _label_ceilings(made: Figure, axes: Axes, roof: Roofline) -> None:
@@ -107,10 +116,10 @@ def _label_ceilings(made: Figure, axes: Axes, roof: Roofline) -> None:
     axes.annotate(
         style.quantity(roof.bandwidth, "B/s"),
         (middle, roof.attainable(middle)),
-        xytext=(9, -9),
+        xytext=(-9, 11),  # above the slope: below it stand the labels of points
         textcoords="offset points",
         ha="center",
-        va="top",
+        va="bottom",
         rotation=angle,
         rotation_mode="anchor",
         fontweight="bold",
@@ -151,7 +160,7 @@ def _label_points(axes: Axes, roof: Roofline, points: Sequence[Point]) -> None:
     """
     for memory_bound in (True, False):
         side = [p for p in points if (p.intensity < roof.ridge) is memory_bound]
-        apart = not memory_bound and len({p.intensity for p in side}) > 1
+        apart = not memory_bound and _apart(side)
         texts = [
             f"{p.name}: {style.quantity(p.flops, 'FLOP/s')}, {p.flops / roof.attainable(p.intensity):.0%}" for p in side
         ]
@@ -188,7 +197,7 @@ def _label_heights(axes: Axes, points: Sequence[Point], texts: Sequence[str], ap
     left, right = axes.get_xlim()
     heights: dict[int, float] = {}
     ceiling = min((p.flops for p in points), default=1.0) / line**0.5 if apart else np.inf
-    order = sorted(range(len(points)), key=lambda n: points[n].intensity if apart else -points[n].flops)
+    order = sorted(range(len(points)), key=lambda n: (points[n].intensity if apart else 0, -points[n].flops))
     for number in order:
         height = min(points[number].flops / line, ceiling / line)
         start = points[number].intensity * _BESIDE
@@ -204,4 +213,4 @@ def _label_heights(axes: Axes, points: Sequence[Point], texts: Sequence[str], ap
 def _line(axes: Axes) -> float:
     """The height of a line of text, as a factor on the vertical axis."""
     bottom, top = axes.get_ylim()
-    return (top / bottom) ** 0.058
+    return (top / bottom) ** _LINE
