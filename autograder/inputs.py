@@ -22,6 +22,7 @@ from warplab.plan.model import Role
 
 _WEYL = 0x9E3779B97F4A7C15
 _WORD = 0xFFFFFFFFFFFFFFFF
+_PIECE = 1 << 24  # elements drawn at a time: the hash takes several times the memory of what is drawn
 
 
 def secret_seed() -> int:
@@ -66,8 +67,11 @@ def _key(seed: int, *names: object) -> int:
 
 
 def _array(xp: ModuleType, spec: ArraySpec, shape: tuple[int, ...], family: Family, key: int) -> Array:
-    dtype = np.dtype(spec.dtype)
-    return _draw(xp, math.prod(shape), dtype, family, key).reshape(shape)
+    drawn = xp.empty(math.prod(shape), np.dtype(spec.dtype))
+    for first in range(0, drawn.size, _PIECE):
+        piece = drawn[first : first + _PIECE]
+        piece[:] = _draw(xp, piece.size, drawn.dtype, family, key, first)
+    return drawn.reshape(shape)
 
 
 def _scalar(dtype: np.dtype, family: Family, key: int) -> int | float:
@@ -79,21 +83,24 @@ def _scalar(dtype: np.dtype, family: Family, key: int) -> int | float:
     return _draw(np, 1, dtype, family, key)[0].item()
 
 
-def _draw(xp: ModuleType, count: int, dtype: np.dtype, family: Family, key: int) -> Array:
+def _draw(xp: ModuleType, count: int, dtype: np.dtype, family: Family, key: int, first: int = 0) -> Array:
+    """Elements `first` to `first + count` of an array."""
     if dtype.kind not in "fiu":
         raise ValueError(f"inputs of dtype {dtype} cannot be drawn")
     if family is Family.INTEGERS:
-        whole = (_hash(xp, count, key) >> np.uint64(40)) * np.uint64(9) >> np.uint64(24)  # 0 to 8, without a division
+        whole = (_hash(xp, count, key, first) >> np.uint64(40)) * np.uint64(9) >> np.uint64(
+            24
+        )  # 0 to 8, without a division
         return whole.astype(dtype) if dtype.kind == "u" else (whole.astype(np.int64) - 4).astype(dtype)
     if dtype.kind in "iu":  # a byte of noise: any integer type holds it
-        byte = (_hash(xp, count, key) >> np.uint64(57)).astype(np.int64)
+        byte = (_hash(xp, count, key, first) >> np.uint64(57)).astype(np.int64)
         return byte.astype(dtype) if dtype.kind == "u" else (byte - 64).astype(dtype)
-    values = _normal(xp, count, key) if family is Family.NORMAL else _wide(xp, count, key)
+    values = (_normal if family is Family.NORMAL else _wide)(xp, count, key, first)
     return values.astype(dtype)  # from float32: rounded once, to nearest even, by every array module
 
 
-def _hash(xp: ModuleType, count: int, key: int) -> Array:
-    state = xp.arange(1, count + 1, dtype=np.uint64)
+def _hash(xp: ModuleType, count: int, key: int, first: int) -> Array:
+    state = xp.arange(first + 1, first + count + 1, dtype=np.uint64)
     state *= np.uint64(_WEYL)
     state += np.uint64(key & _WORD)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -103,20 +110,20 @@ def _hash(xp: ModuleType, count: int, key: int) -> Array:
     return state
 
 
-def _normal(xp: ModuleType, count: int, key: int) -> Array:
+def _normal(xp: ModuleType, count: int, key: int, first: int) -> Array:
     """Sum of eight uniform 16-bit integers (Irwin-Hall), centred and scaled to variance 1; at most 4.9 in magnitude."""
     total = xp.zeros(count, dtype=np.int32)
     for half in range(2):
-        bits = _hash(xp, count, key ^ (half * 0xD1B54A32D192ED03))
+        bits = _hash(xp, count, key ^ (half * 0xD1B54A32D192ED03), first)
         for shift in (0, 16, 32, 48):
             total += ((bits >> np.uint64(shift)) & np.uint64(0xFFFF)).astype(np.int32)
     total -= np.int32(8 * 65535 // 2)
     return total.astype(np.float32) * np.float32(1 / math.sqrt(8 * (65536.0**2 - 1) / 12))
 
 
-def _wide(xp: ModuleType, count: int, key: int) -> Array:
+def _wide(xp: ModuleType, count: int, key: int, first: int) -> Array:
     """Either sign, a magnitude in [2^-8, 2^8) with a uniform exponent and a uniform significand."""
-    bits = _hash(xp, count, key)
+    bits = _hash(xp, count, key, first)
     exponent = ((bits >> np.uint64(23)) & np.uint64(0xF)) + np.uint64(127 - 8)
     sign = (bits >> np.uint64(63)) << np.uint64(31)
     pattern = sign | (exponent << np.uint64(23)) | (bits & np.uint64(0x7FFFFF))

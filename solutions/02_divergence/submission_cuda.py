@@ -9,8 +9,8 @@ BLOCK = 384  # 12 warps, each on its own until all tiles are looked at
 BLOCKS = 132  # one for each SM of an H200
 TILE = 256  # rays that a warp looks at together, eight a lane
 EACH = 50  # long rays that a lane marches at once
-# Bytes: two lists for every warp, and the layers. These 195 KB are there on Hopper and later; elsewhere three times as
-# many blocks of 128 threads, of 76 KB each, are nearly as fast.
+# Bytes: two lists for every warp, and the layers. These 190 KB are there on an H200; on a GPU with less, begin with
+# blocks of 128 threads, three times as many, which need 74 KB each.
 SHARED = 4 * (2 * BLOCK // 32 * (32 * EACH + TILE) + 4096)
 # END SOLUTION
 

@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
+from autograder import inputs
 from autograder.inputs import generate, scalars, secret_seed
 from autograder.task import ArraySpec, Case, Ceiling, Family, ScalarSpec, Task
 from warplab.plan.model import Role
@@ -123,6 +124,14 @@ def test_a_scalar_factor_is_never_one_that_hides_a_mistake(seed: int) -> None:
 
 def test_secret_seeds_differ() -> None:
     assert len({secret_seed() for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("family", list(Family))
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_pieces_are_drawn_as_the_whole(family: Family, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = draw(family, dtype)["x"]
+    monkeypatch.setattr(inputs, "_PIECE", 1000)  # COUNT is no multiple
+    assert draw(family, dtype)["x"].tobytes() == whole.tobytes()
 
 
 @pytest.mark.gpu
