@@ -74,7 +74,6 @@ LAUNCH = {
     "one argument": (KERNEL + "    k[1, 32](x)\n", CaptureStatus.LAUNCH_ERROR, 9, "takes 2 arguments"),
     "a string": (KERNEL + "    k[1, 32](x, object())\n", CaptureStatus.LAUNCH_ERROR, 9, "Argument 2"),
     "dynamic shared": (KERNEL + "    k[1, 32, 0, 300000](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "232448"),
-    "more than numba asks for": (KERNEL + "    k[1, 32, 0, 49153](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "49152"),
     "static shared": (
         KERNEL.replace("y[i] = x[i]", "s = cuda.shared.array(16000, np.float32); s[i] = x[i]; y[i] = s[i + 1]")
         + "    k[1, 32](x, y)\n",

@@ -45,7 +45,7 @@ class RecordedKernel:
     kernel: Kernel
     entry: Entry
     static_shared: int  # bytes
-    opt_in_shared: int | None = None  # bytes of dynamic shared memory asked for; None: the front end cannot ask
+    opt_in_shared: int | None = None  # bytes of dynamic shared memory asked for; None: the front end need not ask
     key: str = ""  # in the plan; given at its first launch
 
 
@@ -167,13 +167,6 @@ class Recorder:
                     f"'{name}' needs {static + shared_bytes} bytes of shared memory per block "
                     f"({static} static, {shared_bytes} dynamic), but {architecture} has at most {most}: "
                     "use smaller tiles"
-                )
-            if opt_in is None and static + shared_bytes > limits.default_shared:
-                # The driver refuses such a launch, with an error that does not name the reason
-                _launch_error(
-                    f"'{name}' needs {static + shared_bytes} bytes of shared memory per block ({static} static, "
-                    f"{shared_bytes} dynamic), but numba-cuda cannot ask for more than {limits.default_shared}: use "
-                    "smaller tiles, or CUDA C++"
                 )
 
     def plan(self, call: HostCall) -> Plan:
