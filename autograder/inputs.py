@@ -88,9 +88,8 @@ def _draw(xp: ModuleType, count: int, dtype: np.dtype, family: Family, key: int,
     if dtype.kind not in "fiu":
         raise ValueError(f"inputs of dtype {dtype} cannot be drawn")
     if family is Family.INTEGERS:
-        whole = (_hash(xp, count, key, first) >> np.uint64(40)) * np.uint64(9) >> np.uint64(
-            24
-        )  # 0 to 8, without a division
+        bits = _hash(xp, count, key, first) >> np.uint64(40)
+        whole = bits * np.uint64(9) >> np.uint64(24)  # 0 to 8, without a division
         return whole.astype(dtype) if dtype.kind == "u" else (whole.astype(np.int64) - 4).astype(dtype)
     if dtype.kind in "iu":  # a byte of noise: any integer type holds it
         byte = (_hash(xp, count, key, first) >> np.uint64(57)).astype(np.int64)
