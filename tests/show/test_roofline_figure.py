@@ -3,7 +3,8 @@ from io import BytesIO
 
 import pytest
 from matplotlib.figure import Figure
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
+from matplotlib.transforms import Bbox
 
 from warplab.hardware import Roofline
 from warplab.show.roofline import Point, roofline
@@ -28,6 +29,12 @@ def test_points_stand_where_they_were_measured() -> None:
     assert axes.get_xscale() == axes.get_yscale() == "log"
 
 
+def text_box(annotation: Annotation) -> Bbox:
+    """The extent of the text alone, in pixels: that of an annotation has its line in it."""
+    annotation.get_window_extent()  # puts the text where it belongs; before, its place is in other coordinates
+    return Text.get_window_extent(annotation)
+
+
 def test_labels_of_neighbouring_points_do_not_touch() -> None:
     figure = roofline(ROOF, [Point(f"rung {n}", 1000, flops) for n, flops in enumerate((45e12, 44e12, 40e12, 1e12))])
     figure.canvas.draw()
@@ -43,11 +50,21 @@ def test_labels_right_of_the_ridge_cover_no_point() -> None:
     figure = roofline(ROOF, group)
     figure.canvas.draw()
     (axes,) = figure.axes
-    # the extent of the text alone: that of an annotation has its line in it
-    labels = [Text.get_window_extent(t) for t in axes.texts if t.get_text().startswith("op")]
+    labels = [text_box(t) for t in axes.texts if t.get_text().startswith("op")]
     dots = [axes.transData.transform((p.intensity, p.flops)) for p in group]
     assert len(labels) == 4 and not any(box.contains(*dot) for box in labels for dot in dots)
     assert not any(a.overlaps(b) for a, b in itertools.combinations(labels, 2))
+
+
+def test_labels_below_many_points_stay_inside_the_axes() -> None:
+    rungs = [Point(f"op {n}", 1000, flops) for n, flops in enumerate((5e11, 1.3e12, 8e12, 10e12, 33e12, 47e12))]
+    figure = roofline(ROOF, [*rungs, Point("op a", 120, 50e12)])
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    labels = [text_box(t) for t in axes.texts if t.get_text().startswith("op")]
+    (ridge,) = (text_box(t) for t in axes.texts if t.get_text().startswith("ridge"))
+    assert len(labels) == 7 and min(box.y0 for box in labels) > axes.get_window_extent().y0
+    assert not any(a.overlaps(b) for a, b in itertools.combinations([*labels, ridge], 2))
 
 
 def test_labels_left_of_the_ridge_cover_no_point() -> None:
