@@ -6,19 +6,21 @@ import argparse
 import logging
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from rich.console import Console
 
 from autograder import doctor, report_html, report_json, report_terminal, starter, submissions
+from autograder.confined import ConfinedWorker
 from autograder.lab import CHECKOUT, Lab
-from autograder.machine import Machine, choose_machine
+from autograder.machine import Machine, choose_machine, require_isolation
 from autograder.pipeline import grade
 from autograder.request import Request
 from autograder.second_opinion import require_second_opinion
-from autograder.verdict import NOT_JUDGED, Report
+from autograder.verdict import NOT_JUDGED, Report, clean
 from warplab.errors import DeviceError, WarplabError
-from warplab.gpu.worker import Worker
+from warplab.sandbox.isolation import Isolation
 
 FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE = 0, 1, 2, 3
 EXIT_CODES = """\
@@ -80,6 +82,11 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("paths", metavar="PATH", type=Path, nargs="+", help="a submission, or a folder that holds one")
         sub.add_argument("--lab", help="the lab (default: the folder of that name that the submission lies in)")
         _add_machine_options(sub)
+        sub.add_argument(
+            "--allow-reduced-isolation",
+            action="store_true",
+            help="grade other people's submissions even where they could read your files",
+        )
         _add_report_options(sub)
         if name == "grade":
             sub.add_argument(
@@ -122,7 +129,12 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
         require_second_opinion(machine)
     show = report_terminal.show_briefly if quick else report_terminal.show
     reports = []
-    for report in _grades(work, machine, options.seed, quick, console, second):
+    if second and (others := [source for _, source in work if not submissions.is_own(source)]):
+        raise submissions.NoSubmission(
+            f"{others[0]} may be another person's, and compute-sanitizer runs outside the sandbox: copy it into the "
+            "lab's folder if it is yours, or leave --second-opinion out."
+        )
+    for report in _grades(work, machine, options, quick, console, second):
         show(report, console)
         reports.append(report)
     if len(reports) > 1:
@@ -136,7 +148,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
 
 def _reference(options: argparse.Namespace, console: Console) -> int:
     work = submissions.references()
-    reports = list(_grades(work, choose_machine(options.device), options.seed, False, console))
+    reports = list(_grades(work, choose_machine(options.device), options, False, console))
     for report in reports:
         if not report.full_marks:
             report_terminal.show(report, console)
@@ -151,15 +163,27 @@ def _reference(options: argparse.Namespace, console: Console) -> int:
 def _grades(
     work: Sequence[tuple[Lab, Path]],
     machine: Machine,
-    seed: int | None,
+    options: argparse.Namespace,
     quick: bool,
     console: Console,
     second_opinion: bool = False,
 ) -> Iterator[Report]:
-    with Worker() as worker:
+    """Grade in turn: one's own submissions in one worker, each of the others in a fresh one that nobody has used."""
+    allow_reduced = getattr(options, "allow_reduced_isolation", False)
+    others = [source for _, source in work if not submissions.is_own(source)]
+    with ConfinedWorker(machine, own=True) as shared:
         for lab, source in work:
-            with report_terminal.progress_bar(console, f"{lab.name}/{source.name}") as progress:
-                report = grade(Request(lab, source, machine, seed, quick, second_opinion), worker, progress)
+            with ExitStack() as stack:
+                worker = shared
+                if source in others:
+                    require_isolation(machine.isolation, source, allow_reduced)
+                    worker = stack.enter_context(ConfinedWorker(machine, own=False))
+                    worker.start()
+                    require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
+                progress = stack.enter_context(
+                    report_terminal.progress_bar(console, f"{lab.name}/{clean(source.name)}")
+                )
+                report = grade(Request(lab, source, machine, options.seed, quick, second_opinion), worker, progress)
             yield report
 
 

@@ -18,18 +18,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder.emulator_stage import WARM_UP_SECONDS
+from autograder.confined import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
 from autograder.lab import CHECKOUT, known_labs, labs_folder
-from autograder.machine import EMULATED_ARCHITECTURE
+from autograder.machine import EMULATED_ARCHITECTURE, choose_machine
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
-from warplab.gpu.worker import Worker, WorkerError
+from warplab.gpu.worker import WorkerError
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
 from warplab.plan.breakout import ATTEMPTS, Proof, prove
 from warplab.plan.capture import capture
-from warplab.plan.isolation import Isolation
 from warplab.plan.model import ArrayArgument, HostCall, Language, Role
+from warplab.sandbox.isolation import Isolation
 
 _REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -e .` in the checkout."
 # distribution, module to import, what is lost without it, whether grading needs it
@@ -238,8 +238,9 @@ def _escaped(proof: Proof) -> str:
 
 def _emulator() -> Check:
     try:
-        with Worker() as worker:
-            answer = worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
+        with ConfinedWorker(choose_machine("emulator"), own=False) as worker:
+            answer = worker.call(WARM_UP, timeout=WARM_UP_SECONDS, parts=[])
+            kept_in = worker.isolation
     except WorkerError as error:
         return Check("emulator", State.BROKEN, f"does not run: {error}", _REINSTALL)
-    return Check("emulator", State.GOOD, f"compiled, ready in {answer['seconds']:.1f} s")
+    return Check("emulator", State.GOOD, f"compiled, ready in {answer['seconds']:.1f} s, kept in: {kept_in}")

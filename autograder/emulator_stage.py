@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,13 @@ from autograder.machine import EMULATED_ARCHITECTURE
 from autograder.module_variables import keeps_state
 from autograder.second_call import second_call
 from autograder.verdict import Status
-from warplab.plan.archive import load
+from warplab.plan.archive import loads
 from warplab.plan.execution import Execution, Writer
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
-WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
-
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
+PARTS = ("wgmma.", ".bulk")  # of the emulator that are compiled on first use, by the words in PTX that need them
 _ASYNCHRONOUS = ("cp.async", "wgmma.", "mbarrier.")  # in the PTX: what completes later than it is issued
 _SHUFFLED_BLOCKS = 64  # of a launch: what a random order shows, it shows on a few blocks
 
@@ -47,8 +46,10 @@ _PROBE = """
 """
 
 
-def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
-    """Judge the plan in the file `plan` on one case of the lab in the folder `task`; gives CaseOutcome.to_wire()."""
+def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
+    """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
+
+    Gives CaseOutcome.to_wire(). Raises PlanError for a plan that leaves what the emulator supports."""
     from warplab import simt
 
     start = time.perf_counter()
@@ -80,7 +81,7 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
         )
         return again.writer
 
-    judged, loaded = lab.case(case), load(Path(plan))
+    judged, loaded = lab.case(case), loads(plan)
     profiled = judged == lab.task.profile  # of which only counters and findings are shown, and of no other counters
     outcome = judge_case(lab.task, judged, seed, loaded, execute, None if profiled else find_writer)
     if profiled:
@@ -98,8 +99,14 @@ def _asynchronous(plan: Plan, architecture: str) -> bool:
     return few and any(word in kernel.ptx[architecture] for kernel in plan.kernels.values() for word in _ASYNCHRONOUS)
 
 
-def warm_up(plans: Sequence[str] = ()) -> dict[str, Any]:
-    """Compile and load the emulator, with all that the plans in these files need; gives the seconds that this took.
+def parts_needed(plans: Iterable[Plan]) -> list[str]:
+    """Those of PARTS that some kernel of the plans has."""
+    texts = {text for plan in plans for kernel in plan.kernels.values() for text in kernel.ptx.values()}
+    return [part for part in PARTS if any(part in text for text in texts)]
+
+
+def warm_up(parts: Sequence[str] = ()) -> dict[str, Any]:
+    """Compile and load the emulator, with these of its PARTS; gives the seconds that this took.
 
     What is compiled on first use must not be compiled within a case's time limit: a right kernel would look endless.
     """
@@ -113,8 +120,5 @@ def warm_up(plans: Sequence[str] = ()) -> dict[str, Any]:
     execution = simt.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
     if execution.outputs["out"].tolist() != list(range(32)):
         raise RuntimeError("the emulator computes wrong results on this machine")
-    for plan in plans:
-        for captured in load(Path(plan)).kernels.values():
-            for text in captured.ptx.values():
-                simt.compile_parts(text)
+    simt.compile_parts(" ".join(part for part in PARTS if part in parts))
     return {"seconds": time.perf_counter() - start}

@@ -32,7 +32,7 @@ from warplab.gpu.stopwatch import Contestant, Placed, Race, race
 from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
-from warplab.plan.archive import load
+from warplab.plan.archive import loads
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role
 
@@ -46,8 +46,10 @@ class WrongOutput(Exception):
     """A timed launch computed something wrong."""
 
 
-def correctness(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
-    """Judge the plan in the file `plan` on one case of the lab in the folder `task`; gives CaseOutcome.to_wire()."""
+def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
+    """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
+
+    Gives CaseOutcome.to_wire()."""
     start = time.perf_counter()
     lab, device = load_lab(Path(task)), _device()
 
@@ -57,7 +59,7 @@ def correctness(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     def once(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         return executor.execute(loaded, inputs, architecture_of(device))
 
-    judged, captured = lab.case(case), load(Path(plan))
+    judged, captured = lab.case(case), loads(plan)
     outcome = judge_case(lab.task, judged, seed, captured, execute)
     if outcome.status is Status.PASSED and keeps_state(captured):
         again = second_call(lab.task, judged, seed, captured, once)
@@ -66,10 +68,35 @@ def correctness(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
     return outcome.to_wire()
 
 
+def warm_up(task: str) -> dict[str, Any]:
+    """Compile what drawing and checking the inputs of the lab in the folder `task` takes, into CuPy's cache on disk,
+    and measure this GPU's ceilings if none are kept; gives the seconds that this took. Runs nothing of a submission."""
+    start = time.perf_counter()
+    device, lab = _device(), load_lab(Path(task)).task
+    calibrate.measure(device)
+    with on_stream() as stream:
+        for family in (lab.timing.family, Family.INTEGERS):
+            case = replace(lab.profile, family=family)
+            values = families.generate(cupy, lab, case, 0)
+            outputs = {
+                spec.name: cupy.zeros(lab.shape(spec, case.dimensions), spec.dtype)
+                for spec in lab.arrays(Role.OUTPUT, Role.INOUT)
+            }
+            expected, bounds = lab.expected(cupy, values), lab.bound(cupy, values)
+            for name, output in outputs.items():
+                worst_ratio(cupy, output, expected[name], bounds[name])
+            if lab.verify is not None:
+                lab.verify(cupy, values, outputs, 0)
+            if lab.audit is not None and family is Family.INTEGERS:
+                lab.audit(cupy, values, outputs, 0)
+        stream.sync()
+    return {"seconds": time.perf_counter() - start}
+
+
 def efficiency(
-    plan: str, task: str, case: str, seed: int, dimensions: Mapping[str, int] | None = None
+    plan: bytes, task: str, case: str, seed: int, dimensions: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """Time the plan in the file `plan` on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
+    """Time the plan in the bytes of its file on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
 
     `dimensions` are other sizes than the case's, as a benchmark may want. The plan is loaded PLACEMENTS times, into
     buffers that lie elsewhere; times and ratios are means of the places' medians.
@@ -81,7 +108,7 @@ def efficiency(
     """
     device, lab = _device(), load_lab(Path(task))
     timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
-    judged = load(Path(plan))
+    judged = loads(plan)
     with on_stream() as stream:
         placed: list[LoadedPlan] = []
         try:
@@ -176,24 +203,25 @@ class _Timed:
     def __init__(self, task: Task, case: Case, loaded: LoadedPlan, seed: int) -> None:
         self.launches = len(loaded.plan.launches)
         self._task, self._case, self._loaded, self._seed = task, case, loaded, seed
-        self._values: Values = {}
 
     def prepare(self, turn: int) -> None:
         """Draw inputs that no launch has seen and poison the outputs. Raises WrongOutput if an audit fails."""
         if self._task.audit is not None and (turn == 0 or families.chance(self._seed, "audit", turn) < 1 / AUDITED):
             self._audit(turn)
-        self._fill(self._case, turn)
+        self._loaded.reset(self._values(self._case, turn))
 
-    def _fill(self, case: Case, turn: int) -> None:
-        self._values = families.generate(cupy, self._task, case, self._seed, iteration=turn)
-        self._loaded.reset(self._values)
+    def _values(self, case: Case, turn: int) -> Values:
+        """The inputs of a turn, drawn anew: a copy that lay on the device while the submission's kernels ran could have
+        been changed by them, together with the inputs, so that a wrong answer would look right."""
+        return families.generate(cupy, self._task, case, self._seed, iteration=turn)
 
     def _audit(self, turn: int) -> None:
         assert self._task.audit is not None
-        self._fill(replace(self._case, family=Family.INTEGERS), turn)
+        whole = replace(self._case, family=Family.INTEGERS)
+        self._loaded.reset(self._values(whole, turn))
         self._loaded.launch()
-        outputs = self._outputs()
-        if not self._task.audit(cupy, self._values, outputs, self._seed ^ (turn & 0xFFFF)):
+        values, outputs = self._outputs(whole, turn)
+        if not self._task.audit(cupy, values, outputs, self._seed ^ (turn & 0xFFFF)):
             raise WrongOutput("a launch among the timed ones gave a wrong result for whole numbers")
 
     def launch(self) -> None:
@@ -202,27 +230,29 @@ class _Timed:
 
     def check(self, turn: int) -> None:
         """Verify this turn's output on the device. Raises WrongOutput."""
-        worst = self._worst(self._outputs(), turn)
+        worst = self._worst(*self._outputs(self._case, turn), turn)
         if not worst <= 1.0:
             raise WrongOutput(f"a timed launch gave a wrong result (error {worst:.3g} times what is allowed)")
 
-    def _outputs(self) -> dict[str, Array]:
-        """The outputs on the device, after the launch. Raises WrongOutput if it damaged anything else."""
+    def _outputs(self, case: Case, turn: int) -> tuple[Values, dict[str, Array]]:
+        """Inputs and outputs on the device, after the launch. Raises WrongOutput if it damaged anything else."""
         self._loaded.synchronize()
-        for finding in self._loaded.findings(self._values):
+        values = self._values(case, turn)
+        for finding in self._loaded.findings(values):
             raise WrongOutput(finding.message)
-        return {
+        outputs = {
             name: buffer.array
             for name, buffer in self._loaded.buffers.items()
             if buffer.spec.role in (Role.OUTPUT, Role.INOUT)
         }
+        return values, outputs
 
-    def _worst(self, outputs: Mapping[str, Array], turn: int) -> float:
+    def _worst(self, values: Values, outputs: Mapping[str, Array], turn: int) -> float:
         if self._task.verify is not None:
-            return float(self._task.verify(cupy, self._values, outputs, self._seed ^ (turn & 0xFFFF)))
-        expected = self._task.expected(cupy, self._values)
+            return float(self._task.verify(cupy, values, outputs, self._seed ^ (turn & 0xFFFF)))
+        expected = self._task.expected(cupy, values)
         exact = self._task.exact(self._case)
-        bounds = None if exact else self._task.bound(cupy, self._values)
+        bounds = None if exact else self._task.bound(cupy, values)
         return max(
             worst_ratio(cupy, outputs[name], expected[name], cupy.zeros(1) if bounds is None else bounds[name])
             for name in outputs

@@ -5,11 +5,12 @@ from __future__ import annotations
 import platform
 from dataclasses import dataclass, field
 from importlib import metadata
+from pathlib import Path
 
 from autograder.verdict import Device
 from warplab.errors import DeviceError
 from warplab.plan.breakout import strongest
-from warplab.plan.isolation import Isolation
+from warplab.sandbox.isolation import Isolation
 
 EMULATED_ARCHITECTURE = "sm_90a"
 _PACKAGES = ("warplab", "numba", "numba-cuda", "cupy-cuda13x", "cuda-core", "nvidia-cuda-nvcc", "numpy")
@@ -47,12 +48,13 @@ def choose_machine(wanted: str) -> Machine:
     )
 
 
-def require_isolation(machine: Machine, allow_reduced: bool = False) -> None:
-    """Raise ReducedIsolation if other people's submissions must not be captured here; grading a class asks this."""
-    if machine.isolation is Isolation.REDUCED and not allow_reduced:
+def require_isolation(isolation: Isolation, source: Path, allow_reduced: bool = False) -> None:
+    """Raise ReducedIsolation if the submission at `source`, which may be another person's, must not run here."""
+    if isolation is Isolation.REDUCED and not allow_reduced:
         raise ReducedIsolation(
-            "This machine cannot keep submissions from reading its files: install bubblewrap (`autograder doctor` says "
-            "more), or accept it with --allow-reduced-isolation."
+            f"{source} lies outside this checkout's labs and may be another person's, and this machine cannot keep "
+            "it from reading your files: install bubblewrap (`autograder doctor` says more), or accept that with "
+            "--allow-reduced-isolation."
         )
 
 

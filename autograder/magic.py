@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autograder.confined import ConfinedWorker
 from autograder.lab import CHECKOUT, find_lab
-from autograder.machine import choose_machine
+from autograder.machine import Machine, choose_machine
 from autograder.pipeline import grade
 from autograder.report_html import fragment
 from autograder.report_json import write_atomically
 from autograder.request import Request
 from warplab.errors import WarplabError
-from warplab.gpu.worker import Worker
 
-_worker = Worker()  # lives as long as the notebook's kernel, so that later submissions find it warm
+_workers: dict[Machine, ConfinedWorker] = {}  # as long as the notebook's kernel: later submissions find it warm
 
 
 def submission_path(lab: str) -> Path:
@@ -32,7 +32,10 @@ def submit(line: str, cell: str) -> None:
         lab = find_lab(line.strip())
         path = submission_path(lab.name)
         write_atomically(path, cell)
-        report = grade(Request(lab, path, choose_machine("auto")), _worker)
+        machine = choose_machine("auto")
+        if machine not in _workers:
+            _workers[machine] = ConfinedWorker(machine, own=True)
+        report = grade(Request(lab, path, machine), _workers[machine])
     except WarplabError as error:
         print(error)
     except OSError as error:
@@ -48,4 +51,6 @@ def load_ipython_extension(shell) -> None:
 
 def unload_ipython_extension(shell) -> None:
     """Called by `%unload_ext autograder.magic`."""
-    _worker.close()
+    for worker in _workers.values():
+        worker.close()
+    _workers.clear()

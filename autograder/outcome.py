@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import msgspec
+
 from autograder.verdict import Status
-from warplab.plan.execution import Counters, Finding, FindingKind
+from warplab.plan.execution import Counters, Finding
 
 
 @dataclass
@@ -33,18 +35,5 @@ class CaseOutcome:
 
     @staticmethod
     def from_wire(data: Mapping[str, Any]) -> CaseOutcome:
-        """The inverse of `to_wire`."""
-        return CaseOutcome(
-            **{
-                **data,
-                "status": Status(data["status"]),
-                "findings": [_finding(item) for item in data["findings"]],
-                "counters": Counters(**data["counters"]) if data["counters"] is not None else None,
-                "lines": {int(line): Counters(**counters) for line, counters in data["lines"].items()},
-            }
-        )
-
-
-def _finding(data: Mapping[str, Any]) -> Finding:
-    tuples = {key: tuple(data[key]) if data[key] is not None else None for key in ("block", "thread", "index")}
-    return Finding(**{**data, **tuples, "kind": FindingKind(data["kind"])})
+        """The inverse of `to_wire`. Raises msgspec.ValidationError: a worker may have been taken over."""
+        return msgspec.convert(data, CaseOutcome, str_keys=True)

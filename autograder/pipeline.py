@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import logging
-import tempfile
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from autograder import report
-from autograder.capture_stage import Rejected, capture_submission
+from autograder.capture_stage import Submission, capture_cases, read_submission
 from autograder.correctness import correctness_part, located
 from autograder.efficiency import Measure, efficiency_part
 from autograder.inputs import secret_seed
 from autograder.outcome import CaseOutcome
+from autograder.rejection import Rejected
 from autograder.request import Request
 from autograder.runner import Caller, JudgeError, Runner
 from autograder.safety import safety_part
 from autograder.second_opinion import second_opinions
 from autograder.traffic import traffic_part
 from autograder.verdict import Device, PartResult, Report, Status
-from warplab.plan.archive import save
+from warplab.sandbox.isolation import weakest
 
 Progress = Callable[[str, float], None]  # what is being done, and the fraction that is done
 log = logging.getLogger("autograder")
@@ -38,33 +38,41 @@ class Evidence:
 def grade(request: Request, worker: Caller, progress: Progress = lambda what, fraction: None) -> Report:
     """Grade one submission. Never raises for what a submission or the judge does: the report's status says it."""
     start = time.perf_counter()
+    text = ""
     try:
-        graded = _grade(request, worker, progress)
+        submission = read_submission(request.source)
+        text = submission.text
+        graded = _grade(request, submission, worker, progress)
     except Rejected as rejection:
-        graded = report.rejected(request, rejection)
+        graded = report.rejected(request, text, rejection)
     except Exception as error:  # a fault of ours must not become the student's zero, nor end a batch
         if not isinstance(error, JudgeError):
             log.error("grading %s failed", request.source, exc_info=True)
-        graded = report.not_judged(request, error)
+        graded = report.not_judged(request, text, error)
     progress("done", 1.0)
-    return replace(graded, seconds=time.perf_counter() - start)
+    kept_in = getattr(worker, "isolation", None) or graded.isolation  # none if it came to no kernels
+    return replace(graded, seconds=time.perf_counter() - start, isolation=weakest(graded.isolation, kept_in))
 
 
-def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
+def _grade(request: Request, submission: Submission, worker: Caller, progress: Progress) -> Report:
     lab, machine = request.lab, request.machine
     seed = secret_seed() if request.seed is None else request.seed
+    runner = Runner(worker, lab, seed)
     progress("capturing", 0.0)
-    cases = request.captured_cases()
-    captured = capture_submission(lab, request.source, cases, seed, machine.architecture, machine.isolation)
-    with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
-        plans = {}
-        for number, (name, plan) in enumerate(captured.plans.items()):
-            plans[name] = Path(folder) / f"{number}.plan"
-            save(plan, plans[name])
-        runner = Runner(worker, lab, seed)
-        evidence = _run_cases(request, runner, plans, progress)
-        parts = _judge_parts(request, runner, plans, evidence, progress)
-    graded = report.judged(request, captured, parts, evidence.emulated[-1])
+    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
+        warm = beside.submit(runner.warm_up, gpu=request.has_gpu)
+        answers = capture_cases(
+            lab, submission, request.captured_cases(), seed, machine.architecture, machine.isolation
+        )
+        progress("loading the emulator (its first use compiles it)", 0.1)
+        warm.result()
+    progress("assembling", 0.12)
+    captured = runner.prepare(submission, answers, machine.architecture)
+    if captured.parts:
+        runner.warm_up(captured.parts)
+    evidence = _run_cases(request, runner, captured.plans, progress)
+    parts = _judge_parts(request, runner, captured.plans, evidence, progress)
+    graded = report.judged(request, submission.text, captured, parts, evidence.emulated[-1])
     if request.second_opinion and request.has_gpu:
         progress("asking compute-sanitizer", 0.95)
         cases = request.emulated_cases()
@@ -73,13 +81,11 @@ def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
     return graded
 
 
-def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], progress: Progress) -> Evidence:
+def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: Progress) -> Evidence:
     evidence = Evidence()
     on_gpu = request.correctness_cases() if request.has_gpu else []
     work = [(Device.GPU, case) for case in on_gpu] + [(Device.EMULATOR, case) for case in request.emulated_cases()]
     endless: set[Device] = set()
-    progress("loading the emulator (its first use compiles it)", 0.1)
-    runner.warm_up(plans.values())
     for number, (device, case) in enumerate(work):
         progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
         if device in endless:  # each further case would cost its whole time limit again
@@ -93,7 +99,7 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], prog
 
 
 def _judge_parts(
-    request: Request, runner: Runner, plans: Mapping[str, Path], evidence: Evidence, progress: Progress
+    request: Request, runner: Runner, plans: Mapping[str, bytes], evidence: Evidence, progress: Progress
 ) -> tuple[PartResult, ...]:
     lab = request.lab
     names = {case.name for case in request.correctness_cases()}

@@ -46,7 +46,8 @@ def show(report: Report, console: Console) -> None:
 def show_briefly(report: Report, console: Console) -> None:
     """A line, and the first thing to mend of each part: what the learner's short loop needs."""
     line = Text.assemble((f"{report.status}", _colour(report)), f"  {report.lab}  {report.submission}  ")
-    console.print(line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s"))
+    line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s, {report.isolation}")
+    console.print(line)
     details = [block for part in report.parts for block in _details(report, part, 1)]
     if not report.full_marks and not details:
         details = [Text(report.message), *_excerpt(report, report.line)]
@@ -73,7 +74,8 @@ def show_summary(reports: Sequence[Report], console: Console) -> None:
 
 def _headline(report: Report) -> list[RenderableType]:
     points = f"{report.score:g} of {report.max_score:g} points"
-    where = f"{report.submission}{f' ({report.language})' if report.language else ''}, {report.seconds:.1f} s"
+    language = f" ({report.language})" if report.language else ""
+    where = f"{report.submission}{language}, {report.seconds:.1f} s, isolation: {report.isolation},"
     lines: list[RenderableType] = [
         Text(f"{report.status}: {points}", f"bold {_colour(report)}"),
         Text(f"{where} on {report.hardware}", "dim"),

@@ -5,7 +5,6 @@ The benchmarks write these figures down; the notebooks draw them.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from autograder.runner import EFFICIENCY_SECONDS
 from autograder.verdict import Device, KernelFigures
 from warplab import simt
 from warplab.gpu.worker import Worker
-from warplab.plan.archive import save
+from warplab.plan.archive import dumps
 from warplab.plan.execution import Execution
 
 _TIMING_TARGET = "autograder.gpu_stage:efficiency"
@@ -56,9 +55,7 @@ def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker
     profile = simt.execute(plan, {name: values[name] for name in plan.buffers if name in values})
     timing = None
     if machine.device is Device.GPU:
-        with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
-            path = Path(folder) / "timing.plan"
-            save(captured.plans[task.timing.name], path)
-            payload = {"plan": str(path), "task": str(lab.folder), "case": task.timing.name, "seed": seed}
-            timing = worker.call(_TIMING_TARGET, timeout=EFFICIENCY_SECONDS, **payload)
+        timed = dumps(captured.plans[task.timing.name])
+        payload = {"plan": timed, "task": str(lab.folder), "case": task.timing.name, "seed": seed}
+        timing = worker.call(_TIMING_TARGET, timeout=EFFICIENCY_SECONDS, **payload)
     return Rung(source.stem, source, captured.kernels, profile, timing)

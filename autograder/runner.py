@@ -1,24 +1,36 @@
-"""Sends cases to the workers that execute plans, and turns whatever happens there into outcomes."""
+"""Sends plans to the worker that reads and executes them, and turns whatever happens there into outcomes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from pathlib import Path
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Protocol
 
-from autograder.emulator_stage import WARM_UP_SECONDS
+import msgspec
+
+from autograder.capture_stage import Answer, Submission
+from autograder.confined import WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
-from autograder.verdict import Device, Status
+from autograder.prepare_stage import Prepared
+from autograder.rejection import Rejected
+from autograder.verdict import Device, Status, clean
 from warplab.errors import WarplabError
 from warplab.gpu.worker import WorkerError, WorkerFault
 from warplab.plan.execution import Finding, FindingKind
 
+PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes some seconds
 CASE_SECONDS = {Device.EMULATOR: 60.0, Device.GPU: 20.0}
+ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
 _TRIES = 3
+_PREPARE_TARGET = "autograder.prepare_stage:prepare"
 _CASE_TARGETS = {Device.EMULATOR: "autograder.emulator_stage:run", Device.GPU: "autograder.gpu_stage:correctness"}
 _EFFICIENCY_TARGET = "autograder.gpu_stage:efficiency"
+
+# What a submission can make our code raise: exceptions of any other kind are faults of ours.
+_SUBMISSIONS_OWN = frozenset({"PlanError", "CompileError", "MemoryError", "RecursionError"})
 
 
 class JudgeError(WarplabError):
@@ -39,24 +51,62 @@ class Runner:
         self._worker = worker
         self._lab = lab
         self._seed = seed
+        self._left = ALL_CASES_SECONDS
 
-    def warm_up(self, plans: Iterable[Path]) -> None:
-        """Load what of the emulator these plans need, compiling it if that is its first use. Raises JudgeError."""
+    def warm_up(self, parts: Sequence[str] = (), gpu: bool = False) -> None:
+        """Load the emulator with these parts of it, and what checks this lab's outputs on a GPU, if there is one.
+
+        Compiles them if that is their first use. Raises JudgeError.
+        """
         try:
-            self._call("autograder.emulator_stage:warm_up", WARM_UP_SECONDS, plans=[str(plan) for plan in plans])
+            self._call(WARM_UP, WARM_UP_SECONDS, parts=list(parts))
         except WorkerError as error:
             raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
+        if gpu:
+            try:
+                self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=str(self._lab.folder))
+            except WorkerError as error:
+                raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
 
-    def case(self, device: Device, plan: Path, case: str) -> CaseOutcome:
+    def prepare(self, submission: Submission, answers: Sequence[Answer], architecture: str) -> Prepared:
+        """Have the answers of the capture processes read. Raises Rejected for a submission that is at fault,
+        JudgeError if the worker does not work."""
+        payload = {
+            "task": str(self._lab.folder),
+            "name": submission.name,
+            "text": submission.text,
+            "seed": self._seed,
+            "architecture": architecture,
+            "answers": [asdict(answer) for answer in answers],
+        }
+        try:
+            return Prepared.from_wire(self._call(_PREPARE_TARGET, PREPARE_SECONDS, **payload))
+        except msgspec.ValidationError as error:
+            words = f"What the submission recorded made the judge's worker answer nonsense ({error})."
+            raise Rejected(Status.WORKER_CRASHED, words) from None
+        except WorkerError as error:
+            status, words = self._own_fault(error, "reading and assembling what it recorded", PREPARE_SECONDS)
+            raise Rejected(status, words) from error
+
+    def case(self, device: Device, plan: bytes, case: str) -> CaseOutcome:
         """Judge one case. Raises JudgeError if the executor itself fails."""
-        seconds = CASE_SECONDS[device]
+        seconds = min(CASE_SECONDS[device], self._left)
+        if seconds <= 0:
+            words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has."
+            return CaseOutcome(case, Status.RESOURCES, message=words)
+        start = time.monotonic()
         try:
             answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
+            return CaseOutcome.from_wire(answer)
+        except msgspec.ValidationError as error:
+            words = f"The kernel made the judge's worker answer nonsense ({clean(str(error))})."
+            return CaseOutcome(case, Status.WORKER_CRASHED, message=words)
         except WorkerError as error:
             return self._failed(device, case, error, seconds)
-        return CaseOutcome.from_wire(answer)
+        finally:
+            self._left -= time.monotonic() - start
 
-    def efficiency(self, plan: Path, case: str) -> Mapping[str, Any]:
+    def efficiency(self, plan: bytes, case: str) -> Mapping[str, Any]:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""
         try:
             return self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
@@ -75,8 +125,8 @@ class Runner:
                     raise
         return self._worker.call(target, timeout=seconds, **payload)
 
-    def _payload(self, plan: Path, case: str) -> dict[str, Any]:
-        return {"plan": str(plan), "task": str(self._lab.folder), "case": case, "seed": self._seed}
+    def _payload(self, plan: bytes, case: str) -> dict[str, Any]:
+        return {"plan": plan, "task": str(self._lab.folder), "case": case, "seed": self._seed}
 
     def _failed(self, device: Device, case: str, error: WorkerError, seconds: float) -> CaseOutcome:
         where = "the GPU" if device is Device.GPU else "the emulator"
@@ -90,7 +140,22 @@ class Runner:
             return _fault(case, FindingKind.LAUNCH_FAILURE, f"The GPU reported a fault: {error}.")
         if error.kind == "DeviceError":  # the GPU refused the launch, for example for lack of registers
             return CaseOutcome(case, Status.LAUNCH_ERROR, message=f"{error}.")
-        raise JudgeError(f"case {case} could not be run on {where}: {error.kind or error.status}: {error}")
+        status, words = self._own_fault(error, f"running it on {where}", seconds)
+        return CaseOutcome(case, status, message=words)
+
+    def _own_fault(self, error: WorkerError, what: str, seconds: float) -> tuple[Status, str]:
+        """Why the submission failed, when our code could not deal with it. Raises JudgeError if that is our fault."""
+        said = clean(str(error)).strip()
+        if error.status is WorkerFault.TIMEOUT:
+            return Status.RESOURCES, f"The submission failed: {what} took more than {seconds:g} s."
+        if error.status is WorkerFault.MEMORY or error.kind == "MemoryError":
+            return Status.RESOURCES, f"The submission failed: {what} took more memory than a submission may use."
+        if error.status is WorkerFault.CRASHED:
+            words = f"The submission failed: {what} ended the judge's worker {_TRIES} times ({said})."
+            return Status.WORKER_CRASHED, words
+        if error.status is WorkerFault.ERROR and error.kind in _SUBMISSIONS_OWN:
+            return Status.UNSUPPORTED, f"The submission failed: {said or error.kind}"
+        raise JudgeError(f"{what} failed: {error.kind or error.status}: {said}")
 
 
 def _fault(case: str, kind: FindingKind, message: str) -> CaseOutcome:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
-from autograder.verdict import NOT_JUDGED, Part, PartResult, Status, clean
+from autograder.verdict import UNFINISHED, Part, PartResult, Status, clean
 from warplab.plan.execution import Finding, FindingKind
 
 
@@ -23,11 +23,11 @@ def safety_part(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool) 
         return PartResult(
             Part.SAFETY, Status(first.kind.value), 0.0, points, message, feedback, findings=tuple(findings)
         )
-    unjudged = [outcome for outcome in outcomes if outcome.status in NOT_JUDGED]
-    if unjudged:
-        return PartResult(
-            Part.SAFETY, unjudged[0].status, 0.0, points, clean(unjudged[0].message), feedback, findings=tuple(findings)
-        )
+    unfinished = [outcome for outcome in outcomes if outcome.status in UNFINISHED]
+    if unfinished:
+        shown = min(unfinished, key=lambda outcome: outcome.case in hidden)
+        words = "Not run to its end on a hidden case." if shown.case in hidden else clean(shown.message)
+        return PartResult(Part.SAFETY, shown.status, 0.0, points, words, feedback, findings=tuple(findings))
     if not answers_right:
         message = "Nothing found, but points are given only to a kernel whose answers are right."
         return PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points, message, feedback)

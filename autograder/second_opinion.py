@@ -7,7 +7,7 @@ code on one run, the emulator every access of the program.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,8 +20,9 @@ from autograder.task import Case, Task
 from autograder.verdict import Device, SecondOpinion, clean
 from warplab.errors import DeviceError
 from warplab.gpu import sanitizer
+from warplab.plan.archive import loads
 from warplab.plan.execution import FindingKind
-from warplab.plan.model import Plan, Role
+from warplab.plan.model import Role
 
 _UNENDING = {FindingKind.DEADLOCK, FindingKind.ENDLESS}  # the tool would only run into its time limit
 
@@ -42,7 +43,7 @@ def require_second_opinion(machine: Machine) -> None:
 
 
 def second_opinions(
-    task: Task, cases: Sequence[Case], outcomes: Sequence[CaseOutcome], plans: dict[str, Plan], seed: int
+    task: Task, cases: Sequence[Case], outcomes: Sequence[CaseOutcome], plans: Mapping[str, bytes], seed: int
 ) -> tuple[SecondOpinion, ...]:
     """Each tool's opinion on one of the small `cases`: the first in which the emulator found something, else the last.
 
@@ -54,7 +55,7 @@ def second_opinions(
         return ()
     visible = [case for case in cases if not case.hidden and case.name in found]
     case = next((case for case in visible if found[case.name]), visible[-1])
-    plan = plans[case.name]
+    plan = loads(plans[case.name])  # of who runs the judge: others' submissions are not graded with this
     values = generate(np, task, case, seed)
     inputs = {spec.name: values[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder, ThreadPoolExecutor(2) as pool:

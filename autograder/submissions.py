@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from autograder.lab import SUBMISSION_NAMES, Lab, find_lab, lab_of, solutions_folder
+from autograder.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, lab_of, labs_folder, solutions_folder
 from warplab.errors import WarplabError
 
 
@@ -17,6 +18,8 @@ def resolve(path: Path, lab_name: str | None) -> tuple[Lab, Path]:
 
     Raises NoSubmission if there is no file, LabError if the lab is unknown.
     """
+    if path.is_symlink():  # it could lead to the solutions, or to a private file
+        raise NoSubmission(f"{path} is a symbolic link, which is not followed: name the file itself.")
     if not path.exists():
         raise NoSubmission(f"There is no file {path}.")
     source = _in_folder(path) if path.is_dir() else path
@@ -25,9 +28,15 @@ def resolve(path: Path, lab_name: str | None) -> tuple[Lab, Path]:
 
 def _in_folder(folder: Path) -> Path:
     for name in SUBMISSION_NAMES:
-        if (folder / name).is_file():
+        if os.path.lexists(folder / name):  # a link too: reading it says what is wrong with it
             return folder / name
     raise NoSubmission(f"The folder {folder} holds no {' or '.join(SUBMISSION_NAMES)}.")
+
+
+def is_own(source: Path) -> bool:
+    """Whether a submission is the work of who runs the judge: it lies where this checkout has people write theirs."""
+    places = (labs_folder(), solutions_folder(), CHECKOUT / "build")
+    return any(source.resolve().is_relative_to(place.resolve()) for place in places)
 
 
 def references() -> list[tuple[Lab, Path]]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
-from autograder.verdict import NOT_JUDGED, BudgetResult, Part, PartResult, Status, clean
+from autograder.verdict import UNFINISHED, BudgetResult, Part, PartResult, Status, clean
 from warplab.plan.execution import METRICS
 
 
 def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool) -> PartResult:
     """The part of the grade: full points if every budget is kept."""
     points, feedback = lab.points.traffic, lab.feedback.get(Part.TRAFFIC, "")
-    if profile.status in NOT_JUDGED:
+    if profile.status in UNFINISHED:
         return PartResult(Part.TRAFFIC, profile.status, 0.0, points, clean(profile.message), feedback)
     if profile.counters is None:
         message = f"Nothing could be counted on the profile case. {clean(profile.message)}"

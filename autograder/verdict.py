@@ -14,7 +14,7 @@ from enum import StrEnum
 from typing import Any
 
 from warplab.plan.execution import Counters, Finding
-from warplab.plan.isolation import Isolation
+from warplab.sandbox.isolation import Isolation
 
 SCHEMA_VERSION = 1
 _LONGEST_TEXT = 4000
@@ -59,6 +59,8 @@ class Status(StrEnum):
     REDZONE = "write outside a buffer"
     LAUNCH_FAILURE = "launch failure"
     DEVICE_FAULT = "device fault"
+    UNSUPPORTED = "unsupported instruction"  # beyond what the emulator knows, and so what a submission may use
+    WORKER_CRASHED = "crashed the judge's worker"
     # traffic and speed
     OVER_BUDGET = "over budget"
     SLOW = "below the floor"
@@ -66,12 +68,14 @@ class Status(StrEnum):
     # no judgement
     WITHHELD = "withheld"  # would have passed, but the answers are wrong
     SKIPPED = "skipped"
-    UNSUPPORTED = "unsupported instruction"  # the emulator's limit, not the student's mistake
     NOT_MEASURED = "not measured"
     JUDGE_ERROR = "judge error"
 
 
-NOT_JUDGED = frozenset({Status.SKIPPED, Status.UNSUPPORTED, Status.NOT_MEASURED, Status.JUDGE_ERROR})
+# For want of a GPU, or for a fault of the judge: what a submission itself keeps from being judged counts, as nothing.
+NOT_JUDGED = frozenset({Status.SKIPPED, Status.NOT_MEASURED, Status.JUDGE_ERROR})
+# Of a case whose kernels did not come to their end without being at fault: nothing can be said of them.
+UNFINISHED = frozenset({Status.UNSUPPORTED, Status.WORKER_CRASHED, Status.RESOURCES, Status.LAUNCH_ERROR})
 
 
 class Part(StrEnum):
@@ -204,7 +208,7 @@ class Report:
     device: Device
     hardware: str
     versions: Mapping[str, str]
-    isolation: Isolation = Isolation.REDUCED  # what kept the host code from the machine while it was captured
+    isolation: Isolation = Isolation.REDUCED  # what kept host code and kernels from the machine: the weaker of the two
     notebook: str = ""
     language: str = ""  # empty when the submission did not get as far as a kernel
     line: int = 0  # of the submission, when the status has one
@@ -243,7 +247,7 @@ class Report:
         """A sentence for whoever relies on this grade, empty where nothing is amiss."""
         if self.isolation is not Isolation.REDUCED:
             return ""
-        return "Reduced isolation: while it was captured, the submission could read this machine's files."
+        return "Reduced isolation: the submission could read this machine's files."
 
     def part(self, name: Part) -> PartResult:
         """The part of that name."""

@@ -7,7 +7,6 @@ parts: `python -m benchmarks.bench_gpu labs`. Labs named after a part restrict i
 from __future__ import annotations
 
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.worker import Worker
 from warplab.hardware import Math, present
-from warplab.plan.archive import save
+from warplab.plan.archive import dumps
 
 ROWS, ELEMENTS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536), 1 << 26
 COUNTERS = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts")
@@ -93,13 +92,13 @@ def rows(names: list[str]) -> list[results.Record]:
     machine, records, lab = choose_machine("gpu"), [], find_lab("05_softmax")
     case = lab.task.timing
     for path in _references(lab) if lab.name in names else ():
-        with Worker() as worker, tempfile.TemporaryDirectory(prefix="warplab-") as folder:
+        with Worker() as worker:
             for length in ROWS:
                 sizes = {"m": ELEMENTS // length, "n": length}
                 cases = lab.task.profile, replace(case, dimensions=sizes)
                 captured = capture_submission(lab, path, cases, 0, machine.architecture)
-                save(captured.plans[case.name], Path(folder) / "timing.plan")
-                payload = {"plan": f"{folder}/timing.plan", "task": str(lab.folder), "case": case.name, "seed": 0}
+                plan = dumps(captured.plans[case.name])
+                payload = {"plan": plan, "task": str(lab.folder), "case": case.name, "seed": 0}
                 timing = worker.call(
                     "autograder.gpu_stage:efficiency", timeout=EFFICIENCY_SECONDS, dimensions=sizes, **payload
                 )

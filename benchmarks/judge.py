@@ -16,12 +16,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from autograder import capture_stage, runner
-from autograder.emulator_stage import WARM_UP_SECONDS
+from autograder.confined import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
+from autograder.emulator_stage import PARTS
 from autograder.lab import Lab, find_lab, known_labs
 from autograder.machine import Machine, choose_machine
 from autograder.pipeline import grade
@@ -29,8 +30,7 @@ from autograder.request import Request
 from autograder.verdict import Device, Report, Status
 from benchmarks.judge_corpus import CORPORA, CorpusCase, cases
 from warplab import results
-from warplab.gpu.worker import Worker
-from warplab.plan.isolation import Isolation
+from warplab.sandbox.isolation import Isolation
 
 # What never ends is a part of the corpus; nothing else of it takes long, beside the others of its kind.
 CAPTURE_SECONDS = 30.0
@@ -78,14 +78,17 @@ class Card:
                 self._changed.notify_all()
 
 
-class TurnsOnTheGpu(Worker):
+class TurnsOnTheGpu(ConfinedWorker):
     """A worker that measures only while no other one uses the GPU; the emulator runs freely.
 
     With `timed` off nothing is measured: the submission must have failed before.
     """
 
-    def __init__(self, card: Card) -> None:
-        super().__init__()
+    def __init__(self, card: Card, machine: Machine) -> None:
+        super().__init__(machine, own=False)
+        assert self._sandbox is not None
+        here = str(Path(__file__).parent)  # of which it calls `take_the_gpu`
+        self._sandbox = replace(self._sandbox, readable=(*self._sandbox.readable, here))
         self._card = card
         self.timed = True
 
@@ -126,9 +129,9 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
     idle: queue.Queue[TurnsOnTheGpu] = queue.Queue()
     card = Card()
     for number in range(workers):
-        idle.put(worker := TurnsOnTheGpu(card))
+        idle.put(worker := TurnsOnTheGpu(card, machine))
         if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
-            worker.call("autograder.emulator_stage:warm_up", timeout=WARM_UP_SECONDS)
+            worker.call(WARM_UP, timeout=WARM_UP_SECONDS, parts=list(PARTS))
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
         try:
             yield from pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus)

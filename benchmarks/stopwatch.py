@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,7 @@ from autograder.score import efficiency_points
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.worker import Worker
-from warplab.plan.archive import save
+from warplab.plan.archive import dumps
 from warplab.results import Record
 
 FILE = results.DIRECTORY / "stopwatch.json"
@@ -232,7 +231,8 @@ def time_naively(number: int, runs: int) -> tuple[float, dict[str, list[float]]]
 def shared(labs: list[str]) -> Iterator[list[Record]]:
     """A reference timed alone, and while another process uses the GPU."""
     records = []
-    with captured("01_axpy", "submission.py") as timing, Worker() as worker:
+    timing = captured("01_axpy", "submission.py")
+    with Worker() as worker:
         alone = timing(worker)
         for name, load in (("all the time", 1.0), ("a fifth of the time", 0.2)):
             with company(load):
@@ -289,24 +289,20 @@ def keep_busy(load: float) -> None:
             time.sleep((time.perf_counter() - start) * (1 / load - 1))
 
 
-@contextmanager
-def captured(lab: str, file: str) -> Iterator[Callable[[Worker], dict[str, Any]]]:
+def captured(lab: str, file: str) -> Callable[[Worker], dict[str, Any]]:
     """A function that times a reference once, as a grade does. It raises WarplabError if that cannot be done."""
     found, path = find_lab(lab), solutions_folder() / lab / file
     case = found.task.timing
     plan = capture_submission(found, path, [case, found.task.profile], SEED, choose_machine("gpu").architecture)
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / "timing.plan"
-        save(plan.plans[case.name], place)
-        payload = {"plan": str(place), "task": str(found.folder), "case": case.name, "seed": SEED}
+    payload = {"plan": dumps(plan.plans[case.name]), "task": str(found.folder), "case": case.name, "seed": SEED}
 
-        def timing(worker: Worker) -> dict[str, Any]:
-            measured: dict[str, Any] = worker.call("autograder.gpu_stage:efficiency", timeout=120, **payload)
-            if measured["status"] != "ok":
-                raise WarplabError(f"{path} could not be timed: {measured['message']}")
-            return measured
+    def timing(worker: Worker) -> dict[str, Any]:
+        measured: dict[str, Any] = worker.call("autograder.gpu_stage:efficiency", timeout=120, **payload)
+        if measured["status"] != "ok":
+            raise WarplabError(f"{path} could not be timed: {measured['message']}")
+        return measured
 
-        yield timing
+    return timing
 
 
 def regrades(labs: list[str]) -> Iterator[list[Record]]:
@@ -316,7 +312,8 @@ def regrades(labs: list[str]) -> Iterator[list[Record]]:
         for file in SUBMISSION_NAMES:
             if not (solutions_folder() / name / file).is_file():
                 continue
-            with captured(name, file) as timing, Worker() as worker:
+            timing = captured(name, file)
+            with Worker() as worker:
                 measured = [timing(worker) for _ in range(REGRADES)]
             values = sorted(m["efficiency"] for m in measured)
             points = {efficiency_points(value, lab.efficiency, lab.points.efficiency) for value in values}

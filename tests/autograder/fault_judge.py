@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder import prepare_stage
 from autograder.correctness import judge_case
 from autograder.lab import load_lab
 from autograder.machine import EMULATED_ARCHITECTURE, Machine
@@ -23,16 +24,16 @@ from autograder.report_json import write_reports
 from autograder.request import Request
 from autograder.verdict import Device, Status
 from warplab.gpu.worker import Worker
-from warplab.plan.archive import load
+from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution
-from warplab.plan.isolation import Isolation
 from warplab.plan.model import Plan
+from warplab.sandbox.isolation import Isolation
 
 SEED = 11
 SECTORS = 128  # what the lab's budget allows
 
 
-def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
+def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     """What autograder.emulator_stage.run does, with NumPy for the kernels: out = factor * x. Runs in the worker."""
     lab = load_lab(Path(task))
 
@@ -40,14 +41,19 @@ def run(plan: str, task: str, case: str, seed: int) -> dict[str, Any]:
         factor = next(a.value for a in captured.launches[0].arguments if getattr(a, "dtype", "") == "float32")
         return [Execution({"out": np.float32(factor) * inputs["x"]})]
 
-    captured = load(Path(plan))
+    captured = loads(plan)
     outcome = judge_case(lab.task, lab.case(case), seed, captured, execute)
     strided = captured.launches[0].block[0] != 128
     outcome.counters = Counters(global_load_sectors=SECTORS << strided, global_store_sectors=SECTORS)
     return outcome.to_wire()
 
 
-def warm_up(plans: list[str]) -> dict[str, Any]:
+def prepare(**payload: Any) -> dict[str, Any]:
+    """What autograder.prepare_stage.prepare does."""
+    return prepare_stage.prepare(**payload)
+
+
+def warm_up(parts: list[str]) -> dict[str, Any]:
     """What autograder.emulator_stage.warm_up answers."""
     return {"seconds": 0.0}
 

@@ -9,9 +9,11 @@ import pytest
 
 from autograder import cli, doctor
 from autograder.doctor import Check, State
+from autograder.machine import Machine
 from tests.autograder.handmade import make_lab
 from tests.autograder.test_pipeline import GOOD, NumPyWorker
 from tests.autograder.test_reports import measured, report
+from warplab.sandbox.isolation import Isolation
 
 
 @pytest.fixture
@@ -24,8 +26,13 @@ def submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (folder / "submission.py").write_text(GOOD)
 
     class Worker(NumPyWorker):
-        def __init__(self) -> None:
+        isolation = Isolation.BUBBLEWRAP
+
+        def __init__(self, machine: Machine, own: bool) -> None:
             super().__init__(lab)
+
+        def start(self) -> None:
+            pass
 
         def __enter__(self):
             return self
@@ -33,7 +40,7 @@ def submission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         def __exit__(self, *exception: object) -> None:
             pass
 
-    monkeypatch.setattr(cli, "Worker", Worker)
+    monkeypatch.setattr(cli, "ConfinedWorker", Worker)
     monkeypatch.setattr(cli, "BUILD", tmp_path / "build")
     monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
     return lab.folder / "submission.py"

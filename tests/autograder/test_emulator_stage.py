@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numba
 import pytest
 
@@ -11,26 +9,25 @@ from autograder import emulator_stage
 from autograder.capture_stage import capture_submission
 from autograder.lab import find_lab, solutions_folder
 from autograder.machine import EMULATED_ARCHITECTURE
-from warplab.plan.archive import save
+from warplab.plan.archive import dumps
 from warplab.simt.bulk_calls import bulk_function
 from warplab.simt.products import product_function
 
 
-def test_nothing_is_compiled_while_a_case_has_its_time_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = find_lab("08_hopper_hgemm")
     case = lab.case("one tile")
     source = solutions_folder() / lab.name / "submission.py"
     captured = capture_submission(lab, source, [case, lab.task.profile], 1, EMULATED_ARCHITECTURE)
-    plan = tmp_path / "one.plan"
-    save(captured.plans[case.name], plan)
+    plan = captured.plans[case.name]
     for function in (product_function, bulk_function):  # as in a process that has just started
         function.cache_clear()
 
-    emulator_stage.warm_up([str(plan)])
+    emulator_stage.warm_up(emulator_stage.parts_needed([plan]))
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("compiled during the case")
 
     monkeypatch.setattr(numba, "cfunc", never)
-    outcome = emulator_stage.run(str(plan), str(lab.folder), case.name, seed=1)
+    outcome = emulator_stage.run(dumps(plan), str(lab.folder), case.name, seed=1)
     assert outcome["status"] == "passed"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autograder import doctor, machine, report_html, report_json, report_terminal
+from autograder import cli, doctor, machine, report_html, report_json, report_terminal
 from autograder.doctor import State
 from autograder.machine import Machine, ReducedIsolation, choose_machine, require_isolation
 from autograder.pipeline import grade
@@ -20,9 +20,9 @@ from tests.autograder.test_reports import report
 from warplab.errors import DeviceError
 from warplab.plan import breakout
 from warplab.plan.breakout import Proof
-from warplab.plan.isolation import Isolation
+from warplab.sandbox.isolation import Isolation
 
-WORDS = "Reduced isolation: while it was captured, the submission could read this machine's files."
+WORDS = "Reduced isolation: the submission could read this machine's files."
 
 
 def shown(graded: Report) -> str:
@@ -34,7 +34,8 @@ def shown(graded: Report) -> str:
 
 def test_reports_say_that_isolation_was_reduced() -> None:
     reduced, kept = report(isolation=Isolation.REDUCED), report(isolation=Isolation.BUBBLEWRAP)
-    assert shown(reduced).count(WORDS) == 1 and "isolation" not in shown(kept)
+    assert shown(reduced).count(WORDS) == 1 and "Reduced" not in shown(kept)
+    assert shown(kept).count("bubblewrap") == 2  # in the whole report and in the brief one
     assert WORDS.replace("'", "&#x27;") in report_html.page([reduced])
     page = report_html.page([kept])
     assert "Reduced" not in page and "isolation: bubblewrap" in page
@@ -64,14 +65,33 @@ def test_the_host_code_runs_in_the_isolation_of_the_machine(tmp_path: Path) -> N
     assert grade(request(lab, EMULATOR, seed=SEED), NumPyWorker(lab)).score == 0
 
 
-def test_a_class_needs_isolation_or_a_word_that_it_does_not() -> None:
-    weak = replace(EMULATOR, isolation=Isolation.REDUCED)
-    with pytest.raises(ReducedIsolation, match="--allow-reduced-isolation") as refused:
-        require_isolation(weak)
+def test_others_work_needs_isolation_or_a_word_that_it_does_not() -> None:
+    source = Path("downloads/alice.py")
+    with pytest.raises(ReducedIsolation, match="alice.py .* --allow-reduced-isolation") as refused:
+        require_isolation(Isolation.REDUCED, source)
     assert isinstance(refused.value, DeviceError)  # the command then ends with "this machine cannot grade"
-    require_isolation(weak, allow_reduced=True)
+    require_isolation(Isolation.REDUCED, source, allow_reduced=True)
     for isolation in (Isolation.BUBBLEWRAP, Isolation.LANDLOCK):
-        require_isolation(replace(EMULATOR, isolation=isolation))
+        require_isolation(isolation, source)
+
+
+def test_the_command_refuses_others_work_without_isolation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The flag that the refusal names is one that the command has; one's own work needs no flag."""
+    lab = make_lab(tmp_path)
+    (lab.folder / "submission.py").write_text("def twice(:")
+    other = tmp_path / "downloads" / "alice.py"
+    other.parent.mkdir()
+    other.write_text("def twice(:")
+    monkeypatch.setenv("WARPLAB_LABS", str(lab.folder.parent))
+    monkeypatch.setattr(cli, "choose_machine", lambda wanted: replace(EMULATOR, isolation=Isolation.REDUCED))
+    assert cli.main(["check", str(lab.folder / "submission.py")]) == cli.NOT_FULL_MARKS
+    capsys.readouterr()
+    arguments = ["grade", str(other), "--lab", lab.name]
+    assert cli.main(arguments) == cli.CANNOT_GRADE
+    assert "--allow-reduced-isolation" in capsys.readouterr().err
+    assert cli.main([*arguments, "--allow-reduced-isolation"]) == cli.NOT_FULL_MARKS
 
 
 def test_a_machine_is_given_the_strongest_isolation_that_holds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     shown = []
     monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
     monkeypatch.setattr(magic, "CHECKOUT", tmp_path)
-    monkeypatch.setattr(magic, "_worker", NumPyWorker(lab))
+    monkeypatch.setattr(magic, "ConfinedWorker", lambda machine, own: NumPyWorker(lab))
+    monkeypatch.setattr(magic, "_workers", {})
     monkeypatch.setattr(magic, "choose_machine", lambda wanted: EMULATOR)
     monkeypatch.setattr(display, "display", lambda item: shown.append(item.data))
     magic.submit(" 90_twice ", GOOD)

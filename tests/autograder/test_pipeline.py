@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import pipeline
+from autograder import pipeline, prepare_stage
 from autograder.correctness import judge_case
 from autograder.lab import Lab
 from autograder.pipeline import grade
 from autograder.verdict import Part, Report, Status
 from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, request
 from warplab.gpu.worker import WorkerError, WorkerFault
-from warplab.plan.archive import load
-from warplab.plan.execution import Counters, Execution
+from warplab.plan.archive import loads
+from warplab.plan.execution import Counters, Execution, Finding, FindingKind
 from warplab.plan.model import Plan
 
 GOOD = """
@@ -38,14 +38,25 @@ SEED = 987654321987
 class NumPyWorker:
     """Does what the kernels of GOOD do. `faults` has the errors of calls by case name."""
 
-    def __init__(self, lab: Lab, counters: Counters | None = None, **faults: WorkerError) -> None:
-        self.lab, self.faults, self.calls = lab, faults, []
+    def __init__(
+        self,
+        lab: Lab,
+        counters: Counters | None = None,
+        profiled: Finding | None = None,
+        forged: Any = None,
+        **faults: WorkerError,
+    ) -> None:
+        self.lab, self.faults, self.calls, self.profiled, self.forged = lab, faults, [], profiled, forged
         self.counters = counters or Counters(global_load_sectors=128, global_store_sectors=128)
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         if target.endswith(":warm_up"):
             return {"seconds": 0.0}
+        if target.endswith(":prepare"):
+            return prepare_stage.prepare(**payload)
         self.calls.append((target, payload["case"]))
+        if self.forged is not None:
+            return self.forged
         if payload["case"] in self.faults:
             raise self.faults[payload["case"]]
         if target.endswith(":efficiency"):
@@ -56,9 +67,10 @@ class NumPyWorker:
 
         def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
             (factor,) = (a.value for a in plan.launches[0].arguments if getattr(a, "parameter", "") == "factor")
-            return [Execution({"out": np.float32(factor) * inputs["x"]})]
+            found = (self.profiled,) if self.profiled and payload["case"] == "profile" else ()
+            return [Execution({"out": np.float32(factor) * inputs["x"]}, found)]
 
-        plan = load(Path(payload["plan"]))
+        plan = loads(payload["plan"])
         outcome = judge_case(self.lab.task, self.lab.case(payload["case"]), payload["seed"], plan, execute)
         if "emulator" in target:
             outcome.counters = self.counters
@@ -117,8 +129,8 @@ def test_no_report_knows_the_seed(lab: Lab) -> None:
 
 def test_secret_seeds_differ_between_grades(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
-    real = pipeline.capture_submission
-    monkeypatch.setattr(pipeline, "capture_submission", lambda *a: seeds.append(a[3]) or real(*a))
+    real = pipeline.capture_cases
+    monkeypatch.setattr(pipeline, "capture_cases", lambda *a: seeds.append(a[3]) or real(*a))
     for _ in range(2):
         assert grade(request(lab), NumPyWorker(lab)).full_marks
     assert seeds[0] != seeds[1]
@@ -140,11 +152,47 @@ def test_a_device_fault_is_a_verdict(lab: Lab) -> None:
     assert report.score == 0
 
 
-@pytest.mark.parametrize("fault", [WorkerFault.CRASHED, WorkerFault.ERROR])
+@pytest.mark.parametrize("fault", [WorkerFault.NOT_STARTED, WorkerFault.ERROR])
 def test_a_fault_of_the_judge_is_never_a_zero(lab: Lab, fault: WorkerFault) -> None:
     report = graded(lab, NumPyWorker(lab, ragged=WorkerError(fault, "boom", "KeyError")))
     assert (report.status, report.score, report.max_score) == (Status.JUDGE_ERROR, 0, 0)
     assert report.message.startswith("The judge failed, not the submission: ")
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (WorkerError(WorkerFault.CRASHED, "the worker died (signal SIGSEGV)"), Status.WORKER_CRASHED),
+        (WorkerError(WorkerFault.MEMORY, "too much"), Status.RESOURCES),
+        (WorkerError(WorkerFault.ERROR, "", "MemoryError"), Status.RESOURCES),
+        (WorkerError(WorkerFault.ERROR, "it uses 1+2*3.", "PlanError"), Status.UNSUPPORTED),
+    ],
+)
+@pytest.mark.parametrize("case", ["ragged", "profile"])
+def test_what_a_submission_does_to_the_worker_is_its_own_fault(
+    lab: Lab, error: WorkerError, status: Status, case: str
+) -> None:
+    """Whatever it is and wherever it happens: points are lost, none leave the maximum, and a sentence says why."""
+    report = graded(lab, NumPyWorker(lab, **{case: error}))
+    assert report.max_score == 70 and not report.full_marks
+    assert report.part(Part.SAFETY).status is status and report.part(Part.SAFETY).score == 0
+    assert report.score == (0 if case == "ragged" else 30)
+    assert "submission failed" in report.message
+
+
+def test_an_unsupported_instruction_in_the_profile_case_is_not_full_marks(lab: Lab) -> None:
+    """It used to take the points of safety and traffic out of the maximum: 50 of 75 became 35 of 35."""
+    finding = Finding(FindingKind.UNSUPPORTED, "Line 7: fns.b32 is not supported.")
+    report = graded(lab, NumPyWorker(lab, profiled=finding))
+    assert statuses(report)[:3] == [Status.PASSED, Status.UNSUPPORTED, Status.UNSUPPORTED]
+    assert (report.score, report.max_score, report.full_marks) == (30, 70, False)
+
+
+def test_an_answer_of_another_form_is_no_answer(lab: Lab) -> None:
+    """A worker that a kernel has taken over may say anything."""
+    for forged in ({"case": "ragged", "status": "passed", "wrong": "0"}, {"case": "ragged", "status": "splendid"}, []):
+        report = graded(lab, NumPyWorker(lab, forged=forged))
+        assert (report.status, report.score) == (Status.WORKER_CRASHED, 0), forged
 
 
 def test_an_unexpected_exception_is_a_judge_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

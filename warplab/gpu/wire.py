@@ -14,6 +14,10 @@ import numpy as np
 
 _PREFIX = struct.Struct("<QQ")  # bytes of the header, bytes of the blobs
 _REFERENCE = "__blob__"
+_DTYPES = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)) | {
+    *("bool", "float16", "float32", "float64", "complex64", "complex128"),
+}
+MOST_FROM_A_STRANGER = 512 << 20  # bytes of a message from a process that a stranger may have taken over
 
 
 def encode(message: Any) -> bytes:
@@ -44,7 +48,7 @@ def encode(message: Any) -> bytes:
 
 
 def decode(header: bytes, body: bytes) -> Any:
-    """The message of a frame's two parts; arrays come back writable."""
+    """The message of a frame's two parts; arrays come back writable. Raises ValueError for what is no message."""
     position = 0
 
     def unpack(value: Any) -> Any:
@@ -55,18 +59,31 @@ def decode(header: bytes, body: bytes) -> Any:
             return value
         if _REFERENCE not in value:
             return {key: unpack(item) for key, item in value.items()}
-        blob = body[position : position + value[_REFERENCE]]
-        position += value[_REFERENCE]
+        size = value[_REFERENCE]
+        if type(size) is not int or not 0 <= size <= len(body) - position:
+            raise ValueError("a message refers to bytes that it does not have")
+        blob = body[position : position + size]
+        position += size
         if "dtype" not in value:
             return blob
+        if value["dtype"] not in _DTYPES:
+            raise ValueError("a message has an array of an unknown type")
         return np.frombuffer(bytearray(blob), dtype=value["dtype"]).reshape(value["shape"])
 
-    return unpack(json.loads(header))
+    try:
+        return unpack(json.loads(header))
+    except (TypeError, KeyError, RecursionError, MemoryError) as error:
+        raise ValueError(f"a message cannot be read ({type(error).__name__})") from None
 
 
-def read(stream: BinaryIO) -> Any:
-    """The next message of a blocking stream. Raises EOFError at its end."""
+def read(stream: BinaryIO, most: int | None = None) -> Any:
+    """The next message of a blocking stream, of at most so many bytes.
+
+    Raises EOFError at the stream's end, ValueError for a message that is too large or none at all.
+    """
     header_size, body_size = _PREFIX.unpack(_read_exactly(stream, _PREFIX.size))
+    if most is not None and (header_size > most // 8 or body_size > most):
+        raise ValueError("a message is too large")
     header = _read_exactly(stream, header_size)
     return decode(header, _read_exactly(stream, body_size))
 

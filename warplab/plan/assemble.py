@@ -25,7 +25,7 @@ from warplab.plan.model import Cubin, Kernel, Plan
 from warplab.plan.ptx_entry import externals, line_of
 
 FLAGS = ("-O3", "--generate-line-info")
-_KIND = "cubin-2"  # of the cache; a new number when what is kept changes
+CACHE_KIND = "cubin-2"  # of the cache; a new number when what is kept changes
 _TIMEOUT = 180.0  # seconds
 _MEMORY = 16 << 30  # bytes of address space
 
@@ -106,11 +106,11 @@ def _cubin(kernel: Kernel, architecture: str, source_name: str) -> Cubin:
             kernel.line or None,
         )
     key = cache.key_of(_assembler_version(), " ".join(FLAGS), architecture, ptx)
-    kept = cache.read(_KIND, key)
+    kept = cache.read(CACHE_KIND, key)
     if kept is None:
         image, figures = _assemble_text(ptx, architecture, kernel, source_name)
         head = json.dumps({name: asdict(f) for name, f in figures.items()})
-        cache.write(_KIND, key, head.encode() + b"\n" + image)
+        cache.write(CACHE_KIND, key, head.encode() + b"\n" + image)
     else:
         head_bytes, _, image = kept.partition(b"\n")
         figures = {name: Figures(**f) for name, f in json.loads(head_bytes).items()}

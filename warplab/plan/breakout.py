@@ -17,11 +17,11 @@ from functools import cache
 from pathlib import Path
 
 from warplab.errors import WarplabError
-from warplab.plan import child_process, confinement
-from warplab.plan import isolation as ways
+from warplab.plan import child, child_process
 from warplab.plan.failure import CaptureFailure, CaptureStatus
-from warplab.plan.isolation import Isolation
 from warplab.plan.protocol import Request, decode_response
+from warplab.sandbox import isolation as ways
+from warplab.sandbox.isolation import Isolation
 
 _SECONDS = 60.0
 _ENDLESS_SECONDS = 1.5
@@ -147,7 +147,7 @@ def _try_everything(isolation: Isolation, folder: Path, private: Sequence[Path],
     secret, target = folder / "secret", folder / "written"
     secret.write_text("secret")
     # Python names the character set itself where the environment does not
-    names = [*ways.start(isolation, "").environment, "LC_CTYPE", "PWD"]
+    names = [*ways.start(isolation, child_process.program(""), "").environment, "LC_CTYPE", "PWD"]
     attempts = _TRY
     for name, value in {
         "port": port,
@@ -155,8 +155,8 @@ def _try_everything(isolation: Isolation, folder: Path, private: Sequence[Path],
         "targets": [str(target)],
         "names": names,
         "judge": os.getpid(),
-        "memory": confinement.MEMORY,
-        "file_size": confinement.FILE_SIZE,
+        "memory": child.MEMORY,
+        "file_size": child.FILE_SIZE,
     }.items():
         attempts = attempts.replace("{" + name + "}", repr(value))
     failure = _failure_of(attempts, isolation, _SECONDS)

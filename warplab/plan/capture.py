@@ -10,13 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from warplab.plan import breakout, child_process
-from warplab.plan.failure import CaptureFailure, CaptureStatus
-from warplab.plan.isolation import Isolation
 from warplab.plan.limits import limits_of
 from warplab.plan.model import HostCall, Plan
 from warplab.plan.protocol import Request, decode_response
-
-MAX_SOURCE = 1 << 20  # bytes
+from warplab.plan.source_file import read_source
+from warplab.sandbox.isolation import Isolation
 
 
 def capture(
@@ -34,31 +32,28 @@ def capture(
     all of it; `isolation` is the strongest that this machine has, unless one is named. Raises CaptureFailure with what
     went wrong, CaptureFault if the process could not be started, and PlanError for an unknown architecture.
     """
+    request = _request(read_source(Path(source)), Path(source).name, calls, architectures, timeout)
+    return decode_response(child_process.run(request, isolation or breakout.strongest(), timeout), request)
+
+
+def answer_of(
+    text: str,
+    name: str,
+    calls: Sequence[HostCall],
+    architectures: Sequence[str] = ("sm_90a",),
+    *,
+    timeout: float = 60.0,
+    isolation: Isolation | None = None,
+) -> bytes:
+    """The same for a submission's text, up to what the child process answers, which nobody has looked at yet.
+
+    `protocol.decode_response` reads it; that is done in a sandbox where the submission is another person's.
+    """
+    request = _request(text, name, calls, architectures, timeout)
+    return child_process.run(request, isolation or breakout.strongest(), timeout)
+
+
+def _request(text: str, name: str, calls: Sequence[HostCall], architectures: Sequence[str], timeout: float) -> Request:
     for architecture in architectures:
         limits_of(architecture)
-    text = _read(Path(source))
-    request = Request(text, Path(source).name, tuple(calls), tuple(architectures), int(timeout) + 5)
-    answer = child_process.run(request, isolation or breakout.strongest(), timeout)
-    return decode_response(answer, request)
-
-
-def _read(path: Path) -> str:
-    name = path.name
-    try:
-        with open(path, "rb") as f:
-            data = f.read(MAX_SOURCE + 1)
-    except FileNotFoundError:
-        raise CaptureFailure(CaptureStatus.NOT_FOUND, f"There is no file {path}.") from None
-    except IsADirectoryError:
-        raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{path} is a folder, not a Python file.") from None
-    except OSError as error:
-        raise CaptureFailure(CaptureStatus.NOT_FOUND, f"{path} cannot be read: {error.strerror}.") from None
-    if len(data) > MAX_SOURCE:
-        raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{name} is larger than {MAX_SOURCE >> 20} MiB.")
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{name} is not a Python file: it is not UTF-8 text.") from None
-    if "\0" in text:
-        raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{name} is not a Python file: it contains null bytes.")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return Request(text, name, tuple(calls), tuple(architectures), int(timeout) + 5)

@@ -18,14 +18,19 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from warplab.errors import PlanError
-from warplab.plan import confinement, hooks
+from warplab.plan import hooks
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.model import HostCall, Plan
-from warplab.plan.protocol import READY, Request, decode_request, encode_failure, encode_plans
+from warplab.plan.protocol import READY, SOURCE_NAME, Request, decode_request, encode_failure, encode_plans
 from warplab.plan.recorder import Recorder
 from warplab.plan.source import Source
+from warplab.sandbox import confinement
+from warplab.sandbox.confinement import Limits
+from warplab.sandbox.system_calls import Role
 
 MODULE = "submission"
+MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
+FILE_SIZE = 64 << 20  # bytes of one file
 _PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student
 
 
@@ -36,10 +41,13 @@ def main() -> NoReturn:
     os.dup2(2, 1)
     os.set_inheritable(answer, False)
     request = decode_request(sys.stdin.buffer.read())
+    path = Path.cwd() / SOURCE_NAME
+    path.write_text(request.source, encoding="utf-8", errors="surrogatepass")
     _confine(request)
     os.write(answer, READY)
+    sys.argv = [SOURCE_NAME]
     try:
-        data = encode_plans(capture_here(request))
+        data = encode_plans(capture_here(request, str(path)))
     except CaptureFailure as failure:
         data = encode_failure(failure)
     except PlanError as error:
@@ -56,21 +64,19 @@ def main() -> NoReturn:
 
 def _confine(request: Request) -> None:
     """Give up what a submission must not have; before any line of it runs."""
-    confinement.limit_resources(request.seconds)
+    confinement.limit_resources(Limits(MEMORY, request.seconds, FILE_SIZE))
     confinement.give_up_privileges()
-    if request.readable is not None and not confinement.hide_files(request.readable, [str(Path.cwd()), os.devnull]):
+    if request.readable is not None and not confinement.hide_files([*request.readable, str(Path.cwd())], [os.devnull]):
         sys.exit("this kernel has no Landlock")
-    confinement.forbid_system_calls()
+    confinement.allow_system_calls(Role.CAPTURE)
 
 
-def capture_here(request: Request) -> list[Plan]:
-    """The plans of all calls, captured in this process. Raises CaptureFailure."""
-    path = Path.cwd() / "submission.py"
-    path.write_text(request.source, encoding="utf-8", errors="surrogatepass")
-    source = _parse(request, str(path))
+def capture_here(request: Request, path: str) -> list[Plan]:
+    """The plans of all calls, captured in this process from the file at `path`. Raises CaptureFailure."""
+    source = _parse(request, path)
     recorder = Recorder(source, request.architectures)
     hooks.install(recorder)
-    module = _import(source)
+    module = _import(source, request.name)
     plans = []
     for call in request.calls:
         function = _function(module, call, request.name)
@@ -82,7 +88,7 @@ def capture_here(request: Request) -> list[Plan]:
 
 def _parse(request: Request, path: str) -> Source:
     try:
-        return Source(request.source, path, request.name)
+        return Source(request.source, path, SOURCE_NAME)
     except SyntaxError as error:
         raise CaptureFailure(
             CaptureStatus.SYNTAX_ERROR, f"{request.name} is not valid Python: {error.msg}.", error.lineno
@@ -91,12 +97,12 @@ def _parse(request: Request, path: str) -> Source:
         raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{request.name} is not Python: {error}.") from None
 
 
-def _import(source: Source) -> ModuleType:
+def _import(source: Source, name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(MODULE, source.path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE] = module
-    _run(source, CaptureStatus.IMPORT_ERROR, source.name, spec.loader.exec_module, module)
+    _run(source, CaptureStatus.IMPORT_ERROR, name, spec.loader.exec_module, module)
     return module
 
 

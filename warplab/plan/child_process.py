@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import IO
 
 from warplab.errors import WarplabError
-from warplab.plan import isolation as ways
 from warplab.plan.failure import CaptureFailure, CaptureStatus
-from warplab.plan.isolation import Isolation
 from warplab.plan.protocol import MAX_RESPONSE, READY, Request, encode_request, printable
+from warplab.sandbox import isolation as ways
+from warplab.sandbox.isolation import Isolation
 
 MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
 _KEPT_OUTPUT = 4000
@@ -58,7 +58,19 @@ def _run_once(request: Request, isolation: Isolation, deadline: float, timeout: 
     with tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True) as scratch:
         if isolation is Isolation.LANDLOCK:
             request = replace(request, readable=(*ways.readable(), *ways.devices()))
-        return _run_child(encode_request(request), ways.start(isolation, scratch), scratch, deadline, timeout)
+        return _run_child(encode_request(request), ways.start(isolation, program(scratch), scratch), deadline, timeout)
+
+
+def program(scratch: str) -> ways.Program:
+    """The capture process as a program: it sees no GPU, compiles on one core, and finds no programs."""
+    single = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    environment = dict.fromkeys(single, "1") | {
+        "CUDA_VISIBLE_DEVICES": "",
+        "PATH": "",  # ctypes looks for a C compiler in it, and makes a file before it tries to start one
+        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+        "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
+    }
+    return ways.Program("warplab.plan.child", scratch, environment=tuple(environment.items()))
 
 
 def _prefix() -> str:
@@ -97,7 +109,7 @@ class _Drain(threading.Thread):
                 del self.content[: -self._keep]
 
 
-def _run_child(request: bytes, start: ways.Start, scratch: str, deadline: float, timeout: float) -> bytes:
+def _run_child(request: bytes, start: ways.Start, deadline: float, timeout: float) -> bytes:
     process = subprocess.Popen(
         start.command,
         stdin=subprocess.PIPE,
@@ -126,7 +138,6 @@ def _run_child(request: bytes, start: ways.Start, scratch: str, deadline: float,
                     f"The host code did not finish within {timeout:g} s: look for an endless loop outside the kernels.",
                 )
             answer.join(min(left, 0.2))
-            _require_small(scratch)
             if process.poll() is not None:
                 end()  # what it left behind may hold the pipe open
         code = process.wait(max(0.1, deadline - time.monotonic()))
@@ -163,19 +174,6 @@ def _run_child(request: bytes, start: ways.Start, scratch: str, deadline: float,
 def _began(answer: bytes) -> tuple[bool, bytes]:
     """Whether the process came to its submission, and what it answered after that."""
     return answer.startswith(READY), answer.removeprefix(READY)
-
-
-def _require_small(scratch: str) -> None:
-    """Raise CaptureFailure if the files in the scratch folder have become more than a submission may keep."""
-    total = 0
-    for folder, _, files in os.walk(scratch):
-        for name in files:
-            with suppress(OSError):
-                total += 512 * os.lstat(os.path.join(folder, name)).st_blocks + 256
-        if total > ways.SCRATCH_SIZE:
-            raise CaptureFailure(
-                CaptureStatus.RESOURCES, f"The host code writes more than {ways.SCRATCH_SIZE >> 20} MiB into files."
-            )
 
 
 def _send(pipe: IO[bytes], request: bytes) -> None:

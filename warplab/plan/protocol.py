@@ -18,6 +18,7 @@ from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.fields import Fields
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
+SOURCE_NAME = "submission.py"  # in plans and in PTX, whatever a file is called: compilers choke on many a name
 READY = b"ready\n"  # what the child says first, before any line of the submission runs
 MAX_RESPONSE = 256 << 20  # bytes
 _MAX_MESSAGE = 2000  # characters
@@ -26,8 +27,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 @dataclass(frozen=True)
 class Request:
-    """What the child is asked: the submission's text and name, the calls to make, the architectures to compile for.
+    """What the child is asked: the submission's text, the calls to make, the architectures to compile for.
 
+    `name` is what messages call the file, `SOURCE_NAME` what code does.
     `seconds` is the processor time that it may use. `readable`, if it is given, is all that it may see of the file
     system beside its own folder, and it has to see to that itself.
     """
@@ -131,7 +133,7 @@ def printable(text: str) -> str:
 
 def _check_answer(plan: Plan, call: HostCall, request: Request) -> None:
     """The plan must be of this call: the parent, not the child, says what the arguments are."""
-    if plan.function != call.function or plan.source != request.source or plan.source_name != request.name:
+    if plan.function != call.function or plan.source != request.source or plan.source_name != SOURCE_NAME:
         raise PlanError("a plan is of another submission.")
     wanted = {a.name: (a.role, a.dtype, tuple(a.shape)) for a in call.arguments if isinstance(a, ArrayArgument)}
     arguments = [b for b in plan.buffers.values() if b.role is not Role.SCRATCH]

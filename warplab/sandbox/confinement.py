@@ -1,8 +1,8 @@
-"""What the capture process does to itself before a stranger's code runs in it: limits, no new processes, fewer files.
+"""What a process does to itself before a stranger's bytes reach it: limits, few system calls, fewer files.
 
 Everything here can only be tightened afterwards, never undone, and needs neither privileges nor namespaces: resource
-limits (POSIX), a seccomp filter and Landlock (Linux). What a platform lacks is left out; `breakout` finds out what is
-then missing, so nothing here has to be believed.
+limits (POSIX), a seccomp filter and Landlock (Linux). What a platform lacks is left out; `warplab.plan.breakout` and
+`warplab.sandbox.self_test` find out what is then missing, so nothing here has to be believed.
 """
 
 from __future__ import annotations
@@ -15,120 +15,66 @@ import signal
 import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
-MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
-FILE_SIZE = 64 << 20  # bytes of one file
+from warplab.sandbox.system_calls import CLONE3, FLAGS_ARGUMENT, ON_ITSELF, OPEN, SOCKET, STARTING, Role, allowed
 
 # prctl(2)
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
 # What a filter answers, linux/seccomp.h
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
-# Classic BPF, linux/bpf_common.h: load a word, compare, return
-_LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
-_NUMBER, _MACHINE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+# Classic BPF, linux/bpf_common.h: load a word, compare, test bits, return
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _MACHINE, _FIRST_ARGUMENT, _ARGUMENT_SIZE = 0, 4, 16, 8  # offsets in struct seccomp_data
 _X32 = 0x40000000  # system calls of x86-64's second, 32-bit ABI carry this bit
+_AF_UNIX = 1
+_O_CREAT, _O_TMPFILE = 0o100, 0o20000000  # asm-generic/fcntl.h, the same on both machines
 
-# By machine: what the kernel calls it (linux/audit.h), and which of a pair of numbers below is its own.
-_MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-
-# System calls by number on x86-64 and on arm64 (-1: there is none). A capture compiles in its own process: it needs no
-# other process, no socket, no shared memory, and nothing that administers the machine.
-_NEW_PROCESS = {"clone": (56, 220), "fork": (57, -1), "vfork": (58, -1)}
-_CLONE3 = (435, 435)  # its flags lie in memory, where a filter cannot look; libc then falls back to clone
-_REFUSED = {
-    "execve": (59, 221),
-    "execveat": (322, 281),
-    "socket": (41, 198),
-    "io_uring_setup": (425, 425),  # a way around a filter
-    "memfd_create": (319, 279),  # memory that the limits do not see
-    "memfd_secret": (447, 447),
-    "shmget": (29, 194),
-    "msgget": (68, 186),
-    "semget": (64, 190),
-    "mq_open": (240, 180),
-    "ptrace": (101, 117),
-    "process_vm_readv": (310, 270),
-    "process_vm_writev": (311, 271),
-    "process_madvise": (440, 440),
-    "kcmp": (312, 272),
-    "pidfd_open": (434, 434),
-    "pidfd_getfd": (438, 438),
-    "pidfd_send_signal": (424, 424),
-    "setsid": (112, 157),  # leaving the group that is killed at the end
-    "setpgid": (109, 154),
-    "add_key": (248, 217),
-    "request_key": (249, 218),
-    "keyctl": (250, 219),
-    "bpf": (321, 280),
-    "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282),
-    "unshare": (272, 97),
-    "setns": (308, 268),
-    "mount": (165, 40),
-    "umount2": (166, 39),
-    "pivot_root": (155, 41),
-    "chroot": (161, 51),
-    "open_tree": (428, 428),
-    "move_mount": (429, 429),
-    "fsopen": (430, 430),
-    "mount_setattr": (442, 442),
-    "open_by_handle_at": (304, 265),
-    "mknod": (133, -1),
-    "mknodat": (259, 33),
-    "personality": (135, 92),
-    "init_module": (175, 105),
-    "finit_module": (313, 273),
-    "kexec_load": (246, 104),
-    "reboot": (169, 142),
-    "swapon": (167, 224),
-    "settimeofday": (164, 170),
-    "clock_settime": (227, 112),
-    "sethostname": (170, 161),
-    "acct": (163, 89),
-    "iopl": (172, -1),
-    "ioperm": (173, -1),
-}
-# Allowed on the process itself only.
-_ON_ITSELF = {
-    "kill": (62, 129),
-    "tkill": (200, 130),
-    "tgkill": (234, 131),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-    "prlimit64": (302, 261),
-    "sched_setaffinity": (203, 122),
-    "sched_setscheduler": (144, 119),
-}
+# By machine: what the kernel calls it (linux/audit.h), and which of a pair of numbers is its own.
+MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 # Landlock: system calls with the same number everywhere, and its rights on files (linux/landlock.h).
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _ALL_RIGHTS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}  # by version
 _ALL_RIGHTS_LATER = (1 << 16) - 1  # from version 5 on
-_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | 1 << 15  # what may be said of something that is no folder
+_IOCTL = 1 << 15  # on devices, from version 5 on
+_ON_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | 1 << 14 | _IOCTL  # what may be said of something that is no folder
 _SCOPES = 3  # from version 6 on: no signals and no abstract sockets to processes outside
 
 
-def limit_resources(seconds: int) -> None:
+@dataclass(frozen=True)
+class Limits:
+    """What one process may use: bytes of address space (None: as it likes), seconds of processor time (None: the
+    same), bytes of one file, open files, and whether it may start processes."""
+
+    memory: int | None
+    seconds: int | None
+    file_size: int
+    files: int = 256
+    processes: bool = False
+
+
+def limit_resources(limits: Limits) -> None:
     """Bound memory, processor time, file size, descriptors and processes, where the platform can."""
     try:
         import resource
     except ImportError:  # not a POSIX system
         return
-    bounds = {
-        "RLIMIT_AS": MEMORY,
-        "RLIMIT_CPU": seconds,
-        "RLIMIT_FSIZE": FILE_SIZE,
-        "RLIMIT_NOFILE": 256,
+    bounds: dict[str, int | None] = {
+        "RLIMIT_AS": limits.memory,
+        "RLIMIT_CPU": limits.seconds,
+        "RLIMIT_FSIZE": limits.file_size,
+        "RLIMIT_NOFILE": limits.files,
         "RLIMIT_CORE": 0,
         # All processes of the user count for this one, so it is not their number that is bounded but any new one.
-        # It does not bind root; the filter of `forbid_system_calls` does.
-        "RLIMIT_NPROC": 0,
+        # It does not bind root; the filter of `allow_system_calls` does.
+        "RLIMIT_NPROC": None if limits.processes else 0,
     }
     for name, value in bounds.items():
         which = getattr(resource, name, None)
-        if which is None:
+        if which is None or value is None:
             continue
         _, hard = resource.getrlimit(which)
         most = value if hard == resource.RLIM_INFINITY else min(value, hard)
@@ -147,51 +93,71 @@ def give_up_privileges() -> None:
     libc.capset(header, bytes(24))
 
 
-def forbid_system_calls() -> bool:
-    """Refuse new processes and programs, sockets, other processes and everything of an administrator's.
+def allow_system_calls(role: Role) -> bool:
+    """Refuse every system call that the role does not need.
 
     Returns whether the filter is in force; False where the kernel or the machine has none.
     """
     libc, machine = _libc(), platform.machine()
-    if libc is None or machine not in _MACHINES:
+    if libc is None or machine not in MACHINES:
         return False
-    program = _filter(machine, os.getpid())
+    program = _filter(role, machine, os.getpid())
     buffer = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(buffer))  # struct sock_fprog
     return libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header, 0, 0) == 0
 
 
-def _filter(machine: str, pid: int) -> bytes:
+def _filter(role: Role, machine: str, pid: int) -> bytes:
     """The filter as classic BPF: one instruction is a code, two distances to jump and a word."""
-    kernel_name, column = _MACHINES[machine]
+    kernel_name, column = MACHINES[machine]
     steps: list[tuple[int, int, int, int]] = []
 
-    def answer(numbers: Iterable[int], error: int) -> None:
+    def answer(numbers: Iterable[int], what: int) -> None:
         for number in numbers:
             if number >= 0:
                 steps.append((_EQUAL, 0, 1, number))
-                steps.append((_RETURN, 0, 0, _ERRNO | error))
+                steps.append((_RETURN, 0, 0, what))
 
     steps += [(_LOAD, 0, 0, _MACHINE), (_EQUAL, 1, 0, kernel_name), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
     steps += [(_LOAD, 0, 0, _NUMBER), (_AT_LEAST, 0, 1, _X32), (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)]
-    answer((numbers[column] for numbers in _NEW_PROCESS.values()), errno.EAGAIN)
-    answer([_CLONE3[column]], errno.ENOSYS)
-    answer((numbers[column] for numbers in _REFUSED.values()), errno.EPERM)
-    for numbers in _ON_ITSELF.values():
+    answer((numbers[column] for numbers in allowed(role).values()), _ALLOW)
+    answer([CLONE3[column]], _ERRNO | errno.ENOSYS)
+    if role is Role.GPU_WORKER:
         steps += [
-            (_EQUAL, 0, 5, numbers[column]),
+            (_EQUAL, 0, 4, SOCKET[column]),
             (_LOAD, 0, 0, _FIRST_ARGUMENT),
-            (_EQUAL, 2, 0, pid),
-            (_EQUAL, 0 if numbers is _ON_ITSELF["kill"] else 1, 0, 0),  # 0 is the whole group for kill, else itself
+            (_EQUAL, 1, 0, _AF_UNIX),
             (_RETURN, 0, 0, _ERRNO | errno.EPERM),
             (_RETURN, 0, 0, _ALLOW),
         ]
-    steps.append((_RETURN, 0, 0, _ALLOW))
+    if role is Role.CAPTURE:
+        answer((numbers[column] for numbers in STARTING.values()), _ERRNO | errno.EAGAIN)
+        for name, numbers in OPEN.items():
+            if numbers[column] >= 0:  # no new file, with a name or without: nothing to fill a disk or a table with
+                steps += [
+                    (_EQUAL, 0, 4, numbers[column]),
+                    (_LOAD, 0, 0, _FIRST_ARGUMENT + FLAGS_ARGUMENT[name] * _ARGUMENT_SIZE),
+                    (_ANY_BIT, 0, 1, _O_CREAT | _O_TMPFILE),
+                    (_RETURN, 0, 0, _ERRNO | errno.EACCES),
+                    (_RETURN, 0, 0, _ALLOW),
+                ]
+        for name, numbers in ON_ITSELF.items():
+            if numbers[column] >= 0:
+                steps += [
+                    (_EQUAL, 0, 5, numbers[column]),
+                    (_LOAD, 0, 0, _FIRST_ARGUMENT),
+                    (_EQUAL, 2, 0, pid),
+                    # 0 is the whole group for kill, else the process itself
+                    (_EQUAL, 0 if name == "kill" else 1, 0, 0),
+                    (_RETURN, 0, 0, _ERRNO | errno.EPERM),
+                    (_RETURN, 0, 0, _ALLOW),
+                ]
+    steps.append((_RETURN, 0, 0, _ERRNO | errno.EPERM))
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
 def hide_files(readable: Sequence[str], writable: Sequence[str]) -> bool:
-    """Leave only these files and folders to be seen, the first to read and the second to write as well (Landlock).
+    """Leave only these files, folders and devices to be seen, the first to read, the second to write too (Landlock).
 
     Returns whether that is in force; False where the kernel has no Landlock.
     """

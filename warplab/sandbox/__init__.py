@@ -1,0 +1,1 @@
+"""Keeps processes that read a stranger's bytes from the machine: files, system calls, memory."""
