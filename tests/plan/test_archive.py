@@ -63,7 +63,7 @@ def plan() -> Plan:
         "f": Buffer("f", Role.SCRATCH, "float16", (4, 6), (2, 8)),
         "zero": Buffer("zero", Role.OUTPUT, "int8", (), ()),
     }
-    return Plan("f", {"k_": kernel}, buffers, launches, "def f(x): pass  # é\n", "sub.py", {"nvrtc": "13.0"})
+    return Plan("f", {"k_": kernel}, buffers, launches, "def f(x): pass  # é\n" + "\n" * 7, "sub.py", {"nvrtc": "13.0"})
 
 
 def test_round_trip_and_same_bytes(plan: Plan, tmp_path: Path) -> None:

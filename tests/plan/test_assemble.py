@@ -12,9 +12,10 @@ import pytest
 
 from tests.plan.conftest import NUMBA, Grab
 from warplab.errors import CompileError, PlanError
-from warplab.plan import archive, assemble, cache
+from warplab.plan import archive, assemble, assembler, cache
 from warplab.plan.model import Kernel, Language, Launch, Parameter, Plan, Pointer
 from warplab.plan.occupancy import launch_occupancy
+from warplab.plan.ptx_entry import without_printing
 
 MIXED = (
     NUMBA
@@ -127,12 +128,12 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
 def test_nvjitlink_gives_the_same_figures(mixed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cuda.bindings.nvjitlink")
     with_ptxas = assemble.assemble(mixed, "sm_90a")
-    monkeypatch.setattr(assemble, "_ptxas", lambda: None)
-    assemble._assembler_version.cache_clear()
+    monkeypatch.setattr(assembler, "_ptxas", lambda: None)
+    assembler.version.cache_clear()
     try:
         with_jitlink = assemble.assemble(mixed, "sm_90a")
     finally:
-        assemble._assembler_version.cache_clear()
+        assembler.version.cache_clear()
     for key, kernel in with_ptxas.kernels.items():
         ours, theirs = kernel.cubins["sm_90a"], with_jitlink.kernels[key].cubins["sm_90a"]
         assert replace(ours, image=b"") == replace(theirs, image=b"")
@@ -208,7 +209,7 @@ def test_on_the_gpu_nothing_is_printed(grab: Grab, text: str) -> None:
     (kernel,) = plan.kernels.values()
     written = kernel.ptx["sm_90a"]
     assert "vprintf" in written  # the emulator has it
-    silent = assemble.without_printing(written)
+    silent = without_printing(written)
     assert len(silent.splitlines()) == len(written.splitlines())
     (assembled,) = assemble.assemble(plan, "sm_90a").kernels.values()
     assert b"\0vprintf\0" not in assembled.cubins["sm_90a"].image  # as the name of a symbol
