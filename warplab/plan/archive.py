@@ -43,7 +43,7 @@ from warplab.plan.validate import MAX_PTX, check_plan
 FORMAT = "warplab-plan"
 VERSION = 1
 # The plans of the course have at most 9 KiB of plan.json, 41 KiB of zip, and cubins of 280 KiB.
-MAX_FILE = 32 << 20  # bytes of the zip
+MAX_FILE = 64 << 20  # bytes of the zip
 MAX_UNPACKED = 64 << 20  # bytes of all members together
 MAX_MEMBERS = 1024
 MAX_DOCUMENT = 8 << 20  # bytes of plan.json

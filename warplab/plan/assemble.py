@@ -32,6 +32,7 @@ _SHARED = re.compile(r"(\d+) bytes smem")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
 _ERROR = re.compile(r"^ptxas (?:.*?, line (\d{1,9}); )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
 _MOST_WORDS = 300  # characters of the assembler's own
+_MOST_CODE = 24 << 20  # bytes of machine code in one plan, where every kernel has a copy of its module's
 
 
 @dataclass(frozen=True)
@@ -55,24 +56,28 @@ class AssemblyLimits:
     texts: int = 128
     characters: int = 8 << 20
     seconds: float = 120.0
+    code: int = 64 << 20  # bytes
 
 
 @dataclass
 class Budget:
-    """What one submission has taken of its limits. A text that several plans share counts once."""
+    """What one submission has taken of its limits: texts, characters of PTX, seconds, bytes of machine code.
+
+    A text that several kernels or plans share is assembled, counted and kept once.
+    """
 
     limits: AssemblyLimits = AssemblyLimits()
+    texts: int = 0
     characters: int = 0
     seconds: float = 0.0
-    _texts: set[str] = field(default_factory=set)
+    code: int = 0
+    done: dict[str, tuple[bytes, Mapping[str, Figures]]] = field(default_factory=dict)  # by key in the cache
 
-    def take(self, key: str, characters: int) -> None:
-        """Count a text, by its key in the cache. Raises CompileError if it is one too many."""
-        if key in self._texts:
-            return
-        self._texts.add(key)
+    def take(self, characters: int) -> None:
+        """Count a text. Raises CompileError if it is one too many."""
+        self.texts += 1
         self.characters += characters
-        if len(self._texts) > self.limits.texts:
+        if self.texts > self.limits.texts:
             raise CompileError(f"The submission has more than {self.limits.texts} different kernels: use fewer.")
         if self.characters > self.limits.characters:
             raise CompileError(
@@ -89,6 +94,16 @@ class Budget:
                 "less, or use fewer kernels."
             )
         return left
+
+    def keep(self, key: str, image: bytes, figures: Mapping[str, Figures]) -> None:
+        """Count and keep what was made of a text. Raises CompileError if it is too much."""
+        self.code += len(image)
+        if self.code > self.limits.code:
+            raise CompileError(
+                f"The submission's kernels have more than {self.limits.code >> 20} MiB of machine code altogether: "
+                "unroll less, or use smaller tables."
+            )
+        self.done[key] = image, figures
 
 
 def assemble(plan: Plan, architecture: str, budget: Budget | None = None) -> Plan:
@@ -110,6 +125,8 @@ def assemble(plan: Plan, architecture: str, budget: Budget | None = None) -> Pla
             )
         cubin = _cubin(kernel, architecture, plan.source_name, budget)
         kernels[key] = replace(kernel, cubins={**kernel.cubins, architecture: cubin})
+    if sum(len(kernel.cubins[architecture].image) for kernel in kernels.values()) > _MOST_CODE:
+        raise CompileError(f"The submission's kernels have more than {_MOST_CODE >> 20} MiB of machine code: use fewer.")
     return replace(plan, kernels=kernels)
 
 
@@ -127,15 +144,18 @@ def _cubin(kernel: Kernel, architecture: str, source_name: str, budget: Budget) 
             kernel.line or None,
         )
     key = cache.key_of(assembler.version(), " ".join(assembler.FLAGS), architecture, ptx)
-    budget.take(key, len(ptx))
-    kept = cache.read(_KIND, key)
-    if kept is None:
-        image, figures = _assemble_text(ptx, architecture, kernel, source_name, budget)
-        head = json.dumps({name: asdict(f) for name, f in figures.items()})
-        cache.write(_KIND, key, head.encode() + b"\n" + image)
-    else:
-        head_bytes, _, image = kept.partition(b"\n")
-        figures = {name: Figures(**f) for name, f in json.loads(head_bytes).items()}
+    if key not in budget.done:
+        budget.take(len(ptx))
+        kept = cache.read(_KIND, key)
+        if kept is None:
+            image, figures = _assemble_text(ptx, architecture, kernel, source_name, budget)
+            head = json.dumps({name: asdict(f) for name, f in figures.items()})
+            cache.write(_KIND, key, head.encode() + b"\n" + image)
+        else:
+            head_bytes, _, image = kept.partition(b"\n")
+            figures = {name: Figures(**f) for name, f in json.loads(head_bytes).items()}
+        budget.keep(key, image, figures)
+    image, figures = budget.done[key]
     if kernel.entry not in figures:
         raise CompileError(f"The PTX of '{kernel.name}' has no entry {kernel.entry[:80]}.", kernel.line or None)
     if unseen := figures.keys() - known.keys():

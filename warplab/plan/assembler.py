@@ -23,7 +23,7 @@ from warplab.errors import PlanError
 FLAGS = ("-O3", "--generate-line-info")
 # The kernels of the course take a second and 89 MiB at most, their machine code 280 KiB.
 _MEMORY = 4 << 30  # bytes of address space
-_FILE = 64 << 20  # bytes of machine code, and of what is printed
+_FILE = 16 << 20  # bytes of machine code, and of what is printed
 _LOG = 4 << 20  # bytes of what is printed that are read
 _KEPT = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "SYSTEMROOT")  # of the environment
 

@@ -24,7 +24,7 @@ MAX_VARIABLES = 20_000
 MAX_DEPTH = 64  # of blocks in a function
 # Bytes of one variable. Global memory is bounded by what a case may take of it.
 _LARGEST = {"shared": 1 << 20, "local": 1 << 24, "const": 1 << 20, "param": 1 << 16, "global": 1 << 40, "reg": 64}
-_LARGEST_INITIALISED = 1 << 24  # bytes, which lie in the machine code
+_LARGEST_INITIALISED = 1 << 22  # bytes, which lie in the machine code
 
 _LINKING = frozenset((".visible", ".extern", ".weak", ".common"))
 _SPACES = frozenset("." + space for space in _LARGEST)
@@ -36,7 +36,7 @@ _BYTES = {
     **{".b128": 16, ".f16": 2, ".bf16": 2, ".f16x2": 4, ".bf16x2": 4, ".f32": 4, ".f64": 8, ".pred": 1},
 }  # fmt: skip
 _VECTORS = {".v2": 2, ".v4": 4, ".v8": 8}
-_NAME = re.compile(r"[A-Za-z_$%][\w$%]*", re.ASCII)
+_NAME = re.compile(r"[A-Za-z_$%][\w$%]*+", re.ASCII)
 _INTEGER = re.compile(r"(?:0[xX][0-9a-fA-F]{1,16}|0[bB][01]{1,64}|0[0-7]{1,22}|0|[1-9]\d{0,19})U?", re.ASCII)
 _EXPRESSION = "a size is an expression: write the number that it gives"
 _MOST_INTEGER = 1 << 63
@@ -111,6 +111,7 @@ class _Reader:
         self.functions: list[Function] = []
         self.variables: list[Variable] = []
         self.defined: set[str] = set()
+        self.shared: set[str] = set()
         self.entries = 0
         self.function = ""  # that is being read
         self.registers = 0  # of it
@@ -247,8 +248,10 @@ class _Reader:
             self.callable(word == ".entry", external, first)
         elif word in _SPACES:
             self.at += 1
-            self.variables += self.declared(word[1:], external)
+            found = self.declared(word[1:], external)
             self.expect(";")
+            self.variables += found
+            self.shared.update(v.name for v in found if v.space == "shared")
             if len(self.variables) > MAX_VARIABLES:
                 self.stop(f"it declares more than {MAX_VARIABLES} variables")
         elif word == ".alias" and not linking:
@@ -281,20 +284,19 @@ class _Reader:
         dimensions = self.directives()
         brace = self.at
         if not self.accept(";"):
+            if name in self.defined:
+                self.stop(f"the function '{name[:80]}' is defined twice")
+            self.defined.add(name)
             self.expect("{")
             self.body()
         self.function = ""
         end = self.at - 1
-        shared = {v.name for v in self.variables if v.space == "shared"}
-        used = frozenset(shared.intersection(self.words[brace:end])) if shared else frozenset()
+        used = frozenset(self.shared.intersection(self.words[brace:end])) if self.shared else frozenset()
         self.functions.append(
             Function(name, is_entry, external, result, parameters, dimensions, first, brace, end, used)
         )
         if len(self.functions) > MAX_FUNCTIONS:
             self.stop(f"it has more than {MAX_FUNCTIONS} functions")
-        if brace != end and name in self.defined:
-            self.stop(f"the function '{name[:80]}' is defined twice")
-        self.defined |= {name} if brace != end else set()
         self.entries += is_entry
         if self.entries > MAX_ENTRIES:
             self.stop(f"it has more than {MAX_ENTRIES} entries")

@@ -6,8 +6,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
+from types import MappingProxyType
 
 from warplab.plan.model import Dim3
 from warplab.plan.ptx_declarations import Function, declarations
@@ -16,6 +19,7 @@ from warplab.plan.ptx_text import offset_of, plain
 _FILE = re.compile(r'^([ \t]*+\.file[ \t]++\d++[ \t]++")([^"\n]*+)(")', re.MULTILINE)
 _COMPILER = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 _LOC = re.compile(r"[ \t]*+\.loc[ \t]++(\d{1,9})[ \t]++(\d{1,9})\b")
+_PRINTF = re.compile(r"(?<![\w$%])vprintf(?![\w$%])")
 
 # Provided by the driver's own device runtime, without any library being linked.
 _BUILT_IN = frozenset({"vprintf", "malloc", "free", "__assertfail"})
@@ -46,9 +50,10 @@ class Entry:
     cluster: Dim3 | None  # from .reqnctapercluster
 
 
-def entries(ptx: str) -> dict[str, Entry]:
+@lru_cache(16)
+def entries(ptx: str) -> Mapping[str, Entry]:
     """All kernels of a module, by symbol. Raises PtxError, as everything here that reads declarations."""
-    return {f.name: _entry(f) for f in declarations(ptx).functions if f.is_entry and f.is_defined}
+    return MappingProxyType({f.name: _entry(f) for f in declarations(ptx).functions if f.is_entry and f.is_defined})
 
 
 def _entry(function: Function) -> Entry:
@@ -134,9 +139,6 @@ def without_printing(ptx: str) -> str:
         pieces += [ptx[start:begin], replacement]
         start = end
     return "".join([*pieces, ptx[start:]])
-
-
-_PRINTF = re.compile(r"(?<![\w$%])vprintf(?![\w$%])")
 
 
 def line_of(ptx: str, ptx_line: int, file: str) -> int | None:

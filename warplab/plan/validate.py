@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from math import prod
 
@@ -20,6 +21,7 @@ MAX_BUFFER = 1 << 40  # bytes
 # kernels and three launches.
 MAX_PTX = 4 << 20  # characters of one text
 MAX_ALL_PTX = 8 << 20  # characters of all different texts of a plan
+MAX_COPIES = 24 << 20  # characters of the texts of all kernels, each of which has a copy in the plan's file
 MAX_KERNELS = 256
 MAX_BUFFERS = 10_000
 MAX_VERSIONS = 100
@@ -53,8 +55,9 @@ def check_plan(plan: Plan) -> None:
         _require(name == buffer.name, f"buffer {name[:80]!r} has another name inside")
         _check_buffer(buffer)
     _require(len(plan.kernels) <= MAX_KERNELS, f"it has more than {MAX_KERNELS} kernels")
-    texts = {ptx for kernel in plan.kernels.values() for ptx in kernel.ptx.values()}
-    _require(sum(map(len, texts)) <= MAX_ALL_PTX, f"its kernels have more than {MAX_ALL_PTX >> 20} MiB of PTX in all")
+    texts = [ptx for kernel in plan.kernels.values() for ptx in kernel.ptx.values()]
+    small = sum(map(len, set(texts))) <= MAX_ALL_PTX and sum(map(len, texts)) <= MAX_COPIES
+    _require(small, f"its kernels have more than {MAX_ALL_PTX >> 20} MiB of PTX in all")
     for key, kernel in plan.kernels.items():
         _check_kernel(key, kernel)
     _require(len(plan.launches) <= MAX_LAUNCHES, f"it has more than {MAX_LAUNCHES} launches")
@@ -111,7 +114,7 @@ def _check_kernel(key: str, kernel: Kernel) -> None:
         _check_cubin(f"{where}, {architecture}", cubin)
 
 
-def _entries(where: str, ptx: str) -> dict[str, Entry]:
+def _entries(where: str, ptx: str) -> Mapping[str, Entry]:
     try:
         return entries(ptx)
     except PtxError as error:
