@@ -59,7 +59,7 @@ class ConfinedWorker(Worker):
 def sandbox(machine: Machine, own: bool) -> Sandbox:
     """What a worker for this machine's device is kept in."""
     gpu = machine.device is Device.GPU
-    readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve())]
+    readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if name in os.environ]
     copies = [(folder, f"numba/{_numba_name()}", "NUMBA_CACHE_DIR") for folder in _compiled_folders()]
     writable: list[str] = []

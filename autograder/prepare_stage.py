@@ -23,7 +23,7 @@ from autograder.task import Case
 from autograder.verdict import KernelFigures, Status, clean
 from warplab.errors import CompileError, PlanError
 from warplab.plan.archive import dumps
-from warplab.plan.assemble import assemble
+from warplab.plan.assemble import Budget, assemble
 from warplab.plan.failure import CaptureFailure
 from warplab.plan.model import HostCall, Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
@@ -123,10 +123,11 @@ def prepare_here(lab: Lab, name: str, text: str, answers: Sequence[Answer], seed
     `name` is what its file is called, `text` what it holds. Raises Rejected if the submission is at fault.
     """
     plans: dict[str, Plan] = {}
+    budget = Budget()
     for answer in sorted(answers, key=lambda answer: answer.hidden):
         cases = [lab.case(case) for case in answer.cases]
         try:
-            plans |= _plans(lab, name, text, cases, answer.content, seed, architecture)
+            plans |= _plans(lab, name, text, cases, answer.content, seed, architecture, budget)
         except Rejected as rejection:
             # What the host code says of a hidden size is asked for in a process of its own, and not repeated.
             raise (without_details(rejection) if answer.hidden else rejection) from rejection
@@ -134,7 +135,14 @@ def prepare_here(lab: Lab, name: str, text: str, answers: Sequence[Answer], seed
 
 
 def _plans(
-    lab: Lab, name: str, text: str, cases: Sequence[Case], content: bytes, seed: int, architecture: str
+    lab: Lab,
+    name: str,
+    text: str,
+    cases: Sequence[Case],
+    content: bytes,
+    seed: int,
+    architecture: str,
+    budget: Budget,
 ) -> dict[str, Plan]:
     request = Request(text, name, tuple(host_calls(lab, cases, seed)), (architecture,), 0)
     try:
@@ -146,14 +154,14 @@ def _plans(
     for case, plan in zip(cases, plans, strict=True):
         if not case.needs_gpu and case.name != lab.task.timing.name:
             _require_that_memory_suffices(plan)
-    return {case.name: plan for case, plan in zip(cases, _usable(lab, plans, architecture), strict=True)}
+    return {case.name: plan for case, plan in zip(cases, _usable(lab, plans, architecture, budget), strict=True)}
 
 
-def _usable(lab: Lab, plans: Sequence[Plan], architecture: str) -> list[Plan]:
+def _usable(lab: Lab, plans: Sequence[Plan], architecture: str, budget: Budget) -> list[Plan]:
     """The plans, assembled. Raises Rejected if this lab or this GPU does not take them."""
     _language(lab, plans)
     try:
-        assembled = [assemble(plan, architecture) for plan in plans]
+        assembled = [assemble(plan, architecture, budget) for plan in plans]
     except CompileError as error:
         raise Rejected(Status.COMPILE_ERROR, str(error), error.line) from error
     except PlanError as error:

@@ -17,6 +17,7 @@ from warplab import simt
 from warplab.plan.capture import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role, TensorMap
+from warplab.plan.ptx_text import PtxError
 
 CUDA = '''
 import cupy
@@ -73,12 +74,21 @@ def test_variables_of_a_module_are_seen(tmp_path: Path, variables: str, body: st
         (".global/* */.align 8\n.u64 // x\n v;", 8, True),
         (".const .align 4 .b8 v[8] = {1, 2};", 8, False),
         (".weak .global .attribute(.managed) .align 16 .v4 .f32 v[0x10][2];", 512, True),
-        (".global .b32 v[1<<30];", np.inf, True),
-        (".global .texref v;", np.inf, True),
     ],
 )
 def test_declarations_are_read_however_they_are_written(ptx: str, size: float, writable: bool) -> None:
     assert list(variables(ptx)) == [ModuleVariable("v", size, writable)]
+
+
+@pytest.mark.parametrize("ptx", [".global .b32 v[1<<30];", ".global .texref v;", ".global .b32 v"])
+def test_declarations_of_unknown_size_are_refused(ptx: str) -> None:
+    with pytest.raises(PtxError):
+        list(variables(ptx))
+
+
+def test_variables_behind_an_initialiser_count() -> None:
+    names = [v.name for v in variables(".global .b32 a = 1, hoard[1000];")]
+    assert names == ["a", "hoard"]
 
 
 def test_several_variables_in_one_declaration_and_none_in_instructions() -> None:

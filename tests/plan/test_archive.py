@@ -8,6 +8,7 @@ import io
 import json
 import math
 import random
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from typing import Any
 import pytest
 
 from warplab.errors import PlanError
-from warplab.plan import archive
+from warplab.plan import archive, validate
 from warplab.plan.archive import dumps, load, loads, save
 from warplab.plan.model import (
     Buffer,
@@ -63,7 +64,7 @@ def plan() -> Plan:
         "f": Buffer("f", Role.SCRATCH, "float16", (4, 6), (2, 8)),
         "zero": Buffer("zero", Role.OUTPUT, "int8", (), ()),
     }
-    return Plan("f", {"k_": kernel}, buffers, launches, "def f(x): pass  # é\n", "sub.py", {"nvrtc": "13.0"})
+    return Plan("f", {"k_": kernel}, buffers, launches, "def f(x): pass  # é\n" + "\n" * 7, "sub.py", {"nvrtc": "13.0"})
 
 
 def test_round_trip_and_same_bytes(plan: Plan, tmp_path: Path) -> None:
@@ -221,6 +222,96 @@ def test_bombs_are_bounded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
         loads(dumps(plan))
 
 
+def test_a_bomb_of_a_document_is_refused_before_it_is_read(plan: Plan) -> None:
+    contents = members(dumps(plan))
+    for document in (b"[" + b"{}," * 2_500_000 + b"{}]", b" " * (200 << 20), b"[" + b'"a",' * 2_000_000 + b"1]"):
+        data = packed(contents | {"plan.json": document})
+        tracemalloc.start()
+        with pytest.raises(PlanError, match="has more than"):
+            loads(data)
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+        tracemalloc.stop()
+
+
+def test_a_bomb_of_a_directory_is_refused_before_it_is_read() -> None:
+    data = packed({f"{i}": b"" for i in range(20_000)}, zipfile.ZIP_STORED)
+    tracemalloc.start()
+    with pytest.raises(PlanError, match="more than 1024 members"):
+        loads(data)
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("name", "mebibytes"), [("ptx/k_.sm_90a.ptx", 4), ("source.py", 2), ("plan.json", 8)])
+def test_members_have_bounds_of_their_own(plan: Plan, name: str, mebibytes: int) -> None:
+    contents = members(dumps(plan)) | {name: b" " * ((mebibytes << 20) + 1)}
+    with pytest.raises(PlanError, match=rf"{name}' has more than {mebibytes} MiB"):
+        loads(packed(contents))
+
+
+@pytest.mark.parametrize(
+    ("document", "words"),
+    [
+        (b"", "damaged at byte 0"),
+        (b'{"format": "\xc3\xa9", }', "damaged at byte 17"),
+        (b'{"format": "\xff"}', "damaged at byte 12"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"1" * 5000, "a number that is too long"),
+        (b"[1, 2", "damaged at byte 6"),
+    ],
+)
+def test_damage_is_told_in_words(plan: Plan, document: bytes, words: str) -> None:
+    with pytest.raises(PlanError, match=words):
+        loads(packed(members(dumps(plan)) | {"plan.json": document}))
+
+
+def test_lines_that_the_source_does_not_have_are_unknown(plan: Plan) -> None:
+    data = changed(plan, lambda d: (d["kernels"]["k_"].update(line=2**31 - 1), d["launches"][0].update(line=9)))
+    found = loads(data)
+    assert found.source.count("\n") == 8
+    assert found.kernels["k_"].line == 0 and found.launches[0].line == 9
+    assert loads(changed(plan, lambda d: d["launches"][0].update(line=10))).launches[0].line == 0
+
+
+def test_kernels_that_nothing_launches_are_refused(plan: Plan) -> None:
+    kernels = plan.kernels | {f"idle{i}": plan.kernels["k_"] for i in range(12)}
+    with pytest.raises(PlanError, match="'idle0' is never launched"):
+        dumps(replace(plan, kernels=kernels))
+    contents = members(dumps(plan))
+    document = json.loads(contents["plan.json"])
+    document["kernels"]["idle"] = document["kernels"]["k_"] | {"cubins": {}}
+    contents |= {f"ptx/idle.{arch}.ptx": PTX.encode() for arch in ("sm_90a", "sm_80")}
+    with pytest.raises(PlanError, match="'idle' is never launched"):
+        loads(packed(contents | {"plan.json": json.dumps(document).encode()}))
+
+
+def test_ptx_of_all_kernels_is_bounded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate, "MAX_ALL_PTX", len(PTX) - 1)
+    with pytest.raises(PlanError, match="of PTX in all"):
+        dumps(plan)
+    monkeypatch.setattr(validate, "MAX_ALL_PTX", len(PTX))  # two architectures share the text
+    dumps(plan)
+    monkeypatch.setattr(validate, "MAX_COPIES", 2 * len(PTX) - 1)
+    with pytest.raises(PlanError, match="of PTX in all"):
+        dumps(plan)
+
+
+def test_half_a_character_is_no_text(plan: Plan) -> None:
+    with pytest.raises(PlanError, match="must be text"):
+        loads(changed(plan, setter("kernels/k_/name", "\ud800")))
+
+
+def test_ptx_that_cannot_be_read_is_refused_with_its_line(plan: Plan) -> None:
+    contents = members(dumps(plan)) | {"ptx/k_.sm_90a.ptx": PTX.replace("ret;", "ret").encode()}
+    with pytest.raises(PlanError, match=r"kernel 'k_' has PTX that cannot be used: an instruction has no end.*line 10"):
+        loads(packed(contents))
+
+
+def test_launches_that_are_too_many_to_write_down(plan: Plan) -> None:
+    with pytest.raises(PlanError, match="loop inside a kernel"):
+        dumps(replace(plan, launches=plan.launches * 2000))
+
+
 def test_a_header_that_lies_about_its_size_is_damage(plan: Plan) -> None:
     contents = members(dumps(plan))
     data = bytearray(packed(contents | {"source.py": b"x" * 100_000}))
@@ -269,6 +360,45 @@ def test_random_edits_of_the_document_are_only_ever_a_plan_error(plan: Plan) -> 
         contents = members(dumps(plan)) | {"plan.json": json.dumps(edited).encode()}
         with contextlib.suppress(PlanError):
             loads(packed(contents))
+
+
+# What stands in for a piece of a document or of PTX: of every kind, and the extremes of each.
+_JSON_PIECES = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"null", b"true", b"-1", b"1e999", b"9" * 30, b"0.5", b'"x"']
+_JSON_PIECES += [b"\\", b"\\u0000", b"\xff", b"-0", b"18446744073709551616", b'"\\ud800"', b"NaN", b"[" * 2000, b"{}"]
+_PTX_PIECES = [b".entry", b".visible", b".param", b".reg .b32 q<9999999>;", b"{", b"}", b"(", b")", b"[", b"]", b"<", b";"]
+_PTX_PIECES += [b"/*", b"*/", b"//", b'"', b"\n", b"1+2*3", b"99999999999999999999", b".shared .b8 s[7];", b"@", b"#", b"\0"]
+_PTX_PIECES += [b".maxntid 1,2,3", b".loc 1 5 0", b".pragma", b".file 1", b"=", b",", b"L:", b".extern", b".func", b"\xc3\xa9"]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_thousands_of_mutated_files_are_only_ever_a_plan_error(plan: Plan, seed: int) -> None:
+    """Pieces of the document and of PTX are replaced, repeated, deleted and moved."""
+    rng = random.Random(seed)
+    contents = members(dumps(plan))
+    names = ["plan.json", "ptx/k_.sm_90a.ptx"]
+    usable = 0
+    tracemalloc.start()
+    for _ in range(600):
+        edited = dict(contents)
+        for _ in range(rng.randint(1, 3)):
+            name = rng.choice(names)
+            edited[name] = mutated(rng, edited[name], _JSON_PIECES if name == "plan.json" else _PTX_PIECES)
+        try:
+            loads(packed(edited, zipfile.ZIP_STORED))
+            usable += 1
+        except PlanError as error:
+            assert "\n" not in str(error) and len(str(error)) < 700
+    assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    tracemalloc.stop()
+    assert 0 < usable < 400, "most of them are no plans, and some still are"
+
+
+def mutated(rng: random.Random, text: bytes, pieces: list[bytes]) -> bytes:
+    start = rng.randrange(len(text) + 1)
+    end = min(len(text), start + rng.choice((0, 1, 3, 20)))
+    other = rng.randrange(len(text) + 1)
+    piece = rng.choice([rng.choice(pieces), rng.choice(pieces) * rng.choice((2, 50)), text[start:end], text[other:][:20]])
+    return text[:start] + piece + text[end:]
 
 
 def test_saving_an_inconsistent_plan_is_refused(plan: Plan, tmp_path: Path) -> None:

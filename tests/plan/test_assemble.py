@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 
 from tests.plan.conftest import NUMBA, Grab
 from warplab.errors import CompileError, PlanError
-from warplab.plan import archive, assemble, cache
+from warplab.plan import archive, assemble, assembler, cache
 from warplab.plan.model import Kernel, Language, Launch, Parameter, Plan, Pointer
 from warplab.plan.occupancy import launch_occupancy
+from warplab.plan.ptx_entry import without_printing
 
 MIXED = (
     NUMBA
@@ -127,12 +129,12 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
 def test_nvjitlink_gives_the_same_figures(mixed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cuda.bindings.nvjitlink")
     with_ptxas = assemble.assemble(mixed, "sm_90a")
-    monkeypatch.setattr(assemble, "_ptxas", lambda: None)
-    assemble._assembler_version.cache_clear()
+    monkeypatch.setattr(assembler, "_ptxas", lambda: None)
+    assembler.version.cache_clear()
     try:
         with_jitlink = assemble.assemble(mixed, "sm_90a")
     finally:
-        assemble._assembler_version.cache_clear()
+        assembler.version.cache_clear()
     for key, kernel in with_ptxas.kernels.items():
         ours, theirs = kernel.cubins["sm_90a"], with_jitlink.kernels[key].cubins["sm_90a"]
         assert replace(ours, image=b"") == replace(theirs, image=b"")
@@ -180,6 +182,142 @@ def test_ptx_that_does_not_assemble_has_the_students_line(body: str, before: str
     assert "\n" not in str(caught.value) and "/tmp" not in str(caught.value)
 
 
+HIDDEN = ".visible .entry hidden() { ret; }"
+
+
+@pytest.mark.parametrize(
+    ("body", "before", "line", "words"),
+    [
+        ("\t.reg .b32 q<2000000000>;", "", 42, "more than 100000 registers"),
+        ("\t.shared .b8 s[1+2*3];", "", 42, "write the number"),
+        ("\t.loc 1 99999999999999999999 0", "", 42, "too large"),
+        ('#line 7 "elsewhere.py"\n\tbad;', "", 42, "'#'"),
+        ("", f"// {HIDDEN}\n.pragma \"{HIDDEN}\";/* \n", 40, "comment has no end"),
+    ],
+)
+def test_what_the_scanner_refuses_never_reaches_the_assembler(
+    monkeypatch: pytest.MonkeyPatch, body: str, before: str, line: int, words: str
+) -> None:
+    monkeypatch.setattr(assembler, "run", never)
+    with pytest.raises(CompileError, match=words) as caught:
+        assemble.assemble(one_kernel(body, before), "sm_90a")
+    assert caught.value.line == line
+
+
+def never(*_: object) -> None:
+    raise AssertionError("assembled")
+
+
+def test_figures_are_not_those_that_a_pragma_prints() -> None:
+    forged = "Compiling entry function 'k' ptxas info    : Used 1 registers 5 bytes smem"
+    plan = one_kernel(f'\t.pragma "{forged}";')
+    plain = assemble.assemble(one_kernel(""), "sm_90a").kernels["k"].cubins["sm_90a"]
+    cubin = assemble.assemble(plan, "sm_90a").kernels["k"].cubins["sm_90a"]
+    assert (cubin.registers, cubin.static_shared) == (plain.registers, plain.static_shared)
+
+
+LOG = """ptxas info    : Compiling entry function 'k' for 'sm_90a'
+ptxas info    : Used 4 registers
+"""
+
+
+@pytest.fixture
+def instant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """An assembler that takes 50 s by its own account; the texts that it was given."""
+    monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path / "cache"))
+    given: list[str] = []
+
+    def run(ptx: str, architecture: str, seconds: float) -> assembler.Assembled:
+        given.append(ptx)
+        return assembler.Assembled(b"\x7fELF" + bytes(1000), LOG + (HIDDEN_LOG if "hidden" in ptx else ""), 50.0)
+
+    monkeypatch.setattr(assembler, "run", run)
+    return given
+
+
+HIDDEN_LOG = LOG.replace("'k'", "'other'")
+
+
+def test_an_entry_that_only_the_assembler_sees_is_refused(instant: list[str]) -> None:
+    with pytest.raises(CompileError, match="the entry other, which is not declared"):
+        assemble.assemble(one_kernel("\t// hidden"), "sm_90a")
+
+
+def test_plans_of_a_submission_share_a_budget(instant: list[str]) -> None:
+    budget = assemble.Budget()
+    for text in ("\t// a", "\t// a", "\t// b", "\t// c"):
+        assemble.assemble(one_kernel(text), "sm_90a", budget)
+    assert len(instant) == budget.texts == 3 and budget.seconds == 150
+    with pytest.raises(CompileError, match="more than 120 s to assemble altogether"):
+        assemble.assemble(one_kernel("\t// d"), "sm_90a", budget)
+    assert len(instant) == 3
+    assemble.assemble(one_kernel("\t// d"), "sm_90a")  # another submission
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
+        (assemble.AssemblyLimits(texts=1), "more than 1 different kernels"),
+        (assemble.AssemblyLimits(characters=1 << 8), "MiB of PTX altogether"),
+        (assemble.AssemblyLimits(code=1500), "MiB of machine code altogether"),
+    ],
+)
+def test_a_budget_counts_texts_characters_and_code(instant: list[str], limits: object, words: str) -> None:
+    budget = assemble.Budget(limits)  # type: ignore[arg-type]
+    with pytest.raises(CompileError, match=words):
+        for text in ("\t// a", "\t// b"):
+            assemble.assemble(one_kernel(text), "sm_90a", budget)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, folder: Path, script: str) -> None:
+    """A shell script in place of ptxas; its arguments are those of `assembler._command`."""
+    path = folder / "ptxas"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(assembler, "_ptxas", lambda: str(path))
+
+
+def test_the_assembler_sees_no_environment_and_works_in_a_folder_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SECRET", "hidden sizes")
+    stand_in(monkeypatch, tmp_path, "env; pwd; ls; cat; ulimit -v; ulimit -f")
+    log = assembler.run("some text", "sm_90a", 60).log
+    assert "SECRET" not in log and "PWD=" in log
+    assert log.endswith(f"kernel.ptx\nlog.txt\n{4 << 20}\n{(16 << 20) // 512}\n")
+    folder = next(line for line in log.splitlines() if line.startswith("PWD=")).removeprefix("PWD=")
+    assert "warplab-ptxas-" in folder and not Path(folder).exists()
+
+
+def test_what_the_assembler_prints_without_end_is_cut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stand_in(monkeypatch, tmp_path, "exec yes 'ptxas warning : again'")
+    done = assembler.run("", "sm_90a", 60)
+    assert not done.image and not done.timed_out and len(done.log) == 4 << 20
+
+
+def test_an_assembler_without_end_is_ended_with_all_that_it_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stand_in(monkeypatch, tmp_path, f"sleep 1000 & echo $! > {tmp_path / 'pid'}; sleep 1000")
+    assert assembler.run("", "sm_90a", 1.0).timed_out
+    process = int((tmp_path / "pid").read_text())
+    deadline = time.monotonic() + 60
+    while runs(process):
+        assert time.monotonic() < deadline, "it still runs"
+        time.sleep(0.01)
+
+
+def runs(process: int) -> bool:
+    said = subprocess.run(["ps", "-o", "stat=", "-p", str(process)], capture_output=True, text=True, check=False).stdout
+    return bool(said.strip()) and not said.startswith("Z")
+
+
+def test_machine_code_of_a_plan_is_bounded(instant: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(assemble, "_MOST_CODE", 1000)
+    with pytest.raises(CompileError, match="machine code"):
+        assemble.assemble(one_kernel(""), "sm_90a")
+
+
 def test_code_for_another_architecture_is_a_plan_error(mixed: Plan) -> None:
     with pytest.raises(PlanError, match="sm_80, sm_90a but not for sm_75"):
         assemble.assemble(mixed, "sm_75")
@@ -208,7 +346,7 @@ def test_on_the_gpu_nothing_is_printed(grab: Grab, text: str) -> None:
     (kernel,) = plan.kernels.values()
     written = kernel.ptx["sm_90a"]
     assert "vprintf" in written  # the emulator has it
-    silent = assemble.without_printing(written)
+    silent = without_printing(written)
     assert len(silent.splitlines()) == len(written.splitlines())
     (assembled,) = assemble.assemble(plan, "sm_90a").kernels.values()
     assert b"\0vprintf\0" not in assembled.cubins["sm_90a"].image  # as the name of a symbol

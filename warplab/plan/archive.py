@@ -18,7 +18,6 @@ import math
 import os
 import tempfile
 import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -39,13 +38,19 @@ from warplab.plan.model import (
     TensorMap,
     Value,
 )
-from warplab.plan.validate import check_plan
+from warplab.plan.validate import MAX_PTX, check_plan
 
 FORMAT = "warplab-plan"
 VERSION = 1
-MAX_FILE = 256 << 20  # bytes of the zip
-MAX_UNPACKED = 512 << 20  # bytes of all members together
-MAX_MEMBERS = 4096
+# The plans of the course have at most 9 KiB of plan.json, 41 KiB of zip, and cubins of 280 KiB.
+MAX_FILE = 64 << 20  # bytes of the zip
+MAX_UNPACKED = 64 << 20  # bytes of all members together
+MAX_MEMBERS = 1024
+MAX_DOCUMENT = 8 << 20  # bytes of plan.json
+MAX_VALUES = 1_000_000  # numbers, texts, lists and objects in plan.json: each takes some 70 bytes when it is read
+MAX_SOURCE = 2 << 20  # bytes
+_DIRECTORY_ENTRY = b"PK\x01\x02"
+_LARGEST = {"plan.json": MAX_DOCUMENT, "source.py": MAX_SOURCE}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -79,8 +84,11 @@ def load(path: Path) -> Plan:
 def dumps(plan: Plan) -> bytes:
     """A plan as the bytes of its file. Raises PlanError if it is inconsistent."""
     check_plan(plan)
+    document = (json.dumps(_to_json(plan), indent=1, allow_nan=False) + "\n").encode()
+    if len(document) > MAX_DOCUMENT or _values(document) > MAX_VALUES:
+        raise PlanError(f"its {len(plan.launches)} launches are too many to write down: loop inside a kernel instead.")
     members: dict[str, bytes] = {
-        "plan.json": (json.dumps(_to_json(plan), indent=1, allow_nan=False) + "\n").encode(),
+        "plan.json": document,
         "source.py": plan.source.encode("utf-8", "surrogatepass"),
     }
     for key, kernel in plan.kernels.items():
@@ -103,50 +111,85 @@ def loads(data: bytes) -> Plan:
     """The plan in the bytes of a plan file. Raises PlanError, and nothing else, if it cannot be used."""
     if len(data) > MAX_FILE:
         raise PlanError(f"it is larger than {MAX_FILE >> 20} MiB.")
+    members = _unpack(data)
+    fields = Fields(_document(_member(members, "plan.json")), "plan.json")
+    plan = _from_json(fields, members)
+    check_plan(plan)
+    return _with_known_lines(plan)
+
+
+def _document(data: bytes) -> Any:
+    """What plan.json holds. Its size and the number of its values are bounded before it is parsed."""
+    if _values(data) > MAX_VALUES:
+        raise PlanError(f"plan.json has more than {MAX_VALUES} values.")
     try:
-        members = _unpack(data)
-        document = json.loads(members["plan.json"].decode(), parse_constant=_no_constant)
-    except PlanError:
-        raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, NotImplementedError) as error:
-        raise PlanError(f"it is damaged ({_brief(error)}): make it again.") from None
-    except (KeyError, ValueError, IndexError, OverflowError, MemoryError) as error:
-        raise PlanError(f"it is damaged or no plan ({_brief(error)}): make it again.") from None
-    try:
-        plan = _from_json(Fields(document, "plan.json"), members)
+        return json.loads(data.decode(), parse_constant=_no_constant)
+    except UnicodeDecodeError as error:
+        raise PlanError(f"plan.json is damaged at byte {error.start}: make the plan again.") from None
+    except json.JSONDecodeError as error:
+        at = len(error.doc[: error.pos].encode("utf-8", "surrogatepass"))
+        raise PlanError(f"plan.json is damaged at byte {at}: make the plan again.") from None
     except RecursionError:
         raise PlanError("plan.json is nested too deeply.") from None
-    check_plan(plan)
-    return plan
+    except ValueError:  # of int(), for thousands of digits
+        raise PlanError("plan.json has a number that is too long.") from None
 
 
-def _brief(error: BaseException) -> str:
-    return str(error).split("\n")[0][:120] or type(error).__name__
+def _values(document: bytes) -> int:
+    """The number of values in a JSON text, or more where its strings hold commas and brackets."""
+    return 1 + sum(document.count(c) for c in (b",", b"[", b"{"))
 
 
 def _no_constant(text: str) -> Any:
     raise PlanError(f"plan.json contains {text}, which is not a number.")
 
 
+def _with_known_lines(plan: Plan) -> Plan:
+    """The plan without lines that its source does not have: 0 is what is not known."""
+    if not plan.source:
+        return plan
+    last = plan.source.count("\n") + 1
+    kernels = {key: k if k.line <= last else dataclasses.replace(k, line=0) for key, k in plan.kernels.items()}
+    launches = tuple(x if x.line <= last else dataclasses.replace(x, line=0) for x in plan.launches)
+    return dataclasses.replace(plan, kernels=kernels, launches=launches)
+
+
 def _unpack(data: bytes) -> dict[str, bytes]:
+    # An entry of the directory takes 46 bytes of the file and hundreds once it is read, so they are counted before.
+    if data.count(_DIRECTORY_ENTRY) > MAX_MEMBERS:
+        raise PlanError(f"it has more than {MAX_MEMBERS} members.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return _members(archive)
+    except PlanError:
+        raise
+    except Exception as error:  # zipfile and zlib do not say which ones a hostile file can cause
+        raise PlanError(f"it is damaged ({_brief(error)}): make it again.") from None
+
+
+def _brief(error: BaseException) -> str:
+    return str(error).split("\n")[0][:120] or type(error).__name__
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, bytes]:
     members: dict[str, bytes] = {}
     room = MAX_UNPACKED
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        infos = archive.infolist()
-        if len(infos) > MAX_MEMBERS:
-            raise PlanError(f"it has more than {MAX_MEMBERS} members.")
-        for info in infos:
-            if info.filename in members:
-                raise PlanError(f"it has two members named {info.filename[:80]!r}.")
-            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
-                raise PlanError(f"its member {info.filename[:80]!r} is compressed in a way that plans do not use.")
-            # The size that a header claims is not to be trusted, so the reading itself is bounded.
-            with archive.open(info) as f:
-                content = f.read(room + 1)
-            room -= len(content)
-            if room < 0:
-                raise PlanError(f"it unpacks to more than {MAX_UNPACKED >> 20} MiB.")
-            members[info.filename] = content
+    for info in archive.infolist():
+        name = info.filename
+        if name in members:
+            raise PlanError(f"it has two members named {name[:80]!r}.")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or info.flag_bits & 1:
+            raise PlanError(f"its member {name[:80]!r} is compressed in a way that plans do not use.")
+        most = min(room, _LARGEST.get(name, MAX_PTX if name.endswith(".ptx") else room))
+        # The size that a header claims is not to be trusted, so the reading itself is bounded.
+        with archive.open(info) as f:
+            content = f.read(most + 1)
+        room -= len(content)
+        if room < 0:
+            raise PlanError(f"it unpacks to more than {MAX_UNPACKED >> 20} MiB.")
+        if len(content) > most:
+            raise PlanError(f"its member {name[:80]!r} has more than {most >> 20} MiB.")
+        members[name] = content
     return members
 
 

@@ -6,64 +6,33 @@ cannot forge them. Nothing is linked: PTX that calls what it does not contain is
 
 from __future__ import annotations
 
-import functools
 import json
-import os
 import re
-import shutil
-import subprocess
-import sys
-import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from dataclasses import asdict, dataclass, field, replace
 
 from warplab.errors import CompileError, PlanError
-from warplab.plan import cache
+from warplab.plan import assembler, cache
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Cubin, Kernel, Plan
-from warplab.plan.ptx_entry import externals, line_of
+from warplab.plan.ptx_entry import entries, externals, line_of, without_printing
+from warplab.plan.ptx_text import PtxError
 
-FLAGS = ("-O3", "--generate-line-info")
-CACHE_KIND = "cubin-2"  # of the cache; a new number when what is kept changes
-_TIMEOUT = 180.0  # seconds
-_MEMORY = 16 << 30  # bytes of address space
+CACHE_KIND = "cubin-3"  # of the cache; a new number when what is kept changes
+_TIMEOUT = 60.0  # seconds for one text
 
-# nvJitLink reads options only as a library call, so it runs in a process of its own, like ptxas.
-_JITLINK = """
-import sys
-from cuda.bindings import nvjitlink as j
-arch, source, target = sys.argv[1:]
-ptx = open(source, "rb").read()
-options = ["-arch=" + arch, "-O3", "-lineinfo", "-verbose"]
-handle = j.create(len(options), options)
-failed = False
-try:
-    j.add_data(handle, j.InputType.PTX, ptx, len(ptx), source)
-    j.complete(handle)
-except j.nvJitLinkError:
-    failed = True
-for size, log in ((j.get_info_log_size, j.get_info_log), (j.get_error_log_size, j.get_error_log)):
-    text = bytearray(size(handle))
-    log(handle, text)
-    sys.stdout.write(text.rstrip(b"\\0 ").decode("utf-8", "replace") + "\\n")
-if failed:
-    sys.exit(1)
-image = bytearray(j.get_linked_cubin_size(handle))
-j.get_linked_cubin(handle, image)
-open(target, "wb").write(image)
-"""
-
-_ENTRY = re.compile(r"Compiling entry function '([^']+)'")
-_PROPERTIES = re.compile(r"Function properties for (\S+)\s*$")
-_STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
-_USED = re.compile(r"Used (\d+) registers(.*)$")
-_LINKED = re.compile(r"^info\s*: Function properties for '([^']+)'")
-_LINKED_SHARED = re.compile(r"^info\s*: used \d+ registers.*?(\d+) bytes smem")
+# What ptxas says of a module, from the start of each line: the names and pragmas that it repeats are the submission's.
+_ENTRY = re.compile(r"ptxas info\s*: Compiling entry function '([^']+)'")
+_PROPERTIES = re.compile(r"(?:ptxas info\s*: )?Function properties for (\S+)\s*$")
+_STACK = re.compile(r"(?:ptxas +\.)?\s+(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+_USED = re.compile(r"ptxas info\s*: Used (\d+) registers(.*)$")
+_LINKED = re.compile(r"info\s*: Function properties for '([^']+)'")
+_LINKED_SHARED = re.compile(r"info\s*: used \d+ registers.*?(\d+) bytes smem")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _CUMULATIVE = re.compile(r"(\d+) bytes cumulative stack size")
-_PRINTF = re.compile(r"\.extern\s+(\.func\s*\(\s*\.param\s+\.b32\s+([\w$]+)\s*\)\s*)vprintf(\s*\([^)]*\)\s*);")
-_ERROR = re.compile(r"^ptxas (?:.*?, line (\d+); )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
+_ERROR = re.compile(r"^ptxas (?:.*?, line (\d{1,9}); )?(?:error|fatal)\s*: (.*)$", re.MULTILINE)
+_MOST_WORDS = 300  # characters of the assembler's own
+_MOST_CODE = 24 << 20  # bytes of machine code in one plan, where every kernel has a copy of its module's
 
 
 @dataclass(frozen=True)
@@ -77,14 +46,76 @@ class Figures:
     static_shared: int
 
 
-def assemble(plan: Plan, architecture: str) -> Plan:
+@dataclass(frozen=True)
+class AssemblyLimits:
+    """What the plans of one submission may take of the assembler, all together.
+
+    The submissions of the course have at most nine texts of 470,000 characters, which take 1 s altogether.
+    """
+
+    texts: int = 128
+    characters: int = 8 << 20
+    seconds: float = 120.0
+    code: int = 64 << 20  # bytes
+
+
+@dataclass
+class Budget:
+    """What one submission has taken of its limits: texts, characters of PTX, seconds, bytes of machine code.
+
+    A text that several kernels or plans share is assembled, counted and kept once.
+    """
+
+    limits: AssemblyLimits = AssemblyLimits()
+    texts: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+    code: int = 0
+    done: dict[str, tuple[bytes, Mapping[str, Figures]]] = field(default_factory=dict)  # by key in the cache
+
+    def take(self, characters: int) -> None:
+        """Count a text. Raises CompileError if it is one too many."""
+        self.texts += 1
+        self.characters += characters
+        if self.texts > self.limits.texts:
+            raise CompileError(f"The submission has more than {self.limits.texts} different kernels: use fewer.")
+        if self.characters > self.limits.characters:
+            raise CompileError(
+                f"The submission's kernels have more than {self.limits.characters >> 20} MiB of PTX altogether: unroll "
+                "less, or use fewer kernels."
+            )
+
+    def remaining(self) -> float:
+        """Seconds that are left. Raises CompileError if none are."""
+        left = self.limits.seconds - self.seconds
+        if left <= 0:
+            raise CompileError(
+                f"The submission's kernels take more than {self.limits.seconds:.0f} s to assemble altogether: unroll "
+                "less, or use fewer kernels."
+            )
+        return left
+
+    def keep(self, key: str, image: bytes, figures: Mapping[str, Figures]) -> None:
+        """Count and keep what was made of a text. Raises CompileError if it is too much."""
+        self.code += len(image)
+        if self.code > self.limits.code:
+            raise CompileError(
+                f"The submission's kernels have more than {self.limits.code >> 20} MiB of machine code altogether: "
+                "unroll less, or use smaller tables."
+            )
+        self.done[key] = image, figures
+
+
+def assemble(plan: Plan, architecture: str, budget: Budget | None = None) -> Plan:
     """The plan with a cubin of each kernel for an architecture such as "sm_90a".
 
-    What was assembled before, by this user and this assembler, comes from a cache. Raises CompileError, with the line
-    of the submission where it is known, if the PTX does not assemble or needs a library; PlanError if the plan has no
-    code for the architecture.
+    What was assembled before, by this user and this assembler, comes from a cache. `budget` is what the submission has
+    used so far, by its other plans too; without one this plan has a whole one. Raises CompileError, with the line of
+    the submission where it is known, if the PTX does not assemble, needs a library, or takes more than the budget;
+    PlanError if the plan has no code for the architecture.
     """
     limits_of(architecture)
+    budget = budget or Budget()
     kernels = {}
     for key, kernel in plan.kernels.items():
         if architecture not in kernel.ptx:
@@ -92,71 +123,66 @@ def assemble(plan: Plan, architecture: str) -> Plan:
                 f"The plan's kernel '{kernel.name}' has code for {', '.join(kernel.ptx)} but not for {architecture}: "
                 "capture it for this architecture."
             )
-        cubin = _cubin(kernel, architecture, plan.source_name)
+        cubin = _cubin(kernel, architecture, plan.source_name, budget)
         kernels[key] = replace(kernel, cubins={**kernel.cubins, architecture: cubin})
+    if sum(len(kernel.cubins[architecture].image) for kernel in kernels.values()) > _MOST_CODE:
+        raise CompileError(
+            f"The submission's kernels have more than {_MOST_CODE >> 20} MiB of machine code: use fewer."
+        )
     return replace(plan, kernels=kernels)
 
 
-def _cubin(kernel: Kernel, architecture: str, source_name: str) -> Cubin:
+def _cubin(kernel: Kernel, architecture: str, source_name: str, budget: Budget) -> Cubin:
     ptx = kernel.ptx[architecture]
-    if missing := externals(ptx):
+    try:
+        missing, known = externals(ptx), entries(ptx)
+    except PtxError as error:
+        words, line = error.message, line_of(ptx, error.ptx_line, source_name)
+        raise _does_not_assemble(kernel, architecture, words, line) from None
+    if missing:
         raise CompileError(
-            f"The kernel '{kernel.name}' calls {', '.join(missing[:3])}, which is in a library; nothing is linked to a "
-            "submission, so write it in the kernel's source.",
+            f"The kernel '{kernel.name}' calls {', '.join(name[:80] for name in missing[:3])}, which is in a library; "
+            "nothing is linked to a submission, so write it in the kernel's source.",
             kernel.line or None,
         )
-    key = cache.key_of(_assembler_version(), " ".join(FLAGS), architecture, ptx)
-    kept = cache.read(CACHE_KIND, key)
-    if kept is None:
-        image, figures = _assemble_text(ptx, architecture, kernel, source_name)
-        head = json.dumps({name: asdict(f) for name, f in figures.items()})
-        cache.write(CACHE_KIND, key, head.encode() + b"\n" + image)
-    else:
-        head_bytes, _, image = kept.partition(b"\n")
-        figures = {name: Figures(**f) for name, f in json.loads(head_bytes).items()}
+    key = cache.key_of(assembler.version(), " ".join(assembler.FLAGS), architecture, ptx)
+    if key not in budget.done:
+        budget.take(len(ptx))
+        kept = cache.read(CACHE_KIND, key)
+        if kept is None:
+            image, figures = _assemble_text(ptx, architecture, kernel, source_name, budget)
+            head = json.dumps({name: asdict(f) for name, f in figures.items()})
+            cache.write(CACHE_KIND, key, head.encode() + b"\n" + image)
+        else:
+            head_bytes, _, image = kept.partition(b"\n")
+            figures = {name: Figures(**f) for name, f in json.loads(head_bytes).items()}
+        budget.keep(key, image, figures)
+    image, figures = budget.done[key]
     if kernel.entry not in figures:
-        raise CompileError(f"The PTX of '{kernel.name}' has no entry {kernel.entry}.", kernel.line or None)
+        raise CompileError(f"The PTX of '{kernel.name}' has no entry {kernel.entry[:80]}.", kernel.line or None)
+    if unseen := figures.keys() - known.keys():
+        raise CompileError(
+            f"The PTX of '{kernel.name}' has the entry {min(unseen)[:80]}, which is not declared as compilers do it: "
+            "write kernels in CUDA C++ or with Numba.",
+            kernel.line or None,
+        )
     return Cubin(image, **asdict(figures[kernel.entry]))
 
 
 def _assemble_text(
-    ptx: str, architecture: str, kernel: Kernel, source_name: str
+    ptx: str, architecture: str, kernel: Kernel, source_name: str, budget: Budget
 ) -> tuple[bytes, Mapping[str, Figures]]:
-    with tempfile.TemporaryDirectory(prefix="warplab-ptxas-") as folder:
-        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
-        source.write_text(without_printing(ptx), encoding="utf-8")
-        try:
-            done = subprocess.run(
-                [*_bounded(), *_command(architecture, source, target)],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=_TIMEOUT,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise CompileError(
-                f"The kernel '{kernel.name}' takes more than {_TIMEOUT:.0f} s to assemble: unroll less.", kernel.line
-            ) from None
-        log = done.stdout.decode("utf-8", "replace")
-        if done.returncode != 0 or not target.exists():
-            raise _failure(log, ptx, kernel, architecture, source_name)
-        return target.read_bytes(), parse_figures(log, limits_of(architecture).reserved_shared)
-
-
-def without_printing(ptx: str) -> str:
-    """The module with a printf that prints nothing; lines keep their numbers.
-
-    The driver formats what kernels print on the host, in the process that judges: `%2000000000d` costs it seconds and
-    gigabytes a launch. Nobody reads it there; the emulator keeps what is printed, for the learner.
-    """
-    silent, found = _PRINTF.subn(r"\1_warplab_silence\3 { st.param.b32 [\2], 0; ret; }", ptx)
-    return re.sub(r"\bvprintf\b", "_warplab_silence", silent) if found else ptx
-
-
-def _bounded() -> list[str]:
-    """What starts the assembler with bounded memory: PTX is a stranger's, and can be made to unroll without end."""
-    return ["/bin/sh", "-c", f'ulimit -v {_MEMORY >> 10}; exec "$@"', "sh"] if os.name == "posix" else []
+    most = min(_TIMEOUT, budget.remaining())
+    done = assembler.run(without_printing(ptx), architecture, most)
+    budget.seconds += done.seconds
+    if done.timed_out:
+        budget.remaining()
+        raise CompileError(
+            f"The kernel '{kernel.name}' takes more than {most:.0f} s to assemble: unroll less.", kernel.line or None
+        )
+    if not done.image:
+        raise _failure(done.log, ptx, kernel, architecture, source_name)
+    return done.image, parse_figures(done.log, limits_of(architecture).reserved_shared)
 
 
 def parse_figures(log: str, reserved_shared: int) -> dict[str, Figures]:
@@ -168,17 +194,17 @@ def parse_figures(log: str, reserved_shared: int) -> dict[str, Figures]:
     figures: dict[str, Figures] = {}
     entry = described = ""
     for line in log.splitlines():
-        if m := _LINKED.search(line):
+        if m := _LINKED.match(line):
             entry = m.group(1)
-        elif (m := _LINKED_SHARED.search(line)) and entry in figures:
+        elif (m := _LINKED_SHARED.match(line)) and entry in figures:
             figures[entry] = replace(figures[entry], static_shared=max(0, int(m.group(1)) - reserved_shared))
-        elif m := _ENTRY.search(line):
+        elif m := _ENTRY.match(line):
             entry = m.group(1)
-        elif m := _PROPERTIES.search(line):
+        elif m := _PROPERTIES.match(line):
             described = m.group(1).strip("'")
-        elif m := _STACK.search(line):
+        elif m := _STACK.match(line):
             stacks[described] = (int(m.group(1)), int(m.group(2)), int(m.group(3)))
-        elif (m := _USED.search(line)) and entry:
+        elif (m := _USED.match(line)) and entry:
             stack, stores, loads = stacks.get(entry, (0, 0, 0))
             shared = _SHARED.search(m.group(2))
             whole = _CUMULATIVE.search(m.group(2))
@@ -195,52 +221,16 @@ def parse_figures(log: str, reserved_shared: int) -> dict[str, Figures]:
 def _failure(log: str, ptx: str, kernel: Kernel, architecture: str, source_name: str) -> CompileError:
     m = _ERROR.search(log)
     if m is None:
-        said = " ".join(log.split())[-300:] or "it ended without a word"
+        said = " ".join(log.split())[-_MOST_WORDS:] or "it needs too much memory, or its own limits do not suffice"
         return CompileError(f"The assembler failed on '{kernel.name}': {said}.", kernel.line or None)
     line = line_of(ptx, int(m.group(1)), source_name) if m.group(1) else None
-    words = m.group(2).strip().rstrip(".")
+    words = m.group(2).strip().rstrip(".")[:_MOST_WORDS]
     if "too much shared data" in words:
         words += ": use smaller shared arrays, or dynamic shared memory"
+    return _does_not_assemble(kernel, architecture, words, line)
+
+
+def _does_not_assemble(kernel: Kernel, architecture: str, words: str, line: int | None) -> CompileError:
     return CompileError(
         f"The kernel '{kernel.name}' does not assemble for {architecture}: {words}.", line or kernel.line or None
     )
-
-
-# Finding the assembler
-
-
-@functools.cache
-def _ptxas() -> str | None:
-    """The path of ptxas: of the nvidia-cuda-nvcc wheel, conda or CUDA_HOME, else of PATH."""
-    try:
-        from cuda import pathfinder
-
-        found = pathfinder.find_nvidia_binary_utility("ptxas")
-    except Exception:  # an installation that pathfinder cannot read
-        found = None
-    return found or shutil.which("ptxas")
-
-
-def _command(architecture: str, source: Path, target: Path) -> list[str]:
-    ptxas = _ptxas()
-    if ptxas:
-        return [ptxas, "-v", *FLAGS, f"-arch={architecture}", str(source), "-o", str(target)]
-    return [sys.executable, "-c", _JITLINK, architecture, str(source), str(target)]
-
-
-@functools.cache
-def _assembler_version() -> str:
-    """What identifies the assembler in the cache. Raises PlanError if there is none: no fault of the submission."""
-    ptxas = _ptxas()
-    if ptxas:
-        done = subprocess.run([ptxas, "--version"], capture_output=True, text=True, timeout=60, check=False)
-        return f"ptxas {done.stdout.strip().splitlines()[-1] if done.stdout.strip() else os.path.getmtime(ptxas)}"
-    try:
-        from cuda.bindings import nvjitlink
-
-        major, minor = nvjitlink.version()
-    except Exception:  # the bindings raise their own errors when the library is missing
-        raise PlanError(
-            "There is no ptxas and no nvJitLink here: install the nvidia-cuda-nvcc package or set CUDA_HOME."
-        ) from None
-    return f"nvjitlink {major}.{minor}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ _E = TypeVar("_E", bound=StrEnum)
 _MOST_INTEGER = 1 << 63
 _MOST_ITEMS = 100_000
 _MOST_TEXT = 10_000
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
@@ -52,6 +54,8 @@ class Fields:
     def _text(self, name: str, value: Any) -> str:
         if not isinstance(value, str) or len(value) > _MOST_TEXT:
             raise self._wrong(name, "a string of reasonable length")
+        if _SURROGATE.search(value):  # half of a character, which nothing can write down
+            raise self._wrong(name, "text")
         return value
 
     def integer(self, name: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from itertools import pairwise
 from math import prod
 
@@ -11,11 +12,19 @@ import numpy as np
 
 from warplab.errors import PlanError
 from warplab.plan.model import Argument, Buffer, Cubin, Kernel, Launch, Parameter, Plan, Pointer, TensorMap, Value
-from warplab.plan.ptx_entry import entries
+from warplab.plan.ptx_entry import Entry, entries
+from warplab.plan.ptx_text import PtxError
 from warplab.plan.tensor_maps import problem
 
 MAX_BUFFER = 1 << 40  # bytes
-MAX_PTX = 64 << 20  # characters
+# The kernels of the course have at most 241,000 characters, a submission 470,000 in all, of nine texts, and plans three
+# kernels and three launches.
+MAX_PTX = 4 << 20  # characters of one text
+MAX_ALL_PTX = 8 << 20  # characters of all different texts of a plan
+MAX_COPIES = 24 << 20  # characters of the texts of all kernels, each of which has a copy in the plan's file
+MAX_KERNELS = 256
+MAX_BUFFERS = 10_000
+MAX_VERSIONS = 100
 MAX_LAUNCHES = 10_000
 MAX_ARGUMENTS = 4096
 DTYPES = frozenset(
@@ -33,20 +42,29 @@ def check_plan(plan: Plan) -> None:
     """Raise PlanError, saying where, if the plan's parts do not fit together or their sizes are absurd.
 
     Afterwards holds: names are identifiers, every launch names a kernel and buffers of the plan, its arguments match
-    the kernel's PTX parameters in number and size, its dimensions are launchable, and every pointer lies in its buffer.
+    the kernel's PTX parameters in number and size, its dimensions are launchable, every pointer lies in its buffer, and
+    every kernel is launched: what is not would only cost time to assemble.
     """
     _require(_NAME.fullmatch(plan.function), "the function's name is not an identifier")
     _require(len(plan.source_name) <= 255 and not _CONTROL.search(plan.source_name), "the source's name is not a name")
+    _require(len(plan.versions) <= MAX_VERSIONS, f"it has more than {MAX_VERSIONS} versions")
     for name, text in plan.versions.items():
         _require(len(name) <= 100 and len(text) <= 100 and not _CONTROL.search(name + text), "a version is not a text")
+    _require(len(plan.buffers) <= MAX_BUFFERS, f"it has more than {MAX_BUFFERS} buffers")
     for name, buffer in plan.buffers.items():
         _require(name == buffer.name, f"buffer {name[:80]!r} has another name inside")
         _check_buffer(buffer)
+    _require(len(plan.kernels) <= MAX_KERNELS, f"it has more than {MAX_KERNELS} kernels")
+    texts = [ptx for kernel in plan.kernels.values() for ptx in kernel.ptx.values()]
+    small = sum(map(len, set(texts))) <= MAX_ALL_PTX and sum(map(len, texts)) <= MAX_COPIES
+    _require(small, f"its kernels have more than {MAX_ALL_PTX >> 20} MiB of PTX in all")
     for key, kernel in plan.kernels.items():
         _check_kernel(key, kernel)
     _require(len(plan.launches) <= MAX_LAUNCHES, f"it has more than {MAX_LAUNCHES} launches")
     for i, launch in enumerate(plan.launches):
         _check_launch(f"launch {i}", launch, plan)
+    idle = plan.kernels.keys() - {launch.kernel for launch in plan.launches}
+    _require(not idle, f"kernel {min(idle, default='')!r} is never launched")
 
 
 def _require(condition: object, message: str) -> None:
@@ -85,7 +103,7 @@ def _check_kernel(key: str, kernel: Kernel) -> None:
     for architecture, ptx in kernel.ptx.items():
         _require(_ARCHITECTURE.fullmatch(architecture), f"{where} is for {architecture[:40]!r}, no architecture")
         _require(len(ptx) <= MAX_PTX, f"{where} has more than {MAX_PTX >> 20} MiB of PTX")
-        entry = entries(ptx).get(kernel.entry)
+        entry = _entries(where, ptx).get(kernel.entry)
         _require(entry is not None, f"{where} has PTX for {architecture} without its entry")
         if entry is not None:
             declared = [(p.size, p.align) for p in entry.parameters]
@@ -94,6 +112,13 @@ def _check_kernel(key: str, kernel: Kernel) -> None:
     for architecture, cubin in kernel.cubins.items():
         _require(architecture in kernel.ptx, f"{where} has a cubin for {architecture[:40]!r} but no PTX")
         _check_cubin(f"{where}, {architecture}", cubin)
+
+
+def _entries(where: str, ptx: str) -> Mapping[str, Entry]:
+    try:
+        return entries(ptx)
+    except PtxError as error:
+        raise PlanError(f"{where} has PTX that cannot be used: {error}.") from None
 
 
 def _check_parameter(where: str, parameter: Parameter) -> None:
