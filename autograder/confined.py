@@ -77,6 +77,7 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
     environment += [("CUDA_VISIBLE_DEVICES", visible)] if visible is not None else []
     return Sandbox(
         isolations=(Isolation.REDUCED,) if machine.isolation is Isolation.REDUCED else tuple(Isolation),
+        packages=("autograder",),
         readable=tuple(readable) + (_existing(_GPU_FILES) if gpu else ()),
         writable=(*writable, *(("/proc/self",) if gpu else ())),  # the driver gives its threads names
         devices=_existing(_GPU_DEVICES) if gpu else (),

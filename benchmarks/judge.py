@@ -88,7 +88,9 @@ class TurnsOnTheGpu(ConfinedWorker):
         super().__init__(machine, own=False)
         assert self._sandbox is not None
         here = str(Path(__file__).parent)  # of which it calls `take_the_gpu`
-        self._sandbox = replace(self._sandbox, readable=(*self._sandbox.readable, here))
+        self._sandbox = replace(
+            self._sandbox, packages=(*self._sandbox.packages, "benchmarks"), readable=(*self._sandbox.readable, here)
+        )
         self._card = card
         self.timed = True
 

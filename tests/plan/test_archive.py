@@ -365,9 +365,45 @@ def test_random_edits_of_the_document_are_only_ever_a_plan_error(plan: Plan) -> 
 # What stands in for a piece of a document or of PTX: of every kind, and the extremes of each.
 _JSON_PIECES = [b"{", b"}", b"[", b"]", b",", b":", b'"', b"null", b"true", b"-1", b"1e999", b"9" * 30, b"0.5", b'"x"']
 _JSON_PIECES += [b"\\", b"\\u0000", b"\xff", b"-0", b"18446744073709551616", b'"\\ud800"', b"NaN", b"[" * 2000, b"{}"]
-_PTX_PIECES = [b".entry", b".visible", b".param", b".reg .b32 q<9999999>;", b"{", b"}", b"(", b")", b"[", b"]", b"<", b";"]
-_PTX_PIECES += [b"/*", b"*/", b"//", b'"', b"\n", b"1+2*3", b"99999999999999999999", b".shared .b8 s[7];", b"@", b"#", b"\0"]
-_PTX_PIECES += [b".maxntid 1,2,3", b".loc 1 5 0", b".pragma", b".file 1", b"=", b",", b"L:", b".extern", b".func", b"\xc3\xa9"]
+_PTX_PIECES = [
+    b".entry",
+    b".visible",
+    b".param",
+    b".reg .b32 q<9999999>;",
+    b"{",
+    b"}",
+    b"(",
+    b")",
+    b"[",
+    b"]",
+    b"<",
+    b";",
+]
+_PTX_PIECES += [
+    b"/*",
+    b"*/",
+    b"//",
+    b'"',
+    b"\n",
+    b"1+2*3",
+    b"99999999999999999999",
+    b".shared .b8 s[7];",
+    b"@",
+    b"#",
+    b"\0",
+]
+_PTX_PIECES += [
+    b".maxntid 1,2,3",
+    b".loc 1 5 0",
+    b".pragma",
+    b".file 1",
+    b"=",
+    b",",
+    b"L:",
+    b".extern",
+    b".func",
+    b"\xc3\xa9",
+]
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -397,7 +433,9 @@ def mutated(rng: random.Random, text: bytes, pieces: list[bytes]) -> bytes:
     start = rng.randrange(len(text) + 1)
     end = min(len(text), start + rng.choice((0, 1, 3, 20)))
     other = rng.randrange(len(text) + 1)
-    piece = rng.choice([rng.choice(pieces), rng.choice(pieces) * rng.choice((2, 50)), text[start:end], text[other:][:20]])
+    piece = rng.choice(
+        [rng.choice(pieces), rng.choice(pieces) * rng.choice((2, 50)), text[start:end], text[other:][:20]]
+    )
     return text[:start] + piece + text[end:]
 
 

@@ -67,14 +67,16 @@ class DeviceFault(WarplabError):
 class Sandbox:
     """What a worker is kept in. It has a folder of its own that nobody else sees, and sees itself, Python and these.
 
-    `readable` are files and folders, `writable` folders, `devices` device files, `environment` variables. `copies` are
-    folders whose files it gets copies of, each under a name below its own folder, and the environment variable that
-    says where: caches that it may add to for itself alone. `memory` is in bytes, of all that it starts together;
-    `address_space` the same of each process, None where programs reserve more than they use. With `gpu` it may do what
-    CUDA's driver needs.
+    `packages` are those of this project that it calls functions of: found before it is confined, as the folder that
+    they lie in holds more. `readable` are files and folders, `writable` folders, `devices` device files,
+    `environment` variables. `copies` are folders whose files it gets copies of, each under a name below its own
+    folder, and the environment variable that says where: caches that it may add to for itself alone. `memory` is in
+    bytes, of all that it starts together; `address_space` the same of each process, None where programs reserve
+    more than they use. With `gpu` it may do what CUDA's driver needs.
     """
 
     isolations: tuple[Isolation, ...] = tuple(Isolation)  # those to choose from, the strongest first
+    packages: tuple[str, ...] = ()
     readable: tuple[str, ...] = ()
     writable: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
@@ -250,6 +252,7 @@ def _confined(sandbox: Sandbox, isolation: Isolation, scratch: str, bait: self_t
     limits = Limits(sandbox.address_space, None, sandbox.file_size, 1024, processes=True)
     orders = {
         "bait": bait.arguments(),
+        "packages": sandbox.packages,
         "role": Role.GPU_WORKER if sandbox.gpu else Role.WORKER,
         "limits": asdict(limits),
         "copies": sandbox.copies,
@@ -353,6 +356,8 @@ def main() -> None:
     for source, name, variable in orders["copies"]:
         shutil.copytree(source, os.path.join(folder, name), copy_function=shutil.copyfile, dirs_exist_ok=True)
         os.environ[variable] = os.path.join(folder, name.split("/")[0])
+    for package in orders["packages"]:
+        importlib.import_module(package)
     confine(Role(orders["role"]), orders["readable"], [folder, *orders["writable"]], Limits(**orders["limits"]))
     serve({"escapes": self_test.escapes(*orders["bait"])})
 

@@ -31,10 +31,11 @@ def read_source(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "its name is none"
         raise CaptureFailure(CaptureStatus.NOT_FOUND, f"{path} cannot be read: {reason}.") from None
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(descriptor)
+        raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{path} is {_sort(mode)}, not a Python file.")
     with open(descriptor, "rb") as file:
-        mode = os.fstat(descriptor).st_mode
-        if not stat.S_ISREG(mode):
-            raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{path} is {_sort(mode)}, not a Python file.")
         try:
             data = file.read(MAX_SOURCE + 1)
         except OSError as error:
