@@ -13,7 +13,7 @@ from autograder.module_variables import device_bytes
 from autograder.task import Case
 from autograder.verdict import KernelFigures, Status, clean
 from warplab.errors import CompileError, WarplabError
-from warplab.plan.assemble import assemble
+from warplab.plan.assemble import Budget, assemble
 from warplab.plan.capture import capture
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.isolation import Isolation
@@ -72,6 +72,8 @@ def capture_submission(
     `isolation` is the strongest that this machine has, unless one is named.
     """
 
+    budget = Budget()  # of the assembler, for all cases together
+
     def captured(group: Sequence[Case]) -> dict[str, Plan]:
         calls = [lab.task.host_call(case.dimensions, scalars(lab.task, case, seed)) for case in group]
         try:
@@ -81,7 +83,7 @@ def capture_submission(
         for case, plan in zip(group, plans, strict=True):
             if not case.needs_gpu and case.name != lab.task.timing.name:
                 _require_that_memory_suffices(plan)
-        return {case.name: plan for case, plan in zip(group, _usable(lab, plans, architecture), strict=True)}
+        return {case.name: plan for case, plan in zip(group, _usable(lab, plans, architecture, budget), strict=True)}
 
     open_cases = [case for case in cases if not case.hidden]
     named = captured(open_cases)
@@ -101,11 +103,11 @@ def capture_submission(
     )
 
 
-def _usable(lab: Lab, plans: Sequence[Plan], architecture: str) -> list[Plan]:
+def _usable(lab: Lab, plans: Sequence[Plan], architecture: str, budget: Budget) -> list[Plan]:
     """The plans, assembled. Raises Rejected if this lab or this GPU does not take them."""
     _language(lab, plans)
     try:
-        assembled = [assemble(plan, architecture) for plan in plans]
+        assembled = [assemble(plan, architecture, budget) for plan in plans]
     except CompileError as error:
         raise Rejected(Status.COMPILE_ERROR, str(error), error.line) from error
     for plan in assembled:
