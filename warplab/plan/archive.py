@@ -111,10 +111,12 @@ def loads(data: bytes) -> Plan:
     """The plan in the bytes of a plan file. Raises PlanError, and nothing else, if it cannot be used."""
     if len(data) > MAX_FILE:
         raise PlanError(f"it is larger than {MAX_FILE >> 20} MiB.")
-    members = _unpack(data)
-    fields = Fields(_document(_member(members, "plan.json")), "plan.json")
-    plan = _from_json(fields, members)
-    check_plan(plan)
+    try:
+        members = _unpack(data)
+        plan = _from_json(Fields(_document(_member(members, "plan.json")), "plan.json"), members)
+        check_plan(plan)
+    except MemoryError:
+        raise PlanError("it takes more memory to read than there is.") from None
     return _with_known_lines(plan)
 
 

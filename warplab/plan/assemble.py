@@ -126,9 +126,8 @@ def assemble(plan: Plan, architecture: str, budget: Budget | None = None) -> Pla
         cubin = _cubin(kernel, architecture, plan.source_name, budget)
         kernels[key] = replace(kernel, cubins={**kernel.cubins, architecture: cubin})
     if sum(len(kernel.cubins[architecture].image) for kernel in kernels.values()) > _MOST_CODE:
-        raise CompileError(
-            f"The submission's kernels have more than {_MOST_CODE >> 20} MiB of machine code: use fewer."
-        )
+        words = f"The submission's kernels have more than {_MOST_CODE >> 20} MiB of machine code: use fewer."
+        raise CompileError(words)
     return replace(plan, kernels=kernels)
 
 

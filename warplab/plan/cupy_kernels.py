@@ -11,15 +11,18 @@ from warplab.plan.cupy_arguments import convert
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.limits import LIMITS
 from warplab.plan.model import NOTHING, Kernel, Language, Parameter
+from warplab.plan.ptx_declarations import declarations
 from warplab.plan.ptx_entry import (
     Entry,
     compiler_version,
     entries,
     externals,
+    line_of,
     rename_files,
     static_shared_bytes,
     with_max_registers,
 )
+from warplab.plan.ptx_text import PtxError
 from warplab.plan.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.source import cuda_parameters
 
@@ -158,6 +161,12 @@ class Compiler:
             ) from None
         self.recorder.versions["nvrtc"] = compiler_version(module.ptx)
         ptx = rename_files(module.ptx, path, self.recorder.source.name)
+        try:
+            declarations(ptx)
+        except PtxError as error:  # of inline assembly, which the compiler passes on unread
+            line = line_of(ptx, error.ptx_line, self.recorder.source.name)
+            message = f"The PTX of the CUDA C++ source cannot be used: {error.message}."
+            raise CaptureFailure(CaptureStatus.COMPILE_ERROR, message, line or start) from None
         return nvrtc.Module(ptx, module.lowered, module.max_registers)
 
     def kernel(

@@ -9,8 +9,8 @@ from typing import Any
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _SIGNATURE = re.compile(r">>>\s*(.+)")
 _ARRAY = re.compile(r"No implementation of function Function\(<function (shared|local)\.array")
-_SPECIFIC = re.compile(r"^\s*(?:Numba)?\w*Error: (.+)$", re.MULTILINE)
-_LOCATION = re.compile(r'File "([^"\n]+)", line (\d+)')
+_SPECIFIC = re.compile(r"^[ \t]*+(?:Numba)?\w*Error: (.+)$", re.MULTILINE)
+_LOCATION = re.compile(r'File "([^"\n]+)", line (\d{1,9})')
 _NOISE = (
     "Failed in ",
     "During: ",

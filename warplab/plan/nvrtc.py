@@ -21,7 +21,7 @@ _STANDARD_OPTION = re.compile(r"-{1,2}std(?:=.*)?")
 _REGISTERS = re.compile(r"-{1,2}maxrregcount(?:=(\d+))?")
 _DROPPED = re.compile(r"-G|--device-debug|-{1,2}(?:lineinfo|generate-line-info)")
 _REFUSED = re.compile(r"-dlto|-{1,2}(?:dc|rdc(?:=true)?|device-c|relocatable-device-code(?:=true)?)")
-_DIAGNOSTIC = re.compile(r"^(.*?)\((\d+)\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
+_DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
 
 
 class CppError(CompileError):

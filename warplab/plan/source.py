@@ -80,8 +80,8 @@ class Source:
         return sum(a == b for a, b in meaningful) / len(meaningful) if meaningful else 0.0
 
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_LAST_NAME = re.compile(r"([A-Za-z_]\w*)\s*(?:\[\s*\w*\s*\]\s*)*$")
+_COMMENT = re.compile(r"//[^\n]*+|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_LAST_NAME = re.compile(r"(?<!\w)([A-Za-z_]\w*+)\s*+(?:\[\s*+\w*+\s*+\]\s*+)*+$")
 
 
 def cuda_parameters(code: str, kernel: str) -> tuple[list[str], int]:
@@ -90,7 +90,7 @@ def cuda_parameters(code: str, kernel: str) -> tuple[list[str], int]:
     A reading of the declaration's text, good for naming arguments in messages; empty when it is not understood.
     """
     blank = _COMMENT.sub(lambda m: re.sub(r"[^\n]", " ", m.group()), code)
-    for m in re.finditer(rf"\b{re.escape(kernel)}\s*\(", blank):
+    for m in re.finditer(rf"\b{re.escape(kernel)}\s*+\(", blank):
         head = blank[: m.start()]
         declaration = head[max(head.rfind(";"), head.rfind("}"), head.rfind("#")) + 1 :]
         if "__global__" not in declaration:
