@@ -51,8 +51,9 @@ def grade(request: Request, worker: Caller, progress: Progress = lambda what, fr
 
 
 def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
-    lab, machine = request.lab, request.machine
     seed = secret_seed() if request.seed is None else request.seed
+    request = replace(request, lab=request.lab.drawn(seed))
+    lab, machine = request.lab, request.machine
     progress("capturing", 0.0)
     cases = request.captured_cases()
     captured = capture_submission(lab, request.source, cases, seed, machine.architecture, machine.isolation)

@@ -59,6 +59,12 @@ def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker
         with tempfile.TemporaryDirectory(prefix="warplab-") as folder:
             path = Path(folder) / "timing.plan"
             save(captured.plans[task.timing.name], path)
-            payload = {"plan": str(path), "task": str(lab.folder), "case": task.timing.name, "seed": seed}
+            payload = {
+                "plan": str(path),
+                "task": str(lab.folder),
+                "case": task.timing.name,
+                "seed": seed,
+                "dimensions": dict(task.timing.dimensions),
+            }
             timing = worker.call(_TIMING_TARGET, timeout=EFFICIENCY_SECONDS, **payload)
     return Rung(source.stem, source, captured.kernels, profile, timing)

@@ -59,11 +59,16 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Case:
-    """One size and one family of inputs. `hidden` cases are never named to the student."""
+    """One size and one family of inputs. `hidden` cases are never named to the student.
+
+    `dimensions` is the nominal size, one of the class `sizes`, which lessons and benchmarks use; a grade uses the one
+    that its seed draws (autograder.sizes). A case without a class, such as one of a single element, has only the one.
+    """
 
     name: str
     dimensions: Dimensions
     family: Family
+    sizes: tuple[Dimensions, ...] = field(default=(), repr=False)
     hidden: bool = False
     needs_gpu: bool = False  # too large for the emulator
 

@@ -298,7 +298,13 @@ def captured(lab: str, file: str) -> Iterator[Callable[[Worker], dict[str, Any]]
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "timing.plan"
         save(plan.plans[case.name], place)
-        payload = {"plan": str(place), "task": str(found.folder), "case": case.name, "seed": SEED}
+        payload = {
+            "plan": str(place),
+            "task": str(found.folder),
+            "case": case.name,
+            "seed": SEED,
+            "dimensions": dict(case.dimensions),
+        }
 
         def timing(worker: Worker) -> dict[str, Any]:
             measured: dict[str, Any] = worker.call("autograder.gpu_stage:efficiency", timeout=120, **payload)

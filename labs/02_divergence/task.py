@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
@@ -122,17 +123,26 @@ TASK = Task(
     ),
     correctness=(
         Case("one ray", {"n": 1}, Family.INTEGERS),
-        Case("less than a warp", {"n": 21}, Family.INTEGERS),
-        Case("whole blocks", {"n": 2048}, Family.NORMAL),
-        Case("ragged", {"n": 1025}, Family.NORMAL),
-        Case("prime", {"n": 1511}, Family.WIDE),
-        Case("more long rays", {"n": 1200}, Family.INTEGERS),  # 2 of 9: more in a tile than a block may have threads
-        Case("ragged and larger", {"n": 3337}, Family.NORMAL, hidden=True),
-        Case("many long rays", {"n": 1999}, Family.INTEGERS, hidden=True),
-        Case("large and ragged", {"n": 300_007}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("less than a warp", {"n": 21}, Family.INTEGERS, every(n=range(17, 32))),
+        Case("whole blocks", {"n": 2048}, Family.NORMAL, every(n=multiples(1024, 1024, 3072))),
+        Case("ragged", {"n": 1025}, Family.NORMAL, every(n=odd(1025, 1055))),
+        Case("prime", {"n": 1511}, Family.WIDE, every(n=primes(1400, 1600))),
+        Case(
+            "more long rays", {"n": 1200}, Family.INTEGERS, every(n=multiples(8, 1152, 1248))
+        ),  # 2 of 9: more in a tile than a block may have threads
+        Case("ragged and larger", {"n": 3337}, Family.NORMAL, every(n=odd(3201, 3455)), hidden=True),
+        Case("many long rays", {"n": 1999}, Family.INTEGERS, every(n=odd(1901, 2099)), hidden=True),
+        Case(
+            "large and ragged",
+            {"n": 300_007},
+            Family.NORMAL,
+            every(n=odd(290_001, 309_999)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"n": 8192}, Family.NORMAL),
-    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL),
+    profile=Case("profile", {"n": 8192}, Family.NORMAL, every(n=multiples(128, 7808, 8576))),
+    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL, every(n=multiples(1024, 130_023_424, 138_412_032))),
     expected=expected,
     bound=bound,
     verify=verify,
