@@ -75,7 +75,8 @@ class Case:
 
 @dataclass(frozen=True)
 class Budget:
-    """An upper limit of one counter (a field of warplab.plan.execution.Counters) on the profile case."""
+    """An upper limit on the profile case of one counter (a field of warplab.plan.execution.Counters), or of a total of
+    several (its TOTALS), where bytes could go another way."""
 
     counter: str
     limit: Callable[[Dimensions], float]
@@ -96,7 +97,8 @@ class Task:
 
     `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
     INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
-    one each time: two runs need not agree bitwise then, but each must be right.
+    one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one
+    whose products are to be made on CUDA cores.
     """
 
     function: str
@@ -115,6 +117,7 @@ class Task:
     library: str = ""
     exact_on_integers: bool = True
     reproducible: bool = True
+    tensor_cores: bool = True
     linked_libraries: frozenset[str] = field(default_factory=frozenset)
 
     def exact(self, case: Case) -> bool:

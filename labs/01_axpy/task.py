@@ -85,12 +85,12 @@ TASK = Task(
     compute_ceiling=Ceiling.FP32_FMA,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             lambda d: sectors(2, d),
             "Every sector of x and y is needed once: let the lanes of a warp read neighbours, and all only once.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: sectors(1, d),
             "Every sector of out is written once: let the lanes of a warp write neighbours, and all only once.",
         ),

@@ -152,23 +152,24 @@ TASK = Task(
     exact_on_integers=False,
     budgets=(
         Budget(
-            "fp32_instructions",
+            "float_instructions",
             lambda d: 2 * multiply_adds(d) / 32,
             "A warp issues an instruction as often as its slowest lane needs it: collect the long rays, and let full "
             "warps of them march together.",
         ),
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             sectors,
             "Let neighbouring lanes read neighbouring rays; keep the layers in shared memory, read once a block.",
         ),
         Budget(
-            "global_store_sectors",
-            lambda d: 2.2 * 4 * d["n"] / SECTOR,
-            "Let neighbouring lanes store neighbouring rays; only the long rays may be stored one by one.",
+            "global_written_sectors",
+            lambda d: 2.2 * 4 * d["n"] / SECTOR + d["n"] / EVERY,
+            "Let neighbouring lanes store neighbouring rays; only the long rays may be stored one by one, and counted "
+            "by an atomic each.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "A thread's rays lie in local memory, which is off the chip: index local arrays only by constants and by "
             "the variables of short loops with constant bounds, so that they become registers.",

@@ -85,23 +85,23 @@ TASK = Task(
     compute_ceiling=Ceiling.FP32_FMA,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             sectors,
             "Every sector of a is needed once: let the lanes of a warp read neighbours of one row.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             sectors,
             "Every sector of out is written once: let the lanes of a warp write neighbours of one row of out, "
             "and turn the tile in shared memory.",
         ),
         Budget(
-            "shared_load_bank_conflicts",
+            "shared_read_conflicts",
             few_conflicts,
             "Lanes that read a column of the tile meet in one bank: make the rows of the tile one element longer.",
         ),
         Budget(
-            "shared_store_bank_conflicts",
+            "shared_written_conflicts",
             few_conflicts,
             "Lanes that write a column of the tile meet in one bank: make the rows of the tile one element longer.",
         ),

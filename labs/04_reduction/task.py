@@ -116,15 +116,15 @@ TASK = Task(
     reproducible=False,
     budgets=(
         Budget(
-            "global_load_sectors",
-            sectors,
-            "Every sector of x is needed once: let the lanes of a warp read neighbours, and all only once.",
-        ),
-        Budget(
-            "global_reduction_requests",
+            "global_updates",
             lambda d: d["n"] / 1024,
             "Atomic additions to one address wait for each other: let a block of threads agree on its sum first, and "
             "add that.",
+        ),
+        Budget(
+            "global_read_sectors",
+            sectors,
+            "Every sector of x is needed once: let the lanes of a warp read neighbours, and all only once.",
         ),
         Budget(
             "barriers",
@@ -133,7 +133,7 @@ TASK = Task(
             "shuffles, and give each thread many elements first.",
         ),
         Budget(
-            "shared_store_wavefronts",
+            "shared_written_wavefronts",
             lambda d: d["n"] / 256,
             "Sums pass between lanes without shared memory, by shuffles: only one sum a warp has to be stored.",
         ),

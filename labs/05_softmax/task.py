@@ -144,18 +144,18 @@ TASK = Task(
     exact_on_integers=False,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             lambda d: 5 * elements(d) / SECTOR,
             "A row is needed for its largest element, for its sum and for the result: read it and its mask once, and "
             "keep it in registers.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 4 * elements(d) / SECTOR,
             "Every sector of out is written once: let the lanes of a warp write neighbours, and only the result.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "The row lies in local memory, which is off the chip: index local arrays only by constants and by the "
             "variables of loops with constant bounds, so that they become registers.",

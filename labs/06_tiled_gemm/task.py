@@ -157,26 +157,32 @@ TASK = Task(
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 2.0 * d["m"] * d["k"] + 2.0 * d["k"] * d["n"] + 4.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,
+    tensor_cores=False,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "tensor_instructions",
+            lambda d: 0.0,
+            "This lab is about CUDA cores: multiply and add in float32.",
+        ),
+        Budget(
+            "global_read_sectors",
             sectors_of_64x64_tiles,
             "Each block should compute 64 x 64 outputs or more and read its strips of a and b once, in whole sectors: "
             "16 neighbouring float16 of a row.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 4 * 4 * d["m"] * d["n"] / SECTOR,
             "The lanes of a warp should write neighbouring columns of c: let the threads run along its rows.",
         ),
         Budget(
-            "shared_load_wavefronts",
+            "shared_read_wavefronts",
             wavefronts_of_register_tiles,
             "What a thread reads from shared memory should serve more multiply-adds: let it compute 8 x 8 outputs in "
             "registers, and read its operands as vectors of four.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "The accumulators lie in local memory, which is off the chip: index local arrays only by constants and by "
             "the variables of short loops with constant bounds, so that they become registers.",

@@ -123,24 +123,24 @@ TASK = Task(
             "Each product should be an mma of 16 x 8 x 16, and none should be made twice.",
         ),
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             sectors_of_128x128_tiles,
             "Each block should compute 128 x 128 outputs or more and read its strips of a and b once, in whole "
             "sectors: 16 neighbouring float16 of a row.",
         ),
         Budget(
-            "shared_load_wavefronts",
+            "shared_read_wavefronts",
             wavefronts_of_warp_tiles,
             "What a warp reads from shared memory should serve 32 x 64 outputs or more, and the rows that ldmatrix "
             "reads at once should begin in different banks.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 2 * 2 * d["m"] * d["n"] / SECTOR,
             "A lane holds two neighbours of a row of c: it should store them at once, as 32 bits.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "The sums lie in local memory, which is off the chip: index local arrays only by constants and by the "
             "variables of short loops with constant bounds, so that they become registers.",

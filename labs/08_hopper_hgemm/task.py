@@ -116,12 +116,12 @@ TASK = Task(
             "and b once.",
         ),
         Budget(
-            "global_load_sectors",
+            "thread_read_sectors",
             lambda d: 2 * d["m"] * d["n"] / SECTOR,
             "a and b should come by tensor copies, which cost the threads neither registers nor instructions.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 2 * 2 * d["m"] * d["n"] / SECTOR,
             "The lanes of a warp should write neighbouring columns of c, two at a time or more.",
         ),
