@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.inputs import scalars
 from autograder.lab import Lab
 from autograder.module_variables import device_bytes
+from autograder.rules import uses_tensor_cores
+from autograder.same_kernels import other_kernels
 from autograder.task import Case
 from autograder.verdict import KernelFigures, Status, clean
 from warplab.errors import CompileError, WarplabError
@@ -17,6 +19,7 @@ from warplab.plan.assemble import assemble
 from warplab.plan.capture import capture
 from warplab.plan.failure import CaptureFailure, CaptureStatus
 from warplab.plan.isolation import Isolation
+from warplab.plan.language import language_of
 from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 
@@ -57,6 +60,7 @@ class Captured:
     plans: dict[str, Plan]
     language: str
     kernels: tuple[KernelFigures, ...]
+    others: str = ""  # why other kernels are timed than are judged, if so
 
 
 def capture_submission(
@@ -98,12 +102,25 @@ def capture_submission(
         {case.name: named[case.name] for case in cases},
         _language(lab, plans),
         _figures(named[lab.task.profile.name], architecture),
+        _others(lab, cases, named),
     )
+
+
+def _others(lab: Lab, cases: Sequence[Case], plans: Mapping[str, Plan]) -> str:
+    """What autograder.same_kernels says of the cases that one process has captured: those that are not hidden."""
+    profile, timing = lab.task.profile.name, lab.task.timing.name
+    if profile not in plans or timing not in plans:
+        return ""
+    shown = [plans[case.name] for case in cases if not case.hidden and case.name not in (profile, timing)]
+    return other_kernels(plans[profile], plans[timing], shown)
 
 
 def _usable(lab: Lab, plans: Sequence[Plan], architecture: str) -> list[Plan]:
     """The plans, assembled. Raises Rejected if this lab or this GPU does not take them."""
     _language(lab, plans)
+    for plan in plans:
+        if found := uses_tensor_cores(lab.task, plan):
+            raise Rejected(Status.NOT_ALLOWED, *found)
     try:
         assembled = [assemble(plan, architecture) for plan in plans]
     except CompileError as error:
@@ -114,14 +131,14 @@ def _usable(lab: Lab, plans: Sequence[Plan], architecture: str) -> list[Plan]:
 
 
 def _language(lab: Lab, plans: Sequence[Plan]) -> str:
-    used = {kernel.language for plan in plans for kernel in plan.kernels.values()}
+    used = {language_of(kernel) for plan in plans for kernel in plan.kernels.values()}
     refused = used - lab.languages
     if refused:
         allowed = " or ".join(sorted(lab.languages))
-        found = next(k for plan in plans for k in plan.kernels.values() if k.language in refused)
+        found = next(k for plan in plans for k in plan.kernels.values() if language_of(k) in refused)
         raise Rejected(
             Status.WRONG_LANGUAGE,
-            f"Kernel {found.name} is written in {found.language}; this lab asks for {allowed}.",
+            f"Kernel {found.name} is written in {language_of(found)}; this lab asks for {allowed}.",
             found.line,
         )
     return " + ".join(language for language in Language if language in used)

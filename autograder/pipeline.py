@@ -64,7 +64,7 @@ def _grade(request: Request, worker: Caller, progress: Progress) -> Report:
             save(plan, plans[name])
         runner = Runner(worker, lab, seed)
         evidence = _run_cases(request, runner, plans, progress)
-        parts = _judge_parts(request, runner, plans, evidence, progress)
+        parts = _judge_parts(request, runner, plans, evidence, captured.others, progress)
     graded = report.judged(request, captured, parts, evidence.emulated[-1])
     if request.second_opinion and request.has_gpu:
         progress("asking compute-sanitizer", 0.95)
@@ -94,7 +94,12 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, Path], prog
 
 
 def _judge_parts(
-    request: Request, runner: Runner, plans: Mapping[str, Path], evidence: Evidence, progress: Progress
+    request: Request,
+    runner: Runner,
+    plans: Mapping[str, Path],
+    evidence: Evidence,
+    others: str,
+    progress: Progress,
 ) -> tuple[PartResult, ...]:
     lab = request.lab
     names = {case.name for case in request.correctness_cases()}
@@ -104,7 +109,7 @@ def _judge_parts(
     correctness = correctness_part(lab, answers, request.skipped_cases())
     right = correctness.status is Status.PASSED
     safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)
-    traffic = traffic_part(lab, evidence.emulated[-1], right)
+    traffic = traffic_part(lab, evidence.emulated[-1], right, others)
     progress("timing" if request.has_gpu else "judging", 0.85)
     measure: Measure | None = None
     if request.has_gpu:
@@ -113,4 +118,4 @@ def _judge_parts(
         def measure() -> Mapping[str, object]:
             return runner.efficiency(plans[timing], timing)
 
-    return correctness, safety, traffic, efficiency_part(lab, measure, right)
+    return correctness, safety, traffic, efficiency_part(lab, measure, right, others)
