@@ -86,4 +86,4 @@ def capture_submission(
     """
     submission = read_submission(source)
     answers = capture_cases(lab, submission, cases, seed, architecture, isolation)
-    return prepare_here(lab, submission.name, submission.text, answers, seed, architecture)
+    return prepare_here(lab, cases, submission.name, submission.text, answers, seed, architecture)

@@ -18,8 +18,9 @@ _FAILURES = {
 Measure = Callable[[], Mapping[str, Any]]
 
 
-def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool) -> PartResult:
-    """The part of the grade. `measure` times the plan once; None says that this machine has no GPU to do it on."""
+def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool, others: str = "") -> PartResult:
+    """The part of the grade. `measure` times the plan once; None says that this machine has no GPU to do it on.
+    `others` says why other kernels would be timed than were judged, if so (autograder.same_kernels)."""
     points, feedback = lab.points.efficiency, lab.feedback.get(Part.EFFICIENCY, "")
     if measure is None:
         message = "Needs a GPU; the points of this part are left out of the maximum."
@@ -27,6 +28,8 @@ def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool) -> P
     if not answers_right:
         message = "Not timed, because the answers are wrong."
         return PartResult(Part.EFFICIENCY, Status.WITHHELD, 0.0, points, message, feedback)
+    if others:
+        return PartResult(Part.EFFICIENCY, Status.OTHER_KERNELS, 0.0, points, others, feedback)
     measurement = _measure_fairly(lab, measure)
     if measurement["status"] != "ok":
         status = _FAILURES[measurement["status"]]

@@ -53,7 +53,7 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     from warplab import simt
 
     start = time.perf_counter()
-    lab = load_lab(Path(task))
+    lab = load_lab(Path(task)).drawn(seed)
     executions: list[Execution] = []
 
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:

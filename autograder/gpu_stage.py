@@ -51,7 +51,7 @@ def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
     Gives CaseOutcome.to_wire()."""
     start = time.perf_counter()
-    lab, device = load_lab(Path(task)), _device()
+    lab, device = load_lab(Path(task)).drawn(seed), _device()
 
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         return executor.execute(loaded, inputs, architecture_of(device), runs=2)
@@ -98,15 +98,15 @@ def efficiency(
 ) -> dict[str, Any]:
     """Time the plan in the bytes of its file on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
 
-    `dimensions` are other sizes than the case's, as a benchmark may want. The plan is loaded PLACEMENTS times, into
-    buffers that lie elsewhere; times and ratios are means of the places' medians.
+    `dimensions` are other sizes than what the seed draws, as lessons and benchmarks want. The plan is loaded
+    PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians.
     Returns a dict with "status" ("ok", "wrong" or "impossible") and "message"; unless "wrong" also "median_ms",
     "low_ms", "high_ms", "samples", "floor_ms", "bound" ("memory" or "compute"), "efficiency", "efficiency_low",
     "efficiency_high", "ceilings" and "datasheet" (bytes or FLOP a second by name), "throttled", "shared" (another
     process used the GPU) and "shared_fraction" (of the time), "library" (None, or its "name", "median_ms" and "ratio":
     how many times faster the submission is).
     """
-    device, lab = _device(), load_lab(Path(task))
+    device, lab = _device(), load_lab(Path(task)).drawn(seed)
     timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
     judged = loads(plan)
     with on_stream() as stream:

@@ -7,9 +7,10 @@ import os
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from autograder.sizes import drawn
 from autograder.task import Case, Task
 from warplab.errors import WarplabError
 from warplab.plan.model import Language
@@ -54,6 +55,10 @@ class Lab:
     task: Task = field(repr=False)
     notebook: str = ""
     feedback: Mapping[str, str] = field(default_factory=dict)
+
+    def drawn(self, seed: int) -> Lab:
+        """The lab as one grade sees it: the seed draws the size of each case from its class."""
+        return replace(self, task=drawn(self.task, seed))
 
     def case(self, name: str) -> Case:
         """The case of that name among the correctness, profile and timing cases. Raises LabError."""

@@ -55,8 +55,9 @@ def grade(request: Request, worker: Caller, progress: Progress = lambda what, fr
 
 
 def _grade(request: Request, submission: Submission, worker: Caller, progress: Progress) -> Report:
-    lab, machine = request.lab, request.machine
     seed = secret_seed() if request.seed is None else request.seed
+    request = replace(request, lab=request.lab.drawn(seed))
+    lab, machine = request.lab, request.machine
     runner = Runner(worker, lab, seed)
     progress("capturing", 0.0)
     with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
@@ -71,7 +72,7 @@ def _grade(request: Request, submission: Submission, worker: Caller, progress: P
     if captured.parts:
         runner.warm_up(captured.parts)
     evidence = _run_cases(request, runner, captured.plans, progress)
-    parts = _judge_parts(request, runner, captured.plans, evidence, progress)
+    parts = _judge_parts(request, runner, captured.plans, evidence, captured.others, progress)
     graded = report.judged(request, submission.text, captured, parts, evidence.emulated[-1])
     if request.second_opinion and request.has_gpu:
         progress("asking compute-sanitizer", 0.95)
@@ -99,7 +100,12 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], pro
 
 
 def _judge_parts(
-    request: Request, runner: Runner, plans: Mapping[str, bytes], evidence: Evidence, progress: Progress
+    request: Request,
+    runner: Runner,
+    plans: Mapping[str, bytes],
+    evidence: Evidence,
+    others: str,
+    progress: Progress,
 ) -> tuple[PartResult, ...]:
     lab = request.lab
     names = {case.name for case in request.correctness_cases()}
@@ -109,7 +115,7 @@ def _judge_parts(
     correctness = correctness_part(lab, answers, request.skipped_cases())
     right = correctness.status is Status.PASSED
     safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)
-    traffic = traffic_part(lab, evidence.emulated[-1], right)
+    traffic = traffic_part(lab, evidence.emulated[-1], right, others)
     progress("timing" if request.has_gpu else "judging", 0.85)
     measure: Measure | None = None
     if request.has_gpu:
@@ -118,4 +124,4 @@ def _judge_parts(
         def measure() -> Mapping[str, object]:
             return runner.efficiency(plans[timing], timing)
 
-    return correctness, safety, traffic, efficiency_part(lab, measure, right)
+    return correctness, safety, traffic, efficiency_part(lab, measure, right, others)

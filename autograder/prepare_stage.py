@@ -19,12 +19,15 @@ from autograder.inputs import scalars
 from autograder.lab import Lab, load_lab
 from autograder.module_variables import device_bytes
 from autograder.rejection import Rejected, rejected, without_details
+from autograder.rules import uses_tensor_cores
+from autograder.same_kernels import other_kernels
 from autograder.task import Case
 from autograder.verdict import KernelFigures, Status, clean
 from warplab.errors import CompileError, PlanError
 from warplab.plan.archive import dumps
 from warplab.plan.assemble import Budget, assemble
 from warplab.plan.failure import CaptureFailure
+from warplab.plan.language import language_of
 from warplab.plan.model import HostCall, Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 from warplab.plan.protocol import Request, decode_response
@@ -48,6 +51,7 @@ class Captured:
     plans: dict[str, Plan]
     language: str
     kernels: tuple[KernelFigures, ...]
+    others: str = ""  # why other kernels are timed than are judged, if so
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class Prepared:
     language: str
     kernels: tuple[KernelFigures, ...]
     parts: tuple[str, ...]
+    others: str
 
     @staticmethod
     def from_wire(data: Mapping[str, Any]) -> Prepared:
@@ -83,25 +88,22 @@ def _cleaned(prepared: Prepared) -> Prepared:
     languages = {str(language) for language in Language}
     kernels = tuple(KernelFigures(**{**asdict(k), "name": clean(k.name)}) for k in prepared.kernels)
     language = " + ".join(word for word in prepared.language.split(" + ") if word in languages)
-    return Prepared(prepared.plans, language, kernels, prepared.parts)
+    return Prepared(prepared.plans, language, kernels, prepared.parts, clean(prepared.others))
 
 
 def prepare(
     task: str, name: str, text: str, seed: int, architecture: str, answers: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """In the worker: what `prepare_here` makes of the lab in the folder `task`, for `Prepared.from_wire`.
+    """In the worker: what `prepare_here` makes of the lab in the folder `task`, its sizes drawn from the seed.
+
+    Gives what `Prepared.from_wire` takes.
 
     `answers` are those of `Answer`, as dicts."""
-    lab = load_lab(Path(task))
+    lab = load_lab(Path(task)).drawn(seed)
+    cases = [lab.case(case) for answer in answers for case in answer["cases"]]
+    given = [Answer(tuple(a["cases"]), a["content"], a["hidden"]) for a in answers]
     try:
-        captured = prepare_here(
-            lab,
-            name,
-            text,
-            [Answer(tuple(a["cases"]), a["content"], a["hidden"]) for a in answers],
-            seed,
-            architecture,
-        )
+        captured = prepare_here(lab, cases, name, text, given, seed, architecture)
     except Rejected as rejection:
         return {"refused": {"status": rejection.status, "message": str(rejection), "line": rejection.line}}
     return {
@@ -109,6 +111,7 @@ def prepare(
         "language": captured.language,
         "kernels": [asdict(kernel) for kernel in captured.kernels],
         "parts": parts_needed(captured.plans.values()),
+        "others": captured.others,
     }
 
 
@@ -117,21 +120,38 @@ def host_calls(lab: Lab, cases: Sequence[Case], seed: int) -> list[HostCall]:
     return [lab.task.host_call(case.dimensions, scalars(lab.task, case, seed)) for case in cases]
 
 
-def prepare_here(lab: Lab, name: str, text: str, answers: Sequence[Answer], seed: int, architecture: str) -> Captured:
+def prepare_here(
+    lab: Lab, cases: Sequence[Case], name: str, text: str, answers: Sequence[Answer], seed: int, architecture: str
+) -> Captured:
     """The captured submission in the answers of its capture processes, assembled for `architecture`.
 
-    `name` is what its file is called, `text` what it holds. Raises Rejected if the submission is at fault.
+    `cases` are those that were captured, `name` is what its file is called, `text` what it holds. Raises Rejected if the submission is at fault.
     """
     plans: dict[str, Plan] = {}
     budget = Budget()
+    named = {case.name: case for case in cases}
     for answer in sorted(answers, key=lambda answer: answer.hidden):
-        cases = [lab.case(case) for case in answer.cases]
+        group = [named[case] for case in answer.cases]
         try:
-            plans |= _plans(lab, name, text, cases, answer.content, seed, architecture, budget)
+            plans |= _plans(lab, name, text, group, answer.content, seed, architecture, budget)
         except Rejected as rejection:
             # What the host code says of a hidden size is asked for in a process of its own, and not repeated.
             raise (without_details(rejection) if answer.hidden else rejection) from rejection
-    return Captured(plans, _language(lab, list(plans.values())), _figures(plans[lab.task.profile.name], architecture))
+    return Captured(
+        {case.name: plans[case.name] for case in cases},
+        _language(lab, list(plans.values())),
+        _figures(plans[lab.task.profile.name], architecture),
+        _others(lab, cases, plans),
+    )
+
+
+def _others(lab: Lab, cases: Sequence[Case], plans: Mapping[str, Plan]) -> str:
+    """What autograder.same_kernels says of the cases that one process has captured: those that are not hidden."""
+    profile, timing = lab.task.profile.name, lab.task.timing.name
+    if profile not in plans or timing not in plans:
+        return ""
+    shown = [plans[case.name] for case in cases if not case.hidden and case.name not in (profile, timing)]
+    return other_kernels(plans[profile], plans[timing], shown)
 
 
 def _plans(
@@ -160,6 +180,9 @@ def _plans(
 def _usable(lab: Lab, plans: Sequence[Plan], architecture: str, budget: Budget) -> list[Plan]:
     """The plans, assembled. Raises Rejected if this lab or this GPU does not take them."""
     _language(lab, plans)
+    for plan in plans:
+        if found := uses_tensor_cores(lab.task, plan):
+            raise Rejected(Status.NOT_ALLOWED, *found)
     try:
         assembled = [assemble(plan, architecture, budget) for plan in plans]
     except CompileError as error:
@@ -172,14 +195,14 @@ def _usable(lab: Lab, plans: Sequence[Plan], architecture: str, budget: Budget) 
 
 
 def _language(lab: Lab, plans: Sequence[Plan]) -> str:
-    used = {kernel.language for plan in plans for kernel in plan.kernels.values()}
+    used = {language_of(kernel) for plan in plans for kernel in plan.kernels.values()}
     refused = used - lab.languages
     if refused:
         allowed = " or ".join(sorted(lab.languages))
-        found = next(k for plan in plans for k in plan.kernels.values() if k.language in refused)
+        found = next(k for plan in plans for k in plan.kernels.values() if language_of(k) in refused)
         raise Rejected(
             Status.WRONG_LANGUAGE,
-            f"Kernel {found.name} is written in {found.language}; this lab asks for {allowed}.",
+            f"Kernel {found.name} is written in {language_of(found)}; this lab asks for {allowed}.",
             found.line,
         )
     return " + ".join(language for language in Language if language in used)

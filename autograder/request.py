@@ -43,10 +43,9 @@ class Request:
         return [*small, profile]
 
     def captured_cases(self) -> list[Case]:
-        """Every case that needs a plan, each once."""
-        cases = [*self.correctness_cases(), self.lab.task.profile]
-        if self.has_gpu:
-            cases.append(self.lab.task.timing)
+        """Every case that needs a plan, each once; the timed one even where nothing is timed, for its kernels must be
+        those that are judged."""
+        cases = [*self.correctness_cases(), self.lab.task.profile, self.lab.task.timing]
         return list({case.name: case for case in cases}.values())
 
     def _wanted(self) -> list[Case]:

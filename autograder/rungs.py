@@ -55,7 +55,12 @@ def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker
     profile = simt.execute(plan, {name: values[name] for name in plan.buffers if name in values})
     timing = None
     if machine.device is Device.GPU:
-        timed = dumps(captured.plans[task.timing.name])
-        payload = {"plan": timed, "task": str(lab.folder), "case": task.timing.name, "seed": seed}
+        payload = {
+            "plan": dumps(captured.plans[task.timing.name]),
+            "task": str(lab.folder),
+            "case": task.timing.name,
+            "seed": seed,
+            "dimensions": dict(task.timing.dimensions),
+        }
         timing = worker.call(_TIMING_TARGET, timeout=EFFICIENCY_SECONDS, **payload)
     return Rung(source.stem, source, captured.kernels, profile, timing)

@@ -59,18 +59,24 @@ class ScalarSpec:
 
 @dataclass(frozen=True)
 class Case:
-    """One size and one family of inputs. `hidden` cases are never named to the student."""
+    """One size and one family of inputs. `hidden` cases are never named to the student.
+
+    `dimensions` is the nominal size, one of the class `sizes`, which lessons and benchmarks use; a grade uses the one
+    that its seed draws (autograder.sizes). A case without a class, such as one of a single element, has only the one.
+    """
 
     name: str
     dimensions: Dimensions
     family: Family
+    sizes: tuple[Dimensions, ...] = field(default=(), repr=False)
     hidden: bool = False
     needs_gpu: bool = False  # too large for the emulator
 
 
 @dataclass(frozen=True)
 class Budget:
-    """An upper limit of one counter (a field of warplab.plan.execution.Counters) on the profile case."""
+    """An upper limit on the profile case of one counter (a field of warplab.plan.execution.Counters), or of a total of
+    several (its TOTALS), where bytes could go another way."""
 
     counter: str
     limit: Callable[[Dimensions], float]
@@ -91,7 +97,8 @@ class Task:
 
     `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
     INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
-    one each time: two runs need not agree bitwise then, but each must be right.
+    one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one
+    whose products are to be made on CUDA cores.
     """
 
     function: str
@@ -110,6 +117,7 @@ class Task:
     library: str = ""
     exact_on_integers: bool = True
     reproducible: bool = True
+    tensor_cores: bool = True
     linked_libraries: frozenset[str] = field(default_factory=frozenset)
 
     def exact(self, case: Case) -> bool:

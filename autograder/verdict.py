@@ -46,6 +46,7 @@ class Status(StrEnum):
     HOST_UNSUPPORTED = "unsupported host call"
     RESOURCES = "too many resources"
     WRONG_LANGUAGE = "language not allowed"
+    NOT_ALLOWED = "instruction not allowed"
     # the device code
     OUT_OF_BOUNDS = "out of bounds"
     MISALIGNED = "misaligned address"
@@ -63,6 +64,7 @@ class Status(StrEnum):
     WORKER_CRASHED = "crashed the judge's worker"
     # traffic and speed
     OVER_BUDGET = "over budget"
+    OTHER_KERNELS = "other kernels"  # are timed than were counted and judged
     SLOW = "below the floor"
     IMPOSSIBLE = "impossible time"
     # no judgement
@@ -111,13 +113,14 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class BudgetResult:
-    """One counter against its limit on the profile case."""
+    """One counter, or total of several, against its limit on the profile case."""
 
     counter: str
     metric: str  # Nsight Compute's name
     value: int
     limit: float
     reason: str  # shown when the limit is exceeded
+    parts: Mapping[str, int] = field(default_factory=dict)  # what a total is made of
 
     @property
     def passed(self) -> bool:

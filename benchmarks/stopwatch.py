@@ -294,7 +294,13 @@ def captured(lab: str, file: str) -> Callable[[Worker], dict[str, Any]]:
     found, path = find_lab(lab), solutions_folder() / lab / file
     case = found.task.timing
     plan = capture_submission(found, path, [case, found.task.profile], SEED, choose_machine("gpu").architecture)
-    payload = {"plan": dumps(plan.plans[case.name]), "task": str(found.folder), "case": case.name, "seed": SEED}
+    payload = {
+        "plan": dumps(plan.plans[case.name]),
+        "task": str(found.folder),
+        "case": case.name,
+        "seed": SEED,
+        "dimensions": dict(case.dimensions),
+    }
 
     def timing(worker: Worker) -> dict[str, Any]:
         measured: dict[str, Any] = worker.call("autograder.gpu_stage:efficiency", timeout=120, **payload)

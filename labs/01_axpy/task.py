@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, ScalarSpec, Task, Values
 from warplab.plan.model import Role
 
@@ -59,16 +60,23 @@ TASK = Task(
     ),
     correctness=(
         Case("one element", {"n": 1}, Family.INTEGERS),
-        Case("less than a warp", {"n": 7}, Family.NORMAL),
-        Case("a multiple of every block", {"n": 4096}, Family.INTEGERS),
-        Case("ragged", {"n": 1025}, Family.NORMAL),
-        Case("prime", {"n": 100_003}, Family.NORMAL),
-        Case("other magnitudes", {"n": 33_333}, Family.WIDE, hidden=True),
-        Case("one short of a block", {"n": 65_535}, Family.INTEGERS, hidden=True),
-        Case("many blocks", {"n": 5_000_011}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("less than a warp", {"n": 7}, Family.NORMAL, every(n=odd(5, 31))),
+        Case("a multiple of every block", {"n": 4096}, Family.INTEGERS, every(n=multiples(4096, 4096, 20480))),
+        Case("ragged", {"n": 1025}, Family.NORMAL, every(n=range(1025, 9218, 1024))),
+        Case("prime", {"n": 100_003}, Family.NORMAL, every(n=primes(99_000, 101_000))),
+        Case("other magnitudes", {"n": 33_333}, Family.WIDE, every(n=odd(33_001, 33_999)), hidden=True),
+        Case("one short of a block", {"n": 65_535}, Family.INTEGERS, every(n=range(57_343, 73_728, 1024)), hidden=True),
+        Case(
+            "many blocks",
+            {"n": 5_000_011},
+            Family.NORMAL,
+            every(n=odd(4_900_001, 5_099_999)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"n": 1 << 18}, Family.NORMAL),
-    timing=Case("timing", {"n": 1 << 26}, Family.NORMAL),
+    profile=Case("profile", {"n": 1 << 18}, Family.NORMAL, every(n=multiples(1024, 253_952, 270_336))),
+    timing=Case("timing", {"n": 1 << 26}, Family.NORMAL, every(n=multiples(1024, 65_011_712, 69_206_016))),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -77,12 +85,12 @@ TASK = Task(
     compute_ceiling=Ceiling.FP32_FMA,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             lambda d: sectors(2, d),
             "Every sector of x and y is needed once: let the lanes of a warp read neighbours, and all only once.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: sectors(1, d),
             "Every sector of out is written once: let the lanes of a warp write neighbours, and all only once.",
         ),

@@ -8,6 +8,7 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
@@ -122,17 +123,26 @@ TASK = Task(
     ),
     correctness=(
         Case("one ray", {"n": 1}, Family.INTEGERS),
-        Case("less than a warp", {"n": 21}, Family.INTEGERS),
-        Case("whole blocks", {"n": 2048}, Family.NORMAL),
-        Case("ragged", {"n": 1025}, Family.NORMAL),
-        Case("prime", {"n": 1511}, Family.WIDE),
-        Case("more long rays", {"n": 1200}, Family.INTEGERS),  # 2 of 9: more in a tile than a block may have threads
-        Case("ragged and larger", {"n": 3337}, Family.NORMAL, hidden=True),
-        Case("many long rays", {"n": 1999}, Family.INTEGERS, hidden=True),
-        Case("large and ragged", {"n": 300_007}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("less than a warp", {"n": 21}, Family.INTEGERS, every(n=range(17, 32))),
+        Case("whole blocks", {"n": 2048}, Family.NORMAL, every(n=multiples(1024, 1024, 3072))),
+        Case("ragged", {"n": 1025}, Family.NORMAL, every(n=odd(1025, 1055))),
+        Case("prime", {"n": 1511}, Family.WIDE, every(n=primes(1400, 1600))),
+        Case(
+            "more long rays", {"n": 1200}, Family.INTEGERS, every(n=multiples(8, 1152, 1248))
+        ),  # 2 of 9: more in a tile than a block may have threads
+        Case("ragged and larger", {"n": 3337}, Family.NORMAL, every(n=odd(3201, 3455)), hidden=True),
+        Case("many long rays", {"n": 1999}, Family.INTEGERS, every(n=odd(1901, 2099)), hidden=True),
+        Case(
+            "large and ragged",
+            {"n": 300_007},
+            Family.NORMAL,
+            every(n=odd(290_001, 309_999)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"n": 8192}, Family.NORMAL),
-    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL),
+    profile=Case("profile", {"n": 8192}, Family.NORMAL, every(n=multiples(128, 7808, 8576))),
+    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL, every(n=multiples(1024, 130_023_424, 138_412_032))),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -142,23 +152,24 @@ TASK = Task(
     exact_on_integers=False,
     budgets=(
         Budget(
-            "fp32_instructions",
+            "float_instructions",
             lambda d: 2 * multiply_adds(d) / 32,
             "A warp issues an instruction as often as its slowest lane needs it: collect the long rays, and let full "
             "warps of them march together.",
         ),
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             sectors,
             "Let neighbouring lanes read neighbouring rays; keep the layers in shared memory, read once a block.",
         ),
         Budget(
-            "global_store_sectors",
-            lambda d: 2.2 * 4 * d["n"] / SECTOR,
-            "Let neighbouring lanes store neighbouring rays; only the long rays may be stored one by one.",
+            "global_written_sectors",
+            lambda d: 2.2 * 4 * d["n"] / SECTOR + d["n"] / EVERY,
+            "Let neighbouring lanes store neighbouring rays; only the long rays may be stored one by one, and counted "
+            "by an atomic each.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "A thread's rays lie in local memory, which is off the chip: index local arrays only by constants and by "
             "the variables of short loops with constant bounds, so that they become registers.",

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
 SECTOR = 32  # bytes
+WHOLE_TILES = every(  # 24 tiles of 64 x 64, or a few more or less
+    m=multiples(64, 128, 768), n=multiples(64, 128, 768), where=lambda d: 22 <= d["m"] * d["n"] / 4096 <= 26
+)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -44,17 +48,35 @@ TASK = Task(
     ),
     correctness=(
         Case("one element", {"m": 1, "n": 1}, Family.INTEGERS),
-        Case("a row", {"m": 1, "n": 77}, Family.NORMAL),
-        Case("a column", {"m": 77, "n": 1}, Family.NORMAL),
-        Case("whole tiles", {"m": 128, "n": 256}, Family.NORMAL),
-        Case("ragged", {"m": 65, "n": 127}, Family.NORMAL),
-        Case("prime", {"m": 131, "n": 61}, Family.WIDE),
-        Case("wide and ragged", {"m": 34, "n": 515}, Family.NORMAL, hidden=True),
-        Case("tall and ragged", {"m": 611, "n": 33}, Family.NORMAL, hidden=True),
-        Case("large and ragged", {"m": 3001, "n": 2047}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("a row", {"m": 1, "n": 77}, Family.NORMAL, every(m=(1,), n=odd(65, 95))),
+        Case("a column", {"m": 77, "n": 1}, Family.NORMAL, every(m=odd(65, 95), n=(1,))),
+        Case(
+            "whole tiles",
+            {"m": 128, "n": 256},
+            Family.NORMAL,
+            every(m=multiples(64, 64, 192), n=multiples(64, 192, 320)),
+        ),
+        Case("ragged", {"m": 65, "n": 127}, Family.NORMAL, every(m=odd(65, 95), n=odd(97, 127))),
+        Case("prime", {"m": 131, "n": 61}, Family.WIDE, every(m=primes(120, 140), n=primes(53, 73))),
+        Case(
+            "wide and ragged", {"m": 34, "n": 515}, Family.NORMAL, every(m=range(33, 64), n=odd(513, 543)), hidden=True
+        ),
+        Case(
+            "tall and ragged", {"m": 611, "n": 33}, Family.NORMAL, every(m=odd(601, 639), n=range(33, 64)), hidden=True
+        ),
+        Case(
+            "large and ragged",
+            {"m": 3001, "n": 2047},
+            Family.NORMAL,
+            every(m=odd(2901, 3099), n=odd(2001, 2099)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"m": 256, "n": 384}, Family.NORMAL),
-    timing=Case("timing", {"m": 8192, "n": 8192}, Family.NORMAL),
+    profile=Case("profile", {"m": 256, "n": 384}, Family.NORMAL, WHOLE_TILES),
+    timing=Case(
+        "timing", {"m": 8192, "n": 8192}, Family.NORMAL, every(m=multiples(64, 8064, 8320), n=multiples(64, 8064, 8320))
+    ),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -63,23 +85,23 @@ TASK = Task(
     compute_ceiling=Ceiling.FP32_FMA,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             sectors,
             "Every sector of a is needed once: let the lanes of a warp read neighbours of one row.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             sectors,
             "Every sector of out is written once: let the lanes of a warp write neighbours of one row of out, "
             "and turn the tile in shared memory.",
         ),
         Budget(
-            "shared_load_bank_conflicts",
+            "shared_read_conflicts",
             few_conflicts,
             "Lanes that read a column of the tile meet in one bank: make the rows of the tile one element longer.",
         ),
         Budget(
-            "shared_store_bank_conflicts",
+            "shared_written_conflicts",
             few_conflicts,
             "Lanes that write a column of the tile meet in one bank: make the rows of the tile one element longer.",
         ),

@@ -7,6 +7,7 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
@@ -79,18 +80,32 @@ TASK = Task(
     correctness=(
         Case("one element", {"n": 1}, Family.INTEGERS),
         Case("two elements", {"n": 2}, Family.NORMAL),
-        Case("less than a warp", {"n": 29}, Family.INTEGERS),
-        Case("whole tiles", {"n": 1 << 15}, Family.NORMAL),
-        Case("ragged", {"n": 4097}, Family.INTEGERS),
-        Case("prime", {"n": 100_003}, Family.NORMAL),
-        Case("other magnitudes", {"n": 33_333}, Family.WIDE, hidden=True),
-        Case("one short of a block", {"n": 65_535}, Family.INTEGERS, hidden=True),
-        Case("a few more than a warp", {"n": 1061}, Family.INTEGERS, hidden=True),
-        Case("many blocks", {"n": 4_000_037}, Family.INTEGERS, hidden=True, needs_gpu=True),
-        Case("many more blocks", {"n": 30_000_001}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("less than a warp", {"n": 29}, Family.INTEGERS, every(n=odd(17, 31))),
+        Case("whole tiles", {"n": 1 << 15}, Family.NORMAL, every(n=multiples(8192, 24_576, 40_960))),
+        Case("ragged", {"n": 4097}, Family.INTEGERS, every(n=(4097, 8193, 12_289))),
+        Case("prime", {"n": 100_003}, Family.NORMAL, every(n=primes(99_000, 101_000))),
+        Case("other magnitudes", {"n": 33_333}, Family.WIDE, every(n=odd(33_001, 33_999)), hidden=True),
+        Case("one short of a block", {"n": 65_535}, Family.INTEGERS, every(n=range(57_343, 73_728, 1024)), hidden=True),
+        Case("a few more than a warp", {"n": 1061}, Family.INTEGERS, every(n=odd(1057, 1087)), hidden=True),
+        Case(
+            "many blocks",
+            {"n": 4_000_037},
+            Family.INTEGERS,
+            every(n=odd(3_900_001, 4_099_999)),
+            hidden=True,
+            needs_gpu=True,
+        ),
+        Case(
+            "many more blocks",
+            {"n": 30_000_001},
+            Family.NORMAL,
+            every(n=odd(29_900_001, 30_099_999)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"n": 1 << 18}, Family.NORMAL),
-    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL),
+    profile=Case("profile", {"n": 1 << 18}, Family.NORMAL, every(n=multiples(4096, 249_856, 274_432))),
+    timing=Case("timing", {"n": 1 << 27}, Family.NORMAL, every(n=multiples(8192, 130_023_424, 138_412_032))),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -101,15 +116,15 @@ TASK = Task(
     reproducible=False,
     budgets=(
         Budget(
-            "global_load_sectors",
-            sectors,
-            "Every sector of x is needed once: let the lanes of a warp read neighbours, and all only once.",
-        ),
-        Budget(
-            "global_reduction_requests",
+            "global_updates",
             lambda d: d["n"] / 1024,
             "Atomic additions to one address wait for each other: let a block of threads agree on its sum first, and "
             "add that.",
+        ),
+        Budget(
+            "global_read_sectors",
+            sectors,
+            "Every sector of x is needed once: let the lanes of a warp read neighbours, and all only once.",
         ),
         Budget(
             "barriers",
@@ -118,7 +133,7 @@ TASK = Task(
             "shuffles, and give each thread many elements first.",
         ),
         Budget(
-            "shared_store_wavefronts",
+            "shared_written_wavefronts",
             lambda d: d["n"] / 256,
             "Sums pass between lanes without shared memory, by shuffles: only one sum a warp has to be stored.",
         ),

@@ -7,12 +7,14 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, ScalarSpec, Task, Values
 from warplab.plan.model import Role
 
 UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
 SMALLEST = 2.0**-125  # results below float32's normal range may be flushed to zero, or their factors
 SECTOR = 32  # bytes
+LONG = multiples(32, 4000, 4096)  # elements of a row
 CHUNK = 1 << 23  # elements that a timed output is checked by: the float64 temporaries stay small
 
 
@@ -77,21 +79,62 @@ TASK = Task(
     ),
     correctness=(
         Case("one element", {"m": 1, "n": 1}, Family.NORMAL),
-        Case("rows of one element, some of them masked", {"m": 77, "n": 1}, Family.INTEGERS),
-        Case("rows of a warp", {"m": 37, "n": 32}, Family.INTEGERS),
-        Case("whole vectors", {"m": 9, "n": 1024}, Family.NORMAL),
-        Case("ragged", {"m": 19, "n": 333}, Family.NORMAL),
-        Case("prime", {"m": 7, "n": 1031}, Family.WIDE),
-        Case("short rows", {"m": 1003, "n": 5}, Family.INTEGERS, hidden=True),
-        Case("ragged and longer", {"m": 3, "n": 4099}, Family.NORMAL, hidden=True),
-        Case("more than a block holds", {"m": 2, "n": 70_004}, Family.NORMAL, hidden=True),
-        Case("other magnitudes", {"m": 5, "n": 2052}, Family.WIDE, hidden=True),
-        Case("long rows", {"m": 65, "n": 65_536}, Family.NORMAL, hidden=True, needs_gpu=True),
-        Case("many rows", {"m": 50_001, "n": 128}, Family.NORMAL, hidden=True, needs_gpu=True),
-        Case("ragged and long", {"m": 33, "n": 20_011}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case(
+            "rows of one element, some of them masked",
+            {"m": 77, "n": 1},
+            Family.INTEGERS,
+            every(m=range(65, 96), n=(1,)),
+        ),
+        Case("rows of a warp", {"m": 37, "n": 32}, Family.INTEGERS, every(m=odd(33, 47), n=(32,))),
+        Case("whole vectors", {"m": 9, "n": 1024}, Family.NORMAL, every(m=range(7, 12), n=multiples(32, 960, 1024))),
+        Case("ragged", {"m": 19, "n": 333}, Family.NORMAL, every(m=odd(15, 23), n=odd(321, 351))),
+        Case("long vectors", {"m": 4, "n": 4096}, Family.NORMAL, every(m=(3, 4, 5), n=LONG)),
+        Case("prime", {"m": 7, "n": 1031}, Family.WIDE, every(m=(5, 7, 11), n=primes(1025, 1100))),
+        Case("short rows", {"m": 1003, "n": 5}, Family.INTEGERS, every(m=odd(1001, 1023), n=(3, 5, 7)), hidden=True),
+        Case(
+            "ragged and longer", {"m": 3, "n": 4099}, Family.NORMAL, every(m=(2, 3, 4), n=odd(4097, 4159)), hidden=True
+        ),
+        Case(
+            "more than a block holds",
+            {"m": 2, "n": 70_004},
+            Family.NORMAL,
+            every(m=(2,), n=multiples(4, 70_004, 71_004)),
+            hidden=True,
+        ),
+        Case(
+            "other magnitudes",
+            {"m": 5, "n": 2052},
+            Family.WIDE,
+            every(m=(3, 4, 5, 6), n=multiples(4, 2052, 2116)),
+            hidden=True,
+        ),
+        Case(
+            "long rows",
+            {"m": 65, "n": 65_536},
+            Family.NORMAL,
+            every(m=range(63, 68), n=multiples(4, 65_472, 65_536)),
+            hidden=True,
+            needs_gpu=True,
+        ),
+        Case(
+            "many rows",
+            {"m": 50_001, "n": 128},
+            Family.NORMAL,
+            every(m=odd(49_001, 50_999), n=(128,)),
+            hidden=True,
+            needs_gpu=True,
+        ),
+        Case(
+            "ragged and long",
+            {"m": 33, "n": 20_011},
+            Family.NORMAL,
+            every(m=odd(31, 35), n=odd(20_001, 20_031)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"m": 32, "n": 4096}, Family.NORMAL),
-    timing=Case("timing", {"m": 16384, "n": 4096}, Family.NORMAL),
+    profile=Case("profile", {"m": 32, "n": 4096}, Family.NORMAL, every(m=range(30, 35), n=LONG)),
+    timing=Case("timing", {"m": 16384, "n": 4096}, Family.NORMAL, every(m=multiples(64, 16_128, 16_640), n=LONG)),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -101,18 +144,18 @@ TASK = Task(
     exact_on_integers=False,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "global_read_sectors",
             lambda d: 5 * elements(d) / SECTOR,
             "A row is needed for its largest element, for its sum and for the result: read it and its mask once, and "
             "keep it in registers.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 4 * elements(d) / SECTOR,
             "Every sector of out is written once: let the lanes of a warp write neighbours, and only the result.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "The row lies in local memory, which is off the chip: index local arrays only by constants and by the "
             "variables of loops with constant bounds, so that they become registers.",

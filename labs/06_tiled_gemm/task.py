@@ -9,8 +9,16 @@ import numpy as np
 
 from autograder.freivalds import exact_product
 from autograder.products import DEVIATIONS, SECTOR, UNIT, product, projected_error, squares
+from autograder.sizes import every, multiples, odd, primes
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
+
+WHOLE_TILES = every(  # 4 to 8 tiles of 128 x 128 and as many multiply-adds as 256 x 384 x 128
+    m=multiples(128, 128, 1024),
+    n=multiples(128, 128, 1024),
+    k=(96, 128, 192),
+    where=lambda d: d["m"] * d["n"] * d["k"] == 256 * 384 * 128,
+)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -82,19 +90,65 @@ TASK = Task(
     ),
     correctness=(
         Case("one element", {"m": 1, "n": 1, "k": 1}, Family.INTEGERS),
-        Case("tiny", {"m": 3, "n": 5, "k": 2}, Family.INTEGERS),
-        Case("whole tiles", {"m": 128, "n": 256, "k": 64}, Family.NORMAL),
-        Case("whole tiles, whole numbers", {"m": 256, "n": 128, "k": 32}, Family.INTEGERS),
-        Case("ragged", {"m": 129, "n": 127, "k": 45}, Family.NORMAL),
-        Case("ragged k", {"m": 128, "n": 128, "k": 52}, Family.NORMAL),
-        Case("prime", {"m": 131, "n": 67, "k": 37}, Family.INTEGERS, hidden=True),
-        Case("long sums", {"m": 33, "n": 130, "k": 515}, Family.NORMAL, hidden=True),
-        Case("other magnitudes", {"m": 128, "n": 128, "k": 128}, Family.WIDE, hidden=True),
-        Case("many rows", {"m": 1031, "n": 9, "k": 5}, Family.INTEGERS, hidden=True),
-        Case("large and ragged", {"m": 515, "n": 389, "k": 1021}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("tiny", {"m": 3, "n": 5, "k": 2}, Family.INTEGERS, every(m=(3, 5), n=(5, 7), k=(2, 3))),
+        Case("whole tiles", {"m": 128, "n": 256, "k": 64}, Family.NORMAL, every(m=(128,), n=(256,), k=(48, 64, 80))),
+        Case(
+            "whole tiles, whole numbers",
+            {"m": 256, "n": 128, "k": 32},
+            Family.INTEGERS,
+            every(m=(256,), n=(128,), k=(16, 32, 48)),
+        ),
+        Case(
+            "ragged",
+            {"m": 129, "n": 127, "k": 45},
+            Family.NORMAL,
+            every(m=odd(129, 135), n=odd(121, 127), k=odd(41, 47)),
+        ),
+        Case("ragged k", {"m": 128, "n": 128, "k": 52}, Family.NORMAL, every(m=(128,), n=(128,), k=(44, 52, 60))),
+        Case(
+            "prime",
+            {"m": 131, "n": 67, "k": 37},
+            Family.INTEGERS,
+            every(m=primes(127, 140), n=primes(60, 72), k=primes(31, 42)),
+            hidden=True,
+        ),
+        Case(
+            "long sums",
+            {"m": 33, "n": 130, "k": 515},
+            Family.NORMAL,
+            every(m=(33, 34, 35), n=range(129, 135), k=odd(509, 521)),
+            hidden=True,
+        ),
+        Case(
+            "other magnitudes",
+            {"m": 128, "n": 128, "k": 128},
+            Family.WIDE,
+            every(m=(128,), n=(128,), k=(112, 128, 144)),
+            hidden=True,
+        ),
+        Case(
+            "many rows",
+            {"m": 1031, "n": 9, "k": 5},
+            Family.INTEGERS,
+            every(m=odd(1027, 1055), n=(9, 11, 13), k=(5, 7)),
+            hidden=True,
+        ),
+        Case(
+            "large and ragged",
+            {"m": 515, "n": 389, "k": 1021},
+            Family.NORMAL,
+            every(m=odd(511, 519), n=odd(385, 393), k=odd(1011, 1031)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"m": 256, "n": 384, "k": 128}, Family.NORMAL),
-    timing=Case("timing", {"m": 4096, "n": 4096, "k": 4096}, Family.NORMAL),
+    profile=Case("profile", {"m": 256, "n": 384, "k": 128}, Family.NORMAL, WHOLE_TILES),
+    timing=Case(
+        "timing",
+        {"m": 4096, "n": 4096, "k": 4096},
+        Family.NORMAL,
+        every(m=(4096,), n=(4096,), k=multiples(64, 3968, 4224)),
+    ),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -103,26 +157,32 @@ TASK = Task(
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 2.0 * d["m"] * d["k"] + 2.0 * d["k"] * d["n"] + 4.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,
+    tensor_cores=False,
     budgets=(
         Budget(
-            "global_load_sectors",
+            "tensor_instructions",
+            lambda d: 0.0,
+            "This lab is about CUDA cores: multiply and add in float32.",
+        ),
+        Budget(
+            "global_read_sectors",
             sectors_of_64x64_tiles,
             "Each block should compute 64 x 64 outputs or more and read its strips of a and b once, in whole sectors: "
             "16 neighbouring float16 of a row.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 4 * 4 * d["m"] * d["n"] / SECTOR,
             "The lanes of a warp should write neighbouring columns of c: let the threads run along its rows.",
         ),
         Budget(
-            "shared_load_wavefronts",
+            "shared_read_wavefronts",
             wavefronts_of_register_tiles,
             "What a thread reads from shared memory should serve more multiply-adds: let it compute 8 x 8 outputs in "
             "registers, and read its operands as vectors of four.",
         ),
         Budget(
-            "local_load_sectors",
+            "local_sectors",
             lambda d: 0.0,
             "The accumulators lie in local memory, which is off the chip: index local arrays only by constants and by "
             "the variables of short loops with constant bounds, so that they become registers.",

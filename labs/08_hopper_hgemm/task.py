@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from autograder.half_products import audit, bound, expected, verify
 from autograder.products import SECTOR
+from autograder.sizes import every, multiples, odd
 from autograder.task import ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task
 from warplab.plan.model import Role
+
+WHOLE_TILES = every(  # of 128 x 256 x 64, and as many multiply-adds as 256 x 256 x 192
+    m=(128, 256, 384),
+    n=(256, 512, 768),
+    k=(128, 192, 384),
+    where=lambda d: d["m"] * d["n"] * d["k"] == 256 * 256 * 192,
+)
 
 
 def sectors_of_128x128_tiles(dimensions: Dimensions) -> float:
@@ -27,20 +35,71 @@ TASK = Task(
         ArraySpec("c", "float16", ("m", "n"), Role.OUTPUT),
     ),
     correctness=(
-        Case("one tile", {"m": 128, "n": 256, "k": 64}, Family.INTEGERS),
-        Case("one row", {"m": 1, "n": 8, "k": 8}, Family.INTEGERS),
-        Case("four tiles", {"m": 256, "n": 512, "k": 96}, Family.NORMAL),
-        Case("twice round the ring", {"m": 128, "n": 128, "k": 640}, Family.NORMAL),
-        Case("ragged", {"m": 129, "n": 328, "k": 136}, Family.NORMAL),
-        Case("more tiles than SMs", {"m": 2, "n": 34048, "k": 200}, Family.INTEGERS),
-        Case("ragged k", {"m": 70, "n": 264, "k": 200}, Family.INTEGERS, hidden=True),
-        Case("long sums", {"m": 37, "n": 264, "k": 1032}, Family.NORMAL, hidden=True),
-        Case("other magnitudes", {"m": 9, "n": 24, "k": 16}, Family.WIDE, hidden=True),
-        Case("many rows", {"m": 1031, "n": 8, "k": 16}, Family.INTEGERS, hidden=True),
-        Case("large and ragged", {"m": 1037, "n": 4104, "k": 1048}, Family.NORMAL, hidden=True, needs_gpu=True),
+        Case("one tile", {"m": 128, "n": 256, "k": 64}, Family.INTEGERS, every(m=(128,), n=(256,), k=(64, 128))),
+        Case("one row", {"m": 1, "n": 8, "k": 8}, Family.INTEGERS, every(m=(1,), n=(8, 16), k=(8, 16))),
+        Case("four tiles", {"m": 256, "n": 512, "k": 96}, Family.NORMAL, every(m=(256,), n=(512,), k=(88, 96, 104))),
+        Case(
+            "twice round the ring",
+            {"m": 128, "n": 128, "k": 640},
+            Family.NORMAL,
+            every(m=(128,), n=(128,), k=(640, 704)),
+        ),
+        Case(
+            "ragged",
+            {"m": 129, "n": 328, "k": 136},
+            Family.NORMAL,
+            every(m=(129, 131, 133), n=(328, 336), k=(136, 144, 152)),
+        ),
+        Case(
+            "more tiles than SMs",
+            {"m": 2, "n": 34048, "k": 200},
+            Family.INTEGERS,
+            every(m=(2, 3), n=(34_048, 34_112, 34_176), k=(200,)),
+        ),
+        Case(
+            "ragged k",
+            {"m": 70, "n": 264, "k": 200},
+            Family.INTEGERS,
+            every(m=range(66, 76), n=(264, 272), k=(200, 208, 216)),
+            hidden=True,
+        ),
+        Case(
+            "long sums",
+            {"m": 37, "n": 264, "k": 1032},
+            Family.NORMAL,
+            every(m=odd(35, 45), n=(264, 272), k=(1032, 1040, 1048)),
+            hidden=True,
+        ),
+        Case(
+            "other magnitudes",
+            {"m": 9, "n": 24, "k": 16},
+            Family.WIDE,
+            every(m=(7, 9, 11), n=(24, 40), k=(16, 24)),
+            hidden=True,
+        ),
+        Case(
+            "many rows",
+            {"m": 1031, "n": 8, "k": 16},
+            Family.INTEGERS,
+            every(m=odd(1027, 1055), n=(8, 16), k=(16, 24)),
+            hidden=True,
+        ),
+        Case(
+            "large and ragged",
+            {"m": 1037, "n": 4104, "k": 1048},
+            Family.NORMAL,
+            every(m=odd(1031, 1041), n=multiples(8, 4104, 4136), k=(1032, 1040, 1048)),
+            hidden=True,
+            needs_gpu=True,
+        ),
     ),
-    profile=Case("profile", {"m": 256, "n": 256, "k": 192}, Family.NORMAL),
-    timing=Case("timing", {"m": 8192, "n": 8192, "k": 4096}, Family.NORMAL),
+    profile=Case("profile", {"m": 256, "n": 256, "k": 192}, Family.NORMAL, WHOLE_TILES),
+    timing=Case(
+        "timing",
+        {"m": 8192, "n": 8192, "k": 4096},
+        Family.NORMAL,
+        every(m=(8192,), n=(8192,), k=multiples(64, 3968, 4224)),
+    ),
     expected=expected,
     bound=bound,
     verify=verify,
@@ -57,12 +116,12 @@ TASK = Task(
             "and b once.",
         ),
         Budget(
-            "global_load_sectors",
+            "thread_read_sectors",
             lambda d: 2 * d["m"] * d["n"] / SECTOR,
             "a and b should come by tensor copies, which cost the threads neither registers nor instructions.",
         ),
         Budget(
-            "global_store_sectors",
+            "global_written_sectors",
             lambda d: 2 * 2 * d["m"] * d["n"] / SECTOR,
             "The lanes of a warp should write neighbouring columns of c, two at a time or more.",
         ),

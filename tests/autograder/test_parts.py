@@ -17,8 +17,8 @@ from autograder.outcome import CaseOutcome
 from autograder.safety import safety_part
 from autograder.traffic import traffic_part
 from autograder.verdict import Part, Status
-from tests.autograder.handmade import executor, make_lab
-from warplab.plan.execution import Counters, Execution, Finding, FindingKind
+from tests.autograder.handmade import TASK_PY, executor, make_lab
+from warplab.plan.execution import TOTALS, Counters, Execution, Finding, FindingKind
 from warplab.plan.model import Plan
 
 SEED = 1234567
@@ -214,6 +214,61 @@ def test_traffic_names_the_budget_that_is_exceeded(lab: Lab) -> None:
     counters = Counters(global_load_sectors=128, global_store_sectors=128)
     part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
     assert (part.status, part.score) == (Status.PASSED, 20)
+
+
+ALL_WAYS = """
+from autograder.task import Budget
+LIMITS = (
+    Budget("global_read_sectors", lambda d: d["n"] / 8, "Read less."),
+    Budget("global_written_sectors", lambda d: d["n"] / 8, "Write less."),
+)
+"""
+
+
+@pytest.mark.parametrize(
+    ("ways", "words"),
+    [
+        (dict(global_atomic_sectors=300), "300 global atomic sectors where 128 are allowed (2.3 times). Read less."),
+        (dict(bulk_load_sectors=129), "129 bulk load sectors where 128 are allowed (1.0 times). Read less."),
+        (dict(local_load_sectors=129), "129 local load sectors where 128 are allowed (1.0 times). Read less."),
+        (dict(bulk_store_sectors=200), "200 bulk store sectors where 128 are allowed (1.6 times). Write less."),
+        (dict(local_store_sectors=200), "200 local store sectors where 128 are allowed (1.6 times). Write less."),
+        (
+            dict(global_load_sectors=100, bulk_load_sectors=60, global_reduction_sectors=40),
+            "200 global read sectors (100 global load sectors, 40 global reduction sectors, 60 bulk load sectors) "
+            "where 128 are allowed (1.6 times). Read less.",
+        ),
+    ],
+)
+def test_bytes_count_whichever_way_they_go(tmp_path: Path, ways: dict[str, int], words: str) -> None:
+    text = ALL_WAYS + TASK_PY.replace("    budgets=(\n", "    budgets=LIMITS + (\n")
+    lab = make_lab(tmp_path, task=text)
+    profile = CaseOutcome("profile", Status.PASSED, counters=Counters(**ways))
+    part = traffic_part(lab, profile, True)
+    assert (part.status, part.score, part.message) == (Status.OVER_BUDGET, 0, words)
+    within = Counters(global_load_sectors=64, bulk_load_sectors=64, global_store_sectors=128)
+    assert traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=within), True).score == 20
+
+
+def test_totals_consist_of_counters() -> None:
+    everything = Counters(**{name: 1 for name in vars(Counters())})
+    for total, parts in TOTALS.items():
+        assert not hasattr(everything, total), f"{total} is a counter too"
+        assert len(set(parts)) == len(parts) == everything.amount(total)
+        assert Counters().amount(total) == 0 and Counters().parts(total) == {}
+    assert everything.amount("barriers") == 1
+
+
+def test_another_kernel_than_is_judged_earns_neither_traffic_nor_efficiency(lab: Lab) -> None:
+    counters = Counters(global_load_sectors=128, global_store_sectors=128)
+    traffic = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True, "Two kernels.")
+    efficiency = efficiency_part(lab, lambda: pytest.fail("must not be timed"), True, "Two kernels.")
+    for part in (traffic, efficiency):
+        assert (part.status, part.score, part.judged, part.message) == (Status.OTHER_KERNELS, 0, True, "Two kernels.")
+    assert efficiency_part(lab, None, True, "Two kernels.").judged is False
+    over = Counters(global_load_sectors=1280, global_store_sectors=128)
+    part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=over), True, "Two kernels.")
+    assert part.status is Status.OVER_BUDGET  # what can be mended first
 
 
 def measured(efficiency: float, low: float, high: float, **more: Any) -> dict[str, Any]:

@@ -240,6 +240,46 @@ def test_endless_host_code_is_ended(lab: Lab, monkeypatch: pytest.MonkeyPatch) -
     assert graded(lab).status is Status.HOST_TIMEOUT
 
 
+OTHER = """
+
+@cuda.jit
+def other_kernel(factor, x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[i] = x[i] * factor + 0
+
+def twice(factor, x, out):
+    ({choice})[(x.size + 127) // 128, 128](factor, x, out)
+"""
+
+
+def test_a_kernel_for_what_is_counted_and_another_for_what_is_timed(lab: Lab) -> None:
+    choice = "kernel if x.size <= 1024 else other_kernel"
+    (lab.folder / "submission.py").write_text(GOOD + OTHER.format(choice=choice))
+    for machine in (EMULATOR, GPU):
+        report = graded(lab, machine=machine)
+        lost = [part for part in report.parts if part.status is Status.OTHER_KERNELS]
+        assert [part.part for part in lost] == [Part.TRAFFIC, Part.EFFICIENCY][: 1 + (machine is GPU)]
+        assert report.score == 50
+        assert "the timed case launches other_kernel, the profile case kernel" in report.message
+
+
+def test_a_kernel_for_edges_costs_nothing(lab: Lab) -> None:
+    choice = "kernel if x.size == 133 or x.size % 1024 == 0 else other_kernel"
+    (lab.folder / "submission.py").write_text(GOOD + OTHER.format(choice=choice))
+    assert graded(lab, machine=GPU).full_marks
+
+
+def test_a_kernel_that_no_case_that_is_shown_has_judged(lab: Lab) -> None:
+    choice = "kernel if x.size % 1024 == 0 else other_kernel"
+    text = GOOD + OTHER.format(choice=choice)
+    (lab.folder / "submission.py").write_text(text)
+    assert graded(lab, machine=GPU).full_marks  # "huge" has judged it on the GPU
+    report = graded(lab, machine=EMULATOR)
+    assert report.part(Part.TRAFFIC).status is Status.OTHER_KERNELS
+    assert "no correctness case that is shown launches kernel" in report.message
+
+
 def test_a_language_that_the_lab_does_not_take(tmp_path: Path) -> None:
     lab = make_lab(tmp_path, toml=LAB_TOML.replace('"numba", ', ""))
     (lab.folder / "submission.py").write_text(GOOD)

@@ -53,12 +53,12 @@ def test_one_element_wrong_by_little_in_timed_launches_is_found(worker: Worker, 
     """It passes the projections of a float product: only the audit on whole numbers sees it."""
     store = "uint64(j % 4 + j // 4 * 32)] = total[i, j]"
     wrong = (
-        "float32(1) if k == 4096 and i + j + cuda.blockIdx.x + cuda.blockIdx.y + cuda.threadIdx.x == 0 else float32(0)"
+        "float32(1) if k > 2048 and i + j + cuda.blockIdx.x + cuda.blockIdx.y + cuda.threadIdx.x == 0 else float32(0)"
     )
     mistake = Mutant(
         "06_tiled_gemm/submission.py",
         "one_element",
-        "one element of 4,096 x 4,096 is too large by one",
+        "one element of the timed product is too large by one",
         (Edit(store, f"{store} + ({wrong})"),),
         Cause(Part.EFFICIENCY, "wrong answer"),
     )

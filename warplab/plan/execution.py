@@ -134,12 +134,58 @@ class Counters:
     bulk_cluster_requests: int = 0  # within the shared memory of a cluster
     bulk_cluster_bytes: int = 0
 
+    cluster_load_wavefronts: int = 0  # 128 bytes each that warps read from a peer's shared memory
+    cluster_store_wavefronts: int = 0  # the same for stores, atomics, st.async and red.async
+
+    def parts(self, name: str) -> dict[str, int]:
+        """What a total of TOTALS consists of here, by counter, none that is 0; a counter is its own only part."""
+        amounts = {part: getattr(self, part) for part in TOTALS.get(name, (name,))}
+        return {part: amount for part, amount in amounts.items() if amount}
+
+    def amount(self, name: str) -> int:
+        """The value of a counter or of a total of TOTALS."""
+        return sum(self.parts(name).values())
+
     def __iadd__(self, other: Counters) -> Counters:
         for name, amount in vars(other).items():
             if amount:  # an instruction counts in a few fields of many
                 setattr(self, name, getattr(self, name) + amount)
         return self
 
+
+_ATOMIC_SECTORS = ("global_atomic_sectors", "global_reduction_sectors", "bulk_reduction_sectors")
+_THREAD_READS = ("global_load_sectors", *_ATOMIC_SECTORS, "local_load_sectors")
+
+# Totals over all the ways that bytes can take, for whoever sets a limit: an atomic reads and writes its sectors, and
+# local memory lies off the chip as global memory does. The loads of cp.async are among the global ones, those of
+# ldmatrix among the shared ones.
+TOTALS: Mapping[str, tuple[str, ...]] = {
+    "global_read_sectors": (*_THREAD_READS, "bulk_load_sectors"),
+    "thread_read_sectors": _THREAD_READS,  # without bulk and tensor copies to shared memory
+    "global_written_sectors": (
+        "global_store_sectors",
+        *_ATOMIC_SECTORS,
+        "bulk_store_sectors",
+        "local_store_sectors",
+    ),
+    "global_updates": ("global_atomic_requests", "global_reduction_requests", "bulk_reduction_requests"),
+    "float_instructions": ("fp32_instructions", "fp64_instructions", "fp16_instructions"),
+    "local_sectors": ("local_load_sectors", "local_store_sectors"),
+    "shared_read_wavefronts": (
+        "shared_load_wavefronts",
+        "shared_atomic_wavefronts",
+        "cluster_load_wavefronts",
+        "warpgroup_read_wavefronts",
+    ),
+    "shared_written_wavefronts": ("shared_store_wavefronts", "shared_atomic_wavefronts", "cluster_store_wavefronts"),
+    "shared_read_conflicts": ("shared_load_bank_conflicts", "shared_atomic_bank_conflicts", "cluster_load_wavefronts"),
+    "shared_written_conflicts": (
+        "shared_store_bank_conflicts",
+        "shared_atomic_bank_conflicts",
+        "async_copy_bank_conflicts",
+        "cluster_store_wavefronts",
+    ),
+}
 
 # The names of Nsight Compute for what the counters count; "a - b" is a difference of two.
 METRICS: Mapping[str, str] = {

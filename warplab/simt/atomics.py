@@ -19,6 +19,7 @@ from warplab.simt.layout import (
     ATOMIC_OR,
     C_FIELDS,
     C_IDEAL,
+    C_REMOTE,
     C_REQUESTS,
     C_SECTORS,
     C_SHARED_REQUESTS,
@@ -74,6 +75,7 @@ from warplab.simt.raw import (
     increase,
     load_i64,
     operand,
+    popcount32,
     put,
     trailing_zeros32,
 )
@@ -261,7 +263,9 @@ def _count(m, row, offset, space, size, mask, operation, counts_lanes, cell):
         if get(m, M_LOG):
             log_sectors(m, row, offset, size, outside, LOG_ATOMIC)
     if shared and get(m, M_CLUSTER) > 1:
-        shared = _own_lanes(m, row, offset - (SHARED_WINDOW if space == SPACE_GENERIC else np.int64(0)), shared)
+        own = _own_lanes(m, row, offset - (SHARED_WINDOW if space == SPACE_GENERIC else np.int64(0)), shared)
+        increase(cell, C_REMOTE, (size * np.int64(popcount32(shared & ~own)) + 127) >> 7)
+        shared = own
     if shared:
         wavefronts, ideal = count_atomic_wavefronts(m, row, offset, size, shared, operation, counts_lanes)
         increase(cell, C_SHARED_REQUESTS, 1)

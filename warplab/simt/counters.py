@@ -13,6 +13,7 @@ from warplab.simt.layout import (
     C_IDEAL_SECTORS,
     C_LOCAL_REQUESTS,
     C_LOCAL_SECTORS,
+    C_REMOTE,
     C_REQUESTS,
     C_SECTORS,
     C_SHARED_REQUESTS,
@@ -30,6 +31,7 @@ from warplab.simt.layout import (
     OP_LDMATRIX,
     OP_LOAD,
     OP_MMA,
+    OP_REMOTE,
     OP_STMATRIX,
     OP_STORE,
     OP_WGMMA,
@@ -64,11 +66,15 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         for name, value in values.items():
             setattr(result, name, value)
         _set_shared(result, f"shared_{kind}", counts)
+        setattr(result, f"cluster_{kind}_wavefronts", counts[C_REMOTE])
     elif op == OP_ATOMIC:
         kind = "atomic" if record[X4] else "reduction"
         setattr(result, f"global_{kind}_requests", counts[C_REQUESTS])
         setattr(result, f"global_{kind}_sectors", counts[C_SECTORS])
         _set_shared(result, "shared_atomic", counts)
+        result.cluster_store_wavefronts = counts[C_REMOTE]
+    elif op == OP_REMOTE:
+        result.cluster_store_wavefronts = counts[C_REMOTE]
     elif op == OP_BARRIER or op == OP_CLUSTER_BARRIER and record[X0] == CLUSTER_ARRIVE:
         result.barriers = counts[C_WARPS]
     elif op in (OP_LDMATRIX, OP_STMATRIX):

@@ -121,7 +121,11 @@ def check_initialised(m, entry, address, size, element, pc, warp, lane):
 
 @compiled
 def load_global(m, warp, frame, constants, record, pc, mask, counted):
-    """A load from buffers, module variables or the parameter bank."""
+    """A load from buffers, module variables or the parameter bank.
+
+    `counted` is 0 for the constant space. Its loads count all the same where they lead out of it, to memory that can be
+    written: the emulator has one space of addresses, and such a load would be one of global memory for free.
+    """
     row = operand(frame, constants, record, SRC_A)
     offset = field(record, IMM)
     size = field(record, X1)
@@ -144,7 +148,7 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
         length = total + (last - first) * step
         entry = resolve(m, start, length, total)
         if entry:
-            if counted:
+            if counted or get(entry, R_FLAGS) & R_WRITABLE:
                 count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FLAGS) & R_TRACKED:
                 check_initialised(m, entry, start, length, total, pc, warp, first)
@@ -172,6 +176,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
     base = np.int64(0)
     tracked = np.int64(0)
     good = np.uint32(0)
+    outside = np.int64(0)
     regions, region_count = get(m, M_REGIONS), get(m, M_REGION_COUNT)
     rest = np.uint32(mask)
     while rest:
@@ -192,6 +197,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
             zero_lane(frame, constants, record, lane)
             continue
         good |= np.uint32(1) << np.uint32(lane)
+        outside |= get(entry, R_FLAGS) & R_WRITABLE
         sector = address >> 5
         if sector != previous:
             previous = sector
@@ -205,7 +211,7 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
             for element in range(count):
                 to = data_operand(frame, constants, record, element, DST) + lane * lane_bytes
                 write_element(to, lane_bytes, read_element(base + place + element * size, size, signed))
-    if counted:
+    if counted or outside:
         count_transfer(get(m, M_COUNTS) + pc * C_FIELDS * 8, sectors, total, good)
 
 

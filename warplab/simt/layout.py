@@ -175,7 +175,8 @@ R_TRACKED = 2  # has a shadow map of written bytes
     C_LOCAL_REQUESTS,
     C_LOCAL_SECTORS,
     C_IDEAL_SECTORS,
-) = range(11)
+    C_REMOTE,  # 128 bytes each of a peer's shared memory
+) = range(12)
 C_FIELDS = 16
 
 # State of a warp: int64 units. A warp is a tree of splits: groups of lanes with a pc of their own. Inner splits wait

@@ -8,6 +8,8 @@ from warplab.simt.async_events import new_event
 from warplab.simt.atomics import combine
 from warplab.simt.cluster_memory import shared_host
 from warplab.simt.layout import (
+    C_FIELDS,
+    C_REMOTE,
     E_0,
     E_1,
     E_2,
@@ -24,6 +26,7 @@ from warplab.simt.layout import (
     FAULT_MISALIGNED,
     FAULT_OUT_OF_BOUNDS,
     IMM,
+    M_COUNTS,
     SPACE_SHARED,
     SRC_A,
     SRC_B,
@@ -35,7 +38,7 @@ from warplab.simt.layout import (
     X7,
 )
 from warplab.simt.mbarriers import change, usable
-from warplab.simt.raw import field, get, load_i64, operand, put, trailing_zeros32
+from warplab.simt.raw import field, get, increase, load_i64, operand, popcount32, put, trailing_zeros32
 from warplab.simt.shadow import check_read, check_write, end_copy_at, own_clock, pass_moment, release_at, start_copy
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import data_operand, read_element, write_element
@@ -51,6 +54,8 @@ def issue_remote(m, warp, frame, constants, record, pc, mask):
     places, mbarriers = operand(frame, constants, record, SRC_A), operand(frame, constants, record, SRC_C)
     size, count, operation = field(record, X0), field(record, X1), field(record, X2)
     total = size * count
+    moved = (total * np.int64(popcount32(mask)) + 127) >> 7
+    increase(get(m, M_COUNTS) + pc * C_FIELDS * 8, C_REMOTE, moved)
     reduces = 0 if operation < 0 else 1
     moment = own_clock(m, warp)
     rest = np.uint32(mask)

@@ -9,6 +9,7 @@ from warplab.simt.counting import count_wavefronts
 from warplab.simt.layout import (
     C_FIELDS,
     C_IDEAL,
+    C_REMOTE,
     C_SHARED_REQUESTS,
     C_WAVEFRONTS,
     FAULT_MISALIGNED,
@@ -29,7 +30,7 @@ from warplab.simt.layout import (
     X3,
 )
 from warplab.simt.lower import SHARED_BASE
-from warplab.simt.raw import field, get, increase, leading_zeros32, load_i64, operand, trailing_zeros32
+from warplab.simt.raw import field, get, increase, leading_zeros32, load_i64, operand, popcount32, trailing_zeros32
 from warplab.simt.rows import lanes_matching
 from warplab.simt.shadow import check_read, check_write
 from warplab.simt.state import compiled, report
@@ -76,6 +77,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
                 increase(cell, C_SHARED_REQUESTS, 1)
                 increase(cell, C_WAVEFRONTS, groups)
                 increase(cell, C_IDEAL, groups)
+            else:
+                increase(cell, C_REMOTE, (total * np.int64(popcount32(mask)) + 127) >> 7)
             if write:
                 check_write(m, warp, start, length, total, pc, first, volatile, 0, 0)
                 store_strided(frame, constants, record, mask, host, step)
@@ -101,6 +104,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         if address >> RANK_SHIFT == 0 or owner_of(m, address) == m:
             own |= np.uint32(1) << np.uint32(lane)
     # Counted first: a load may overwrite the register that holds the addresses.
+    if good & ~own:
+        increase(cell, C_REMOTE, (total * np.int64(popcount32(good & ~own)) + 127) >> 7)
     if own:
         wavefronts, ideal = count_wavefronts(m, row, offset, total, own, write)
         increase(cell, C_SHARED_REQUESTS, 1)
