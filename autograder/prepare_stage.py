@@ -125,7 +125,8 @@ def prepare_here(
 ) -> Captured:
     """The captured submission in the answers of its capture processes, assembled for `architecture`.
 
-    `cases` are those that were captured, `name` is what its file is called, `text` what it holds. Raises Rejected if the submission is at fault.
+    `cases` are those that were captured, `name` is what its file is called, `text` what it holds. Raises Rejected
+    if the submission is at fault.
     """
     plans: dict[str, Plan] = {}
     budget = Budget()
