@@ -7,8 +7,10 @@ same form stands for the GPU where that differs. What would do damage, or succee
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterator
+import shutil
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +21,7 @@ from tests.mutation.table import MUTANTS
 from tests.mutation.verdict import objections
 
 SUBMISSIONS = CHECKOUT / "tests" / "submissions"
-CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input")
+CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input", "file")
 _EXPECTED = re.compile(r"^# (expect|on a GPU): (.+?): (.+?): (.*)$", re.MULTILINE)
 _JUDGED_ANYWHERE = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
@@ -60,6 +62,64 @@ def cases() -> Iterator[CorpusCase]:
         yield _mutated(mutant)
     for path in sorted((SUBMISSIONS / "bad_input").glob("*.py")):
         yield CorpusCase("bad_input", "01_axpy", path.stem, _at(path), _as_the_file_says(path))
+    for name, place in _NO_SUBMISSIONS.items():
+        yield CorpusCase("file", "03_transpose", name, place, _refused_unread)
+    for number, name in enumerate(_NAMES):
+        yield CorpusCase("file", "03_transpose", f"name_{number}", _named(name), _full_marks, quick=True)
+
+
+def _reference() -> Path:
+    return solutions_folder() / "03_transpose" / "submission.py"
+
+
+def _link(folder: Path) -> Path:
+    """A link to the reference, which earned its marks."""
+    (folder / "link.py").unlink(missing_ok=True)
+    (folder / "link.py").symlink_to(_reference())
+    return folder / "link.py"
+
+
+def _linked_folder(folder: Path) -> Path:
+    (folder / "alice").unlink(missing_ok=True)
+    (folder / "alice").symlink_to(_reference().parent)
+    return folder / "alice" / "submission.py"
+
+
+def _pipe(folder: Path) -> Path:
+    """One that nobody writes to: opened like a file it is waited for, for ever."""
+    (folder / "pipe.py").unlink(missing_ok=True)
+    os.mkfifo(folder / "pipe.py")
+    return folder / "pipe.py"
+
+
+def _huge(folder: Path) -> Path:
+    with open(folder / "huge.py", "wb") as file:
+        file.truncate(1 << 40)
+    return folder / "huge.py"
+
+
+_NO_SUBMISSIONS: Mapping[str, Callable[[Path], Path]] = {
+    "link": _link,
+    "linked_folder": _linked_folder,
+    "pipe": _pipe,
+    "device": lambda folder: Path("/dev/zero"),
+    "huge": _huge,
+}
+_NAMES = ("müller lösung.py", "张伟.py", 'it\'s "mine".py', "two\nlines.py", "-O3.py")  # of people, and of shells
+
+
+def _named(name: str) -> Callable[[Path], Path]:
+    def source(folder: Path) -> Path:
+        return Path(shutil.copy(_reference(), folder / name))
+
+    return source
+
+
+def _refused_unread(report: Report) -> list[str]:
+    """What is wrong if what is no submission was read, or earned anything."""
+    wrong = [f"earned {report.score:g} points"] if report.score else []
+    wrong += [f"{report.status} instead of {Status.NOT_PYTHON}"] if report.status is not Status.NOT_PYTHON else []
+    return wrong + (["its content is in the report"] if report.source else [])
 
 
 def needs_isolation(path: Path) -> bool:

@@ -16,7 +16,7 @@ REFERENCE = re.compile(r"`((?:exploit|tests)/[^`]+\.py[^`]*)`")
 
 
 def test_there_is_a_row_for_every_threat() -> None:
-    assert sorted(ROWS) == list(range(1, 42))
+    assert sorted(ROWS) == list(range(1, len(ROWS) + 1)) and len(ROWS) >= 41
     assert all(REFERENCE.search(row) for row in ROWS.values())
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autograder.confined import ConfinedWorker
 from autograder.inputs import generate
 from autograder.lab import CHECKOUT, find_lab, solutions_folder
 from autograder.machine import choose_machine
@@ -27,7 +28,7 @@ REFERENCES = sorted(solutions_folder().glob("*/submission*.py"))
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    with Worker() as shared:
+    with ConfinedWorker(choose_machine("gpu"), own=False) as shared:
         yield shared
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from autograder import capture_stage, runner
+from autograder.confined import ConfinedWorker
 from autograder.lab import CHECKOUT, find_lab, known_labs, labs_folder, solutions_folder
 from autograder.machine import EMULATED_ARCHITECTURE, Machine
 from autograder.pipeline import grade
@@ -44,7 +45,7 @@ def expectation(path: Path) -> tuple[str, str, str]:
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    with Worker() as shared:
+    with ConfinedWorker(EMULATOR, own=False) as shared:
         yield shared
 
 

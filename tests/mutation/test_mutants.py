@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.confined import ConfinedWorker
 from autograder.lab import find_lab, known_labs, solutions_folder
 from autograder.machine import EMULATED_ARCHITECTURE, Machine
 from autograder.pipeline import grade
@@ -24,7 +25,7 @@ SEED = 20
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    with Worker() as shared:
+    with ConfinedWorker(EMULATOR, own=False) as shared:
         yield shared
 
 
