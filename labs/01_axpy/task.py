@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -14,6 +15,16 @@ UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
 SMALLEST = 2.0**-149  # a result below float32's normal range is off by at most half of this
 SECTOR = 32  # bytes
 CHUNK = 1 << 23  # elements that a timed output is checked by: the float64 temporaries stay small
+EXTREMES = (  # x and y where float32 ends; alpha is at most 2^8, so that no result overflows
+    (0.0, -1.5),
+    (-0.0, 2.0**127),
+    (2.0**118, -(2.0**118)),
+    (-(2.0**118), 1.0),
+    (2.0**-130, 2.0**-130),  # subnormal, as is the result
+    (-(2.0**-130), 0.0),
+    (1.0, 2.0**-140),
+    (3.0, -0.0),
+)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -44,6 +55,15 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
     return float(np.max(ratios))  # unlike Python's max it lets a NaN through
 
 
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Put signed zeros, subnormal and very large numbers at drawn places, unless the numbers are whole."""
+    x, y = values["x"], values["y"]
+    if family is Family.INTEGERS:
+        return
+    for i, (of_x, of_y) in zip(draw.sample(range(x.size), min(x.size // 2, len(EXTREMES))), EXTREMES, strict=False):
+        x[i], y[i] = of_x, of_y
+
+
 def sectors(arrays: int, dimensions: Dimensions) -> int:
     """32-byte sectors of `arrays` whole vectors of n float32."""
     return arrays * -(-4 * dimensions["n"] // SECTOR)
@@ -72,6 +92,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     flops=lambda d: 2.0 * d["n"],
     bytes_moved=lambda d: 12.0 * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -18,6 +19,8 @@ SMALLEST = 2.0**-126  # results below float32's normal range may be flushed to z
 SECTOR = 32  # bytes
 BLOCKED = 64  # layers in a block of them
 SAMPLED = 8  # one long ray of so many is checked in a timed launch
+BRIGHT = 64.0  # the glow of layers that must not be forgotten
+OPACITIES = (0.0, -0.0, 1024.0, -512.0)  # nothing is held back, all is, half is
 CHECKED = 1 << 24  # rays that are checked together: float64 needs several times the memory of the rays themselves
 
 
@@ -101,6 +104,16 @@ def _worst(xp: ModuleType, opacity: Array, kind: Array, glow: Array, out: Array,
     return float(np.max(ratios))
 
 
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Let the layers at which rays begin and end glow brightly, and let drawn rays lose nothing, half or all."""
+    glow, opacity = values["glow"], values["opacity"]
+    for k in (0, 1, SHORT - 1, SHORT, LONG - 2, LONG - 1):
+        glow[k] = draw.choice((-BRIGHT, BRIGHT))
+    rays = draw.sample(range(opacity.size), min(opacity.size // 4, len(OPACITIES)))
+    for i, value in zip(rays, OPACITIES, strict=False):
+        opacity[i] = value
+
+
 def multiply_adds(dimensions: Dimensions) -> float:
     """Multiply-adds of n rays, of which one in eight is long: kinds are drawn from 0 to 127."""
     return dimensions["n"] * (SHORT * (1 - 1 / EVERY) + LONG / EVERY)
@@ -136,6 +149,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     flops=lambda d: 2 * multiply_adds(d),
     bytes_moved=lambda d: 9.0 * d["n"] + 4 * LONG,
     compute_ceiling=Ceiling.FP32_FMA,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
 SECTOR = 32  # bytes
+EXTREMES = (65521.0, -1e-9, 3.4e38, -(2.0**-149), 2.0**-130, -(2.0**127), 16777217.0 * 2, -0.0)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -24,6 +26,13 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
 def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
     """0 if every element of a timed output is equal, else infinity."""
     return 0.0 if bool((outputs["out"] == values["a"].T).all()) else float("inf")
+
+
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Put numbers from the ends of float32's range, and beyond float16's, at drawn places."""
+    a = values["a"].reshape(-1)
+    for i, value in zip(draw.sample(range(a.size), min(a.size // 2, len(EXTREMES))), EXTREMES, strict=False):
+        a[i] = value
 
 
 def sectors(dimensions: Dimensions) -> int:
@@ -58,6 +67,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     flops=lambda d: 0.0,
     bytes_moved=lambda d: 8.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,

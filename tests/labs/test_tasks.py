@@ -392,7 +392,8 @@ class TestGemm:
                 values = generate(np, GEMM, replace(small, family=family), seed)
                 for name, c in float32_sums(values["a"], values["b"]).items():
                     assert worst(GEMM, values, {"c": c}) <= 1, name
-                    assert timed(values, {"c": c}, GEMM) <= 1, name
+                    # A check of what is drawn at random bears with orders that do not depend on it
+                    assert name == "sorted" or timed(values, {"c": c}, GEMM) < 0.5, name
 
     @pytest.mark.parametrize("case", NORMAL_CASES, ids=lambda c: c.name)
     @pytest.mark.parametrize("block", [1 << 20, 16, 4])
@@ -439,11 +440,34 @@ class TestGemm:
                 c[7, 9] = wrong
                 assert not GEMM.audit(np, values, {"c": c}, seed)
 
-    def test_half_sums_of_the_timing_case_are_found(self) -> None:
-        """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it."""
-        values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 64, "n": 128, "k": 4096}), 9)
-        assert timed(values, {"c": half_sum(values["a"], values["b"], 1 << 20)}, GEMM) > 1.5
-        assert timed(values, {"c": values["a"].astype(np.float32) @ values["b"].astype(np.float32)}, GEMM) < 0.1
+    @pytest.mark.parametrize("block", [1 << 20, 16, 4, 1])
+    def test_half_sums_of_the_timing_case_are_found(self, block: int) -> None:
+        """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it. Blocks of 1 are products."""
+        for seed in range(5):
+            values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 16, "n": 64, "k": 4096}), seed)
+            assert timed(values, {"c": half_sum(values["a"], values["b"], block)}, GEMM) > 4
+            assert timed(values, {"c": values["a"].astype(np.float32) @ values["b"].astype(np.float32)}, GEMM) < 0.2
+
+    @pytest.mark.parametrize("block", [1 << 20, 64, 16, 8, 4, 1])
+    @pytest.mark.parametrize("k", [1, 2, 5, 32, 37, 500, 4096])
+    def test_half_precision_does_not_carry_the_whole_numbers(self, block: int, k: int) -> None:
+        assert GEMM.audit is not None
+        for seed in range(200 if k < 100 else 5):
+            case = replace(GEMM.timing, family=Family.INTEGERS, dimensions={"m": 8, "n": 8, "k": k})
+            values = generate(np, GEMM, case, seed)
+            a, b = values["a"].astype(np.float32), values["b"].astype(np.float32)
+            assert (np.abs(a) @ np.abs(b)).max() < 1 << 24  # exact in any order
+            assert GEMM.audit(np, values, {"c": a @ b}, seed)
+            assert not GEMM.audit(np, values, {"c": half_sum(a, b, block)}, seed)
+
+    def test_bfloat16_does_not_hold_the_whole_numbers(self) -> None:
+        for seed in range(50):
+            values = generate(np, GEMM, Case("small", {"m": 8, "n": 8, "k": 37}, Family.INTEGERS), seed)
+            for rounded, whole in (("a", "b"), ("b", "a")):
+                bits = values[rounded].astype(np.float32).view(np.uint32)
+                coarse = ((bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+                both = {rounded: coarse, whole: values[whole].astype(np.float32)}
+                assert worst(GEMM, values, {"c": both["a"] @ both["b"]}, exact=True) > 0
 
 
 def tensor_core_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -459,6 +483,20 @@ def tensor_core_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class TestHopperGemm:
+    @pytest.mark.parametrize("block", [1 << 20, 16, 4])
+    @pytest.mark.parametrize("k", [4, 5, 16, 37, 200, 1032])
+    def test_half_precision_does_not_carry_the_whole_numbers(self, block: int, k: int) -> None:
+        assert HOPPER.audit is not None
+        for seed in range(200 if k < 100 else 5):
+            case = replace(HOPPER.profile, family=Family.INTEGERS, dimensions={"m": 8, "n": 8, "k": k})
+            values = generate(np, HOPPER, case, seed)
+            right = values["a"].astype(np.float32) @ values["b"].astype(np.float32)
+            assert worst(HOPPER, values, {"c": right.astype(np.float16)}, exact=True) == 0
+            assert HOPPER.audit(np, values, {"c": right.astype(np.float16)}, seed)
+            wrong = half_sum(values["a"], values["b"], block).astype(np.float16)
+            assert worst(HOPPER, values, {"c": wrong}, exact=True) > 0
+            assert not HOPPER.audit(np, values, {"c": wrong}, seed)
+
     @pytest.mark.parametrize("family", [Family.NORMAL, Family.WIDE])
     def test_float32_and_tensor_core_sums_pass(self, family: Family) -> None:
         for seed in range(3):
