@@ -26,8 +26,8 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     """Make some products of whole numbers so large that sums of half precision cannot carry them.
 
     The result is float16, so each large product is taken back: one in the first quarter of k, its negative in the last.
-    Whoever rounds in between to float16 has lost what was added to them. With k below 4 a pair would leave next to nothing
-    of the rest, and there is none.
+    Whoever rounds in between to float16 has lost what was added to them. With k below 4 a pair would leave next to
+    nothing of the rest, and there is none.
     """
     k = values["a"].shape[1]
     if family is not Family.INTEGERS or k < 4:
