@@ -82,5 +82,5 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     for steps, of_a in ((large[:half], True), (large[half:], False)):
         if steps:
             enlarged(xp, values, steps, of_a)
-            negative = xp.asarray([p for p in steps if draw.random() < 0.5], dtype=np.int64)
-            values["b"][negative] *= -1
+            signs = [draw.choice((-1, 1)) for _ in steps]
+            values["b"][xp.asarray(steps)] *= xp.asarray(signs, dtype=values["b"].dtype)[:, None]

@@ -106,6 +106,35 @@ class TestEveryLab:
                 assert np.all(bound[spec.name] >= 0)
                 np.broadcast_to(bound[spec.name], expected[spec.name].shape)
 
+    def test_what_is_placed_moves_with_the_seed_and_the_iteration(self, lab: Lab) -> None:
+        task = lab.task
+        assert task.place is not None
+        bare, differ = replace(task, place=None), set()
+        family = Family.INTEGERS if task.audit else Family.NORMAL
+        case = case_of(task, family)
+        for seed, iteration in ((1, 0), (1, 1), (2, 0)):
+            drawn, placed = (generate(np, one, case, seed, iteration) for one in (bare, task))
+            again = generate(np, task, case, seed, iteration)
+            places = []
+            for spec in task.arrays(Role.INPUT, Role.INOUT):
+                assert placed[spec.name].tobytes() == again[spec.name].tobytes()
+                assert placed[spec.name].dtype == spec.dtype
+                assert np.isfinite(placed[spec.name].astype(np.float64)).all()
+                places.append(np.flatnonzero(drawn[spec.name] != placed[spec.name]).tobytes())
+            assert any(places)
+            differ.add(tuple(places))
+        assert len(differ) == 3
+
+    @pytest.mark.gpu
+    def test_the_gpu_places_the_same_bits(self, lab: Lab) -> None:
+        import cupy
+
+        for family in Family:
+            case = case_of(lab.task, family)
+            here, there = (generate(xp, lab.task, case, 5, 3) for xp in (np, cupy))
+            for spec in lab.task.arrays(Role.INPUT, Role.INOUT):
+                assert there[spec.name].get().tobytes() == here[spec.name].tobytes()
+
     def test_array_modules_agree(self, lab: Lab) -> None:
         task, xp = lab.task, other_module()
         values = generate(np, task, case_of(task, Family.INTEGERS), 4)
@@ -401,9 +430,10 @@ def half_sum(a: np.ndarray, b: np.ndarray, block: int) -> np.ndarray:
     total = np.zeros((a.shape[0], b.shape[1]), np.float32)
     for start in range(0, a.shape[1], block):
         part = np.zeros(total.shape, np.float16)
-        for p in range(start, min(start + block, a.shape[1])):
-            part += a[:, p, None] * b[None, p, :]
-        total += part.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for p in range(start, min(start + block, a.shape[1])):
+                part += a[:, p, None] * b[None, p, :]
+            total += part.astype(np.float32)
     return total
 
 
