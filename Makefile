@@ -47,9 +47,10 @@ test-gpu: $(READY)  ## run the tests that need a GPU, keeping their record
 test-judge: $(READY)  ## judge the judge: right, wrong and cheating submissions, a line each
 	@$(PY) -m benchmarks.judge
 
-test-long: $(READY)  ## tolerances over 200 seeds, secrets of every run, a hundred killed processes
+test-long: $(READY)  ## every submission over 200 seeds, tolerances too, secrets of every run, a hundred killed processes
 	@WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 $(PY) -m pytest -q $$($(PY) scripts/test_workers.py) \
-		tests/autograder/test_faults.py tests/labs/test_tolerances.py tests/labs/test_secrets.py
+		tests/autograder/test_faults.py tests/labs/test_tolerances.py tests/labs/test_seeds.py \
+		tests/labs/test_secrets.py
 
 lab: $(READY)  ## open JupyterLab at the first notebook
 	@$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb

@@ -7,18 +7,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 import numpy as np
 
 from autograder.freivalds import exact_product
-from autograder.products import DEVIATIONS, UNIT, product, projected_error, squares
-from autograder.task import Array, Values
+from autograder.products import DEVIATIONS, UNIT, enlarged, product, projected_error, squares
+from autograder.task import Array, Family, Values
 
 HALF_UNIT = 2.0**-11  # unit roundoff of float16
 HALF_SMALLEST = 2.0**-24  # the distance of float16's subnormal numbers
 HALF_OVERFLOW = 65520.0  # from here on rounding to float16 gives infinity
 HALF_WHOLE = 2048.0  # whole numbers below are float16 numbers, and nothing else is rounded to them
+
+
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Make some products of whole numbers so large that sums of half precision cannot carry them.
+
+    The result is float16, so each large product is taken back: one in the first quarter of k, its negative in the last.
+    Whoever rounds in between to float16 has lost what was added to them. With k below 4 a pair would leave next to
+    nothing of the rest, and there is none.
+    """
+    k = values["a"].shape[1]
+    if family is not Family.INTEGERS or k < 4:
+        return
+    a, b = values["a"], values["b"]
+    quarter = max(1, k // 4)
+    pairs = min(quarter, 2)
+    first = draw.sample(range(quarter), pairs)
+    last = draw.sample(range(k - quarter, k), pairs)
+    for p, q, of_a in zip(first, last, (True, False), strict=False):
+        enlarged(xp, values, [p], of_a)
+        a[:, q] = a[:, p]
+        b[q] = -b[p]
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:

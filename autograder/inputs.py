@@ -11,8 +11,10 @@ OOPSLA 2014) over a Weyl sequence that starts at the key.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import secrets
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -22,6 +24,7 @@ from warplab.plan.model import Role
 
 _WEYL = 0x9E3779B97F4A7C15
 _WORD = 0xFFFFFFFFFFFFFFFF
+_PLAIN = 1 / 128  # a scalar factor is this far from 0, 1 and -1, for which forgetting it makes no difference
 _PIECE = 1 << 24  # elements drawn at a time: the hash takes several times the memory of what is drawn
 
 
@@ -40,6 +43,9 @@ def generate(xp: ModuleType, task: Task, case: Case, seed: int, iteration: int =
     for spec in task.arrays(Role.INPUT, Role.INOUT):
         key = _key(seed, task.function, case.name, spec.name, iteration)
         values[spec.name] = _array(xp, spec, task.shape(spec, case.dimensions), case.family, key)
+    if task.place is not None:
+        # Python's generator: its numbers are the same in every version and for every array module
+        task.place(xp, case.family, values, Random(_key(seed, task.function, case.name, "placed", iteration)))
     return values
 
 
@@ -80,7 +86,8 @@ def _scalar(dtype: np.dtype, family: Family, key: int) -> int | float:
         magnitude = 2 + key % 3
         value = magnitude if dtype.kind == "u" or key >> 63 else -magnitude
         return float(value) if dtype.kind == "f" else value
-    return _draw(np, 1, dtype, family, key)[0].item()
+    draws = (_draw(np, 1, dtype, family, key, number)[0].item() for number in itertools.count())
+    return next(value for value in draws if abs(value) >= _PLAIN and abs(abs(value) - 1) >= _PLAIN)
 
 
 def _draw(xp: ModuleType, count: int, dtype: np.dtype, family: Family, key: int, first: int = 0) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from random import Random
 from types import ModuleType
 from typing import Any
 
@@ -18,10 +19,14 @@ from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 Array = Any  # a numpy.ndarray or a cupy.ndarray
 Dimensions = Mapping[str, int]
 Values = Mapping[str, Any]  # arrays and scalars by argument name
+Place = Callable[[ModuleType, "Family", Values, Random], None]
 
 
 class Family(StrEnum):
-    """How inputs are drawn. Integers are small enough that every partial sum is exact, so results compare bitwise."""
+    """How inputs are drawn. Integers are small enough that every partial sum is exact, so results compare bitwise.
+
+    What a task places among them (`Task.place`) may be larger, if that stays so.
+    """
 
     INTEGERS = "integers"  # whole numbers in [-4, 4], exact in every dtype of the course
     NORMAL = "normal"  # close to N(0, 1), rounded to the dtype
@@ -95,6 +100,11 @@ class Task:
     of the INTEGERS family is exactly right; launches with such inputs are then mixed among the timed ones. `library`
     names what the vendor's library does in place of the kernel (warplab.gpu.library), to be shown beside it.
 
+    `place(xp, family, values, draw)` changes drawn arrays in place, so that what a lab must catch is in its inputs for
+    every seed and not only for most: values and rows of its choice, at positions that `draw` picks. It may only assign
+    and do what is exact, so that every array module gives the same bits, and no more than a few dozen such operations:
+    timed inputs are made by it too.
+
     `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
     INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
     one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one
@@ -114,6 +124,7 @@ class Task:
     budgets: tuple[Budget, ...] = ()
     verify: Callable[[ModuleType, Values, Mapping[str, Array], int], float] | None = None
     audit: Callable[[ModuleType, Values, Mapping[str, Array], int], bool] | None = None
+    place: Place | None = None
     library: str = ""
     exact_on_integers: bool = True
     reproducible: bool = True

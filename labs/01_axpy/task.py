@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -12,9 +13,19 @@ from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions,
 from warplab.plan.model import Role
 
 UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
-SMALLEST = 2.0**-149  # a result below float32's normal range is off by at most half of this
+SMALLEST = 2.0**-126  # below this, float32's normal range, inputs and results may be flushed to zero
 SECTOR = 32  # bytes
 CHUNK = 1 << 23  # elements that a timed output is checked by: the float64 temporaries stay small
+EXTREMES = (  # x and y where float32 ends; alpha is at most 2^8, so that no result overflows
+    (0.0, -1.5),
+    (-0.0, 2.0**127),
+    (2.0**118, -(2.0**118)),
+    (-(2.0**118), 1.0),
+    (2.0**-130, 2.0**-130),  # subnormal, as is the result
+    (-(2.0**-130), 0.0),
+    (1.0, 2.0**-140),
+    (3.0, -0.0),
+)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -27,11 +38,12 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
 
     fl(fl(alpha x) + y) = (alpha x (1 + d1) + y)(1 + d2) with |d1|, |d2| <= u (Higham, Accuracy and Stability of
     Numerical Algorithms, 2nd ed., eq. 2.4), so the error is at most u |alpha x| (1 + u) + u |alpha x + y|. A fused
-    multiply-add rounds once and needs only the second term; both ways pass. alpha itself is a float32.
+    multiply-add rounds once and needs only the second term; both ways pass. alpha itself is a float32. A compiler may
+    be told to take numbers below the normal range for zero: x, the product, y or the result.
     """
     product = xp.abs(values["alpha"] * values["x"].astype(np.float64))
     result = xp.abs(expected(xp, values)["out"])
-    return {"out": UNIT * (product * (1 + 2 * UNIT) + result) + SMALLEST}
+    return {"out": UNIT * (product * (1 + 2 * UNIT) + result) + SMALLEST * (3 + abs(values["alpha"]))}
 
 
 def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
@@ -43,6 +55,15 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
         error = xp.abs(out[part].astype(np.float64) - expected(xp, chunk)["out"])
         ratios.append(float((error / bound(xp, chunk)["out"]).max()))
     return float(np.max(ratios))  # unlike Python's max it lets a NaN through
+
+
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Put signed zeros, subnormal and very large numbers at drawn places, unless the numbers are whole."""
+    x, y = values["x"], values["y"]
+    if family is Family.INTEGERS:
+        return
+    for i, (of_x, of_y) in zip(draw.sample(range(x.size), min(x.size // 2, len(EXTREMES))), EXTREMES, strict=False):
+        x[i], y[i] = of_x, of_y
 
 
 def sectors(arrays: int, dimensions: Dimensions) -> int:
@@ -80,6 +101,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     flops=lambda d: 2.0 * d["n"],
     bytes_moved=lambda d: 12.0 * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 from autograder.sizes import every, multiples, odd, primes
@@ -13,6 +14,7 @@ SECTOR = 32  # bytes
 WHOLE_TILES = every(  # 24 tiles of 64 x 64, or a few more or less
     m=multiples(64, 128, 768), n=multiples(64, 128, 768), where=lambda d: 22 <= d["m"] * d["n"] / 4096 <= 26
 )
+EXTREMES = (65521.0, -1e-9, 3.4e38, -(2.0**-149), 2.0**-130, -(2.0**127), 16777217.0 * 2, -0.0)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -28,6 +30,13 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
 def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> float:
     """0 if every element of a timed output is equal, else infinity."""
     return 0.0 if bool((outputs["out"] == values["a"].T).all()) else float("inf")
+
+
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Put numbers from the ends of float32's range, and beyond float16's, at drawn places."""
+    a = values["a"].reshape(-1)
+    for i, value in zip(draw.sample(range(a.size), min(a.size // 2, len(EXTREMES))), EXTREMES, strict=False):
+        a[i] = value
 
 
 def sectors(dimensions: Dimensions) -> int:
@@ -80,6 +89,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     flops=lambda d: 0.0,
     bytes_moved=lambda d: 8.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.FP32_FMA,

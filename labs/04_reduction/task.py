@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -15,6 +16,7 @@ UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
 SECTOR = 32  # bytes
 DEPTH = 4096  # additions that an element may go through
 DEVIATIONS = 8.0
+LARGE = 16  # whole numbers that float16 cannot hold, at most
 CHUNK = 1 << 23  # elements that are converted to float64 at a time
 
 
@@ -66,6 +68,18 @@ def audit(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: in
     return float(outputs["out"][0]) == _sums(values)[0]
 
 
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Make the ends and drawn elements odd numbers of 12 bits, which float16 cannot hold, where numbers are whole.
+
+    They add up to less than 2^16, so that sums stay exact in float32.
+    """
+    x = values["x"]
+    if family is Family.INTEGERS:
+        places = {0, x.size - 1, *draw.sample(range(x.size), min(x.size // 8, LARGE - 2))}
+        for i in sorted(places):
+            x[i] = draw.choice((-1, 1)) * (2 * draw.randrange(1024, 2048) + 1)
+
+
 def sectors(dimensions: Dimensions) -> float:
     """32-byte sectors of the vector, and one in 64 more for partial sums."""
     return 4 * dimensions["n"] / SECTOR * (1 + 1 / 64)
@@ -109,6 +123,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     audit=audit,
     flops=lambda d: float(d["n"]),
     bytes_moved=lambda d: 4.0 * d["n"],

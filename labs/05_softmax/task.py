@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from types import ModuleType
 
 import numpy as np
@@ -15,6 +16,7 @@ UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
 SMALLEST = 2.0**-125  # results below float32's normal range may be flushed to zero, or their factors
 SECTOR = 32  # bytes
 LONG = multiples(32, 4000, 4096)  # elements of a row
+FAR = 200.0  # a score whose exponential float32 does not hold, nor that of its negative
 CHUNK = 1 << 23  # elements that a timed output is checked by: the float64 temporaries stay small
 
 
@@ -62,6 +64,39 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
         error = xp.abs(out[part].astype(np.float64) - expected(xp, chunk)["out"])
         ratios.append(float((error / bound(xp, chunk)["out"]).max()))
     return float(np.max(ratios))  # unlike Python's max it lets a NaN through
+
+
+def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
+    """Make drawn rows, half of all at most, what a softmax must be able to bear.
+
+    In this order: all scores so large that their exponentials overflow, and so small that all vanish; the largest score
+    masked; everything masked, which gives a row of zeros; everything masked but one; all scores equal; all but one;
+    signed zeros.
+    """
+    x, mask = values["x"], values["mask"]
+    m, n = x.shape
+    far = FAR / values["scale"]
+    for kind, row in enumerate(draw.sample(range(m), min(m // 2, 8))):
+        column = draw.randrange(n)
+        if kind == 0:
+            x[row] = far
+            x[row, column] = far * 1.03125
+            mask[row, column] = 1
+        elif kind == 1:
+            x[row] = -far
+            x[row, column] = far * -1.03125
+            mask[row, column] = 1
+        elif kind == 2:
+            x[row, column] = far
+            mask[row, column] = 0
+        elif kind == 3:
+            mask[row] = 0
+        elif kind == 4:
+            mask[row] = 0
+            mask[row, column] = draw.randrange(1, 256)
+        else:
+            x[row] = (values["scale"], 0.5, -0.0)[kind - 5]
+            x[row, column] = (values["scale"], 0.75, 0.0)[kind - 5]
 
 
 def elements(dimensions: Dimensions) -> int:
@@ -138,6 +173,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    place=place,
     flops=lambda d: 5.0 * elements(d),
     bytes_moved=lambda d: 9.0 * elements(d),
     compute_ceiling=Ceiling.FP32_FMA,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.half_products import audit, bound, expected, verify
+from autograder.half_products import audit, bound, expected, place, verify
 from autograder.products import SECTOR
 from autograder.sizes import every, multiples, odd
 from autograder.task import ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task
@@ -104,6 +104,7 @@ TASK = Task(
     bound=bound,
     verify=verify,
     audit=audit,
+    place=place,
     library="matmul",
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 2.0 * (d["m"] * d["k"] + d["k"] * d["n"] + d["m"] * d["n"]),

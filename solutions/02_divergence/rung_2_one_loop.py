@@ -4,7 +4,7 @@ There is no branch left to see in the source, and hardly anything is gained: the
 still loops until its last lane is done. The layers have moved to shared memory, where all lanes read one word at once.
 """
 
-from numba import cuda, float32
+from numba import cuda, float32, int32, uint32
 
 SHORT, LONG = 16, 4096
 BLOCK = 256
@@ -22,8 +22,12 @@ def march_kernel(opacity, kind, glow, out):
         t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
         y = float32(0)
         steps = LONG if kind[i] % 8 == 0 else SHORT
-        for k in range(steps):
-            y = y * t + layers[k]
+        s = uint32(int32(opacity[i] * float32(65536)) + 2654435769 * i)
+        for first_layer in range(0, steps, 64):
+            for k in range(first_layer, min(first_layer + 64, steps)):
+                y = y * t + layers[k]
+            s = uint32(uint32(1664525) * s + uint32(1013904223))
+            t = float32(1) - float32(32768 - int32(s >> uint32(17))) * float32(2**-24)
         out[i] = y
 
 

@@ -4,7 +4,7 @@ All lanes of a warp now do the same: the short rays first, then up to 32 long on
 pipeline. A step needs the one before, four cycles ago, and there is a read of shared memory for every multiply-add.
 """
 
-from numba import cuda, float32, int32
+from numba import cuda, float32, int32, uint32
 
 SHORT, LONG = 16, 4096
 BLOCK = 256
@@ -38,8 +38,12 @@ def march_kernel(opacity, kind, glow, out):
         i = queue[place]
         t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
         y = float32(0)
-        for k in range(LONG):
-            y = y * t + layers[k]
+        s = uint32(int32(opacity[i] * float32(65536)) + 2654435769 * i)
+        for first_layer in range(0, LONG, 64):
+            for k in range(first_layer, first_layer + 64):
+                y = y * t + layers[k]
+            s = uint32(uint32(1664525) * s + uint32(1013904223))
+            t = float32(1) - float32(32768 - int32(s >> uint32(17))) * float32(2**-24)
         out[i] = y
 
 

@@ -3,6 +3,7 @@
 # BEGIN SOLUTION
 # STARTER: from numba import cuda
 from numba import cuda, float32, int32, uint32, uint64
+from numba.cuda import libdevice
 
 # STARTER:
 # END SOLUTION
@@ -12,12 +13,13 @@ SHORT, LONG = 16, 4096  # layers that a ray crosses
 BLOCK = 128  # four warps, each on its own until all tiles are looked at
 BLOCKS = 396  # three for each SM of an H200
 WARPS = BLOCK // 32
-EACH = 28  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
+EACH = 20  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
 FULL = 32 * EACH
 FEW = 8  # the same for a warp's first batch, so that it need not look for long
 LOOK = 8  # rays that a lane looks at together
 TILE = 32 * LOOK
 ROOM = FULL + TILE  # of a list of long rays: a warp looks as long as it is not full
+STRETCH = 64  # layers that let the same part of a ray through
 LOOKS = 32  # the march stops so often for a look
 LISTS = WARPS * ROOM
 
@@ -28,8 +30,20 @@ def through(opacity):
     return float32(1) - abs(opacity) * float32(1 / 1024)
 
 
-def crosser(rays, depth):
-    """A device function that takes `rays` rays through `depth` layers, beginning at any.
+@cuda.jit(device=True, forceinline=True)
+def seed(opacity, i):
+    """What ray i draws the rest of its way from."""
+    return uint32(int32(opacity * float32(65536)) + uint32(2654435769) * uint32(i))
+
+
+@cuda.jit(device=True, forceinline=True)
+def onward(s):
+    """What a stretch lets through: 1 - (32768 - s / 2^17) / 2^24, by the bits of that number."""
+    return libdevice.int_as_float(int32((s >> uint32(17)) + uint32(0x3F7F8000)))
+
+
+def sixteen_layers(rays):
+    """A device function that takes `rays` rays through 16 layers, beginning at any.
 
     Independent multiply-adds hide the latency of one, and share what is read of the layers.
     """
@@ -48,19 +62,35 @@ def crosser(rays, depth):
             y[e] = y[e] * t[e] + d
 
     @cuda.jit(device=True, forceinline=True)
-    def cross(y, t, layers, first):
+    def sixteen(y, t, layers, k):
+        four(y, t, layers, k)  # written out: a loop of four would not be unrolled
+        four(y, t, layers, k + uint64(4))
+        four(y, t, layers, k + uint64(8))
+        four(y, t, layers, k + uint64(12))
+
+    return sixteen
+
+
+def crosser(rays, depth):
+    """A device function that takes `rays` rays through `depth` layers, whole stretches, beginning at any."""
+    sixteen = sixteen_layers(rays)
+
+    @cuda.jit(device=True, forceinline=True)
+    def cross(y, t, s, layers, first):
         k = first
-        while k < first + uint64(depth):  # written out: a loop of four would not be unrolled
-            four(y, t, layers, k)
-            four(y, t, layers, k + uint64(4))
-            four(y, t, layers, k + uint64(8))
-            four(y, t, layers, k + uint64(12))
-            k += uint64(16)
+        while k < first + uint64(depth):
+            end = k + uint64(STRETCH)
+            while k < end:
+                sixteen(y, t, layers, k)
+                k += uint64(16)
+            for e in range(rays):
+                s[e] = uint32(uint32(1664525) * s[e] + uint32(1013904223))
+                t[e] = onward(s[e])
 
     return cross
 
 
-cross_few_layers, cross_one_ray = crosser(LOOK, SHORT), crosser(1, SHORT)
+cross_few_layers, cross_one_ray = sixteen_layers(LOOK), sixteen_layers(1)
 cross_few_rays, cross_full = crosser(FEW, LONG), crosser(EACH, LONG // LOOKS)
 
 
@@ -106,11 +136,13 @@ def march_full(
     """
     places = cuda.local.array(EACH, int32)
     t = cuda.local.array(EACH, float32)
+    s = cuda.local.array(EACH, uint32)
     y = cuda.local.array(EACH, float32)
     lane = uint64(cuda.laneid)
     for e in range(EACH):
         places[e], y[e] = lists[batch + uint64(32 * e)], float32(0)
-        t[e] = through(opacity[uint64(places[e])])
+        light = opacity[uint64(places[e])]
+        t[e], s[e] = through(light), seed(light, places[e])
     cuda.syncwarp()  # from here on the list fills anew
     for k in range(LOOKS):
         if tile < whole and waits < FULL:
@@ -118,7 +150,7 @@ def march_full(
             tile += stride
             if tile < whole:
                 fetch(opacity, kind, opacities, kinds, uint64(tile) + lane)
-        cross_full(y, t, layers, uint64(k) * uint64(LONG // LOOKS))
+        cross_full(y, t, s, layers, uint64(k) * uint64(LONG // LOOKS))
     for e in range(EACH):
         out[uint64(places[e])] = y[e]
     return tile, waits
@@ -128,11 +160,13 @@ def march_full(
 def march_few(opacity, out, layers, lists, batch):
     """March the first batch of a warp."""
     t = cuda.local.array(FEW, float32)
+    s = cuda.local.array(FEW, uint32)
     y = cuda.local.array(FEW, float32)
     for e in range(FEW):
-        t[e] = through(opacity[uint64(lists[batch + uint64(32 * e)])])
-        y[e] = float32(0)
-    cross_few_rays(y, t, layers, uint64(0))
+        place = lists[batch + uint64(32 * e)]
+        light = opacity[uint64(place)]
+        t[e], s[e], y[e] = through(light), seed(light, place), float32(0)
+    cross_few_rays(y, t, s, layers, uint64(0))
     for e in range(FEW):
         out[uint64(lists[batch + uint64(32 * e)])] = y[e]
 
@@ -145,6 +179,7 @@ def rest_marcher(rays):
     def march(opacity, out, layers, lists, starts, waiting, first, count):
         places = cuda.local.array(rays, int32)
         t = cuda.local.array(rays, float32)
+        s = cuda.local.array(rays, uint32)
         y = cuda.local.array(rays, float32)
         for e in range(rays):
             i, warp, light = int32(first + e * BLOCK + cuda.threadIdx.x), int32(0), float32(0)
@@ -156,8 +191,8 @@ def rest_marcher(rays):
                 places[e] = lists[starts[warp] + i]
                 light = opacity[places[e]]
             # The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
-            t[e] = through(light)
-        cross(y, t, layers, uint64(0))
+            t[e], s[e] = through(light), seed(light, places[e])
+        cross(y, t, s, layers, uint64(0))
         for e in range(rays):
             if places[e] >= 0:
                 out[places[e]] = y[e]

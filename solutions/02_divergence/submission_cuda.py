@@ -8,9 +8,9 @@ import numpy as np
 BLOCK = 384  # 12 warps, each on its own until all tiles are looked at
 BLOCKS = 132  # one for each SM of an H200
 TILE = 256  # rays that a warp looks at together, eight a lane
-EACH = 50  # long rays that a lane marches at once
-# Bytes: two lists for every warp, and the layers. These 190 KB are there on an H200; on a GPU with less, begin with
-# blocks of 128 threads, three times as many, which need 74 KB each.
+EACH = 36  # long rays that a lane marches at once
+# Bytes: two lists for every warp, and the layers. These 150 KB are there on an H200; on a GPU with less, begin with
+# blocks of 128 threads, three times as many, which need 60 KB each.
 SHARED = 4 * (2 * BLOCK // 32 * (32 * EACH + TILE) + 4096)
 # END SOLUTION
 
@@ -19,14 +19,23 @@ march_kernel = cupy.RawKernel(
 // BEGIN SOLUTION
 // STARTER: constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 constexpr int SHORT = 16, LONG = 4096, BLOCK = 384, WARPS = BLOCK / 32;
-constexpr int EACH = 50, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
+constexpr int EACH = 36, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
 constexpr int FEW = 12;                     // the same in a warp's first batch, so that it need not look for long
 constexpr int LOOK = 8, TILE = 32 * LOOK;   // rays that a lane, and a warp, looks at together
 constexpr int ROOM = FULL + TILE;           // of a list: a warp looks as long as it is not full
-constexpr int LOOKS = 64;                   // the march stops so often for a look
-constexpr int LEAP = LONG / 4 / LOOKS;      // groups of four layers from one look to the next
+constexpr int STRETCH = 16;                 // groups of four layers that let the same part of a ray through
 
 __device__ float through(float opacity) { return 1.0f - fabsf(opacity) * (1.0f / 1024); }
+
+// What ray i draws the rest of its way from
+__device__ unsigned seed(float opacity, int i) { return unsigned(int(opacity * 65536)) + 2654435769u * unsigned(i); }
+
+// What the next stretch lets through: 1 - (32768 - s / 2^17) / 2^24, by the bits of that number
+__device__ float onward(unsigned& s)
+{
+    s = 1664525u * s + 1013904223u;
+    return __uint_as_float((s >> 17) + 0x3f7f8000);
+}
 
 // Take N rays through layers, those of the groups from `from` up to `to`. A group is one read, shared by the rays; N
 // independent multiply-adds hide the latency of one. The very FIRST layer finds darkness.
@@ -44,6 +53,18 @@ __device__ void cross(float* y, const float* t, const float4* layers, int from, 
         for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.z);
 #pragma unroll
         for (int e = 0; e < N; ++e) y[e] = fmaf(y[e], t[e], four.w);
+    }
+}
+
+// Take N rays through whole stretches
+template <int N>
+__device__ void cross_stretches(float* y, float* t, unsigned* s, const float4* layers, int from, int to)
+{
+#pragma unroll 1
+    for (int k = from; k < to; k += STRETCH) {
+        cross<N>(y, t, layers, k, k + STRETCH);
+#pragma unroll
+        for (int e = 0; e < N; ++e) t[e] = onward(s[e]);
     }
 }
 
@@ -121,12 +142,16 @@ struct Warp {
     __device__ void march(const int* batch)
     {
         float t[N], y[N];
+        unsigned s[N];
 #pragma unroll
-        for (int e = 0; e < N; ++e) t[e] = through(opacity[batch[32 * e]]), y[e] = 0.0f;
+        for (int e = 0; e < N; ++e) {
+            float ray = opacity[batch[32 * e]];
+            t[e] = through(ray), s[e] = seed(ray, batch[32 * e]), y[e] = 0.0f;
+        }
 #pragma unroll 1
-        for (int k = 0; k < LONG / 4; k += LEAP) {
+        for (int k = 0; k < LONG / 4; k += STRETCH) {
             if (tile < whole && rays < FULL) look();
-            cross<N>(y, t, layers, k, k + LEAP);
+            cross_stretches<N>(y, t, s, layers, k, k + STRETCH);
         }
 #pragma unroll
         for (int e = 0; e < N; ++e) out[batch[32 * e]] = y[e];
@@ -151,14 +176,16 @@ struct Rest {
     {
         int place[N];
         float t[N], y[N];
+        unsigned s[N];
 #pragma unroll
         for (int e = 0; e < N; ++e) {
             int i = first + e * BLOCK + threadIdx.x;
             place[e] = i < all ? ray(i) : -1;
             // The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
-            t[e] = through(i < all ? opacity[place[e]] : 0.0f), y[e] = 0.0f;
+            float ray = i < all ? opacity[place[e]] : 0.0f;
+            t[e] = through(ray), s[e] = seed(ray, place[e]), y[e] = 0.0f;
         }
-        cross<N>(y, t, layers, 0, LONG / 4);
+        cross_stretches<N>(y, t, s, layers, 0, LONG / 4);
 #pragma unroll
         for (int e = 0; e < N; ++e)
             if (place[e] >= 0) out[place[e]] = y[e];

@@ -106,6 +106,35 @@ class TestEveryLab:
                 assert np.all(bound[spec.name] >= 0)
                 np.broadcast_to(bound[spec.name], expected[spec.name].shape)
 
+    def test_what_is_placed_moves_with_the_seed_and_the_iteration(self, lab: Lab) -> None:
+        task = lab.task
+        assert task.place is not None
+        bare, differ = replace(task, place=None), set()
+        family = Family.INTEGERS if task.audit else Family.NORMAL
+        case = case_of(task, family)
+        for seed, iteration in ((1, 0), (1, 1), (2, 0)):
+            drawn, placed = (generate(np, one, case, seed, iteration) for one in (bare, task))
+            again = generate(np, task, case, seed, iteration)
+            places = []
+            for spec in task.arrays(Role.INPUT, Role.INOUT):
+                assert placed[spec.name].tobytes() == again[spec.name].tobytes()
+                assert placed[spec.name].dtype == spec.dtype
+                assert np.isfinite(placed[spec.name].astype(np.float64)).all()
+                places.append(np.flatnonzero(drawn[spec.name] != placed[spec.name]).tobytes())
+            assert any(places)
+            differ.add(tuple(places))
+        assert len(differ) == 3
+
+    @pytest.mark.gpu
+    def test_the_gpu_places_the_same_bits(self, lab: Lab) -> None:
+        import cupy
+
+        for family in Family:
+            case = case_of(lab.task, family)
+            here, there = (generate(xp, lab.task, case, 5, 3) for xp in (np, cupy))
+            for spec in lab.task.arrays(Role.INPUT, Role.INOUT):
+                assert there[spec.name].get().tobytes() == here[spec.name].tobytes()
+
     def test_array_modules_agree(self, lab: Lab) -> None:
         task, xp = lab.task, other_module()
         values = generate(np, task, case_of(task, Family.INTEGERS), 4)
@@ -171,15 +200,38 @@ class TestAxpy:
 
 class TestDivergence:
     @staticmethod
-    def marched(values: Values, dtype: type, fused: bool) -> np.ndarray:
+    def transmissions(values: Values) -> np.ndarray:
+        """What each of the 64 stretches of every ray lets through, by Python's integers."""
+        found = np.empty((64, values["opacity"].size))
+        for i, opacity in enumerate(values["opacity"].tolist()):
+            found[0, i] = 1 - abs(opacity) / 1024
+            s = (int(opacity * 65536) + 2654435769 * i) % 2**32
+            for stretch in range(1, 64):
+                s = (1664525 * s + 1013904223) % 2**32
+                found[stretch, i] = 1 - (32768 - s // 131072) / 2**24
+        return found
+
+    def marched(self, values: Values, dtype: type, fused: bool) -> np.ndarray:
         """Horner's rule with every operation rounded to `dtype`, or every multiply-add once."""
-        t = (1 - np.abs(values["opacity"].astype(np.float64)) / 1024).astype(dtype)
+        transmissions = self.transmissions(values).astype(dtype)
         glow, long = values["glow"].astype(dtype), values["kind"] % 8 == 0
-        y = np.zeros(t.shape, dtype)
+        y = np.zeros(long.shape, dtype)
         for k in range(4096):
+            t = transmissions[k // 64]
             step = (y.astype(np.float64) * t + glow[k]).astype(dtype) if fused else y * t + glow[k]
             y = np.where(long | (k < 16), step, y)
         return y
+
+    def test_no_table_of_one_number_a_ray_holds_the_light(self) -> None:
+        """Nor one of the first opacity and the mean of all: rays that are close in both are far apart in light."""
+        values = generate(np, DIVERGENCE, Case("many", {"n": 20_000}, Family.NORMAL), 1)
+        long = np.flatnonzero(values["kind"] % 8 == 0)
+        light, allowed = (f(np, values)["out"][long] for f in (DIVERGENCE.expected, DIVERGENCE.bound))
+        transmissions = self.transmissions(values)[:, long]
+        for number in (transmissions[0], transmissions.mean(axis=0), np.abs(values["opacity"][long])):
+            order = np.argsort(number)
+            apart = np.abs(np.diff(light[order])) / allowed[order][1:]
+            assert np.median(apart) > 100
 
     @pytest.mark.parametrize("family", list(Family))
     def test_fused_and_twice_rounded_steps_pass_and_half_precision_does_not(self, family: Family) -> None:
@@ -187,7 +239,7 @@ class TestDivergence:
             values = generate(np, DIVERGENCE, Case("small", {"n": 300}, family), seed)
             for fused in (False, True):
                 out = self.marched(values, np.float32, fused)
-                assert worst(DIVERGENCE, values, {"out": out}) <= 1
+                assert worst(DIVERGENCE, values, {"out": out}) <= 0.5
                 assert timed(values, {"out": out}, DIVERGENCE, seed) <= 1
             half = self.marched(values, np.float16, True).astype(np.float32)
             assert worst(DIVERGENCE, values, {"out": half}) > 10
@@ -197,20 +249,24 @@ class TestDivergence:
         right = self.marched(values, np.float32, True)
         long = np.flatnonzero(values["kind"] % 8 == 0)
         short = np.flatnonzero(values["kind"] % 8)
-        for index in (short[0], short[-1], long[5], long[5 + 8 * ((long.size - 6) // 8)]):
+        for index in (short[0], short[-1], long[5], long[5 + 64]):
             for wrong in (right[index] * 1.5, np.nan):
                 out = right.copy()
                 out[index] = wrong
                 assert not timed(values, {"out": out}, DIVERGENCE, 5) <= 1
 
-    def test_marching_in_blocks_is_horners_rule(self) -> None:
+    def test_marching_by_stretches_is_horners_rule(self) -> None:
         task = sys.modules[DIVERGENCE.expected.__module__]
-        draw = np.random.default_rng(3)
-        t = np.concatenate([[1.0, 0.98, 0.5, 0.0], 1 - np.abs(draw.standard_normal(50)) / 1024])
-        glow = draw.standard_normal(4096)
-        sizes = task.marched(np, t, np.abs(glow), 4096)
-        apart = np.abs(task.marched_in_blocks(np, t, glow) - task.marched(np, t, glow, 4096))
-        assert (apart <= 1e-13 * sizes).all()
+        for family in Family:
+            values = generate(np, DIVERGENCE, Case("small", {"n": 300}, family), 3)
+            glow, rays = values["glow"].astype(np.float64), np.arange(300)
+            light, squares = task.marched_far(np, values["opacity"], rays, glow)
+            everywhere = {**values, "kind": np.zeros(300, np.uint8)}
+            apart = light - self.marched(everywhere, np.float64, False)
+            assert (np.abs(apart) <= 1e-12 * np.sqrt(squares)).all()
+            left = np.cumprod(np.repeat(self.transmissions(everywhere), 64, axis=0)[:0:-1], axis=0)[::-1]
+            terms = glow[:, None] * np.concatenate([left, np.ones((1, 300))])
+            assert np.allclose(squares, np.square(terms).sum(axis=0), rtol=1e-12)
 
     def test_flops_are_those_of_the_rays_that_are_drawn(self) -> None:
         n = 200_000
@@ -374,9 +430,10 @@ def half_sum(a: np.ndarray, b: np.ndarray, block: int) -> np.ndarray:
     total = np.zeros((a.shape[0], b.shape[1]), np.float32)
     for start in range(0, a.shape[1], block):
         part = np.zeros(total.shape, np.float16)
-        for p in range(start, min(start + block, a.shape[1])):
-            part += a[:, p, None] * b[None, p, :]
-        total += part.astype(np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for p in range(start, min(start + block, a.shape[1])):
+                part += a[:, p, None] * b[None, p, :]
+            total += part.astype(np.float32)
     return total
 
 
@@ -392,7 +449,8 @@ class TestGemm:
                 values = generate(np, GEMM, replace(small, family=family), seed)
                 for name, c in float32_sums(values["a"], values["b"]).items():
                     assert worst(GEMM, values, {"c": c}) <= 1, name
-                    assert timed(values, {"c": c}, GEMM) <= 1, name
+                    # A check of what is drawn at random bears with orders that do not depend on it
+                    assert name == "sorted" or timed(values, {"c": c}, GEMM) < 0.5, name
 
     @pytest.mark.parametrize("case", NORMAL_CASES, ids=lambda c: c.name)
     @pytest.mark.parametrize("block", [1 << 20, 16, 4])
@@ -439,11 +497,34 @@ class TestGemm:
                 c[7, 9] = wrong
                 assert not GEMM.audit(np, values, {"c": c}, seed)
 
-    def test_half_sums_of_the_timing_case_are_found(self) -> None:
-        """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it."""
-        values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 64, "n": 128, "k": 4096}), 9)
-        assert timed(values, {"c": half_sum(values["a"], values["b"], 1 << 20)}, GEMM) > 1.5
-        assert timed(values, {"c": values["a"].astype(np.float32) @ values["b"].astype(np.float32)}, GEMM) < 0.1
+    @pytest.mark.parametrize("block", [1 << 20, 16, 4, 1])
+    def test_half_sums_of_the_timing_case_are_found(self, block: int) -> None:
+        """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it. Blocks of 1 are products."""
+        for seed in range(5):
+            values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 16, "n": 64, "k": 4096}), seed)
+            assert timed(values, {"c": half_sum(values["a"], values["b"], block)}, GEMM) > 4
+            assert timed(values, {"c": values["a"].astype(np.float32) @ values["b"].astype(np.float32)}, GEMM) < 0.2
+
+    @pytest.mark.parametrize("block", [1 << 20, 64, 16, 8, 4, 1])
+    @pytest.mark.parametrize("k", [1, 2, 5, 32, 37, 500, 4096])
+    def test_half_precision_does_not_carry_the_whole_numbers(self, block: int, k: int) -> None:
+        assert GEMM.audit is not None
+        for seed in range(200 if k < 100 else 5):
+            case = replace(GEMM.timing, family=Family.INTEGERS, dimensions={"m": 8, "n": 8, "k": k})
+            values = generate(np, GEMM, case, seed)
+            a, b = values["a"].astype(np.float32), values["b"].astype(np.float32)
+            assert (np.abs(a) @ np.abs(b)).max() < 1 << 24  # exact in any order
+            assert GEMM.audit(np, values, {"c": a @ b}, seed)
+            assert not GEMM.audit(np, values, {"c": half_sum(a, b, block)}, seed)
+
+    def test_bfloat16_does_not_hold_the_whole_numbers(self) -> None:
+        for seed in range(50):
+            values = generate(np, GEMM, Case("small", {"m": 8, "n": 8, "k": 37}, Family.INTEGERS), seed)
+            for rounded, whole in (("a", "b"), ("b", "a")):
+                bits = values[rounded].astype(np.float32).view(np.uint32)
+                coarse = ((bits + 0x7FFF + (bits >> 16 & 1)) & np.uint32(0xFFFF0000)).view(np.float32)
+                both = {rounded: coarse, whole: values[whole].astype(np.float32)}
+                assert worst(GEMM, values, {"c": both["a"] @ both["b"]}, exact=True) > 0
 
 
 def tensor_core_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -459,6 +540,20 @@ def tensor_core_sums(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 class TestHopperGemm:
+    @pytest.mark.parametrize("block", [1 << 20, 16, 4])
+    @pytest.mark.parametrize("k", [4, 5, 16, 37, 200, 1032])
+    def test_half_precision_does_not_carry_the_whole_numbers(self, block: int, k: int) -> None:
+        assert HOPPER.audit is not None
+        for seed in range(200 if k < 100 else 5):
+            case = replace(HOPPER.profile, family=Family.INTEGERS, dimensions={"m": 8, "n": 8, "k": k})
+            values = generate(np, HOPPER, case, seed)
+            right = values["a"].astype(np.float32) @ values["b"].astype(np.float32)
+            assert worst(HOPPER, values, {"c": right.astype(np.float16)}, exact=True) == 0
+            assert HOPPER.audit(np, values, {"c": right.astype(np.float16)}, seed)
+            wrong = half_sum(values["a"], values["b"], block).astype(np.float16)
+            assert worst(HOPPER, values, {"c": wrong}, exact=True) > 0
+            assert not HOPPER.audit(np, values, {"c": wrong}, seed)
+
     @pytest.mark.parametrize("family", [Family.NORMAL, Family.WIDE])
     def test_float32_and_tensor_core_sums_pass(self, family: Family) -> None:
         for seed in range(3):

@@ -55,7 +55,7 @@ MUTANTS = (
         _NUMBA,
         "every_fourth_step_left_out",
         "of 16 layers the last four are skipped",
-        (Edit("            four(y, t, layers, k + uint64(12))\n", ""),),
+        (Edit("        four(y, t, layers, k + uint64(12))\n", ""),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
@@ -146,8 +146,12 @@ MUTANTS = (
             Edit(
                 "        float4* fours = reinterpret_cast<float4*>(out + first);\n",
                 "        for (int e = 0; e < LOOK; ++e)\n"
-                "            if (!(kinds[e / 4] & 7u << e % 4 * 8))\n"
-                "                cross<1>(y + e, t + e, layers, SHORT / 4, LONG / 4);\n"
+                "            if (!(kinds[e / 4] & 7u << e % 4 * 8)) {\n"
+                "                unsigned s = seed(e < 4 ? (&a.x)[e] : (&b.x)[e - 4], first + e / 4 * 128 + e % 4);\n"
+                "                cross<1>(y + e, t + e, layers, SHORT / 4, STRETCH);\n"
+                "                t[e] = onward(s);\n"
+                "                cross_stretches<1>(y + e, t + e, &s, layers, STRETCH, LONG / 4);\n"
+                "            }\n"
                 "        float4* fours = reinterpret_cast<float4*>(out + first);\n",
             ),
         ),

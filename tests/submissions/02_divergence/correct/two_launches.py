@@ -29,7 +29,14 @@ extern "C" __global__ void longs(const float* opacity, const float* glow, float*
     for (int place = blockIdx.x * blockDim.x + threadIdx.x; place < rays; place += gridDim.x * blockDim.x) {
         int i = queue[place];
         float t = 1.0f - fabsf(opacity[i]) / 1024.0f, y = 0.0f;
-        for (int k = 0; k < 4096; ++k) y = y * t + layers[k];
+        unsigned s = unsigned(int(opacity[i] * 65536.0f)) + 2654435769u * unsigned(i);
+        for (int k = 0; k < 4096; ++k) {
+            if (k && k % 64 == 0) {
+                s = 1664525u * s + 1013904223u;
+                t = 1.0f - float(32768 - int(s >> 17)) / 16777216.0f;
+            }
+            y = y * t + layers[k];
+        }
         out[i] = y;
     }
 }

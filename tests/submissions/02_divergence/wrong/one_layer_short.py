@@ -1,5 +1,5 @@
 # expect: correctness: wrong answer: the last layer is left out for long rays
-from numba import cuda, float32, int32
+from numba import cuda, float32, int32, uint32
 
 LONG, BLOCK, TILE = 4096, 256, 2048
 
@@ -30,8 +30,12 @@ def kernel(opacity, kind, glow, out):
         i = queue[place]
         t = float32(1) - abs(opacity[i]) * float32(1 / 1024)
         y = float32(0)
-        for k in range(LONG - 1):
-            y = y * t + layers[k]
+        s = uint32(int32(opacity[i] * float32(65536)) + 2654435769 * i)
+        for first_layer in range(0, LONG, 64):
+            for k in range(first_layer, min(first_layer + 64, LONG - 1)):
+                y = y * t + layers[k]
+            s = uint32(uint32(1664525) * s + uint32(1013904223))
+            t = float32(1) - float32(32768 - int32(s >> uint32(17))) * float32(2**-24)
         out[i] = y
 
 
