@@ -94,11 +94,6 @@ def contenders() -> Iterator[Contender]:
         yield Contender("mutant", mutant.lab, name, text, mutant.cause.part, mutant.cause.status)
 
 
-def of_seed(lab: Lab, seed: int) -> Lab:
-    """The lab as a grade with this seed has it."""
-    return lab
-
-
 class Plans:
     """The plans of one submission, captured when they are asked for: those of further seeds along with them."""
 
@@ -107,7 +102,7 @@ class Plans:
         self._plans: dict[HostCall, Plan] = {}
         self._calls = {}
         for seed in seeds:
-            task = of_seed(lab, seed).task
+            task = lab.drawn(seed).task
             for case in (*_small(task.correctness), task.profile):
                 self._calls[seed, case.name] = task.host_call(case.dimensions, scalars(task, case, seed))
 
@@ -144,7 +139,7 @@ def judge(contender: Contender, seeds: Sequence[int]) -> Tally:
         path.write_text(contender.text, encoding="utf-8")
         plans = Plans(lab, path, seeds)
         for seed in seeds:
-            drawn = of_seed(lab, seed)
+            drawn = lab.drawn(seed)
             if contender.right:
                 objection = _objection(contender, drawn, plans, seed)
             else:
