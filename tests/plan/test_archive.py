@@ -234,7 +234,7 @@ def test_a_bomb_of_a_document_is_refused_before_it_is_read(plan: Plan) -> None:
 
 
 def test_too_little_memory_is_told(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
         raise MemoryError
 
     data = dumps(plan)
