@@ -68,7 +68,9 @@ def _call(lowering: Lowering, name: str, arguments: tuple[Operand, ...], results
         raise Unsupported
     if len(arguments) != len(function.parameters) or len(results) != len(function.results):
         raise Unsupported
-    if _reaches_itself(lowering.module, name):
+    if name not in lowering.recursive:
+        lowering.recursive[name] = _reaches_itself(lowering.module, name)
+    if lowering.recursive[name]:
         _call_recursive(lowering, function, arguments, results)
     else:
         _inline(lowering, function, arguments, results)

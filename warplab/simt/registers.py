@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 
+from warplab.errors import PlanError
 from warplab.simt.layout import (
     DST,
     GUARD,
@@ -36,6 +37,7 @@ from warplab.simt.program import ROWS_BASE, Frame, Record, row_bytes
 
 _SOURCES = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 _MORE_DATA = (X4, X5, X6)
+MAX_LIVENESS = 1 << 31  # registers times basic blocks: bits of a set for each block, of which there are four
 
 
 class Operands:
@@ -120,6 +122,11 @@ def _intervals(records: list[Record], operands: Operands) -> dict[int, tuple[int
     starts, successors = _blocks(records)
     ends = [*starts[1:], len(records)]
     touched = [operands.of(r) for r in records]
+    if len(starts) * len(operands.widths) > MAX_LIVENESS:
+        raise PlanError(
+            f"The kernel has {len(starts)} pieces of straight code and {len(operands.widths)} registers, too many to "
+            "follow; make its unrolled loops shorter."
+        )
     uses, kills = [], []
     for start, end in zip(starts, ends, strict=True):
         use = kill = 0
