@@ -1,4 +1,4 @@
-"""Memory for the emulator between pages that nobody may touch, so that a stray access of compiled code kills the process.
+"""Memory for the emulator between pages that nobody may touch: a stray access of compiled code kills the process.
 
 Regions, frames, shared memory and queues all come from `aligned_bytes`. Here each ends at a page that cannot be read
 or written, but for what its alignment leaves over; those bytes are filled with a pattern and looked at afterwards.

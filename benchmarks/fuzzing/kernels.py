@@ -70,6 +70,8 @@ _HEADER = f"""
     @%p1 mbarrier.init.shared.b64 [bar+8], 32;
     bar.sync 0;
 """
+_SHUFFLES = ("up", "down", "bfly", "idx")
+_DONE = ".mbarrier::complete_tx::bytes"
 _TYPES = ("u8", "s8", "b16", "u32", "s32", "f32", "b64", "f64", "b128")
 _REGISTERS = {"8": "%h", "16": "%h", "32": "%r", "64": "%v", "128": "%q"}
 
@@ -206,9 +208,7 @@ def _atomic(w: Writer) -> None:
         ("cas", "b32"), ("cas", "b64"), ("cas", "b16"), ("inc", "u32"), ("and", "b64"), ("add.noftz", "f16x2"),
     ))  # fmt: skip
     wide = "%h" if "16" in kind else "%v" if "64" in kind else "%r"
-    register = {"f32": "%f", "f64": "%v", "f16x2": "%r"}.get(
-        kind, "%h" if "16" in kind else "%v" if "64" in kind else "%r"
-    )
+    register = {"f32": "%f", "f64": "%v", "f16x2": "%r"}.get(kind, wide)
     values = ", ".join(f"{register}{w.rng.randrange(1, 6)}" for _ in range(2 if operation == "cas" else 1))
     if w.rng.random() < 0.5:
         w.say(f"atom{said}.{operation}.{kind} {register}7, {w.at(space)}, {values}")
@@ -226,21 +226,22 @@ def _groups(w: Writer) -> None:
     w.say(w.rng.choice((
         "cp.async.commit_group", f"cp.async.wait_group {w.rng.randrange(4)}", "cp.async.wait_all",
         f"cp.async.mbarrier.arrive.noinc.shared.b64 {w.at('shared')}", "cp.async.mbarrier.arrive.shared.b64 [bar]",
-        "cp.async.bulk.commit_group", f"cp.async.bulk.wait_group {w.rng.randrange(4)}", "cp.async.bulk.wait_group.read 0",
-        "fence.proxy.async", "bar.warp.sync 0xffffffff", "barrier.cluster.arrive", "barrier.cluster.wait",
+        "cp.async.bulk.commit_group", f"cp.async.bulk.wait_group {w.rng.randrange(4)}",
+        "cp.async.bulk.wait_group.read 0",
+        "fence.proxy.async",
+        "bar.warp.sync 0xffffffff", "barrier.cluster.arrive", "barrier.cluster.wait",
     )))  # fmt: skip
 
 
 def _bulk(w: Writer) -> None:
     size, bar = w.rng.choice(("16", "128", "1024", "0", w.number())), w.rng.choice(("[bar]", "[bar]", w.at("shared")))
-    done = ".mbarrier::complete_tx::bytes"
     match w.rng.randrange(6):
         case 0:
-            w.say(f"cp.async.bulk.shared::cluster.global{done} {w.at('shared')}, {w.at('global')}, {size}, {bar}")
+            w.say(f"cp.async.bulk.shared::cluster.global{_DONE} {w.at('shared')}, {w.at('global')}, {size}, {bar}")
         case 1:
             w.say(f"cp.async.bulk.global.shared::cta.bulk_group {w.at('global')}, {w.at('shared')}, {size}")
         case 2:
-            w.say(f"cp.async.bulk.shared::cluster.shared::cta{done} {w.at('shared')}, {w.at('shared')}, {size}, {bar}")
+            w.say(f"cp.async.bulk.shared::cluster.shared::cta{_DONE} {w.at('shared')}, {w.at('shared')}, {size}, {bar}")
         case 3:
             kind = w.rng.choice(("add.u32", "add.f64", "min.s64", "add.noftz.f16", "xor.b64"))
             w.say(
@@ -250,13 +251,13 @@ def _bulk(w: Writer) -> None:
             mask = f"%h{w.rng.randrange(4)}"
             w.always(f"mov.b16 {mask}, {w.rng.getrandbits(16)}")
             w.say(
-                f"cp.async.bulk.shared::cluster.global{done}.multicast::cluster "
+                f"cp.async.bulk.shared::cluster.global{_DONE}.multicast::cluster "
                 f"{w.at('shared')}, {w.at('global')}, {size}, {bar}, {mask}"
             )
         case _:
             kind = w.rng.choice(("add.u32", "inc.u32", "and.b32", "add.u64"))
             w.say(
-                f"cp.reduce.async.bulk.shared::cluster.shared::cta{done}.{kind} "
+                f"cp.reduce.async.bulk.shared::cluster.shared::cta{_DONE}.{kind} "
                 f"{w.at('shared')}, {w.at('shared')}, {size}, {bar}"
             )
 
@@ -329,9 +330,9 @@ def _cluster(w: Writer) -> None:
         f"mapa.u64 %v22, {w.address('generic')}, {w.rng.choice(('0', '1', w.number()))}",
         f"getctarank.u64 %r23, {w.address('generic')}", f"getctarank.shared::cluster.u32 %r23, {w.number()}",
         f"isspacep.shared %p3, {w.address('generic')}", f"isspacep.global %p3, {w.address('generic')}",
-        f"st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b64 {w.at('shared')}, {{%v1, %v2}}, {w.at('shared')}",
-        f"st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 {w.at('shared')}, %r1, [bar]",
-        f"red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u64 {w.at('shared')}, %v1, [bar]",
+        f"st.async.shared::cluster{_DONE}.v2.b64 {w.at('shared')}, {{%v1, %v2}}, {w.at('shared')}",
+        f"st.async.shared::cluster{_DONE}.b32 {w.at('shared')}, %r1, [bar]",
+        f"red.async.relaxed.cluster.shared::cluster{_DONE}.add.u64 {w.at('shared')}, %v1, [bar]",
     )))  # fmt: skip
 
 
@@ -359,14 +360,13 @@ def _control(w: Writer) -> None:
             w.lines.append("    call (r0), vprintf, (f0, v0); }")
         case 5:
             mask = w.rng.choice(("0xffffffff", w.number()))
-            w.always(
-                f"shfl.sync.{w.rng.choice(('up', 'down', 'bfly', 'idx'))}.b32 %r24|%p3, %r1, {w.number()}, {w.number()}, {mask}"
-            )
+            w.always(f"shfl.sync.{w.rng.choice(_SHUFFLES)}.b32 %r24|%p3, %r1, {w.number()}, {w.number()}, {mask}")
         case _:
             mask = w.rng.choice(("0xffffffff", w.number()))
             w.say(w.rng.choice((
                 f"vote.sync.ballot.b32 %r25, %p2, {mask}", f"match.any.sync.b64 %r25, %v1, {mask}",
-                f"redux.sync.add.s32 %r25, %r1, {mask}", "ld.param.u64 %v24, [map+1000000]", "ld.param.v2.u64 {%v24, %v25}, [map+120]",
+                f"redux.sync.add.s32 %r25, %r1, {mask}", "ld.param.u64 %v24, [map+1000000]",
+                "ld.param.v2.u64 {%v24, %v25}, [map+120]",
                 f"elect.sync %r25|%p3, {mask}", "activemask.b32 %r25",
             )))  # fmt: skip
     w.lines.append(f"{end}:")

@@ -170,6 +170,7 @@ class Lowering:
         self.chain: list[Instance] = []  # the functions whose bodies are being lowered, the kernel first
         self.copies = 0
         self.recursive: dict[str, bool] = {}  # of functions: may a call lead to another call of it?
+        self.live: dict[str, list[int]] = {}  # of recursive functions: the registers live after each instruction
         self.stack_pointer = 0  # its row; 0: no recursive function has been called
         self.stack_starts: list[Record] = []  # SRC_A is to be where the stack starts,
         self.stack_ends: list[Record] = []  # SRC_B where it ends
@@ -244,7 +245,7 @@ class Lowering:
     def emit(self, record: Record) -> Record:
         """Append a record with the current instruction's guard and line; only an instruction's first one is counted."""
         instruction = self.current
-        if max(record.fields) > _LARGEST or min(record.fields) < -_LARGEST:
+        if max(record.fields) > _LARGEST or min(record.fields) < -_LARGEST - 1:
             raise Unsupported  # a constant offset beyond 32 bits
         if instruction.guard >= 0:
             record.fields[GUARD] = self.instance.place(instruction.guard)

@@ -330,7 +330,10 @@ def _needed(lowering: Lowering, callee: _Recursive) -> list[tuple[int, int]]:
     for instance in lowering.chain[lowering.chain.index(callee) :]:
         if isinstance(instance, _Recursive):
             saved.append((instance.frame.base, 64))
-        live = live_after(instance.function)[instance.position]
+        name = instance.function.name
+        if name not in lowering.live:
+            lowering.live[name] = live_after(instance.function)
+        live = lowering.live[name][instance.position]
         for index in (i for i in range(live.bit_length()) if live >> i & 1):
             width = max(TYPE_BITS[instance.function.registers[index]], 1)
             if width == 128:

@@ -40,7 +40,8 @@ ALIGNMENT = 512  # of a region's first byte, on the host and in its address, as 
 PAGE = 2 << 20  # arrays of this size and larger start at a multiple of it
 SHARED_ALIGNMENT = 1 << 24  # of the generic addresses of shared and local memory
 PLACES = 1 << 20  # that a region may start at in its window, half a GiB
-MAX_REGIONS = 512
+MAX_REGIONS = 512  # half of the windows: an address that is drawn is mostly free
+DRAWS = 1000  # after which there is no room
 LONGEST_STRING = 8192  # that printf or an assertion shows
 
 
@@ -92,10 +93,12 @@ class AddressSpace:
     def _draw(self, size: int, alignment: int, owner: Region | None) -> int:
         """An address for so many bytes, in windows of their own."""
         count = 1 + (WINDOW_HALF + PLACES * ALIGNMENT + size >> WINDOW_BITS)
-        free = [w for w in range(WINDOWS - count + 1) if not any(w + i in self._owners for i in range(count))]
-        if not free:
+        for _ in range(DRAWS if count <= WINDOWS else 0):
+            first = self._random.randrange(WINDOWS - count + 1)
+            if all(first + i not in self._owners for i in range(count)):
+                break
+        else:
             raise PlanError(f"The plan needs {size} more bytes than the emulator has addresses for.")
-        first = self._random.choice(free)
         self._owners.update((first + i, owner) for i in range(count))
         place = alignment * self._random.randrange(PLACES * ALIGNMENT // alignment or 1)
         return (FIRST_WINDOW + first << WINDOW_BITS) + WINDOW_HALF + place
