@@ -24,7 +24,7 @@ from warplab import results
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m benchmarks.fuzz"
 BATCH = 200  # cases of a process
-SECONDS = 120.0  # that a case may take: some thousand times what its instruction budget takes
+SECONDS = 600.0  # that a case may take, and a process to start: some thousand times what either takes
 VERDICTS = ("ran", "finding", "refused", "too large")
 
 

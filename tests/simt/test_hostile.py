@@ -166,7 +166,7 @@ AGAIN:
 
 
 def test_local_memory_of_all_threads_is_bounded() -> None:
-    big = ".local .align 16 .b8 big[524000];\nmov.b64 %v1, big; st.local.u32 [%v1], %r1;"
+    big = ".local .align 16 .b8 big[524288];\nmov.b64 %v1, big; st.local.u32 [%v1], %r1;"
     (finding,) = run(big, threads=1024, workers=1).findings
     assert finding.kind is FindingKind.LAUNCH_FAILURE and "MiB" in finding.message
     assert not run(big, threads=32).findings
@@ -183,4 +183,4 @@ def test_addresses_look_like_a_devices_and_differ() -> None:
     assert addresses(7) == addresses(7) != addresses(8)
     for a, out, tile in drawn:
         assert all(0x7000_0000_0000 <= n < 0x8000_0000_0000 for n in (a, out, tile))
-        assert a % 512 == 0 and out % 512 == 0 and tile & 0xFFFFFF == 1024
+        assert a % 512 == 0 and out % 512 == 0 and tile & 0xFFFFFF == 2048
