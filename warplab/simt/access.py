@@ -5,8 +5,8 @@ from __future__ import annotations
 from warplab.simt.global_access import load_global, store_global
 from warplab.simt.layout import (
     IMM,
-    REGION_LOCAL,
-    REGION_SHARED,
+    M_LOCAL_WINDOW,
+    M_SHARED_WINDOW,
     SPACE_CONST,
     SPACE_GENERIC,
     SPACE_GLOBAL,
@@ -14,12 +14,13 @@ from warplab.simt.layout import (
     SPACE_SHARED,
     SRC_A,
     WINDOW_BITS,
+    WINDOW_HALF,
     X0,
 )
-from warplab.simt.local_access import LOCAL_WINDOW, local_access
-from warplab.simt.raw import field, operand
-from warplab.simt.rows import lanes_in_region
-from warplab.simt.shared_access import SHARED_WINDOW, shared_access
+from warplab.simt.local_access import local_access
+from warplab.simt.raw import field, get, operand
+from warplab.simt.rows import lanes_in_window
+from warplab.simt.shared_access import shared_access
 from warplab.simt.state import compiled
 
 
@@ -47,13 +48,14 @@ def _generic_access(m, warp, frame, constants, record, pc, mask, write):
     """Sort the lanes of a generic access by the space that their addresses are in."""
     row = operand(frame, constants, record, SRC_A)
     offset = field(record, IMM)
-    shared = lanes_in_region(row, offset, WINDOW_BITS, REGION_SHARED) & mask
-    local = lanes_in_region(row, offset, WINDOW_BITS, REGION_LOCAL) & mask
+    shared_window, local_window = get(m, M_SHARED_WINDOW), get(m, M_LOCAL_WINDOW)
+    shared = lanes_in_window(row, offset - shared_window + WINDOW_HALF, WINDOW_BITS) & mask
+    local = lanes_in_window(row, offset - local_window + WINDOW_HALF, WINDOW_BITS) & mask
     other = mask & ~(shared | local)
     if shared:
-        shared_access(m, warp, frame, constants, record, pc, shared, SHARED_WINDOW, write)
+        shared_access(m, warp, frame, constants, record, pc, shared, shared_window, write)
     if local:
-        local_access(m, warp, frame, constants, record, pc, local, LOCAL_WINDOW, write, 1)
+        local_access(m, warp, frame, constants, record, pc, local, local_window, write, 1)
     if other:
         if write:
             store_global(m, warp, frame, constants, record, pc, other)

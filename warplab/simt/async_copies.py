@@ -31,6 +31,7 @@ from warplab.simt.layout import (
     M_LOG,
     M_SHARED,
     M_SHARED_BYTES,
+    M_SHARED_WINDOW,
     M_WARP_COUNT,
     P_BYTES,
     P_FIELDS,
@@ -72,7 +73,6 @@ from warplab.simt.raw import (
 )
 from warplab.simt.request_log import LOG_READ, LOG_READ_PAST_L1, log_sectors
 from warplab.simt.shadow import check_write, end_copy, release, start_copy
-from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import count_transfer
 
@@ -162,7 +162,7 @@ def finish_arrivals(m):
 def _queue_arrivals(m, warp, queue, frame, constants, record, pc, mask):
     """cp.async.mbarrier.arrive: each active lane arrives once its copies so far are made."""
     addresses = operand(frame, constants, record, SRC_A)
-    offset = field(record, IMM) - (SHARED_WINDOW if field(record, X2) else np.int64(0))
+    offset = field(record, IMM) - (get(m, M_SHARED_WINDOW) if field(record, X2) else np.int64(0))
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
@@ -221,7 +221,7 @@ def _source_host(m, source, size, read, pc, warp, lane):
         return np.int64(0)
     if get(entry, R_FLAGS) & R_TRACKED:
         check_initialised(m, entry, source, read, read, pc, warp, lane)
-    return get(entry, R_HOST) + region_offset(source)
+    return get(entry, R_HOST) + region_offset(entry, source)
 
 
 @compiled
@@ -241,7 +241,7 @@ def issue_copies(m, warp, frame, constants, record, pc, mask):
         rest &= rest - np.uint32(1)
         target = load_i64(targets + 8 * lane) + target_offset
         source = load_i64(sources + 8 * lane) + source_offset
-        if target < SHARED_BASE or target + size > get(m, M_SHARED_BYTES) or target & (size - 1):
+        if target < SHARED_BASE or target > get(m, M_SHARED_BYTES) - size or target & (size - 1):
             kind = FAULT_MISALIGNED if target & (size - 1) else FAULT_OUT_OF_BOUNDS
             report(m, kind, pc, warp, lane, target, size, 1, -1, SPACE_SHARED, 0)
             continue

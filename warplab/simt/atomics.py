@@ -33,11 +33,14 @@ from warplab.simt.layout import (
     KIND_F16,
     KIND_FLOAT,
     KIND_SIGNED,
+    LANES,
     M_CLUSTER,
     M_COUNTS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_LOCAL_WINDOW,
     M_LOG,
+    M_SHARED_WINDOW,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -45,8 +48,6 @@ from warplab.simt.layout import (
     R_TRACKED,
     R_WRITABLE,
     RANK_SHIFT,
-    REGION_LOCAL,
-    REGION_SHARED,
     SPACE_GENERIC,
     SPACE_GLOBAL,
     SPACE_LOCAL,
@@ -55,6 +56,7 @@ from warplab.simt.layout import (
     SRC_B,
     SRC_C,
     WINDOW_BITS,
+    WINDOW_HALF,
     X0,
     X1,
     X2,
@@ -63,7 +65,7 @@ from warplab.simt.layout import (
     X5,
     X6,
 )
-from warplab.simt.local_access import LOCAL_WINDOW, local_host
+from warplab.simt.local_access import local_host
 from warplab.simt.raw import (
     bits_of_f32,
     bits_of_f64,
@@ -80,9 +82,8 @@ from warplab.simt.raw import (
     trailing_zeros32,
 )
 from warplab.simt.request_log import LOG_ATOMIC, log_sectors
-from warplab.simt.rows import lanes_in_region
+from warplab.simt.rows import lanes_in_window
 from warplab.simt.shadow import check_read, check_write
-from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import read_element, write_element
 
@@ -193,11 +194,11 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
     said = size
     size = max(size, whole)
     if space == SPACE_GENERIC:
-        region = address >> WINDOW_BITS
-        if region == REGION_SHARED:
-            space, address = SPACE_SHARED, address - SHARED_WINDOW
-        elif region == REGION_LOCAL:
-            space, address = SPACE_LOCAL, address - LOCAL_WINDOW
+        in_shared, in_local = address - get(m, M_SHARED_WINDOW), address - get(m, M_LOCAL_WINDOW)
+        if (in_shared + WINDOW_HALF) >> WINDOW_BITS == 0:
+            space, address = SPACE_SHARED, in_shared
+        elif (in_local + WINDOW_HALF) >> WINDOW_BITS == 0:
+            space, address = SPACE_LOCAL, in_local
         else:
             space = SPACE_GLOBAL
     if space == SPACE_GLOBAL:
@@ -213,15 +214,15 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
         if get(entry, R_FIRST_STORE) < 0:
             put(entry, R_FIRST_STORE, pc)
         if get(entry, R_FLAGS) & R_TRACKED:
-            fill_bytes(get(entry, R_SHADOW) + region_offset(address), np.uint8(1), size)
-        return get(entry, R_HOST) + region_offset(address), space
+            fill_bytes(get(entry, R_SHADOW) + region_offset(entry, address), np.uint8(1), size)
+        return get(entry, R_HOST) + region_offset(entry, address), space
     limit = get(m, M_LOCAL_BYTES)
     host = np.int64(0)
     if space == SPACE_SHARED:
         host = shared_host(m, address, size)
         outside = host == 0
     else:
-        outside = address < 0 or address + size > limit
+        outside = address < 0 or address > limit - size
     if outside or address & (size - 1):
         kind = FAULT_MISALIGNED if address & (size - 1) else FAULT_OUT_OF_BOUNDS
         if whole:
@@ -232,6 +233,12 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
         check_write(m, warp, address, said, said, pc, lane, 0, 1, 0)
         return host, space
     return local_host(get(m, M_LOCAL) + warp * limit * 32, address, lane), space
+
+
+@compiled
+def _joined(low, high):
+    """A 64-bit value whose halves are apart, as in local memory, where a word of each lane lies beside the others'."""
+    return read_element(low, 4, 0) | (read_element(high, 4, 0) << np.uint64(32))
 
 
 @compiled
@@ -254,8 +261,9 @@ def _count(m, row, offset, space, size, mask, operation, counts_lanes, cell):
     shared = mask if space == SPACE_SHARED else np.uint32(0)
     others = mask if space in (SPACE_SHARED, SPACE_LOCAL) else np.uint32(0)
     if space == SPACE_GENERIC:
-        shared = lanes_in_region(row, offset, WINDOW_BITS, REGION_SHARED) & mask
-        others = shared | (lanes_in_region(row, offset, WINDOW_BITS, REGION_LOCAL) & mask)
+        shared = lanes_in_window(row, offset - get(m, M_SHARED_WINDOW) + WINDOW_HALF, WINDOW_BITS) & mask
+        local = lanes_in_window(row, offset - get(m, M_LOCAL_WINDOW) + WINDOW_HALF, WINDOW_BITS) & mask
+        others = shared | local
     outside = mask & ~others
     if outside:
         increase(cell, C_REQUESTS, 1)
@@ -263,7 +271,8 @@ def _count(m, row, offset, space, size, mask, operation, counts_lanes, cell):
         if get(m, M_LOG):
             log_sectors(m, row, offset, size, outside, LOG_ATOMIC)
     if shared and get(m, M_CLUSTER) > 1:
-        own = _own_lanes(m, row, offset - (SHARED_WINDOW if space == SPACE_GENERIC else np.int64(0)), shared)
+        window = get(m, M_SHARED_WINDOW) if space == SPACE_GENERIC else np.int64(0)
+        own = _own_lanes(m, row, offset - window, shared)
         increase(cell, C_REMOTE, (size * np.int64(popcount32(shared & ~own)) + 127) >> 7)
         shared = own
     if shared:
@@ -291,12 +300,16 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        host, _ = _address_of_lane(m, warp, pc, lane, space, address, size, whole)
+        host, found = _address_of_lane(m, warp, pc, lane, space, address, size, whole)
         old = np.uint64(0)
         if host:
-            old = read_element(host, size, 0)
+            high = host + 4 * LANES if found == SPACE_LOCAL and size == 8 else np.int64(0)
+            old = _joined(host, high) if high else read_element(host, size, 0)
             value = read_element(values + lane * size, size, 0)
             other = read_element(others + lane * size, size, 0) if operation == ATOMIC_CAS else value
-            write_element(host, size, combine(old, value, other, operation, kind, size))
+            new = combine(old, value, other, operation, kind, size)
+            write_element(host, 4 if high else size, new)
+            if high:
+                write_element(high, 4, new >> np.uint64(32))
         if returns:
             write_element(destination + lane * size, size, old)

@@ -29,6 +29,7 @@ from warplab.simt.bulk_layout import (
     O_BYTES,
     O_FIELDS,
     O_FORM,
+    O_MAP,
     O_MBARRIER,
     O_MOMENT,
     O_OTHER,
@@ -46,6 +47,7 @@ from warplab.simt.bulk_layout import (
 )
 from warplab.simt.chance import chance, is_random
 from warplab.simt.cluster_memory import mapped, offset_of, owner_of
+from warplab.simt.global_access import resolve
 from warplab.simt.layout import (
     C_FIELDS,
     C_IDEAL,
@@ -170,15 +172,15 @@ def _request_kind(m, operation):
 
 
 @compiled
-def _request(m, tensor, operation):
-    """Log and count the sectors of global memory that the operation asks for; `tensor` is its map, if it has one."""
+def _request(m, operation):
+    """Log and count the sectors of global memory that the operation asks for."""
     kind = _request_kind(m, operation)
     if _rank(operation):
-        return tile_sectors(m, tensor, operation, kind)
+        return tile_sectors(m, operation, kind)
     size, start = get(operation, O_BYTES), get(operation, O_OTHER)
     if size == 0:
         return np.int64(0)
-    if kind >= 0:
+    if kind >= 0 and resolve(m, start, size, 1):
         log_span(m, start, size, kind)
     return ((start + size + 31) >> 5) - (start >> 5)
 
@@ -188,7 +190,7 @@ def _request(m, tensor, operation):
 
 @compiled
 def _read_operands(m, frame, constants, record, lane, operation):
-    """Fill an operation from the registers of a lane; gives the host address of its tensor map, 0 if it has none."""
+    """Fill an operation from the registers of a lane; False if it needs a tensor map and has none."""
     names = record - RECORD_BYTES
     put(operation, O_FORM, field(record, X7))
     put(operation, O_SHARED, load_i64(operand(frame, constants, record, SRC_A) + 8 * lane))
@@ -204,25 +206,28 @@ def _read_operands(m, frame, constants, record, lane, operation):
         size = np.int64(load_u32(operand(frame, constants, record, SRC_C) + 4 * lane))
         put(operation, O_BYTES, size)
         put(operation, O_SPAN, size)
-        return np.int64(0)
+        return True
     slots = (SRC_A, SRC_B, SRC_C, X0, X1)
     for i in range(5):
         at = np.int64(0)
         if i < rank:
             at = np.int64(load_i32(operand(frame, constants, names, slots[i]) + 4 * lane))
         put(operation, O_AT + i, at)
-    tensor = find_map(m, get(operation, O_OTHER), rank)
-    if tensor:
-        put(operation, O_BYTES, tile_bytes(tensor))
-        put(operation, O_SPAN, tile_span(tensor))
-    return tensor
+    tensor = operation + 8 * O_MAP
+    if not find_map(m, get(operation, O_OTHER), rank, tensor):
+        return False
+    put(operation, O_BYTES, tile_bytes(tensor))
+    put(operation, O_SPAN, tile_span(tensor))
+    return True
 
 
 @compiled
-def _shared_fits(m, address, span, alignment, write, pc, warp, lane):
-    """Do `span` bytes from an aligned address lie in shared memory? A report if not."""
+def _shared_fits(m, address, span, alignment, own, write, pc, warp, lane):
+    """Do `span` bytes from an aligned address lie in shared memory, `own`: of this block? A report if not."""
     owner, offset = owner_of(m, address), offset_of(address)
-    if owner and offset >= SHARED_BASE and offset + span <= get(owner, M_SHARED_BYTES) and not offset & (alignment - 1):
+    if own and owner != m:
+        owner = np.int64(0)
+    if owner and SHARED_BASE <= offset <= get(owner, M_SHARED_BYTES) - span and not offset & (alignment - 1):
         return True
     if owner and offset & (alignment - 1):
         report(m, FAULT_MISALIGNED, pc, warp, lane, address, alignment, write, -1, SPACE_SHARED, 0)
@@ -233,7 +238,7 @@ def _shared_fits(m, address, span, alignment, write, pc, warp, lane):
 
 
 @compiled
-def _is_sound(m, tensor, operation, pc, warp, lane):
+def _is_sound(m, operation, pc, warp, lane):
     """Are the addresses, the size and the coordinates such as the operation needs? A report if not."""
     rank, direction = _rank(operation), _direction(operation)
     alignment = TILE_ALIGNMENT if rank else BULK_ALIGNMENT
@@ -241,14 +246,17 @@ def _is_sound(m, tensor, operation, pc, warp, lane):
     if size & 15:
         report(m, FAULT_BULK_SIZE, pc, warp, lane, 0, size, 0, -1, 0, 0)
         return False
-    if rank and not starts_well(tensor, operation, direction == TO_GLOBAL):
+    if rank and not starts_well(operation, direction == TO_GLOBAL):
         report(m, FAULT_BOX, pc, warp, lane, get(operation, O_AT), 0, 0, -1, 0, 0)
         return False
     write = 1 if direction == TO_SHARED else 0
-    if not _shared_fits(m, get(operation, O_SHARED), get(operation, O_SPAN), alignment, write, pc, warp, lane):
+    own = direction != TO_SHARED  # a source lies in the block's own shared memory
+    if not _shared_fits(m, get(operation, O_SHARED), get(operation, O_SPAN), alignment, own, write, pc, warp, lane):
         return False
+    if own:
+        put(operation, O_SHARED, offset_of(get(operation, O_SHARED)))
     if direction == WITHIN_CLUSTER:
-        return _shared_fits(m, get(operation, O_OTHER), size, alignment, 1, pc, warp, lane)
+        return _shared_fits(m, get(operation, O_OTHER), size, alignment, False, 1, pc, warp, lane)
     if rank == 0 and get(operation, O_OTHER) & 15:
         at, write = get(operation, O_OTHER), 1 - write
         report(m, FAULT_MISALIGNED, pc, warp, lane, at, BULK_ALIGNMENT, write, -1, SPACE_GLOBAL, 0)
@@ -257,13 +265,13 @@ def _is_sound(m, tensor, operation, pc, warp, lane):
 
 
 @compiled
-def _check_source(m, warp, tensor, operation, pc, lane):
+def _check_source(m, warp, operation, pc, lane):
     """For the sanitizer: the operation reads its source in shared memory now, and may do so until it was waited for."""
     start = get(operation, O_SHARED)
     if get(m, M_SHARED_SHADOW) == 0:
         return
     if _rank(operation):
-        move_tile(m, warp, tensor, np.int64(0), start, operation, CHECK_TILE, np.int64(-1), pc, lane)
+        move_tile(m, warp, np.int64(0), start, operation, CHECK_TILE, np.int64(-1), pc, lane)
     else:
         for place in range(0, get(operation, O_BYTES), 16):
             check_read(m, warp, start + place, 16, 16, pc, lane, 0, 0, 0)
@@ -292,7 +300,7 @@ def _start_event(m, warp, operation, pc, lane):
     mask = get(operation, O_FORM) >> FORM_MASK_SHIFT
     span = get(operation, O_SPAN)
     if _direction(operation) == WITHIN_CLUSTER:
-        _check_source(m, warp, np.int64(0), operation, pc, lane)
+        _check_source(m, warp, operation, pc, lane)
         _check_target(m, warp, get(operation, O_OTHER), span, pc, lane)
     elif mask == 0:
         _check_target(m, warp, get(operation, O_SHARED), span, pc, lane)
@@ -310,13 +318,13 @@ def _store_at(queue, position):
 
 
 @compiled
-def _start_store(m, warp, tensor, operation, pc, lane):
+def _start_store(m, warp, operation, pc, lane):
     """Queue an operation that completes in a bulk group."""
     queue = get(m, M_BULK)
     if get(queue, Q_STORES) == MAX_STORES:
         _write_store(m, _store_at(queue, 0))
         _drop_store(queue, np.int64(0))
-    _check_source(m, warp, tensor, operation, pc, lane)
+    _check_source(m, warp, operation, pc, lane)
     store = _store_at(queue, get(queue, Q_STORES))
     increase(queue, Q_STORES, 1)
     thread = 32 * warp + lane
@@ -337,24 +345,23 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
-        tensor = _read_operands(m, frame, constants, record, lane, operation)
-        if tensor == 0 and _rank(operation):
+        if not _read_operands(m, frame, constants, record, lane, operation):
             report(m, FAULT_TENSOR_MAP, pc, warp, lane, get(operation, O_OTHER), 0, 0, -1, SPACE_GLOBAL, 0)
             put(m, M_STOP, 1)
             return
         mbarrier, size = get(operation, O_MBARRIER), get(operation, O_BYTES)
         if _direction(operation) != TO_GLOBAL and not usable(m, mbarrier, pc, warp, lane):
             continue
-        if not _is_sound(m, tensor, operation, pc, warp, lane):
+        if not _is_sound(m, operation, pc, warp, lane):
             if _direction(operation) != TO_GLOBAL:
                 # Its bytes never come; a second finding about who waits for them would say nothing new.
                 change(m, warp, mbarrier, np.int64(0), np.int64(0), -size, pc, lane)
             continue
         increase(cell, C_REQUESTS, 1)
-        increase(cell, C_SECTORS, _request(m, tensor, operation))
+        increase(cell, C_SECTORS, _request(m, operation))
         increase(cell, C_IDEAL, size)
         if _direction(operation) == TO_GLOBAL:
-            _start_store(m, warp, tensor, operation, pc, lane)
+            _start_store(m, warp, operation, pc, lane)
         else:
             put(operation, O_MOMENT, moment)
             _start_event(m, warp, operation, pc, lane)
@@ -384,9 +391,7 @@ def _to_shared(m, warp, operation, target, mbarrier, pc, lane):
             copy_bytes(host, source, size)
         end_source(m, warp, get(operation, O_SHARED), size, pc)
     elif _rank(operation):
-        tensor = find_map(m, get(operation, O_OTHER), _rank(operation))
-        if tensor:
-            move_tile(m, warp, tensor, host, offset, operation, LOAD_TILE, np.int64(-1), pc, lane)
+        move_tile(m, warp, host, offset, operation, LOAD_TILE, np.int64(-1), pc, lane)
     else:
         source = readable(m, get(operation, O_OTHER), size, np.int64(4), pc, warp, lane) if size else np.int64(0)
         if source:
@@ -441,9 +446,7 @@ def _write_store(m, store):
     else:
         end_source(m, warp, start, get(operation, O_SPAN), pc)
     if _rank(operation):
-        tensor = find_map(m, get(operation, O_OTHER), _rank(operation))
-        if tensor:
-            move_tile(m, warp, tensor, host, start, operation, STORE_TILE, _reduction(operation), pc, lane)
+        move_tile(m, warp, host, start, operation, STORE_TILE, _reduction(operation), pc, lane)
     elif size:
         unit = (form >> FORM_SIZE_SHIFT) & 15
         target = writable(m, get(operation, O_OTHER), size, max(unit, 4), pc, warp, lane)

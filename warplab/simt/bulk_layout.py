@@ -14,11 +14,15 @@ FORM_DIRECTION = 3
 FORM_RANK_SHIFT, FORM_OPERATION_SHIFT, FORM_KIND_SHIFT, FORM_SIZE_SHIFT, FORM_MASK_SHIFT = 4, 8, 16, 20, 32
 BULK_COMMIT, BULK_WAIT = range(2)
 
+MAP_BYTES = 128  # of a tensor map
+
 # An operation on its way; the mask of a multicast, 0 for none, is in the upper bits of its form. O_MOMENT is the clock
 # of the issuing warp for the sanitizer, O_SPAN the bytes of shared memory from the first to the last that it may touch,
-# O_AT the first of five coordinates.
+# O_AT the first of five coordinates, O_MAP a copy of its tensor map, as the kernel may write what it likes to the map
+# itself while the operation is on its way.
 O_FORM, O_SHARED, O_OTHER, O_BYTES, O_SPAN, O_MBARRIER, O_MOMENT, O_AT = range(8)
-O_FIELDS = O_AT + 5
+O_MAP = O_AT + 5
+O_FIELDS = O_MAP + MAP_BYTES // 8
 
 # The queue of a block's stores: how many there are, bytes used and there are in its store room, the groups that each
 # thread has committed, the stores, the room. A store whose source has been read keeps its bytes in the room.
@@ -31,7 +35,6 @@ Q_FIELDS = Q_FIRST + MAX_STORES * K_FIELDS
 
 # A tensor map as the emulator encodes it in the 128 bytes that a real one has.
 T_MAGIC, T_ADDRESS, T_META, T_SHAPE, T_STRIDES, T_BOX, T_STEPS, T_FILL = 0, 1, 2, 3, 8, 12, 13, 14
-MAP_BYTES = 128
 MAP_MAGIC = 0x70616D5F726F736E
 META_SIZE_SHIFT, META_SWIZZLE_SHIFT, META_KIND_SHIFT = 8, 16, 24  # the rank is in the low bits
 BOX_BITS, STEP_BITS = 12, 8

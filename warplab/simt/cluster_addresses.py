@@ -13,19 +13,19 @@ from warplab.simt.layout import (
     FAULT_TRAP,
     M_CLUSTER,
     M_RANK,
+    M_SHARED_WINDOW,
     M_STOP,
     RANK_SHIFT,
-    REGION_SHARED,
     SRC_A,
     SRC_B,
     TRAP_CLUSTER,
     WINDOW_BITS,
+    WINDOW_HALF,
     X0,
     X1,
     X2,
 )
 from warplab.simt.raw import field, get, load_i64, load_u32, operand, put, store_i64, store_u32, trailing_zeros32
-from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 
 
@@ -43,7 +43,7 @@ def _map(m, warp, place, shared, rank, pc, lane):
 def cluster_address(m, warp, frame, constants, record, pc, mask):
     """One such instruction of a warp. A generic address that is not one of shared memory stays as it is."""
     action, size = field(record, X0), field(record, X1)
-    window = SHARED_WINDOW if field(record, X2) else np.int64(0)
+    window = get(m, M_SHARED_WINDOW) if field(record, X2) else np.int64(0)
     addresses, ranks = operand(frame, constants, record, SRC_A), operand(frame, constants, record, SRC_B)
     own = np.uint32(0)
     rest = np.uint32(mask)
@@ -63,7 +63,7 @@ def cluster_address(m, warp, frame, constants, record, pc, mask):
             continue
         rank = part - 1 if shared and part else get(m, M_RANK)
         if action == CLUSTER_IS_OWN:
-            if address >> WINDOW_BITS == REGION_SHARED and rank == get(m, M_RANK):
+            if (place + WINDOW_HALF) >> WINDOW_BITS == 0 and rank == get(m, M_RANK):
                 own |= np.uint32(1) << np.uint32(lane)
         else:
             store_u32(operand(frame, constants, record, DST) + 4 * lane, np.uint32(rank))

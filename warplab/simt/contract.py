@@ -8,7 +8,7 @@ results differ from the hardware's in the last place.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 from warplab.simt.ptx import (
@@ -37,9 +37,11 @@ def contract(function: Function) -> None:
     body: list[Instruction | Label | None] = []
     products: dict[int, tuple[int, Instruction]] = {}  # by register: where in `body` the mul that made it stands
     unread: set[int] = set()  # those that nothing has read since
+    made_of: defaultdict[int, set[int]] = defaultdict(set)  # by register: the products that it is, or is a factor of
     for item in function.body:
         if isinstance(item, Label) or item.opcode.split(".")[0] in _ENDS:
             products.clear()
+            made_of.clear()
             body.append(item)
             continue
         pair = _pair(item, products, uses, unread)
@@ -50,19 +52,25 @@ def contract(function: Function) -> None:
         else:
             body.append(item)
         unread -= set(_reads(item))
-        _forget(products, item)
+        for written in set(_registers(item.operands[0], written=False)) if item.operands else ():
+            for register in made_of.pop(written, ()):
+                products.pop(register, None)
         if _contractible(item, "mul"):
             target = item.operands[0]
             assert isinstance(target, Register)
             products[target.index] = (len(body) - 1, item)
             unread.add(target.index)
+            for operand in item.operands:
+                if isinstance(operand, Register):
+                    made_of[operand.index].add(target.index)
     function.body = [item for item in body if item is not None]
 
 
 def _contractible(item: Instruction, *operations: str) -> bool:
     operation, *modifiers = item.opcode.split(".")
     plain = bool(modifiers) and modifiers[-1] in _KINDS and all(m == "ftz" for m in modifiers[:-1])
-    return operation in operations and plain and item.guard < 0
+    whole = len(item.operands) == 3 and isinstance(item.operands[0], Register)
+    return operation in operations and plain and whole and item.guard < 0
 
 
 def _pair(
@@ -98,15 +106,6 @@ def _fused(function: Function, addition: Instruction, mul: Instruction, product:
     negation = replace(addition, opcode=f"neg.{kind}", operands=(negated, term if product_is_left else other_factor))
     operands = (target, factor, other_factor, negated) if product_is_left else (target, factor, negated, term)
     return [negation, replace(addition, opcode=opcode, operands=operands)]
-
-
-def _forget(products: dict[int, tuple[int, Instruction]], item: Instruction) -> None:
-    """Drop the products whose result or factors an instruction overwrites."""
-    written = set(_registers(item.operands[0], written=False)) if item.operands else set()
-    for register, (_, mul) in list(products.items()):
-        factors = {operand.index for operand in mul.operands[1:] if isinstance(operand, Register)}
-        if register in written or factors & written:
-            del products[register]
 
 
 def _reads(item: Instruction) -> list[int]:

@@ -18,10 +18,18 @@ from warplab.simt.cache_model import CacheModel
 from warplab.simt.counters import fold
 from warplab.simt.decoder import decoded
 from warplab.simt.findings import Explainer, merge, modified_input
-from warplab.simt.layout import FIRST_REGION, R_FIRST_STORE
+from warplab.simt.layout import R_FIRST_STORE
 from warplab.simt.lower import SHARED_BASE
-from warplab.simt.machine import Machine, resolve_constants
-from warplab.simt.memory import AddressSpace, Region, aligned_bytes, buffer_view, module_addresses, plan_regions
+from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
+from warplab.simt.memory import (
+    AddressSpace,
+    Region,
+    RegionTable,
+    aligned_bytes,
+    buffer_view,
+    module_addresses,
+    plan_regions,
+)
 from warplab.simt.printing import format_prints
 from warplab.simt.program import Program
 from warplab.simt.ptx import Function, Module
@@ -33,6 +41,8 @@ MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
 PORTABLE_CLUSTER, LARGEST_CLUSTER = 8, 16  # blocks; more than the former needs .maxclusterrank
 MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_PRINTED = 1 << 20  # characters that are kept of what an execution prints
+MAX_FINDINGS = 1000  # of an execution
 PIECE = 1 << 20  # bytes compared at a time
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
@@ -60,7 +70,7 @@ class Session:
     seed: int | None = None
     recorder: Recorder | None = None
     caches: Chip | None = None
-    space: AddressSpace = field(default_factory=AddressSpace)
+    space: AddressSpace = field(init=False)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
     buffers: dict[str, int] = field(default_factory=dict)
@@ -68,8 +78,13 @@ class Session:
     profiles: list[LaunchProfile] = field(default_factory=list)
     stores: dict[str, tuple[str, int]] = field(default_factory=dict)  # buffer -> first kernel and line that wrote it
     stdout: list[str] = field(default_factory=list)
+    print_room: int = MAX_PRINTED
     notes: dict[str, str] = field(default_factory=dict)
     writer: Writer | None = None
+
+    def __post_init__(self) -> None:
+        # Which set of a modelled cache an address falls into depends on the address.
+        self.space = AddressSpace(0 if self.seed is None and self.caches else self.seed)
 
     def execute(self, inputs: dict[str, np.ndarray], watch: tuple[str, int] | None = None) -> Execution:
         """Run the plan's launches in order on these inputs, once; `watch` as for the function `execute`."""
@@ -125,10 +140,12 @@ class Session:
         bank = Region("the kernel's parameters", parameters, writable=False)
         bank_address = self.space.add(bank)
         table = self.space.table()
-        constants = resolve_constants(loaded.program, loaded.module, launch, loaded.addresses, parameters, bank_address)
+        constants = resolve_constants(
+            loaded.program, loaded.module, launch, loaded.addresses, self.space, parameters, bank_address
+        )
         machines, traffic = self._run_blocks(launch, loaded.program, constants, table)
         outcome = self._collect(launch, loaded, machines, table, traffic)
-        del self.space.regions[kept:]
+        self.space.keep(kept)
         return outcome
 
     def _recorder(self, launch: Launch) -> Recorder | None:
@@ -149,7 +166,7 @@ class Session:
         return model.traffic()
 
     def _run_blocks(
-        self, launch: Launch, program: Program, constants: np.ndarray, table: np.ndarray
+        self, launch: Launch, program: Program, constants: np.ndarray, table: RegionTable
     ) -> tuple[list[Machine], CacheTraffic | None]:
         """All blocks, by one machine or several, and the caches' part if it is asked for."""
         clusters = prod(launch.grid) // prod(launch.cluster)
@@ -158,7 +175,7 @@ class Session:
         recorder = self._recorder(launch)
 
         def fresh() -> Machine:
-            return Machine(program, launch, constants, table, self.instruction_budget, self.sanitize, seed)
+            return Machine(program, launch, constants, self.space, table, self.instruction_budget, self.sanitize, seed)
 
         def work(share: int) -> Machine:
             machine = fresh()
@@ -179,7 +196,7 @@ class Session:
         launch: Launch,
         loaded: _Loaded,
         machines: list[Machine],
-        table: np.ndarray,
+        table: RegionTable,
         traffic: CacheTraffic | None,
     ) -> bool:
         """Counters, findings and prints of a finished launch."""
@@ -189,15 +206,24 @@ class Session:
         self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
         records = merge([record for m in machines for record in m.finding_records()])
-        self.findings += [explainer.explain(record) for record in records]
+        self.findings += [explainer.explain(record) for record in records[: MAX_FINDINGS - len(self.findings)]]
         for machine in machines:
-            self.stdout.append(format_prints(self.space, machine.printed()))
-        for region, entry in zip(self.space.regions, table[FIRST_REGION:], strict=False):
+            self._print(machine)
+        for region, entry in zip(self.space.regions, table.entries, strict=False):
             pc = int(entry[R_FIRST_STORE])
             if region.buffer is not None and pc >= 0:
                 self.stores.setdefault(region.name, (launch.kernel, int(program.lines[pc])))
             self.writer = writer(entry, program, launch) or self.writer
         return not any(m.stopped for m in machines)
+
+    def _print(self, machine: Machine) -> None:
+        """Keep what a machine's blocks have printed, as long as there is room for it."""
+        if not self.print_room:
+            return
+        text, self.print_room = format_prints(self.space, machine.printed(), self.print_room)
+        if machine.print_is_full:
+            self.print_room = 0
+        self.stdout.append(text if self.print_room else f"{text}\n(More was printed than is kept.)\n")
 
     def _launch_failure(self, launch: Launch, kernel: Kernel, program: Program) -> str:
         """Why the driver would refuse a launch; empty if it would not."""
@@ -217,6 +243,12 @@ class Session:
         if used > self.shared_limit:
             return f"it uses {used} bytes of shared memory, but {self.architecture} has {self.shared_limit} a block."
         allowed = max(kernel.max_dynamic_shared or 0, DEFAULT_SHARED - static)
+        resident = resident_bytes(program, launch)
+        if resident > MAX_RESIDENT:
+            return (
+                f"the registers and the local memory of the threads that run at one time take {resident >> 20} MiB, "
+                f"but the emulator has {MAX_RESIDENT >> 20} MiB for them."
+            )
         if kernel.language is Language.CUDA_CPP and launch.shared_bytes > allowed:
             return (
                 f"{launch.shared_bytes} bytes of dynamic shared memory need max_dynamic_shared_size_bytes to be set; "

@@ -75,6 +75,7 @@ from warplab.simt.lower_calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
 
+LONGEST_TEXT = 300  # characters of an instruction in a message
 KINDS = {
     FAULT_OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
     FAULT_MISALIGNED: FindingKind.MISALIGNED,
@@ -184,6 +185,10 @@ class Explainer:
         line = int(self.program.lines[pc])
         return f"Line {line} " if line else f"Kernel {self.kernel} "
 
+    def _text(self, record: np.ndarray) -> str:
+        """The instruction, or as much of it as a sentence can hold."""
+        return " ".join(self.program.texts[int(record[F_PC])][:LONGEST_TEXT].split())
+
     def _thread(self, record: np.ndarray) -> tuple[int, int, int]:
         width, height, _ = self.launch.block
         linear = int(record[F_WARP]) * 32 + int(record[F_LANE])
@@ -207,6 +212,8 @@ class Explainer:
         if space == SPACE_LOCAL:
             return Place("a local array", (address // max(size, 1),), None)
         region, offset = self.space.find(address)
+        if region is None and self.space.is_drawn(address):
+            return Place("an address", None, None)
         if region is None:
             return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
         if region.buffer is None:
@@ -286,7 +293,7 @@ class Explainer:
         )
 
     def _bulk(self, fault: int, record: np.ndarray, place: Place | None) -> str:
-        text = " ".join(self.program.texts[int(record[F_PC])].split())
+        text = self._text(record)
         if fault == FAULT_BULK_SIZE:
             return f"copies {int(record[F_BYTES])} bytes in bulk, which has to be a multiple of 16: {text}"
         if fault == FAULT_BOX:
@@ -343,7 +350,7 @@ class Explainer:
         return "issues a wgmma for which the threads of a warp give different matrix descriptors."
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
-        text = " ".join(self.program.texts[int(record[F_PC])].split())
+        text = self._text(record)
         if fault == FAULT_DIVERGENT_BARRIER:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"is a barrier that {missing} threads of the same warp do not reach together with the others."

@@ -1,7 +1,8 @@
 """Loads and stores of buffers, module variables and parameter banks.
 
-A generic address names a region in its upper bits (see `layout.py`), so any address leads to a buffer and a place in
-it, or to a fault. A faulting lane's access is dropped (a load gives 0) and the kernel goes on.
+The upper bits of a generic address name a window, and that the region which owns it (see `layout.py`), so any address
+leads to a buffer and a place in it, or to a fault. A faulting lane's access is dropped (a load gives 0) and the kernel
+goes on. Sizes are taken off limits, never added to addresses: a sum may wrap.
 """
 
 from __future__ import annotations
@@ -18,27 +19,26 @@ from warplab.simt.layout import (
     FAULT_OUT_OF_BOUNDS,
     FAULT_READ_ONLY,
     FAULT_UNINITIALISED,
-    FIRST_REGION,
+    FIRST_WINDOW,
     IMM,
     M_COUNTS,
     M_LOG,
-    M_REGION_COUNT,
     M_REGIONS,
     M_SEEN,
     PAST_L1_BIT,
     R_BYTES,
-    R_FIELDS,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
     R_SHADOW,
+    R_START,
     R_TRACKED,
     R_WRITABLE,
     SIGNED_BIT,
     SPACE_GLOBAL,
     SRC_A,
     WINDOW_BITS,
-    WINDOW_HALF,
+    WINDOWS,
     X1,
     X2,
     X3,
@@ -74,42 +74,44 @@ NULL_PAGE = 1 << 20  # addresses below are an offset from a null pointer
 
 
 @compiled
-def fault_kind(m, address, size):
-    """Why an access of `size` bytes at a generic address cannot be made; -1 if it can."""
-    if address & (size - 1):
-        return FAULT_MISALIGNED
-    region = address >> WINDOW_BITS
-    if FIRST_REGION <= region < get(m, M_REGION_COUNT):
-        entry = get(m, M_REGIONS) + region * R_FIELDS * 8
-        offset = address - (region << WINDOW_BITS) - WINDOW_HALF
-        if offset >= 0 and offset + size <= get(entry, R_BYTES):
-            return -1
-    return FAULT_NULL if 0 <= address < NULL_PAGE else FAULT_OUT_OF_BOUNDS
+def region_at(m, address):
+    """The region that owns the window of an address; 0 if none does."""
+    window = (address >> WINDOW_BITS) - FIRST_WINDOW
+    return get(get(m, M_REGIONS), window) if 0 <= window < WINDOWS else np.int64(0)
+
+
+@compiled
+def region_offset(entry, address):
+    """The place of a generic address in its region."""
+    return address - get(entry, R_START)
 
 
 @compiled
 def resolve(m, address, size, alignment):
     """The region of [address, address + size), or 0 if it is not all in one region or misaligned."""
-    region = address >> WINDOW_BITS
-    if region < FIRST_REGION or region >= get(m, M_REGION_COUNT) or address & (alignment - 1):
+    entry = region_at(m, address)
+    if entry == 0 or address & (alignment - 1):
         return np.int64(0)
-    entry = get(m, M_REGIONS) + region * R_FIELDS * 8
-    offset = address - (region << WINDOW_BITS) - WINDOW_HALF
-    if offset < 0 or offset + size > get(entry, R_BYTES):
+    offset = region_offset(entry, address)
+    if offset < 0 or offset > get(entry, R_BYTES) - size:
         return np.int64(0)
     return entry
 
 
 @compiled
-def region_offset(address):
-    """The place of a generic address in its region."""
-    return (address & ((1 << WINDOW_BITS) - 1)) - WINDOW_HALF
+def fault_kind(m, address, size):
+    """Why an access of `size` bytes at a generic address cannot be made; -1 if it can."""
+    if address & (size - 1):
+        return FAULT_MISALIGNED
+    if resolve(m, address, size, 1):
+        return -1
+    return FAULT_NULL if 0 <= address < NULL_PAGE else FAULT_OUT_OF_BOUNDS
 
 
 @compiled
 def check_initialised(m, entry, address, size, element, pc, warp, lane):
     """In a region that starts out undefined, report a read of bytes that nothing wrote, `element` bytes a lane."""
-    shadow = get(entry, R_SHADOW) + region_offset(address)
+    shadow = get(entry, R_SHADOW) + region_offset(entry, address)
     for i in range(size):
         if load_u8(shadow + i) == 0:
             place = i // element
@@ -152,7 +154,7 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
                 count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FLAGS) & R_TRACKED:
                 check_initialised(m, entry, start, length, total, pc, warp, first)
-            load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(start), step)
+            load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), step)
             return
     _load_scattered(m, warp, frame, constants, record, pc, mask, counted)
 
@@ -170,28 +172,30 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
     stamp = new_stamp(m)
     sectors = np.int64(0)
     previous = np.int64(-1)
-    entry = np.int64(0)
-    region = np.int64(-1)
-    limit = np.int64(0)
+    window = np.int64(-1)
+    # What is known of the window of the lane before, as lanes mostly read one array; at first nothing may be read.
+    limit = np.int64(-1)
+    start = np.int64(0)
     base = np.int64(0)
     tracked = np.int64(0)
+    entry = np.int64(0)
     good = np.uint32(0)
     outside = np.int64(0)
-    regions, region_count = get(m, M_REGIONS), get(m, M_REGION_COUNT)
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        if address >> WINDOW_BITS != region:
-            region = address >> WINDOW_BITS
+        if address >> WINDOW_BITS != window:
+            window = address >> WINDOW_BITS
             limit = np.int64(-1)
-            if FIRST_REGION <= region < region_count:
-                entry = regions + region * R_FIELDS * 8
+            entry = region_at(m, address)
+            if entry:
                 limit = get(entry, R_BYTES) - total
+                start = get(entry, R_START)
                 base = get(entry, R_HOST)
                 tracked = get(entry, R_FLAGS) & R_TRACKED
-        place = address - (region << WINDOW_BITS) - WINDOW_HALF
+        place = address - start
         if place < 0 or place > limit or address & (total - 1):
             report(m, fault_kind(m, address, total), pc, warp, lane, address, total, 0, -1, SPACE_GLOBAL, 0)
             zero_lane(frame, constants, record, lane)
@@ -237,8 +241,8 @@ def store_global(m, warp, frame, constants, record, pc, mask):
             if get(entry, R_FIRST_STORE) < 0:
                 put(entry, R_FIRST_STORE, pc)
             if get(entry, R_FLAGS) & R_TRACKED:
-                note_store(m, entry, pc, warp, first, region_offset(start), length, total)
-            store_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(start), total)
+                note_store(m, entry, pc, warp, first, region_offset(entry, start), length, total)
+            store_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), total)
             return
     good = np.uint32(0)
     rest = np.uint32(mask)
@@ -254,7 +258,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
             report(m, FAULT_READ_ONLY, pc, warp, lane, address, total, 1, -1, SPACE_GLOBAL, 0)
             continue
         good |= np.uint32(1) << np.uint32(lane)
-        place = region_offset(address)
+        place = region_offset(entry, address)
         if get(entry, R_FIRST_STORE) < 0:
             put(entry, R_FIRST_STORE, pc)
         if get(entry, R_FLAGS) & R_TRACKED:

@@ -32,6 +32,7 @@ from warplab.simt.layout import (
     GUARD_XOR,
     IMM,
     LATER,
+    M_CLOCK,
     M_CODE,
     M_CONSTANTS,
     M_COUNTS,
@@ -41,6 +42,7 @@ from warplab.simt.layout import (
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_LOCAL_WINDOW,
     M_PEERS,
     M_PRINT,
     M_PRINT_BYTES,
@@ -89,7 +91,6 @@ from warplab.simt.layout import (
     OP_WGMMA_REGISTER,
     PRINT_ARGUMENT_BYTES,
     PRINT_RECORD_BYTES,
-    REGION_LOCAL,
     S_MASK,
     S_ORDER,
     S_PC,
@@ -115,7 +116,6 @@ from warplab.simt.layout import (
     WAIT_FORCED,
     WAIT_OPEN,
     WAIT_UNDECIDED,
-    WINDOW_BITS,
     X0,
     X1,
     X2,
@@ -165,9 +165,9 @@ def _print(m, warp, frame, constants, record, mask):
         to = get(m, M_PRINT) + used
         store_i64(to, load_i64(formats + 8 * lane))
         pointer = load_i64(arguments + 8 * lane)
-        offset = (pointer & ((1 << WINDOW_BITS) - 1)) - (1 << (WINDOW_BITS - 1))
+        offset = pointer - get(m, M_LOCAL_WINDOW)
         for place in range(0, PRINT_ARGUMENT_BYTES, 4):
-            inside = pointer >> WINDOW_BITS == REGION_LOCAL and 0 <= offset + place <= limit - 4
+            inside = 0 <= offset <= limit - 4 - place
             word = load_u32(local_host(base, offset + place, lane)) if inside else np.uint32(0)
             store_u32(to + 8 + place, word)
 
@@ -503,7 +503,7 @@ def run_warp(m, warp, traced):
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
             pc += 1
         elif op == OP_SPECIAL:
-            time = np.uint64(get(m, M_TIME) + issued) >> np.uint64(32 * field(record, X0))
+            time = np.uint64(get(m, M_CLOCK) + get(m, M_TIME) + issued) >> np.uint64(32 * field(record, X0))
             if field(record, X1) == 64:
                 fill_row64(operand(frame, constants, record, DST), time, mask)
             else:

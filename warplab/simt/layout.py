@@ -71,14 +71,14 @@ ASYNC_READERS = (OP_WGMMA, OP_BULK)  # those that read shared memory through the
 CARRY_SLOT = 4  # frame offset of the carry flag's lane mask; slot 0 is the always-true predicate
 FIRST_PREDICATE = 8
 
-# Address spaces: the upper bits of a 64-bit generic address name a region, the lower ones the place in it. A region's
-# bytes start in the middle of its window, so that an index below zero still names the array that was meant.
-WINDOW_BITS = 38
+# Generic addresses lie where a driver on Linux puts device memory, in WINDOWS windows from FIRST_WINDOW on. Each region
+# has one or more of them to itself, drawn anew for each execution, and starts near the middle of its first: an index
+# below zero still names the array that was meant, and one that strays far meets no other array. Shared and local memory
+# have windows too; an address there is M_SHARED_WINDOW or M_LOCAL_WINDOW, the middle of one, plus the place.
+WINDOW_BITS = 34
 WINDOW_HALF = 1 << (WINDOW_BITS - 1)
-REGION_SHARED = 1
-REGION_LOCAL = 2
-REGION_PARAM = 3
-FIRST_REGION = 4
+FIRST_WINDOW = 0x7000_0000_0000 >> WINDOW_BITS
+WINDOWS = 1024
 SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC = range(6)
 
 # Machine state: int64 units from the machine pointer.
@@ -96,8 +96,10 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SHARED_SHADOW,  # address of the race and initialisation shadow of shared memory; 0: not sanitised
     M_LOCAL,  # address of the first warp's local memory
     M_LOCAL_BYTES,  # a thread
-    M_REGIONS,  # address of the table of regions
-    M_REGION_COUNT,
+    M_REGIONS,  # address of the table of windows: the address of the region that each belongs to, 0: of none
+    M_SHARED_WINDOW,  # the generic address of shared address 0
+    M_LOCAL_WINDOW,  # the generic address of the first byte of a thread's local memory
+    M_CLOCK,  # what the clocks showed when the launch began
     M_FINDINGS,  # address of the finding records
     M_FINDING_COUNT,
     M_FINDING_LIMIT,
@@ -153,12 +155,12 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
     M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
     M_FIELDS,
-) = range(70)
+) = range(72)
 
 # A region: int64 units.
-R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE = range(5)
+R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
 # The byte that is watched (-1: none), and who stored it last (R_WRITER_PC is -1 before anyone has).
-R_WATCH, R_WRITER_PC, R_WRITER_WARP, R_WRITER_LANE, R_WRITER_X, R_WRITER_Y, R_WRITER_Z, R_FIELDS = range(5, 13)
+R_WATCH, R_WRITER_PC, R_WRITER_WARP, R_WRITER_LANE, R_WRITER_X, R_WRITER_Y, R_WRITER_Z, R_FIELDS = range(6, 14)
 R_WRITABLE = 1
 R_TRACKED = 2  # has a shadow map of written bytes
 
@@ -235,11 +237,11 @@ OFFSET_MASK = (1 << RANK_SHIFT) - 1
 
 # The queue of asynchronous operations: how many there are, then the events, EVENT_FIELDS int64 each.
 EVENTS = 4096
-EVENT_FIELDS = 17
+EVENT_FIELDS = 34  # those from E_0 on hold the operation; the longest is a bulk copy with its tensor map
 (
     E_KIND, E_MACHINE, E_WARP, E_LANE, E_PC,
-    E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7, E_8, E_9, E_10, E_11,
-) = range(EVENT_FIELDS)  # fmt: skip
+    E_0, E_1, E_2, E_3, E_4, E_5, E_6, E_7,
+) = range(13)  # fmt: skip
 EVENT_BYTES = 8 * EVENT_FIELDS
 EVENT_STORE, EVENT_BULK = range(2)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from warplab.errors import PlanError
 from warplab.simt.ptx import Address, Function, Group, Instruction, Label, Negated, Operand, Pair, Register, Symbol
 
+MAX_SETS = 1 << 30  # instructions times registers: bits of a set for each instruction, of which there are two
 # Instructions that certainly overwrite their first operand. Leaving one out only makes more registers look needed.
 _DEFINING = frozenset({
     "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div",
@@ -67,7 +69,15 @@ def _successors(function: Function) -> list[list[int]]:
 
 
 def live_after(function: Function) -> list[int]:
-    """For each instruction of the function's body the registers that a thread may still read after it, as a bit set."""
+    """For each instruction of the function's body the registers that a thread may still read after it, as a bit set.
+
+    Raises PlanError if there are too many of either.
+    """
+    if len(function.body) * len(function.registers) > MAX_SETS:
+        raise PlanError(
+            f"The recursive function {function.name[:60]} has {len(function.body)} instructions and "
+            f"{len(function.registers)} registers, too many to follow; make it smaller."
+        )
     effects = [_effect(i) if isinstance(i, Instruction) else (0, 0) for i in function.body]
     successors = _successors(function)
     before = [0] * len(effects)

@@ -19,13 +19,10 @@ from warplab.simt.layout import (
     M_LOCAL_BYTES,
     M_LOG,
     M_SEEN,
-    REGION_LOCAL,
     SIGNED_BIT,
     SPACE_LOCAL,
     SRC_A,
     SRC_B,
-    WINDOW_BITS,
-    WINDOW_HALF,
     X1,
     X2,
     X3,
@@ -35,8 +32,6 @@ from warplab.simt.request_log import LOG_LOCAL_READ, LOG_LOCAL_WRITE, log_local
 from warplab.simt.rows import lanes_matching
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import data_operand, read_element, write_element, zero_lane
-
-LOCAL_WINDOW = (REGION_LOCAL << WINDOW_BITS) + WINDOW_HALF
 
 
 @compiled
@@ -65,7 +60,7 @@ def local_access(m, warp, frame, constants, record, pc, mask, window, write, cou
         increase(cell, C_LOCAL_REQUESTS, 1)
         if get(m, M_LOG):
             log_local(m, warp, row, offset, total, mask, LOG_LOCAL_WRITE if write else LOG_LOCAL_READ)
-    words = size == 4 and lane_bytes == 4 and start >= 0 and start + total <= limit and start & (total - 1) == 0
+    words = size == 4 and lane_bytes == 4 and 0 <= start <= limit - total and start & (total - 1) == 0
     if words and mask == np.uint32(FULL_MASK) and lanes_matching(row, start - offset, 0) == mask:
         for element in range(count):
             data = data_operand(frame, constants, record, element, SRC_B if write else DST)
@@ -82,7 +77,7 @@ def local_access(m, warp, frame, constants, record, pc, mask, window, write, cou
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        if address < 0 or address + total > limit or address & (total - 1):
+        if address < 0 or address > limit - total or address & (total - 1):
             kind = FAULT_MISALIGNED if address & (total - 1) else FAULT_OUT_OF_BOUNDS
             report(m, kind, pc, warp, lane, address, total, write, -1, SPACE_LOCAL, 0)
             if not write:

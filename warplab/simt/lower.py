@@ -77,6 +77,10 @@ PER_LAUNCH_SPECIALS = (
 RESERVED_SPECIALS = {"reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE}
 
 MAX_INSTRUCTIONS = 400_000
+MAX_LOCAL = 512 << 10  # bytes a thread
+MAX_CALL_DEPTH, MAX_COPIES = 64, 20_000  # of inlined functions: in each other, and in all
+MALFORMED = "an operand is missing, or of another kind than its instruction takes"  # a key of notes
+_LARGEST = 2**31 - 1  # of a record's field
 
 
 class Unsupported(Exception):
@@ -165,6 +169,8 @@ class Lowering:
         self.calls: list[str] = []
         self.chain: list[Instance] = []  # the functions whose bodies are being lowered, the kernel first
         self.copies = 0
+        self.recursive: dict[str, bool] = {}  # of functions: may a call lead to another call of it?
+        self.live: dict[str, list[int]] = {}  # of recursive functions: the registers live after each instruction
         self.stack_pointer = 0  # its row; 0: no recursive function has been called
         self.stack_starts: list[Record] = []  # SRC_A is to be where the stack starts,
         self.stack_ends: list[Record] = []  # SRC_B where it ends
@@ -183,10 +189,21 @@ class Lowering:
         self.walk(self.instance)
         for finish in self.at_end:
             finish(self)
+        for record in self.records:
+            if record.target and record.target not in self.labels:
+                raise PlanError(
+                    f"Kernel {self.calls[0]} jumps to a label that is not there, in {record.text[:60]!r}; compile it "
+                    "again."
+                )
 
     def walk(self, instance: Instance) -> None:
         """Lower one function body in place."""
         outer, self.instance = self.instance, instance
+        if len(self.calls) > MAX_CALL_DEPTH or self.copies > MAX_COPIES:
+            raise PlanError(
+                f"Kernel {self.calls[0]} calls functions in more than {MAX_CALL_DEPTH} levels, or in more than "
+                f"{MAX_COPIES} places; inline them, or make loops of them."
+            )
         self.chain.append(instance)
         for position, item in enumerate(instance.function.body):
             instance.position = position
@@ -206,24 +223,30 @@ class Lowering:
         self.current, self.first = instruction, True
         parts = instruction.opcode.replace("::", "__").split(".")
         handler = HANDLERS.get(".".join(parts[:2])) or HANDLERS.get(parts[0])
-        start, labels = len(self.records), dict(self.labels) if parts[0] in ("call", "brx") else None
+        start, calls, chain, instance = len(self.records), len(self.calls), len(self.chain), self.instance
         try:
             if handler is None:
                 raise Unsupported
             handler(self, instruction, parts)
-        except (Unsupported, KeyError, IndexError):
-            # A handler that gives up halfway must leave nothing behind.
-            del self.records[start:]
-            if labels is not None:
-                self.labels = labels
-            self.first = True
-            self.emit(make_record(OP_UNSUPPORTED))
+            return
+        except Unsupported:
+            pass
+        except (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
+            # Malformed, or the handler's own fault. To who runs the kernel both are an instruction that is not taken;
+            # the note tells a developer of the difference.
+            self.notes[MALFORMED] = f"{MALFORMED}: {instruction.text[:200]}"
+        # A handler that gives up halfway must leave nothing behind. Labels that it made are in nobody's way.
+        del self.records[start:], self.calls[calls:], self.chain[chain:]
+        self.current, self.instance, self.first = instruction, instance, True
+        self.emit(make_record(OP_UNSUPPORTED))
 
     # Records
 
     def emit(self, record: Record) -> Record:
         """Append a record with the current instruction's guard and line; only an instruction's first one is counted."""
         instruction = self.current
+        if max(record.fields) > _LARGEST or min(record.fields) < -_LARGEST - 1:
+            raise Unsupported  # a constant offset beyond 32 bits
         if instruction.guard >= 0:
             record.fields[GUARD] = self.instance.place(instruction.guard)
             record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
@@ -245,6 +268,8 @@ class Lowering:
 
     def vector(self, key: str, dst: int, a: int = 0, b: int = 0, c: int = 0, *, imm: int = 0, extra=()) -> None:
         """Emit a vector operation by key; a key that does not exist is an unsupported instruction."""
+        if key not in self.index:
+            raise Unsupported
         self.emit(make_record(VECTOR_BASE + self.index[key], dst, a, b, c, imm=imm, extra=tuple(extra)))
 
     def jump(self, label: str) -> None:
@@ -290,7 +315,8 @@ class Lowering:
         """The place of a source operand read as type `kind`: a register, a constant, an address."""
         bits = TYPE_BITS[kind]
         if isinstance(operand, Register):
-            if self.width(operand) != bits and max(self.width(operand), bits) > 16:
+            width = self.width(operand)
+            if width != bits and max(width, bits) > 16 or (width == 1) != (bits == 1):
                 raise Unsupported
             return self.instance.place(operand.index)
         if isinstance(operand, Immediate):
@@ -333,12 +359,16 @@ class Lowering:
     def symbol(self, symbol: Symbol, bits: int) -> int:
         """A row that holds a variable's address (in its own state space, as PTX's mov gives it)."""
         variable = self.variable(symbol.name)
+        if variable is None and symbol.name not in self.functions:
+            raise Unsupported
         if variable is None:
             return self.constant(bits, self.functions[symbol.name])
         if variable.space == "shared":
             return self.bank.row(bits, ("shared", self.shared_name(variable), symbol.offset))
         if variable.space in ("local", "param") and self.is_local(variable):
             return self.local_address(self.local_place(variable), symbol.offset, bits)
+        if variable.space in ("global", "const") and variable.name not in self.module.variables:
+            raise Unsupported  # one of a function's own
         if variable.space == "param":
             return self.bank.row(bits, ("parameter", variable.name, symbol.offset))
         return self.bank.row(bits, ("symbol", variable.name, symbol.offset))
@@ -377,6 +407,11 @@ class Lowering:
         self.local_bytes = -(-self.local_bytes // align) * align
         place = self.local_bytes
         self.local_bytes += max(variable.size, 4)
+        if self.local_bytes > MAX_LOCAL:
+            raise PlanError(
+                f"Kernel {self.calls[0]} has local arrays of more than {MAX_LOCAL >> 10} KiB a thread, which is what a "
+                "GPU gives; make them smaller."
+            )
         return LocalPlace(0, place)
 
     def shared_name(self, variable: Variable) -> str:

@@ -13,6 +13,10 @@ FLOATS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
 SMALL = ("f16", "bf16", "f16x2", "bf16x2")
 
 
+_ONE_SOURCE = (
+    "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "neg", "abs", "not", "cnot", "brev",
+)  # fmt: skip
+_THREE_SOURCES = ("fma", "mad", "mad24", "sad", "dp4a", "dp2a", "prmt", "shf")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 
@@ -33,6 +37,9 @@ def key_of(operation: str, modifiers: list[str], order: tuple[str, ...], kind: s
 def three(lowering: Lowering, instruction: Instruction, key: str, kind: str) -> None:
     """A plain operation: a destination and up to three sources of one type."""
     operands = instruction.operands
+    root = instruction.opcode.split(".")[0]
+    if len(operands) - 1 != (1 if root in _ONE_SOURCE else 3 if root in _THREE_SOURCES else 2):
+        raise Unsupported
     sources = [lowering.source(o, kind) for o in operands[1:]]
     lowering.vector(key, lowering.target(operands[0], kind), *sources)
 

@@ -68,7 +68,9 @@ def _call(lowering: Lowering, name: str, arguments: tuple[Operand, ...], results
         raise Unsupported
     if len(arguments) != len(function.parameters) or len(results) != len(function.results):
         raise Unsupported
-    if _reaches_itself(lowering.module, name):
+    if name not in lowering.recursive:
+        lowering.recursive[name] = _reaches_itself(lowering.module, name)
+    if lowering.recursive[name]:
         _call_recursive(lowering, function, arguments, results)
     else:
         _inline(lowering, function, arguments, results)
@@ -328,7 +330,10 @@ def _needed(lowering: Lowering, callee: _Recursive) -> list[tuple[int, int]]:
     for instance in lowering.chain[lowering.chain.index(callee) :]:
         if isinstance(instance, _Recursive):
             saved.append((instance.frame.base, 64))
-        live = live_after(instance.function)[instance.position]
+        name = instance.function.name
+        if name not in lowering.live:
+            lowering.live[name] = live_after(instance.function)
+        live = lowering.live[name][instance.position]
         for index in (i for i in range(live.bit_length()) if live >> i & 1):
             width = max(TYPE_BITS[instance.function.registers[index]], 1)
             if width == 128:

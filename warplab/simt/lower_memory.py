@@ -14,7 +14,7 @@ from warplab.simt.layout import (
     ATOMIC_OR,
     ATOMIC_XOR,
     CLUSTER_IS_OWN,
-    FIRST_REGION,
+    FIRST_WINDOW,
     KIND_BF16,
     KIND_F16,
     KIND_FLOAT,
@@ -26,8 +26,6 @@ from warplab.simt.layout import (
     OP_NOP,
     OP_STORE,
     PAST_L1_BIT,
-    REGION_LOCAL,
-    REGION_SHARED,
     SIGNED_BIT,
     SPACE_CONST,
     SPACE_GENERIC,
@@ -37,7 +35,6 @@ from warplab.simt.layout import (
     SPACE_SHARED,
     VOLATILE_BIT,
     WINDOW_BITS,
-    WINDOW_HALF,
 )
 from warplab.simt.lower import Lowering, Unsupported, handles
 from warplab.simt.program import make_record
@@ -107,8 +104,11 @@ def elements(operand: Operand, count: int) -> tuple[Operand, ...]:
 def data_rows(lowering: Lowering, items: tuple[Operand, ...], kind: str, store: bool) -> tuple[list[int], int]:
     """The rows of an access's registers and the bytes of a register lane."""
     bits = TYPE_BITS[kind]
-    widths = {max(lowering.width(i), 16) for i in items if isinstance(i, Register)} or {max(bits, 16)}
-    if len(widths) != 1:
+    widths = {lowering.width(i) for i in items if isinstance(i, Register)}
+    if bits == 1 or 1 in widths:
+        raise Unsupported  # predicates have no place in memory
+    widths = {max(width, 16) for width in widths} or {max(bits, 16)}
+    if len(widths) != 1 or (128 in widths) != (bits == 128):
         raise Unsupported
     width = widths.pop()
     rows = []
@@ -252,8 +252,9 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
 
 
 # The shared memory of all blocks of a cluster is one window.
-WINDOWS = {
-    "shared": REGION_SHARED, "shared__cta": REGION_SHARED, "shared__cluster": REGION_SHARED, "local": REGION_LOCAL,
+_WINDOWS = {
+    "shared": "shared_window", "shared__cta": "shared_window", "shared__cluster": "shared_window",
+    "local": "local_window",
 }  # fmt: skip
 
 
@@ -266,8 +267,8 @@ def convert_address(lowering: Lowering, instruction: Instruction, parts: list[st
         raise Unsupported
     row = lowering.source(value, "b64")
     place = lowering.target(destination, "b64")
-    if space in WINDOWS:
-        base = lowering.constant(64, (WINDOWS[space] << WINDOW_BITS) + WINDOW_HALF)
+    if space in _WINDOWS:
+        base = lowering.bank.row(64, (_WINDOWS[space],))
         lowering.vector("sub.i64" if back else "add.i64", place, row, base)
     elif space in SPACES:
         lowering.vector("mov.i64", place, row)
@@ -286,8 +287,8 @@ def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     region = lowering.temporary(64)
     lowering.vector("shr.u64", region, lowering.source(value, "b64"), lowering.constant(32, WINDOW_BITS))
     place = lowering.target(destination, "pred")
-    if parts[1] in WINDOWS:
-        lowering.vector("setp.eq.i64", place, region, lowering.constant(64, WINDOWS[parts[1]]))
+    if parts[1] in _WINDOWS:
+        lowering.vector("mov.pred", place, _among(lowering, region, [lowering.bank.row(64, (_WINDOWS[parts[1]],))]))
     elif parts[1] == "const":
         lowering.vector("mov.pred", place, _among(lowering, region, _constants(lowering)))
     elif parts[1] in ("param", "param__entry"):
@@ -297,8 +298,9 @@ def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     elif parts[1] == "global":
         # As ptxas has it for sm_90: constants are not global, parameters are.
         above, other = lowering.temporary(1), lowering.temporary(1)
-        lowering.vector("setp.ge.u64", above, region, lowering.constant(64, FIRST_REGION))
-        lowering.vector("not.pred", other, _among(lowering, region, _constants(lowering)))
+        lowering.vector("setp.ge.u64", above, region, lowering.constant(64, FIRST_WINDOW))
+        windows = [lowering.bank.row(64, (name,)) for name in ("shared_window", "local_window")]
+        lowering.vector("not.pred", other, _among(lowering, region, _constants(lowering) + windows))
         lowering.vector("and.pred", place, above, other)
     else:
         raise Unsupported
@@ -311,7 +313,7 @@ def _constants(lowering: Lowering) -> list[int]:
 
 
 def _among(lowering: Lowering, region: int, addresses: list[int]) -> int:
-    """A predicate: is a region that of one of the addresses?"""
+    """A predicate: is a window that of one of the addresses?"""
     found, same, other = lowering.temporary(1), lowering.temporary(1), lowering.temporary(64)
     lowering.vector("setp.lt.u64", found, region, lowering.constant(64, 0))
     for address in addresses:

@@ -15,7 +15,7 @@ from warplab.simt.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
 from warplab.simt.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.counting import SEEN_BYTES
 from warplab.simt.dispatch import vector_functions
-from warplab.simt.memory import aligned_bytes
+from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
 from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
 from warplab.simt.ptx import Module
@@ -25,6 +25,10 @@ from warplab.simt.trace import Recorder
 from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
+MAX_RESIDENT = 512 << 20  # bytes that the threads of a cluster may take
+# Behind frames and constants: a row is at most 512 bytes, so an operand that is read or written as a wider one than it
+# is, by whatever fault, stays in memory of the machine.
+SLACK = 512
 PRINT_BYTES = 1 << 20
 SHORT_TURN = 32  # warp instructions before another warp's turn, where the order of requests matters
 SLICE = 64  # clusters between two looks at whether the user pressed Ctrl-C
@@ -33,10 +37,17 @@ _AXES = {"x": 0, "y": 1, "z": 2}
 
 
 def resolve_constants(
-    program: Program, module: Module, launch: Launch, addresses: dict[str, int], parameters: np.ndarray, bank: int
+    program: Program,
+    module: Module,
+    launch: Launch,
+    addresses: dict[str, int],
+    space: AddressSpace,
+    parameters: np.ndarray,
+    bank: int,
 ) -> np.ndarray:
     """Fill the constant bank of a launch. `parameters` are the kernel's parameter bytes, at address `bank`."""
-    data = aligned_bytes(max(program.constant_bytes, 64))
+    data = aligned_bytes(max(program.constant_bytes, 64) + SLACK)
+    end = data.size - SLACK
     places = _parameter_places(module, program.entry)
     explicit = launch.cluster != (1, 1, 1) or module.functions[program.entry].explicit_cluster
 
@@ -65,6 +76,7 @@ def resolve_constants(
         if name in _LANE_MASKS:
             return _LANE_MASKS[name]
         sizes = {
+            "shared_window": space.shared_window, "local_window": space.local_window,
             "cluster_nctarank": prod(launch.cluster),
             "is_explicit_cluster": explicit * (L.FULL_MASK if width == 1 else 1),
             "nwarpid": 64, "nsmid": 132, "gridid": 0,
@@ -75,7 +87,7 @@ def resolve_constants(
         return sizes[name]
 
     for (width, constant), offset in program.constants.items():
-        start = data.size + offset
+        start = end + offset
         number = value(constant, width)
         if width == 1:
             data[start : start + 4].view(np.uint32)[0] = number
@@ -119,6 +131,16 @@ def compile_parts(ptx: str) -> None:
         bulk_function()
 
 
+def resident_bytes(program: Program, launch: Launch) -> int:
+    """Bytes of the registers, local memory, shared memory and its shadow of the blocks that run at one time."""
+    warps = -(-prod(launch.block) // L.LANES)
+    warp = program.frame_bytes + program.local_bytes * L.LANES
+    if _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
+        warp += state_bytes(program.frame_bytes)
+    shared = (program.dynamic_start + launch.shared_bytes) * (1 + SHADOW_BYTES // 4)
+    return prod(launch.cluster) * (warps * warp + shared) + program.constant_bytes
+
+
 class Machine:
     """The state of one worker for one launch: that of a cluster's blocks, side by side.
 
@@ -130,7 +152,8 @@ class Machine:
         program: Program,
         launch: Launch,
         constants: np.ndarray,
-        regions: np.ndarray,
+        space: AddressSpace,
+        regions: RegionTable,
         budget: int,
         sanitize: bool,
         seed: int,
@@ -146,20 +169,22 @@ class Machine:
         self.print_buffer = aligned_bytes(PRINT_BYTES if any(op == L.OP_PRINT for op in program.code[:, L.OP]) else 64)
         self.specials = np.array(program.specials or [(0, 0)], dtype=np.int64)
         self.states = np.zeros((blocks, L.M_FIELDS), dtype=np.int64)
-        self.kept = [constants, regions]
+        self.kept = [constants, regions.entries, regions.windows]
         width, height, depth = launch.block
         grid_x, grid_y, grid_z = launch.grid
         cluster_x, cluster_y, cluster_z = launch.cluster
         common = {
             L.M_CODE: self.code.ctypes.data,
-            L.M_CONSTANTS: constants.ctypes.data + constants.size,
+            L.M_CONSTANTS: constants.ctypes.data + constants.size - SLACK,
             L.M_COUNTS: self.counts.ctypes.data,
             L.M_WARP_COUNT: warps,
             L.M_THREADS: prod(launch.block),
             L.M_SHARED_BYTES: shared,
             L.M_LOCAL_BYTES: program.local_bytes,
-            L.M_REGIONS: regions.ctypes.data,
-            L.M_REGION_COUNT: len(regions),
+            L.M_REGIONS: regions.windows.ctypes.data,
+            L.M_SHARED_WINDOW: space.shared_window,
+            L.M_LOCAL_WINDOW: space.local_window,
+            L.M_CLOCK: space.clock,
             L.M_FINDINGS: self.findings.ctypes.data,
             L.M_FINDING_LIMIT: FINDING_LIMIT,
             L.M_BUDGET: budget,
@@ -192,7 +217,7 @@ class Machine:
             own = {
                 L.M_RANK: rank,
                 L.M_FIRST_WARP: rank * warps,
-                L.M_FRAMES: self._memory(frame_bytes * warps, cleared=True),
+                L.M_FRAMES: self._memory(frame_bytes * warps + SLACK, cleared=True),
                 L.M_FRAME_BYTES: frame_bytes,
                 L.M_WARPS: self._memory(warps * L.W_FIELDS * 8),
                 L.M_SHARED: self._memory(shared),
@@ -253,6 +278,11 @@ class Machine:
         self.log = log
         self.states[:, L.M_LOG] = log.address
         self.states[:, L.M_QUANTUM] = SHORT_TURN
+
+    @property
+    def print_is_full(self) -> bool:
+        """Was more printed than the buffer takes?"""
+        return int(self.states[0, L.M_PRINT_USED]) + L.PRINT_RECORD_BYTES > self.print_buffer.size
 
     @property
     def stopped(self) -> bool:

@@ -23,6 +23,7 @@ from warplab.simt.layout import (
     M_SCRATCH,
     M_SHARED,
     M_SHARED_BYTES,
+    M_SHARED_WINDOW,
     SPACE_GENERIC,
     SPACE_SHARED,
     SRC_A,
@@ -47,7 +48,6 @@ from warplab.simt.raw import (
     trailing_zeros32,
 )
 from warplab.simt.shadow import check_read, check_write
-from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import data_operand
 
@@ -72,7 +72,7 @@ def _good_rows(m, warp, addresses, offset, pc, mask, write):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(addresses + 8 * lane) + offset
-        if address < SHARED_BASE or address + ROW_BYTES > get(m, M_SHARED_BYTES) or address & (ROW_BYTES - 1):
+        if address < SHARED_BASE or address > get(m, M_SHARED_BYTES) - ROW_BYTES or address & (ROW_BYTES - 1):
             kind = FAULT_MISALIGNED if address & (ROW_BYTES - 1) else FAULT_OUT_OF_BOUNDS
             report(m, kind, pc, warp, lane, address, ROW_BYTES, write, -1, SPACE_SHARED, 0)
         else:
@@ -84,7 +84,7 @@ def _good_rows(m, warp, addresses, offset, pc, mask, write):
 def move_shared(m, warp, frame, constants, record, pc, mask, write):
     """One ldmatrix (write = 0) or stmatrix of a warp."""
     count, transposed = field(record, X1), field(record, X3)
-    window = SHARED_WINDOW if field(record, X0) == SPACE_GENERIC else np.int64(0)
+    window = get(m, M_SHARED_WINDOW) if field(record, X0) == SPACE_GENERIC else np.int64(0)
     addresses = operand(frame, constants, record, SRC_A)
     offset = field(record, IMM) - window
     lanes = mask & np.uint32((np.int64(1) << (8 * count)) - 1)

@@ -18,6 +18,7 @@ from warplab.simt.layout import (
     FAULT_OUT_OF_BOUNDS,
     IMM,
     M_RANK,
+    M_SHARED_WINDOW,
     MB_ARRIVE,
     MB_COMPLETE,
     MB_COUNT,
@@ -45,7 +46,6 @@ from warplab.simt.raw import (
     trailing_zeros32,
 )
 from warplab.simt.shadow import acquire, check_read, check_write, release
-from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 
 _COUNT = (1 << 20) - 1
@@ -152,7 +152,7 @@ def operate(m, warp, frame, constants, record, pc, mask):
     """One mbarrier instruction of a warp, lane by lane. Returns False if it is a test that failed for some lane."""
     action, flags = field(record, X0), field(record, X1)
     addresses = operand(frame, constants, record, SRC_A)
-    offset = field(record, IMM) - (SHARED_WINDOW if field(record, X2) else np.int64(0))
+    offset = field(record, IMM) - (get(m, M_SHARED_WINDOW) if field(record, X2) else np.int64(0))
     row = operand(frame, constants, record, SRC_B)
     result = operand(frame, constants, record, DST)
     ended = np.uint32(0)

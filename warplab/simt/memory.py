@@ -1,37 +1,48 @@
 """The address space of a plan: buffers, module variables and parameter banks as regions of one 64-bit space.
 
-Each region has a window of 2**38 bytes to itself and starts in its middle, so a pointer that strays stays in reach of
-the array that it belongs to, and the finding can name it. What a kernel may read before writing it is filled with 0xFF
-bytes, which are NaN in every float format.
+Addresses look like those of device memory on a Linux host and differ from one execution to the next, so that a kernel
+cannot tell the emulator by them. Each region has a window of 2**34 bytes to itself, or several, and starts near the
+middle of the first, so a pointer that strays stays in reach of the array that it belongs to, and the finding can name
+it. What a kernel may read before writing it is filled with 0xFF bytes, which are NaN in every float format.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import random
+from copy import copy
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from warplab.errors import PlanError
 from warplab.plan.model import Buffer, Plan, Role
 from warplab.simt.layout import (
-    FIRST_REGION,
+    FIRST_WINDOW,
     R_BYTES,
     R_FIELDS,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
     R_SHADOW,
+    R_START,
     R_TRACKED,
     R_WATCH,
     R_WRITABLE,
     R_WRITER_PC,
     WINDOW_BITS,
     WINDOW_HALF,
+    WINDOWS,
 )
 from warplab.simt.ptx import Module, Variable
 
 POISON = 0xFF
-ALIGNMENT = 256  # of a buffer's first byte, as cudaMalloc gives it
+ALIGNMENT = 512  # of a region's first byte, on the host and in its address, as cudaMalloc gives it
+PAGE = 2 << 20  # arrays of this size and larger start at a multiple of it
+SHARED_ALIGNMENT = 1 << 24  # of the generic addresses of shared and local memory
+PLACES = 1 << 20  # that a region may start at in its window, half a GiB
+MAX_REGIONS = 512  # half of the windows: an address that is drawn is mostly free
+DRAWS = 1000  # after which there is no room
+LONGEST_STRING = 8192  # that printf or an assertion shows
 
 
 def aligned_bytes(size: int, alignment: int = ALIGNMENT) -> np.ndarray:
@@ -51,50 +62,108 @@ class Region:
     written: np.ndarray | None = None
     buffer: Buffer | None = None
     watched: int = -1  # the place of the byte whose writers are noted, if it has a map of defined bytes
+    address: int = 0  # of its first byte, given by the address space
 
 
-@dataclass
+@dataclass(frozen=True)
+class RegionTable:
+    """The regions as the interpreter reads them.
+
+    `entries` is int64 [regions, R_FIELDS]; `windows`, int64 [WINDOWS], has the place in memory of each window's entry.
+    """
+
+    entries: np.ndarray
+    windows: np.ndarray
+
+
 class AddressSpace:
-    """All regions of one execution, in the order of their addresses."""
+    """All regions of one execution, in the order in which they were added, at addresses drawn from a seed.
 
-    regions: list[Region] = field(default_factory=list)
+    Without a seed the operating system draws them.
+    """
+
+    def __init__(self, seed: int | str | None = None) -> None:
+        self.regions: list[Region] = []
+        self._random = random.SystemRandom() if seed is None else random.Random(seed)
+        self._owners: dict[int, Region | None] = {}  # of windows, counted from the first
+        self.shared_window = self._draw(1, SHARED_ALIGNMENT, None)
+        self.local_window = self._draw(1, SHARED_ALIGNMENT, None)
+        self.clock = self._random.getrandbits(44)
+
+    def _draw(self, size: int, alignment: int, owner: Region | None) -> int:
+        """An address for so many bytes, in windows of their own."""
+        count = 1 + (WINDOW_HALF + PLACES * ALIGNMENT + size >> WINDOW_BITS)
+        for _ in range(DRAWS if count <= WINDOWS else 0):
+            first = self._random.randrange(WINDOWS - count + 1)
+            if all(first + i not in self._owners for i in range(count)):
+                break
+        else:
+            raise PlanError(f"The plan needs {size} more bytes than the emulator has addresses for.")
+        self._owners.update((first + i, owner) for i in range(count))
+        place = alignment * self._random.randrange(PLACES * ALIGNMENT // alignment or 1)
+        return (FIRST_WINDOW + first << WINDOW_BITS) + WINDOW_HALF + place
 
     def add(self, region: Region) -> int:
-        """Append a region; returns the address of its first byte."""
+        """Append a region; returns the address of its first byte. Raises PlanError if there are too many."""
+        if len(self.regions) >= MAX_REGIONS:
+            raise PlanError(
+                f"The plan's buffers and its kernels' variables are more than {MAX_REGIONS} arrays, which is more than "
+                "the emulator keeps: put small tables together into one."
+            )
+        region.address = self._draw(region.data.size, PAGE if region.data.size >= PAGE else ALIGNMENT, region)
         self.regions.append(region)
-        return self.address(len(self.regions) - 1)
+        return region.address
 
-    @staticmethod
-    def address(index: int) -> int:
-        """The address of the first byte of the index-th region."""
-        return ((FIRST_REGION + index) << WINDOW_BITS) + WINDOW_HALF
+    def keep(self, count: int) -> None:
+        """Forget all regions but the first `count`."""
+        del self.regions[count:]
+        kept = {id(region) for region in self.regions}
+        self._owners = {w: r for w, r in self._owners.items() if r is None or id(r) in kept}
 
     def find(self, address: int) -> tuple[Region | None, int]:
         """The region whose window holds an address, and the place in it (which may lie outside the region)."""
-        index = (address >> WINDOW_BITS) - FIRST_REGION
-        if 0 <= index < len(self.regions):
-            return self.regions[index], address - self.address(index)
-        return None, address
+        region = self._owners.get((address >> WINDOW_BITS) - FIRST_WINDOW)
+        return (None, address) if region is None else (region, address - region.address)
+
+    @staticmethod
+    def is_drawn(address: int) -> bool:
+        """Does an address lie where addresses are drawn? Then it says nothing to a reader, and differs in each run."""
+        return 0 <= (address >> WINDOW_BITS) - FIRST_WINDOW < WINDOWS
 
     def read_string(self, address: int) -> str:
-        """A zero-terminated string; empty if the address is no good."""
+        """A zero-terminated string, the first LONGEST_STRING bytes of it; empty if the address is no good."""
         region, place = self.find(address)
         if region is None or not 0 <= place < region.data.size:
             return ""
-        data = region.data[place:].tobytes()
+        data = region.data[place : place + LONGEST_STRING].tobytes()
         return data.split(b"\0", 1)[0].decode("utf-8", "replace")
 
-    def table(self) -> np.ndarray:
-        """The regions as the interpreter reads them: int64 [FIRST_REGION + regions, R_FIELDS]."""
-        table = np.zeros((FIRST_REGION + len(self.regions), R_FIELDS), dtype=np.int64)
-        for entry, region in zip(table[FIRST_REGION:], self.regions, strict=True):
+    def outline(self) -> AddressSpace:
+        """The same addresses and names, without the contents."""
+        nothing = np.empty(0, dtype=np.uint8)
+        copies = {id(r): replace(r, data=nothing, written=None) for r in self.regions}
+        outline = copy(self)
+        outline.regions = list(copies.values())
+        outline._owners = {w: r if r is None else copies[id(r)] for w, r in self._owners.items()}
+        return outline
+
+    def table(self) -> RegionTable:
+        """The regions as the interpreter reads them."""
+        entries = np.zeros((len(self.regions), R_FIELDS), dtype=np.int64)
+        places = {}
+        for entry, region in zip(entries, self.regions, strict=True):
             entry[R_HOST] = region.data.ctypes.data
             entry[R_BYTES] = region.data.size
             entry[R_FLAGS] = (R_WRITABLE if region.writable else 0) | (R_TRACKED if region.written is not None else 0)
             entry[R_SHADOW] = region.written.ctypes.data if region.written is not None else 0
             entry[R_FIRST_STORE] = -1
+            entry[R_START] = region.address
             entry[R_WATCH], entry[R_WRITER_PC] = region.watched, -1
-        return table
+            places[id(region)] = entry.ctypes.data
+        windows = np.zeros(WINDOWS, dtype=np.int64)
+        for window, owner in self._owners.items():
+            windows[window] = places[id(owner)] if owner is not None else 0
+        return RegionTable(entries, windows)
 
 
 def buffer_view(buffer: Buffer, data: np.ndarray) -> np.ndarray:
@@ -150,6 +219,6 @@ def module_addresses(space: AddressSpace, module: Module) -> dict[str, int]:
     functions = module.function_addresses()
     for name, region in regions.items():
         for offset, symbol, addend in module.variables[name].pointers:
-            value = np.array((addresses.get(symbol) or functions.get(symbol, 0)) + addend, dtype=np.int64)
-            region.data[offset : offset + 8] = value.reshape(1).view(np.uint8)
+            value = (addresses.get(symbol) or functions.get(symbol, 0)) + addend & (1 << 64) - 1
+            region.data[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), dtype=np.uint8)
     return addresses

@@ -27,16 +27,18 @@ from warplab.simt.ptx import (
     Variable,
 )
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
+_COMMENT_OR_STRING = re.compile(r'"|//|/\*')
+_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 _SPACE = re.compile(r"\s+")
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size)\b([^\n]*)")
-_SECTION = re.compile(r"\.section\s+[^{]*\{[^}]*\}", re.S)
+_SECTION = re.compile(r"\.section\s+[^{};]*\{[^}]*\}", re.S)
 _LABEL = re.compile(r"([A-Za-z_$%][\w$]*)\s*:(?!:)")
 _HEADER = re.compile(r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(entry|func)\b")
 _STATEMENT = re.compile(r"[^;{}]+(?:\{[^{}]*\}[^;{}]*)*;")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);", re.S)
-_LOC = re.compile(r"\s*(\d+)\s+(\d+)\s+\d+(?:.*?inlined_at\s+(\d+)\s+(\d+))?")
-_FILE = re.compile(r'\s*(\d+)\s+"((?:[^"\\]|\\.)*)"')
+# Of a line more than seven digits long nothing is taken: no submission has so many lines.
+_LOC = re.compile(r"\s*(\d{1,9})\s+(\d{1,7})\s+\d+(?:.*?inlined_at\s+(\d{1,9})\s+(\d{1,7})\b)?")
+_FILE = re.compile(r"\.file\s+(\d{1,9})\s+$")
 _NAME = r"[A-Za-z_$%][\w$.]*"
 _ARRAY = re.compile(rf"({_NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
 _RANGE = re.compile(r"(%?[\w$]+?)<(\d+)>$")
@@ -44,15 +46,62 @@ _INTEGER = re.compile(r"-?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[0-7]*|[1-9]\d*)U?$")
 _POINTEE = re.compile(r"\.ptr\b(?:\s*\.(?:global|shared|local|const))?(?:\s*\.align\s+\d+)?")
 _OFFSET = re.compile(rf"({_NAME})\s*\+\s*(-?\w+)$")
 _SPACES = ("global", "shared", "local", "const", "param")
+# What a text may ask for. Compilers stay far below; a text beyond could only be meant to exhaust the reader.
+MAX_TEXT = 8 << 20  # characters
+MAX_REGISTERS = 100_000  # of a function
+MAX_VARIABLE = 256 << 20  # bytes
+MAX_ALIGNMENT = 1 << 16  # bytes
+MAX_NESTING = 64  # blocks in blocks
+MAX_OPERAND_NESTING = 4  # groups in operands
+MAX_WORDS = 32  # in front of a variable's name
+MAX_NAME = 4096  # characters of a variable's
+MAX_DIGITS = 100  # of a number; Python itself refuses to read thousands
 _SKIPPED = (".pragma", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg", ".alias", ".noreturn", ".callprototype")
+
+
+def _cleaned(text: str) -> tuple[str, dict[int, str]]:
+    """The text without comments and with empty strings, and the files that .file directives number.
+
+    What a comment or a string holds is not PTX: braces and names in them mean nothing.
+    """
+    kept, files, position = [], {}, 0
+    while match := _COMMENT_OR_STRING.search(text, position):
+        start = match.start()
+        kept.append(text[position:start])
+        if match[0] == '"':
+            string = _STRING.match(text, start)
+            if string is None:
+                raise _error(text[start : start + 60])
+            number = _FILE.search(text, max(start - 100, position), start)
+            if number:
+                files[int(number[1])] = string[1]
+            kept.append('""')
+            position = string.end()
+            continue
+        kept.append(" ")
+        if match[0] == "//":
+            end = text.find("\n", start)
+            position = len(text) if end < 0 else end
+        else:
+            end = text.find("*/", start + 2)
+            if end < 0:
+                raise _error(text[start : start + 60])
+            position = end + 2
+    kept.append(text[position:])
+    return "".join(kept), files
+
+
+def _error(near: str) -> PlanError:
+    near = " ".join(near[:200].split())[:60]
+    return PlanError(f"This PTX cannot be read near {near!r}; compile the kernel again.")
 
 
 class _Lines:
     """Which line of the submission the current .loc stands for."""
 
-    def __init__(self, text: str, source_name: str) -> None:
+    def __init__(self, files: dict[int, str], source_name: str) -> None:
         wanted = PurePath(source_name).name
-        self.ours = {int(n) for n, path in _FILE.findall(text) if PurePath(path.replace("\\\\", "/")).name == wanted}
+        self.ours = {n for n, path in files.items() if PurePath(path.replace("\\\\", "/")).name == wanted}
         self.current = 0
 
     def locate(self, arguments: str) -> None:
@@ -79,6 +128,8 @@ class _Scope:
         self.counter = 0
 
     def open(self) -> None:
+        if len(self.stack) > MAX_NESTING:
+            raise PlanError(f"This PTX has more than {MAX_NESTING} blocks inside each other; write fewer.")
         self.stack.append({})
         self.aliases.append({})
         self.labels.append({})
@@ -111,7 +162,13 @@ class _Scope:
         for name in names.split(","):
             name = name.strip()
             match = _RANGE.match(name)
-            expanded = [f"{match[1]}{i}" for i in range(int(match[2]))] if match else [name]
+            count = parse_integer(match[2]) if match else 1
+            if len(self.function.registers) + count > MAX_REGISTERS:
+                raise PlanError(
+                    f"The PTX function {self.function.name[:60]} has more than {MAX_REGISTERS} registers; "
+                    "split it into smaller kernels."
+                )
+            expanded = [f"{match[1]}{i}" for i in range(count)] if match else [name]
             for one in expanded:
                 self.stack[-1][one] = Register(len(self.function.registers))
                 self.function.registers.append(kind)
@@ -139,8 +196,10 @@ class _Scope:
 
 
 def parse_integer(text: str) -> int:
-    """A PTX integer literal."""
-    text = text.rstrip("U")
+    """A PTX integer literal. Raises ValueError for anything else, a constant expression for example."""
+    if len(text) > MAX_DIGITS:
+        raise ValueError
+    text = text.removesuffix("U")
     sign, digits = (-1, text[1:]) if text.startswith("-") else (1, text)
     if len(digits) > 1 and digits[0] == "0" and digits[1].isdigit():
         return sign * int(digits, 8)
@@ -165,14 +224,28 @@ def _split(text: str) -> Iterator[str]:
 
 class _Parser:
     def __init__(self, text: str, source_name: str) -> None:
-        self.text = _COMMENT.sub("", text)
-        self.lines = _Lines(self.text, source_name)
+        if len(text) > MAX_TEXT:
+            raise PlanError(
+                f"This PTX has {len(text)} characters, more than the {MAX_TEXT} that are read; "
+                "make the kernel's unrolled loops shorter."
+            )
+        self.text, files = _cleaned(text)
+        self.lines = _Lines(files, source_name)
+        self.near = 0  # where in the text the parser is
         self.module = Module()
         self.scope: _Scope | None = None
 
     def parse(self) -> Module:
+        try:
+            return self._parse()
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, struct.error) as error:
+            # The text is not what a step of this parser takes it to be: a number is none, a part is missing.
+            raise _error(self.text[self.near : self.near + 200].lstrip()) from error
+
+    def _parse(self) -> Module:
         text, position, end = self.text, 0, len(self.text)
         while position < end:
+            self.near = position
             match = _SPACE.match(text, position)
             if match:
                 position = match.end()
@@ -199,15 +272,14 @@ class _Parser:
                 continue
             match = _STATEMENT.match(text, position)
             if match is None:
-                raise self._error(text[position : position + 60])
+                raise _error(text[position : position + 200])
             self._statement(match[0].strip())
             position = match.end()
+        if self.scope is not None:
+            raise PlanError(
+                f"This PTX ends inside the function {self.scope.function.name[:60]}; compile the kernel again."
+            )
         return self.module
-
-    @staticmethod
-    def _error(near: str) -> PlanError:
-        near = " ".join(near.split())
-        return PlanError(f"This PTX cannot be read near {near!r}; compile the kernel again.")
 
     def _line_directive(self, name: str, arguments: str) -> None:
         if name == "loc":
@@ -217,7 +289,7 @@ class _Parser:
 
     def _brace(self, character: str) -> None:
         if self.scope is None:
-            raise self._error(character)
+            raise _error(character)
         elif character == "{":
             self.scope.open()
         else:
@@ -231,7 +303,7 @@ class _Parser:
         depth, position = 0, match.end()
         while text[position] not in "{;" or depth:
             depth += {"(": 1, ")": -1}.get(text[position], 0)
-            position += 1
+            position += 1  # beyond the end it is an IndexError
         header = text[match.end() : position]
         lists: list[str] = []
 
@@ -291,13 +363,20 @@ class _Parser:
     def _variable_of(self, text: str, space: str) -> Variable:
         """A declaration without its leading space: `.align 8 .b8 name[16] = {...}`."""
         text = _POINTEE.sub("", text)  # what a parameter points to
-        words = text.split()
+        words = iter(text.split(None, MAX_WORDS))
         align, kind, vector = 0, "", 1
         external = False
-        while words and words[0].startswith("."):
-            word = words.pop(0)[1:]
+        for word in words:
+            if not word.startswith("."):
+                break
+            word = word[1:]
             if word == "align":
-                align = int(words.pop(0))
+                align = parse_integer(next(words, ""))
+                if not 0 < align <= MAX_ALIGNMENT or align & (align - 1):
+                    raise PlanError(
+                        f"This PTX asks for an alignment of {align} bytes; it has to be a power of two and "
+                        f"at most {MAX_ALIGNMENT}."
+                    )
             elif word in ("v2", "v4"):
                 vector = int(word[1])
             elif word in TYPE_BITS:
@@ -305,16 +384,21 @@ class _Parser:
             elif word == "extern":
                 external = True
         if not kind:
-            raise self._error(text)
+            raise _error(text)
         rest = text[text.rindex("." + kind, 0, text.index("=") if "=" in text else len(text)) + len(kind) + 1 :].strip()
         match = _ARRAY.match(rest)
-        if not match:
-            raise self._error(text)
+        if not match or len(match[1]) > MAX_NAME:
+            raise _error(text)
         element = max(TYPE_BITS[kind] // 8, 1) * vector
         dimensions = re.findall(r"\[([^\]]*)\]", match[2])
         count = 1
         for dimension in dimensions:
             count *= parse_integer(dimension.strip()) if dimension.strip() else 0
+            if not 0 <= element * count <= MAX_VARIABLE:
+                raise PlanError(
+                    f"This PTX declares {match[1][:60]} with more than {MAX_VARIABLE >> 20} MiB; make it smaller, "
+                    "or an array that the host function allocates."
+                )
         initial, pointers = self._initialiser(match[3], kind) if match[3] else (b"", ())
         size = max(element * count, len(initial))
         return Variable(match[1], space, size, align or element, initial, pointers, external)
@@ -329,6 +413,8 @@ class _Parser:
             generic = re.match(r"generic\((.*)\)$", item)
             item = generic[1] if generic else item
             if item[0] in "_$" or item[0].isalpha() and not item.startswith(("0f", "0d")):
+                if size != 8:
+                    raise _error(text)  # half of an address
                 name, _, offset = item.partition("+")
                 pointers.append((len(data), name.strip(), parse_integer(offset.strip()) if offset else 0))
                 data += bytes(size)
@@ -348,7 +434,7 @@ class _Parser:
         try:
             return Immediate(struct.unpack("<Q", struct.pack("<d", float(text)))[0], "f64")
         except ValueError:
-            raise self._error(text) from None
+            raise _error(text) from None
 
     def _statement(self, text: str) -> None:
         if text[0] != ".":
@@ -362,7 +448,7 @@ class _Parser:
             return
         space = next((w[1:] for w in text.split() if w[1:] in _SPACES and w[0] == "."), None)
         if space is None:
-            raise self._error(text)
+            raise _error(text)
         declaration = text[:-1]
         prefix = declaration[: declaration.index("." + space)]
         body = declaration[len(prefix) + len(space) + 1 :]
@@ -375,45 +461,47 @@ class _Parser:
 
     def _registers(self, text: str) -> None:
         if self.scope is None:
-            raise self._error(text)
+            raise _error(text)
         match = re.match(r"\.reg\s+(?:\.v[24]\s+)?\.(\w+)\s+(.*);", text, re.S)
         if not match or match[1] not in TYPE_BITS:
-            raise self._error(text)
+            raise _error(text)
         self.scope.declare(match[2], match[1])
 
     def _instruction(self, text: str) -> None:
         match = _INSTRUCTION.match(text)
         if not match or self.scope is None:
-            raise self._error(text)
+            raise _error(text)
         negated, guard, opcode, operands = match.groups()
         guard_index = -1
         if guard:
             register = self.scope.register(guard)
             if register is None:
-                raise self._error(text)
+                raise _error(text)
             guard_index = register.index
         parsed = tuple(self._operand(o) for o in _split(operands))
         self.scope.function.body.append(
             Instruction(opcode, parsed, guard_index, negated == "!", self.lines.current, text)
         )
 
-    def _operand(self, text: str) -> Operand:
+    def _operand(self, text: str, depth: int = 0) -> Operand:
         assert self.scope is not None
+        if depth > MAX_OPERAND_NESTING:
+            raise _error(text)
         register = self.scope.register(text)
         if register is not None:
             return register
         first = text[0]
         if first == "[":
-            return self._address(text[1:-1].strip())
+            return self._address(text[1:-1].strip(), depth)
         if first in "{(":
-            return Group(tuple(self._operand(t) for t in _split(text[1:-1])))
+            return Group(tuple(self._operand(t, depth + 1) for t in _split(text[1:-1])))
         if text == "_":
             return Sink()
         if first == "!":
-            return Negated(self._operand(text[1:].strip()))
+            return Negated(self._operand(text[1:].strip(), depth + 1))
         if "|" in text:
             left, right = text.split("|")
-            return Pair(self._operand(left.strip()), self._operand(right.strip()))
+            return Pair(self._operand(left.strip(), depth + 1), self._operand(right.strip(), depth + 1))
         if first.isdigit() or first in "-+.":
             return self._number(text)
         if first == "%":
@@ -425,20 +513,20 @@ class _Parser:
             return Symbol(self.scope.symbol(match[1]), parse_integer(match[2]))
         return Symbol(self.scope.symbol(text))
 
-    def _address(self, text: str) -> Address:
+    def _address(self, text: str, depth: int) -> Address:
         parts = list(_split(text))
-        rest = tuple(self._operand(p) for p in parts[1:])
+        rest = tuple(self._operand(p, depth + 1) for p in parts[1:])
         text = parts[0]
         match = _OFFSET.match(text)
         offset = 0
         if match:
             text, offset = match[1], parse_integer(match[2])
-        base = self._operand(text)
+        base = self._operand(text, depth + 1)
         if isinstance(base, Register | Immediate):
             return Address(base, offset, rest)
         if isinstance(base, Symbol):
             return Address(Symbol(base.name), base.offset + offset, rest)
-        raise self._error(text)
+        raise _error(text)
 
 
 def _bits(value: Immediate, kind: str) -> int:

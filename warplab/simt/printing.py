@@ -58,12 +58,20 @@ def _format_one(match: re.Match[str], arguments: _Arguments, space: AddressSpace
     return (template + ("d" if kind in "diu" else kind)) % value
 
 
-def format_prints(space: AddressSpace, data: np.ndarray) -> str:
-    """All print records of a launch, in the order in which the warps issued them."""
+def format_prints(space: AddressSpace, data: np.ndarray, room: int) -> tuple[str, int]:
+    """The print records of a launch in the order in which the warps issued them, and the room that is left.
+
+    A record takes as many characters of the room as its text or its format has, whichever is longer: a format may give
+    nothing and still be work. The last text is cut to fit, and no room is left then.
+    """
     output = []
     for start in range(0, data.size, PRINT_RECORD_BYTES):
         record = data[start : start + PRINT_RECORD_BYTES].tobytes()
         text = space.read_string(struct.unpack("<q", record[:8])[0])
         arguments = _Arguments(record[8:])
-        output.append(_CONVERSION.sub(partial(_format_one, arguments=arguments, space=space), text))
-    return "".join(output)
+        written = _CONVERSION.sub(partial(_format_one, arguments=arguments, space=space), text)
+        output.append(written[:room])
+        room -= max(len(written), len(text))
+        if room <= 0:
+            return "".join(output), 0
+    return "".join(output), room

@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 
+from warplab.errors import PlanError
 from warplab.simt.layout import (
     DST,
     GUARD,
@@ -36,6 +37,7 @@ from warplab.simt.program import ROWS_BASE, Frame, Record, row_bytes
 
 _SOURCES = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 _MORE_DATA = (X4, X5, X6)
+MAX_LIVENESS = 1 << 31  # registers times basic blocks: bits of a set for each block, of which there are four
 
 
 class Operands:
@@ -92,17 +94,25 @@ def _blocks(records: list[Record]) -> tuple[list[int], list[list[int]]]:
 def _live_out(uses: list[int], kills: list[int], successors: list[list[int]]) -> list[int]:
     """Registers live at the end of each block, as bit sets."""
     live_in, live_out = list(uses), [0] * len(uses)
-    changed = True
-    while changed:
-        changed = False
-        for block in range(len(uses) - 1, -1, -1):
-            out = 0
-            for other in successors[block]:
-                out |= live_in[other]
-            into = uses[block] | out & ~kills[block]
-            if out != live_out[block] or into != live_in[block]:
-                live_out[block], live_in[block] = out, into
-                changed = True
+    predecessors: list[list[int]] = [[] for _ in uses]
+    for block, following in enumerate(successors):
+        for other in following:
+            predecessors[other].append(block)
+    waiting, queued = list(range(len(uses))), [True] * len(uses)
+    while waiting:
+        block = waiting.pop()
+        queued[block] = False
+        out = 0
+        for other in successors[block]:
+            out |= live_in[other]
+        live_out[block] = out
+        into = uses[block] | out & ~kills[block]
+        if into != live_in[block]:
+            live_in[block] = into
+            for other in predecessors[block]:
+                if not queued[other]:
+                    queued[other] = True
+                    waiting.append(other)
     return live_out
 
 
@@ -120,6 +130,11 @@ def _intervals(records: list[Record], operands: Operands) -> dict[int, tuple[int
     starts, successors = _blocks(records)
     ends = [*starts[1:], len(records)]
     touched = [operands.of(r) for r in records]
+    if len(starts) * len(operands.widths) > MAX_LIVENESS:
+        raise PlanError(
+            f"The kernel has {len(starts)} pieces of straight code and {len(operands.widths)} registers, too many to "
+            "follow; make its unrolled loops shorter."
+        )
     uses, kills = [], []
     for start, end in zip(starts, ends, strict=True):
         use = kill = 0
@@ -140,11 +155,17 @@ def _intervals(records: list[Record], operands: Operands) -> dict[int, tuple[int
         first[number] = min(first.get(number, moment), moment)
         last[number] = max(last.get(number, moment), moment)
 
+    # A register is touched where it is live for the first and for the last time: what is between follows.
+    moments = []
     for block, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        for number in _bits(uses[block] | live_out[block] & ~kills[block]):
-            touch(number, 2 * start)
-        for number in _bits(live_out[block]):
-            touch(number, 2 * end - 1)
+        moments.append((2 * start, uses[block] | live_out[block] & ~kills[block]))
+        moments.append((2 * end - 1, live_out[block]))
+    for ordered in (moments, moments[::-1]):
+        seen = 0
+        for moment, live in ordered:
+            for number in _bits(live & ~seen):
+                touch(number, moment)
+            seen |= live
     for position, (reads, writes, _) in enumerate(touched):
         for number in reads:
             touch(number, 2 * position)

@@ -37,15 +37,15 @@ def lanes_matching(typingctx, row, start, step):
 
 
 @intrinsic
-def lanes_in_region(typingctx, row, offset, shift, region):
-    """The lanes of a row of 64-bit addresses with `(address + offset) >> shift == region`, as a mask."""
+def lanes_in_window(typingctx, row, offset, bits):
+    """The lanes of a row of 64-bit addresses with `0 <= address + offset < 2 ** bits`, as a mask."""
 
     def codegen(context, builder, signature, args):
         actual = builder.load(_row(builder, args[0], I64), align=4)
         moved = builder.lshr(builder.add(actual, _broadcast(builder, args[1], I64)), _broadcast(builder, args[2], I64))
-        return builder.bitcast(builder.icmp_unsigned("==", moved, _broadcast(builder, args[3], I64)), I32)
+        return builder.bitcast(builder.icmp_unsigned("==", moved, ir.Constant(moved.type, None)), I32)
 
-    return types.uint32(types.int64, types.int64, types.int64, types.int64), codegen
+    return types.uint32(types.int64, types.int64, types.int64), codegen
 
 
 def _make_fill(bits: int):

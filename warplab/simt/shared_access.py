@@ -19,12 +19,9 @@ from warplab.simt.layout import (
     M_SHARED,
     M_SHARED_BYTES,
     RANK_SHIFT,
-    REGION_SHARED,
     SPACE_SHARED,
     SRC_A,
     VOLATILE_BIT,
-    WINDOW_BITS,
-    WINDOW_HALF,
     X1,
     X2,
     X3,
@@ -35,8 +32,6 @@ from warplab.simt.rows import lanes_matching
 from warplab.simt.shadow import check_read, check_write
 from warplab.simt.state import compiled, report
 from warplab.simt.transfer import is_run, load_one, load_strided, store_strided, zero_lane
-
-SHARED_WINDOW = (REGION_SHARED << WINDOW_BITS) + WINDOW_HALF
 
 
 @compiled

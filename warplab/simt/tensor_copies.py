@@ -21,6 +21,8 @@ from warplab.simt.bulk_layout import (
     META_SIZE_SHIFT,
     META_SWIZZLE_SHIFT,
     O_AT,
+    O_MAP,
+    O_SPAN,
     STEP_BITS,
     T_ADDRESS,
     T_BOX,
@@ -52,30 +54,44 @@ from warplab.simt.state import compiled, report
 from warplab.simt.transfer import read_element, write_element
 
 LOAD_TILE, CHECK_TILE, STORE_TILE = range(3)
+MAX_REACH = 2.0**60  # bytes: offsets in a tensor are whole numbers of 64 bits
 
 
 @compiled
-def find_map(m, address, rank):
-    """The host address of the tensor map at an address; 0 if there is none of that rank."""
+def find_map(m, address, rank, tensor):
+    """Copy the tensor map at an address to `tensor`; False if there is none of that rank.
+
+    Only the copy is used from then on. A kernel can write what it likes into a map, so nothing in it is taken for
+    granted: a copy that passes here describes a box whose rows lie where tile_span says, swizzled or not.
+    """
     entry = resolve(m, address, MAP_BYTES, 64)
     if entry == 0:
-        return np.int64(0)
-    tensor = get(entry, R_HOST) + region_offset(address)
+        return False
+    copy_bytes(tensor, get(entry, R_HOST) + region_offset(entry, address), MAP_BYTES)
     meta = get(tensor, T_META)
     size = (meta >> META_SIZE_SHIFT) & 255
     if get(tensor, T_MAGIC) != MAP_MAGIC or meta & 255 != rank or size not in (1, 2, 4, 8):
-        return np.int64(0)
-    # A kernel can write what it likes into a map, so that nothing in it is taken for granted.
+        return False
     for i in range(5):
         box, step = box_of(tensor, i), step_of(tensor, i)
         if not (1 <= box <= MAX_BOX and 1 <= step <= MAX_STEP and 1 <= get(tensor, T_SHAPE + i) <= 1 << 32):
-            return np.int64(0)
+            return False
     for i in range(4):
         if not 0 <= get(tensor, T_STRIDES + i) < 1 << 40:
-            return np.int64(0)
-    if box_of(tensor, 0) * size & 15:
-        return np.int64(0)
-    return tensor
+            return False
+    row, swizzle = count_of(tensor, 0) * size, (meta >> META_SWIZZLE_SHIFT) & 255
+    if swizzle not in (0, 1, 3, 7) or row & 15 or (swizzle and row > 16 * (swizzle + 1)):
+        return False
+    return _reach(tensor) < MAX_REACH
+
+
+@compiled
+def _reach(tensor):
+    """Bytes from a tensor's start to its last element, as a float: the product may be beyond 64 bits."""
+    reach = 8.0 * get(tensor, T_SHAPE)
+    for i in range(4):
+        reach += float(get(tensor, T_SHAPE + i + 1)) * float(get(tensor, T_STRIDES + i))
+    return reach
 
 
 @compiled
@@ -133,14 +149,14 @@ def readable(m, address, size, unit, pc, warp, lane):
         _report_outside(m, address, size, unit, 0, pc, warp, lane)
         return np.int64(0)
     if get(entry, R_FLAGS) & R_TRACKED:
-        shadow = get(entry, R_SHADOW) + region_offset(address)
+        shadow = get(entry, R_SHADOW) + region_offset(entry, address)
         for i in range(size):
             if load_u8(shadow + i) == 0:
                 at = address + i // unit * unit
                 report(m, FAULT_UNINITIALISED, pc, warp, lane, at, unit, 0, -1, SPACE_GLOBAL, 0)
                 fill_bytes(shadow, np.uint8(1), size)
                 break
-    return get(entry, R_HOST) + region_offset(address)
+    return get(entry, R_HOST) + region_offset(entry, address)
 
 
 @compiled
@@ -156,8 +172,8 @@ def writable(m, address, size, unit, pc, warp, lane):
     if get(entry, R_FIRST_STORE) < 0:
         put(entry, R_FIRST_STORE, pc)
     if get(entry, R_FLAGS) & R_TRACKED:
-        fill_bytes(get(entry, R_SHADOW) + region_offset(address), np.uint8(1), size)
-    return get(entry, R_HOST) + region_offset(address)
+        fill_bytes(get(entry, R_SHADOW) + region_offset(entry, address), np.uint8(1), size)
+    return get(entry, R_HOST) + region_offset(entry, address)
 
 
 @compiled
@@ -166,7 +182,7 @@ def _report_outside(m, address, size, unit, write, pc, warp, lane):
     at = address
     entry = resolve(m, address, 1, 1)
     if entry:
-        at = address + get(entry, R_BYTES) - region_offset(address)
+        at = address + get(entry, R_BYTES) - region_offset(entry, address)
     report(m, fault_kind(m, at, 1), pc, warp, lane, at, unit, write, -1, SPACE_GLOBAL, 0)
 
 
@@ -200,9 +216,9 @@ def _row_offset(tensor, row, at):
 
 
 @compiled
-def starts_well(tensor, operation, store):
+def starts_well(operation, store):
     """Can a box start at an operation's coordinates? An H200 ends the kernel if not."""
-    at = operation + 8 * O_AT
+    at, tensor = operation + 8 * O_AT, operation + 8 * O_MAP
     size = (get(tensor, T_META) >> META_SIZE_SHIFT) & 255
     good = get(at, 0) * size & 15 == 0
     for i in range(5):
@@ -219,12 +235,12 @@ def _columns_inside(tensor, first):
 
 
 @compiled
-def tile_sectors(m, tensor, operation, kind):
+def tile_sectors(m, operation, kind):
     """Sectors of global memory that a box's elements lie in; rows that share one count it once.
 
     They are logged as requests of a kind, unless it is -1.
     """
-    at = operation + 8 * O_AT
+    at, tensor = operation + 8 * O_AT, operation + 8 * O_MAP
     size = (get(tensor, T_META) >> META_SIZE_SHIFT) & 255
     low, high = _columns_inside(tensor, get(at, 0))
     total, previous = np.int64(0), np.int64(-1)
@@ -245,13 +261,13 @@ def tile_sectors(m, tensor, operation, kind):
 
 
 @compiled
-def move_tile(m, warp, tensor, host, start, operation, action, reduction, pc, lane):
+def move_tile(m, warp, host, start, operation, action, reduction, pc, lane):
     """Load, check or store the box whose coordinates an operation holds.
 
     `host` is where the bytes of address `start` of shared memory are. A check reads the words that a store would, for
     the sanitizer; `reduction` is what a store does to what is there, -1: overwrite.
     """
-    at = operation + 8 * O_AT
+    at, tensor, span = operation + 8 * O_AT, operation + 8 * O_MAP, get(operation, O_SPAN)
     meta = get(tensor, T_META)
     size = (meta >> META_SIZE_SHIFT) & 255
     swizzle = (meta >> META_SWIZZLE_SHIFT) & 7
@@ -278,6 +294,8 @@ def move_tile(m, warp, tensor, host, start, operation, action, reduction, pc, la
         for chunk in range(0, columns * size, 16):
             spot = place + chunk
             spot ^= (spot >> 7 & swizzle) << 4
+            if not 0 <= spot - start <= span - 16:
+                return  # cannot be: find_map has seen to it. No byte moves where O_SPAN was not checked.
             here = host + spot - start
             a, b = max(begin, chunk), min(end, chunk + 16)
             if action == LOAD_TILE:

@@ -12,6 +12,7 @@ from warplab.simt.layout import (
     M_CONSTANTS,
     M_FRAME_BYTES,
     M_FRAMES,
+    M_SHARED_WINDOW,
     OP,
     OP_MBARRIER,
     RECORD_BYTES,
@@ -21,7 +22,6 @@ from warplab.simt.layout import (
 )
 from warplab.simt.mbarriers import is_mbarrier, missing_arrivals, missing_bytes
 from warplab.simt.raw import field, get, load_i64, operand
-from warplab.simt.shared_access import SHARED_WINDOW
 from warplab.simt.state import compiled, report
 
 
@@ -33,7 +33,8 @@ def report_mbarrier_wait(m, warp, lane, pc):
     if field(record, OP) == OP_MBARRIER:
         frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
         row = operand(frame, get(m, M_CONSTANTS), record, SRC_A)
-        address = load_i64(row + 8 * lane) + field(record, IMM) - (SHARED_WINDOW if field(record, X2) else np.int64(0))
+        window = get(m, M_SHARED_WINDOW) if field(record, X2) else np.int64(0)
+        address = load_i64(row + 8 * lane) + field(record, IMM) - window
         host = shared_host(m, address, 8)
         if host and is_mbarrier(load_i64(host)):
             bytes_, arrivals = missing_bytes(load_i64(host)), missing_arrivals(load_i64(host))

@@ -19,13 +19,10 @@ from warplab.simt.layout import (
     OP_LOAD,
     OP_STMATRIX,
     OP_STORE,
-    REGION_LOCAL,
-    REGION_SHARED,
     SPACE_GENERIC,
     SPACE_GLOBAL,
     SPACE_LOCAL,
     SPACE_SHARED,
-    WINDOW_BITS,
     WINDOW_HALF,
     X0,
     X1,
@@ -221,16 +218,13 @@ def _ends(record: np.ndarray) -> list[tuple[int, int, int]]:
     return [(0, SPACE_SHARED, int(record[X0])), (1, SPACE_GLOBAL, int(record[X0]))]
 
 
-def in_space(address: int, space: int) -> tuple[int, int]:
-    """A generic address as a space and the address there."""
-    if space != SPACE_GENERIC:
-        return space, address
-    region = address >> WINDOW_BITS
-    start = (region << WINDOW_BITS) + WINDOW_HALF
-    if region == REGION_SHARED:
-        return SPACE_SHARED, address - start
-    if region == REGION_LOCAL:
-        return SPACE_LOCAL, address - start
+def in_space(address: int, said: int, space: AddressSpace) -> tuple[int, int]:
+    """An address of the space that an instruction says, as a space that is not generic and the address there."""
+    if said != SPACE_GENERIC:
+        return said, address
+    for found, window in ((SPACE_SHARED, space.shared_window), (SPACE_LOCAL, space.local_window)):
+        if -WINDOW_HALF <= address - window < WINDOW_HALF:
+            return found, address - window
     return SPACE_GLOBAL, address
 
 
@@ -254,7 +248,7 @@ def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | 
             found: dict[int, list[LaneAddress | None]] = {}
             for lane in range(LANES):
                 if mask >> lane & 1:
-                    space, address = in_space(int(trace.addresses[row, lane]), said)
+                    space, address = in_space(int(trace.addresses[row, lane]), said, resolver.space)
                     lanes = found.setdefault(space, [None] * LANES)
                     lanes[lane] = resolver.lane(space, address, size)
             for space, lanes in found.items():

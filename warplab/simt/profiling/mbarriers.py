@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from warplab.simt.layout import LANES, OFFSET_MASK, OP, OP_BULK, OP_MBARRIER, SPACE_GENERIC, X0
-from warplab.simt.profiling.accesses import in_space
+from warplab.simt.layout import LANES, OFFSET_MASK, OP, OP_BULK, OP_MBARRIER, X0
 from warplab.simt.profiling.timeline import heads_of
 from warplab.simt.program import Program
 from warplab.simt.trace import I_ACCESS, I_MASK, I_OUTCOME, I_PC, I_TIME, I_WARP, OUTCOME_FAILED, Trace
@@ -37,7 +36,7 @@ def uses_of(trace: Trace, program: Program) -> Iterator[Use]:
         if row < 0 or op not in (OP_BULK, OP_MBARRIER):
             continue
         asked = [int(trace.addresses[row, lane]) for lane in range(LANES) if mask >> lane & 1]
-        places = frozenset(in_space(address, SPACE_GENERIC)[1] & OFFSET_MASK for address in asked)
+        places = frozenset(address & OFFSET_MASK for address in asked)  # of generic ones too: see SHARED_ALIGNMENT
         failed = event[I_OUTCOME] == OUTCOME_FAILED
         time = began.get(warp, event[I_TIME])
         yield Use(time, warp, int(program.lines[pc]), op == OP_BULK, action, failed, places)

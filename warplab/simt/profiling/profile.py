@@ -14,7 +14,6 @@ from warplab.plan.model import Dim3, Launch, Plan
 from warplab.simt.estimate import Estimate, check_chip, estimate
 from warplab.simt.executor import Session, execute, shared_limit_of
 from warplab.simt.findings import Explainer
-from warplab.simt.memory import AddressSpace, Region
 from warplab.simt.profiling.accesses import Resolver, Space, WarpAccess, accesses_of
 from warplab.simt.profiling.flights import flights_of
 from warplab.simt.profiling.schedule import SECTORS_A_CYCLE, schedule
@@ -200,9 +199,7 @@ def _check(plan: Plan, launch: int, block: Dim3) -> None:
 def _resolver(session: Session, plan: Plan, launch: Launch) -> Resolver:
     """What names the addresses of a launch, without the contents of the memory."""
     program = session.load(launch.kernel).program
-    nothing = np.empty(0, dtype=np.uint8)
-    regions = [Region(r.name, nothing, r.writable, None, r.buffer) for r in session.space.regions]
-    space = AddressSpace(regions)
+    space = session.space.outline()
     sizes = tuple(r.data.size for r in session.space.regions)
     shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
     explainer = Explainer(program, space, launch, launch.kernel, plan.source_name)
