@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from autograder import cli, doctor
 from autograder.doctor import Check, State
+from autograder.lab import CHECKOUT
 from autograder.machine import Machine
 from tests.autograder.handmade import make_lab
 from tests.autograder.test_pipeline import GOOD, NumPyWorker
@@ -141,3 +143,15 @@ def test_help_documents_the_exit_codes() -> None:
     done = subprocess.run([sys.executable, "-m", "autograder", "grade", "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "exit codes:" in done.stdout
+
+
+def test_the_module_imports_nothing_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
+    """A folder of downloads may hold a json.py, and whoever grades stands in it."""
+    for name in ("json.py", "numpy.py", "rich.py"):
+        (tmp_path / name).write_text("raise SystemExit('shadowed')")
+    environment = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+    for command in ([sys.executable, "-m", "autograder"], [sys.executable, "-P", "-m", "autograder"]):
+        done = subprocess.run(
+            [*command, "grade", "none.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, "There is no file none.py" in done.stderr) == (2, True), done.stderr

@@ -1,6 +1,6 @@
 """NVIDIA's compute-sanitizer over the launches of a plan: a second opinion beside the emulator's findings.
 
-The tool watches a process of its own, `python -m warplab.gpu.sanitizer PLAN`, in which every buffer is an allocation of
+The tool watches a process of its own, the `main` of this module, in which every buffer is an allocation of
 its exact size that nothing fills beforehand unless it is an input: redzones and poison would hide faults from the tool.
 """
 
@@ -22,6 +22,7 @@ import numpy as np
 from warplab.plan.archive import load, save
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import Buffer, Plan, Role
+from warplab.sandbox.isolation import Program, python_command
 
 SECONDS = 60.0  # for one plan under one tool
 TOOLS: Mapping[str, frozenset[FindingKind]] = {  # what each can see of our kinds
@@ -60,10 +61,9 @@ def ask(tool: str, program: str, plan: Path, source: str, seconds: float = SECON
     It gets `seconds` of time. Only lines of the file called `source` are given.
     """
     command = [program, "--tool", tool, "--report-api-errors", "no", "--print-limit", "200"]
-    command += [sys.executable, "-m", "warplab.gpu.sanitizer", str(plan)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    command += python_command(Program("warplab.gpu.sanitizer", "warplab-sanitizer", (str(plan),), keeps_project=True))
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, cwd=plan.parent
     ) as process:
         try:
             text, _ = process.communicate(timeout=seconds)
@@ -132,5 +132,6 @@ class _Allocation:
             checked(driver.cuMemsetD8(address, 0, spec.nbytes))
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The program that a tool watches: its argument is the plan's file."""
     run(Path(sys.argv[1]))
