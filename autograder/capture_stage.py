@@ -20,7 +20,7 @@ from warplab.sandbox.isolation import Isolation
 
 __all__ = ["Answer", "Captured", "Rejected", "Submission", "capture_cases", "capture_submission", "read_submission"]
 
-CAPTURE_SECONDS = 30.0
+CAPTURE_SECONDS = 60.0  # a reference in Numba takes 8 s of a processor, and three times that on a busy machine
 
 
 @dataclass(frozen=True)
