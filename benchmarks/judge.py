@@ -35,7 +35,6 @@ from warplab.sandbox.isolation import Isolation
 # What never ends is a part of the corpus; nothing else of it takes long, beside the others of its kind.
 CAPTURE_SECONDS = 30.0
 CASE_SECONDS = 60.0
-TIMING_SECONDS = 0.5  # of a submission; here it is asked who may be timed, not what a time is worth
 START_SECONDS = 60.0
 MOST_WORKERS = 8
 COMMAND = "make test-judge"
@@ -87,7 +86,7 @@ class TurnsOnTheGpu(ConfinedWorker):
     def __init__(self, card: Card, machine: Machine) -> None:
         super().__init__(machine, own=False)
         assert self._sandbox is not None
-        here = str(Path(__file__).parent)  # of which it calls `take_the_gpu`
+        here = str(Path(__file__).parent)  # of which it calls judge_gpu.take
         self._sandbox = replace(
             self._sandbox, packages=(*self._sandbox.packages, "benchmarks"), readable=(*self._sandbox.readable, here)
         )
@@ -101,19 +100,9 @@ class TurnsOnTheGpu(ConfinedWorker):
         measured = target.endswith(":efficiency")
         if measured and not self.timed:
             return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
-        super().call("benchmarks.judge:take_the_gpu", timeout=START_SECONDS)  # a new process keeps nobody waiting
+        super().call("benchmarks.judge_gpu:take", timeout=START_SECONDS)  # a new process keeps nobody waiting
         with self._card.measuring() if measured else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
-
-
-def take_the_gpu() -> None:
-    """In the worker: load what the GPU's stage needs and make a context, unless that is done."""
-    import cupy
-
-    from autograder import gpu_stage
-
-    gpu_stage.BUDGET_SECONDS, gpu_stage.PLACEMENTS = TIMING_SECONDS, 1
-    cupy.zeros(1)
 
 
 @dataclass(frozen=True)
