@@ -1,4 +1,4 @@
-"""What `benchmarks.judge` has a confined worker do before it uses the GPU; it imports nothing that is not shown there."""
+"""What `benchmarks.judge` has a confined worker do before it uses the GPU; imports nothing that is not shown there."""
 
 from __future__ import annotations
 
