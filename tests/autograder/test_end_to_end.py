@@ -59,7 +59,6 @@ def test_a_good_kernel_gets_full_marks_in_both_languages(lab: Lab, worker: Worke
     report = graded(lab, worker, source)
     assert report.full_marks, report.message
     assert report.max_score == 70
-    assert report.seconds < 10
     assert report.profile is not None
     store = next(n for n, text in enumerate(source.splitlines(), start=1) if "out[i] =" in text)
     assert report.profile.lines[store].global_store_sectors == 128
