@@ -19,7 +19,7 @@ from autograder.inputs import generate
 from autograder.lab import Lab
 from autograder.outcome import CaseOutcome
 from autograder.task import Case, Task, Values
-from autograder.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Status, clean
+from autograder.verdict import UNFINISHED, CaseResult, Part, PartResult, Status, clean
 from warplab.plan.execution import Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan, Role
 
@@ -215,7 +215,7 @@ def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequenc
             Part.CORRECTNESS, Status.PASSED, points, points, f"All {ran} cases are right.{left}", feedback, tuple(cases)
         )
     # the student's faults before the emulator's limits; then the case that shows most
-    telling = max(failed, key=lambda case: (case.status not in NOT_JUDGED, case.total))
+    telling = max(failed, key=lambda case: (case.status not in UNFINISHED, case.total))
     message = f"{len(failed)} of {ran} cases failed, among them {telling.name}: {telling.message}"
     return PartResult(Part.CORRECTNESS, telling.status, 0.0, points, message, feedback, tuple(cases))
 

@@ -182,7 +182,8 @@ def test_a_hidden_case_keeps_its_secrets(lab: Lab) -> None:
 
 def test_the_students_faults_come_before_the_emulators_limits(lab: Lab) -> None:
     unsupported = CaseOutcome("tiny", Status.UNSUPPORTED, "no such instruction")
-    assert correctness_part(lab, [unsupported, passed("ragged")], []).judged is False
+    part = correctness_part(lab, [unsupported, passed("ragged")], [])
+    assert (part.judged, part.score, part.status) == (True, 0, Status.UNSUPPORTED)  # its points stay in the maximum
     wrong = CaseOutcome("ragged", Status.WRONG_ANSWER, "m")
     assert correctness_part(lab, [unsupported, wrong], []).status is Status.WRONG_ANSWER
 

@@ -110,11 +110,11 @@ def test_a_second_time_comes_from_the_cache(mixed: Plan, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(assemble, "_assemble_text", never)
     assert assemble.assemble(mixed, "sm_90a") == first
-    for file in (cache.folder() / assemble._KIND).iterdir():
+    for file in (cache.folder() / assemble.CACHE_KIND).iterdir():
         file.write_bytes(file.read_bytes()[:-1] + b"?")
     with pytest.raises(AssertionError, match="assembled again"):
         assemble.assemble(mixed, "sm_90a")  # damaged files are not used
-    for file in (cache.folder() / assemble._KIND).iterdir():
+    for file in (cache.folder() / assemble.CACHE_KIND).iterdir():
         file.unlink()
 
 

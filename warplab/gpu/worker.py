@@ -157,8 +157,7 @@ class Worker:
         group, self._group = self._group, None
         scratch, self._scratch = self._scratch, ""
         if process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process.pid)
             process.wait()
             for stream in (process.stdin, process.stdout):
                 if stream is not None:
@@ -287,21 +286,34 @@ def _watch(process: subprocess.Popen[bytes], memory: int, over: threading.Event)
     while process.poll() is None:
         if _resident_pages(process.pid) * page > memory:
             over.set()
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process.pid)
             return
         time.sleep(_WATCH_SECONDS)
 
 
+def _end(leader: int) -> None:
+    """Kill the process that leads a session with all that it started, which may have made groups, but no session."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, signal.SIGKILL)
+    for member in _session(leader):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(member, signal.SIGKILL)
+
+
 def _resident_pages(session: int) -> int:
     """Pages that the processes of a session have in memory, shared ones counted each time (Linux; else 0)."""
-    total = 0
+    return sum(_session(session).values())
+
+
+def _session(session: int) -> dict[int, int]:
+    """The processes of a session, each with the pages that it has in memory (Linux; else none)."""
+    found = {}
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError, ValueError, IndexError):  # it has just ended
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
             if int(fields[3]) == session:
-                total += int(fields[21])
-    return total
+                found[int(entry.name)] = int(fields[21])
+    return found
 
 
 def _exit_words(code: int) -> str:

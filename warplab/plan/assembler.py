@@ -1,4 +1,4 @@
-"""Runs the assembler on one PTX text, bounded: in a folder and an environment of its own.
+"""Runs the assembler on one PTX text, bounded: in a folder, an environment and a process group of its own.
 
 PTX is a stranger's. ptxas has no directive that reads or writes a file (.file only names one), and what it prints goes
 to a file, so that nothing which it does grows in the judge's memory.
@@ -9,10 +9,12 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -76,19 +78,29 @@ def run(ptx: str, architecture: str, seconds: float) -> Assembled:
                 stderr=subprocess.STDOUT,
                 cwd=folder,
                 env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"TMPDIR": folder},
+                process_group=0 if os.name == "posix" else None,
             )
             try:
                 process.wait(seconds)
             except subprocess.TimeoutExpired:
                 timed_out = True
             finally:
-                process.kill()  # it starts no other process
-                process.wait()
+                _end(process)
         elapsed = time.monotonic() - start
         with open(printed, "rb") as log:
             text = log.read(_LOG).decode("utf-8", "replace")
         image = target.read_bytes() if process.returncode == 0 and target.exists() else b""
         return Assembled(image, text, elapsed, timed_out)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the process and whatever it may have started."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    elif process.poll() is None:
+        process.kill()
+    process.wait()
 
 
 def _bounded(seconds: float) -> list[str]:

@@ -176,6 +176,7 @@ WORKING: Calls = {
     "copy_file_range": (326, 285),
     "sendfile": (40, 71),
     "prctl": (157, 167),
+    "setpgid": (109, 154),  # leaving the session is what would hide a process from its end
 }
 
 
