@@ -30,7 +30,7 @@ def test_no_case_of_the_sample_crashes() -> None:
     assert {verdict for _, verdict in tally.verdicts} >= {"ran", "finding", "refused"}
 
 
-@pytest.mark.parametrize(("size", "place"), [(4096, 4096), (4096, -4097), (1000, 4096), (1000, -8192)])
+@pytest.mark.parametrize(("size", "place"), [(4096, 4096), (4096, -4097), (1000, 4096), (1000, -4000)])
 def test_a_byte_outside_kills_the_process(size: int, place: int) -> None:
     command = [sys.executable, "-c", POKE.format(size=size, place=place)]
     run = subprocess.run(command, cwd=fuzz.ROOT, capture_output=True, text=True)

@@ -54,7 +54,9 @@ def run(ptx: str) -> Execution:
         kernel(f".reg .b32 %x<{MAX_REGISTERS + 1}>;"), kernel(".reg .b32 q<2000000000>;"), "/" * (MAX_TEXT + 1),
         kernel("call f0, ();", functions(99, 1)),
         kernel("call f0, ();", functions(40, 2)),
-        kernel("", "".join(f".global .b8 x{i};\n" for i in range(2000))),
+        kernel(
+            "".join(f"mov.b64 %v1, x{i};\n" for i in range(600)), "".join(f".global .b8 x{i};\n" for i in range(600))
+        ),
     ],
 )  # fmt: skip
 def test_it_is_one_sentence(ptx: str) -> None:

@@ -27,7 +27,7 @@ from warplab.simt.memory import (
     RegionTable,
     aligned_bytes,
     buffer_view,
-    module_addresses,
+    place_variables,
     plan_regions,
 )
 from warplab.simt.printing import format_prints
@@ -119,9 +119,10 @@ class Session:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
             module, program = decoded(text, kernel.entry, self.plan.source_name)
-            if text not in self.addresses:
-                self.addresses[text] = module_addresses(self.space, module)
-            self.loaded[name] = _Loaded(module, program, self.addresses[text])
+            addresses = self.addresses.setdefault(text, {})
+            named = [c[1] for _, c in program.constants if isinstance(c, tuple) and c[0] == "symbol"]
+            place_variables(self.space, module, named, addresses)
+            self.loaded[name] = _Loaded(module, program, addresses)
         return self.loaded[name]
 
     def run(self, launch: Launch) -> bool:

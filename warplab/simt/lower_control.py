@@ -46,6 +46,8 @@ from warplab.simt.lower import Lowering, Unsupported, handles
 from warplab.simt.program import make_record
 from warplab.simt.ptx import Immediate, Instruction, Operand, Pair, Symbol
 
+MAX_TARGETS = 4096  # of an indexed branch: each takes two records
+
 
 def jump_or_branch(lowering: Lowering, label: str) -> None:
     if lowering.current.guard >= 0:
@@ -69,6 +71,8 @@ def indexed_branch(lowering: Lowering, instruction: Instruction, parts: list[str
     if not isinstance(table, Symbol) or instruction.guard >= 0:
         raise Unsupported
     targets = lowering.instance.function.tables[table.name]
+    if len(targets) > MAX_TARGETS:
+        raise Unsupported
     value = lowering.source(index, "b32")
     for position, target in enumerate(targets):
         label = lowering.instance.prefix + target

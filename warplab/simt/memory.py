@@ -9,6 +9,7 @@ it. What a kernel may read before writing it is filled with 0xFF bytes, which ar
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, replace
 
@@ -208,17 +209,23 @@ def variable_region(variable: Variable) -> Region:
     return Region(variable.name, data, writable=variable.space != "const")
 
 
-def module_addresses(space: AddressSpace, module: Module) -> dict[str, int]:
-    """Give every variable of a module memory; returns their addresses by name."""
-    addresses: dict[str, int] = {}
-    regions: dict[str, Region] = {}
-    for name, variable in module.variables.items():
-        if variable.space in ("global", "const"):
-            regions[name] = variable_region(variable)
-            addresses[name] = space.add(regions[name])
+def place_variables(space: AddressSpace, module: Module, names: Iterable[str], addresses: dict[str, int]) -> None:
+    """Give module variables memory, and those that their initialisers point to; adds to their addresses by name.
+
+    Only what a kernel names is placed: headers declare more than a thousand variables that no kernel uses.
+    """
     functions = module.function_addresses()
-    for name, region in regions.items():
+    new: dict[str, Region] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        variable = module.variables.get(name)
+        if variable is None or name in addresses or variable.space not in ("global", "const"):
+            continue
+        new[name] = variable_region(variable)
+        addresses[name] = space.add(new[name])
+        waiting += [symbol for _, symbol, _ in variable.pointers]
+    for name, region in new.items():
         for offset, symbol, addend in module.variables[name].pointers:
             value = (addresses.get(symbol) or functions.get(symbol, 0)) + addend & (1 << 64) - 1
             region.data[offset : offset + 8] = np.frombuffer(value.to_bytes(8, "little"), dtype=np.uint8)
-    return addresses
