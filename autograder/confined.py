@@ -47,12 +47,13 @@ class ConfinedWorker(Worker):
 
     def __init__(self, machine: Machine, own: bool) -> None:
         super().__init__(sandbox(machine, own))
-        self._machine = machine
+        self._machine, self._own = machine, own
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; what is to be warm is compiled first, where nothing of a submission is."""
         if target in (WARM_UP, WARM_UP_GPU) and compile_ahead(target, payload):
-            self.close()  # it has the copies from before
+            self.close()  # it has the copies from before, or none
+            self._sandbox = sandbox(self._machine, self._own)
         return super().call(target, timeout=timeout, **payload)
 
 
@@ -113,7 +114,7 @@ def compile_ahead(target: str, payload: dict[str, Any]) -> bool:
 def _keys(target: str, payload: dict[str, Any]) -> dict[str, str]:
     """Names of what is needed and the keys under which it is noted that it was compiled."""
     if target == WARM_UP:
-        known = _installation("warplab/simt")
+        known = (str(root()), *_installation("warplab/simt"))  # what is compiled lies beside the sources
         return {part: kept.key_of(target, part, *known) for part in ("", *payload.get("parts", ()))}
     task = (Path(payload["task"]) / "task.py").read_bytes()
     return {payload["task"]: kept.key_of(target, task, *_installation("warplab/gpu", "autograder"))}

@@ -6,7 +6,9 @@ import os
 import socket
 import struct
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -51,6 +53,17 @@ def port() -> Iterator[int]:
 
 def attempt(kept: Worker, what: str, *arguments: object) -> str:
     return kept.call(f"{TARGETS}:attempt", timeout=30, what=what, arguments=[str(a) for a in arguments])
+
+
+def test_a_worker_outlives_the_thread_that_started_it(kept: Worker) -> None:
+    def process() -> object:
+        return kept.call(f"{TARGETS}:process", timeout=30)
+
+    kept.close()
+    with ThreadPoolExecutor(1) as thread:
+        first = thread.submit(process).result()
+    time.sleep(0.5)  # for a signal to arrive
+    assert process() == first
 
 
 def test_files_of_the_judge_are_out_of_reach(kept: Worker, tmp_path: Path) -> None:

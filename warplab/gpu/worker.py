@@ -20,6 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -37,6 +38,10 @@ _STARTUP_SECONDS = 60.0
 _MODULE = "warplab.gpu.worker"
 _WATCH_SECONDS = 0.25
 _MOST_PROCESSES = 512  # and threads, of a sandbox: the emulator's are one a core, CUDA's a dozen
+
+# Starts every worker. A sandbox dies with the *thread* that started it (prctl(2), PR_SET_PDEATHSIG), and callers have
+# threads that end before they are done with the worker.
+_STARTER = ThreadPoolExecutor(1, "warplab-starter")
 
 
 class WorkerFault(StrEnum):
@@ -215,7 +220,8 @@ class Worker:
     def _launch(self, start: ways.Start, memory: int) -> None:
         self._answers = queue.Queue()
         self._over = threading.Event()
-        self._process = subprocess.Popen(
+        self._process = _STARTER.submit(
+            subprocess.Popen[bytes],
             self._group.command(start.command) if self._group else start.command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -223,7 +229,7 @@ class Worker:
             cwd=start.folder,
             env=start.environment,
             start_new_session=True,
-        )
+        ).result()
         arguments = (self._process.stdout, self._answers, self._sandbox is not None)
         threading.Thread(target=_drain, args=arguments, daemon=True).start()
         if memory and self._group is None:
