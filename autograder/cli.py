@@ -11,14 +11,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import doctor, report_html, report_json, report_terminal, starter, submissions
-from autograder.confined import ConfinedWorker
-from autograder.lab import CHECKOUT, Lab
-from autograder.machine import Machine, choose_machine, require_isolation
-from autograder.pipeline import grade
-from autograder.request import Request
-from autograder.second_opinion import require_second_opinion
-from autograder.verdict import NOT_JUDGED, Report, clean
+from autograder import doctor, starter, submissions
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.judge.second_opinion import require_second_opinion
+from autograder.records.machine import Machine, choose_machine, require_isolation
+from autograder.records.verdict import NOT_JUDGED, Report, clean
+from autograder.report import html_page, json_file, terminal
+from autograder.spec.lab import CHECKOUT, Lab
 from warplab.errors import DeviceError, WarplabError
 from warplab.sandbox.isolation import Isolation
 
@@ -127,7 +128,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
     machine, second = choose_machine(options.device), getattr(options, "second_opinion", False)
     if second:
         require_second_opinion(machine)
-    show = report_terminal.show_briefly if quick else report_terminal.show
+    show = terminal.show_briefly if quick else terminal.show
     reports = []
     if second and (others := [source for _, source in work if not submissions.is_own(source)]):
         raise submissions.NoSubmission(
@@ -138,11 +139,11 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
         show(report, console)
         reports.append(report)
     if len(reports) > 1:
-        report_terminal.show_summary(reports, console)
+        terminal.show_summary(reports, console)
     if options.json:
-        report_json.write_reports(reports, options.json)
+        json_file.write_reports(reports, options.json)
     if options.html:
-        report_json.write_atomically(options.html, report_html.page(reports))
+        json_file.write_atomically(options.html, html_page.page(reports))
     return exit_code(reports)
 
 
@@ -151,11 +152,11 @@ def _reference(options: argparse.Namespace, console: Console) -> int:
     reports = list(_grades(work, choose_machine(options.device), options, False, console))
     for report in reports:
         if not report.full_marks:
-            report_terminal.show(report, console)
-    report_terminal.show_summary(reports, console)
+            terminal.show(report, console)
+    terminal.show_summary(reports, console)
     folder = BUILD / "report"
-    report_json.write_grades(reports, folder / "grades.json")
-    report_json.write_atomically(folder / "index.html", report_html.page(reports))
+    json_file.write_grades(reports, folder / "grades.json")
+    json_file.write_atomically(folder / "index.html", html_page.page(reports))
     console.print(f"Reports: {folder / 'grades.json'} and {folder / 'index.html'}", markup=False, highlight=False)
     return exit_code(reports)
 
@@ -180,9 +181,7 @@ def _grades(
                     worker = stack.enter_context(ConfinedWorker(machine, own=False))
                     worker.start()
                     require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
-                progress = stack.enter_context(
-                    report_terminal.progress_bar(console, f"{lab.name}/{clean(source.name)}")
-                )
+                progress = stack.enter_context(terminal.progress_bar(console, f"{lab.name}/{clean(source.name)}"))
                 report = grade(Request(lab, source, machine, options.seed, quick, second_opinion), worker, progress)
             yield report
 
@@ -204,7 +203,7 @@ def _starters(options: argparse.Namespace, console: Console) -> int:
     stale = [file for file in starter.starters() if not file.up_to_date]
     for file in stale:
         if not options.check:
-            report_json.write_atomically(file.path, file.text)
+            json_file.write_atomically(file.path, file.text)
         print(f"{'not up to date' if options.check else 'written'}: {file.path}")
     return NOT_FULL_MARKS if stale and options.check else FULL_MARKS
 

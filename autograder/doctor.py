@@ -18,18 +18,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from autograder.confined import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
-from autograder.lab import CHECKOUT, known_labs, labs_folder
-from autograder.machine import EMULATED_ARCHITECTURE, choose_machine
+from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
+from autograder.records.machine import EMULATED_ARCHITECTURE, choose_machine
+from autograder.spec.lab import CHECKOUT, known_labs, labs_folder
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
-from warplab.gpu.worker import WorkerError
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
-from warplab.plan.breakout import ATTEMPTS, Proof, prove
-from warplab.plan.capture import capture
+from warplab.plan.capture.escape_probe import ATTEMPTS, Proof, prove
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Language, Role
 from warplab.sandbox.isolation import Isolation
+from warplab.worker.process import WorkerError
 
 _REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -e .` in the checkout."
 # distribution, module to import, what is lost without it, whether grading needs it

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.lab import SUBMISSION_NAMES, labs_folder, solutions_folder
+from autograder.spec.lab import SUBMISSION_NAMES, labs_folder, solutions_folder
 from warplab.errors import WarplabError
 
 _BEGIN = re.compile(r"^\s*(#|//) BEGIN SOLUTION\s*$")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autograder.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, lab_of, labs_folder, solutions_folder
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, lab_of, labs_folder, solutions_folder
 from warplab.errors import WarplabError
 
 

@@ -26,12 +26,12 @@ import numpy as np
 from benchmarks.gemm.ladder import BEST, Rung, plan_of, rungs
 from warplab import results
 from warplab.errors import WarplabError
-from warplab.gpu.worker import Worker
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.plan.model import Plan
 from warplab.plan.occupancy import launch_occupancy
+from warplab.worker.process import Worker
 
 FILE, COUNTS = results.DIRECTORY / "gemm.json", results.DIRECTORY / "gemm_counters.json"
 SIZES = (2048, 4096, 8192, 16384)

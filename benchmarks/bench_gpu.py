@@ -14,17 +14,17 @@ from typing import Any
 
 from rich.console import Console
 
-from autograder.capture_stage import capture_submission
-from autograder.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
-from autograder.machine import choose_machine
-from autograder.rungs import Rung, climb
-from autograder.runner import EFFICIENCY_SECONDS
-from autograder.task import Ceiling
+from autograder.judge.capture_stage import capture_submission
+from autograder.judge.runner import EFFICIENCY_SECONDS
+from autograder.records.machine import choose_machine
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
+from autograder.spec.task import Ceiling
+from course.rungs import Rung, climb
 from warplab import results
 from warplab.errors import WarplabError
-from warplab.gpu.worker import Worker
 from warplab.hardware import Math, present
 from warplab.plan.archive import dumps
+from warplab.worker.process import Worker
 
 ROWS, ELEMENTS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536), 1 << 26
 COUNTERS = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts")
@@ -100,7 +100,7 @@ def rows(names: list[str]) -> list[results.Record]:
                 plan = dumps(captured.plans[case.name])
                 payload = {"plan": plan, "task": str(lab.folder), "case": case.name, "seed": 0}
                 timing = worker.call(
-                    "autograder.gpu_stage:efficiency", timeout=EFFICIENCY_SECONDS, dimensions=sizes, **payload
+                    "autograder.worker.gpu_stage:efficiency", timeout=EFFICIENCY_SECONDS, dimensions=sizes, **payload
                 )
                 if timing["status"] != "ok":
                     raise WarplabError(f"{path} could not be timed for rows of {length}: {timing['message']}")

@@ -52,7 +52,7 @@ def simulator_seconds(size: int) -> float:
 
 
 def _plan(function: str, *arguments: ArrayArgument | ScalarArgument) -> Plan:
-    from warplab.plan.capture import capture
+    from warplab.plan.capture.submission import capture
 
     (plan,) = capture(KERNELS, [HostCall(function, arguments)], (ARCHITECTURE,), timeout=120)
     return plan

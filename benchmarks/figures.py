@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from statistics import median
 
-from autograder.lab import find_lab
-from autograder.task import Ceiling
+from autograder.spec.lab import find_lab
+from autograder.spec.task import Ceiling
 from benchmarks.gemm.ladder import order
 from warplab import results
 from warplab.hardware import Roofline, find_chip

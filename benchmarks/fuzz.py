@@ -70,7 +70,7 @@ def _lines(process: subprocess.Popen[bytes]):
 
 def _batch(seed: int, first: int, last: int, tally: Tally) -> int:
     """Run cases [first, last) in a process; returns the number of the first that is still to be run."""
-    command = [sys.executable, "-m", "benchmarks.fuzzing.child", str(seed), str(first), str(last)]
+    command = [sys.executable, "-m", "corpus.fuzzing.child", str(seed), str(first), str(last)]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     running, what = -1, ""
     for line in _lines(process):
@@ -108,7 +108,7 @@ def fuzz(seed: int, cases: int | None = None, seconds: float = float("inf"), fir
 
 def keep(seed: int, crash: Crash, folder: Path) -> Path:
     """Write what a crash's case is made of, and how to run it again."""
-    from benchmarks.fuzzing.cases import make
+    from corpus.fuzzing.cases import make
 
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{seed}-{crash.number}"

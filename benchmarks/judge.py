@@ -20,15 +20,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from autograder import capture_stage, runner
-from autograder.confined import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
-from autograder.emulator_stage import PARTS
-from autograder.lab import Lab, find_lab, known_labs
-from autograder.machine import Machine, choose_machine
-from autograder.pipeline import grade
-from autograder.request import Request
-from autograder.verdict import Device, Report, Status
-from benchmarks.judge_corpus import CORPORA, CorpusCase, cases
+from autograder.judge import capture_stage, runner
+from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.records.machine import Machine, choose_machine
+from autograder.records.verdict import Device, Report, Status
+from autograder.spec.lab import Lab, find_lab, known_labs
+from autograder.worker.emulator_stage import PARTS
+from corpus.judge.entries import CORPORA, CorpusCase, cases
 from warplab import results
 from warplab.sandbox.isolation import Isolation
 
@@ -95,12 +95,12 @@ class TurnsOnTheGpu(ConfinedWorker):
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; waiting for a turn does not count."""
-        if not target.startswith("autograder.gpu_stage:"):
+        if not target.startswith("autograder.worker.gpu_stage:"):
             return super().call(target, timeout=timeout, **payload)
         measured = target.endswith(":efficiency")
         if measured and not self.timed:
             return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
-        super().call("benchmarks.judge_gpu:take", timeout=START_SECONDS)  # a new process keeps nobody waiting
+        super().call("corpus.judge.on_gpu:take", timeout=START_SECONDS)  # a new process keeps nobody waiting
         with self._card.measuring() if measured else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
 

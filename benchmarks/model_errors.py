@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 from cuda.core import Device, EventOptions
 
-from autograder.capture_stage import capture_submission
-from autograder.inputs import generate
-from autograder.lab import CHECKOUT, find_lab, known_labs
-from autograder.machine import choose_machine
+from autograder.judge.capture_stage import capture_submission
+from autograder.records.machine import choose_machine
+from autograder.spec.inputs import generate
+from autograder.spec.lab import CHECKOUT, find_lab, known_labs
 from benchmarks import nsight, sized
 from warplab import results, simt
 from warplab.errors import DeviceError, WarplabError
@@ -31,7 +31,7 @@ from warplab.hardware.chips import Chip, find_chip
 from warplab.hardware.device import present
 from warplab.plan.execution import CACHE_METRICS, Execution
 from warplab.plan.model import Plan
-from warplab.simt.estimate import estimate
+from warplab.simt.model.estimate import estimate
 
 TURNS = 15
 SEED = 20

@@ -12,9 +12,9 @@ from typing import Any
 
 from warplab import results
 from warplab.errors import WarplabError
-from warplab.gpu.worker import Worker
 from warplab.hardware.device import present
 from warplab.hardware.operators import OPERATORS, Operator
+from warplab.worker.process import Worker
 
 FILE = results.DIRECTORY / "operators.json"
 SECONDS = 1.0  # of turns for one operator

@@ -32,8 +32,8 @@ def measure(plan: Path) -> dict[str, int]:
 
     The emulator is compiled before, if it was not: that happens once on a machine and takes more memory.
     """
-    from warplab.simt.blocks import cluster_runner
-    from warplab.simt.dispatch import vector_functions
+    from warplab.simt.core.alu.dispatch import vector_functions
+    from warplab.simt.core.blocks import cluster_runner
 
     vector_functions()()
     cluster_runner(traced=False)

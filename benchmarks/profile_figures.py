@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.capture_stage import capture_submission
-from autograder.inputs import generate
-from autograder.lab import find_lab, solutions_folder
+from autograder.judge.capture_stage import capture_submission
+from autograder.spec.inputs import generate
+from autograder.spec.lab import find_lab, solutions_folder
 from benchmarks.figures import IMAGES
 from benchmarks.gemm.ladder import plan_of
-from warplab.plan.capture import capture
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role
 from warplab.show.access import access
-from warplab.show.moment import moment
 from warplab.show.profile_table import profile_table
+from warplab.show.snapshot import moment
 from warplab.show.source import source
 from warplab.show.timeline import masks, timeline
 from warplab.simt import Profile, profile

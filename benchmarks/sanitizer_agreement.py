@@ -15,10 +15,10 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.corpus.catalogue import ENTRIES
-from benchmarks.corpus.entry import Fault, Subject
-from benchmarks.corpus.faults import FAULTS
-from benchmarks.corpus.plans import assemble_all
+from corpus.emulator.catalogue import ENTRIES
+from corpus.emulator.entry import Fault, Subject
+from corpus.emulator.faults import FAULTS
+from corpus.emulator.plans import assemble_all
 from warplab import results, simt
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import sanitizer

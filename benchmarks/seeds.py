@@ -27,19 +27,19 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.correctness import judge_case
-from autograder.emulator_stage import INSTRUCTION_BUDGET
-from autograder.inputs import scalars
-from autograder.lab import Lab, find_lab, known_labs, solutions_folder
-from autograder.machine import EMULATED_ARCHITECTURE
-from autograder.outcome import CaseOutcome
-from autograder.task import Case
-from autograder.traffic import traffic_part
-from autograder.verdict import Part, Status
-from benchmarks.judge_corpus import SUBMISSIONS
-from tests.mutation.table import MUTANTS
+from autograder.judge.correctness import judge_case
+from autograder.judge.traffic import traffic_part
+from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.records.outcome import CaseOutcome
+from autograder.records.verdict import Part, Status
+from autograder.spec.inputs import scalars
+from autograder.spec.lab import Lab, find_lab, known_labs, solutions_folder
+from autograder.spec.task import Case
+from autograder.worker.emulator_stage import INSTRUCTION_BUDGET
+from corpus.judge.entries import SUBMISSIONS
+from corpus.judge.mutants.table import MUTANTS
 from warplab import results, simt
-from warplab.plan.capture import capture
+from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import HostCall, Plan
 

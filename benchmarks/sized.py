@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.corpus import draws
-from benchmarks.corpus.entry import Draw, Subject, read, scalar, update, write
-from benchmarks.corpus.plans import assemble_file
+from corpus.emulator import draws
+from corpus.emulator.entry import Draw, Subject, read, scalar, update, write
+from corpus.emulator.plans import assemble_file
 from warplab.plan.model import Plan
 
 FILE = Path(__file__).with_name("sized_kernels.py")

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.capture_stage import capture_submission
-from autograder.lab import SUBMISSION_NAMES, find_lab, known_labs, solutions_folder
-from autograder.machine import choose_machine
-from autograder.score import efficiency_points
+from autograder.judge.capture_stage import capture_submission
+from autograder.records.machine import choose_machine
+from autograder.spec.lab import SUBMISSION_NAMES, find_lab, known_labs, solutions_folder
+from autograder.spec.score import efficiency_points
 from warplab import results
 from warplab.errors import WarplabError
-from warplab.gpu.worker import Worker
 from warplab.plan.archive import dumps
 from warplab.results import Record
+from warplab.worker.process import Worker
 
 FILE = results.DIRECTORY / "stopwatch.json"
 RUNS = 20
@@ -303,7 +303,7 @@ def captured(lab: str, file: str) -> Callable[[Worker], dict[str, Any]]:
     }
 
     def timing(worker: Worker) -> dict[str, Any]:
-        measured: dict[str, Any] = worker.call("autograder.gpu_stage:efficiency", timeout=120, **payload)
+        measured: dict[str, Any] = worker.call("autograder.worker.gpu_stage:efficiency", timeout=120, **payload)
         if measured["status"] != "ok":
             raise WarplabError(f"{path} could not be timed: {measured['message']}")
         return measured

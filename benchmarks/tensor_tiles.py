@@ -18,11 +18,11 @@ from itertools import product
 import numba
 import numpy as np
 
-from tests.simt import tensor_probe
-from tests.simt.tensor_probe import COLUMNS, Instruction, IntegerInstruction
+from corpus.tensor import probe
+from corpus.tensor.probe import COLUMNS, Instruction, IntegerInstruction
 from warplab import results
-from warplab.simt.raw import fused_multiply_add
-from warplab.simt.tensor_numerics import FORMATS, multiply_accumulate, rule_number
+from warplab.simt.core.state.raw import fused_multiply_add
+from warplab.simt.core.tensor.numerics import FORMATS, multiply_accumulate, rule_number
 
 COMMAND = "python -m benchmarks.tensor_tiles"
 TILES = 100_000
@@ -57,7 +57,7 @@ AnyInstruction = Instruction | IntegerInstruction | DoubleInstruction
 
 def instructions() -> list[AnyInstruction]:
     """Every type of both instructions."""
-    found: list[AnyInstruction] = [i for i in tensor_probe.instructions() if i.row_bytes == 32]
+    found: list[AnyInstruction] = [i for i in probe.instructions() if i.row_bytes == 32]
     for name, a, b, saturates in product(("mma", "wgmma"), ("s8", "u8"), ("s8", "u8"), (False, True)):
         found.append(IntegerInstruction(name, a, b, saturates=saturates))
     return [*found, DoubleInstruction()]
@@ -87,10 +87,10 @@ def _floats(instruction: Instruction, family: str, tiles: int, generator: np.ran
         (tiles, instruction.rows, COLUMNS),
     )
     kinds = (instruction.a, instruction.b, instruction.accumulator)
-    a, b, c = (tensor_probe.patterns(k, s, base, generator) for k, s in zip(kinds, shapes, strict=True))
+    a, b, c = (probe.patterns(k, s, base, generator) for k, s in zip(kinds, shapes, strict=True))
     if family in ("tiny", "huge", "wide"):
         # An accumulator of the products' own size meets them more often than one from the whole range.
-        c[::2] = tensor_probe.patterns(instruction.accumulator, c[::2].shape, "near", generator)
+        c[::2] = probe.patterns(instruction.accumulator, c[::2].shape, "near", generator)
     if family == "cancel":
         exponent_bits, fraction_bits, ignored = (int(field) for field in FORMATS[instruction.b])
         _cancelling(a, b, 1 << (exponent_bits + fraction_bits + ignored), generator)
@@ -182,7 +182,7 @@ def card(instruction: AnyInstruction, a: np.ndarray, b: np.ndarray, c: np.ndarra
 
     with _GPU:
         if not isinstance(instruction, DoubleInstruction):
-            return tensor_probe.run(instruction, a, b, c)
+            return probe.run(instruction, a, b, c)
         function = cupy.RawKernel(_DOUBLE_SOURCE, "probe", backend="nvrtc", options=("-arch=sm_90a",))
         d = cupy.zeros(c.shape, c.dtype)
         function((len(a),), (32,), (*(cupy.asarray(x) for x in (a, b, c)), d))

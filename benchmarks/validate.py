@@ -18,24 +18,24 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from autograder.capture_stage import capture_submission
-from autograder.inputs import generate
-from autograder.lab import CHECKOUT, find_lab, known_labs
-from autograder.machine import choose_machine
-from autograder.task import Task
+from autograder.judge.capture_stage import capture_submission
+from autograder.records.machine import choose_machine
+from autograder.spec.inputs import generate
+from autograder.spec.lab import CHECKOUT, find_lab, known_labs
+from autograder.spec.task import Task
 from benchmarks import nsight
-from benchmarks.corpus import random_programs
-from benchmarks.corpus.catalogue import ENTRIES
-from benchmarks.corpus.compare import elements_apart
-from benchmarks.corpus.entry import Approximate
-from benchmarks.corpus.plans import assemble_all
+from corpus.emulator import random_programs
+from corpus.emulator.catalogue import ENTRIES
+from corpus.emulator.compare import elements_apart
+from corpus.emulator.entry import Approximate
+from corpus.emulator.plans import assemble_all
 from warplab import results, simt
 from warplab.errors import WarplabError
 from warplab.gpu import executor
-from warplab.gpu.worker import DeviceFault
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import METRICS, Counters, Execution
 from warplab.plan.model import Plan
+from warplab.worker.process import DeviceFault
 
 SEED = 20
 PROFILED = 110  # entries of the corpus whose counters are read when all are validated: ncu is slow
@@ -61,7 +61,7 @@ def subjects(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
     files = []
     for name in known_labs():
         paths = [*(CHECKOUT / "solutions" / name).glob("*.py")]
-        paths += (CHECKOUT / "tests" / "submissions" / name / "correct").glob("*.py")
+        paths += (CHECKOUT / "corpus" / "judge" / "submissions" / name / "correct").glob("*.py")
         files += [(name, path) for path in sorted(paths) if _label(path).startswith(beginnings)]
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda file: _submission(*file, architecture), files))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.lab import find_lab
-from autograder.score import efficiency_points
+from autograder.spec.lab import find_lab
+from autograder.spec.score import efficiency_points
 from benchmarks.stopwatch import CLOSE, FILE, WORKS
 from warplab import results
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.lab import find_lab, known_labs, solutions_folder
-from warplab.plan.capture import capture
+from autograder.spec.lab import find_lab, known_labs, solutions_folder
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 
 LABS = ("06_tiled_gemm", "07_tensor_core_hgemm", "08_hopper_hgemm")

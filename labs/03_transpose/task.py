@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from random import Random
 from types import ModuleType
 
-from autograder.sizes import every, multiples, odd, primes
-from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from autograder.spec.sizes import every, multiples, odd, primes
+from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
 SECTOR = 32  # bytes

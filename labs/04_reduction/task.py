@@ -8,8 +8,8 @@ from types import ModuleType
 
 import numpy as np
 
-from autograder.sizes import every, multiples, odd, primes
-from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from autograder.spec.sizes import every, multiples, odd, primes
+from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
 UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest

@@ -7,10 +7,10 @@ from types import ModuleType
 
 import numpy as np
 
-from autograder.freivalds import exact_product
-from autograder.products import DEVIATIONS, SECTOR, UNIT, place, product, projected_error, squares, times_vector
-from autograder.sizes import every, multiples, odd, primes
-from autograder.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from autograder.spec.freivalds import exact_product
+from autograder.spec.products import DEVIATIONS, SECTOR, UNIT, place, product, projected_error, squares, times_vector
+from autograder.spec.sizes import every, multiples, odd, primes
+from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
 from warplab.plan.model import Role
 
 WHOLE_TILES = every(  # 4 to 8 tiles of 128 x 128 and as many multiply-adds as 256 x 384 x 128

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from autograder.half_products import audit, bound, expected, place, verify
-from autograder.products import SECTOR
-from autograder.sizes import every, multiples, odd
-from autograder.task import ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task
+from autograder.spec.half_products import audit, bound, expected, place, verify
+from autograder.spec.products import SECTOR
+from autograder.spec.sizes import every, multiples, odd
+from autograder.spec.task import ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task
 from warplab.plan.model import Role
 
 WHOLE_TILES = every(  # of 128 x 256 x 64, and as many multiply-adds as 256 x 256 x 192

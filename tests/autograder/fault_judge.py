@@ -15,26 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from autograder import prepare_stage
-from autograder.correctness import judge_case
-from autograder.lab import load_lab
-from autograder.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.pipeline import grade
-from autograder.report_json import write_reports
-from autograder.request import Request
-from autograder.verdict import Device, Status
-from warplab.gpu.worker import Worker
+from autograder.judge.correctness import judge_case
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.records.verdict import Device, Status
+from autograder.report.json_file import write_reports
+from autograder.spec.lab import load_lab
+from autograder.worker import prepare_stage
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution
 from warplab.plan.model import Plan
 from warplab.sandbox.isolation import Isolation
+from warplab.worker.process import Worker
 
 SEED = 11
 SECTORS = 128  # what the lab's budget allows
 
 
 def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
-    """What autograder.emulator_stage.run does, with NumPy for the kernels: out = factor * x. Runs in the worker."""
+    """What `emulator_stage.run` does, with NumPy for the kernels: out = factor * x. Runs in the worker."""
     lab = load_lab(Path(task))
 
     def execute(captured: Plan, inputs: Mapping[str, np.ndarray]) -> list[Execution]:
@@ -49,12 +49,12 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
 
 def prepare(**payload: Any) -> dict[str, Any]:
-    """What autograder.prepare_stage.prepare does."""
+    """What autograder.worker.prepare_stage.prepare does."""
     return prepare_stage.prepare(**payload)
 
 
 def warm_up(parts: list[str]) -> dict[str, Any]:
-    """What autograder.emulator_stage.warm_up answers."""
+    """What autograder.worker.emulator_stage.warm_up answers."""
     return {"seconds": 0.0}
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.lab import Lab, load_lab
-from autograder.machine import Machine
-from autograder.request import Request
-from autograder.verdict import Device
+from autograder.judge.request import Request
+from autograder.records.machine import Machine
+from autograder.records.verdict import Device
+from autograder.spec.lab import Lab, load_lab
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Plan
 
@@ -37,7 +37,7 @@ correctness = "00_start_here, section 1"
 
 TASK_PY = """
 import numpy as np
-from autograder.task import ArraySpec, Budget, Case, Ceiling, Family, ScalarSpec, Task
+from autograder.spec.task import ArraySpec, Budget, Case, Ceiling, Family, ScalarSpec, Task
 from warplab.plan.model import Role
 
 

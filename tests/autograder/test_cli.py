@@ -10,8 +10,8 @@ import pytest
 
 from autograder import cli, doctor
 from autograder.doctor import Check, State
-from autograder.lab import CHECKOUT
-from autograder.machine import Machine
+from autograder.records.machine import Machine
+from autograder.spec.lab import CHECKOUT
 from tests.autograder.handmade import make_lab
 from tests.autograder.test_pipeline import GOOD, NumPyWorker
 from tests.autograder.test_reports import measured, report
@@ -122,7 +122,7 @@ def test_starters_are_written_and_checked(submission: Path, tmp_path: Path, caps
 
 
 def test_exit_codes_of_reports() -> None:
-    from autograder.verdict import Status
+    from autograder.records.verdict import Status
 
     assert cli.exit_code([report()]) == cli.NOT_FULL_MARKS
     assert cli.exit_code([measured(1.0), report(status=Status.JUDGE_ERROR)]) == cli.CANNOT_GRADE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autograder.compare import compare, error_ratios, worst_ratio
+from autograder.worker.compare import compare, error_ratios, worst_ratio
 
 RNG = np.random.default_rng(3)
 EXPECTED = RNG.normal(size=(6, 7))

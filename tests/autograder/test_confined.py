@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder import confined
-from autograder.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.verdict import Device
-from warplab.gpu.worker import Worker
+from autograder.judge import confined_worker
+from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.records.verdict import Device
+from warplab.worker.process import Worker
 
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 
@@ -21,10 +21,10 @@ def test_what_is_compiled_after_it_was_made_reaches_it(tmp_path: Path, monkeypat
         compiled.append(str(tmp_path))
         return True
 
-    monkeypatch.setattr(confined, "_compiled_folders", lambda: compiled)
-    monkeypatch.setattr(confined, "compile_ahead", compile_ahead)
+    monkeypatch.setattr(confined_worker, "_compiled_folders", lambda: compiled)
+    monkeypatch.setattr(confined_worker, "compile_ahead", compile_ahead)
     monkeypatch.setattr(Worker, "call", lambda *_, **__: None)
-    with confined.ConfinedWorker(EMULATOR, own=False) as worker:
+    with confined_worker.ConfinedWorker(EMULATOR, own=False) as worker:
         assert str(tmp_path) not in {copy[0] for copy in worker._sandbox.copies}
-        worker.call(confined.WARM_UP, timeout=1, parts=[])
+        worker.call(confined_worker.WARM_UP, timeout=1, parts=[])
         assert str(tmp_path) in {copy[0] for copy in worker._sandbox.copies}

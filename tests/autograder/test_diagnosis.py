@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from autograder.diagnosis import diagnose
+from autograder.worker.diagnosis import diagnose
 
 RNG = np.random.default_rng(11)
 RIGHT = RNG.normal(size=(48, 60)).astype(np.float32)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numba
 import pytest
 
-from autograder import emulator_stage
-from autograder.capture_stage import capture_submission
-from autograder.lab import find_lab, solutions_folder
-from autograder.machine import EMULATED_ARCHITECTURE
+from autograder.judge.capture_stage import capture_submission
+from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.spec.lab import find_lab, solutions_folder
+from autograder.worker import emulator_stage
 from warplab.plan.archive import dumps
-from warplab.simt.bulk_calls import bulk_function
-from warplab.simt.products import product_function
+from warplab.simt.core.asynchronous.bulk_calls import bulk_function
+from warplab.simt.core.tensor.products import product_function
 
 
 def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from autograder.lab import Lab
-from autograder.pipeline import grade
-from autograder.verdict import Part, Report, Status
+from autograder.judge.pipeline import grade
+from autograder.records.verdict import Part, Report, Status
+from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.test_pipeline import GOOD
-from warplab.gpu.worker import Worker
+from warplab.worker.process import Worker
 
 CUDA = '''
 import cupy
@@ -40,7 +40,7 @@ INPLACE = GOOD.replace("out[i] = factor * x[i]", "out[i] = factor * x[i]\n      
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
     with Worker() as worker:
-        worker.call("autograder.emulator_stage:warm_up", timeout=600)
+        worker.call("autograder.worker.emulator_stage:warm_up", timeout=600)
         yield worker
 
 
@@ -97,6 +97,6 @@ def test_an_emulator_that_is_killed_is_asked_again(lab: Lab) -> None:
             return super().call(target, timeout=timeout, **payload)
 
     with Unlucky() as unlucky:
-        unlucky.call("autograder.emulator_stage:warm_up", timeout=600)
+        unlucky.call("autograder.worker.emulator_stage:warm_up", timeout=600)
         assert graded(lab, unlucky, GOOD).full_marks
     assert len(set(killed)) == 2

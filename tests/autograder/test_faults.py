@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder import report_json
-from autograder.lab import CHECKOUT
-from autograder.verdict import Status
+from autograder.records.verdict import Status
+from autograder.report import json_file
+from autograder.spec.lab import CHECKOUT
 from tests.autograder.handmade import make_lab
-from warplab.plan.breakout import strongest
+from warplab.plan.capture.escape_probe import strongest
 
 FAULTS = int(os.environ.get("WARPLAB_FAULTS", "12"))
 SUBMISSIONS = 50 if FAULTS >= 50 else 12
@@ -79,7 +79,7 @@ def victims(judge: int, sort: str) -> list[int]:
     """The processes of a sort that could be killed now; the judge in the middle of a grade, not while it starts."""
     if sort == "judge":
         return [judge] if children(judge, "warplab") else []
-    return children(judge, "warplab.gpu.worker" if sort == "worker" else "warplab-capture-")
+    return children(judge, "warplab.worker.process" if sort == "worker" else "warplab-capture-")
 
 
 def start(folder: Path) -> subprocess.Popen:
@@ -161,9 +161,9 @@ def running(process: int) -> bool:
 
 def test_a_report_that_cannot_be_finished_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.json"
-    report_json.write_atomically(path, "old")
+    json_file.write_atomically(path, "old")
     monkeypatch.setattr(os, "replace", lambda *names: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        report_json.write_atomically(path, "new")
+        json_file.write_atomically(path, "new")
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["report.json"]

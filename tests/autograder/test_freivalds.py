@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autograder.freivalds import exact_product
+from autograder.spec.freivalds import exact_product
 
 
 def whole(shape: tuple[int, int], seed: int) -> np.ndarray:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from autograder.compare import compare
-from autograder.half_products import bound, expected
+from autograder.spec.half_products import bound, expected
+from autograder.worker.compare import compare
 
 
 def accepted(a: list[float], b: list[float], c: float) -> bool:

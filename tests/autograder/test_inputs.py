@@ -5,9 +5,9 @@ import hashlib
 import numpy as np
 import pytest
 
-from autograder import inputs
-from autograder.inputs import generate, scalars, secret_seed
-from autograder.task import ArraySpec, Case, Ceiling, Family, ScalarSpec, Task
+from autograder.spec import inputs
+from autograder.spec.inputs import generate, scalars, secret_seed
+from autograder.spec.task import ArraySpec, Case, Ceiling, Family, ScalarSpec, Task
 from warplab.plan.model import Role
 
 COUNT = 200_000

@@ -9,17 +9,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autograder import cli, doctor, machine, report_html, report_json, report_terminal
+from autograder import cli, doctor
 from autograder.doctor import State
-from autograder.machine import Machine, ReducedIsolation, choose_machine, require_isolation
-from autograder.pipeline import grade
-from autograder.verdict import Report
+from autograder.judge.pipeline import grade
+from autograder.records import machine
+from autograder.records.machine import Machine, ReducedIsolation, choose_machine, require_isolation
+from autograder.records.verdict import Report
+from autograder.report import html_page, json_file, terminal
 from tests.autograder.handmade import EMULATOR, make_lab, request
 from tests.autograder.test_pipeline import GOOD, SEED, NumPyWorker
 from tests.autograder.test_reports import report
 from warplab.errors import DeviceError
-from warplab.plan import breakout
-from warplab.plan.breakout import Proof
+from warplab.plan.capture import escape_probe
+from warplab.plan.capture.escape_probe import Proof
 from warplab.sandbox.isolation import Isolation
 
 WORDS = "Reduced isolation: the submission could read this machine's files."
@@ -27,8 +29,8 @@ WORDS = "Reduced isolation: the submission could read this machine's files."
 
 def shown(graded: Report) -> str:
     console = Console(file=io.StringIO(), width=200)
-    report_terminal.show(graded, console)
-    report_terminal.show_briefly(graded, console)
+    terminal.show(graded, console)
+    terminal.show_briefly(graded, console)
     return console.file.getvalue()
 
 
@@ -36,10 +38,10 @@ def test_reports_say_that_isolation_was_reduced() -> None:
     reduced, kept = report(isolation=Isolation.REDUCED), report(isolation=Isolation.BUBBLEWRAP)
     assert shown(reduced).count(WORDS) == 1 and "Reduced" not in shown(kept)
     assert shown(kept).count("bubblewrap") == 2  # in the whole report and in the brief one
-    assert WORDS.replace("'", "&#x27;") in report_html.page([reduced])
-    page = report_html.page([kept])
+    assert WORDS.replace("'", "&#x27;") in html_page.page([reduced])
+    page = html_page.page([kept])
     assert "Reduced" not in page and "isolation: bubblewrap" in page
-    assert reduced.to_json()["isolation"] == report_json.grade_line(reduced)["isolation"] == "reduced isolation"
+    assert reduced.to_json()["isolation"] == json_file.grade_line(reduced)["isolation"] == "reduced isolation"
     assert kept.to_json()["isolation"] == "bubblewrap"
 
 
@@ -49,7 +51,7 @@ def test_a_grade_is_made_in_the_isolation_that_it_names(tmp_path: Path, source: 
     (lab.folder / "submission.py").write_text(source)
     weak = replace(EMULATOR, isolation=Isolation.REDUCED)
     assert grade(request(lab, weak, seed=SEED), NumPyWorker(lab)).isolation is Isolation.REDUCED
-    assert grade(request(lab, EMULATOR, seed=SEED), NumPyWorker(lab)).isolation is breakout.strongest()
+    assert grade(request(lab, EMULATOR, seed=SEED), NumPyWorker(lab)).isolation is escape_probe.strongest()
 
 
 def test_the_host_code_runs_in_the_isolation_of_the_machine(tmp_path: Path) -> None:
@@ -60,7 +62,7 @@ def test_the_host_code_runs_in_the_isolation_of_the_machine(tmp_path: Path) -> N
     (lab.folder / "submission.py").write_text(spy)
     weak = replace(EMULATOR, isolation=Isolation.REDUCED)
     assert grade(request(lab, weak, seed=SEED), NumPyWorker(lab)).full_marks
-    if breakout.strongest() is Isolation.REDUCED:
+    if escape_probe.strongest() is Isolation.REDUCED:
         pytest.skip("this machine has no stronger isolation; `autograder doctor` says why")
     assert grade(request(lab, EMULATOR, seed=SEED), NumPyWorker(lab)).score == 0
 
@@ -99,10 +101,10 @@ def test_a_machine_is_given_the_strongest_isolation_that_holds(monkeypatch: pyte
         Isolation.BUBBLEWRAP: Proof(Isolation.BUBBLEWRAP, fault="no namespaces"),
         Isolation.LANDLOCK: Proof(Isolation.LANDLOCK),
     }
-    monkeypatch.setattr(breakout, "prove", lambda isolation, *more, **options: proofs[isolation])
-    assert breakout.strongest.__wrapped__() is Isolation.LANDLOCK
+    monkeypatch.setattr(escape_probe, "prove", lambda isolation, *more, **options: proofs[isolation])
+    assert escape_probe.strongest.__wrapped__() is Isolation.LANDLOCK
     proofs[Isolation.LANDLOCK] = Proof(Isolation.LANDLOCK, escapes=("network",))
-    assert breakout.strongest.__wrapped__() is Isolation.REDUCED
+    assert escape_probe.strongest.__wrapped__() is Isolation.REDUCED
     monkeypatch.setattr(machine, "strongest", lambda: Isolation.REDUCED)
     assert isinstance(choose_machine("emulator"), Machine)
 

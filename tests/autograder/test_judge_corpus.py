@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.verdict import Device, Part, PartResult, Report, Status
+from autograder.records.verdict import Device, Part, PartResult, Report, Status
 from benchmarks.judge import Card, Verdict, records
-from benchmarks.judge_corpus import CORPORA, SUBMISSIONS, cases
+from corpus.judge.entries import CORPORA, SUBMISSIONS, cases
+from corpus.judge.mutants.table import MUTANTS
 from tests.autograder.test_reports import report
-from tests.mutation.table import MUTANTS
 from warplab import results
 
 CASES = {f"{case.corpus}/{case.lab}/{case.name}": case for case in cases()}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.lab import LabError, find_lab, known_labs, lab_of, load_lab
+from autograder.spec.lab import LabError, find_lab, known_labs, lab_of, load_lab
 from tests.autograder.handmade import LAB_TOML, TASK_PY, make_lab
 from warplab.plan.model import Language
 

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.correctness import correctness_part, judge_case, located
-from autograder.efficiency import efficiency_part
-from autograder.inputs import generate
-from autograder.lab import Lab
-from autograder.outcome import CaseOutcome
-from autograder.safety import safety_part
-from autograder.traffic import traffic_part
-from autograder.verdict import Part, Status
+from autograder.judge.correctness import correctness_part, judge_case, located
+from autograder.judge.efficiency import efficiency_part
+from autograder.judge.safety import safety_part
+from autograder.judge.traffic import traffic_part
+from autograder.records.outcome import CaseOutcome
+from autograder.records.verdict import Part, Status
+from autograder.spec.inputs import generate
+from autograder.spec.lab import Lab
 from tests.autograder.handmade import TASK_PY, executor, make_lab
 from warplab.plan.execution import TOTALS, Counters, Execution, Finding, FindingKind
 from warplab.plan.model import Plan
@@ -31,7 +31,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 def factor(lab: Lab, case: str) -> np.float32:
-    from autograder.inputs import scalars
+    from autograder.spec.inputs import scalars
 
     return np.float32(scalars(lab.task, lab.case(case), SEED)["factor"])
 
@@ -218,7 +218,7 @@ def test_traffic_names_the_budget_that_is_exceeded(lab: Lab) -> None:
 
 
 ALL_WAYS = """
-from autograder.task import Budget
+from autograder.spec.task import Budget
 LIMITS = (
     Budget("global_read_sectors", lambda d: d["n"] / 8, "Read less."),
     Budget("global_written_sectors", lambda d: d["n"] / 8, "Write less."),

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from autograder.physical_floor import impossible
+from autograder.worker.physical_floor import impossible
 
 DATASHEET = {"copy": 4.8e12, "fp32_fma": 6.7e13}  # an H200's
 

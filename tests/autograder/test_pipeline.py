@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder import pipeline, prepare_stage
-from autograder.correctness import judge_case
-from autograder.lab import Lab
-from autograder.pipeline import grade
-from autograder.verdict import Part, Report, Status
+from autograder.judge import pipeline
+from autograder.judge.correctness import judge_case
+from autograder.judge.pipeline import grade
+from autograder.records.verdict import Part, Report, Status
+from autograder.spec.lab import Lab
+from autograder.worker import prepare_stage
 from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, request
-from warplab.gpu.worker import WorkerError, WorkerFault
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution, Finding, FindingKind
 from warplab.plan.model import Plan
+from warplab.worker.process import WorkerError, WorkerFault
 
 GOOD = """
 from numba import cuda
@@ -107,11 +108,11 @@ def test_full_marks_with_a_gpu(lab: Lab) -> None:
     report = graded(lab, worker, machine=GPU)
     assert (report.status, report.score, report.max_score) == (Status.PASSED, 100, 100)
     assert report.efficiency == 0.95
-    on_gpu = [case for target, case in worker.calls if target == "autograder.gpu_stage:correctness"]
-    emulated = [case for target, case in worker.calls if target == "autograder.emulator_stage:run"]
+    on_gpu = [case for target, case in worker.calls if target == "autograder.worker.gpu_stage:correctness"]
+    emulated = [case for target, case in worker.calls if target == "autograder.worker.emulator_stage:run"]
     assert on_gpu == ["tiny", "ragged", "secret size", "huge"]
     assert emulated == ["tiny", "ragged", "secret size", "profile"]
-    assert worker.calls[-1] == ("autograder.gpu_stage:efficiency", "timing")
+    assert worker.calls[-1] == ("autograder.worker.gpu_stage:efficiency", "timing")
 
 
 def test_the_quick_check_leaves_hidden_cases_out(lab: Lab) -> None:
@@ -235,7 +236,7 @@ def test_bad_input_is_a_verdict_with_one_sentence(lab: Lab, source: bytes, statu
 
 
 def test_endless_host_code_is_ended(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("autograder.capture_stage.CAPTURE_SECONDS", 3.0)
+    monkeypatch.setattr("autograder.judge.capture_stage.CAPTURE_SECONDS", 3.0)
     (lab.folder / "submission.py").write_text("def twice(factor, x, out):\n    while True:\n        pass\n")
     assert graded(lab).status is Status.HOST_TIMEOUT
 

@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from autograder import report_html, report_json, report_terminal
-from autograder.verdict import (
+from autograder.records.verdict import (
     BudgetResult,
     CaseResult,
     Device,
@@ -24,6 +23,7 @@ from autograder.verdict import (
     clean,
     clean_source,
 )
+from autograder.report import html_page, json_file, terminal
 from warplab.plan.execution import Counters, Finding, FindingKind
 
 EVIL = "<script>alert(1)</script>\x1b[2J\u202e[red]"
@@ -110,7 +110,7 @@ def tags(page: str) -> Tags:
 
 
 def test_html_is_well_formed_and_escapes_what_a_submission_wrote() -> None:
-    page = report_html.page([report()])
+    page = html_page.page([report()])
     assert "script" not in tags(page).seen
     assert "&lt;script&gt;" in page
     assert "k&lt;1&gt;" in page
@@ -119,33 +119,33 @@ def test_html_is_well_formed_and_escapes_what_a_submission_wrote() -> None:
 
 
 def test_html_of_several_reports_has_an_overview() -> None:
-    page = report_html.page([report(), report(lab="91_thrice")])
+    page = html_page.page([report(), report(lab="91_thrice")])
     tags(page)
     assert 'href="#report-1"' in page and 'id="report-1"' in page
 
 
 def test_html_shows_what_each_line_costs_and_the_line_of_a_finding() -> None:
-    page = report_html.page([report()])
+    page = html_page.page([report()])
     assert "x = load[i * 32]" in page and ">32.0<" in page  # sectors a request
     assert "<code>s = tile[i]</code>" in page
 
 
 def test_html_shows_the_line_that_a_submission_was_rejected_for() -> None:
-    page = report_html.page([report(profile=None, line=2)])
+    page = html_page.page([report(profile=None, line=2)])
     assert "&gt;   2  x = load[i * 32]\n    3  s = tile[i]" in page
 
 
 def test_html_puts_a_measured_kernel_on_the_roofline() -> None:
-    page = report_html.page([measured(1e10)])
+    page = html_page.page([measured(1e10)])
     assert "data:image/svg+xml;base64," in page
     tags(page)
-    without_arithmetic = report_html.page([measured(0.0)])
+    without_arithmetic = html_page.page([measured(0.0)])
     assert "2.00 TB/s of the 4.00 TB/s" in without_arithmetic
     assert "50.0%" in without_arithmetic
 
 
 def test_the_notebook_fragment_styles_only_itself() -> None:
-    html = report_html.fragment(report())
+    html = html_page.fragment(report())
     tags(html)
     style = html.split("</style>")[0].removeprefix("<style>")
     assert all(rule.strip().startswith(".warplab-report") for rule in style.split("}") if rule.strip())
@@ -153,7 +153,7 @@ def test_the_notebook_fragment_styles_only_itself() -> None:
 
 def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "reports.json"
-    report_json.write_reports([report(), measured(1e10)], path)
+    json_file.write_reports([report(), measured(1e10)], path)
     data = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
     assert data["schema_version"] == 1
     first, second = data["reports"]
@@ -167,7 +167,7 @@ def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
 
 def test_grades_have_one_object_a_report(tmp_path: Path) -> None:
     path = tmp_path / "grades.json"
-    report_json.write_grades([report(), measured(1e10)], path)
+    json_file.write_grades([report(), measured(1e10)], path)
     first, second = json.loads(path.read_text())
     assert {"lab", "language", "status", "score", "max_score", "parts", "device", "efficiency"} <= set(first)
     assert first["parts"]["efficiency"]["score"] is None
@@ -185,9 +185,9 @@ def text_of(output: Console) -> str:
 
 def test_the_terminal_shows_texts_of_a_submission_as_they_are() -> None:
     output = console()
-    report_terminal.show(report(), output)
-    report_terminal.show_briefly(report(), output)
-    report_terminal.show_summary([report()], output)
+    terminal.show(report(), output)
+    terminal.show_briefly(report(), output)
+    terminal.show_summary([report()], output)
     text = text_of(output)
     assert "\x1b[2J" not in text and "\u202e" not in text
     assert "[red]" in text  # not taken for markup
@@ -199,7 +199,7 @@ def test_the_terminal_shows_texts_of_a_submission_as_they_are() -> None:
 
 def test_the_headline_says_what_this_machine_cannot_judge() -> None:
     output = console()
-    report_terminal.show(report(message="m"), output)
+    terminal.show(report(message="m"), output)
     assert "0 of 70 points" in text_of(output)
     assert "The lab gives 100 points" in text_of(output)
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from autograder.lab import find_lab
-from autograder.rules import uses_tensor_cores
+from autograder.spec.lab import find_lab
+from autograder.worker.rules import uses_tensor_cores
 from warplab.plan.model import Kernel, Language, Launch, Plan
 
 CUDA_CORES, TENSOR_CORES = find_lab("06_tiled_gemm").task, find_lab("07_tensor_core_hgemm").task

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.same_kernels import other_kernels
+from autograder.worker.same_kernels import other_kernels
 from warplab.plan.model import Kernel, Language, Launch, Plan
 
 NOTHING_WRONG = ""

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from autograder.lab import EfficiencyScale
-from autograder.score import efficiency_points
+from autograder.spec.lab import EfficiencyScale
+from autograder.spec.score import efficiency_points
 
 SCALE = EfficiencyScale(floor=0.05, target=0.8)
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.inputs import scalars
-from autograder.module_variables import ModuleVariable, device_bytes, keeps_state, variables
-from autograder.second_call import second_call, twice
-from autograder.verdict import Status
+from autograder.records.verdict import Status
+from autograder.spec.inputs import scalars
+from autograder.worker.module_variables import ModuleVariable, device_bytes, keeps_state, variables
+from autograder.worker.second_call import second_call, twice
 from tests.autograder.handmade import make_lab
 from warplab import simt
-from warplab.plan.capture import capture
+from warplab.isa.text import PtxError
+from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role, TensorMap
-from warplab.plan.ptx_text import PtxError
 
 CUDA = '''
 import cupy

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.lab import Lab
-from autograder.outcome import CaseOutcome
-from autograder.pipeline import grade
-from autograder.safety import safety_part
-from autograder.verdict import Status
+from autograder.judge.pipeline import grade
+from autograder.judge.safety import safety_part
+from autograder.records.outcome import CaseOutcome
+from autograder.records.verdict import Status
+from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.test_pipeline import GOOD, SEED, NumPyWorker
 from warplab.plan.execution import Finding, FindingKind
@@ -34,7 +34,7 @@ TRICKS = {
     "its last words": f"    if x.size == {HIDDEN}:\n        import os\n        os.write(2, b'{SAID}'); os._exit(1)\n",
     "no launch": f"    if x.size == {HIDDEN}:\n        return\n",
     "a forged failure": (
-        f"    if x.size == {HIDDEN}:\n        from warplab.plan.failure import CaptureFailure, CaptureStatus\n"
+        f"    if x.size == {HIDDEN}:\n        from warplab.plan.capture.failure import CaptureFailure, CaptureStatus\n"
         f"        raise CaptureFailure(CaptureStatus.HOST_ERROR, '{SAID}', {HIDDEN})\n"
     ),
     "a kernel's name": f"    if x.size == {HIDDEN}:\n        kernel.py_func.__name__ = '{SAID}'\n",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.lab import Lab
-from autograder.sizes import every, multiples, odd, primes
+from autograder.spec.lab import Lab
+from autograder.spec.sizes import every, multiples, odd, primes
 from tests.autograder.handmade import TASK_PY, make_lab
 
 CLASS = 'Case("ragged", {"n": 133}, Family.NORMAL, every(n=odd(129, 143)))'
@@ -17,7 +17,7 @@ CLASS = 'Case("ragged", {"n": 133}, Family.NORMAL, every(n=odd(129, 143)))'
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     text = TASK_PY.replace('Case("ragged", {"n": 133}, Family.NORMAL)', CLASS)
-    return make_lab(tmp_path, task=f"from autograder.sizes import every, odd\n{text}")
+    return make_lab(tmp_path, task=f"from autograder.spec.sizes import every, odd\n{text}")
 
 
 def size(lab: Lab, seed: int) -> int:
@@ -47,7 +47,7 @@ def test_without_a_class_there_is_one_size(lab: Lab) -> None:
 def test_cases_draw_independently(tmp_path: Path) -> None:
     text = TASK_PY.replace('{"n": 3}, Family.INTEGERS', '{"n": 133}, Family.INTEGERS, every(n=odd(129, 143))')
     text = text.replace('Case("ragged", {"n": 133}, Family.NORMAL)', CLASS)
-    lab = make_lab(tmp_path, task=f"from autograder.sizes import every, odd\n{text}")
+    lab = make_lab(tmp_path, task=f"from autograder.spec.sizes import every, odd\n{text}")
     both = [(d.case("tiny").dimensions["n"], d.case("ragged").dimensions["n"]) for d in map(lab.drawn, range(400))]
     assert len(set(both)) > 8 * 7
 

@@ -7,11 +7,11 @@ import re
 
 import pytest
 
-from autograder.lab import CHECKOUT
+from autograder.spec.lab import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 ROWS = {int(m[1]): m[0] for m in re.finditer(r"^\| (\d+) \|.*$", PAGE, re.MULTILINE)}
-EXPLOITS = sorted((CHECKOUT / "tests" / "submissions").glob("*/exploit/*.py"))
+EXPLOITS = sorted((CHECKOUT / "corpus" / "judge" / "submissions").glob("*/exploit/*.py"))
 REFERENCE = re.compile(r"`((?:exploit|tests)/[^`]+\.py[^`]*)`")
 
 

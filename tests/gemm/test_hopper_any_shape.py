@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.lab import CHECKOUT
+from autograder.spec.lab import CHECKOUT
 from benchmarks.gemm.ladder import plan_of
 from warplab.plan.model import Plan
 from warplab.simt import execute

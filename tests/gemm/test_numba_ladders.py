@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.lab import CHECKOUT
+from autograder.spec.lab import CHECKOUT
 from warplab.plan.assemble import assemble
-from warplab.plan.capture import capture
+from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 from warplab.simt import execute

@@ -11,8 +11,8 @@ pytestmark = pytest.mark.gpu
 
 
 def watched() -> float:
-    from warplab.gpu.company import Company
     from warplab.gpu.executor import on_stream
+    from warplab.gpu.sharing import Company
     from warplab.gpu.stopwatch import race
 
     with on_stream() as stream:

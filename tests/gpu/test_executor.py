@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from tests.gpu.submissions import AXPY
-from warplab.gpu.worker import Worker, WorkerError, WorkerFault
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
-from warplab.plan.capture import capture
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
+from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 pytestmark = pytest.mark.gpu
 N = 1000

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from autograder.lab import find_lab
-from autograder.machine import EMULATED_ARCHITECTURE, Machine, choose_machine
-from autograder.pipeline import grade
-from autograder.request import Request
-from autograder.second_opinion import opinion_words, require_second_opinion
-from autograder.verdict import Device, Part, SecondOpinion, Status
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.judge.second_opinion import opinion_words, require_second_opinion
+from autograder.records.machine import EMULATED_ARCHITECTURE, Machine, choose_machine
+from autograder.records.verdict import Device, Part, SecondOpinion, Status
+from autograder.spec.lab import find_lab
 from tests.labs.test_submissions import CORPUS
 from warplab.errors import DeviceError
 from warplab.gpu import sanitizer
-from warplab.gpu.worker import Worker
+from warplab.worker.process import Worker
 
 MEMCHECK = """========= COMPUTE-SANITIZER
 ========= Invalid __global__ read of size 4 bytes

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from warplab.gpu.worker import Worker, WorkerError, WorkerFault
+from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 TARGETS = "tests.gpu.worker_targets"
 

@@ -5,7 +5,7 @@ import time
 
 import numpy as np
 
-from warplab.gpu.worker import DeviceFault
+from warplab.worker.process import DeviceFault
 
 
 def double(array, scale=2):

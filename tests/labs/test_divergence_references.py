@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.capture_stage import capture_submission
-from autograder.correctness import judge_case
-from autograder.lab import find_lab, solutions_folder
-from autograder.machine import EMULATED_ARCHITECTURE
-from autograder.task import Case, Family
-from autograder.verdict import Status
+from autograder.judge.capture_stage import capture_submission
+from autograder.judge.correctness import judge_case
+from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.records.verdict import Status
+from autograder.spec.lab import find_lab, solutions_folder
+from autograder.spec.task import Case, Family
 from warplab import simt
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan

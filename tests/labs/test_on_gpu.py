@@ -10,19 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.confined import ConfinedWorker
-from autograder.inputs import generate
-from autograder.lab import CHECKOUT, find_lab, solutions_folder
-from autograder.machine import choose_machine
-from autograder.pipeline import grade
-from autograder.request import Request
-from autograder.verdict import Part, Report, Status
-from tests.mutation.mutant import Cause, Edit, Mutant
-from warplab.gpu.worker import Worker
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.records.machine import choose_machine
+from autograder.records.verdict import Part, Report, Status
+from autograder.spec.inputs import generate
+from autograder.spec.lab import CHECKOUT, find_lab, solutions_folder
+from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 from warplab.plan.model import Role
+from warplab.worker.process import Worker
 
 pytestmark = pytest.mark.gpu
-BAD_INPUT = CHECKOUT / "tests" / "submissions" / "bad_input"
+BAD_INPUT = CHECKOUT / "corpus" / "judge" / "submissions" / "bad_input"
 REFERENCES = sorted(solutions_folder().glob("*/submission*.py"))
 
 

@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from autograder import report_html, report_terminal
-from autograder.lab import find_lab, labs_folder
-from autograder.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.pipeline import grade
-from autograder.request import Request
-from autograder.task import Case
-from autograder.verdict import Device, Report, Status
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.records.verdict import Device, Report, Status
+from autograder.report import html_page, terminal
+from autograder.spec.lab import find_lab, labs_folder
+from autograder.spec.task import Case
 from tests.labs.test_submissions import CORPUS, files, name
-from warplab.gpu.worker import Worker
+from warplab.worker.process import Worker
 
 SEED = 803_942_117
 # Behind a task: each hidden case has a name and a size of its own, which the seed does not change.
@@ -79,14 +79,14 @@ def secrets(cases: list[Case]) -> set[str]:
 def told(report: Report) -> str:
     """All that a student can see, but for the text of their own file and how long things took."""
     console = Console(file=io.StringIO(), width=400)
-    report_terminal.show(report, console)
-    report_terminal.show_briefly(report, console)
+    terminal.show(report, console)
+    terminal.show_briefly(report, console)
     data = report.to_json()
     del data["seconds"], data["versions"]
     for part in data["parts"]:
         for case in part["cases"]:
             del case["seconds"]
-    page = re.sub(r"<style>.*?</style>|<div class='source'>.*?</div>", "", report_html.page([report]), flags=re.S)
+    page = re.sub(r"<style>.*?</style>|<div class='source'>.*?</div>", "", html_page.page([report]), flags=re.S)
     return "\n".join((json.dumps(data), console.file.getvalue(), page))  # type: ignore[attr-defined]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.lab import Lab, find_lab, known_labs
-from autograder.task import Case, Dimensions
+from autograder.spec.lab import Lab, find_lab, known_labs
+from autograder.spec.task import Case, Dimensions
 
 LABS = [find_lab(name) for name in known_labs()]
 SEEDS = range(200)

@@ -1,7 +1,8 @@
 """Every reference, starter, wrong, correct and damaged submission gets the verdict that it must, on the emulator.
 
-The first line of a file in tests/submissions is `# expect: <part>: <status>: <why>`. For a right one the part is the
-last one that it passes, or `all`; for a wrong one the part that it must fail, with its status or one of its findings.
+The first line of a file in corpus/judge/submissions is `# expect: <part>: <status>: <why>`. For a right one the
+part is the last one that it passes, or `all`; for a wrong one the part that it must fail, with its status or one
+of its findings.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from autograder import capture_stage, runner
-from autograder.confined import ConfinedWorker
-from autograder.lab import CHECKOUT, find_lab, known_labs, labs_folder, solutions_folder
-from autograder.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.pipeline import grade
-from autograder.request import Request
-from autograder.verdict import Device, Part, Report, Status
-from warplab.gpu.worker import Worker
+from autograder.judge import capture_stage, runner
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
+from autograder.records.verdict import Device, Part, Report, Status
+from autograder.spec.lab import CHECKOUT, find_lab, known_labs, labs_folder, solutions_folder
+from warplab.worker.process import Worker
 
-CORPUS = CHECKOUT / "tests" / "submissions"
+CORPUS = CHECKOUT / "corpus" / "judge" / "submissions"
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 LADDERS = ("07_tensor_core_hgemm", "08_hopper_hgemm")  # tests/gemm has their rungs too, ragged ones included

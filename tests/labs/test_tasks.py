@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.compare import worst_ratio
-from autograder.inputs import generate
-from autograder.lab import Lab, find_lab, known_labs
-from autograder.task import Case, Family, ScalarSpec, Task, Values
+from autograder.spec.inputs import generate
+from autograder.spec.lab import Lab, find_lab, known_labs
+from autograder.spec.task import Case, Family, ScalarSpec, Task, Values
+from autograder.worker.compare import worst_ratio
 from warplab.plan.execution import TOTALS, Counters
 from warplab.plan.model import Role
 

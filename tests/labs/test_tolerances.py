@@ -13,16 +13,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.capture_stage import capture_submission
-from autograder.compare import worst_ratio
-from autograder.inputs import generate
-from autograder.lab import CHECKOUT, find_lab, known_labs, solutions_folder
-from autograder.machine import EMULATED_ARCHITECTURE
-from autograder.task import Case, Family, ScalarSpec
+from autograder.judge.capture_stage import capture_submission
+from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.spec.inputs import generate
+from autograder.spec.lab import CHECKOUT, find_lab, known_labs, solutions_folder
+from autograder.spec.task import Case, Family, ScalarSpec
+from autograder.worker.compare import worst_ratio
 from warplab import simt
 from warplab.plan.model import Role
 
-CORPUS = CHECKOUT / "tests" / "submissions"
+CORPUS = CHECKOUT / "corpus" / "judge" / "submissions"
 SEEDS = int(os.environ.get("WARPLAB_SEEDS", "4"))  # right kernels: half of them for each of a lab's two cases
 DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in
 # Ragged and small, and for the reference's other path whole tiles. Families differ in how errors cancel.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.lesson import Lesson, Step
+from course.lesson import Lesson, Step
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "05_tiled_gemm.md"
 TEXT = SOURCE.read_text(encoding="utf-8")

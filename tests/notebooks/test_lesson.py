@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from autograder import lesson as module
-from autograder.lesson import Lesson, code, load_ipython_extension, passage, reveal, speed, table
-from autograder.machine import Machine
-from autograder.verdict import Device
+from course import lesson as module
+from course.lesson import Lesson, code, load_ipython_extension, passage, reveal, speed, table
+from autograder.records.machine import Machine
+from autograder.records.verdict import Device
 from warplab import results
 from warplab.results import Header, Record
 

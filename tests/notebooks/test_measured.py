@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.experiment import emulate, observe
-from autograder.kernel_cell import kernel_cell
-from autograder import measured as module
-from autograder.measured import KERNELS, Measured, kernel, measured as find, records_of, said
+from course.experiment import emulate, observe
+from course.kernel_cell import kernel_cell
+from course import measured as module
+from course.measured import KERNELS, Measured, kernel, measured as find, records_of, said
 from warplab.errors import WarplabError
 from warplab.hardware.chips import H200
 from warplab.results import Header, Record, ResultsError, write

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from warplab.plan.capture import capture
-from warplab.plan.failure import CaptureFailure
+from warplab.plan.capture.failure import CaptureFailure
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
 X = ArrayArgument("x", "float32", (1000,), Role.INPUT)

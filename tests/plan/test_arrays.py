@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from warplab.plan.arrays import CapturedArray, allocate, argument_array, contiguous_strides, is_contiguous
-from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.arrays import CapturedArray, allocate, argument_array, contiguous_strides, is_contiguous
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.model import Role
 
 

@@ -64,7 +64,7 @@ def f(x, y):
 @pytest.fixture(scope="module")
 def mixed(tmp_path_factory: pytest.TempPathFactory) -> Plan:
     from tests.plan.conftest import call
-    from warplab.plan.capture import capture
+    from warplab.plan.capture.submission import capture
 
     path = tmp_path_factory.mktemp("mixed") / "submission.py"
     path.write_text(MIXED)

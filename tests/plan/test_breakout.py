@@ -14,9 +14,8 @@ import pytest
 
 from tests.plan.conftest import NUMBA, call
 from tests.plan.test_isolation import GOOD
-from warplab.plan import breakout, child_process
-from warplab.plan.capture import capture
-from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.submission import capture, child_process, escape_probe
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
@@ -26,7 +25,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the limits on system
 
 def require(isolation: Isolation) -> None:
     """Skip, saying why, where this machine has no such isolation."""
-    fault = breakout.prove(isolation).fault
+    fault = escape_probe.prove(isolation).fault
     if fault:
         pytest.skip(f"{isolation} does not work here: {fault}")
 
@@ -39,13 +38,13 @@ def test_nothing_gets_out(isolation: Isolation, tmp_path: Path) -> None:
     classmate.write_text("x = 1")
     checkout = Path(__file__).resolve().parents[2]
     private = [classmate, classmate.parent, *(checkout / name for name in ("solutions", "autograder", "tests", "labs"))]
-    assert breakout.prove(isolation, private, thorough=True) == breakout.Proof(isolation)
+    assert escape_probe.prove(isolation, private, thorough=True) == escape_probe.Proof(isolation)
 
 
 @linux
 def test_reduced_isolation_is_called_so_because_files_are_open() -> None:
     """The attempts tell the difference; all else is kept even there."""
-    proof = breakout.prove(Isolation.REDUCED, thorough=True)
+    proof = escape_probe.prove(Isolation.REDUCED, thorough=True)
     assert not proof.holds and set(proof.escapes) == {"read"}, proof
 
 
@@ -55,14 +54,14 @@ def test_the_attempts_notice_what_they_look_for(monkeypatch: pytest.MonkeyPatch)
     disarm = "import warplab.sandbox.confinement as c\nc.limit_resources = lambda limits: None\n"
     disarm += "c.allow_system_calls = lambda role: True\nprogram.main()\n"
     monkeypatch.setattr(ways, "_BOOTSTRAP", ways._BOOTSTRAP.replace("program.main()\n", disarm))
-    monkeypatch.setattr(breakout, "_ENDLESS_SECONDS", 5.0)  # time enough to begin, on a busy machine
-    monkeypatch.setattr(breakout.child_process, "_end", lambda process: process.kill())
+    monkeypatch.setattr(escape_probe, "_ENDLESS_SECONDS", 5.0)  # time enough to begin, on a busy machine
+    monkeypatch.setattr(escape_probe.child_process, "_end", lambda process: process.kill())
     real = ways._environment
     environments = iter([real("/tmp")])  # what the judge believes that it gives away
     monkeypatch.setattr(ways, "_environment", lambda folder: next(environments, real(folder) | {"SECRET": "1"}))
     try:
-        proof = breakout.prove(Isolation.REDUCED, thorough=True)
-        assert set(proof.escapes) == set(breakout.ATTEMPTS), proof
+        proof = escape_probe.prove(Isolation.REDUCED, thorough=True)
+        assert set(proof.escapes) == set(escape_probe.ATTEMPTS), proof
     finally:
         for process in child_process.survivors():
             os.kill(process, signal.SIGKILL)
@@ -164,7 +163,7 @@ def test_a_capture_changes_no_file(isolation: Isolation, change: str, write: Cal
 )
 def test_system_calls_that_no_capture_needs_fail(attempt: str, write: Callable[[str], Path]) -> None:
     with pytest.raises(CaptureFailure) as caught:
-        capture(write(f"import os\n{attempt}\n"), [call()], isolation=breakout.strongest())
+        capture(write(f"import os\n{attempt}\n"), [call()], isolation=escape_probe.strongest())
     assert caught.value.status is CaptureStatus.IMPORT_ERROR, caught.value.message
 
 
@@ -195,4 +194,4 @@ def test_a_process_that_does_not_start_is_no_fault_of_the_submission(
     monkeypatch.setattr(ways, "python_command", lambda what: [sys.executable, "-c", program])
     with pytest.raises(child_process.CaptureFault, match="no room"):
         capture(write(GOOD), [call()], isolation=Isolation.REDUCED)
-    assert breakout.prove(Isolation.BUBBLEWRAP).fault
+    assert escape_probe.prove(Isolation.BUBBLEWRAP).fault

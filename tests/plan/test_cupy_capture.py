@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plan.conftest import Grab, Refuse
-from warplab.plan.failure import CaptureStatus
+from warplab.plan.capture.failure import CaptureStatus
 from warplab.plan.model import Language, Pointer, Role, Value
 
 AXPY = '''

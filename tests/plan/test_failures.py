@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.plan.conftest import NUMBA, Grab, Refuse, call
-from warplab.plan.capture import capture
-from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.submission import capture
 
 KERNEL = NUMBA + (
     "@cuda.jit\n"  # line 3

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.plan.conftest import call
-from warplab.plan.capture import capture
-from warplab.plan.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import Plan
 
 GOOD = """
@@ -72,7 +72,7 @@ def test_a_forged_message_cannot_write_to_the_terminal(write: Callable[[str], Pa
 
 PATCH = """
 import dataclasses
-import warplab.plan.protocol as protocol
+import warplab.plan.capture.protocol as protocol
 from warplab.plan.model import *
 real = protocol.archive.dumps
 def with_buffer(plan, buffer):
@@ -223,7 +223,8 @@ def test_capture_works_from_any_folder_and_a_bare_path(tmp_path: Path, write: Ca
     root = Path(__file__).resolve().parents[2]
     program = (
         f"import sys; sys.path.insert(0, {str(root)!r})\n"
-        "from pathlib import Path\nfrom warplab.plan.capture import capture\nfrom warplab.plan.model import *\n"
+        "from pathlib import Path\nfrom warplab.plan.capture.submission import capture\n"
+        "from warplab.plan.model import *\n"
         "a = ArrayArgument('x', 'float32', (4,), Role.INPUT), ArrayArgument('y', 'float32', (4,), Role.OUTPUT)\n"
         f"print(len(capture(Path({str(path)!r}), [HostCall('f', a)])))\n"
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warplab.plan.capture import capture
+from warplab.plan.capture.submission import capture
 from warplab.plan.language import language_of
 from warplab.plan.model import ArrayArgument, HostCall, Kernel, Language, Role
 

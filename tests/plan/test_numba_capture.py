@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from tests.plan.conftest import NUMBA, Grab, Refuse, X, Y
-from warplab.plan.arrays import CapturedArray
 from warplab.plan.assemble import assemble
-from warplab.plan.capture import capture
-from warplab.plan.failure import CaptureStatus
+from warplab.plan.capture.arrays import CapturedArray
+from warplab.plan.capture.failure import CaptureStatus
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Language, Plan, Pointer, Role, ScalarArgument, Value
 
 ADDRESS = 0x7F00_0000_0000
@@ -59,7 +59,7 @@ def _plain(value: int | bool) -> bytes:
 
 
 def view(shape: tuple, strides: tuple, dtype: str, offset: int = 0) -> CapturedArray:
-    from warplab.plan.arrays import argument_array
+    from warplab.plan.capture.arrays import argument_array
 
     array = argument_array("a", dtype, shape, Role.INPUT)
     return CapturedArray(array._storage, offset, shape, strides, np.dtype(dtype))

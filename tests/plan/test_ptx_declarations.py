@@ -12,13 +12,15 @@ import pytest
 
 from tests.plan.hostile_ptx import FAMILIES, HEAD, module
 from warplab.errors import PlanError
-from warplab.plan import assembler, ptx_declarations, ptx_entry, ptx_text
+from warplab.isa import declarations as declarations_module
+from warplab.isa import text
+from warplab.isa.declarations import MAX_REGISTERS, declarations
+from warplab.isa.text import PtxError
+from warplab.plan import assembler, ptx_entry
 from warplab.plan.assemble import parse_figures
-from warplab.plan.ptx_declarations import MAX_REGISTERS, declarations
 from warplab.plan.ptx_entry import entries, externals, line_of, rename_files, static_shared_bytes, without_printing
-from warplab.plan.ptx_text import PtxError
 
-READERS = {ptx_declarations.__file__, ptx_entry.__file__, ptx_text.__file__}
+READERS = {declarations_module.__file__, ptx_entry.__file__, text.__file__}
 
 
 def ask(ptx: str) -> None:
@@ -61,7 +63,7 @@ def test_work_grows_with_the_length(family: str) -> None:
 
 
 def patterns() -> list[re.Pattern[str]]:
-    found = [p for m in (ptx_text, ptx_entry, ptx_declarations) for p in vars(m).values() if isinstance(p, re.Pattern)]
+    found = [p for m in (text, ptx_entry, declarations_module) for p in vars(m).values() if isinstance(p, re.Pattern)]
     assert len(found) >= 8
     return found
 
@@ -75,7 +77,7 @@ def test_patterns_never_give_back_what_they_took(pattern: re.Pattern[str]) -> No
     loose = _loose(_parser.parse(pattern.pattern, pattern.flags))
     if pattern is ptx_entry._COMPILER:  # it reads 1,000 characters
         return
-    assert len(loose) == (1 if pattern is ptx_text._UNSPOKEN else 0), loose
+    assert len(loose) == (1 if pattern is text._UNSPOKEN else 0), loose
 
 
 def _loose(parsed: Any) -> list[Any]:

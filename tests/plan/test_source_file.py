@@ -11,9 +11,9 @@ import pytest
 from tests.plan.conftest import call
 from tests.plan.test_isolation import GOOD
 from warplab.plan.assemble import assemble
-from warplab.plan.capture import capture
-from warplab.plan.failure import CaptureFailure, CaptureStatus
-from warplab.plan.source_file import MAX_SOURCE, read_source
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.source_file import MAX_SOURCE, read_source
+from warplab.plan.capture.submission import capture
 
 posix = pytest.mark.skipif(os.name != "posix", reason="files of these kinds are POSIX's")
 NUMBA = """

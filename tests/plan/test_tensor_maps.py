@@ -10,8 +10,8 @@ import pytest
 from tests.plan.conftest import Grab, Refuse
 from warplab.errors import PlanError
 from warplab.plan.archive import dumps, loads
+from warplab.plan.capture.captured_tensor_maps import describe, problem
 from warplab.plan.model import ArrayArgument, Plan, Role, TensorMap
-from warplab.plan.tensor_maps import describe, problem
 
 GOOD = TensorMap("a", 0, "float16", (64, 40), (128,), (64, 8), (1, 1), 128, 128)
 A = ArrayArgument("a", "float16", (40, 64), Role.INPUT)

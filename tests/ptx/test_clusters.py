@@ -11,7 +11,7 @@ import pytest
 
 from tests.simt.plans import ARCHITECTURE
 from warplab import ptx
-from warplab.plan.capture import capture
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 from warplab.simt import execute
 

@@ -11,10 +11,10 @@ import pytest
 from tests.ptx.kernels import CASES, Case
 from tests.simt.plans import ARCHITECTURE
 from warplab import ptx
-from warplab.gpu.worker import Worker
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.simt import execute
+from warplab.worker.process import Worker
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.sandbox import targets
-from warplab.gpu import wire, worker
-from warplab.gpu.worker import Sandbox, Worker, WorkerError, WorkerFault
 from warplab.sandbox import cgroup
 from warplab.sandbox.isolation import Isolation
+from warplab.worker import process, wire
+from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 
 TARGETS = "tests.sandbox.targets"
 STRONG = (Isolation.BUBBLEWRAP, Isolation.LANDLOCK)
@@ -73,9 +73,9 @@ def test_files_of_the_judge_are_out_of_reach(kept: Worker, tmp_path: Path) -> No
 
 
 def test_what_it_runs_cannot_be_changed(kept: Worker) -> None:
-    assert attempt(kept, "read", worker.__file__) == "done"
-    assert attempt(kept, "change code", worker.__file__) != "done"
-    assert attempt(kept, "chmod", worker.__file__) != "done"
+    assert attempt(kept, "read", process.__file__) == "done"
+    assert attempt(kept, "change code", process.__file__) != "done"
+    assert attempt(kept, "chmod", process.__file__) != "done"
 
 
 def test_there_is_no_network(kept: Worker, port: int) -> None:
@@ -109,7 +109,7 @@ def test_nothing_is_imported_from_the_current_folder(
 def test_memory_is_bounded_for_all_processes_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """With control groups where there are some, and by a watchdog where there are none."""
     for make in (cgroup.make, lambda memory, processes: None):
-        monkeypatch.setattr(worker.cgroup, "make", make)
+        monkeypatch.setattr(process.cgroup, "make", make)
         with Worker(replace(SANDBOX, memory=2 << 30)) as made, pytest.raises(WorkerError) as caught:
             made.call(f"{TARGETS}:fill_memory", timeout=60)
         assert caught.value.status is WorkerFault.MEMORY, caught.value
@@ -149,7 +149,7 @@ def test_an_answer_that_is_none_is_a_crash(frame: bytes) -> None:
 
 def test_an_isolation_that_does_not_hold_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The worker says what it could reach; without its confinement that is everything."""
-    monkeypatch.setattr(worker, "_confined", _unconfined(worker._confined))
+    monkeypatch.setattr(process, "_confined", _unconfined(process._confined))
     with pytest.raises(WorkerError, match="open a connection, read a file of the judge") as caught:
         Worker(replace(SANDBOX, isolations=(Isolation.LANDLOCK,))).start()
     assert caught.value.status is WorkerFault.NOT_STARTED
@@ -159,7 +159,7 @@ def _unconfined(real):
     def start(sandbox, isolation, scratch, bait):
         made = real(sandbox, Isolation.REDUCED, scratch, bait)
         at = made.command.index("-c") + 1
-        disarm = "import warplab.gpu.worker as w; w.confine = lambda *a: None\nprogram.main()\n"
+        disarm = "import warplab.worker.process as w; w.confine = lambda *a: None\nprogram.main()\n"
         made.command[at] = made.command[at].replace("program.main()\n", disarm)
         return made
 

@@ -10,8 +10,8 @@ from warplab.hardware.chips import A100, B200, CHIPS, H200, V100
 from warplab.plan.occupancy import occupancy
 from warplab.show import style
 from warplab.show.floor_plan import floor_plan
-from warplab.show.knobs import knobs
 from warplab.show.occupancy import occupancy_limits
+from warplab.show.occupancy_widget import knobs
 from warplab.show.working_set import Level, byte_size, working_set
 
 

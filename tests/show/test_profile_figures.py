@@ -12,10 +12,10 @@ from matplotlib.colors import to_rgb
 from warplab.hardware.requests import LANES
 from warplab.show import style
 from warplab.show.access import access
-from warplab.show.moment import moment
 from warplab.show.profile_table import profile_table
-from warplab.show.scrub import scrub, state_html
+from warplab.show.snapshot import moment
 from warplab.show.timeline import COLOURS, masks, timeline
+from warplab.show.timeline_widget import scrub, state_html
 from warplab.simt.profiling.accesses import LaneAddress, Space, WarpAccess
 from warplab.simt.profiling.table import ProfileTable, Row
 from warplab.simt.profiling.timeline import Flight, Issue, Kind, Reason, Stall, Timeline

@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import same_color
 
 from warplab.show import style
-from warplab.show.storeys import Storeys, storeys
+from warplab.show.memory_levels import Storeys, storeys
 
 LEVELS = {"L1": 30e12, "L2": 6e12, "memory": 4e12}
 NEAR_L1 = Storeys("near L1", 20e12, {"L1": 0.8, "L2": 40, "memory": 1000})

@@ -1,6 +1,6 @@
 """Bulk and tensor copies come as late as the waits allow, and what does not wait for them is found.
 
-What they move is tested against NumPy on the kernels of benchmarks/corpus (test_corpus.py).
+What they move is tested against NumPy on the kernels of corpus/emulator (test_corpus.py).
 """
 
 from __future__ import annotations

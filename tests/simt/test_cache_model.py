@@ -7,7 +7,7 @@ from tests.simt.plans import cuda_plan
 from warplab.hardware.chips import H200
 from warplab.plan.model import Launch, Role
 from warplab.simt import execute
-from warplab.simt.cache_model import residency
+from warplab.simt.model.caches import residency
 
 SOURCE = """
 extern "C" __global__ void strided(const float* a, float* out, int stride)

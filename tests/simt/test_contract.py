@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from warplab.simt.contract import contract
-from warplab.simt.parser import parse
-from warplab.simt.ptx import Instruction
+from warplab.isa.parser import parse
+from warplab.isa.syntax import Instruction
+from warplab.simt.lowering.contraction import contract
 
 HEAD = """.version 9.0
 .target sm_90a

@@ -10,14 +10,14 @@ from functools import cache
 import numpy as np
 import pytest
 
-from autograder.inputs import generate
-from autograder.lab import find_lab
+from autograder.spec.inputs import generate
+from autograder.spec.lab import find_lab
 from benchmarks import validate
-from benchmarks.corpus.catalogue import ENTRIES
-from benchmarks.corpus.compare import compare, elements_apart, units_apart
-from benchmarks.corpus.entry import Approximate, Entry, Fault, Subject
-from benchmarks.corpus.faults import FAULTS, marked_lines
-from benchmarks.corpus.plans import assemble_file
+from corpus.emulator.catalogue import ENTRIES
+from corpus.emulator.compare import compare, elements_apart, units_apart
+from corpus.emulator.entry import Approximate, Entry, Fault, Subject
+from corpus.emulator.faults import FAULTS, marked_lines
+from corpus.emulator.plans import assemble_file
 from warplab import simt
 from warplab.plan.model import Plan
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from warplab.simt import coverage
-from warplab.simt.lower import MALFORMED, Lowering
+from warplab.simt.lowering import coverage
+from warplab.simt.lowering.lowering import MALFORMED, Lowering
 
 PAGE = Path(__file__).parents[2] / "docs" / "instructions.md"
 
 
 def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text() == coverage.page(), "run: python -m warplab.simt.coverage > docs/instructions.md"
+    assert PAGE.read_text() == coverage.page(), "run: python -m warplab.simt.lowering.coverage > docs/instructions.md"
 
 
 def test_every_handler_is_on_the_page() -> None:

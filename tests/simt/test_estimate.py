@@ -10,7 +10,7 @@ from warplab.errors import PlanError
 from warplab.hardware.chips import H200, RTX_4090
 from warplab.plan.model import Role
 from warplab.simt import execute
-from warplab.simt.estimate import START, estimate
+from warplab.simt.model.estimate import START, estimate
 
 SOURCE = """
 extern "C" __global__ void copy(const float4* a, float4* out)

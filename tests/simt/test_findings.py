@@ -8,10 +8,10 @@ import numpy as np
 
 from tests.simt import kernels
 from tests.simt.plans import buffer, cuda_plan, numba_plan, plan_of
+from warplab.isa.demangle import demangled
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Pointer, Role, Value
 from warplab.simt import execute
-from warplab.simt.demangle import demangled
 
 TEXT = Path(kernels.__file__).read_text().splitlines()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autograder.lab import solutions_folder
+from autograder.spec.lab import solutions_folder
 from benchmarks.gemm.ladder import plan_of
 from tests.simt.plans import cuda_plan
 from warplab.plan.model import Role

@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from benchmarks import fuzz
-from benchmarks.fuzzing import cases, guard
+from corpus.fuzzing import cases, guard
 from warplab.simt import memory
 
 CASES = 150
 POKE = """
 import ctypes
-from benchmarks.fuzzing.guard import guarded
+from corpus.fuzzing.guard import guarded
 from warplab.simt import memory
 with guarded():
     piece = memory.aligned_bytes({size})

@@ -12,7 +12,7 @@ from tests.simt.plans import buffer, plan_of
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role, TensorMap
 from warplab.simt import execute
-from warplab.simt.bulk_layout import BOX_BITS, META_SWIZZLE_SHIFT, STEP_BITS, T_BOX, T_META, T_STEPS
+from warplab.simt.core.state.bulk_layout import BOX_BITS, META_SWIZZLE_SHIFT, STEP_BITS, T_BOX, T_META, T_STEPS
 
 ENTRY = """
 .version 8.7

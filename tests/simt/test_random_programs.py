@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.corpus import softfloat
-from benchmarks.corpus.random_operations import FAMILIES, OPERATIONS
-from benchmarks.corpus.random_programs import disagreements, draw, evaluate, generate, plan_of
+from corpus.emulator import softfloat
+from corpus.emulator.random_operations import FAMILIES, OPERATIONS
+from corpus.emulator.random_programs import disagreements, draw, evaluate, generate, plan_of
 from tests.simt.alu import floats
 from warplab.simt import execute
 

@@ -7,10 +7,10 @@ import pytest
 
 from tests.simt.plans import buffer, plan_of
 from warplab.errors import PlanError
+from warplab.isa.parser import MAX_REGISTERS, MAX_TEXT, parse
 from warplab.plan.execution import Execution
 from warplab.plan.model import Pointer, Role
 from warplab.simt import execute
-from warplab.simt.parser import MAX_REGISTERS, MAX_TEXT, parse
 
 HEAD = ".version 8.7\n.target sm_90a\n.address_size 64\n"
 MANY = 1 << 18

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.simt import exact, tensor_probe
-from warplab.simt.tensor_numerics import (
+from autograder.spec.lab import CHECKOUT
+from corpus.tensor import probe
+from tests.simt import exact
+from warplab.simt.core.tensor.numerics import (
     BITS,
     RULES,
     Kind,
@@ -23,7 +24,7 @@ from warplab.simt.tensor_numerics import (
     rule_number,
 )
 
-DATA = Path(__file__).parent / "data"
+DATA = CHECKOUT / "corpus" / "tensor"
 SAMPLES = {**np.load(DATA / "tensor_mma.npz"), **np.load(DATA / "tensor_wgmma.npz")}
 SAMPLED = sorted({name.rpartition("_")[0] for name in SAMPLES})
 FORMATS = {Kind.F16: exact.F16, Kind.BF16: exact.BF16, Kind.F32: exact.F32, Kind.E5M2: exact.Format(5, 2),
@@ -271,7 +272,7 @@ def test_rules_are_found_and_refused():
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("family", ["any", "near", "edges", "zeros", "tiny", "huge"])
-@pytest.mark.parametrize("instruction", tensor_probe.instructions(), ids=str)
+@pytest.mark.parametrize("instruction", probe.instructions(), ids=str)
 def test_equals_the_gpu_at_hand(instruction, family):
     """Hopper only, all variants: more tiles than the samples hold, and the corners they leave out."""
     import cupy
@@ -279,11 +280,11 @@ def test_equals_the_gpu_at_hand(instruction, family):
     if cupy.cuda.Device().compute_capability != "90":
         pytest.skip("the probe holds Hopper's instructions")
     generator = np.random.default_rng(11)
-    tiles, rows, columns = 200, instruction.rows, tensor_probe.COLUMNS
-    a = tensor_probe.patterns(instruction.a, (tiles, rows, instruction.k), family, generator)
-    b = tensor_probe.patterns(instruction.b, (tiles, columns, instruction.k), family, generator)
-    c = tensor_probe.patterns(instruction.accumulator, (tiles, rows, columns), family, generator)
+    tiles, rows, columns = 200, instruction.rows, probe.COLUMNS
+    a = probe.patterns(instruction.a, (tiles, rows, instruction.k), family, generator)
+    b = probe.patterns(instruction.b, (tiles, columns, instruction.k), family, generator)
+    c = probe.patterns(instruction.accumulator, (tiles, rows, columns), family, generator)
     if family in ("any", "tiny", "huge"):  # else every sum would have a NaN or be C alone
-        c[::2] = tensor_probe.patterns(instruction.accumulator, c[::2].shape, "near", generator)
+        c[::2] = probe.patterns(instruction.accumulator, c[::2].shape, "near", generator)
     rule = rule_number("sm_90a", instruction.name, instruction.a, instruction.b, instruction.accumulator)
-    np.testing.assert_array_equal(compute(a, b, c, rule), tensor_probe.run(instruction, a, b, c))
+    np.testing.assert_array_equal(compute(a, b, c, rule), probe.run(instruction, a, b, c))

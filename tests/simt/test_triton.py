@@ -1,22 +1,21 @@
 """PTX that Triton made of our programs, with the outputs of an H200, on the emulator.
 
-tests/simt/data/triton was written by `python -m benchmarks.triton_corpus.record` on that GPU.
+corpus/triton/data was written by `python -m corpus.triton.record` on that GPU.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from benchmarks.corpus.compare import compare, elements_apart
-from benchmarks.triton_corpus.cases import CASES, INDUCTOR, Case
-from benchmarks.triton_corpus.recorded import plan_of
+from autograder.spec.lab import CHECKOUT
+from corpus.emulator.compare import compare, elements_apart
+from corpus.triton.cases import CASES, INDUCTOR, Case
+from corpus.triton.recorded import plan_of
 from warplab.plan.execution import FindingKind
 from warplab.simt import execute
 
-DATA = Path(__file__).parent / "data" / "triton"
+DATA = CHECKOUT / "corpus" / "triton" / "data"
 # Every warp clears the whole histogram, with the same zeros: a race in name, which Triton allows itself.
 KNOWN = {"triton/integers": {FindingKind.RACE}}
 

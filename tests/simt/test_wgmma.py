@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
 import numba
 import numpy as np
 import pytest
 from numba import cuda, types
 
+from autograder.spec.lab import CHECKOUT
 from tests.simt.plans import numba_plan
 from tests.simt.warpgroup import BASE, FENCE, WAIT, Layout, accumulators, fragments, product, run
 from warplab import ptx
@@ -17,7 +17,7 @@ from warplab.errors import PlanError
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import Role
 from warplab.simt import execute
-from warplab.simt.wgmma import nth_piece
+from warplab.simt.core.tensor.wgmma import nth_piece
 
 KINDS = {"f16": (np.float16, 2), "s8": (np.int8, 1), "u8": (np.uint8, 1)}
 SHAPES = [  # n, swizzle of a, of b, transposed a, b
@@ -246,7 +246,7 @@ def test_an_operand_outside_shared_memory() -> None:
 
 # What an H200 gives
 
-DATA = Path(__file__).parent / "data"
+DATA = CHECKOUT / "corpus" / "tensor"
 DESCRIPTORS = dict(np.load(DATA / "wgmma_descriptors.npz"))
 FORMS = dict(np.load(DATA / "wgmma_forms.npz"))
 

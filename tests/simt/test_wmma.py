@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from autograder.spec.lab import CHECKOUT
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role
@@ -141,7 +141,7 @@ def test_a_form_that_is_not_taken_is_named() -> None:
 
 # What an H200 gives: matrices of random numbers, a by rows, b by columns, c and d by rows.
 
-SAMPLES = dict(np.load(Path(__file__).parent / "data" / "wmma.npz"))
+SAMPLES = dict(np.load(CHECKOUT / "corpus" / "tensor" / "wmma.npz"))
 
 
 @pytest.mark.parametrize("sample", sorted({name.rpartition("/")[0] for name in SAMPLES}))

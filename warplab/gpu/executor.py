@@ -16,10 +16,10 @@ from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Stream, launch
 
 from warplab.errors import DeviceError, PlanError
 from warplab.gpu.raw_launch import RawLaunch
-from warplab.gpu.tensor_maps import encode
-from warplab.gpu.worker import DeviceFault
+from warplab.gpu.tensor_map_driver import encode
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Argument, Buffer, Launch, Parameter, Plan, Pointer, Role, TensorMap
+from warplab.worker.process import DeviceFault
 
 UNASKED_SHARED = 48 * 1024  # bytes of shared memory, static and dynamic, that a launch gets without asking
 REDZONE_BYTES = 4096

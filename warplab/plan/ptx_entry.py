@@ -1,6 +1,6 @@
 """What a plan needs to know of a PTX module: entries, parameters, launch bounds, externals, lines; and small edits.
 
-`ptx_declarations` reads the module; the emulator has a full parser of its own.
+`warplab.isa.declarations` reads the module; the emulator has a full parser of its own.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 
+from warplab.isa.declarations import Function, declarations
+from warplab.isa.text import offset_of, plain
 from warplab.plan.model import Dim3
-from warplab.plan.ptx_declarations import Function, declarations
-from warplab.plan.ptx_text import offset_of, plain
 
 _FILE = re.compile(r'^([ \t]*+\.file[ \t]++\d++[ \t]++")([^"\n]*+)(")', re.MULTILINE)
 _COMPILER = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")

@@ -83,7 +83,7 @@ from warplab.ptx.mbarrier import (
     mbarrier_test,
     mbarrier_wait,
 )
-from warplab.ptx.tensor_maps import tensor_map, tensor_map_address
+from warplab.ptx.tensor_map import tensor_map, tensor_map_address
 from warplab.ptx.warpgroup import (
     SWIZZLE_32,
     SWIZZLE_64,

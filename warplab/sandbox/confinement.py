@@ -1,8 +1,8 @@
 """What a process does to itself before a stranger's bytes reach it: limits, few system calls, fewer files.
 
 Everything here can only be tightened afterwards, never undone, and needs neither privileges nor namespaces: resource
-limits (POSIX), a seccomp filter and Landlock (Linux). What a platform lacks is left out; `warplab.plan.breakout` and
-`warplab.sandbox.self_test` find out what is then missing, so nothing here has to be believed.
+limits (POSIX), a seccomp filter and Landlock (Linux). What a platform lacks is left out; `plan.capture.escape_probe`
+and `sandbox.self_test` find out what is then missing, so nothing here has to be believed.
 """
 
 from __future__ import annotations

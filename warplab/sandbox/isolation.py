@@ -1,6 +1,6 @@
 """The ways in which a process can be kept apart from its machine, and the command that starts it in each.
 
-`warplab.plan.breakout` and `warplab.sandbox.self_test` prove which of them a machine really has.
+`warplab.plan.capture.escape_probe` and `warplab.sandbox.self_test` prove which of them a machine really has.
 """
 
 from __future__ import annotations

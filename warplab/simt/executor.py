@@ -12,14 +12,14 @@ import numpy as np
 
 from warplab.errors import PlanError
 from warplab.hardware.chips import Chip
+from warplab.isa.syntax import Function, Module
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
-from warplab.simt.cache_model import CacheModel
-from warplab.simt.counters import fold
-from warplab.simt.decoder import decoded
-from warplab.simt.findings import Explainer, merge, modified_input
-from warplab.simt.layout import R_FIRST_STORE
-from warplab.simt.lower import SHARED_BASE
+from warplab.simt.core.memory.watch import writer
+from warplab.simt.core.state.layout import R_FIRST_STORE
+from warplab.simt.core.state.trace import Recorder
+from warplab.simt.lowering.decoder import decoded
+from warplab.simt.lowering.lowering import SHARED_BASE
 from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
 from warplab.simt.memory import (
     AddressSpace,
@@ -30,12 +30,12 @@ from warplab.simt.memory import (
     place_variables,
     plan_regions,
 )
-from warplab.simt.printing import format_prints
+from warplab.simt.model.caches import CacheModel
 from warplab.simt.program import Program
-from warplab.simt.ptx import Function, Module
-from warplab.simt.tensor_maps import encode
-from warplab.simt.trace import Recorder
-from warplab.simt.watch import writer
+from warplab.simt.report.counters import fold
+from warplab.simt.report.findings import Explainer, merge, modified_input
+from warplab.simt.report.printing import format_prints
+from warplab.simt.tensor_map_bytes import encode
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)

@@ -6,23 +6,23 @@ from math import prod
 
 import numpy as np
 
+from warplab.isa.syntax import Module
 from warplab.plan.model import Launch
-from warplab.simt import layout as L
-from warplab.simt.async_events import EVENTS_BYTES
-from warplab.simt.blocks import FULL_TURN, cluster_runner
-from warplab.simt.bulk_calls import bulk_function
-from warplab.simt.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
-from warplab.simt.cluster_barrier import cluster_barrier_bytes
-from warplab.simt.counting import SEEN_BYTES
-from warplab.simt.dispatch import vector_functions
+from warplab.simt.core.alu.dispatch import vector_functions
+from warplab.simt.core.asynchronous.bulk_calls import bulk_function
+from warplab.simt.core.asynchronous.events import EVENTS_BYTES
+from warplab.simt.core.blocks import FULL_TURN, cluster_runner
+from warplab.simt.core.memory.counting import SEEN_BYTES
+from warplab.simt.core.memory.request_log import RequestLog
+from warplab.simt.core.memory.shadow import SHADOW_BYTES
+from warplab.simt.core.state import layout as L
+from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
+from warplab.simt.core.state.trace import Recorder
+from warplab.simt.core.tensor.products import product_function
+from warplab.simt.core.tensor.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
+from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
-from warplab.simt.products import product_function
 from warplab.simt.program import Constant, Program
-from warplab.simt.ptx import Module
-from warplab.simt.request_log import RequestLog
-from warplab.simt.shadow import SHADOW_BYTES
-from warplab.simt.trace import Recorder
-from warplab.simt.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 
 FINDING_LIMIT = 256
 MAX_RESIDENT = 512 << 20  # bytes that the threads of a cluster may take

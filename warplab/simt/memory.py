@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from warplab.errors import PlanError
+from warplab.isa.syntax import Module, Variable
 from warplab.plan.model import Buffer, Plan, Role
-from warplab.simt.layout import (
+from warplab.simt.core.state.layout import (
     FIRST_WINDOW,
     R_BYTES,
     R_FIELDS,
@@ -34,7 +35,6 @@ from warplab.simt.layout import (
     WINDOW_HALF,
     WINDOWS,
 )
-from warplab.simt.ptx import Module, Variable
 
 POISON = 0xFF
 ALIGNMENT = 512  # of a region's first byte, on the host and in its address, as cudaMalloc gives it

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from warplab.simt.layout import (
+from warplab.simt.core.state.layout import (
     DST,
     FIRST_PREDICATE,
     GUARD,

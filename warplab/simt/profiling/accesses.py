@@ -9,8 +9,7 @@ from enum import StrEnum
 import numpy as np
 
 from warplab.hardware.requests import LANES, SECTOR, BankAccess, SectorAccess, banks_of, sectors_of
-from warplab.simt.findings import Explainer
-from warplab.simt.layout import (
+from warplab.simt.core.state.layout import (
     OFFSET_MASK,
     OP,
     OP_ATOMIC,
@@ -29,11 +28,12 @@ from warplab.simt.layout import (
     X2,
     X5,
 )
-from warplab.simt.lower import SHARED_BASE
+from warplab.simt.core.state.trace import I_ACCESS, I_MASK, I_PC, I_TIME, I_WARP, Trace
+from warplab.simt.lowering.lowering import SHARED_BASE
 from warplab.simt.memory import AddressSpace
 from warplab.simt.profiling.timeline import TRACKED
 from warplab.simt.program import Program
-from warplab.simt.trace import I_ACCESS, I_MASK, I_PC, I_TIME, I_WARP, Trace
+from warplab.simt.report.findings import Explainer
 
 ROW_BYTES = 16  # of a matrix that ldmatrix or stmatrix moves
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from warplab.simt.bulk_layout import BULK_COMMIT, BULK_WAIT
-from warplab.simt.layout import (
+from warplab.simt.core.state.bulk_layout import BULK_COMMIT, BULK_WAIT
+from warplab.simt.core.state.layout import (
     COPY_COMMIT,
     COPY_WAIT_ALL,
     COPY_WAIT_GROUP,
@@ -28,10 +28,10 @@ from warplab.simt.layout import (
     WGMMA_WAIT,
     X0,
 )
+from warplab.simt.core.state.trace import Trace
 from warplab.simt.profiling.mbarriers import uses_of
 from warplab.simt.profiling.timeline import Flight, Issue, Kind, Timeline, heads_of
 from warplab.simt.program import Program
-from warplab.simt.trace import Trace
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from warplab.simt.layout import (
+from warplab.simt.core.state.layout import (
     OP,
     OP_ATOMIC,
     OP_BARRIER,
@@ -42,8 +42,7 @@ from warplab.simt.layout import (
     SPACE_SHARED,
     X0,
 )
-from warplab.simt.program import Program
-from warplab.simt.trace import (
+from warplab.simt.core.state.trace import (
     I_ACCESS,
     I_ACTIVE,
     I_MASK,
@@ -55,6 +54,7 @@ from warplab.simt.trace import (
     OUTCOME_WAITS,
     Trace,
 )
+from warplab.simt.program import Program
 
 
 class Kind(StrEnum):

@@ -1,0 +1,1 @@
+"""What the judge itself does: the order of grading, its worker, and what it concludes from outcomes."""

@@ -1,0 +1,120 @@
+"""The one thing to try next: one sentence for a report, and the section of the course that explains it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autograder.records.verdict import CaseResult, KernelFigures, Part, PartResult, Status, WastedLine
+from warplab.plan.execution import Finding, FindingKind
+
+_FEW_THREADS = 0.25  # theoretical occupancy below which latency is hard to hide
+
+_FOR_FINDINGS = {
+    FindingKind.OUT_OF_BOUNDS: "compare the index with the array's size before this access",
+    FindingKind.REDZONE: "compare every index with the array's size before it is stored to",
+    FindingKind.MISALIGNED: "let a vector access begin at a multiple of its own size",
+    FindingKind.NULL_POINTER: "pass the kernel the array that it expects here",
+    FindingKind.UNINITIALISED: "find the thread that should have written this element before, and why it does not",
+    FindingKind.RACE: "put a barrier between the two lines that every thread of the block reaches "
+    "(cuda.syncthreads() or __syncthreads())",
+    FindingKind.DIVERGENT_BARRIER: "move the barrier out of the branch, and guard the loads and stores instead",
+    FindingKind.DEADLOCK: "let every thread that is waited for reach this barrier",
+    FindingKind.ENDLESS: "make sure that every loop comes to its end",
+    FindingKind.TRAP: "find out which value violates what the kernel assumes here",
+    FindingKind.INPUT_MODIFIED: "store to the output, or to an array of your own, instead of an input",
+    FindingKind.LAUNCH_FAILURE: "change the launch so that a GPU accepts it",
+}
+
+
+def next_step(
+    parts: Sequence[PartResult], wasted: Sequence[WastedLine] = (), kernels: Sequence[KernelFigures] = ()
+) -> str:
+    """What to do next, in one or two sentences; empty if nothing is left to do or this machine cannot tell."""
+    by_name = {part.part: part for part in parts}
+    correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
+    if safety.findings and safety.findings[0].kind in _FOR_FINDINGS:
+        return _with_section(_for_finding(safety.findings[0]), safety)
+    if _lost(correctness):
+        return _with_section(_for_wrong_answer(correctness), correctness)
+    if _lost(safety):
+        return _with_section("", safety)
+    if _lost(traffic):
+        return _with_section(_for_traffic(traffic, wasted), traffic)
+    if _lost(efficiency):
+        return _with_section(_for_efficiency(efficiency, wasted, kernels), efficiency)
+    return ""
+
+
+def _lost(part: PartResult) -> bool:
+    return part.judged and part.score < part.max_score and part.status is not Status.WITHHELD
+
+
+def _with_section(sentence: str, part: PartResult) -> str:
+    read = f"Read {part.feedback}." if part.feedback else ""
+    return " ".join(text for text in (sentence, read) if text)
+
+
+def _for_finding(finding: Finding) -> str:
+    what = _FOR_FINDINGS[finding.kind]
+    return f"Line {finding.line}: {what}." if finding.line else f"{what[0].upper()}{what[1:]}."
+
+
+def _for_wrong_answer(part: PartResult) -> str:
+    failed = [case for case in part.cases if case.first_wrong]
+    if not failed:
+        return ""
+    case = min(failed, key=lambda case: case.total)  # the smallest is the easiest to follow by hand
+    first = case.first_wrong
+    assert first is not None
+    element = f"{first['output']}[{', '.join(str(i) for i in first['index'])}]"
+    return _for_element(case, element, first.get("writer"), bool(first.get("unwritten")))
+
+
+def _for_element(case: CaseResult, element: str, writer: dict | None, unwritten: bool) -> str:
+    if writer:
+        line = f" to line {writer['line']}" if writer["line"] else ""
+        who = f"thread {tuple(writer['thread'])} of block {tuple(writer['block'])}"
+        if "lower precision" in case.cause:
+            return f"Follow {who}{line} and find the value on the way to {element} that is kept in too few bits."
+        return f"Take the case {case.name!r} and follow {who}{line} by hand: {element} gets its value there."
+    if unwritten:
+        return (
+            f"Take the case {case.name!r} and find the block and the thread that should store {element}: does the "
+            "launch have them, and does a condition keep them from it?"
+        )
+    return f"Take the case {case.name!r} and work out by hand where {element} comes from."
+
+
+def _for_traffic(part: PartResult, wasted: Sequence[WastedLine]) -> str:
+    over = [budget for budget in part.budgets if not budget.passed]
+    if not over:
+        return ""
+    worst = max(over, key=lambda budget: budget.value / budget.limit if budget.limit else float("inf"))
+    start = f" Begin with line {wasted[0].line}." if wasted else ""
+    return f"{worst.reason}{start}"
+
+
+def _for_efficiency(part: PartResult, wasted: Sequence[WastedLine], kernels: Sequence[KernelFigures]) -> str:
+    if part.status not in (Status.PARTIAL, Status.SLOW):
+        return ""
+    spilling = [kernel for kernel in kernels if kernel.spill_bytes]
+    if spilling:
+        kernel = spilling[0]
+        return (
+            f"{kernel.name} spills {kernel.spill_bytes:,} bytes a thread from its {kernel.registers} registers to "
+            "memory: let a thread hold less at a time."
+        )
+    if wasted:
+        return wasted[0].words
+    thin = [kernel for kernel in kernels if kernel.occupancy < _FEW_THREADS]
+    if thin:
+        kernel = thin[0]
+        return (
+            f"An SM holds only {kernel.occupancy:.0%} of the threads that it could, for {kernel.name} takes "
+            f"{kernel.registers} registers a thread and {kernel.shared:,} shared bytes a block: take less, or give "
+            "each thread more independent work."
+        )
+    bound = (part.measurement or {}).get("bound")
+    if bound == "memory":
+        return "No traffic is wasted, so more of it must be on its way at once: more loads before the first use."
+    return "The arithmetic units wait: look for more independent multiply-adds between two reads of shared memory."

@@ -1,0 +1,89 @@
+"""Captures a submission for all cases of a lab, hidden ones in a process of their own.
+
+What comes back are a stranger's bytes, which the judge does not look into: `prepare_stage` does, in a worker's sandbox.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.records.rejection import Rejected, rejected, without_details
+from autograder.spec.lab import Lab
+from autograder.spec.task import Case
+from autograder.worker.prepare_stage import Answer, Captured, host_calls, prepare_here
+from warplab.plan.capture.failure import CaptureFailure
+from warplab.plan.capture.source_file import read_source
+from warplab.plan.capture.submission import answer_of
+from warplab.sandbox.isolation import Isolation
+
+__all__ = ["Answer", "Captured", "Rejected", "Submission", "capture_cases", "capture_submission", "read_submission"]
+
+CAPTURE_SECONDS = 60.0  # a reference in Numba takes 8 s of a processor, and three times that on a busy machine
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submission's text, read once, and what its file is called."""
+
+    name: str
+    text: str
+
+
+def read_submission(path: Path) -> Submission:
+    """The submission in a file. Raises Rejected if that is no text file of reasonable size."""
+    try:
+        return Submission(path.name, read_source(path))
+    except CaptureFailure as failure:
+        raise rejected(failure) from failure
+
+
+def capture_cases(
+    lab: Lab,
+    submission: Submission,
+    cases: Sequence[Case],
+    seed: int,
+    architecture: str,
+    isolation: Isolation | None = None,
+) -> list[Answer]:
+    """Capture for every case. Raises Rejected if a capture process came to no answer.
+
+    `isolation` is the strongest that this machine has, unless one is named.
+    """
+    answers = []
+    for hidden in (False, True):
+        group = [case for case in cases if case.hidden is hidden]
+        if not group:
+            continue
+        try:
+            content = answer_of(
+                submission.text,
+                submission.name,
+                host_calls(lab, group, seed),
+                (architecture,),
+                timeout=CAPTURE_SECONDS,
+                isolation=isolation,
+            )
+        except CaptureFailure as failure:
+            rejection = rejected(failure)
+            raise (without_details(rejection) if hidden else rejection) from failure
+        answers.append(Answer(tuple(case.name for case in group), content, hidden))
+    return answers
+
+
+def capture_submission(
+    lab: Lab,
+    source: Path,
+    cases: Sequence[Case],
+    seed: int,
+    architecture: str,
+    isolation: Isolation | None = None,
+) -> Captured:
+    """Capture `source` for every case and assemble it for `architecture`, all in this process.
+
+    For what whoever runs this has written or trusts: notebooks, benchmarks, tests. Raises Rejected.
+    """
+    submission = read_submission(source)
+    answers = capture_cases(lab, submission, cases, seed, architecture, isolation)
+    return prepare_here(lab, cases, submission.name, submission.text, answers, seed, architecture)

@@ -1,0 +1,127 @@
+"""The order of grading, written down once: capture, run, judge each part, report."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from autograder.judge.capture_stage import Submission, capture_cases, read_submission
+from autograder.judge.correctness import correctness_part, located
+from autograder.judge.efficiency import Measure, efficiency_part
+from autograder.judge.request import Request
+from autograder.judge.runner import Caller, JudgeError, Runner
+from autograder.judge.safety import safety_part
+from autograder.judge.second_opinion import second_opinions
+from autograder.judge.traffic import traffic_part
+from autograder.records.outcome import CaseOutcome
+from autograder.records.rejection import Rejected
+from autograder.records.verdict import Device, PartResult, Report, Status
+from autograder.report import build as report
+from autograder.spec.inputs import secret_seed
+from warplab.sandbox.isolation import weakest
+
+Progress = Callable[[str, float], None]  # what is being done, and the fraction that is done
+log = logging.getLogger("autograder")
+
+
+@dataclass
+class Evidence:
+    """What running the plans gave, per executor, in the order of the cases; the profile case is the last emulated."""
+
+    emulated: list[CaseOutcome] = field(default_factory=list)
+    on_gpu: list[CaseOutcome] = field(default_factory=list)
+
+
+def grade(request: Request, worker: Caller, progress: Progress = lambda what, fraction: None) -> Report:
+    """Grade one submission. Never raises for what a submission or the judge does: the report's status says it."""
+    start = time.perf_counter()
+    text = ""
+    try:
+        submission = read_submission(request.source)
+        text = submission.text
+        graded = _grade(request, submission, worker, progress)
+    except Rejected as rejection:
+        graded = report.rejected(request, text, rejection)
+    except Exception as error:  # a fault of ours must not become the student's zero, nor end a batch
+        if not isinstance(error, JudgeError):
+            log.error("grading %s failed", request.source, exc_info=True)
+        graded = report.not_judged(request, text, error)
+    progress("done", 1.0)
+    kept_in = getattr(worker, "isolation", None) or graded.isolation  # none if it came to no kernels
+    return replace(graded, seconds=time.perf_counter() - start, isolation=weakest(graded.isolation, kept_in))
+
+
+def _grade(request: Request, submission: Submission, worker: Caller, progress: Progress) -> Report:
+    seed = secret_seed() if request.seed is None else request.seed
+    request = replace(request, lab=request.lab.drawn(seed))
+    lab, machine = request.lab, request.machine
+    runner = Runner(worker, lab, seed)
+    progress("capturing", 0.0)
+    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
+        warm = beside.submit(runner.warm_up, gpu=request.has_gpu)
+        answers = capture_cases(
+            lab, submission, request.captured_cases(), seed, machine.architecture, machine.isolation
+        )
+        progress("loading the emulator (its first use compiles it)", 0.1)
+        warm.result()
+    progress("assembling", 0.12)
+    captured = runner.prepare(submission, answers, machine.architecture)
+    if captured.parts:
+        runner.warm_up(captured.parts)
+    evidence = _run_cases(request, runner, captured.plans, progress)
+    parts = _judge_parts(request, runner, captured.plans, evidence, captured.others, progress)
+    graded = report.judged(request, submission.text, captured, parts, evidence.emulated[-1])
+    if request.second_opinion and request.has_gpu:
+        progress("asking compute-sanitizer", 0.95)
+        cases = request.emulated_cases()
+        said = second_opinions(lab.task, cases, evidence.emulated, captured.plans, seed)
+        graded = replace(graded, second_opinions=said)
+    return graded
+
+
+def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: Progress) -> Evidence:
+    evidence = Evidence()
+    on_gpu = request.correctness_cases() if request.has_gpu else []
+    work = [(Device.GPU, case) for case in on_gpu] + [(Device.EMULATOR, case) for case in request.emulated_cases()]
+    endless: set[Device] = set()
+    for number, (device, case) in enumerate(work):
+        progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
+        if device in endless:  # each further case would cost its whole time limit again
+            outcome = CaseOutcome(case.name, Status.ENDLESS, "Not run, because an earlier case never ended.")
+        else:
+            outcome = runner.case(device, plans[case.name], case.name)
+        if outcome.status is Status.ENDLESS:
+            endless.add(device)
+        (evidence.on_gpu if device is Device.GPU else evidence.emulated).append(outcome)
+    return evidence
+
+
+def _judge_parts(
+    request: Request,
+    runner: Runner,
+    plans: Mapping[str, bytes],
+    evidence: Evidence,
+    others: str,
+    progress: Progress,
+) -> tuple[PartResult, ...]:
+    lab = request.lab
+    names = {case.name for case in request.correctness_cases()}
+    answers = located(evidence.on_gpu, evidence.emulated) or [
+        outcome for outcome in evidence.emulated if outcome.case in names
+    ]
+    correctness = correctness_part(lab, answers, request.skipped_cases())
+    right = correctness.status is Status.PASSED
+    safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)
+    traffic = traffic_part(lab, evidence.emulated[-1], right, others)
+    progress("timing" if request.has_gpu else "judging", 0.85)
+    measure: Measure | None = None
+    if request.has_gpu:
+        timing = lab.task.timing.name
+
+        def measure() -> Mapping[str, object]:
+            return runner.efficiency(plans[timing], timing)
+
+    return correctness, safety, traffic, efficiency_part(lab, measure, right, others)

@@ -1,0 +1,165 @@
+"""Sends plans to the worker that reads and executes them, and turns whatever happens there into outcomes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Protocol
+
+import msgspec
+
+from autograder.judge.capture_stage import Answer, Submission
+from autograder.judge.confined_worker import WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
+from autograder.records.outcome import CaseOutcome
+from autograder.records.rejection import Rejected
+from autograder.records.verdict import Device, Status, clean
+from autograder.spec.lab import Lab
+from autograder.worker.prepare_stage import Prepared
+from warplab.errors import WarplabError
+from warplab.plan.execution import Finding, FindingKind
+from warplab.worker.process import WorkerError, WorkerFault
+
+PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes some seconds
+CASE_SECONDS = {Device.EMULATOR: 60.0, Device.GPU: 20.0}
+ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
+EFFICIENCY_SECONDS = 120.0
+_TRIES = 3
+_PREPARE_TARGET = "autograder.worker.prepare_stage:prepare"
+_CASE_TARGETS = {
+    Device.EMULATOR: "autograder.worker.emulator_stage:run",
+    Device.GPU: "autograder.worker.gpu_stage:correctness",
+}
+_EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
+
+# What a submission can make our code raise: exceptions of any other kind are faults of ours.
+_SUBMISSIONS_OWN = frozenset({"PlanError", "CompileError", "MemoryError", "RecursionError"})
+
+
+class JudgeError(WarplabError):
+    """Something of ours went wrong while grading: never the student's fault, never a zero."""
+
+
+class Caller(Protocol):
+    """What the judge asks of warplab.worker.process.Worker."""
+
+    def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+        """The result of calling `module:function`. Raises WorkerError."""
+
+
+class Runner:
+    """Executes plans of one lab through `worker`, with one secret seed."""
+
+    def __init__(self, worker: Caller, lab: Lab, seed: int) -> None:
+        self._worker = worker
+        self._lab = lab
+        self._seed = seed
+        self._left = ALL_CASES_SECONDS
+
+    def warm_up(self, parts: Sequence[str] = (), gpu: bool = False) -> None:
+        """Load the emulator with these parts of it, and what checks this lab's outputs on a GPU, if there is one.
+
+        Compiles them if that is their first use. Raises JudgeError.
+        """
+        try:
+            self._call(WARM_UP, WARM_UP_SECONDS, parts=list(parts))
+        except WorkerError as error:
+            raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
+        if gpu:
+            try:
+                self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=str(self._lab.folder))
+            except WorkerError as error:
+                raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
+
+    def prepare(self, submission: Submission, answers: Sequence[Answer], architecture: str) -> Prepared:
+        """Have the answers of the capture processes read. Raises Rejected for a submission that is at fault,
+        JudgeError if the worker does not work."""
+        payload = {
+            "task": str(self._lab.folder),
+            "name": submission.name,
+            "text": submission.text,
+            "seed": self._seed,
+            "architecture": architecture,
+            "answers": [asdict(answer) for answer in answers],
+        }
+        try:
+            return Prepared.from_wire(self._call(_PREPARE_TARGET, PREPARE_SECONDS, **payload))
+        except msgspec.ValidationError as error:
+            words = f"What the submission recorded made the judge's worker answer nonsense ({error})."
+            raise Rejected(Status.WORKER_CRASHED, words) from None
+        except WorkerError as error:
+            status, words = self._own_fault(error, "reading and assembling what it recorded", PREPARE_SECONDS)
+            raise Rejected(status, words) from error
+
+    def case(self, device: Device, plan: bytes, case: str) -> CaseOutcome:
+        """Judge one case. Raises JudgeError if the executor itself fails."""
+        seconds = min(CASE_SECONDS[device], self._left)
+        if seconds <= 0:
+            words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has."
+            return CaseOutcome(case, Status.RESOURCES, message=words)
+        start = time.monotonic()
+        try:
+            answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
+            return CaseOutcome.from_wire(answer)
+        except msgspec.ValidationError as error:
+            words = f"The kernel made the judge's worker answer nonsense ({clean(str(error))})."
+            return CaseOutcome(case, Status.WORKER_CRASHED, message=words)
+        except WorkerError as error:
+            return self._failed(device, case, error, seconds)
+        finally:
+            self._left -= time.monotonic() - start
+
+    def efficiency(self, plan: bytes, case: str) -> Mapping[str, Any]:
+        """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""
+        try:
+            return self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
+        except WorkerError as error:
+            outcome = self._failed(Device.GPU, case, error, EFFICIENCY_SECONDS)
+            return {"status": "fault", "message": outcome.message}
+
+    def _call(self, target: str, seconds: float, **payload: Any) -> Any:
+        """The worker's answer. A worker that died is not the submission's doing until that has happened _TRIES times:
+        something outside may have killed it, and every call gives the same answer again."""
+        for _ in range(_TRIES - 1):
+            try:
+                return self._worker.call(target, timeout=seconds, **payload)
+            except WorkerError as error:
+                if error.status is not WorkerFault.CRASHED:
+                    raise
+        return self._worker.call(target, timeout=seconds, **payload)
+
+    def _payload(self, plan: bytes, case: str) -> dict[str, Any]:
+        return {"plan": plan, "task": str(self._lab.folder), "case": case, "seed": self._seed}
+
+    def _failed(self, device: Device, case: str, error: WorkerError, seconds: float) -> CaseOutcome:
+        where = "the GPU" if device is Device.GPU else "the emulator"
+        if error.status is WorkerFault.TIMEOUT:
+            message = f"The kernel did not finish within {seconds:g} s on {where}: does every loop end?"
+            return _fault(case, FindingKind.ENDLESS, message)
+        if error.status is WorkerFault.DEVICE_FAULT:
+            kind, _, words = str(error).partition(": ")
+            if kind in set(FindingKind):
+                return _fault(case, FindingKind(kind), f"On the GPU {words or kind}.")
+            return _fault(case, FindingKind.LAUNCH_FAILURE, f"The GPU reported a fault: {error}.")
+        if error.kind == "DeviceError":  # the GPU refused the launch, for example for lack of registers
+            return CaseOutcome(case, Status.LAUNCH_ERROR, message=f"{error}.")
+        status, words = self._own_fault(error, f"running it on {where}", seconds)
+        return CaseOutcome(case, status, message=words)
+
+    def _own_fault(self, error: WorkerError, what: str, seconds: float) -> tuple[Status, str]:
+        """Why the submission failed, when our code could not deal with it. Raises JudgeError if that is our fault."""
+        said = clean(str(error)).strip()
+        if error.status is WorkerFault.TIMEOUT:
+            return Status.RESOURCES, f"The submission failed: {what} took more than {seconds:g} s."
+        if error.status is WorkerFault.MEMORY or error.kind == "MemoryError":
+            return Status.RESOURCES, f"The submission failed: {what} took more memory than a submission may use."
+        if error.status is WorkerFault.CRASHED:
+            words = f"The submission failed: {what} ended the judge's worker {_TRIES} times ({said})."
+            return Status.WORKER_CRASHED, words
+        if error.status is WorkerFault.ERROR and error.kind in _SUBMISSIONS_OWN:
+            return Status.UNSUPPORTED, f"The submission failed: {said or error.kind}"
+        raise JudgeError(f"{what} failed: {error.kind or error.status}: {said}")
+
+
+def _fault(case: str, kind: FindingKind, message: str) -> CaseOutcome:
+    return CaseOutcome(case, Status(kind.value), message=message, findings=[Finding(kind, message)])

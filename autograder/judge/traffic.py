@@ -1,0 +1,62 @@
+"""Traffic: the emulator's counters on the profile case against the lab's budgets. The same on every machine."""
+
+from __future__ import annotations
+
+from autograder.records.outcome import CaseOutcome
+from autograder.records.verdict import UNFINISHED, BudgetResult, Part, PartResult, Status, clean
+from autograder.spec.lab import Lab
+from warplab.plan.execution import METRICS, Counters
+
+
+def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "") -> PartResult:
+    """The part of the grade: full points if every budget is kept. `others` says why other kernels are timed than what
+    was counted, if so (autograder.worker.same_kernels)."""
+    points, feedback = lab.points.traffic, lab.feedback.get(Part.TRAFFIC, "")
+    if profile.status in UNFINISHED:
+        return PartResult(Part.TRAFFIC, profile.status, 0.0, points, clean(profile.message), feedback)
+    if profile.counters is None:
+        message = f"Nothing could be counted on the profile case. {clean(profile.message)}"
+        return PartResult(Part.TRAFFIC, profile.status, 0.0, points, message, feedback)
+    dimensions = lab.task.profile.dimensions
+    budgets = tuple(
+        BudgetResult(
+            budget.counter,
+            _metric(profile.counters, budget.counter),
+            profile.counters.amount(budget.counter),
+            float(budget.limit(dimensions)),
+            budget.reason,
+            profile.counters.parts(budget.counter),
+        )
+        for budget in lab.task.budgets
+    )
+    over = [budget for budget in budgets if not budget.passed]
+    if over:
+        return PartResult(
+            Part.TRAFFIC, Status.OVER_BUDGET, 0.0, points, budget_words(over[0]), feedback, budgets=budgets
+        )
+    if others:
+        return PartResult(Part.TRAFFIC, Status.OTHER_KERNELS, 0.0, points, others, feedback, budgets=budgets)
+    if not answers_right or profile.status is not Status.PASSED:
+        message = "The budgets are kept, but points are given only to a kernel whose answers are right."
+        return PartResult(Part.TRAFFIC, Status.WITHHELD, 0.0, points, message, feedback, budgets=budgets)
+    message = "Every counter is within its budget."
+    return PartResult(Part.TRAFFIC, Status.PASSED, points, points, message, feedback, budgets=budgets)
+
+
+def _metric(counters: Counters, name: str) -> str:
+    """Nsight Compute's name of a counter, or of what a total consists of."""
+    return " + ".join(METRICS[part] for part in counters.parts(name) or (name,) if part in METRICS)
+
+
+def _words(counter: str) -> str:
+    return counter.replace("_", " ")
+
+
+def budget_words(budget: BudgetResult) -> str:
+    """One sentence about a budget that was exceeded."""
+    name = _words(next(iter(budget.parts)) if len(budget.parts) == 1 else budget.counter)
+    if len(budget.parts) > 1:
+        name += f" ({', '.join(f'{amount:,} {_words(part)}' for part, amount in budget.parts.items())})"
+    times = budget.value / budget.limit if budget.limit > 0 else 0.0
+    excess = f" ({times:,.{1 if times < 10 else 0}f} times)" if times else ""
+    return f"{budget.value:,} {name} where {budget.limit:,.0f} are allowed{excess}. {budget.reason}"

@@ -1,0 +1,1 @@
+"""What crosses between the judge and its worker, and what a report is made of."""

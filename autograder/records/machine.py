@@ -1,0 +1,69 @@
+"""What this machine can grade on, and the words for it in a report."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+
+from autograder.records.verdict import Device
+from warplab.errors import DeviceError
+from warplab.plan.capture.escape_probe import strongest
+from warplab.sandbox.isolation import Isolation
+
+EMULATED_ARCHITECTURE = "sm_90a"
+_PACKAGES = ("warplab", "numba", "numba-cuda", "cupy-cuda13x", "cuda-core", "nvidia-cuda-nvcc", "numpy")
+
+
+class ReducedIsolation(DeviceError):
+    """Submissions of others are to be graded where their host code could read what the judge can read."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The device that grades: `architecture` is what plans are assembled for, `hardware` names it in reports.
+
+    `isolation` is what keeps a submission's host code from the machine while it is captured.
+    """
+
+    device: Device
+    architecture: str
+    hardware: str
+    isolation: Isolation = field(default_factory=strongest)
+
+
+def choose_machine(wanted: str) -> Machine:
+    """The machine for "auto", "gpu" or "emulator". Raises DeviceError if a GPU is wanted and there is none."""
+    if wanted != "emulator":
+        from warplab.hardware.device import architecture_of, present
+
+        gpu = present()
+        if gpu is not None:
+            return Machine(Device.GPU, architecture_of(gpu), f"{gpu.name}, driver {gpu.driver}")
+        if wanted == "gpu":
+            raise DeviceError("No usable GPU was found: run `autograder doctor`, or grade with --device emulator.")
+    return Machine(
+        Device.EMULATOR, EMULATED_ARCHITECTURE, f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}"
+    )
+
+
+def require_isolation(isolation: Isolation, source: Path, allow_reduced: bool = False) -> None:
+    """Raise ReducedIsolation if the submission at `source`, which may be another person's, must not run here."""
+    if isolation is Isolation.REDUCED and not allow_reduced:
+        raise ReducedIsolation(
+            f"{source} lies outside this checkout's labs and may be another person's, and this machine cannot keep "
+            "it from reading your files: install bubblewrap (`autograder doctor` says more), or accept that with "
+            "--allow-reduced-isolation."
+        )
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that a grade depends on."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found

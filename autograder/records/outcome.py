@@ -1,0 +1,39 @@
+"""What a worker says about one case, and its form on the wire between the worker and the judge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import msgspec
+
+from autograder.records.verdict import Status
+from warplab.plan.execution import Counters, Finding
+
+
+@dataclass
+class CaseOutcome:
+    """One case on one executor. `counters` and `lines` are filled by the emulator only."""
+
+    case: str
+    status: Status
+    message: str = ""
+    cause: str = ""
+    wrong: int = 0
+    total: int = 0
+    worst_ratio: float = 0.0
+    first_wrong: Mapping[str, Any] | None = None
+    findings: list[Finding] = field(default_factory=list)
+    counters: Counters | None = None
+    lines: dict[int, Counters] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def to_wire(self) -> dict[str, Any]:
+        """JSON-able data: string keys, no classes."""
+        return asdict(self) | {"lines": {str(line): asdict(counters) for line, counters in self.lines.items()}}
+
+    @staticmethod
+    def from_wire(data: Mapping[str, Any]) -> CaseOutcome:
+        """The inverse of `to_wire`. Raises msgspec.ValidationError: a worker may have been taken over."""
+        return msgspec.convert(data, CaseOutcome, str_keys=True)

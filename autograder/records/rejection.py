@@ -1,0 +1,43 @@
+"""A submission that is at fault before any kernel has run."""
+
+from __future__ import annotations
+
+from autograder.records.verdict import Status, clean
+from warplab.errors import WarplabError
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+
+_STATUSES = {
+    CaptureStatus.NOT_FOUND: Status.NOT_FOUND,
+    CaptureStatus.NOT_PYTHON: Status.NOT_PYTHON,
+    CaptureStatus.SYNTAX_ERROR: Status.SYNTAX_ERROR,
+    CaptureStatus.IMPORT_ERROR: Status.IMPORT_ERROR,
+    CaptureStatus.NO_FUNCTION: Status.NO_FUNCTION,
+    CaptureStatus.ARGUMENT_MISMATCH: Status.ARGUMENT_MISMATCH,
+    CaptureStatus.HOST_ERROR: Status.HOST_ERROR,
+    CaptureStatus.TIMEOUT: Status.HOST_TIMEOUT,
+    CaptureStatus.CRASHED: Status.HOST_CRASHED,
+    CaptureStatus.COMPILE_ERROR: Status.COMPILE_ERROR,
+    CaptureStatus.LAUNCH_ERROR: Status.LAUNCH_ERROR,
+    CaptureStatus.NO_LAUNCH: Status.NO_LAUNCH,
+    CaptureStatus.UNSUPPORTED: Status.HOST_UNSUPPORTED,
+    CaptureStatus.RESOURCES: Status.RESOURCES,
+}
+
+
+class Rejected(WarplabError):
+    """The submission is at fault before any kernel has run; `status` says how and `line` where (0: unknown)."""
+
+    def __init__(self, status: Status, message: str, line: int | None = None) -> None:
+        super().__init__(clean(message))
+        self.status = status
+        self.line = line or 0
+
+
+def rejected(failure: CaptureFailure) -> Rejected:
+    """The rejection for a capture that failed."""
+    return Rejected(_STATUSES[failure.status], failure.message, failure.line)
+
+
+def without_details(rejection: Rejected) -> Rejected:
+    """The rejection on a hidden case: the host code knows its size, and could say it in a message or a name."""
+    return Rejected(rejection.status, f"On a size that is not shown: {rejection.status}.")

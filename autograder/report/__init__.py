@@ -1,0 +1,1 @@
+"""A report for a terminal, a browser and a program."""

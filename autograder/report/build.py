@@ -1,0 +1,93 @@
+"""Makes the report of a submission that was judged, was rejected before any kernel ran, or could not be judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from autograder.judge.advice import next_step
+from autograder.judge.request import Request
+from autograder.judge.waste import wasted_lines
+from autograder.records.machine import versions
+from autograder.records.outcome import CaseOutcome
+from autograder.records.rejection import Rejected
+from autograder.records.verdict import Part, PartResult, Profile, Report, Status, clean, clean_source
+from autograder.worker.prepare_stage import Prepared
+from warplab.errors import WarplabError
+
+
+def judged(
+    request: Request, text: str, captured: Prepared, parts: tuple[PartResult, ...], profile: CaseOutcome
+) -> Report:
+    """The report of a submission, whose source is `text`, whose kernels ran."""
+    status, message = _overall(parts)
+    counters = profile.counters
+    wasted = wasted_lines(counters, profile.lines) if counters is not None else ()
+    return _report(
+        request,
+        status,
+        message,
+        parts,
+        language=captured.language,
+        kernels=captured.kernels,
+        source=clean_source(text),
+        profile=Profile(profile.case, counters, profile.lines) if counters is not None else None,
+        wasted=wasted,
+        next_step=next_step(parts, wasted, captured.kernels),
+    )
+
+
+def rejected(request: Request, text: str, rejection: Rejected) -> Report:
+    """The report of a submission, whose source is `text`, that could not be captured: no points for anything."""
+    points = request.lab.points
+    message = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
+    nothing = "No kernel was run."
+    efficiency = Status.WITHHELD if request.has_gpu else Status.NOT_MEASURED
+    parts = (
+        PartResult(Part.CORRECTNESS, rejection.status, 0.0, points.correctness, message),
+        PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points.safety, nothing),
+        PartResult(Part.TRAFFIC, Status.WITHHELD, 0.0, points.traffic, nothing),
+        PartResult(Part.EFFICIENCY, efficiency, 0.0, points.efficiency, nothing),
+    )
+    return _report(request, rejection.status, message, parts, line=rejection.line, source=clean_source(text))
+
+
+def not_judged(request: Request, text: str, error: Exception) -> Report:
+    """The report when the judge itself failed on a submission, whose source is `text`: no part counts."""
+    words = str(error) if isinstance(error, WarplabError) else f"{type(error).__name__}: {error}"
+    parts = tuple(
+        PartResult(part, Status.JUDGE_ERROR, 0.0, getattr(request.lab.points, part.value), "Not judged.")
+        for part in Part
+    )
+    message = f"The judge failed, not the submission: {words}"
+    return _report(request, Status.JUDGE_ERROR, message, parts, source=clean_source(text))
+
+
+def _overall(parts: Sequence[PartResult]) -> tuple[Status, str]:
+    correctness = parts[0]
+    if correctness.status is not Status.PASSED:
+        return correctness.status, correctness.message
+    missed = [part for part in parts if part.judged and part.score < part.max_score]
+    if missed:
+        return Status.PARTIAL, f"{missed[0].part.capitalize()}: {missed[0].message}"
+    left_out = [f"{part.part} ({part.max_score:g} points)" for part in parts if not part.judged]
+    words = f"All points that this machine can give; not judged here: {' and '.join(left_out)}."
+    return Status.PASSED, words if left_out else "Full marks."
+
+
+def _report(request: Request, status: Status, message: str, parts: tuple[PartResult, ...], **more: Any) -> Report:
+    return Report(
+        lab=request.lab.name,
+        title=request.lab.title,
+        submission=clean(request.source.name),
+        status=status,
+        message=clean(message),
+        parts=parts,
+        full_score=sum(part.max_score for part in parts),
+        device=request.machine.device,
+        hardware=request.machine.hardware,
+        versions=versions(),
+        isolation=request.machine.isolation,
+        notebook=request.lab.notebook,
+        **more,
+    )

@@ -1,0 +1,164 @@
+"""Reports on the terminal, with a progress bar while grading."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
+
+from rich.console import Console, Group, RenderableType
+from rich.panel import Panel
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from autograder.judge import pipeline
+from autograder.judge.second_opinion import opinion_words
+from autograder.judge.traffic import budget_words
+from autograder.records.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Report, Status
+from warplab.plan.execution import Finding
+
+_SHOWN = 5  # findings and failed cases; the HTML report has them all
+
+
+@contextmanager
+def progress_bar(console: Console, title: str) -> Iterator[pipeline.Progress]:
+    """A bar that is gone when grading is over; gives the callback for `pipeline.grade`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(title, total=1.0, step="")
+        yield lambda step, fraction: progress.update(task, completed=fraction, step=step)
+
+
+def show(report: Report, console: Console) -> None:
+    """The whole report of one submission."""
+    blocks: list[RenderableType] = _headline(report)
+    details = {part.part: _details(report, part, _SHOWN) for part in report.parts}
+    if not any(details.values()):
+        blocks += [Text(report.message), *_excerpt(report, report.line)]
+    blocks += ["", _parts_table(report, {part for part, found in details.items() if found})]
+    for found in details.values():
+        blocks += found
+    blocks += _lessons(report)
+    console.print(Panel(Group(*blocks), title=Text(f"{report.lab} · {report.title}"), border_style=_colour(report)))
+
+
+def show_briefly(report: Report, console: Console) -> None:
+    """A line, and the first thing to mend of each part: what the learner's short loop needs."""
+    line = Text.assemble((f"{report.status}", _colour(report)), f"  {report.lab}  {report.submission}  ")
+    line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s, {report.isolation}")
+    console.print(line)
+    details = [block for part in report.parts for block in _details(report, part, 1)]
+    if not report.full_marks and not details:
+        details = [Text(report.message), *_excerpt(report, report.line)]
+    for block in details:
+        console.print(block)
+    if report.next_step:
+        console.print(_next(report))
+
+
+def show_summary(reports: Sequence[Report], console: Console) -> None:
+    """One row a report."""
+    table = Table(box=None, title=f"Grades on {reports[0].hardware}", title_justify="left")
+    for column in ("lab", "submission", "language", "status"):
+        table.add_column(column, overflow="fold")
+    for column in ("points", "roofline", "seconds"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for report in reports:
+        efficiency = "-" if report.efficiency is None else f"{report.efficiency:.1%}"
+        row = (report.lab, report.submission, report.language, report.status)
+        numbers = (f"{report.score:g}/{report.max_score:g}", efficiency, f"{report.seconds:.1f}")
+        table.add_row(*(Text(cell) for cell in (*row, *numbers)), style=_colour(report))
+    console.print(table)
+
+
+def _headline(report: Report) -> list[RenderableType]:
+    points = f"{report.score:g} of {report.max_score:g} points"
+    language = f" ({report.language})" if report.language else ""
+    where = f"{report.submission}{language}, {report.seconds:.1f} s, isolation: {report.isolation},"
+    lines: list[RenderableType] = [
+        Text(f"{report.status}: {points}", f"bold {_colour(report)}"),
+        Text(f"{where} on {report.hardware}", "dim"),
+    ]
+    if report.isolation_words:
+        lines.append(Text(report.isolation_words, "yellow"))
+    if report.max_score < report.full_score:
+        lines.append(Text(f"The lab gives {report.full_score:g} points; this machine cannot judge the rest.", "dim"))
+    return lines
+
+
+def _colour(report: Report) -> str:
+    if report.status in NOT_JUDGED:
+        return "magenta"
+    return "green" if report.full_marks else "yellow" if report.score else "red"
+
+
+def _parts_table(report: Report, detailed: AbstractSet[Part]) -> Table:
+    """A row a part; the parts in `detailed` say more below."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("part")
+    table.add_column("points", justify="right")
+    table.add_column("status")
+    table.add_column("")
+    for part in report.parts:
+        points = f"{part.score:g}/{part.max_score:g}" if part.judged else f"-/{part.max_score:g}"
+        colour = "green" if part.status is Status.PASSED else "dim" if not part.judged else "yellow"
+        message = "see below" if part.part in detailed else part.message
+        table.add_row(part.part.value, points, Text(part.status, colour), Text(message))
+    return table
+
+
+def _details(report: Report, part: PartResult, most: int) -> list[RenderableType]:
+    """What went wrong in a part: at most `most` cases and findings, the most telling first."""
+    failed = [case for case in part.cases if case.status not in (Status.PASSED, Status.SKIPPED)]
+    failed.sort(key=lambda case: -case.total)
+    blocks: list[RenderableType] = [_case_text(case) for case in failed[:most]]
+    for finding in part.findings[:most]:
+        blocks += [_finding_text(finding), *_excerpt(report, finding.line)]
+    blocks += [Text(f"• {budget_words(budget)}") for budget in part.budgets if not budget.passed]
+    left = max(len(failed) - most, 0) + max(len(part.findings) - most, 0)
+    if left:
+        blocks.append(Text(f"… and {left} more in the HTML and JSON reports", "dim"))
+    if blocks and part.feedback and part.feedback not in report.next_step:
+        blocks.append(Text(f"→ {part.feedback}", "cyan"))
+    return [Text(f"\n{part.part.value}", "bold"), *blocks] if blocks else []
+
+
+def _lessons(report: Report) -> list[RenderableType]:
+    """The lines that waste most, if traffic or efficiency lost points, and what to try next."""
+    blocks: list[RenderableType] = []
+    lost = [report.part(name) for name in (Part.TRAFFIC, Part.EFFICIENCY)]
+    if report.wasted and any(part.judged and part.score < part.max_score for part in lost):
+        blocks.append(Text("\nwhere traffic is wasted", "bold"))
+        for wasted in report.wasted:
+            blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line)]
+    if report.second_opinions:
+        blocks.append(Text("\nsecond opinion of compute-sanitizer", "bold"))
+        blocks += [Text(f"• {opinion_words(opinion)}") for opinion in report.second_opinions]
+    if report.next_step:
+        blocks += [Text(""), _next(report)]
+    return blocks
+
+
+def _next(report: Report) -> Text:
+    return Text.assemble(("Next: ", "bold cyan"), (report.next_step, "cyan"))
+
+
+def _case_text(case: CaseResult) -> Text:
+    text = Text.assemble("• ", (case.name, "bold"), f": {case.message}")
+    if case.cause:
+        text.append(f"\n  {case.cause}", "italic")
+    return text
+
+
+def _finding_text(finding: Finding) -> Text:
+    times = f" ({finding.count:,} times)" if finding.count > 1 else ""
+    return Text.assemble("• ", (finding.kind.value, "bold"), f": {finding.message}{times}")
+
+
+def _excerpt(report: Report, line: int) -> list[RenderableType]:
+    """The line of the submission, if there is one, with its number."""
+    lines = report.source.split("\n")
+    if not 1 <= line <= len(lines):
+        return []
+    return [Text(f"  {line:4d} │ {lines[line - 1][:140]}", "dim")]

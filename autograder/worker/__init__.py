@@ -1,0 +1,1 @@
+"""What runs in the confined worker, on bytes that a stranger chose."""

@@ -1,0 +1,124 @@
+"""Runs one case on the emulator, inside a worker process: an endless or crashing case costs only itself."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from autograder.judge.correctness import judge_case
+from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.records.verdict import Status
+from autograder.spec.lab import load_lab
+from autograder.worker.module_variables import keeps_state
+from autograder.worker.second_call import second_call
+from warplab.plan.archive import loads
+from warplab.plan.execution import Execution, Writer
+from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
+
+INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
+
+PARTS = ("wgmma.", ".bulk")  # of the emulator that are compiled on first use, by the words in PTX that need them
+_ASYNCHRONOUS = ("cp.async", "wgmma.", "mbarrier.")  # in the PTX: what completes later than it is issued
+_SHUFFLED_BLOCKS = 64  # of a launch: what a random order shows, it shows on a few blocks
+
+_PROBE = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry probe(.param .u64 probe_param_0)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<4>;
+    ld.param.u64 %rd1, [probe_param_0];
+    cvta.to.global.u64 %rd2, %rd1;
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd2, %rd2, %rd3;
+    st.global.u32 [%rd2], %r1;
+    ret;
+}
+"""
+
+
+def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
+    """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
+
+    Gives CaseOutcome.to_wire(). Raises PlanError for a plan that leaves what the emulator supports."""
+    from warplab import simt
+
+    start = time.perf_counter()
+    lab = load_lab(Path(task)).drawn(seed)
+    executions: list[Execution] = []
+
+    def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        # Once only: the emulator is deterministic and finds races and uninitialised reads by itself. In its fixed order
+        # asynchronous operations complete as late as they can; one that must not complete earlier shows in another.
+        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
+        execution = simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
+        executions.append(execution)
+        if execution.findings or not _asynchronous(loaded, architecture):
+            return [execution]
+        shuffled = simt.execute(
+            loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, seed=seed & 0xFFFF
+        )
+        return [execution, shuffled]
+
+    def find_writer(loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
+        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
+        again = simt.execute(
+            loaded,
+            inputs,
+            architecture=architecture,
+            instruction_budget=INSTRUCTION_BUDGET,
+            sanitize=False,  # what that finds is known from the first run
+            watch=(output, byte),
+        )
+        return again.writer
+
+    judged, loaded = lab.case(case), loads(plan)
+    profiled = judged == lab.task.profile  # of which only counters and findings are shown, and of no other counters
+    outcome = judge_case(lab.task, judged, seed, loaded, execute, None if profiled else find_writer)
+    if profiled:
+        outcome.counters, outcome.lines = executions[0].total, executions[0].lines
+    if outcome.status is Status.PASSED and keeps_state(loaded):
+        again = second_call(lab.task, judged, seed, loaded, execute)
+        if again.status is not Status.PASSED:
+            outcome = replace(again, findings=outcome.findings, counters=outcome.counters, lines=outcome.lines)
+    outcome.seconds = time.perf_counter() - start
+    return outcome.to_wire()
+
+
+def _asynchronous(plan: Plan, architecture: str) -> bool:
+    few = all(math.prod(launch.grid) <= _SHUFFLED_BLOCKS for launch in plan.launches)
+    return few and any(word in kernel.ptx[architecture] for kernel in plan.kernels.values() for word in _ASYNCHRONOUS)
+
+
+def parts_needed(plans: Iterable[Plan]) -> list[str]:
+    """Those of PARTS that some kernel of the plans has."""
+    texts = {text for plan in plans for kernel in plan.kernels.values() for text in kernel.ptx.values()}
+    return [part for part in PARTS if any(part in text for text in texts)]
+
+
+def warm_up(parts: Sequence[str] = ()) -> dict[str, Any]:
+    """Compile and load the emulator, with these of its PARTS; gives the seconds that this took.
+
+    What is compiled on first use must not be compiled within a case's time limit: a right kernel would look endless.
+    """
+    from warplab import simt
+
+    start = time.perf_counter()
+    ptx = {EMULATED_ARCHITECTURE: _PROBE}
+    kernel = Kernel("probe", "probe", Language.CUDA_CPP, (Parameter("probe_param_0", 8, 8),), ptx)
+    buffer = Buffer("out", Role.OUTPUT, "uint32", (32,), (4,))
+    launch = Launch("probe", (1, 1, 1), (32, 1, 1), (Pointer("out"),))
+    execution = simt.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
+    if execution.outputs["out"].tolist() != list(range(32)):
+        raise RuntimeError("the emulator computes wrong results on this machine")
+    simt.compile_parts(" ".join(part for part in PARTS if part in parts))
+    return {"seconds": time.perf_counter() - start}

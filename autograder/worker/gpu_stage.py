@@ -1,0 +1,285 @@
+"""What the judge asks of the process that holds the GPU: run a plan on given inputs, and time one against the roofline.
+
+These functions are called by name through warplab.worker.process; what they take and give is plain data.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+from cuda.core import Stream
+
+from autograder.judge.correctness import judge_case
+from autograder.records.verdict import Status
+from autograder.spec import inputs as families
+from autograder.spec.lab import load_lab
+from autograder.spec.task import Array, Case, Ceiling, Family, Task, Values
+from autograder.worker.compare import worst_ratio
+from autograder.worker.module_variables import keeps_state
+from autograder.worker.physical_floor import impossible
+from autograder.worker.second_call import second_call
+from warplab.errors import DeviceError
+from warplab.gpu import calibrate, executor, library
+from warplab.gpu.executor import LoadedPlan, on_stream
+from warplab.gpu.sharing import TOLERATED, Company
+from warplab.gpu.stopwatch import Contestant, Placed, Race, race
+from warplab.gpu.throttle import Throttle
+from warplab.hardware.chips import Math
+from warplab.hardware.device import Device, architecture_of, present
+from warplab.plan.archive import loads
+from warplab.plan.execution import Execution
+from warplab.plan.model import Plan, Role
+
+BUDGET_SECONDS = 2.0
+PLACEMENTS = 4  # of all buffers: where they lie in the GPU's memory makes a difference, seen in docs/measuring.md
+AUDITED = 4  # one turn of so many, drawn by the secret seed, is preceded by a launch that must be exactly right
+PRECISION = 0.004  # width of the 95% interval of the efficiency at which sampling stops
+
+
+class WrongOutput(Exception):
+    """A timed launch computed something wrong."""
+
+
+def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
+    """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
+
+    Gives CaseOutcome.to_wire()."""
+    start = time.perf_counter()
+    lab, device = load_lab(Path(task)).drawn(seed), _device()
+
+    def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        return executor.execute(loaded, inputs, architecture_of(device), runs=2)
+
+    def once(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        return executor.execute(loaded, inputs, architecture_of(device))
+
+    judged, captured = lab.case(case), loads(plan)
+    outcome = judge_case(lab.task, judged, seed, captured, execute)
+    if outcome.status is Status.PASSED and keeps_state(captured):
+        again = second_call(lab.task, judged, seed, captured, once)
+        outcome = outcome if again.status is Status.PASSED else replace(again, findings=outcome.findings)
+    outcome.seconds = time.perf_counter() - start
+    return outcome.to_wire()
+
+
+def warm_up(task: str) -> dict[str, Any]:
+    """Compile what drawing and checking the inputs of the lab in the folder `task` takes, into CuPy's cache on disk,
+    and measure this GPU's ceilings if none are kept; gives the seconds that this took. Runs nothing of a submission."""
+    start = time.perf_counter()
+    device, lab = _device(), load_lab(Path(task)).task
+    calibrate.measure(device)
+    with on_stream() as stream:
+        for family in (lab.timing.family, Family.INTEGERS):
+            case = replace(lab.profile, family=family)
+            values = families.generate(cupy, lab, case, 0)
+            outputs = {
+                spec.name: cupy.zeros(lab.shape(spec, case.dimensions), spec.dtype)
+                for spec in lab.arrays(Role.OUTPUT, Role.INOUT)
+            }
+            expected, bounds = lab.expected(cupy, values), lab.bound(cupy, values)
+            for name, output in outputs.items():
+                worst_ratio(cupy, output, expected[name], bounds[name])
+            if lab.verify is not None:
+                lab.verify(cupy, values, outputs, 0)
+            if lab.audit is not None and family is Family.INTEGERS:
+                lab.audit(cupy, values, outputs, 0)
+        stream.sync()
+    return {"seconds": time.perf_counter() - start}
+
+
+def efficiency(
+    plan: bytes, task: str, case: str, seed: int, dimensions: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Time the plan in the bytes of its file on `case` of the lab in the folder `task`, with scalars drawn from `seed`.
+
+    `dimensions` are other sizes than what the seed draws, as lessons and benchmarks want. The plan is loaded
+    PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians.
+    Returns a dict with "status" ("ok", "wrong" or "impossible") and "message"; unless "wrong" also "median_ms",
+    "low_ms", "high_ms", "samples", "floor_ms", "bound" ("memory" or "compute"), "efficiency", "efficiency_low",
+    "efficiency_high", "ceilings" and "datasheet" (bytes or FLOP a second by name), "throttled", "shared" (another
+    process used the GPU) and "shared_fraction" (of the time), "library" (None, or its "name", "median_ms" and "ratio":
+    how many times faster the submission is).
+    """
+    device, lab = _device(), load_lab(Path(task)).drawn(seed)
+    timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
+    judged = loads(plan)
+    with on_stream() as stream:
+        placed: list[LoadedPlan] = []
+        try:
+            for _ in range(_placements(judged)):
+                placed.append(LoadedPlan(judged, architecture_of(device), stream))
+            return _against_the_roofline(device, lab.task, timed, placed, stream, seed)
+        finally:
+            for loaded in placed:
+                loaded.scrub()
+
+
+def _placements(plan: Plan) -> int:
+    """How many times the plan's buffers are there: PLACEMENTS, or as often as a quarter of the memory has room for."""
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    needed = sum(spec.nbytes for spec in plan.buffers.values())  # and again for the inputs that they are compared with
+    return max(1, min(PLACEMENTS, int(free // (4 * max(needed, 1)))))
+
+
+def _against_the_roofline(
+    device: Device, task: Task, case: Case, placed: Sequence[LoadedPlan], stream: Stream, seed: int
+) -> dict[str, Any]:
+    work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
+    ceilings = {name.value: calibrate.CONTESTANTS[name.value](stream) for name in work if name is not Ceiling.COPY}
+    copies = calibrate.copies(stream, len(placed))
+    launched = {name: ceiling.work for name, ceiling in ceilings.items()} | {Ceiling.COPY.value: copies[0].work}
+    contestants: dict[str, Contestant] = {
+        "submission": Placed([_Timed(task, case, loaded, seed) for loaded in placed]),
+        Ceiling.COPY.value: Placed(copies),
+        **ceilings,
+    }
+    rival = library.contestant(task.library, stream, case.dimensions)
+    if rival is not None:
+        contestants["library"] = rival
+    company = contestants["company"] = Company(stream)
+    with Throttle(device) as throttle:
+        try:
+            result = race(
+                contestants,
+                stream,
+                budget_seconds=BUDGET_SECONDS,
+                precision=PRECISION,
+                compare=("submission", _bounding(work).value),
+                placements=len(placed),
+            )
+        except WrongOutput as wrong:
+            return {"status": "wrong", "message": str(wrong)}
+    measured = {name: amount / result.time(name).value * 1e3 for name, amount in launched.items()}
+    floors = {name: work[Ceiling(name)] / rate * 1e3 for name, rate in measured.items()}
+    bounding = max(floors, key=lambda name: floors[name])
+    time = result.time("submission")
+    ratio = result.ratio(bounding, "submission")
+    scale = work[Ceiling(bounding)] / launched[bounding]
+    datasheet = _datasheet(device)
+    message = impossible(time.value, {name.value: amount for name, amount in work.items()}, datasheet)
+    return {
+        "status": "impossible" if message else "ok",
+        "message": message,
+        "median_ms": time.value,
+        "low_ms": time.low,
+        "high_ms": time.high,
+        "samples": time.samples,
+        "floor_ms": floors[bounding],
+        "bound": "memory" if bounding == Ceiling.COPY.value else "compute",
+        "efficiency": scale * ratio.value,
+        "efficiency_low": scale * ratio.low,
+        "efficiency_high": scale * ratio.high,
+        "ceilings": measured,
+        "datasheet": datasheet,
+        "throttled": throttle.seen,
+        "shared": company.share > TOLERATED,
+        "shared_fraction": company.share,
+        "library": _library(result, rival),
+        "throttle_reasons": throttle.reasons,
+        "work": {name.value: amount for name, amount in work.items()},
+    }
+
+
+def _library(result: Race, rival: Any | None) -> dict[str, Any] | None:
+    if rival is None:
+        return None
+    ratio = result.ratio("library", "submission")
+    return {"name": rival.label, "median_ms": result.time("library").value, "ratio": ratio.value}
+
+
+class _Timed:
+    """The submission as a contestant: fresh inputs every turn, every output verified.
+
+    For a task with an audit, some turns begin with a launch on whole numbers, which the device code cannot tell from a
+    timed one by anything but its data, and whose output must be exactly right.
+    """
+
+    def __init__(self, task: Task, case: Case, loaded: LoadedPlan, seed: int) -> None:
+        self.launches = len(loaded.plan.launches)
+        self._task, self._case, self._loaded, self._seed = task, case, loaded, seed
+
+    def prepare(self, turn: int) -> None:
+        """Draw inputs that no launch has seen and poison the outputs. Raises WrongOutput if an audit fails."""
+        if self._task.audit is not None and (turn == 0 or families.chance(self._seed, "audit", turn) < 1 / AUDITED):
+            self._audit(turn)
+        self._loaded.reset(self._values(self._case, turn))
+
+    def _values(self, case: Case, turn: int) -> Values:
+        """The inputs of a turn, drawn anew: a copy that lay on the device while the submission's kernels ran could have
+        been changed by them, together with the inputs, so that a wrong answer would look right."""
+        return families.generate(cupy, self._task, case, self._seed, iteration=turn)
+
+    def _audit(self, turn: int) -> None:
+        assert self._task.audit is not None
+        whole = replace(self._case, family=Family.INTEGERS)
+        self._loaded.reset(self._values(whole, turn))
+        self._loaded.launch()
+        values, outputs = self._outputs(whole, turn)
+        if not self._task.audit(cupy, values, outputs, self._seed ^ (turn & 0xFFFF)):
+            raise WrongOutput("a launch among the timed ones gave a wrong result for whole numbers")
+
+    def launch(self) -> None:
+        """Queue the plan."""
+        self._loaded.launch()
+
+    def check(self, turn: int) -> None:
+        """Verify this turn's output on the device. Raises WrongOutput."""
+        worst = self._worst(*self._outputs(self._case, turn), turn)
+        if not worst <= 1.0:
+            raise WrongOutput(f"a timed launch gave a wrong result (error {worst:.3g} times what is allowed)")
+
+    def _outputs(self, case: Case, turn: int) -> tuple[Values, dict[str, Array]]:
+        """Inputs and outputs on the device, after the launch. Raises WrongOutput if it damaged anything else."""
+        self._loaded.synchronize()
+        values = self._values(case, turn)
+        for finding in self._loaded.findings(values):
+            raise WrongOutput(finding.message)
+        outputs = {
+            name: buffer.array
+            for name, buffer in self._loaded.buffers.items()
+            if buffer.spec.role in (Role.OUTPUT, Role.INOUT)
+        }
+        return values, outputs
+
+    def _worst(self, values: Values, outputs: Mapping[str, Array], turn: int) -> float:
+        if self._task.verify is not None:
+            return float(self._task.verify(cupy, values, outputs, self._seed ^ (turn & 0xFFFF)))
+        expected = self._task.expected(cupy, values)
+        exact = self._task.exact(self._case)
+        bounds = None if exact else self._task.bound(cupy, values)
+        return max(
+            worst_ratio(cupy, outputs[name], expected[name], cupy.zeros(1) if bounds is None else bounds[name])
+            for name in outputs
+        )
+
+
+def _bounding(work: Mapping[Ceiling, float]) -> Ceiling:
+    """The ceiling that bounds the work by the rates kept for this GPU; settles which ratio must become precise."""
+    kept = calibrate.measure(_device())
+    return max(work, key=lambda name: work[name] / getattr(kept, name.value))
+
+
+def _datasheet(device: Device) -> dict[str, float]:
+    """Peak rates of the GPU's datasheet by ceiling name; empty for a GPU whose datasheet is not on file."""
+    chip = device.chip
+    if chip is None:
+        return {}
+    peaks = {
+        Ceiling.COPY.value: chip.bandwidth,
+        Ceiling.FP32_FMA.value: chip.peak(Math.FP32),
+        Ceiling.TENSOR_FP16.value: chip.peak(Math.FP16_TENSOR),
+    }
+    return {name: float(peak) for name, peak in peaks.items() if peak}
+
+
+def _device() -> Device:
+    device = present()
+    if device is None:
+        raise DeviceError("no GPU answers in this machine; `autograder doctor` says more")
+    return device

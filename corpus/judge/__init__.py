@@ -1,0 +1,1 @@
+"""The judge's truth: submissions and mutants with the verdict that each must get."""

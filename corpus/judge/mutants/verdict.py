@@ -1,0 +1,50 @@
+"""Whether a report fails a mutant for the mutant's own reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from autograder.judge.traffic import budget_words
+from autograder.records.verdict import NOT_JUDGED, Part, Report, Status
+from corpus.judge.mutants.mutant import Mutant
+
+_ORDER = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
+
+
+def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
+    """What is wrong with the verdict on a mutant whose text is `source`; empty if it is the one it must get."""
+    cause, part = mutant.cause, report.part(mutant.cause.part)
+    found = []
+    if report.status in NOT_JUDGED:
+        return [f"was not judged: {report.message}"]
+    if report.full_marks or part.score != 0:
+        found.append(f"earned {part.score:g} of {part.max_score:g} points for {part.part}")
+    kinds = {part.status.value, *(finding.kind.value for finding in part.findings)}
+    # On a GPU, where threads run in no fixed order, a wrong answer may be another one each time.
+    changing = cause.status == Status.WRONG_ANSWER and part.status is Status.RUNS_DISAGREE
+    if cause.status not in kinds and not changing:
+        found.append(f"{part.part} failed with {', '.join(sorted(kinds))} instead of {cause.status}")
+    if cause.at:
+        wanted = {number for number, line in enumerate(source.split("\n"), start=1) if cause.at in line}
+        named = {f.line for p in report.parts for f in p.findings if f.kind.value == cause.status}
+        if not wanted:
+            found.append(f"no line of the mutant has the text {cause.at!r}")
+        elif not wanted & named:
+            found.append(f"the finding names lines {sorted(named)} instead of {sorted(wanted)} ({cause.at})")
+    if cause.words and not changing and not any(cause.words in text for text in _texts(report)):
+        found.append(f"the report does not say {cause.words!r}")
+    if cause.part is Part.TRAFFIC:
+        for earlier in _ORDER[: _ORDER.index(cause.part)]:
+            if report.part(earlier).status is not Status.PASSED:
+                found.append(f"{earlier} failed too: {report.part(earlier).message}")
+    return found
+
+
+def _texts(report: Report) -> Iterator[str]:
+    for part in report.parts:
+        yield part.message
+        yield from (finding.message for finding in part.findings)
+        yield from (budget_words(budget) for budget in part.budgets if not budget.passed)
+        for case in part.cases:
+            yield case.message
+            yield case.cause

@@ -1,0 +1,15 @@
+"""What `benchmarks.judge` has a confined worker do before it uses the GPU; imports nothing that is not shown there."""
+
+from __future__ import annotations
+
+TIMING_SECONDS = 0.5  # of a submission; here it is asked who may be timed, not what a time is worth
+
+
+def take() -> None:
+    """Load what the GPU's stage needs and make a context, unless that is done; time briefly, in one place."""
+    import cupy
+
+    from autograder.worker import gpu_stage
+
+    gpu_stage.BUDGET_SECONDS, gpu_stage.PLACEMENTS = TIMING_SECONDS, 1
+    cupy.zeros(1)

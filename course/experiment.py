@@ -1,0 +1,56 @@
+"""Several calls of a notebook's `%%kernel` cell on the emulator, captured in one go: sweeps over sizes and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from course.kernel_cell import ARCHITECTURE, KernelCell
+from warplab.hardware import Chip
+from warplab.plan.capture.submission import capture
+from warplab.plan.execution import Execution
+from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
+from warplab.simt import Profile, execute, profile
+
+OUTPUT = "out"  # the argument of this name is what a host function writes; all other arrays are inputs
+
+
+def emulate(
+    cell: KernelCell, cases: Sequence[dict[str, Any]], function: str = "", caches: Chip | None = None
+) -> list[Execution]:
+    """Outputs, counters and findings of a call for each case; with a chip, its caches are modelled.
+
+    A case has the host function's arguments by name, in order: NumPy arrays and numbers; `out` is written. `function`
+    is another host function of the cell than the one it is named after. Raises what `capture` raises.
+    """
+    plans = _plans(cell, cases, function)
+    return [
+        execute(plan, _inputs(plan, case), architecture=ARCHITECTURE, caches=caches)
+        for plan, case in zip(plans, cases, strict=True)
+    ]
+
+
+def observe(cell: KernelCell, case: dict[str, Any]) -> Profile:
+    """One call, with what its first block did: accesses, timeline."""
+    (plan,) = _plans(cell, [case], "")
+    return profile(plan, _inputs(plan, case), architecture=ARCHITECTURE)
+
+
+def _plans(cell: KernelCell, cases: Sequence[dict[str, Any]], function: str) -> list[Plan]:
+    calls = [HostCall(function or cell.name, _described(case)) for case in cases]
+    return capture(cell.path, calls, (ARCHITECTURE,))
+
+
+def _described(case: dict[str, Any]) -> tuple[ArrayArgument | ScalarArgument, ...]:
+    return tuple(
+        ArrayArgument(name, value.dtype.name, value.shape, Role.OUTPUT if name == OUTPUT else Role.INPUT)
+        if isinstance(value, np.ndarray)
+        else ScalarArgument(name, value)
+        for name, value in case.items()
+    )
+
+
+def _inputs(plan: Plan, case: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: case[name] for name in plan.arguments(Role.INPUT)}

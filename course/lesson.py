@@ -1,0 +1,333 @@
+"""What a notebook needs to teach from a lab: rungs counted here, timed here or quoted, their code, a reader's guesses.
+
+Every time that a notebook shows passes through `Lesson.climb`, so each says where it was measured: on the GPU of this
+machine, or, without one, in the results that the project ships.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import numpy as np
+from IPython.display import HTML, Markdown, display
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import CppLexer, PythonLexer
+
+from autograder.judge.capture_stage import Rejected, capture_submission
+from autograder.records.machine import choose_machine
+from autograder.records.verdict import Device
+from autograder.report.json_file import write_atomically
+from autograder.spec.inputs import generate
+from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
+from autograder.spec.task import Ceiling
+from course.rungs import Rung, climb
+from warplab import results
+from warplab.errors import DeviceError, WarplabError
+from warplab.hardware import Chip, Math, present
+from warplab.hardware.chips import H200
+from warplab.plan.execution import Counters, Finding
+from warplab.plan.model import Dim3, Role
+from warplab.results import DIRECTORY, Results, ResultsError
+from warplab.show import style
+from warplab.show.source import source_html
+from warplab.simt import Profile, profile
+from warplab.worker.process import Worker
+
+SEED = 0  # notebooks show the same numbers every time
+_CEILINGS_SECONDS = 120.0
+_CLOSE = 0.1  # a guess this near, as a fraction, is called right
+CODE_STYLE = (
+    f"background:{style.PANEL};color:{style.INK};padding:8px;font:13px/1.4 ui-monospace,Menlo,Consolas,monospace"
+)
+
+
+@dataclass(frozen=True)
+class Time:
+    """A measured time, in milliseconds, and its 95% interval; `flops` in FLOP/s; `efficiency` as the grade has it."""
+
+    milliseconds: float
+    low: float
+    high: float
+    flops: float
+    efficiency: float
+    where: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rung as a lesson shows it. `worst` is the largest error of its profile run over the error allowed."""
+
+    lab: Lab
+    rung: Rung
+    time: Time | None
+    worst: float
+
+    @property
+    def name(self) -> str:
+        """The rung's name without its number; the solution is the reference."""
+        if self.rung.name == "submission":
+            return "reference"
+        return self.rung.name.split("_", 2)[-1].replace("_", " ") if "rung_" in self.rung.name else self.rung.name
+
+    @property
+    def text(self) -> str:
+        """The submission's source."""
+        return self.rung.source.read_text(encoding="utf-8")
+
+    @property
+    def total(self) -> Counters:
+        """Counters of the profile case."""
+        return self.rung.profile.total
+
+    @property
+    def lines(self) -> Mapping[int, Counters]:
+        """The same, a source line each."""
+        return self.rung.profile.lines
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What the emulator's sanitizers found in the profile run."""
+        return self.rung.profile.findings
+
+    def per_multiply_add(self, *counters: str) -> float:
+        """Counters of the profile case, summed, for each warp-wide multiply-add: m n k / 32 of them in a matrix
+        product, whichever kernel makes them."""
+        d = self.lab.task.profile.dimensions
+        return sum(getattr(self.total, name) for name in counters) / (d["m"] * d["n"] * d["k"] / 32)
+
+
+class Lesson:
+    """A lab, measured for a notebook: `climb` each rung, in any order."""
+
+    def __init__(self, lab: str) -> None:
+        self.lab = find_lab(lab)
+        self.machine = choose_machine("auto")
+        self.shipped = None if self.machine.device is Device.GPU else _shipped()
+
+    @property
+    def source_of_times(self) -> str:
+        """One sentence: where the times of this lesson come from."""
+        if self.machine.device is Device.GPU:
+            return f"Times are measured now, on this machine's {self.machine.hardware}."
+        if self.shipped is None:
+            return (
+                f"There is no GPU here and this checkout has no {_labs_file()}, so this run shows no times: "
+                "`make bench` on a machine with a GPU writes that file. All counters are counted here, by the emulator."
+            )
+        return f"There is no GPU here: times were {self._where()}. All counters are counted here, by the emulator."
+
+    def climb(self, rung: str | Path) -> Step:
+        """Measure one rung: a file of solutions/<lab> by its name without .py, or any submission by its path.
+
+        Raises autograder.judge.capture_stage.Rejected if it cannot be captured."""
+        source = rung if isinstance(rung, Path) else solutions_folder() / self.lab.name / f"{rung}.py"
+        (measured,) = climb(self.lab, [source], self.machine, SEED)
+        shipped = None if isinstance(rung, Path) else self._shipped_time(rung)
+        return Step(self.lab, measured, self._measured_time(measured) or shipped, _worst_ratio(self.lab, measured))
+
+    def profile(self, rung: str, block: Dim3 = (0, 0, 0)) -> Profile:
+        """What one block of a rung of solutions/<lab> does on the profile case, for pictures of accesses and warps."""
+        case = self.lab.task.profile
+        source = solutions_folder() / self.lab.name / f"{rung}.py"
+        plan = capture_submission(self.lab, source, (case,), SEED, self.machine.architecture).plans[case.name]
+        values = generate(np, self.lab.task, case, SEED)
+        inputs = {name: values[name] for role in (Role.INPUT, Role.INOUT) for name in plan.arguments(role)}
+        return profile(plan, inputs, block=block, architecture=self.machine.architecture)
+
+    def _measured_time(self, rung: Rung) -> Time | None:
+        timing = rung.timing
+        if not timing or timing.get("status") != "ok":
+            return None
+        flops = self.lab.task.flops(self.lab.task.timing.dimensions) / timing["median_ms"] * 1e3
+        where = f"measured here, {self.machine.hardware}"
+        return Time(timing["median_ms"], timing["low_ms"], timing["high_ms"], flops, timing["efficiency"], where)
+
+    def _shipped_time(self, rung: str) -> Time | None:
+        if self.shipped is None:
+            return None
+        try:
+            time = self.shipped.find(self.lab.name, "time", variant=rung)
+            efficiency = self.shipped.find(self.lab.name, "efficiency", variant=rung)
+        except ResultsError:
+            return None
+        low, high = time.interval or (time.value, time.value)
+        flops = self.lab.task.flops(self.lab.task.timing.dimensions) / time.value * 1e3
+        return Time(time.value, low, high, flops, efficiency.value, self._where())
+
+    def _where(self) -> str:
+        assert self.shipped is not None
+        header = self.shipped.header
+        return f"measured on an {header.gpu} on {header.date[:10]}, shipped with the project"
+
+
+def ceilings() -> tuple[float, float, str]:
+    """Sustained float32 FLOP/s and bytes/s, and where they come from: this GPU, the shipped results or a datasheet."""
+    machine = choose_machine("auto")
+    if machine.device is Device.GPU:
+        with Worker() as worker:
+            found = worker.call("course.lesson:ceilings_of_this_gpu", timeout=_CEILINGS_SECONDS)
+        return found["fp32_fma"], found["copy"], f"ceilings measured here, {machine.hardware}"
+    try:
+        shipped = results.read(DIRECTORY / "ceilings.json")
+        compute = shipped.find(Ceiling.FP32_FMA.value, "rate").value
+        copy = shipped.find(Ceiling.COPY.value, "rate").value
+    except ResultsError:
+        return H200.peaks[Math.FP32], H200.bandwidth, f"{H200.name}, datasheet"
+    return compute, copy, f"ceilings measured on an {shipped.header.gpu}, shipped"
+
+
+def ceilings_of_this_gpu() -> dict[str, Any]:
+    """In the worker: the ceilings of the GPU present, measured now unless that was done before."""
+    from warplab.gpu import calibrate
+
+    device = present()
+    if device is None:
+        raise DeviceError("No usable GPU was found: run `autograder doctor`.")
+    return asdict(calibrate.measure(device))
+
+
+def datasheet() -> Chip:
+    """The datasheet of the GPU present; without one, of the H200 that the shipped results come from."""
+    device = present()
+    return (device and device.chip) or H200
+
+
+def code(step: Step, *functions: str) -> HTML:
+    """The named functions of a rung, as they stand in its file; without names, its first kernel."""
+    tree, rows = ast.parse(step.text), step.text.splitlines()
+    defined = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    wanted = [node for node in defined if node.name in functions] or [n for n in defined if n.decorator_list][:1]
+    blocks = [
+        "\n".join(rows[min([d.lineno for d in node.decorator_list], default=node.lineno) - 1 : node.end_lineno])
+        for node in wanted
+    ]
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
+    return HTML(highlight(f"# {_place(step.rung.source)}\n\n" + "\n\n\n".join(blocks), PythonLexer(), formatter))
+
+
+def passage(step: Step, first: str, last: str) -> HTML:
+    """A part of a rung's CUDA C++: from the first line with `first` in it to the next one with `last`, indented less.
+
+    Raises ValueError for text that the rung does not have."""
+    rows = step.text.splitlines()
+    start = next((n for n, row in enumerate(rows) if first in row), None)
+    end = None if start is None else next((n for n in range(start, len(rows)) if last in rows[n]), None)
+    if start is None or end is None:
+        raise ValueError(f"{step.rung.name} has no passage from {first!r} to {last!r}")
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
+    place = f"// {_place(step.rung.source)}, line {start + 1}"
+    return HTML(highlight(f"{place}\n" + dedent("\n".join(rows[start : end + 1])), CppLexer(), formatter))
+
+
+def costs(step: Step) -> HTML:
+    """The rung's kernel with what each line moved in the profile run; the redder a number, the more of it is waste."""
+    return HTML(source_html(step.text, step.lines))
+
+
+def reveal(guess: float | None, counted: float, what: str, how: str = "Counted") -> Markdown:
+    """What was counted, or known `how` else, beside what the reader had written down."""
+    answer = f"**{how}: {_number(counted)} {what}.**"
+    if guess is None:
+        return Markdown(f"{answer} (No prediction was written down.)")
+    if abs(guess - counted) <= _CLOSE * max(abs(counted), 1e-12):
+        return Markdown(f"{answer} You said {_number(guess)}: right.")
+    factor = guess / counted if counted else float("inf")
+    off = f"{_number(factor)} times what it is" if np.isfinite(factor) else "not what it is"
+    return Markdown(f"{answer} You said {_number(guess)}, {off}. Find out why before you read on.")
+
+
+def speed(step: Step) -> Markdown:
+    """One sentence on how long the rung takes, or that nobody has measured it."""
+    if step.time is None:
+        return Markdown(f"*{step.name}: no time is known here.*")
+    t = step.time
+    return Markdown(
+        f"**{step.name}: {t.milliseconds:.3g} ms, {t.flops / 1e12:.3g} TFLOP/s, {t.efficiency:.1%} of the ceiling** "
+        f"(95% interval {t.low:.4g} to {t.high:.4g} ms; {t.where})."
+    )
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> Markdown:
+    """A Markdown table; columns with a number in them are aligned to the right, columns of text to the left."""
+    numeric = [any(_is_numeric(row[n]) for row in rows) for n in range(len(heads))]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "|".join("---:" if right else ":---" for right in numeric) + "|"]
+    lines += ["| " + " | ".join(c if isinstance(c, str) else _number(c) for c in row) + " |" for row in rows]
+    return Markdown("\n".join(lines))
+
+
+def goal(reached: bool, text: str) -> None:
+    """Whether an exercise is solved. An unsolved one is no error: the notebook runs on."""
+    display(Markdown(f"✅ **Solved.** {text}" if reached else f"⬜ **Not yet.** {text}"))
+
+
+def load_ipython_extension(shell) -> None:
+    """Called by `%load_ext course.lesson`: adds the cell magic `%%rung LAB NAME`."""
+
+    def rung(line: str, cell: str) -> None:
+        """`%%rung LAB NAME`: keep the cell as a submission, measure it, and put the Step into the variable NAME."""
+        try:
+            lab, name = line.split()
+            path = CHECKOUT / "build" / "rungs" / lab / f"{name}.py"
+            write_atomically(path, cell)
+            step = Lesson(lab).climb(path)
+        except ValueError:
+            print("Write the lab and a name for your rung after %%rung, for example: %%rung 06_tiled_gemm mine")
+        except Rejected as rejection:
+            print(f"Line {rejection.line}: {rejection}" if rejection.line else rejection)
+        except WarplabError as error:
+            print(error)
+        else:
+            shell.user_ns[name] = step
+            display(_summary(step))
+
+    shell.register_magic_function(rung, magic_kind="cell", magic_name="rung")
+
+
+def _place(source: Path) -> Path:
+    return source.relative_to(CHECKOUT) if source.is_relative_to(CHECKOUT) else source
+
+
+def _summary(step: Step) -> Markdown:
+    right = "its result is right" if step.worst <= 1 else "**its result is wrong**"
+    found = [f"* line {finding.line}: {finding.message}" for finding in step.findings[:3]]
+    parts = [f"`{step.rung.name}` ran: {right}; the emulator found {'this:' if found else 'no fault.'}"]
+    parts += ["\n".join(found)] * bool(found) + [speed(step).data] * bool(step.time)
+    return Markdown("\n\n".join(parts))
+
+
+def _worst_ratio(lab: Lab, rung: Rung) -> float:
+    values = generate(np, lab.task, lab.task.profile, SEED)
+    expected, allowed = lab.task.expected(np, values), lab.task.bound(np, values)
+    worst = 0.0
+    for name, want in expected.items():
+        error = np.abs(rung.profile.outputs[name].astype(np.float64) - want)
+        ratio = float(np.max(np.where(np.isfinite(error), error / np.maximum(allowed[name], 1e-300), np.inf)))
+        worst = max(worst, ratio)
+    return worst
+
+
+def _shipped() -> Results | None:
+    path = DIRECTORY / "labs.json"
+    return results.read(path) if path.exists() else None
+
+
+def _labs_file() -> str:
+    return (DIRECTORY / "labs.json").relative_to(CHECKOUT).as_posix()
+
+
+def _is_numeric(cell: object) -> bool:
+    return not isinstance(cell, str) or cell.rstrip("%").replace(".", "", 1).replace(",", "").isdigit()
+
+
+def _number(value: object) -> str:
+    if not isinstance(value, (int, float)) or not np.isfinite(value):
+        return str(value)
+    if value == round(value):
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 100 else f"{value:.3g}"

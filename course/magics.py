@@ -1,0 +1,56 @@
+"""The cell magic `%%submit LAB`: grades the cell as a submission of that lab and shows the report below it.
+
+Load it in a notebook with `%load_ext course.magics`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.judge.request import Request
+from autograder.records.machine import Machine, choose_machine
+from autograder.report.html_page import fragment
+from autograder.report.json_file import write_atomically
+from autograder.spec.lab import CHECKOUT, find_lab
+from warplab.errors import WarplabError
+
+_workers: dict[Machine, ConfinedWorker] = {}  # as long as the notebook's kernel: later submissions find it warm
+
+
+def submission_path(lab: str) -> Path:
+    """Where the cell of a lab is kept: the same file can be graded on the command line."""
+    return CHECKOUT / "build" / "submissions" / lab / "submission.py"
+
+
+def submit(line: str, cell: str) -> None:
+    """`%%submit LAB`: write the cell to a file, grade it, show the report."""
+    from IPython.display import HTML, display
+
+    try:
+        lab = find_lab(line.strip())
+        path = submission_path(lab.name)
+        write_atomically(path, cell)
+        machine = choose_machine("auto")
+        if machine not in _workers:
+            _workers[machine] = ConfinedWorker(machine, own=True)
+        report = grade(Request(lab, path, machine), _workers[machine])
+    except WarplabError as error:
+        print(error)
+    except OSError as error:
+        print(f"The cell could not be written to {error.filename}: {error.strerror}.")
+    else:
+        display(HTML(fragment(report)))
+
+
+def load_ipython_extension(shell) -> None:
+    """Called by `%load_ext course.magics`."""
+    shell.register_magic_function(submit, magic_kind="cell", magic_name="submit")
+
+
+def unload_ipython_extension(shell) -> None:
+    """Called by `%unload_ext course.magics`."""
+    for worker in _workers.values():
+        worker.close()
+    _workers.clear()

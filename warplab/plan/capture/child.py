@@ -1,0 +1,161 @@
+"""The capture process: imports a submission, calls its host function with captured arrays, answers with plans.
+
+It runs untrusted code, so nothing that it answers is trusted; see `capture` for how it is started and bounded.
+The answer goes to what was standard output; the submission's own prints go to standard error.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+from warplab.errors import PlanError
+from warplab.plan.capture import hooks
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.protocol import READY, SOURCE_NAME, Request, decode_request, encode_failure, encode_plans
+from warplab.plan.capture.recorder import Recorder
+from warplab.plan.capture.source import Source
+from warplab.plan.model import HostCall, Plan
+from warplab.sandbox import confinement
+from warplab.sandbox.confinement import Limits
+from warplab.sandbox.system_calls import Role
+
+MODULE = "submission"
+MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
+FILE_SIZE = 64 << 20  # bytes of one file
+_PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student
+
+
+def main() -> NoReturn:
+    """Read a request from standard input, write the answer to standard output, exit."""
+    gc.disable()  # this process ends in seconds; looking for garbage takes a tenth of a compilation
+    answer = os.dup(1)
+    os.dup2(2, 1)
+    os.set_inheritable(answer, False)
+    request = decode_request(sys.stdin.buffer.read())
+    path = Path.cwd() / SOURCE_NAME
+    path.write_text(request.source, encoding="utf-8", errors="surrogatepass")
+    _confine(request)
+    os.write(answer, READY)
+    sys.argv = [SOURCE_NAME]
+    try:
+        data = encode_plans(capture_here(request, str(path)))
+    except CaptureFailure as failure:
+        data = encode_failure(failure)
+    except PlanError as error:
+        message = f"What the host code recorded is no usable plan: {error}"
+        data = encode_failure(CaptureFailure(CaptureStatus.UNSUPPORTED, message))
+    except MemoryError:
+        data = encode_failure(CaptureFailure(CaptureStatus.RESOURCES, "The submission needs too much memory."))
+    with os.fdopen(answer, "wb") as f:
+        f.write(data)
+    sys.stderr.flush()
+    # Threads and exit handlers of the submission have no say in when the process ends.
+    os._exit(0)
+
+
+def _confine(request: Request) -> None:
+    """Give up what a submission must not have; before any line of it runs."""
+    confinement.limit_resources(Limits(MEMORY, request.seconds, FILE_SIZE))
+    confinement.give_up_privileges()
+    if request.readable is not None and not confinement.hide_files([*request.readable, str(Path.cwd())], [os.devnull]):
+        sys.exit("this kernel has no Landlock")
+    confinement.allow_system_calls(Role.CAPTURE)
+
+
+def capture_here(request: Request, path: str) -> list[Plan]:
+    """The plans of all calls, captured in this process from the file at `path`. Raises CaptureFailure."""
+    source = _parse(request, path)
+    recorder = Recorder(source, request.architectures)
+    hooks.install(recorder)
+    module = _import(source, request.name)
+    plans = []
+    for call in request.calls:
+        function = _function(module, call, request.name)
+        arguments = recorder.begin(call)
+        _run(source, CaptureStatus.HOST_ERROR, f"'{call.function}'", function, *arguments)
+        plans.append(recorder.plan(call))
+    return plans
+
+
+def _parse(request: Request, path: str) -> Source:
+    try:
+        return Source(request.source, path, SOURCE_NAME)
+    except SyntaxError as error:
+        raise CaptureFailure(
+            CaptureStatus.SYNTAX_ERROR, f"{request.name} is not valid Python: {error.msg}.", error.lineno
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{request.name} is not Python: {error}.") from None
+
+
+def _import(source: Source, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(MODULE, source.path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[MODULE] = module
+    _run(source, CaptureStatus.IMPORT_ERROR, name, spec.loader.exec_module, module)
+    return module
+
+
+def _function(module: ModuleType, call: HostCall, name: str) -> Callable[..., Any]:
+    function = getattr(module, call.function, None)
+    if function is None:
+        raise CaptureFailure(CaptureStatus.NO_FUNCTION, f"{name} defines no function '{call.function}'.")
+    arguments = ", ".join(a.name for a in call.arguments)
+    if not inspect.isfunction(function):
+        raise CaptureFailure(
+            CaptureStatus.NO_FUNCTION,
+            f"'{call.function}' is a {type(function).__name__}, not a host function: write a plain function "
+            f"{call.function}({arguments}) that launches your kernel.",
+        )
+    try:
+        inspect.signature(function).bind(*call.arguments)
+    except TypeError:
+        raise CaptureFailure(
+            CaptureStatus.ARGUMENT_MISMATCH,
+            f"'{call.function}' must take {len(call.arguments)} arguments: {call.function}({arguments}).",
+            function.__code__.co_firstlineno,
+        ) from None
+    return function
+
+
+def _run(source: Source, status: CaptureStatus, what: str, function: Callable[..., Any], *args: Any) -> None:
+    """Call the submission's code; whatever it raises becomes a CaptureFailure with the submission's line."""
+    try:
+        function(*args)
+    except CaptureFailure as failure:
+        line = failure.line or source.failing_line(failure.__traceback__)
+        raise CaptureFailure(failure.status, failure.message, line) from None
+    except MemoryError as error:
+        raise CaptureFailure(
+            CaptureStatus.RESOURCES, f"{what} needs too much memory.", source.failing_line(error.__traceback__)
+        ) from None
+    except SystemExit as error:
+        raise CaptureFailure(
+            status, f"{what} ends the program: remove the call of exit().", source.failing_line(error.__traceback__)
+        ) from None
+    except BaseException as error:
+        raise CaptureFailure(status, _sentence(what, error), source.failing_line(error.__traceback__)) from None
+
+
+def _sentence(what: str, error: BaseException) -> str:
+    try:
+        text = str(error).strip().split("\n")[0][:500]
+    except Exception:  # an exception class of the submission may fail in its own __str__
+        text = ""
+    if isinstance(error, ModuleNotFoundError):
+        return f"{what} imports '{error.name}', which is not available here: use numpy, numba, cupy and math."
+    if isinstance(error, RecursionError):
+        return f"{what} calls itself without end."
+    text = _PATH.sub("", text)
+    kind = type(error).__name__
+    return f"{what} raises {kind}: {text.rstrip('.')}." if text else f"{what} raises {kind}."

@@ -1,0 +1,215 @@
+"""Runs one capture process from start to end: feeds it, bounds it, kills it with all that it left, reads its answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import IO
+
+from warplab.errors import WarplabError
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.protocol import MAX_RESPONSE, READY, Request, encode_request, printable
+from warplab.sandbox import isolation as ways
+from warplab.sandbox.isolation import Isolation
+
+MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
+_KEPT_OUTPUT = 4000
+_TRIES = 3
+_KILLERS = frozenset(getattr(signal, name) for name in ("SIGKILL", "SIGTERM") if hasattr(signal, name))
+
+
+class CaptureFault(WarplabError):
+    """The capture process did not come to run the submission: a fault of this machine, not of the submission."""
+
+
+def run(request: Request, isolation: Isolation, timeout: float) -> bytes:
+    """The answer of a capture process to `request`, as `protocol.decode_response` takes it.
+
+    A process that something killed is started again, within `timeout` (seconds, for all of it): a submission that ends
+    itself does so every time, and what else ended it is not its fault. Raises CaptureFailure, CaptureFault.
+    """
+    deadline = time.monotonic() + timeout
+    for remaining in reversed(range(_TRIES)):
+        try:
+            return _run_once(request, isolation, deadline, timeout)
+        except _Killed as killed:
+            if not remaining or time.monotonic() > deadline:
+                raise killed.failure from None
+    raise AssertionError("unreachable")
+
+
+class _Killed(Exception):
+    """The process died of a signal; `failure` is what to say if it does so again."""
+
+    def __init__(self, failure: CaptureFailure | CaptureFault) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+
+
+def _run_once(request: Request, isolation: Isolation, deadline: float, timeout: float) -> bytes:
+    with tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True) as scratch:
+        if isolation is Isolation.LANDLOCK:
+            request = replace(request, readable=(*ways.readable(), *ways.devices()))
+        return _run_child(encode_request(request), ways.start(isolation, program(scratch), scratch), deadline, timeout)
+
+
+def program(scratch: str) -> ways.Program:
+    """The capture process as a program: it sees no GPU, compiles on one core, and finds no programs."""
+    single = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+    environment = dict.fromkeys(single, "1") | {
+        "CUDA_VISIBLE_DEVICES": "",
+        "PATH": "",  # ctypes looks for a C compiler in it, and makes a file before it tries to start one
+        "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
+        "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
+    }
+    return ways.Program("warplab.plan.capture.child", scratch, environment=tuple(environment.items()))
+
+
+def _prefix() -> str:
+    return f"warplab-capture-{os.getpid()}-"
+
+
+def survivors() -> list[int]:
+    """Process ids of capture processes of this judge that still run, with what they started (Linux)."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it has just ended
+            if _prefix().encode() in (entry / "cmdline").read_bytes():
+                found.append(int(entry.name))
+    return found
+
+
+class _Drain(threading.Thread):
+    """Reads a pipe to its end, keeping the last `keep` bytes; beyond `most` bytes it calls `overflow` and goes on."""
+
+    def __init__(self, pipe: IO[bytes], keep: int, most: int, overflow: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self.content = bytearray()
+        self.overflowed = False
+        self._pipe, self._keep, self._most, self._overflow = pipe, keep, most, overflow
+        self.start()
+
+    def run(self) -> None:
+        total = 0
+        with suppress(OSError, ValueError):  # the pipe was closed
+            while chunk := os.read(self._pipe.fileno(), 1 << 20):
+                total += len(chunk)
+                if total > self._most and not self.overflowed:
+                    self.overflowed = True
+                    self._overflow()
+                self.content += chunk
+                del self.content[: -self._keep]
+
+
+def _run_child(request: bytes, start: ways.Start, deadline: float, timeout: float) -> bytes:
+    process = subprocess.Popen(
+        start.command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=start.folder,
+        env=start.environment,
+        close_fds=True,
+        start_new_session=os.name == "posix",
+    )
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+
+    def end() -> None:
+        _end(process)
+
+    answer = _Drain(process.stdout, MAX_RESPONSE, MAX_RESPONSE, end)
+    prints = _Drain(process.stderr, _KEPT_OUTPUT, MAX_OUTPUT, end)
+    writer = threading.Thread(target=_send, args=(process.stdin, request), daemon=True)
+    writer.start()
+    try:
+        while answer.is_alive():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise CaptureFailure(
+                    CaptureStatus.TIMEOUT,
+                    f"The host code did not finish within {timeout:g} s: look for an endless loop outside the kernels.",
+                )
+            answer.join(min(left, 0.2))
+            if process.poll() is not None:
+                end()  # what it left behind may hold the pipe open
+        code = process.wait(max(0.1, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        code = None
+    finally:
+        end()
+        process.wait()
+        for thread in (answer, prints, writer):
+            thread.join(1.0)
+        for stream in (process.stdin, process.stdout, process.stderr):
+            with suppress(OSError):
+                stream.close()
+    if prints.overflowed:
+        raise CaptureFailure(
+            CaptureStatus.RESOURCES, f"The host code prints more than {MAX_OUTPUT >> 20} MiB: remove the prints."
+        )
+    if answer.overflowed:
+        raise CaptureFailure(CaptureStatus.RESOURCES, "The submission makes too much code to keep.")
+    ready, content = _began(bytes(answer.content))
+    killer = _signal_of(code)
+    if killer is not None and killer in _KILLERS:
+        raise _Killed(
+            _crash(killer, b"") if ready else CaptureFault(f"The capture process was ended by {killer.name}.")
+        )
+    if not ready:
+        words = printable(bytes(prints.content).decode("utf-8", "replace").strip().rsplit("\n", 1)[-1])
+        raise CaptureFault(f"The capture process did not start ({words or 'without a word'}).")
+    if killer is not None or not content:
+        raise _crash(killer, bytes(prints.content))
+    return content
+
+
+def _began(answer: bytes) -> tuple[bool, bytes]:
+    """Whether the process came to its submission, and what it answered after that."""
+    return answer.startswith(READY), answer.removeprefix(READY)
+
+
+def _send(pipe: IO[bytes], request: bytes) -> None:
+    with suppress(OSError, ValueError):
+        pipe.write(request)
+        pipe.close()
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process and whatever it started in its group."""
+    with suppress(ProcessLookupError, PermissionError):
+        if os.name == "posix":
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+
+
+def _signal_of(code: int | None) -> signal.Signals | None:
+    """The signal that a process died of; bubblewrap says it as a shell does, by 128 and its number."""
+    number = 0 if code is None else -code if code < 0 else code - 128
+    try:
+        return signal.Signals(number)
+    except ValueError:
+        return None
+
+
+def _crash(killer: signal.Signals | None, output: bytes) -> CaptureFailure:
+    """The failure for a child that died without an answer."""
+    if killer is not None:
+        if killer.name == "SIGXCPU":
+            return CaptureFailure(CaptureStatus.TIMEOUT, "The host code used up its processor time.")
+        return CaptureFailure(CaptureStatus.CRASHED, f"The host code crashed the process ({killer.name}).")
+    last = printable(output.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1])
+    if "MemoryError" in last:
+        return CaptureFailure(CaptureStatus.RESOURCES, "The submission needs too much memory.")
+    said = f" Its last words: {last}" if last else ""
+    return CaptureFailure(
+        CaptureStatus.CRASHED, f"The host code ended the process before its kernels were recorded.{said}"
+    )

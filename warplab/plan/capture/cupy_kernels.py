@@ -1,0 +1,226 @@
+"""cupy.RawKernel and cupy.RawModule while a submission is captured: compiled with NVRTC, launches recorded."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from warplab.errors import CompileError
+from warplab.isa.declarations import declarations
+from warplab.isa.text import PtxError
+from warplab.plan.capture import nvrtc
+from warplab.plan.capture.arrays import unsupported
+from warplab.plan.capture.cupy_arguments import convert
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.capture.source import cuda_parameters
+from warplab.plan.limits import LIMITS
+from warplab.plan.model import NOTHING, Kernel, Language, Parameter
+from warplab.plan.ptx_entry import (
+    Entry,
+    compiler_version,
+    entries,
+    externals,
+    line_of,
+    rename_files,
+    static_shared_bytes,
+    with_max_registers,
+)
+
+_DEFAULT_SHARED = next(iter(LIMITS.values())).default_shared
+_UNMAPPED = "kernel.cu"  # the file of code that was not found in the submission
+
+
+class CapturedRawModule:
+    """cupy.RawModule: compiled when the first kernel is asked for."""
+
+    def __init__(self, compiler: Compiler, code: str, options: tuple[str, ...], expressions: tuple[str, ...]) -> None:
+        self._compiler = compiler
+        self._code = code
+        self._options = options
+        self._expressions = expressions
+
+    def get_function(self, name: str) -> CapturedRawKernel:
+        """The kernel of this name or name expression. Raises CaptureFailure if the source has none."""
+        kernel = CapturedRawKernel(self._compiler, self._code, name, self._options, self._expressions)
+        kernel.compile()
+        return kernel
+
+    def compile(self, log_stream: Any = None) -> None:
+        """Compile now, to see errors early."""
+        self._compiler.modules(self._code, self._options, self._expressions)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        unsupported(f"RawModule.{name}", "pass such data to the kernel as an argument")
+
+
+class CapturedRawKernel:
+    """cupy.RawKernel: compiled at its first launch, which is recorded."""
+
+    def __init__(
+        self, compiler: Compiler, code: str, name: str, options: tuple[str, ...], expressions: tuple[str, ...]
+    ) -> None:
+        if not isinstance(code, str) or not isinstance(name, str):
+            raise TypeError("a RawKernel needs its source and its name as strings")
+        self._compiler = compiler
+        self._source = (code, options, expressions)
+        self.name = name
+        self._max_dynamic: int | None = None
+        self._recorded: RecordedKernel | None = None
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """Bytes of dynamic shared memory that a launch may use; 48 KiB less the static ones unless set."""
+        if self._max_dynamic is not None:
+            return self._max_dynamic
+        return _DEFAULT_SHARED - self.compile().static_shared
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, value: int) -> None:
+        self._max_dynamic = dimensions(value, "max_dynamic_shared_size_bytes", self.name)[0]
+        self._recorded = None
+
+    def compile(self, log_stream: Any = None) -> RecordedKernel:
+        """The compiled kernel. Raises CaptureFailure with the compiler's words."""
+        if self._recorded is None:
+            self._recorded = self._compiler.kernel(self.name, *self._source, self._max_dynamic)
+        return self._recorded
+
+    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0, stream: Any = None) -> None:
+        if stream is not None and not getattr(stream, "is_default", False):
+            unsupported(f"Launching '{self.name}' on a stream", "launch on the default one; launches run in order")
+        grid = dimensions(grid, "grid", self.name)
+        block = dimensions(block, "block", self.name)
+        shared = dimensions(shared_mem, "shared memory size", self.name)[0]
+        if not isinstance(args, tuple | list):
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"The arguments of '{self.name}' must be a tuple: write {self.name}(grid, block, (a, b)).",
+            )
+        recorded = self.compile()
+        kernel, parameters = recorded.kernel, recorded.entry.parameters
+        if len(args) != len(parameters):
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"'{self.name}' has {len(parameters)} parameters, but is launched with {len(args)} arguments.",
+            )
+        recorder = self._compiler.recorder
+        arguments = [
+            convert(value, p, named.name, self.name, recorder)
+            for value, p, named in zip(args, parameters, kernel.parameters, strict=True)
+        ]
+        recorder.launch(recorded, grid, block, arguments, shared)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "preferred_shared_memory_carveout":
+            return  # a hint to the driver, which the executor decides
+        object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        unsupported(f"RawKernel.{name}", "the report shows registers and shared memory of each kernel")
+
+
+class Compiler:
+    """Compiles each source once for every architecture of the recorder."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._modules: dict[tuple, dict[str, nvrtc.Module]] = {}
+        self._kernels: dict[tuple, RecordedKernel] = {}
+
+    def modules(self, code: str, options: tuple[str, ...], expressions: tuple[str, ...]) -> dict[str, nvrtc.Module]:
+        """The source's PTX for each architecture."""
+        key = (code, options, expressions)
+        if key not in self._modules:
+            start = self.recorder.source.literal_line(code)
+            self._modules[key] = {
+                architecture: self._compile(code, start, options, expressions, architecture)
+                for architecture in self.recorder.architectures
+            }
+        return self._modules[key]
+
+    def _compile(
+        self, code: str, start: int | None, options: tuple[str, ...], expressions: tuple[str, ...], architecture: str
+    ) -> nvrtc.Module:
+        path = self.recorder.source.path
+        located = code if start is None else f'#line {start} "{path}"\n{code}'
+        try:
+            module = nvrtc.compile_cpp(located, _UNMAPPED, options, expressions, architecture)
+        except nvrtc.CppError as error:
+            inside = error.file == path
+            where = "" if inside else f" (line {error.line} of {error.file.rsplit('/', 1)[-1]})"
+            raise CaptureFailure(
+                CaptureStatus.COMPILE_ERROR,
+                f"The CUDA C++ source does not compile for {architecture}: {str(error).rstrip('.')}{where}.",
+                error.line if inside else start,
+            ) from None
+        except CompileError as error:
+            raise CaptureFailure(
+                CaptureStatus.COMPILE_ERROR, f"The CUDA C++ source does not compile: {str(error).rstrip('.')}.", start
+            ) from None
+        self.recorder.versions["nvrtc"] = compiler_version(module.ptx)
+        ptx = rename_files(module.ptx, path, self.recorder.source.name)
+        try:
+            declarations(ptx)
+        except PtxError as error:  # of inline assembly, which the compiler passes on unread
+            line = line_of(ptx, error.ptx_line, self.recorder.source.name)
+            message = f"The PTX of the CUDA C++ source cannot be used: {error.message}."
+            raise CaptureFailure(CaptureStatus.COMPILE_ERROR, message, line or start) from None
+        return nvrtc.Module(ptx, module.lowered, module.max_registers)
+
+    def kernel(
+        self,
+        name: str,
+        code: str,
+        options: tuple[str, ...],
+        expressions: tuple[str, ...],
+        max_dynamic: int | None,
+    ) -> RecordedKernel:
+        """One kernel of a source. Kernels that ask for different dynamic shared memory are different kernels."""
+        key = (name, code, options, expressions, max_dynamic)
+        if key not in self._kernels:
+            self._kernels[key] = self._make(name, code, options, expressions, max_dynamic)
+        return self._kernels[key]
+
+    def _make(
+        self, name: str, code: str, options: tuple[str, ...], expressions: tuple[str, ...], max_dynamic: int | None
+    ) -> RecordedKernel:
+        modules = self.modules(code, options, expressions)
+        start = self.recorder.source.literal_line(code)
+        ptx: dict[str, str] = {}
+        found: Entry | None = None
+        for architecture, module in modules.items():
+            symbol = module.lowered.get(name, name)
+            found = entries(module.ptx).get(symbol)
+            if found is None:
+                raise CaptureFailure(CaptureStatus.COMPILE_ERROR, _missing(name, module), start)
+            if missing := externals(module.ptx):
+                raise CaptureFailure(
+                    CaptureStatus.COMPILE_ERROR,
+                    f"The CUDA C++ source calls {', '.join(missing[:3])}, which it does not define.",
+                    start,
+                )
+            registers = module.max_registers
+            ptx[architecture] = with_max_registers(module.ptx, symbol, registers) if registers else module.ptx
+        assert found is not None
+        plain = name.partition("<")[0].rpartition("::")[2].strip()
+        names, offset = cuda_parameters(code, plain)
+        if len(names) != len(found.parameters):
+            names = [f"argument {i + 1}" for i in range(len(found.parameters))]
+        parameters = tuple(Parameter(n, p.size, p.align) for n, p in zip(names, found.parameters, strict=True))
+        line = start + offset if start else 0
+        kernel = Kernel(name, found.name, Language.CUDA_CPP, parameters, ptx, NOTHING, max_dynamic, line)
+        static = static_shared_bytes(next(iter(ptx.values())), found.name)
+        allowed = max_dynamic if max_dynamic is not None else _DEFAULT_SHARED - static
+        return RecordedKernel(kernel, found, static, allowed)
+
+
+def _missing(name: str, module: nvrtc.Module) -> str:
+    others = [e for e in entries(module.ptx) if name in e]
+    if others:
+        return (
+            f"The CUDA C++ source has the kernel '{name}' under a mangled name: declare it extern \"C\" __global__, or "
+            "list it in name_expressions."
+        )
+    return f"The CUDA C++ source defines no kernel '{name}'."

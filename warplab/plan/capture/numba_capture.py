@@ -1,0 +1,358 @@
+"""Captures Numba CUDA: the only module that knows numba-cuda's insides (0.30).
+
+`install` replaces how a dispatcher compiles and launches. Compilation runs Numba's own front end and NVVM, which need
+no driver; a launch becomes a record of the kernel and of the arguments as numba-cuda's launcher would pass them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import numpy as np
+from numba import cuda
+from numba.cuda import api, dispatcher
+from numba.cuda import compiler as numba_compiler
+from numba.cuda.core import sigutils
+from numba.cuda.cudadrv import nvvm as numba_nvvm
+from numba.cuda.np import numpy_support
+from numba.cuda.typing.typeof import Purpose, typeof
+
+from warplab.plan.capture import numba_link
+from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
+from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.numba_arguments import accepts, expand, slots, types
+from warplab.plan.capture.numba_messages import shorten
+from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.limits import parse_architecture
+from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
+from warplab.plan.ptx_entry import (
+    compiler_version,
+    entries,
+    externals,
+    rename_files,
+    static_shared_bytes,
+    with_max_registers,
+)
+
+# Parts of a compiler that is built at import time: no type checker knows what is in them.
+compiler: Any = numba_compiler
+nvvm: Any = numba_nvvm
+
+FORALL_THREADS = 256  # what forall uses when it is not told: the driver's heuristic needs a driver
+
+
+def install(recorder: Recorder) -> None:
+    """Make every launch in this process a record. Called once, before the submission sees numba.cuda."""
+    front = _NumbaFront(recorder)
+    recorder.versions["numba-cuda"] = _version()
+    warnings.filterwarnings("ignore", module="numba")
+    front.replace_dispatcher()
+    front.replace_host_api()
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("numba-cuda")
+
+
+class _Launcher:
+    """What `kernel[grid, block]` gives: call it to record the launch."""
+
+    def __init__(self, front: _NumbaFront, disp: Any, grid: Any, block: Any, stream: Any, shared: Any) -> None:
+        self._front = front
+        self._dispatcher = disp
+        name = disp.py_func.__name__
+        self._grid = dimensions(grid, "grid", name)
+        self._block = dimensions(block, "block", name)
+        if stream is not None and not (isinstance(stream, int) and stream == 0):
+            unsupported(f"Launching '{name}' on a stream", "launch on the default one; launches run in order")
+        self._shared = dimensions(shared, "shared memory size", name)[0]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs:
+            raise TypeError("a kernel takes no keyword arguments")
+        kernel, argtypes = self._front.kernel_for(self._dispatcher, args)
+        names = self._dispatcher.py_func.__code__.co_varnames
+        arguments: list[Argument] = []
+        for name, ty, value in zip(names, argtypes, args, strict=False):
+            arguments.extend(expand(self._front.recorder, ty, value, name))
+        self._front.recorder.launch(kernel, self._grid, self._block, arguments, self._shared)
+
+
+class _NumbaFront:
+    """The replaced parts of numba-cuda with the recorder they write to."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self.recorder = recorder
+        self._targets = [parse_architecture(a) for a in recorder.architectures]
+        # One lowering serves all architectures, so it may use only what the oldest of them has.
+        self._oldest = min(t[:2] for t in self._targets)
+        self._compiled: dict[tuple[int, Any], RecordedKernel] = {}
+        self._alive: list[Any] = []
+
+    # Compilation
+
+    def replace_dispatcher(self) -> None:
+        """Launching, eager compilation and the target's compute capability."""
+        front = self
+        cls: Any = dispatcher.CUDADispatcher
+        original_init = cls.__init__
+
+        def init(disp: Any, py_func: Any, targetoptions: dict, *args: Any, **kwargs: Any) -> None:
+            # Lines are what findings and counters are reported by; a debug build would change the code.
+            options = {**targetoptions, "lineinfo": True, "debug": False}
+            original_init(disp, py_func, options, *args, **kwargs)
+
+        def getitem(disp: Any, config: Any) -> _Launcher:
+            config = config if isinstance(config, tuple) else (config,)
+            if not 2 <= len(config) <= 4:
+                raise CaptureFailure(
+                    CaptureStatus.LAUNCH_ERROR,
+                    f"'{disp.py_func.__name__}' needs a grid and a block: launch it as "
+                    f"{disp.py_func.__name__}[grid, block](...).",
+                )
+            return configure(disp, *config)
+
+        def configure(disp: Any, griddim: Any, blockdim: Any, stream: Any = 0, sharedmem: Any = 0) -> _Launcher:
+            return _Launcher(front, disp, griddim, blockdim, stream, sharedmem)
+
+        def call_unconfigured(disp: Any, *args: Any, **kwargs: Any) -> NoReturn:
+            name = disp.py_func.__name__
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"'{name}' is called without a grid and a block: launch it as {name}[grid, block](...).",
+            )
+
+        def forall(disp: Any, ntasks: int, tpb: int = 0, stream: Any = 0, sharedmem: int = 0) -> Any:
+            if ntasks == 0:
+                return lambda *args: None
+            threads = tpb or FORALL_THREADS
+            return configure(disp, (ntasks + threads - 1) // threads, threads, stream, sharedmem)
+
+        def compile_eagerly(disp: Any, sig: Any) -> Any:
+            argtypes, _ = sigutils.normalize_signature(sig)
+            # The entry in `overloads` only says which signatures exist; the compiled kernel is the front's.
+            disp.overloads[tuple(argtypes)] = front.compile(disp, tuple(argtypes))
+            return disp.overloads[tuple(argtypes)]
+
+        cls.__init__, cls.__getitem__, cls.__call__ = init, getitem, call_unconfigured
+        cls.configure, cls.forall, cls.compile = configure, forall, compile_eagerly
+        target = type("TargetDevice", (), {"compute_capability": self._oldest})
+        dispatcher.get_current_device = lambda: target
+
+    def compile(self, disp: Any, argtypes: tuple) -> RecordedKernel:
+        """The kernel for these argument types, compiled at its first use."""
+        found = self._compiled.get((id(disp), argtypes))
+        if found is None:
+            found = self._compiled[id(disp), argtypes] = self._compile(disp, argtypes)
+            self._alive.append(disp)
+        return found
+
+    def _compile(self, disp: Any, argtypes: tuple) -> RecordedKernel:
+        function, options = disp.py_func, disp.targetoptions
+        line = self.recorder.source.definition_line(function.__name__, function.__code__.co_firstlineno)
+        if options.get("device"):
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"'{function.__name__}' is a device function: launch a kernel that calls it.",
+            )
+        if options.get("link") or options.get("extensions"):
+            unsupported(f"Linking other code into '{function.__name__}'", "write it in this file")
+        with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source.path, line):
+            fastmath = options.get("fastmath", False)
+            result = compiler.compile_cuda(
+                function,
+                types.void,
+                argtypes,
+                lineinfo=True,
+                forceinline=options.get("forceinline", False),
+                fastmath=fastmath,
+                nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt") else 0},
+                cc=self._oldest,
+                max_registers=options.get("max_registers"),
+            )
+            library = result.library
+            entry_function = library.get_function(result.fndesc.llvm_func_name)
+            compiler.kernel_fixup(entry_function, False)
+            nvvm.set_launch_bounds(entry_function, options.get("launch_bounds"))
+            ptx = {
+                name: self._ptx(library, cc, entry_function.name, options.get("max_registers"))
+                for name, cc in zip(self.recorder.architectures, self._targets, strict=True)
+            }
+        self.recorder.versions["nvvm"] = compiler_version(next(iter(ptx.values())))
+        for text in ptx.values():
+            if missing := externals(text):
+                raise CaptureFailure(CaptureStatus.COMPILE_ERROR, _external_message(function.__name__, missing), line)
+        first = next(iter(ptx.values()))
+        entry = entries(first)[entry_function.name]
+        names = [n for n, t in zip(_parameter_names(function), argtypes, strict=True) for _ in range(slots(t))]
+        parameters = tuple(Parameter(n, p.size, p.align) for n, p in zip(names, entry.parameters, strict=True))
+        kernel = Kernel(function.__name__, entry.name, Language.NUMBA, parameters, ptx, NOTHING, None, line)
+        return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name))
+
+    def _ptx(self, library: Any, cc: tuple, entry: str, max_registers: int | None) -> str:
+        architecture = "sm_{}{}{}".format(*cc)
+        ptx = "\n".join(library.get_asm_strs(cc=cc))
+        if externals(ptx):
+            ptx = numba_link.with_numbas_functions(library, ptx, cc, architecture)
+        ptx = rename_files(ptx, self.recorder.source.path, self.recorder.source.name)
+        return with_max_registers(ptx, entry, max_registers) if max_registers else ptx
+
+    # Launching
+
+    def kernel_for(self, disp: Any, args: tuple) -> tuple[RecordedKernel, tuple]:
+        """The compiled kernel and the argument types that a launch with these arguments uses."""
+        name = disp.py_func.__name__
+        wanted = len(_parameter_names(disp.py_func))
+        if len(args) != wanted:
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR, f"'{name}' takes {wanted} arguments, but is launched with {len(args)}."
+            )
+        actual = tuple(self._type_of(a, name, i) for i, a in enumerate(args))
+        if disp._can_compile:
+            return self.compile(disp, actual), actual
+        chosen = self._choose(disp, actual)
+        return self.compile(disp, chosen), chosen
+
+    def _type_of(self, value: Any, kernel: str, index: int) -> Any:
+        if isinstance(value, CapturedArray):
+            return types.Array(numpy_support.from_dtype(value.dtype), value.ndim, value.layout)
+        if isinstance(value, CapturedTensorMap):
+            if value.is_address:
+                return types.int64  # as Numba types the Python integer that it is outside of a capture
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"Argument {index + 1} of '{kernel}' is a tensor map, which a Numba kernel cannot take: pass "
+                "tensor_map_address(...) of it.",
+            )
+        if isinstance(value, np.ndarray):
+            unsupported(
+                f"Passing a NumPy array to '{kernel}'",
+                "use the host function's own arrays, cuda.device_array, or cuda.const.array_like in the kernel",
+            )
+        try:
+            return typeof(value, Purpose.argument)
+        except Exception:
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"Argument {index + 1} of '{kernel}' is a {type(value).__name__}: a kernel takes arrays and numbers.",
+            ) from None
+
+    def _choose(self, disp: Any, actual: tuple) -> tuple:
+        """The declared signature that takes the arguments, with the fewest conversions; the first of equals."""
+        declared = list(disp.overloads)
+        if actual in disp.overloads:
+            return actual
+        fitting = [d for d in declared if len(d) == len(actual) and all(map(accepts, d, actual))]
+        if not fitting:
+            given = ", ".join(map(str, actual))
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"'{disp.py_func.__name__}' is launched with ({given}), which fits none of its declared signatures: "
+                f"{'; '.join('(' + ', '.join(map(str, d)) + ')' for d in declared)}.",
+            )
+        return max(fitting, key=lambda d: sum(t == u for t, u in zip(d, actual, strict=True)))
+
+    # Host functions of numba.cuda
+
+    def replace_host_api(self) -> None:
+        """cuda.device_array and its kind make captured arrays; what a plan cannot hold says so."""
+
+        def device_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C", stream: Any = 0):
+            if strides is not None:
+                unsupported("cuda.device_array with strides", "make a contiguous array and take a view of it")
+            return allocate(shape, dtype, order)
+
+        def device_array_like(array: Any, stream: Any = 0) -> CapturedArray:
+            column = is_contiguous(array.shape, array.strides, array.dtype.itemsize, "F") and not is_contiguous(
+                array.shape, array.strides, array.dtype.itemsize, "C"
+            )
+            return allocate(array.shape, array.dtype, "F" if column else "C")
+
+        def to_device(obj: Any, *args: Any, **kwargs: Any) -> CapturedArray:
+            if isinstance(obj, CapturedArray):
+                return obj
+            unsupported(
+                "cuda.to_device",
+                "host data has no place in a plan; use cuda.const.array_like in the kernel, or compute it there",
+            )
+
+        def as_cuda_array(obj: Any, sync: bool = True) -> CapturedArray:
+            return to_device(obj)
+
+        replacements: dict[str, Any] = {
+            "device_array": device_array,
+            "device_array_like": device_array_like,
+            "to_device": to_device,
+            "as_cuda_array": as_cuda_array,
+            "is_cuda_array": lambda obj: isinstance(obj, CapturedArray),
+            "synchronize": lambda: None,
+            "is_available": lambda: True,
+            "default_stream": lambda: 0,
+        }
+        for name, instead in _REFUSED.items():
+            replacements[name] = _refusal(name, instead)
+        for name, function in replacements.items():
+            setattr(cuda, name, function)
+            if hasattr(api, name):
+                setattr(api, name, function)
+
+
+_ORDER = "launch on the default stream; launches run in the order in which they are made"
+_SCRATCH = "use cuda.device_array for scratch memory"
+_DEVICE = "it is captured without a GPU; take such numbers as arguments or write them down as constants"
+_WRITE_KERNEL = "write the kernel itself with cuda.jit"
+_REFUSED = {
+    **dict.fromkeys(("stream", "external_stream", "legacy_default_stream", "per_thread_default_stream"), _ORDER),
+    **dict.fromkeys(("event", "event_elapsed_time", "event_elapsed"), "the judge times the kernels itself"),
+    **dict.fromkeys(
+        ("managed_array", "mapped_array", "mapped_array_like", "pinned_array", "pinned_array_like", "pinned", "mapped"),
+        _SCRATCH,
+    ),
+    **dict.fromkeys(("get_current_device", "current_context", "select_device", "list_devices", "detect"), _DEVICE),
+    **dict.fromkeys(("reduce", "Reduce", "vectorize", "guvectorize"), _WRITE_KERNEL),
+    **dict.fromkeys(("profile_start", "profile_stop", "profiling"), "the judge profiles the kernels itself"),
+    **dict.fromkeys(("from_cuda_array_interface", "open_ipc_array"), "keep everything in this file"),
+}
+
+
+def _refusal(name: str, instead: str) -> Any:
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        unsupported(f"cuda.{name}", instead)
+
+    return refused
+
+
+@contextlib.contextmanager
+def _compiler_words(subject: str, path: str, line: int) -> Iterator[None]:
+    """Turns whatever the compiler raises into one COMPILE_ERROR sentence with the student's line."""
+    try:
+        yield
+    except CaptureFailure:
+        raise
+    except (MemoryError, KeyboardInterrupt):
+        raise
+    except Exception as error:
+        words, found = shorten(error, path)
+        raise CaptureFailure(
+            CaptureStatus.COMPILE_ERROR, f"{subject} does not compile: {words}.", found or line
+        ) from None
+
+
+def _external_message(kernel: str, missing: list[str]) -> str:
+    if any(n.startswith("cudaCG") for n in missing):
+        return (
+            f"The kernel '{kernel}' synchronises the whole grid, which needs CUDA's device runtime and is not "
+            "available: end the kernel and launch another one instead."
+        )
+    return f"The kernel '{kernel}' calls {', '.join(missing[:3])}, which is not part of the submission's device code."
+
+
+def _parameter_names(function: Any) -> tuple[str, ...]:
+    code = function.__code__
+    return code.co_varnames[: code.co_argcount]

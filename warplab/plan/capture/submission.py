@@ -1,0 +1,59 @@
+"""Turns a submission into plans: runs its host code in a bounded child process without a GPU.
+
+`isolation` says how far that process is kept from the machine, `confinement` what it may use, `child_process` starts
+and ends it. Whatever the isolation, nothing that it answers is trusted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from warplab.plan.capture import child_process, escape_probe
+from warplab.plan.capture.protocol import Request, decode_response
+from warplab.plan.capture.source_file import read_source
+from warplab.plan.limits import limits_of
+from warplab.plan.model import HostCall, Plan
+from warplab.sandbox.isolation import Isolation
+
+
+def capture(
+    source: Path,
+    calls: Sequence[HostCall],
+    architectures: Sequence[str] = ("sm_90a",),
+    *,
+    timeout: float = 60.0,
+    isolation: Isolation | None = None,
+) -> list[Plan]:
+    """Capture a submission: one plan for each call, with PTX for each architecture.
+
+    The file is imported once in a child process and its host function called once for each of `calls`, with arrays
+    that have a shape, a dtype and strides but no contents. No GPU is needed or visible. `timeout` is in seconds, for
+    all of it; `isolation` is the strongest that this machine has, unless one is named. Raises CaptureFailure with what
+    went wrong, CaptureFault if the process could not be started, and PlanError for an unknown architecture.
+    """
+    request = _request(read_source(Path(source)), Path(source).name, calls, architectures, timeout)
+    return decode_response(child_process.run(request, isolation or escape_probe.strongest(), timeout), request)
+
+
+def answer_of(
+    text: str,
+    name: str,
+    calls: Sequence[HostCall],
+    architectures: Sequence[str] = ("sm_90a",),
+    *,
+    timeout: float = 60.0,
+    isolation: Isolation | None = None,
+) -> bytes:
+    """The same for a submission's text, up to what the child process answers, which nobody has looked at yet.
+
+    `protocol.decode_response` reads it; that is done in a sandbox where the submission is another person's.
+    """
+    request = _request(text, name, calls, architectures, timeout)
+    return child_process.run(request, isolation or escape_probe.strongest(), timeout)
+
+
+def _request(text: str, name: str, calls: Sequence[HostCall], architectures: Sequence[str], timeout: float) -> Request:
+    for architecture in architectures:
+        limits_of(architecture)
+    return Request(text, name, tuple(calls), tuple(architectures), int(timeout) + 5)

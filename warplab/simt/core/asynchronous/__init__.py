@@ -1,0 +1,1 @@
+"""What completes later than it is issued: cp.async, bulk and tensor copies, mbarriers."""

@@ -1,0 +1,350 @@
+"""Runs the clusters of a grid: undefined memory, fresh warps, and turns for each warp until all have ended.
+
+Without clusters each block is one of its own. The blocks of a cluster take turns, and start and end together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numba
+import numpy as np
+
+from warplab.simt.core.asynchronous.bulk_calls import end_bulk, start_bulk
+from warplab.simt.core.asynchronous.completion import complete_all, complete_one
+from warplab.simt.core.asynchronous.copies import clear_copies, finish_arrivals
+from warplab.simt.core.asynchronous.events import clear_events
+from warplab.simt.core.asynchronous.waits import report_mbarrier_wait
+from warplab.simt.core.fingerprint import source_fingerprint
+from warplab.simt.core.interpreter import run_warp
+from warplab.simt.core.memory.cluster_memory import check_visits, clear_visits, peer
+from warplab.simt.core.memory.shadow import SHADOW_BYTES, start_clocks
+from warplab.simt.core.state.faults import compiled, report, warp_state
+from warplab.simt.core.state.layout import (
+    FAULT_DEADLOCK,
+    FAULT_ENDLESS,
+    FULL_MASK,
+    LATER,
+    M_BLOCK_DIM_X,
+    M_BLOCK_DIM_Y,
+    M_BLOCK_X,
+    M_BLOCK_Y,
+    M_BLOCK_Z,
+    M_BUDGET,
+    M_CLUSTER,
+    M_CLUSTER_WARPS,
+    M_CLUSTER_X,
+    M_CLUSTER_Y,
+    M_CLUSTER_Z,
+    M_FAILED,
+    M_FRAME_BYTES,
+    M_FRAMES,
+    M_GRID_X,
+    M_GRID_Y,
+    M_LIVE_THREADS,
+    M_LOCAL,
+    M_LOCAL_BYTES,
+    M_PEERS,
+    M_QUANTUM,
+    M_RANK,
+    M_SHARED,
+    M_SHARED_BYTES,
+    M_SHARED_SHADOW,
+    M_SM,
+    M_SPECIAL_COUNT,
+    M_SPECIALS,
+    M_STOP,
+    M_THREADS,
+    M_TIME,
+    M_WARP_COUNT,
+    M_WARPS,
+    S_MASK,
+    S_ORDER,
+    S_PC,
+    S_STATE,
+    S_WAIT,
+    SPECIAL_CLUSTER_CTAID_X,
+    SPECIAL_CLUSTER_CTARANK,
+    SPECIAL_CLUSTERID_X,
+    SPECIAL_CTAID_X,
+    SPECIAL_CTAID_Y,
+    SPECIAL_CTAID_Z,
+    SPECIAL_LANEID,
+    SPECIAL_SMID,
+    SPECIAL_TID_X,
+    SPECIAL_TID_Y,
+    SPECIAL_TID_Z,
+    SPLIT_AT_BARRIER,
+    SPLIT_READY,
+    STATUS_DONE,
+    STATUS_READY,
+    W_ARRIVED,
+    W_CURRENT,
+    W_EPOCH,
+    W_FENCED,
+    W_LIVE,
+    W_PASSABLE,
+    W_STATUS,
+    W_USED,
+    WAIT_BARRIER,
+)
+from warplab.simt.core.state.random_order import chance, is_random, start_chance
+from warplab.simt.core.state.raw import (
+    fill_bytes,
+    get,
+    increase,
+    load_i64,
+    put,
+    store_u32,
+    trailing_zeros32,
+    trailing_zeros64,
+)
+from warplab.simt.core.tensor.products import end_products, start_products
+from warplab.simt.core.warp.barriers import clear_barriers
+from warplab.simt.core.warp.cluster_barrier import clear_cluster_barrier
+from warplab.simt.core.warp.splits import split_state, start_splits
+
+SMS = 132  # of an H200: what %smid counts up to
+FULL_TURN = 4096  # warp instructions before another warp gets its turn
+POLL = 256  # warp instructions: a longer turn than this did more than to look at an mbarrier
+LONGEST_TURN_BITS = 9  # of a seeded run
+PATIENCE = 10_000  # rounds in which every warp only looks at mbarriers before it counts as a deadlock
+
+
+@compiled
+def _cluster_special(m, which):
+    """The value of a special register that tells where the block is in its cluster, or its cluster in the grid."""
+    if which == SPECIAL_CLUSTER_CTARANK:
+        return get(m, M_RANK)
+    axis = (which - SPECIAL_CLUSTER_CTAID_X) % (SPECIAL_CLUSTERID_X - SPECIAL_CLUSTER_CTAID_X)
+    block, size = get(m, M_BLOCK_X + axis), get(m, M_CLUSTER_X + axis)
+    return block // size if which >= SPECIAL_CLUSTERID_X else block % size
+
+
+@compiled
+def _fill_specials(m, warp, frame):
+    """Rows of special registers that differ from block to block or warp to warp."""
+    width, height = get(m, M_BLOCK_DIM_X), get(m, M_BLOCK_DIM_Y)
+    specials = get(m, M_SPECIALS)
+    for i in range(get(m, M_SPECIAL_COUNT)):
+        which = load_i64(specials + 16 * i)
+        row = frame + load_i64(specials + 16 * i + 8)
+        for lane in range(32):
+            thread = warp * 32 + lane
+            if which == SPECIAL_TID_X:
+                value = thread % width
+            elif which == SPECIAL_TID_Y:
+                value = thread // width % height
+            elif which == SPECIAL_TID_Z:
+                value = thread // (width * height)
+            elif which == SPECIAL_CTAID_X:
+                value = get(m, M_BLOCK_X)
+            elif which == SPECIAL_CTAID_Y:
+                value = get(m, M_BLOCK_Y)
+            elif which == SPECIAL_CTAID_Z:
+                value = get(m, M_BLOCK_Z)
+            elif which == SPECIAL_LANEID:
+                value = np.int64(lane)
+            elif which == SPECIAL_SMID:
+                value = get(m, M_SM)
+            elif which >= SPECIAL_CLUSTER_CTAID_X:
+                value = _cluster_special(m, which)
+            else:
+                value = np.int64(warp)
+            store_u32(row + 4 * lane, np.uint32(value))
+
+
+@compiled
+def _start_block(m):
+    """Undefined memory, fresh warps."""
+    fill_bytes(get(m, M_SHARED), np.uint8(0xFF), get(m, M_SHARED_BYTES))
+    if get(m, M_SHARED_SHADOW):
+        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), ((get(m, M_SHARED_BYTES) + 3) >> 2) * SHADOW_BYTES)
+        start_clocks(m)
+        clear_visits(m)
+    clear_barriers(m)
+    clear_copies(m)
+    start_products(m)
+    start_bulk(m)
+    threads = get(m, M_THREADS)
+    put(m, M_LIVE_THREADS, threads)
+    for warp in range(get(m, M_WARP_COUNT)):
+        address = warp_state(get(m, M_WARPS), warp)
+        lanes = min(threads - 32 * warp, 32)
+        live = np.int64((1 << lanes) - 1)
+        put(address, W_STATUS, STATUS_READY)
+        put(address, W_LIVE, live)
+        put(address, W_EPOCH, 1)
+        put(address, W_ARRIVED, 0)
+        put(address, W_PASSABLE, 0)
+        put(address, W_FENCED, 0)
+        start_splits(address, live)
+        frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
+        store_u32(frame, np.uint32(FULL_MASK))
+        _fill_specials(m, warp, frame)
+    if get(m, M_LOCAL_BYTES):
+        fill_bytes(get(m, M_LOCAL), np.uint8(0xFF), get(m, M_LOCAL_BYTES) * 32 * get(m, M_WARP_COUNT))
+
+
+@compiled
+def _start_cluster(m, cluster):
+    """Place the blocks of the cluster of that number in the grid and start them together."""
+    blocks = get(m, M_CLUSTER)
+    width, height = get(m, M_GRID_X) // get(m, M_CLUSTER_X), get(m, M_GRID_Y) // get(m, M_CLUSTER_Y)
+    start_chance(m, cluster)
+    clear_cluster_barrier(m)
+    clear_events(m)
+    for rank in range(blocks):
+        block = peer(m, rank)
+        inside = rank // get(m, M_CLUSTER_X)
+        put(block, M_BLOCK_X, cluster % width * get(m, M_CLUSTER_X) + rank % get(m, M_CLUSTER_X))
+        put(block, M_BLOCK_Y, cluster // width % height * get(m, M_CLUSTER_Y) + inside % get(m, M_CLUSTER_Y))
+        put(block, M_BLOCK_Z, cluster // (width * height) * get(m, M_CLUSTER_Z) + inside // get(m, M_CLUSTER_Y))
+        put(block, M_SM, (cluster * blocks + rank) % SMS)
+        _start_block(block)
+
+
+@compiled
+def _report_deadlock(m):
+    """Every warp that is left waits: name the place of each of the block's."""
+    for warp in range(get(m, M_WARP_COUNT)):
+        address = warp_state(get(m, M_WARPS), warp)
+        if get(address, W_STATUS) == STATUS_DONE:
+            continue
+        used = np.uint64(get(address, W_USED))
+        while used:
+            state = split_state(address, np.int64(trailing_zeros64(used)))
+            used &= used - np.uint64(1)
+            lane = np.int64(trailing_zeros32(np.uint32(get(state, S_MASK))))
+            if get(state, S_STATE) == SPLIT_READY:
+                # It looks at an mbarrier again and again.
+                report_mbarrier_wait(m, warp, lane, get(state, S_PC) - 1)
+            elif get(state, S_STATE) == SPLIT_AT_BARRIER:
+                number = get(state, S_WAIT) - WAIT_BARRIER
+                report(m, FAULT_DEADLOCK, get(state, S_PC), warp, lane, 0, 0, 0, -1, 0, number)
+    put(m, M_STOP, 1)
+
+
+@compiled
+def _draw_turn(m, address):
+    """In a seeded run: does the warp get its turn, which of its splits goes on, and for how long?"""
+    if chance(m, 4) == 0:
+        return False
+    put(m, M_QUANTUM, 1 + chance(m, np.int64(1) << chance(m, LONGEST_TURN_BITS + 1)))
+    if chance(m, 2):
+        put(address, W_CURRENT, -1)
+    return True
+
+
+@compiled
+def _pass_on(address):
+    """A warp has used up its turn: other lanes of it that can run go first in the next one."""
+    current = get(address, W_CURRENT)
+    if current >= 0:
+        increase(split_state(address, current), S_ORDER, -LATER)
+        put(address, W_CURRENT, -1)
+
+
+@compiled
+def _turn(m, warp, address, traced):
+    """Let a warp run; True if it did no more than to look at mbarriers in vain."""
+    home = get(m, M_PEERS)
+    put(m, M_FAILED, 0)
+    issued = run_warp(m, warp, traced)
+    increase(m, M_TIME, issued)
+    put(home, M_BUDGET, get(home, M_BUDGET) - issued)
+    if get(home, M_BUDGET) < 0:
+        current = max(get(address, W_CURRENT), 0)
+        pc = get(split_state(address, current), S_PC)
+        lane = np.int64(trailing_zeros32(np.uint32(get(address, W_LIVE)) | np.uint32(1 << 31)))
+        report(m, FAULT_ENDLESS, pc, warp, lane, 0, 0, 0, -1, 0, 0)
+        put(home, M_STOP, 1)
+    if issued >= FULL_TURN:
+        _pass_on(address)
+    if get(m, M_STOP):
+        put(home, M_STOP, 1)
+    if get(address, W_STATUS) == STATUS_DONE and get(m, M_LIVE_THREADS) == 0:
+        check_visits(m)
+        end_bulk(m)
+    return get(m, M_FAILED) != 0 and issued < POLL
+
+
+@compiled
+def _complete_something(m):
+    """No warp of the cluster can go on: let asynchronous operations complete that it may wait for. Were there any?"""
+    found = False
+    for rank in range(get(m, M_CLUSTER)):
+        found = finish_arrivals(peer(m, rank)) or found
+    return found or complete_one(m)
+
+
+@compiled
+def _run_cluster(m, traced):
+    """Give the warps their turns until all have ended: one after the other, or in a seeded run as chance has it."""
+    warps = get(m, M_WARP_COUNT)
+    total = get(m, M_CLUSTER_WARPS)
+    random = is_random(m)
+    idle = 0
+    while True:
+        done = 0
+        failed = 0
+        ran = 0
+        skipped = 0
+        start = chance(m, total)
+        block = peer(m, start // warps)
+        warp = start % warps
+        for _ in range(total):
+            address = warp_state(get(block, M_WARPS), warp)
+            if get(address, W_STATUS) == STATUS_READY:
+                if random and not _draw_turn(block, address):
+                    skipped += 1
+                else:
+                    ran += 1
+                    failed += _turn(block, warp, address, traced)
+                    if get(m, M_STOP):
+                        return
+            if get(address, W_STATUS) == STATUS_DONE:
+                done += 1
+            warp += 1
+            if warp == warps:
+                warp = np.int64(0)
+                block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
+        if done == total:
+            complete_all(m)
+            for rank in range(get(m, M_CLUSTER)):
+                end_products(peer(m, rank))
+            return
+        if random and chance(m, 8) == 0:
+            complete_one(m)
+        idle = idle + 1 if failed == ran else 0
+        if idle and _complete_something(m):
+            idle = 0
+        elif ran + skipped == 0 or idle > PATIENCE:
+            for rank in range(get(m, M_CLUSTER)):
+                _report_deadlock(peer(m, rank))
+            return
+
+
+@cache
+def cluster_runner(traced: bool) -> Callable[[int, int, int], int]:
+    """The compiled `run_clusters(machine, first, last)`: runs clusters [first, last), returns the next one to run.
+
+    `machine` is the state of a cluster's first block. With `traced`, blocks that have a trace are recorded. Both are
+    compiled on first use and cached on disk by the digest of this package's sources.
+    """
+    fingerprint = source_fingerprint()
+    recorded = 1 if traced else None
+
+    def run_clusters(m, first, last):
+        # The name makes the digest part of the cache's key.
+        fingerprint  # noqa: B018
+        for cluster in range(first, last):
+            _start_cluster(m, cluster)
+            _run_cluster(m, recorded)
+            if get(m, M_STOP):
+                return np.int64(cluster + 1)
+        return last
+
+    signature = numba.int64(numba.int64, numba.int64, numba.int64)
+    return numba.njit(signature, nogil=True, cache=True, error_model="numpy")(run_clusters)

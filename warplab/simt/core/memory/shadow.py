@@ -1,0 +1,545 @@
+"""The sanitizer of shared memory: races between barriers, and reads of what nothing wrote.
+
+Each 4-byte word has a shadow of 13 int32: who wrote it last and which two warps read it last, each with the warp's
+clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
+(vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
+later warp has not learnt of the earlier one's clock: then no barrier lies between them. An asynchronous copy may write
+its words at any time from its start until its thread has waited for it; any access in between is a fault.
+
+Where the kernel has operations of the async proxy, each vector clock has a second half: up to which clock of each warp
+a fence.proxy.async has followed what the first half knows. Both halves are passed on together.
+
+The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
+and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
+mbarriers, __syncwarp, shuffles, votes, and instructions on matrix fragments). Two lanes race if both accesses fall into
+one epoch and are different instructions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.core.memory.cluster_memory import offset_of, owner_of, visit_peer
+from warplab.simt.core.state.faults import compiled, report, warp_state
+from warplab.simt.core.state.layout import (
+    FAULT_PENDING,
+    FAULT_PROXY,
+    FAULT_RACE,
+    FAULT_SOURCE,
+    FAULT_UNINITIALISED,
+    M_CLOCK_COLUMNS,
+    M_CLOCKS,
+    M_CLUSTER_WARPS,
+    M_FIRST_WARP,
+    M_MBARRIER_CLOCKS,
+    M_RANK,
+    M_SHARED_SHADOW,
+    M_WARP_COUNT,
+    M_WARPS,
+    MBARRIER_CLOCKS,
+    OTHER_BLOCK,
+    RANK_SHIFT,
+    SAME_WARP,
+    SPACE_SHARED,
+    W_EPOCH,
+    W_MIN_CLOCK,
+)
+from warplab.simt.core.state.raw import (
+    get,
+    increase,
+    load_i32,
+    load_u32,
+    put,
+    store_i32,
+    store_u32,
+    trailing_zeros32,
+)
+
+SHADOW_BYTES = 56  # for a word of 4 bytes
+# Byte offsets in a word's shadow. A tag packs pc (19 bits), the warp's number in its cluster (9) and the bytes touched.
+WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
+# Lanes are four bytes, SEVERAL for more than one lane; the tag of the last read is for the rules inside a warp only.
+WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
+SEVERAL = 255
+TAG_PC, TAG_PCS, TAG_WARPS = 13, (1 << 19) - 1, (1 << 9) - 1
+PENDING = 48  # the tag of an asynchronous copy that may still write the word; 0: none
+SOURCE = 52  # the tag of a bulk copy that may still read the word; 0: none
+# In VALID, beside the four bits of the bytes that were written: how the last write was made.
+ATOMIC_WRITE, ASYNC_WRITE = 16, 32
+
+
+@compiled
+def _tag(pc, warp, touched):
+    return np.int32((pc << TAG_PC) | (warp << 4) | touched)
+
+
+@compiled
+def _pc_of(tag):
+    return (np.int64(tag) >> TAG_PC) & TAG_PCS
+
+
+@compiled
+def _warp_of(tag):
+    return (np.int64(tag) >> 4) & TAG_WARPS
+
+
+@compiled
+def _clock_of(clocks, columns, viewer, other):
+    return np.int64(load_i32(clocks + 4 * (viewer * columns + other)))
+
+
+@compiled
+def _conflicts(m, clocks, columns, viewer, word, clock_at, tag_at, touched):
+    """The tag of an earlier access by another warp that is not ordered before this one; -1 if there is none."""
+    clock = np.int64(load_i32(word + clock_at))
+    tag = np.int64(load_u32(word + tag_at))
+    other = _warp_of(tag)
+    if clock == 0 or other == viewer or (tag & touched & 15) == 0:
+        return np.int64(-1)
+    if clock <= _clock_of(clocks, columns, viewer, other):
+        return np.int64(-1)
+    return tag
+
+
+@compiled
+def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_writes):
+    """Report a fault at a word of an access, for the lane and the element that the word belongs to."""
+    offset = offset_of(start)
+    place = (max(offset, 4 * index) - offset) // element
+    address = start + place * element
+    report(m, kind, pc, warp, lane + place, address, element, write, other, SPACE_SHARED, other_writes)
+
+
+@compiled
+def _report_race(m, pc, warp, start, index, element, lane, write, tag, other_writes):
+    """Report a race with an access of another warp that has left this tag."""
+    same_block = _warp_of(tag) // get(m, M_WARP_COUNT) == get(m, M_RANK)
+    extra = other_writes | (0 if same_block else OTHER_BLOCK)
+    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, write, _pc_of(tag), extra)
+
+
+@compiled
+def _peer_shadow(m, warp, start, size, write, pc, lane):
+    """The shadow of the shared memory of another block, in which an access lies."""
+    owner = owner_of(m, start)
+    visit_peer(m, owner, warp, start, size, write, pc, lane)
+    return get(owner, M_SHARED_SHADOW)
+
+
+@compiled
+def _lanes_of_word(start, index, element, lane, several):
+    """The lanes that touch the four bytes of a word, one byte each; a byte that nobody touches gets any lane."""
+    if several:
+        return np.uint32(0xFFFFFFFF)
+    if element >= 4:
+        return np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+    if 4 * index >= start:
+        first = np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
+        return first + (np.uint32(0x01010000) if element == 2 else np.uint32(0x03020100))
+    lanes = np.uint32(0)
+    for byte in range(4):
+        place = max(4 * index + byte - start, 0) // element
+        lanes |= np.uint32((lane + place) & 31) << np.uint32(8 * byte)
+    return lanes
+
+
+@compiled
+def _merged(old, new, touched):
+    """Lanes of a word of which one instruction touches different bytes one after the other: `new` where touched now."""
+    now = np.uint32(0)
+    for byte in range(4):
+        if touched >> byte & 1:
+            now |= np.uint32(0xFF) << np.uint32(8 * byte)
+    return (old & ~now) | (new & now)
+
+
+@compiled
+def _other_lane(mine, theirs, touched):
+    """Is one of the touched bytes accessed by a lane here and by another there?"""
+    for byte in range(4):
+        if touched >> byte & 1:
+            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            if a != b or a == np.uint32(SEVERAL):
+                return True
+    return False
+
+
+@compiled
+def _warp_conflict(word, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
+    """The pc of an earlier access by another lane of this warp in the same epoch; -1 if there is none."""
+    if load_i32(word + epoch_at) != epoch:
+        return np.int64(-1)
+    tag = np.int64(load_i32(word + tag_at))
+    common = tag & touched & 15
+    if _warp_of(tag) != warp or common == 0 or _pc_of(tag) == pc:
+        return np.int64(-1)
+    if not _other_lane(lanes, load_u32(word + lanes_at), common):
+        return np.int64(-1)
+    return _pc_of(tag)
+
+
+@compiled
+def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
+    """Check and record a read of bytes [start, start + size) of the shared memory of the block or of a peer.
+
+    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it.
+    """
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow == 0:
+        return
+    offset = offset_of(start)
+    if offset != start:
+        shadow = _peer_shadow(m, warp, start, size, 0, pc, lane)
+    columns = get(m, M_CLOCK_COLUMNS)
+    clocks = get(m, M_CLOCKS)
+    me = get(m, M_FIRST_WARP) + warp
+    mine = np.int32(_clock_of(clocks, columns, me, me))
+    known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
+    last = (offset + size - 1) >> 2
+    for index in range(offset >> 2, last + 1):
+        word = shadow + index * SHADOW_BYTES
+        low = max(offset - 4 * index, 0)
+        high = min(offset + size - 4 * index, 4)
+        touched = ((1 << high) - 1) & ~((1 << low) - 1)
+        valid = np.int64(load_i32(word + VALID))
+        if (valid & touched) != touched:
+            _report(m, FAULT_UNINITIALISED, pc, warp, start, index, element, lane, 0, -1, 0)
+            store_i32(word + VALID, np.int32(valid | touched))
+        pending = np.int64(load_i32(word + PENDING))
+        if pending & touched:
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, _pc_of(pending), 1)
+        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
+            other = _conflicts(m, clocks, columns, me, word, WRITE_CLOCK, WRITE_TAG, touched)
+            if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
+                _report_race(m, pc, warp, start, index, element, lane, 0, other, 1)
+        lanes = _lanes_of_word(offset, index, element, lane, several)
+        if not (volatile or pending & touched or (atomic and valid & ATOMIC_WRITE)):
+            other = _warp_conflict(word, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
+        if volatile or atomic:
+            continue
+        tag = _tag(pc, me, touched)
+        known_tag = load_i32(word + READ_TAG)
+        if load_i32(word + READ_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+            # The lanes of one load come here one after the other.
+            known_lanes = load_u32(word + READ_LANES)
+            if _other_lane(lanes, known_lanes, known_tag & touched):
+                lanes = np.uint32(0xFFFFFFFF)
+            if touched != 15:
+                lanes = _merged(known_lanes, lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
+        store_u32(word + READ_LANES, lanes)
+        store_i32(word + READ_EPOCH, epoch)
+        store_i32(word + READ_TAG, tag)
+        if np.int64(load_i32(word + READ1_CLOCK)) <= known or _warp_of(load_i32(word + READ1_TAG)) == me:
+            store_i32(word + READ1_CLOCK, mine)
+            store_i32(word + READ1_TAG, tag)
+        else:
+            store_i32(word + READ2_CLOCK, mine)
+            store_i32(word + READ2_TAG, tag)
+
+
+@compiled
+def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, several):
+    """Check and record a write of bytes [start, start + size) of shared memory, by lanes as in check_read."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow == 0:
+        return
+    offset = offset_of(start)
+    if offset != start:
+        shadow = _peer_shadow(m, warp, start, size, 1, pc, lane)
+    columns = get(m, M_CLOCK_COLUMNS)
+    clocks = get(m, M_CLOCKS)
+    me = get(m, M_FIRST_WARP) + warp
+    mine = np.int32(_clock_of(clocks, columns, me, me))
+    known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
+    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
+    last = (offset + size - 1) >> 2
+    for index in range(offset >> 2, last + 1):
+        word = shadow + index * SHADOW_BYTES
+        low = max(offset - 4 * index, 0)
+        high = min(offset + size - 4 * index, 4)
+        touched = ((1 << high) - 1) & ~((1 << low) - 1)
+        valid = np.int64(load_i32(word + VALID))
+        lanes = _lanes_of_word(offset, index, element, lane, several)
+        source = np.int64(load_i32(word + SOURCE))
+        if source:
+            _report(m, FAULT_SOURCE, pc, warp, start, index, element, lane, 1, _pc_of(source), 0)
+        pending = np.int64(load_i32(word + PENDING))
+        if pending & touched:
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
+        elif not volatile:
+            if np.int64(load_i32(word + WRITE_CLOCK)) > known:
+                other = _conflicts(m, clocks, columns, me, word, WRITE_CLOCK, WRITE_TAG, touched)
+                if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
+                    _report_race(m, pc, warp, start, index, element, lane, 1, other, 1)
+            if np.int64(load_i32(word + READ1_CLOCK)) > known:
+                other = _conflicts(m, clocks, columns, me, word, READ1_CLOCK, READ1_TAG, touched)
+                if other >= 0:
+                    _report_race(m, pc, warp, start, index, element, lane, 1, other, 0)
+            if np.int64(load_i32(word + READ2_CLOCK)) > known:
+                other = _conflicts(m, clocks, columns, me, word, READ2_CLOCK, READ2_TAG, touched)
+                if other >= 0:
+                    _report_race(m, pc, warp, start, index, element, lane, 1, other, 0)
+            other = _warp_conflict(word, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
+            if other >= 0:
+                _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
+            if not (atomic and valid & ATOMIC_WRITE):
+                other = _warp_conflict(word, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+                if other >= 0:
+                    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
+        if not volatile:
+            tag = _tag(pc, me, touched)
+            known_tag = load_i32(word + WRITE_TAG)
+            if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+                lanes = _merged(load_u32(word + WRITE_LANES), lanes, touched)
+                tag = np.int32(tag | (known_tag & 15))
+            store_i32(word + WRITE_CLOCK, mine)
+            store_i32(word + WRITE_TAG, tag)
+            store_u32(word + WRITE_LANES, lanes)
+            store_i32(word + WRITE_EPOCH, epoch)
+        valid = (valid & 15) | touched
+        store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
+
+
+@compiled
+def _word_shadow(m, start):
+    """The shadow of the word at an address, of the block or of a peer; 0: not sanitised."""
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow and start >> RANK_SHIFT:
+        shadow = get(owner_of(m, start), M_SHARED_SHADOW)
+    return shadow + (offset_of(start) >> 2) * SHADOW_BYTES if shadow else np.int64(0)
+
+
+@compiled
+def start_copy(m, warp, start, size, pc):
+    """From now on an asynchronous copy may write `size` bytes (whole words): nobody else may touch them."""
+    word = _word_shadow(m, start)
+    if word:
+        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
+        for index in range(size >> 2):
+            store_i32(word + index * SHADOW_BYTES + PENDING, tag)
+
+
+@compiled
+def end_copy(m, warp, start, size):
+    """The copy's thread has waited for it: its write counts as made by the warp at this moment."""
+    end_copy_at(m, warp, start, size, own_clock(m, warp))
+
+
+@compiled
+def end_copy_at(m, warp, start, size, clock):
+    """The copy's bytes are there: its write counts as made by the warp when its clock was `clock`."""
+    word = _word_shadow(m, start)
+    if word:
+        epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
+        for _ in range(size >> 2):
+            store_i32(word + WRITE_CLOCK, np.int32(clock))
+            store_i32(word + WRITE_TAG, load_i32(word + PENDING))
+            store_i32(word + WRITE_EPOCH, epoch)
+            store_i32(word + VALID, np.int32(15 | ASYNC_WRITE))
+            store_i32(word + PENDING, np.int32(0))
+            word += SHADOW_BYTES
+
+
+@compiled
+def start_source(m, warp, start, size, pc):
+    """From now on a bulk copy may read `size` bytes (whole words) of the own block: nobody may write to them."""
+    word = _word_shadow(m, start)
+    if word:
+        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
+        for index in range(size >> 2):
+            store_i32(word + index * SHADOW_BYTES + SOURCE, tag)
+
+
+@compiled
+def end_source(m, warp, start, size, pc):
+    """The copy has read its source; another copy that reads the same words may still be on its way."""
+    word = _word_shadow(m, start)
+    if word:
+        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
+        for _ in range(size >> 2):
+            if load_i32(word + SOURCE) == tag:
+                store_i32(word + SOURCE, np.int32(0))
+            word += SHADOW_BYTES
+
+
+@compiled
+def own_clock(m, warp):
+    """A warp's own clock."""
+    me = get(m, M_FIRST_WARP) + warp
+    return np.int64(_clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, me))
+
+
+@compiled
+def pass_moment(m, warp):
+    """Advance a warp's clock and return what it was: what the warp does from now on comes after that moment."""
+    me = get(m, M_FIRST_WARP) + warp
+    own = get(m, M_CLOCKS) + 4 * (me * get(m, M_CLOCK_COLUMNS) + me)
+    store_i32(own, load_i32(own) + np.int32(1))
+    return np.int64(load_i32(own)) - 1
+
+
+@compiled
+def last_writer(m, address):
+    """The pc of the instruction that wrote a word of shared memory last, or is writing it; -1 if there is none."""
+    word = get(m, M_SHARED_SHADOW) + (address >> 2) * SHADOW_BYTES
+    tag = np.int64(load_i32(word + PENDING))
+    if tag == 0:
+        tag = np.int64(load_i32(word + WRITE_TAG))
+    return _pc_of(tag) if tag else np.int64(-1)
+
+
+@compiled
+def synchronise(m, warps_mask):
+    """The warps in the mask meet at a barrier: each learns all the others' clocks, then its own advances."""
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    columns = get(m, M_CLOCK_COLUMNS)
+    clocks = get(m, M_CLOCKS) + get(m, M_FIRST_WARP) * columns * 4  # of the block's warps
+    states, own_column = get(m, M_WARPS), get(m, M_FIRST_WARP)
+    first = np.int64(trailing_zeros32(np.uint32(warps_mask)))
+    for other in range(columns):
+        newest = np.int32(0)
+        rest = np.uint32(warps_mask)
+        while rest:
+            warp = np.int64(trailing_zeros32(rest))
+            rest &= rest - np.uint32(1)
+            newest = max(newest, load_i32(clocks + 4 * (warp * columns + other)))
+        store_i32(clocks + 4 * (first * columns + other), newest)
+    lowest = np.int64(load_i32(clocks + 4 * first * columns))
+    for other in range(1, get(m, M_CLUSTER_WARPS)):
+        lowest = min(lowest, np.int64(load_i32(clocks + 4 * (first * columns + other))))
+    rest = np.uint32(warps_mask)
+    while rest:
+        warp = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        row = clocks + 4 * warp * columns
+        if warp != first:
+            for other in range(columns):
+                store_i32(row + 4 * other, load_i32(clocks + 4 * (first * columns + other)))
+        put(warp_state(states, warp), W_MIN_CLOCK, lowest)
+        increase(warp_state(states, warp), W_EPOCH, 1)
+    rest = np.uint32(warps_mask)
+    while rest:
+        warp = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        own = clocks + 4 * (warp * columns + own_column + warp)
+        store_i32(own, load_i32(own) + np.int32(1))
+
+
+@compiled
+def release_to(m, warp, kept, last):
+    """Add what a warp did and knows to the vector clock at `kept`.
+
+    `last`: the warp's clock advances, as what it does from then on is not part of that.
+    """
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    columns = get(m, M_CLOCK_COLUMNS)
+    mine = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for other in range(columns):
+        store_i32(kept + 4 * other, max(load_i32(kept + 4 * other), load_i32(mine + 4 * other)))
+    if last:
+        pass_moment(m, warp)
+
+
+@compiled
+def acquire_from(m, warp, kept):
+    """A warp learns what the vector clock at `kept` has been given by others."""
+    increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    if get(m, M_SHARED_SHADOW) == 0 or columns == 1:
+        return
+    me = get(m, M_FIRST_WARP) + warp
+    mine = get(m, M_CLOCKS) + 4 * me * columns
+    lowest = np.int64(1 << 40)
+    for other in range(columns):
+        if other != me:
+            newest = max(load_i32(kept + 4 * other), load_i32(mine + 4 * other))
+            store_i32(mine + 4 * other, newest)
+            if other < warps:
+                lowest = min(lowest, np.int64(newest))
+    put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
+
+
+@compiled
+def _mbarrier_clocks(m, address):
+    """What arrivals at an mbarrier, of the block or of a peer, have released."""
+    place = (offset_of(address) >> 3) & (MBARRIER_CLOCKS - 1)
+    return get(owner_of(m, address), M_MBARRIER_CLOCKS) + place * get(m, M_CLOCK_COLUMNS) * 4
+
+
+@compiled
+def release(m, warp, address, last):
+    """A lane arrives at an mbarrier: who waits for it learns what this warp did and knows. `last`: see release_to."""
+    release_to(m, warp, _mbarrier_clocks(m, address), last)
+
+
+@compiled
+def release_at(m, warp, address, clock):
+    """An asynchronous operation completes at an mbarrier: release what its warp did until its clock was `clock`."""
+    if get(m, M_SHARED_SHADOW) == 0:
+        return
+    kept = _mbarrier_clocks(m, address) + 4 * (get(m, M_FIRST_WARP) + warp)
+    before = load_i32(kept)
+    release_to(m, warp, _mbarrier_clocks(m, address), False)
+    store_i32(kept, max(before, np.int32(clock)))
+
+
+@compiled
+def acquire(m, warp, address):
+    """A warp has seen a phase of an mbarrier end: it learns what those who arrived had released."""
+    acquire_from(m, warp, _mbarrier_clocks(m, address))
+
+
+@compiled
+def fence_async(m, warp):
+    """fence.proxy.async: what the warp knows to have been written may be read by the async proxy from now on."""
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    if get(m, M_SHARED_SHADOW) == 0 or columns == warps:
+        return
+    row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for other in range(warps):
+        fenced = row + 4 * (warps + other)
+        store_i32(fenced, max(load_i32(fenced), load_i32(row + 4 * other)))
+    pass_moment(m, warp)
+
+
+@compiled
+def check_async_read(m, warp, start, size, pc, lane):
+    """Beside check_read: check that the async proxy may read `size` bytes (whole words) for a warp.
+
+    A fence.proxy.async must lie between an ordinary store that made them and now.
+    """
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    word = _word_shadow(m, start)
+    if word == 0 or columns == warps:
+        return
+    row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
+    for place in range(start, start + size, 4):
+        clock, tag = load_i32(word + WRITE_CLOCK), load_u32(word + WRITE_TAG)
+        author = row + 4 * _warp_of(tag)
+        # A write that is not known at all is a race, which check_read reports.
+        unfenced = load_i32(author + 4 * warps) < clock <= load_i32(author)
+        if unfenced and load_i32(word + VALID) & ASYNC_WRITE == 0:
+            report(m, FAULT_PROXY, pc, warp, lane, place, 4, 0, _pc_of(tag), SPACE_SHARED, 1)
+        word += SHADOW_BYTES
+
+
+@compiled
+def start_clocks(m):
+    """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
+    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    first = get(m, M_FIRST_WARP)
+    for place in range(MBARRIER_CLOCKS * columns):
+        store_i32(get(m, M_MBARRIER_CLOCKS) + 4 * place, np.int32(0))
+    for warp in range(get(m, M_WARP_COUNT)):
+        row = get(m, M_CLOCKS) + 4 * (first + warp) * columns
+        for other in range(columns):
+            store_i32(row + 4 * other, np.int32(1 if first + warp == other else 0))
+        alone = np.int64(1 << 40) if warps == 1 else np.int64(0)
+        put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, alone)

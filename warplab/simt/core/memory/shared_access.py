@@ -1,0 +1,130 @@
+"""Loads and stores of shared memory, of the block or of a peer in its cluster."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.core.alu.rows import lanes_matching
+from warplab.simt.core.memory.cluster_memory import owner_of, shared_host
+from warplab.simt.core.memory.counting import count_wavefronts
+from warplab.simt.core.memory.shadow import check_read, check_write
+from warplab.simt.core.memory.transfer import is_run, load_one, load_strided, store_strided, zero_lane
+from warplab.simt.core.state.faults import compiled, report
+from warplab.simt.core.state.layout import (
+    C_FIELDS,
+    C_IDEAL,
+    C_REMOTE,
+    C_SHARED_REQUESTS,
+    C_WAVEFRONTS,
+    FAULT_MISALIGNED,
+    FAULT_OUT_OF_BOUNDS,
+    IMM,
+    M_COUNTS,
+    M_SHARED,
+    M_SHARED_BYTES,
+    RANK_SHIFT,
+    SPACE_SHARED,
+    SRC_A,
+    VOLATILE_BIT,
+    X1,
+    X2,
+    X3,
+)
+from warplab.simt.core.state.raw import (
+    field,
+    get,
+    increase,
+    leading_zeros32,
+    load_i64,
+    operand,
+    popcount32,
+    trailing_zeros32,
+)
+from warplab.simt.lowering.lowering import SHARED_BASE
+
+
+@compiled
+def _host(m, shared, limit, address, size):
+    """What shared_host gives; `shared` and `limit` are the place and the bytes of the block's own shared memory."""
+    if address >> RANK_SHIFT:
+        return shared_host(m, address, size)
+    return shared + address if address >= SHARED_BASE and address + size <= limit else np.int64(0)
+
+
+@compiled
+def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
+    """A load or store of shared memory. `window` is what to take off a generic address."""
+    row = operand(frame, constants, record, SRC_A)
+    offset = field(record, IMM) - window
+    size = field(record, X1)
+    total = size * field(record, X2)
+    volatile = field(record, X3) & VOLATILE_BIT
+    first = np.int64(trailing_zeros32(mask))
+    start = load_i64(row + 8 * first) + offset
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    shared = get(m, M_SHARED)
+    limit = get(m, M_SHARED_BYTES)
+    step = np.int64(-1)
+    if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
+        step = total
+    elif not write and lanes_matching(row, start - offset, 0) & mask == mask:
+        step = np.int64(0)
+    if step >= 0:
+        last = np.int64(31) - np.int64(leading_zeros32(mask))
+        length = total + (last - first) * step
+        host = _host(m, shared, limit, start, length)
+        if host and start & (total - 1) == 0:
+            if start >> RANK_SHIFT == 0 or owner_of(m, start) == m:
+                paired = not write and (step == 0 or last - first == 1)  # see counting.py: two lanes, or all alike
+                lanes = 256 // total if paired else 128 // total  # served by one wavefront
+                groups = last // lanes - first // lanes + 1
+                increase(cell, C_SHARED_REQUESTS, 1)
+                increase(cell, C_WAVEFRONTS, groups)
+                increase(cell, C_IDEAL, groups)
+            else:
+                increase(cell, C_REMOTE, (total * np.int64(popcount32(mask)) + 127) >> 7)
+            if write:
+                check_write(m, warp, start, length, total, pc, first, volatile, 0, 0)
+                store_strided(frame, constants, record, mask, host, step)
+            else:
+                several = 0 if step or first == last else 1
+                check_read(m, warp, start, length, total, pc, first, volatile, 0, several)
+                load_strided(frame, constants, record, mask, host, step)
+            return
+    good = np.uint32(0)
+    own = np.uint32(0)  # lanes that stay in the block: others go through the network between SMs, not through banks
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address = load_i64(row + 8 * lane) + offset
+        if _host(m, shared, limit, address, total) == 0 or address & (total - 1):
+            kind = FAULT_MISALIGNED if address & (total - 1) else FAULT_OUT_OF_BOUNDS
+            report(m, kind, pc, warp, lane, address, total, write, -1, SPACE_SHARED, 0)
+            if not write:
+                zero_lane(frame, constants, record, lane)
+            continue
+        good |= np.uint32(1) << np.uint32(lane)
+        if address >> RANK_SHIFT == 0 or owner_of(m, address) == m:
+            own |= np.uint32(1) << np.uint32(lane)
+    # Counted first: a load may overwrite the register that holds the addresses.
+    if good & ~own:
+        increase(cell, C_REMOTE, (total * np.int64(popcount32(good & ~own)) + 127) >> 7)
+    if own:
+        wavefronts, ideal = count_wavefronts(m, row, offset, total, own, write)
+        increase(cell, C_SHARED_REQUESTS, 1)
+        increase(cell, C_WAVEFRONTS, wavefronts)
+        increase(cell, C_IDEAL, ideal)
+    rest = good
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        address = load_i64(row + 8 * lane) + offset
+        host = _host(m, shared, limit, address, total)
+        if write:
+            check_write(m, warp, address, total, total, pc, lane, volatile, 0, 0)
+            one = np.uint32(1) << np.uint32(lane)
+            store_strided(frame, constants, record, one, host, np.int64(0))
+        else:
+            check_read(m, warp, address, total, total, pc, lane, volatile, 0, 0)
+            load_one(frame, constants, record, lane, host)

@@ -1,0 +1,1 @@
+"""Where the machine keeps its state, how compiled code reaches it, and how it records faults."""

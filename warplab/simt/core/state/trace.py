@@ -1,0 +1,171 @@
+"""Records what the warps of one block do: each warp instruction with its time, its lanes and the addresses it asks for.
+
+The interpreter's second loop writes into buffers of a fixed size, and only counts what no longer fits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from warplab.plan.model import Dim3, Launch
+from warplab.simt.core.state.faults import compiled
+from warplab.simt.core.state.layout import (
+    IMM,
+    LANES,
+    M_TIME,
+    M_TRACE,
+    OP,
+    OP_ATOMIC,
+    OP_BULK,
+    OP_COPY,
+    OP_LDMATRIX,
+    OP_LOAD,
+    OP_MBARRIER,
+    OP_STMATRIX,
+    OP_STORE,
+    SPACE_CONST,
+    SPACE_PARAM,
+    SRC_A,
+    SRC_B,
+    X0,
+    X3,
+    X5,
+)
+from warplab.simt.core.state.raw import field as record_field
+from warplab.simt.core.state.raw import get, increase, load_i64, operand, put, store_i64
+
+# The state of a trace: int64 units.
+(
+    T_EVENTS,  # address of the events
+    T_EVENT_COUNT,
+    T_EVENT_LIMIT,
+    T_LOST_EVENTS,
+    T_ACCESSES,  # address of rows of 32 int64 addresses
+    T_ACCESS_COUNT,
+    T_ACCESS_LIMIT,
+    T_LOST_ACCESSES,
+    T_FIELDS,
+) = range(9)
+# What it says of a warp instruction that was issued.
+I_TIME, I_WARP, I_PC, I_MASK, I_ACTIVE, I_ACCESS, I_OUTCOME, I_FIELDS = range(8)
+OUTCOME_WAITS = 1  # its lanes wait and issue it again, or others go on for them
+OUTCOME_FAILED = 2  # a test of an mbarrier that was too early
+
+EVENTS = 200_000
+ACCESSES = 100_000
+
+
+@compiled
+def _has_addresses(record, op):
+    """Does an instruction ask for memory that a picture of its lanes says something about?"""
+    if op in (OP_LOAD, OP_STORE):
+        space = record_field(record, X0)
+        return space != SPACE_CONST and space != SPACE_PARAM
+    # The second and later elements of a vector atomic belong to the first.
+    return op in (OP_COPY, OP_LDMATRIX, OP_STMATRIX) or (op == OP_ATOMIC and record_field(record, X5) != 0)
+
+
+@compiled
+def _keep_addresses(trace, row, offset):
+    """Copy 32 addresses; returns their place, or -1 if the buffer is full."""
+    place = get(trace, T_ACCESS_COUNT)
+    if place >= get(trace, T_ACCESS_LIMIT):
+        increase(trace, T_LOST_ACCESSES, 1)
+        return np.int64(-1)
+    put(trace, T_ACCESS_COUNT, place + 1)
+    to = get(trace, T_ACCESSES) + place * LANES * 8
+    for lane in range(LANES):
+        store_i64(to + 8 * lane, load_i64(row + 8 * lane) + offset)
+    return place
+
+
+@compiled
+def record_issue(m, issued, warp, frame, constants, record, pc, active, mask):
+    """Record a warp instruction that is about to run. `mask`: the lanes of `active` that its guard lets through."""
+    trace = get(m, M_TRACE)
+    if trace == 0:
+        return
+    count = get(trace, T_EVENT_COUNT)
+    if count >= get(trace, T_EVENT_LIMIT):
+        increase(trace, T_LOST_EVENTS, 1)
+        return
+    put(trace, T_EVENT_COUNT, count + 1)
+    event = get(trace, T_EVENTS) + count * I_FIELDS * 8
+    put(event, I_TIME, get(m, M_TIME) + issued)
+    put(event, I_WARP, warp)
+    put(event, I_PC, pc)
+    put(event, I_MASK, np.int64(mask))
+    put(event, I_ACTIVE, np.int64(active))
+    put(event, I_OUTCOME, 0)
+    access = np.int64(-1)
+    op = record_field(record, OP)
+    if mask and op == OP_MBARRIER:
+        access = _keep_addresses(trace, operand(frame, constants, record, SRC_A), record_field(record, IMM))
+    elif mask and op == OP_BULK and record_field(record, X0) != 0:
+        # The mbarrier at which it completes.
+        access = _keep_addresses(trace, operand(frame, constants, record, X0), np.int64(0))
+    elif mask and _has_addresses(record, op):
+        access = _keep_addresses(trace, operand(frame, constants, record, SRC_A), record_field(record, IMM))
+        if op == OP_COPY and access >= 0:
+            # The other end of a copy lies right behind.
+            _keep_addresses(trace, operand(frame, constants, record, SRC_B), record_field(record, X3))
+    put(event, I_ACCESS, access)
+
+
+@compiled
+def record_outcome(m, outcome):
+    """What became of the instruction recorded last: OUTCOME_WAITS or OUTCOME_FAILED."""
+    trace = get(m, M_TRACE)
+    if trace and get(trace, T_LOST_EVENTS) == 0:
+        put(get(trace, T_EVENTS) + (get(trace, T_EVENT_COUNT) - 1) * I_FIELDS * 8, I_OUTCOME, outcome)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What was recorded of a block: `events` int64 [n, I_FIELDS], `addresses` int64 [accesses, 32]."""
+
+    events: np.ndarray = field(repr=False)
+    addresses: np.ndarray = field(repr=False)
+    lost_events: int = 0
+    lost_accesses: int = 0
+
+
+class Recorder:
+    """Buffers for the trace of one block of one launch (its place in the plan)."""
+
+    def __init__(self, launch: int, block: Dim3, events: int = EVENTS, accesses: int = ACCESSES) -> None:
+        self.launch = launch
+        self.block = block
+        self.running: Launch | None = None  # with the clusters that it runs with
+        self.cluster = 0  # the block's cluster among those of the grid
+        self.rank = 0  # the block in its cluster
+        self._events = np.empty((events, I_FIELDS), dtype=np.int64)
+        self._addresses = np.empty((accesses, LANES), dtype=np.int64)
+        self._control = np.zeros(T_FIELDS, dtype=np.int64)
+        self._control[T_EVENTS] = self._events.ctypes.data
+        self._control[T_EVENT_LIMIT] = events
+        self._control[T_ACCESSES] = self._addresses.ctypes.data
+        self._control[T_ACCESS_LIMIT] = accesses
+
+    def locate(self, launch: Launch) -> None:
+        """Find the block among the clusters of the launch, which it takes its turns with."""
+        self.running = launch
+        self.cluster = self.rank = 0
+        for place, grid, size in zip(self.block[::-1], launch.grid[::-1], launch.cluster[::-1], strict=True):
+            self.cluster = self.cluster * (grid // size) + place // size
+            self.rank = self.rank * size + place % size
+
+    @property
+    def address(self) -> int:
+        """What M_TRACE is while the block runs."""
+        return self._control.ctypes.data
+
+    def trace(self) -> Trace:
+        """What has been recorded so far; times count from the block's first instruction."""
+        events = self._events[: self._control[T_EVENT_COUNT]].copy()
+        if len(events):
+            events[:, I_TIME] -= events[0, I_TIME]
+        addresses = self._addresses[: self._control[T_ACCESS_COUNT]].copy()
+        return Trace(events, addresses, int(self._control[T_LOST_EVENTS]), int(self._control[T_LOST_ACCESSES]))

@@ -1,0 +1,1 @@
+"""Tensor cores: fragments, products and the queue of wgmma."""

@@ -1,0 +1,169 @@
+"""mma.sync: gathers the fragments that the lanes hold into matrices, multiplies, hands the sums back.
+
+Lane t belongs to group g = t / 4 as its member q = t % 4. A register of a or b holds p = 32 / bits neighbours along k
+(one if elements are 32 bits or more): register 0 of a those of row g from column q p on; then come row g + 8, if there
+is one, and the same again 4 p columns further. b is the same with columns for rows. Sums lie in pairs: columns 2 q and
+2 q + 1 of row g, then of row g + 8. (PTX ISA, "Matrix Fragments for mma".)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.core.memory.transfer import data_operand
+from warplab.simt.core.state.faults import compiled
+from warplab.simt.core.state.layout import (
+    DST,
+    LANES,
+    MMA_A_SIGNED,
+    MMA_B_SIGNED,
+    MMA_DOUBLES,
+    MMA_FLOATS,
+    MMA_SATURATES,
+    RECORD_BYTES,
+    SRC_A,
+    X0,
+    X1,
+    X3,
+    X7,
+)
+from warplab.simt.core.state.raw import (
+    bits_of_f64,
+    f64_of_bits,
+    field,
+    fused_multiply_add,
+    load_u32,
+    load_u64,
+    operand,
+    store_u32,
+    store_u64,
+    trailing_zeros32,
+)
+from warplab.simt.core.tensor.numerics import multiply_accumulate
+
+_COLUMNS = 8  # n of every mma
+
+
+@compiled
+def _source(frame, constants, record, first, register):
+    """The row of the n-th register of a (first = SRC_A), b (X1) or c (SRC_A)."""
+    return operand(frame, constants, record, X0 if first == SRC_A and register == 3 else first + register)
+
+
+@compiled
+def _gather(matrix, frame, constants, record, first, bits):
+    """Elements of up to 32 bits of a, or of b transposed, as unsigned numbers."""
+    height, depth = matrix.shape
+    packed = 32 // bits
+    low = (np.int64(1) << bits) - 1
+    halves = height // 8
+    for register in range(halves * depth // (4 * packed)):
+        row = _source(frame, constants, record, first, register)
+        top, left = 8 * (register % halves), register // halves * 4 * packed
+        for lane in range(LANES):
+            word = np.int64(load_u32(row + 4 * lane))
+            for i in range(packed):
+                matrix[top + lane // 4, left + lane % 4 * packed + i] = np.uint32((word >> (bits * i)) & low)
+
+
+@compiled
+def _gather_sums(matrix, frame, constants, record, bits):
+    """c, of 16 or 32 bits an element."""
+    halves = matrix.shape[0] // 8
+    packed = 32 // bits
+    for register in range(halves * 2 // packed):
+        row = _source(frame, constants, record, SRC_A, register)
+        for lane in range(LANES):
+            word = load_u32(row + 4 * lane)
+            column = lane % 4 * 2
+            if packed == 2:
+                matrix[8 * register + lane // 4, column] = word & np.uint32(0xFFFF)
+                matrix[8 * register + lane // 4, column + 1] = word >> np.uint32(16)
+            else:
+                matrix[register // 2 * 8 + lane // 4, column + register % 2] = word
+
+
+@compiled
+def _scatter_sums(matrix, frame, constants, record, bits, mask):
+    """d to the registers of the active lanes."""
+    halves = matrix.shape[0] // 8
+    packed = 32 // bits
+    for register in range(halves * 2 // packed):
+        row = data_operand(frame, constants, record, register, DST)
+        rest = np.uint32(mask)
+        while rest:
+            lane = np.int64(trailing_zeros32(rest))
+            rest &= rest - np.uint32(1)
+            column = lane % 4 * 2
+            if packed == 2:
+                pair = matrix[8 * register + lane // 4, column : column + 2]
+                store_u32(row + 4 * lane, np.uint32(pair[0]) | np.uint32(np.uint32(pair[1]) << np.uint32(16)))
+            else:
+                store_u32(row + 4 * lane, matrix[register // 2 * 8 + lane // 4, column + register % 2])
+
+
+@compiled
+def _extended(bits, signed):
+    """An 8-bit pattern as a number."""
+    value = np.int64(bits)
+    return value - 256 if signed and value >= 128 else value
+
+
+@compiled
+def _multiply_integers(a, b, c, d, flags):
+    """Exact sums of 8-bit products, in 32 bits: they wrap, or stop at the ends with .satfinite."""
+    for i in range(a.shape[0]):
+        for j in range(_COLUMNS):
+            total = np.int64(np.int32(c[i, j]))
+            for k in range(a.shape[1]):
+                total += _extended(a[i, k], flags & MMA_A_SIGNED) * _extended(b[j, k], flags & MMA_B_SIGNED)
+            if flags & MMA_SATURATES:
+                total = min(max(total, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
+            d[i, j] = np.uint32(total & 0xFFFFFFFF)
+
+
+@compiled
+def _multiply_doubles(frame, constants, record, height, depth, mask):
+    """A chain of fused multiply-adds along k, each rounded to nearest, starting from c."""
+    sources = record - RECORD_BYTES
+    halves = height // 8
+    d = np.empty((height, _COLUMNS))
+    for i in range(height):
+        for j in range(_COLUMNS):
+            row = _source(frame, constants, record, SRC_A, i // 8 * 2 + j % 2)
+            total = f64_of_bits(load_u64(row + 8 * (i % 8 * 4 + j // 2)))
+            for k in range(depth):
+                a_row = _source(frame, constants, sources, SRC_A, k // 4 * halves + i // 8)
+                b_row = _source(frame, constants, sources, X1, k // 4)
+                left = f64_of_bits(load_u64(a_row + 8 * (i % 8 * 4 + k % 4)))
+                right = f64_of_bits(load_u64(b_row + 8 * (j * 4 + k % 4)))
+                total = fused_multiply_add(left, right, total)
+            d[i, j] = total
+    for register in range(halves * 2):
+        row = data_operand(frame, constants, record, register, DST)
+        rest = np.uint32(mask)
+        while rest:
+            lane = np.int64(trailing_zeros32(rest))
+            rest &= rest - np.uint32(1)
+            store_u64(row + 8 * lane, bits_of_f64(d[register // 2 * 8 + lane // 4, lane % 4 * 2 + register % 2]))
+
+
+@compiled
+def multiply(frame, constants, record, mask):
+    """One mma of a warp; lanes outside `mask` give their fragments of a, b and c but get no sums."""
+    shape = field(record, X7)
+    height, depth, bits, sum_bits = shape & 0xFF, (shape >> 8) & 0xFF, (shape >> 16) & 0xFF, (shape >> 24) & 0xFF
+    arithmetic = field(record, X1)
+    if arithmetic == MMA_DOUBLES:
+        _multiply_doubles(frame, constants, record, height, depth, mask)
+        return
+    a, b = np.empty((height, depth), np.uint32), np.empty((_COLUMNS, depth), np.uint32)
+    c, d = np.empty((height, _COLUMNS), np.uint32), np.empty((height, _COLUMNS), np.uint32)
+    _gather(a, frame, constants, record - RECORD_BYTES, SRC_A, bits)
+    _gather(b, frame, constants, record - RECORD_BYTES, X1, bits)
+    _gather_sums(c, frame, constants, record, sum_bits)
+    if arithmetic == MMA_FLOATS:
+        multiply_accumulate(a, b, c, d, field(record, X3))
+    else:
+        _multiply_integers(a, b, c, d, field(record, X3))
+    _scatter_sums(d, frame, constants, record, sum_bits, mask)

@@ -1,0 +1,1 @@
+"""From PTX to a Program: instruction records, registers, constants. Python only; nothing here is compiled."""

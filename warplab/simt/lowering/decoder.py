@@ -1,0 +1,112 @@
+"""PTX module and entry name to a `Program`: lower, link, place registers, pack into arrays."""
+
+from __future__ import annotations
+
+import threading
+from functools import lru_cache
+
+import numpy as np
+
+from warplab.isa.parser import parse
+from warplab.isa.syntax import Module
+from warplab.simt.core.state.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+from warplab.simt.lowering import (
+    arithmetic,
+    asynchronous,
+    calls,
+    cluster,
+    control,
+    convert,
+    memory,
+    select,
+    tensor,
+    video,
+    wgmma,
+    wmma,
+)
+from warplab.simt.lowering.contraction import contract
+from warplab.simt.lowering.flow import link
+from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
+from warplab.simt.lowering.registers import allocate
+from warplab.simt.lowering.wgmma_hazards import guard_registers
+from warplab.simt.program import ROWS_BASE, Program
+
+HANDLER_MODULES = (
+    arithmetic,
+    asynchronous,
+    calls,
+    cluster,
+    control,
+    convert,
+    memory,
+    select,
+    tensor,
+    video,
+    wgmma,
+    wmma,
+)  # importing them registers handlers
+
+_KEPT = 16  # texts and kernels: a plan's, for as long as it is judged
+_decoding = threading.Lock()  # decoding changes the parsed module
+
+
+def decoded(text: str, entry: str, source_name: str) -> tuple[Module, Program]:
+    """A PTX text, parsed, and one kernel of it, decoded; what was asked for lately is kept.
+
+    A case of a lab runs in milliseconds, and reading its kernel again each time would take longer. Nothing that runs
+    changes either. Raises PlanError as parse and decode do.
+    """
+    with _decoding:
+        return _parsed(text, source_name), _decoded(text, entry, source_name)
+
+
+@lru_cache(_KEPT)
+def _parsed(text: str, source_name: str) -> Module:
+    return parse(text, source_name)
+
+
+@lru_cache(_KEPT)
+def _decoded(text: str, entry: str, source_name: str) -> Program:
+    return decode(_parsed(text, source_name), entry)
+
+
+# Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
+_ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
+
+
+def decode(module: Module, entry: str) -> Program:
+    """Decode one kernel of a parsed module. Raises PlanError if it is not there or is far too long."""
+    for function in module.functions.values():
+        contract(function)
+    lowering = Lowering(module, entry)
+    lowering.lower()
+    guard_registers(lowering)
+    records = link(lowering.records, lowering.labels)
+    predicates_end = -(-lowering.frame.predicates // 64) * 64
+    places, frame_bytes = allocate(records, lowering.frame, predicates_end)
+    for record in records:
+        for field in _ROW_FIELDS:
+            if record.fields[field] >= ROWS_BASE:
+                record.fields[field] = places[record.fields[field]]
+    code = np.array([r.fields for r in records], dtype=np.int32).reshape(len(records), RECORD_WORDS)
+    specials = tuple(
+        (PER_BLOCK_SPECIALS[name], places[place]) for name, place in lowering.specials.items() if place in places
+    )
+    return Program(
+        entry=entry,
+        code=np.ascontiguousarray(code),
+        lines=np.array([r.line for r in records], dtype=np.int32),
+        counted=np.array([r.counted for r in records]),
+        texts=tuple(r.text for r in records),
+        constants=lowering.bank.offsets,
+        constant_bytes=lowering.bank.used,
+        frame_bytes=frame_bytes,
+        local_bytes=-(-lowering.local_bytes // 16) * 16,
+        shared_symbols=lowering.shared_symbols,
+        static_shared=lowering.shared_bytes,
+        dynamic_shared=tuple(lowering.dynamic_shared),
+        dynamic_start=-(-lowering.shared_bytes // lowering.dynamic_align) * lowering.dynamic_align,
+        specials=specials,
+        parallel=lowering.parallel,
+        notes=lowering.notes,
+    )

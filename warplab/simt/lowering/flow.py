@@ -1,0 +1,136 @@
+"""Control flow: where the two sides of each branch meet again, and the final order of records.
+
+A divergent branch reconverges at its immediate post-dominator: the first block that every path to the end of the kernel
+goes through. Those blocks get a JOIN record in front, the only places where a split has to look whether its siblings
+wait for it. (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.)
+"""
+
+from __future__ import annotations
+
+from warplab.simt.core.state.layout import GUARD, IMM, OP_BRANCH, OP_EXIT, OP_JOIN, OP_JUMP, X0, X1
+from warplab.simt.program import Record, make_record
+
+_TERMINATORS = (OP_BRANCH, OP_JUMP, OP_EXIT)
+
+
+class _Graph:
+    """Basic blocks of a list of records. Block `count` is the end of the kernel."""
+
+    def __init__(self, records: list[Record], labels: dict[str, int]) -> None:
+        size = len(records)
+        targets = {r.target: labels[r.target] for r in records if r.target}
+        leaders = {0} | {t for t in targets.values() if t < size}
+        leaders |= {i + 1 for i, r in enumerate(records) if r.op in _TERMINATORS and i + 1 < size}
+        self.starts = sorted(leaders)
+        self.count = len(self.starts)
+        block_of = {start: i for i, start in enumerate(self.starts)}
+        self.ends = [*self.starts[1:], size]
+        self.successors: list[list[int]] = []
+        for block, end in enumerate(self.ends):
+            last = records[end - 1]
+            following = block + 1
+            next_blocks = []
+            if last.op in (OP_BRANCH, OP_JUMP):
+                next_blocks.append(block_of.get(targets[last.target], self.count))
+            if last.op == OP_EXIT:
+                next_blocks.append(self.count)
+            if last.op not in (OP_JUMP, OP_EXIT) or last.op == OP_EXIT and last.fields[GUARD]:
+                next_blocks.append(following)
+            self.successors.append(next_blocks)
+        self.successors.append([])
+
+    def post_dominators(self) -> list[int]:
+        """The immediate post-dominator of each block; -1 where there is none (an endless loop)."""
+        predecessors: list[list[int]] = [[] for _ in range(self.count + 1)]
+        for block, following in enumerate(self.successors):
+            for other in following:
+                predecessors[other].append(block)
+        order = self._reverse_postorder(predecessors)
+        rank = {block: i for i, block in enumerate(order)}
+        immediate = [-1] * (self.count + 1)
+        immediate[self.count] = self.count
+        changed = True
+        while changed:
+            changed = False
+            for block in order[1:]:
+                known = [s for s in self.successors[block] if immediate[s] >= 0]
+                best = known[0]
+                for other in known[1:]:
+                    a, b = best, other
+                    while a != b:
+                        while rank[a] > rank[b]:
+                            a = immediate[a]
+                        while rank[b] > rank[a]:
+                            b = immediate[b]
+                    best = a
+                if immediate[block] != best:
+                    immediate[block] = best
+                    changed = True
+        return immediate
+
+    def _reverse_postorder(self, predecessors: list[list[int]]) -> list[int]:
+        """Blocks from which the end can be reached, the end first."""
+        seen, postorder = {self.count}, []
+        stack = [(self.count, iter(predecessors[self.count]))]
+        while stack:
+            block, rest = stack[-1]
+            for other in rest:
+                if other not in seen:
+                    seen.add(other)
+                    stack.append((other, iter(predecessors[other])))
+                    break
+            else:
+                postorder.append(block)
+                stack.pop()
+        return postorder[::-1]
+
+
+def _only_exits(records: list[Record], start: int) -> bool:
+    """Does the block do nothing but leave the kernel?"""
+    return start < len(records) and records[start].op == OP_EXIT and not records[start].fields[GUARD]
+
+
+def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
+    """Insert JOIN records, resolve labels, and fill each branch's target and meeting point."""
+    if (
+        not records
+        or records[-1].op not in (OP_EXIT, OP_JUMP)
+        or records[-1].op == OP_EXIT
+        and records[-1].fields[GUARD]
+    ):
+        records = [*records, make_record(OP_EXIT)]
+        records[-1].counted = False
+    end = len(records)
+    records = [*records, make_record(OP_EXIT)]  # a label at the very end has something to point at
+    records[-1].counted = False
+    labels = {name: min(position, end) for name, position in labels.items()}
+    graph = _Graph(records, labels)
+    immediate = graph.post_dominators()
+    meeting: dict[int, int] = {}  # branch record -> record where its sides meet, -1: nowhere
+    for block in range(graph.count):
+        last = graph.ends[block] - 1
+        if records[last].op == OP_BRANCH:
+            join = immediate[block]
+            start = graph.starts[join] if 0 <= join < graph.count else -1
+            meeting[last] = -1 if start < 0 or _only_exits(records, start) else start
+    joins = sorted({m for m in meeting.values() if m >= 0})
+    moved: dict[int, int] = {}
+    result: list[Record] = []
+    waiting = set(joins)
+    for position, record in enumerate(records):
+        moved[position] = len(result)
+        if position in waiting:
+            marker = make_record(OP_JOIN)
+            marker.counted = False
+            marker.line, marker.text = record.line, record.text
+            result.append(marker)
+        result.append(record)
+    for position, record in enumerate(records):
+        if record.target:
+            target = labels[record.target]
+            record.fields[IMM] = moved[target]
+            if record.op == OP_BRANCH:
+                meet = meeting.get(position, -1)
+                record.fields[X0] = moved[meet] if meet >= 0 else -1
+                record.fields[X1] = 1 if _only_exits(records, target) else 0
+    return result

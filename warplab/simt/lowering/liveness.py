@@ -1,0 +1,111 @@
+"""Which registers of a PTX function are still needed after one of its instructions."""
+
+from __future__ import annotations
+
+from warplab.errors import PlanError
+from warplab.isa.syntax import Address, Function, Group, Instruction, Label, Negated, Operand, Pair, Register, Symbol
+
+MAX_SETS = 1 << 30  # instructions times registers: bits of a set for each instruction, of which there are two
+# Instructions that certainly overwrite their first operand. Leaving one out only makes more registers look needed.
+_DEFINING = frozenset({
+    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div",
+    "dp2a", "dp4a", "ex2", "fma", "ld", "ldu", "lg2", "lop3", "mad", "madc", "max", "min", "mov", "mul", "mul24", "neg",
+    "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr",
+    "sin", "slct", "sqrt", "sub", "subc", "tanh", "testp", "vote", "xor",
+})  # fmt: skip
+
+
+def _registers(operand: Operand) -> int:
+    """The registers in an operand, as a bit set."""
+    if isinstance(operand, Register):
+        return 1 << operand.index
+    if isinstance(operand, Negated):
+        return _registers(operand.operand)
+    if isinstance(operand, Pair):
+        return _registers(operand.first) | _registers(operand.second)
+    parts: tuple[Operand, ...] = ()
+    if isinstance(operand, Group):
+        parts = operand.items
+    elif isinstance(operand, Address):
+        parts = (operand.base, *operand.rest)
+    found = 0
+    for part in parts:
+        found |= _registers(part)
+    return found
+
+
+def _effect(instruction: Instruction) -> tuple[int, int]:
+    """Registers read, and registers overwritten in every thread that gets here."""
+    operands = instruction.operands
+    kills = 0
+    if operands and instruction.guard < 0 and instruction.opcode.split(".")[0] in _DEFINING:
+        kills = _registers(operands[0])
+        operands = operands[1:]
+    reads = 0
+    for operand in operands:
+        reads |= _registers(operand)
+    if instruction.guard >= 0:
+        reads |= 1 << instruction.guard
+    return reads, kills
+
+
+def _successors(function: Function) -> list[list[int]]:
+    body = function.body
+    places = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
+    result = []
+    for position, item in enumerate(body):
+        following = [position + 1] if position + 1 < len(body) else []
+        if isinstance(item, Instruction):
+            root = item.opcode.split(".")[0]
+            targets: list[str] = []
+            if root in ("bra", "brx"):
+                targets = [o.name for o in item.operands if isinstance(o, Symbol)]
+                targets = [t for name in targets for t in function.tables.get(name, [name])]
+            if root in ("bra", "brx", "ret", "exit", "trap") and item.guard < 0:
+                following = []
+            following += [places[t] for t in targets if t in places]
+        result.append(following)
+    return result
+
+
+def live_after(function: Function) -> list[int]:
+    """For each instruction of the function's body the registers that a thread may still read after it, as a bit set.
+
+    Raises PlanError if there are too many of either.
+    """
+    if len(function.body) * len(function.registers) > MAX_SETS:
+        raise PlanError(
+            f"The recursive function {function.name[:60]} has {len(function.body)} instructions and "
+            f"{len(function.registers)} registers, too many to follow; make it smaller."
+        )
+    effects = [_effect(i) if isinstance(i, Instruction) else (0, 0) for i in function.body]
+    successors = _successors(function)
+    before = [0] * len(effects)
+    after = [0] * len(effects)
+    changed = True
+    while changed:
+        changed = False
+        for position in range(len(effects) - 1, -1, -1):
+            out = 0
+            for other in successors[position]:
+                out |= before[other]
+            reads, kills = effects[position]
+            into = reads | out & ~kills
+            if into != before[position] or out != after[position]:
+                before[position], after[position], changed = into, out, True
+    return after
+
+
+def read_registers(function: Function) -> int:
+    """The registers that some instruction of the function reads, as a bit set; results of atomics are not reads."""
+    found = 0
+    for item in function.body:
+        if isinstance(item, Instruction):
+            operands = item.operands
+            if operands and item.opcode.split(".")[0] in _DEFINING | {"atom"}:
+                operands = operands[1:]
+            for operand in operands:
+                found |= _registers(operand)
+            if item.guard >= 0:
+                found |= 1 << item.guard
+    return found

@@ -1,0 +1,1 @@
+"""Models beside the interpreter: the caches, and the estimate of time."""

@@ -1,0 +1,143 @@
+"""Per-instruction counts to the counters of a launch, in total and per line of the submission."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.plan.execution import Counters
+from warplab.simt.core.state.bulk_layout import (
+    FORM_DIRECTION,
+    FORM_OPERATION_SHIFT,
+    TO_GLOBAL,
+    TO_SHARED,
+    WITHIN_CLUSTER,
+)
+from warplab.simt.core.state.layout import (
+    C_DIVERGED,
+    C_IDEAL,
+    C_IDEAL_SECTORS,
+    C_LOCAL_REQUESTS,
+    C_LOCAL_SECTORS,
+    C_REMOTE,
+    C_REQUESTS,
+    C_SECTORS,
+    C_SHARED_REQUESTS,
+    C_THREADS,
+    C_WARPS,
+    C_WAVEFRONTS,
+    CLUSTER_ARRIVE,
+    IMM,
+    OP,
+    OP_ATOMIC,
+    OP_BARRIER,
+    OP_BULK,
+    OP_CLUSTER_BARRIER,
+    OP_COPY,
+    OP_LDMATRIX,
+    OP_LOAD,
+    OP_MMA,
+    OP_REMOTE,
+    OP_STMATRIX,
+    OP_STORE,
+    OP_WGMMA,
+    X0,
+    X2,
+    X4,
+    X7,
+)
+from warplab.simt.program import Program
+from warplab.simt.report.instruction_classes import Classifier, Work
+
+
+def _set_shared(counters: Counters, name: str, counts: list[int]) -> None:
+    setattr(counters, f"{name}_requests", counts[C_SHARED_REQUESTS])
+    setattr(counters, f"{name}_wavefronts", counts[C_WAVEFRONTS])
+    setattr(counters, f"{name}_bank_conflicts", counts[C_WAVEFRONTS] - counts[C_IDEAL])
+
+
+def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
+    op = int(record[OP])
+    result = Counters(
+        warp_instructions=counts[C_WARPS], thread_instructions=counts[C_THREADS], divergent_branches=counts[C_DIVERGED]
+    )
+    if op in (OP_LOAD, OP_STORE):
+        kind = "load" if op == OP_LOAD else "store"
+        values = {
+            f"global_{kind}_requests": counts[C_REQUESTS],
+            f"global_{kind}_sectors": counts[C_SECTORS],
+            f"global_{kind}_ideal_sectors": counts[C_IDEAL_SECTORS],
+            f"local_{kind}_requests": counts[C_LOCAL_REQUESTS],
+            f"local_{kind}_sectors": counts[C_LOCAL_SECTORS],
+        }
+        for name, value in values.items():
+            setattr(result, name, value)
+        _set_shared(result, f"shared_{kind}", counts)
+        setattr(result, f"cluster_{kind}_wavefronts", counts[C_REMOTE])
+    elif op == OP_ATOMIC:
+        kind = "atomic" if record[X4] else "reduction"
+        setattr(result, f"global_{kind}_requests", counts[C_REQUESTS])
+        setattr(result, f"global_{kind}_sectors", counts[C_SECTORS])
+        _set_shared(result, "shared_atomic", counts)
+        result.cluster_store_wavefronts = counts[C_REMOTE]
+    elif op == OP_REMOTE:
+        result.cluster_store_wavefronts = counts[C_REMOTE]
+    elif op == OP_BARRIER or op == OP_CLUSTER_BARRIER and record[X0] == CLUSTER_ARRIVE:
+        result.barriers = counts[C_WARPS]
+    elif op in (OP_LDMATRIX, OP_STMATRIX):
+        kind = "load" if op == OP_LDMATRIX else "store"
+        _set_shared(result, f"matrix_{kind}", counts)
+        _set_shared(result, f"shared_{kind}", counts)
+    elif op == OP_COPY:
+        route = "bypass" if record[X2] else "cached"
+        setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
+        setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
+        # The hardware counts these among its global loads too.
+        result.global_load_requests, result.global_load_sectors = counts[C_REQUESTS], counts[C_SECTORS]
+        result.global_load_ideal_sectors = counts[C_IDEAL_SECTORS]
+        _set_shared(result, "async_copy", counts)
+    elif op == OP_BULK:
+        form = int(record[X7])
+        way = {TO_SHARED: "load", TO_GLOBAL: "store", WITHIN_CLUSTER: "cluster"}[form & FORM_DIRECTION]
+        if way == "store" and form >> FORM_OPERATION_SHIFT & 255:
+            way = "reduction"
+        setattr(result, f"bulk_{way}_requests", counts[C_REQUESTS])
+        setattr(result, f"bulk_{way}_bytes", counts[C_IDEAL])
+        if way != "cluster":
+            setattr(result, f"bulk_{way}_sectors", counts[C_SECTORS])
+    elif op == OP_WGMMA:
+        result.warpgroup_read_requests = counts[C_SHARED_REQUESTS]
+        result.warpgroup_read_wavefronts = counts[C_WAVEFRONTS]
+    return result
+
+
+def _count_work(result: Counters, record: np.ndarray, counts: list[int], classifier: Classifier) -> None:
+    work = classifier.work(record)
+    if work is not Work.TENSOR:
+        setattr(result, f"{work.value}_instructions", counts[C_WARPS])
+    if classifier.is_wide(record):
+        result.wide_integer_instructions = counts[C_WARPS]
+    operation = classifier.float_operation(record)
+    if operation:
+        setattr(result, f"thread_{operation}", counts[C_THREADS])
+
+
+def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
+    """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
+    total = Counters()
+    classifier = Classifier()
+    lines: dict[int, Counters] = {}
+    for pc in np.flatnonzero(counts.any(axis=1)):
+        row = [int(c) for c in counts[pc]]
+        issued = row[C_WARPS]
+        if not program.counted[pc]:
+            # An extra step of an instruction: only what it does to memory counts.
+            row[C_WARPS] = row[C_THREADS] = 0
+        counters = _of_instruction(program.code[pc], row)
+        if program.code[pc][OP] in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
+            counters.tensor_instructions = issued
+            counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
+        _count_work(counters, program.code[pc], row, classifier)
+        total += counters
+        line = lines.setdefault(int(program.lines[pc]), Counters())
+        line += counters
+    return total, lines

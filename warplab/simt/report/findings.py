@@ -1,0 +1,431 @@
+"""Fault records of the interpreter to `Finding`s: one clear sentence each, with line, thread, array and index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from warplab.isa.demangle import demangled
+from warplab.plan.execution import Finding, FindingKind
+from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.simt.core.state.layout import (
+    CLUSTER_BARRIER,
+    F_ADDRESS,
+    F_BLOCK_X,
+    F_BLOCK_Y,
+    F_BLOCK_Z,
+    F_BYTES,
+    F_COUNT,
+    F_EXTRA,
+    F_KIND,
+    F_LANE,
+    F_OTHER,
+    F_PC,
+    F_SPACE,
+    F_WARP,
+    F_WRITE,
+    FAULT_ARRIVALS,
+    FAULT_BOX,
+    FAULT_BULK_SIZE,
+    FAULT_CLUSTER_BARRIER,
+    FAULT_DEADLOCK,
+    FAULT_DIVERGENT_BARRIER,
+    FAULT_DIVERGENT_WARP_SYNC,
+    FAULT_ENDLESS,
+    FAULT_IN_FLIGHT,
+    FAULT_LEFT,
+    FAULT_MBARRIER,
+    FAULT_MISALIGNED,
+    FAULT_NO_FENCE,
+    FAULT_NULL,
+    FAULT_OPERAND,
+    FAULT_OUT_OF_BOUNDS,
+    FAULT_PEER,
+    FAULT_PENDING,
+    FAULT_PROXY,
+    FAULT_RACE,
+    FAULT_READ_ONLY,
+    FAULT_SOURCE,
+    FAULT_SPLITS,
+    FAULT_TENSOR_MAP,
+    FAULT_TRAP,
+    FAULT_UNINITIALISED,
+    FAULT_UNSUPPORTED,
+    FAULT_WARPGROUP,
+    OFFSET_MASK,
+    OP,
+    OP_COPY,
+    OTHER_BLOCK,
+    RANK_SHIFT,
+    SAME_WARP,
+    SPACE_LOCAL,
+    SPACE_SHARED,
+    TRAP_ASSERTION,
+    TRAP_CALL,
+    TRAP_CLUSTER,
+    TRAP_STACK,
+    WARPGROUP_DIFFERS,
+    WARPGROUP_MISSING,
+    WARPGROUP_SKIPS,
+)
+from warplab.simt.lowering.calls import STACK_BYTES
+from warplab.simt.lowering.lowering import SHARED_BASE
+from warplab.simt.memory import AddressSpace
+from warplab.simt.program import Program
+
+LONGEST_TEXT = 300  # characters of an instruction in a message
+KINDS = {
+    FAULT_OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
+    FAULT_MISALIGNED: FindingKind.MISALIGNED,
+    FAULT_NULL: FindingKind.NULL_POINTER,
+    FAULT_UNINITIALISED: FindingKind.UNINITIALISED,
+    FAULT_RACE: FindingKind.RACE,
+    FAULT_DIVERGENT_BARRIER: FindingKind.DIVERGENT_BARRIER,
+    FAULT_DEADLOCK: FindingKind.DEADLOCK,
+    FAULT_ENDLESS: FindingKind.ENDLESS,
+    FAULT_TRAP: FindingKind.TRAP,
+    FAULT_UNSUPPORTED: FindingKind.UNSUPPORTED,
+    FAULT_READ_ONLY: FindingKind.OUT_OF_BOUNDS,
+    FAULT_DIVERGENT_WARP_SYNC: FindingKind.DIVERGENT_BARRIER,
+    FAULT_SPLITS: FindingKind.UNSUPPORTED,
+    FAULT_PENDING: FindingKind.RACE,
+    FAULT_MBARRIER: FindingKind.UNINITIALISED,
+    FAULT_ARRIVALS: FindingKind.DIVERGENT_BARRIER,
+    FAULT_PEER: FindingKind.RACE,
+    FAULT_PROXY: FindingKind.RACE,
+    FAULT_CLUSTER_BARRIER: FindingKind.DIVERGENT_BARRIER,
+    FAULT_IN_FLIGHT: FindingKind.RACE,
+    FAULT_NO_FENCE: FindingKind.RACE,
+    FAULT_OPERAND: FindingKind.RACE,
+    FAULT_WARPGROUP: FindingKind.DIVERGENT_BARRIER,
+    FAULT_SOURCE: FindingKind.RACE,
+    FAULT_LEFT: FindingKind.RACE,
+    FAULT_BULK_SIZE: FindingKind.MISALIGNED,
+    FAULT_BOX: FindingKind.MISALIGNED,
+    FAULT_TENSOR_MAP: FindingKind.TRAP,
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """An address in words a student knows: the array's name, the element index and the array's shape."""
+
+    name: str
+    index: tuple[int, ...] | None
+    shape: tuple[int, ...] | None
+    owner: str = ""  # whose, where that is not clear
+
+    def __str__(self) -> str:
+        if self.index is None:
+            return self.name + self.owner
+        return f"{self.name}[{', '.join(map(str, self.index))}]{self.owner}"
+
+
+def element_index(buffer: Buffer, offset: int) -> tuple[int, ...]:
+    """The element that a byte offset means. A stray offset shows in the slowest dimension."""
+    if not buffer.shape:
+        return ()
+    order = sorted(range(len(buffer.shape)), key=lambda d: -abs(buffer.strides[d]))
+    index = [0] * len(buffer.shape)
+    for dimension in order:
+        stride = buffer.strides[dimension]
+        if stride:
+            index[dimension], offset = divmod(offset, stride)
+    return tuple(index)
+
+
+def argument_name(launch: Launch, buffer: str) -> str:
+    """The kernel's name for a buffer, or the plan's if the kernel got it under several names or under none."""
+    names = {a.parameter for a in launch.arguments if isinstance(a, Pointer) and a.buffer == buffer and a.parameter}
+    return names.pop() if len(names) == 1 else buffer
+
+
+def shared_variable(name: str) -> str:
+    """A readable name for a shared array; Numba's are numbered and say nothing to a student."""
+    if "cudapy" in name:
+        return "a shared array"
+    return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
+
+
+class Explainer:
+    """Turns the fault records of one launch into findings."""
+
+    def __init__(self, program: Program, space: AddressSpace, launch: Launch, kernel: str, source_name: str) -> None:
+        self.program = program
+        self.space = space
+        self.launch = launch
+        self.kernel = kernel
+        self.source_name = source_name
+
+    def explain(self, record: np.ndarray) -> Finding:
+        """One record (int64 [F_FIELDS]) as a finding."""
+        fault, pc = int(record[F_KIND]), int(record[F_PC])
+        place = self._place(record)
+        thread = self._thread(record)
+        block = (int(record[F_BLOCK_X]), int(record[F_BLOCK_Y]), int(record[F_BLOCK_Z]))
+        sentence = self._sentence(fault, record, place)
+        where = f" (thread {thread} of block {block})"
+        text = f"{self._line(pc)}{sentence}"
+        index = place.index if place else None
+        return Finding(
+            kind=KINDS[fault],
+            message=text[:-1] + where + "." if text.endswith(".") else text + where + ".",
+            kernel=self.kernel,
+            line=int(self.program.lines[pc]),
+            block=block,
+            thread=thread,
+            array=place.name if place else "",
+            index=index,
+            count=int(record[F_COUNT]),
+        )
+
+    def _line(self, pc: int) -> str:
+        line = int(self.program.lines[pc])
+        return f"Line {line} " if line else f"Kernel {self.kernel} "
+
+    def _text(self, record: np.ndarray) -> str:
+        """The instruction, or as much of it as a sentence can hold."""
+        return " ".join(self.program.texts[int(record[F_PC])][:LONGEST_TEXT].split())
+
+    def _thread(self, record: np.ndarray) -> tuple[int, int, int]:
+        width, height, _ = self.launch.block
+        linear = int(record[F_WARP]) * 32 + int(record[F_LANE])
+        return linear % width, linear // width % height, linear // (width * height)
+
+    def _place(self, record: np.ndarray) -> Place | None:
+        fault, address, size = int(record[F_KIND]), int(record[F_ADDRESS]), int(record[F_BYTES])
+        memory_faults = (
+            FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
+            FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
+            FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP,
+        )  # fmt: skip
+        if fault not in memory_faults:
+            return None
+        return self.place(int(record[F_SPACE]), address, size)
+
+    def place(self, space: int, address: int, size: int) -> Place:
+        """An address of a space (SPACE_SHARED, SPACE_LOCAL or SPACE_GLOBAL) in words; `size` bytes are an element."""
+        if space == SPACE_SHARED:
+            return self._shared_place(address, size)
+        if space == SPACE_LOCAL:
+            return Place("a local array", (address // max(size, 1),), None)
+        region, offset = self.space.find(address)
+        if region is None and self.space.is_drawn(address):
+            return Place("an address", None, None)
+        if region is None:
+            return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
+        if region.buffer is None:
+            return Place(demangled(region.name), (offset // max(size, 1),), None)
+        name = argument_name(self.launch, region.buffer.name)
+        return Place(name, element_index(region.buffer, offset), region.buffer.shape)
+
+    def _shared_place(self, address: int, size: int) -> Place:
+        part, owner = address >> RANK_SHIFT, ""
+        if 0 < part <= prod(self.launch.cluster):
+            address, owner = address & OFFSET_MASK, f" of block {part - 1} of the cluster"
+        best, start = "", SHARED_BASE
+        for name, offset in self.program.shared_symbols.items():
+            if offset <= address and offset >= start:
+                best, start = name, offset
+        if self.program.dynamic_shared and address >= self.program.dynamic_start:
+            best, start = self.program.dynamic_shared[0], self.program.dynamic_start
+        name = shared_variable(best) if best else "shared memory"
+        return Place(name, ((address - start) // max(size, 1),), None, owner)
+
+    def _sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        size = int(record[F_BYTES])
+        verb = "writes" if record[F_WRITE] else "reads"
+        if fault == FAULT_OUT_OF_BOUNDS:
+            if place is not None and place.shape is not None:
+                return f"{verb} {place}, but {place.name} has shape {place.shape}."
+            return f"{verb} {place} ({size} bytes), which lies outside every array."
+        if fault == FAULT_MISALIGNED:
+            return f"{verb} {size} bytes of {place} at an address that is not a multiple of {size}."
+        if fault == FAULT_NULL:
+            return f"{verb} {size} bytes through a null pointer."
+        if fault == FAULT_READ_ONLY:
+            return f"writes {place}, which is constant memory."
+        if fault == FAULT_UNINITIALISED:
+            return f"reads {place}, which nothing has written yet."
+        if fault == FAULT_RACE:
+            return self._race(record, place)
+        if fault == FAULT_MBARRIER:
+            return f"uses {place} as an mbarrier, but no mbarrier.init has made it one."
+        if fault == FAULT_ARRIVALS:
+            return f"arrives at the mbarrier {place} more often in a phase than its count allows."
+        if fault == FAULT_PENDING:
+            return self._pending(record, place)
+        if fault == FAULT_PROXY:
+            line = int(self.program.lines[int(record[F_OTHER])])
+            who = f"line {line} wrote" if line else "was written"
+            return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
+        if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_BOX, FAULT_TENSOR_MAP):
+            return self._bulk(fault, record, place)
+        if fault == FAULT_PEER:
+            return self._peer_sentence(record, place)
+        if fault in (FAULT_IN_FLIGHT, FAULT_NO_FENCE, FAULT_OPERAND, FAULT_WARPGROUP):
+            return self._product_sentence(fault, record, place)
+        return self._control_sentence(fault, record)
+
+    def _race(self, record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "reads"
+        other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
+        line = int(self.program.lines[int(record[F_OTHER])])
+        if int(record[F_EXTRA]) & SAME_WARP:
+            who = f"line {line}" if line else "another thread"
+            return f"{verb} {place} that {who} {other} in another thread of the same warp, with no __syncwarp between."
+        who = f"line {line}" if line else "another warp"
+        if int(record[F_EXTRA]) & OTHER_BLOCK:
+            return f"{verb} {place} that {who} {other} in another block of the cluster, with no barrier between them."
+        return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
+
+    def _pending(self, record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "reads"
+        line = int(self.program.lines[int(record[F_OTHER])])
+        copy = f"the asynchronous copy of line {line}" if line else "an asynchronous copy"
+        if int(self.program.code[int(record[F_OTHER]), OP]) != OP_COPY:
+            return f"{verb} {place}, which {copy} may still be writing: its mbarrier has to be waited for first."
+        return (
+            f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
+            "(cp.async.wait_group) first."
+        )
+
+    def _bulk(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        text = self._text(record)
+        if fault == FAULT_BULK_SIZE:
+            return f"copies {int(record[F_BYTES])} bytes in bulk, which has to be a multiple of 16: {text}"
+        if fault == FAULT_BOX:
+            return (
+                f"copies a box that starts at element {int(record[F_ADDRESS])} of a row: that has to be a multiple of "
+                "16 bytes, and a store may not start before the tensor along any dimension."
+            )
+        if fault == FAULT_TENSOR_MAP:
+            return f"uses {place} as a tensor map, but there is none with as many dimensions as: {text}"
+        if fault == FAULT_LEFT:
+            verb = "written" if record[F_WRITE] else "read"
+            wait = "on its mbarrier" if record[F_WRITE] else "for its bulk group (cp.async.bulk.wait_group.read)"
+            return f"copies in bulk, but the block may end before {place} is {verb}: wait {wait} first."
+        line = int(self.program.lines[int(record[F_OTHER])])
+        copy = f"the bulk copy of line {line}" if line else "a bulk copy"
+        return (
+            f"writes {place}, which {copy} may still be reading: the thread that started the copy has to wait for its "
+            "bulk group (cp.async.bulk.wait_group.read) first."
+        )
+
+    @staticmethod
+    def _peer_sentence(record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "uses"
+        if record[F_EXTRA]:
+            return f"{verb} {place}, but nothing keeps that block from ending before: it has to wait for this access."
+        return f"{verb} {place}, but that block may not have started yet: barrier.cluster has to come first."
+
+    def _product_sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
+        """What a kernel does wrong with wgmma."""
+        other = int(record[F_OTHER])
+        line = int(self.program.lines[other]) if other >= 0 else 0
+        if fault == FAULT_IN_FLIGHT:
+            product = f"the wgmma of line {line}" if line else "a wgmma"
+            verb = "writes" if record[F_WRITE] else "reads"
+            return f"{verb} a register that {product} still uses: wgmma.wait_group has to come first."
+        if fault == FAULT_NO_FENCE and other < 0:
+            return "issues the kernel's first wgmma without a wgmma.fence before it."
+        if fault == FAULT_NO_FENCE:
+            who = f"line {line}" if line else "other code"
+            return f"issues a wgmma on registers that {who} wrote, with no wgmma.fence between them."
+        if fault == FAULT_OPERAND:
+            who = f"line {line}" if line else "another access"
+            return f"multiplies {place}, which {who} overwrote before wgmma.wait_group had waited for the product."
+        return self._warpgroup_sentence(int(record[F_EXTRA]), line)
+
+    def _warpgroup_sentence(self, reason: int, line: int) -> str:
+        if reason == WARPGROUP_MISSING:
+            return "needs a warpgroup of four whole warps, but the block does not have 128 threads for it."
+        if reason == WARPGROUP_DIFFERS:
+            other = f"that of line {line}" if line else "another one"
+            return f"issues a wgmma while another warp of its warpgroup issues {other}, or one of other matrices."
+        if reason == WARPGROUP_SKIPS:
+            return "issues a wgmma that not all four warps of the warpgroup execute."
+        return "issues a wgmma for which the threads of a warp give different matrix descriptors."
+
+    def _control_sentence(self, fault: int, record: np.ndarray) -> str:
+        text = self._text(record)
+        if fault == FAULT_DIVERGENT_BARRIER:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"is a barrier that {missing} threads of the same warp do not reach together with the others."
+        if fault == FAULT_DIVERGENT_WARP_SYNC and ".aligned" in text:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"has to be executed by all threads of a warp together, but {missing} do not take part: {text}"
+        if fault == FAULT_DIVERGENT_WARP_SYNC:
+            missing = bin(int(record[F_EXTRA])).count("1")
+            return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
+        if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
+            return self._mbarrier_wait(record)
+        if fault == FAULT_CLUSTER_BARRIER and record[F_EXTRA]:
+            return "waits at the cluster's barrier without having arrived there."
+        if fault == FAULT_CLUSTER_BARRIER:
+            return "arrives at the cluster's barrier a second time without having waited there."
+        if fault == FAULT_DEADLOCK and record[F_EXTRA] == CLUSTER_BARRIER:
+            return "waits at the cluster's barrier for threads that never arrive there."
+        if fault == FAULT_DEADLOCK:
+            return f"waits at barrier {int(record[F_EXTRA])} for warps that never get there."
+        if fault == FAULT_ENDLESS:
+            return (
+                "was still running when the kernel had used up its instruction budget: it looks like an endless loop."
+            )
+        if fault == FAULT_TRAP:
+            return self._trap_sentence(record)
+        if fault == FAULT_SPLITS:
+            return "diverges into more groups of threads than the emulator follows."
+        return f"needs an instruction that the emulator does not know: {text}"
+
+    def _mbarrier_wait(self, record: np.ndarray) -> str:
+        arrivals, bytes_ = int(record[F_OTHER]), int(record[F_BYTES])
+        if arrivals < 0:
+            return "waits for a phase of an mbarrier that never ends: arrivals or bytes are missing."
+        lacking = [f"{arrivals} arrivals"] if arrivals else []
+        lacking += [f"{bytes_} of the bytes that it expects"] if bytes_ > 0 else []
+        if bytes_ < 0:
+            lacking.append(f"an expectation of {-bytes_} bytes that have come")
+        what = " and ".join(lacking) or "nothing, but the parity that is waited for is of another phase"
+        place = self._shared_place(int(record[F_ADDRESS]), 8)
+        return f"waits for a phase of the mbarrier {place} that never ends: it lacks {what}."
+
+    def _trap_sentence(self, record: np.ndarray) -> str:
+        reason = int(record[F_EXTRA])
+        if reason == TRAP_ASSERTION:
+            message = self.space.read_string(int(record[F_ADDRESS]))
+            return f"fails the assertion `{message}`." if message else "fails an assertion."
+        if reason == TRAP_STACK:
+            return f"calls itself so often that {STACK_BYTES // 1024} KiB of stack a thread are not enough."
+        if reason == TRAP_CALL:
+            return "calls through a pointer that holds the address of no function with these parameters."
+        if reason == TRAP_CLUSTER:
+            blocks = prod(self.launch.cluster)
+            cluster = "one block" if blocks == 1 else f"{blocks} blocks"
+            return f"asks for the shared memory of a block that its cluster of {cluster} does not have."
+        return "stopped the kernel by a trap."
+
+
+def merge(records: list[np.ndarray]) -> list[np.ndarray]:
+    """Fault records of several workers as one list: the same fault in the earliest block, with the counts added up."""
+    merged: dict[tuple[int, int], np.ndarray] = {}
+    for record in records:
+        key = (int(record[F_KIND]), int(record[F_PC]))
+        known = merged.get(key)
+        if known is None:
+            merged[key] = record.copy()
+            continue
+        count = known[F_COUNT] + record[F_COUNT]
+        order = (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)
+        if [record[f] for f in order] < [known[f] for f in order]:
+            known[:] = record
+        known[F_COUNT] = count
+    return sorted(merged.values(), key=lambda r: [int(r[f]) for f in (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)])
+
+
+def modified_input(name: str, kernel: str, line: int) -> Finding:
+    """An input buffer came back changed."""
+    where = f"Line {line} writes" if line else f"Kernel {kernel} writes"
+    return Finding(FindingKind.INPUT_MODIFIED, f"{where} to {name}, which is an input.", kernel, line, array=name)
