@@ -14,10 +14,12 @@ from rich.console import Console
 from autograder import doctor, starter, submissions
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
 from autograder.judge.second_opinion import require_second_opinion
 from autograder.records.machine import Machine, choose_machine, require_isolation
-from autograder.records.verdict import NOT_JUDGED, Report, clean
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import NOT_JUDGED
+from autograder.records.text import clean
 from autograder.report import html_page, json_file, terminal
 from autograder.spec.lab import CHECKOUT, Lab
 from warplab.errors import DeviceError, WarplabError

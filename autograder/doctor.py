@@ -19,7 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
-from autograder.records.machine import EMULATED_ARCHITECTURE, choose_machine
+from autograder.records.machine import choose_machine
 from autograder.spec.lab import CHECKOUT, known_labs, labs_folder
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
@@ -27,7 +27,7 @@ from warplab.plan import cache
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.escape_probe import ATTEMPTS, Proof, prove
 from warplab.plan.capture.submission import capture
-from warplab.plan.model import ArrayArgument, HostCall, Language, Role
+from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Language, Role
 from warplab.sandbox.isolation import Isolation
 from warplab.worker.process import WorkerError
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from rich.console import Console
 
-from autograder.judge.capture_stage import capture_submission
 from autograder.judge.runner import EFFICIENCY_SECONDS
+from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
 from autograder.spec.task import Ceiling

@@ -23,9 +23,10 @@ from typing import Any
 from autograder.judge import capture_stage, runner
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
 from autograder.records.machine import Machine, choose_machine
-from autograder.records.verdict import Device, Report, Status
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import Device, Status
 from autograder.spec.lab import Lab, find_lab, known_labs
 from autograder.worker.emulator_stage import PARTS
 from corpus.judge.entries import CORPORA, CorpusCase, cases

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from cuda.core import Device, EventOptions
 
-from autograder.judge.capture_stage import capture_submission
+from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, known_labs

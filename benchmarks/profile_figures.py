@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.judge.capture_stage import capture_submission
+from autograder.own_work import capture_submission
 from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from benchmarks.figures import IMAGES

@@ -27,21 +27,20 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.judge.correctness import judge_case
 from autograder.judge.traffic import traffic_part
-from autograder.records.machine import EMULATED_ARCHITECTURE
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import Part, Status
+from autograder.records.status import Part, Status
 from autograder.spec.inputs import scalars
 from autograder.spec.lab import Lab, find_lab, known_labs, solutions_folder
 from autograder.spec.task import Case
 from autograder.worker.emulator_stage import INSTRUCTION_BUDGET
+from autograder.worker.judge_case import judge_case
 from corpus.judge.entries import SUBMISSIONS
 from corpus.judge.mutants.table import MUTANTS
 from warplab import results, simt
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
-from warplab.plan.model import HostCall, Plan
+from warplab.plan.model import EMULATED_ARCHITECTURE, HostCall, Plan
 
 FILE = results.DIRECTORY / "seeds.json"
 COMMAND = "python -m benchmarks.seeds"

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.judge.capture_stage import capture_submission
+from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.lab import SUBMISSION_NAMES, find_lab, known_labs, solutions_folder
 from autograder.spec.score import efficiency_points

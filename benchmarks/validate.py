@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from autograder.judge.capture_stage import capture_submission
+from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, known_labs

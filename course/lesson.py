@@ -19,9 +19,10 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import CppLexer, PythonLexer
 
-from autograder.judge.capture_stage import Rejected, capture_submission
+from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
-from autograder.records.verdict import Device
+from autograder.records.rejection import Rejected
+from autograder.records.status import Device
 from autograder.report.json_file import write_atomically
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
 from autograder.records.machine import Machine, choose_machine
+from autograder.records.request import Request
 from autograder.report.html_page import fragment
 from autograder.report.json_file import write_atomically
 from autograder.spec.lab import CHECKOUT, find_lab

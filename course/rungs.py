@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judge.capture_stage import capture_submission
 from autograder.judge.runner import EFFICIENCY_SECONDS
+from autograder.own_work import capture_submission
 from autograder.records.machine import Machine
-from autograder.records.verdict import Device, KernelFigures
+from autograder.records.report import KernelFigures
+from autograder.records.status import Device
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
 from warplab import simt

@@ -9,16 +9,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.records.rejection import Rejected, rejected, without_details
+from autograder.records.prepared import Answer
+from autograder.records.rejection import rejected, without_details
+from autograder.spec.inputs import host_calls
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
-from autograder.worker.prepare_stage import Answer, Captured, host_calls, prepare_here
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.source_file import read_source
 from warplab.plan.capture.submission import answer_of
 from warplab.sandbox.isolation import Isolation
-
-__all__ = ["Answer", "Captured", "Rejected", "Submission", "capture_cases", "capture_submission", "read_submission"]
 
 CAPTURE_SECONDS = 60.0  # a reference in Numba takes 8 s of a processor, and three times that on a busy machine
 
@@ -60,7 +59,7 @@ def capture_cases(
             content = answer_of(
                 submission.text,
                 submission.name,
-                host_calls(lab, group, seed),
+                host_calls(lab.task, group, seed),
                 (architecture,),
                 timeout=CAPTURE_SECONDS,
                 isolation=isolation,
@@ -70,20 +69,3 @@ def capture_cases(
             raise (without_details(rejection) if hidden else rejection) from failure
         answers.append(Answer(tuple(case.name for case in group), content, hidden))
     return answers
-
-
-def capture_submission(
-    lab: Lab,
-    source: Path,
-    cases: Sequence[Case],
-    seed: int,
-    architecture: str,
-    isolation: Isolation | None = None,
-) -> Captured:
-    """Capture `source` for every case and assemble it for `architecture`, all in this process.
-
-    For what whoever runs this has written or trusts: notebooks, benchmarks, tests. Raises Rejected.
-    """
-    submission = read_submission(source)
-    answers = capture_cases(lab, submission, cases, seed, architecture, isolation)
-    return prepare_here(lab, cases, submission.name, submission.text, answers, seed, architecture)

@@ -18,7 +18,7 @@ from typing import Any
 
 import autograder
 from autograder.records.machine import Machine
-from autograder.records.verdict import Device
+from autograder.records.status import Device
 from autograder.spec.lab import labs_folder
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS

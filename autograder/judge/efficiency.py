@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from autograder.records.verdict import Part, PartResult, Status, clean
+from autograder.records.report import PartResult
+from autograder.records.status import Part, Status
+from autograder.records.text import clean
 from autograder.spec.lab import Lab
 from autograder.spec.score import efficiency_points
 

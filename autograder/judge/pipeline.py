@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from autograder.judge.capture_stage import Submission, capture_cases, read_submission
 from autograder.judge.correctness import correctness_part, located
 from autograder.judge.efficiency import Measure, efficiency_part
-from autograder.judge.request import Request
 from autograder.judge.runner import Caller, JudgeError, Runner
 from autograder.judge.safety import safety_part
 from autograder.judge.second_opinion import second_opinions
 from autograder.judge.traffic import traffic_part
 from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected
-from autograder.records.verdict import Device, PartResult, Report, Status
+from autograder.records.report import PartResult, Report
+from autograder.records.request import OnProgress, Request
+from autograder.records.status import Device, Status
 from autograder.report import build as report
 from autograder.spec.inputs import secret_seed
 from warplab.sandbox.isolation import weakest
 
-Progress = Callable[[str, float], None]  # what is being done, and the fraction that is done
 log = logging.getLogger("autograder")
 
 
@@ -35,7 +35,7 @@ class Evidence:
     on_gpu: list[CaseOutcome] = field(default_factory=list)
 
 
-def grade(request: Request, worker: Caller, progress: Progress = lambda what, fraction: None) -> Report:
+def grade(request: Request, worker: Caller, progress: OnProgress = lambda what, fraction: None) -> Report:
     """Grade one submission. Never raises for what a submission or the judge does: the report's status says it."""
     start = time.perf_counter()
     text = ""
@@ -54,7 +54,7 @@ def grade(request: Request, worker: Caller, progress: Progress = lambda what, fr
     return replace(graded, seconds=time.perf_counter() - start, isolation=weakest(graded.isolation, kept_in))
 
 
-def _grade(request: Request, submission: Submission, worker: Caller, progress: Progress) -> Report:
+def _grade(request: Request, submission: Submission, worker: Caller, progress: OnProgress) -> Report:
     seed = secret_seed() if request.seed is None else request.seed
     request = replace(request, lab=request.lab.drawn(seed))
     lab, machine = request.lab, request.machine
@@ -82,7 +82,7 @@ def _grade(request: Request, submission: Submission, worker: Caller, progress: P
     return graded
 
 
-def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: Progress) -> Evidence:
+def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: OnProgress) -> Evidence:
     evidence = Evidence()
     on_gpu = request.correctness_cases() if request.has_gpu else []
     work = [(Device.GPU, case) for case in on_gpu] + [(Device.EMULATOR, case) for case in request.emulated_cases()]
@@ -105,7 +105,7 @@ def _judge_parts(
     plans: Mapping[str, bytes],
     evidence: Evidence,
     others: str,
-    progress: Progress,
+    progress: OnProgress,
 ) -> tuple[PartResult, ...]:
     lab = request.lab
     names = {case.name for case in request.correctness_cases()}

@@ -9,13 +9,14 @@ from typing import Any, Protocol
 
 import msgspec
 
-from autograder.judge.capture_stage import Answer, Submission
+from autograder.judge.capture_stage import Submission
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
 from autograder.records.outcome import CaseOutcome
+from autograder.records.prepared import Answer, Prepared
 from autograder.records.rejection import Rejected
-from autograder.records.verdict import Device, Status, clean
+from autograder.records.status import Device, Status
+from autograder.records.text import clean
 from autograder.spec.lab import Lab
-from autograder.worker.prepare_stage import Prepared
 from warplab.errors import WarplabError
 from warplab.plan.execution import Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault

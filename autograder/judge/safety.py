@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import UNFINISHED, Part, PartResult, Status, clean
+from autograder.records.report import PartResult
+from autograder.records.status import UNFINISHED, Part, Status
+from autograder.records.text import clean
 from autograder.spec.lab import Lab
 from warplab.plan.execution import Finding, FindingKind
 

@@ -15,7 +15,9 @@ import numpy as np
 
 from autograder.records.machine import Machine
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import Device, SecondOpinion, clean
+from autograder.records.report import SecondOpinion
+from autograder.records.status import Device
+from autograder.records.text import clean
 from autograder.spec.inputs import generate
 from autograder.spec.task import Case, Task
 from warplab.errors import DeviceError
@@ -70,14 +72,3 @@ def _judged(case: Case, opinion: sanitizer.Opinion, findings: Sequence) -> Secon
     ours = [finding for finding in findings if finding.kind in kinds]
     agrees = None if opinion.errors < 0 else (opinion.errors > 0) == bool(ours)
     return SecondOpinion(opinion.tool, case.name, opinion.errors, clean(opinion.words), opinion.lines, agrees)
-
-
-def opinion_words(opinion: SecondOpinion) -> str:
-    """One sentence about an opinion."""
-    if opinion.agrees is None:
-        return f"{opinion.tool} gave no report in time on the case {opinion.case!r}."
-    lines = f" on line {', '.join(str(line) for line in opinion.lines)}" if opinion.lines else ""
-    errors = f"{opinion.errors} error{'s' if opinion.errors != 1 else ''}"
-    said = f"reports {errors}{lines}" if opinion.errors else "finds nothing"
-    same = "as the emulator does" if opinion.agrees else "which the emulator does not: the grade is the emulator's"
-    return f"{opinion.tool} {said} on the case {opinion.case!r}, {same}."

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import UNFINISHED, BudgetResult, Part, PartResult, Status, clean
+from autograder.records.report import BudgetResult, PartResult
+from autograder.records.status import UNFINISHED, Part, Status
+from autograder.records.text import clean
+from autograder.report.words import budget_words
 from autograder.spec.lab import Lab
 from warplab.plan.execution import METRICS, Counters
 
@@ -46,17 +49,3 @@ def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool, others: st
 def _metric(counters: Counters, name: str) -> str:
     """Nsight Compute's name of a counter, or of what a total consists of."""
     return " + ".join(METRICS[part] for part in counters.parts(name) or (name,) if part in METRICS)
-
-
-def _words(counter: str) -> str:
-    return counter.replace("_", " ")
-
-
-def budget_words(budget: BudgetResult) -> str:
-    """One sentence about a budget that was exceeded."""
-    name = _words(next(iter(budget.parts)) if len(budget.parts) == 1 else budget.counter)
-    if len(budget.parts) > 1:
-        name += f" ({', '.join(f'{amount:,} {_words(part)}' for part, amount in budget.parts.items())})"
-    times = budget.value / budget.limit if budget.limit > 0 else 0.0
-    excess = f" ({times:,.{1 if times < 10 else 0}f} times)" if times else ""
-    return f"{budget.value:,} {name} where {budget.limit:,.0f} are allowed{excess}. {budget.reason}"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from autograder.records.verdict import Device
+from autograder.records.status import Device
 from warplab.errors import DeviceError
 from warplab.plan.capture.escape_probe import strongest
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
 
-EMULATED_ARCHITECTURE = "sm_90a"
 _PACKAGES = ("warplab", "numba", "numba-cuda", "cupy-cuda13x", "cuda-core", "nvidia-cuda-nvcc", "numpy")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from warplab.plan.execution import Counters, Finding
 
 

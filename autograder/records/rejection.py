@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from autograder.records.verdict import Status, clean
+from autograder.records.status import Status
+from autograder.records.text import clean
 from warplab.errors import WarplabError
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from autograder.judge.advice import next_step
-from autograder.judge.request import Request
-from autograder.judge.waste import wasted_lines
 from autograder.records.machine import versions
 from autograder.records.outcome import CaseOutcome
+from autograder.records.prepared import Prepared
 from autograder.records.rejection import Rejected
-from autograder.records.verdict import Part, PartResult, Profile, Report, Status, clean, clean_source
-from autograder.worker.prepare_stage import Prepared
+from autograder.records.report import PartResult, Profile, Report
+from autograder.records.request import Request
+from autograder.records.status import Part, Status
+from autograder.records.text import clean, clean_source
+from autograder.report.advice import next_step
+from autograder.report.waste import wasted_lines
 from warplab.errors import WarplabError
 
 

@@ -6,7 +6,8 @@ import base64
 import io
 from html import escape
 
-from autograder.records.verdict import Part, Report
+from autograder.records.report import Report
+from autograder.records.status import Part
 from warplab.hardware.roofline import Roofline
 from warplab.show.roofline import Point, roofline
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from autograder.judge.second_opinion import opinion_words
-from autograder.judge.traffic import budget_words
-from autograder.records.verdict import BudgetResult, CaseResult, KernelFigures, PartResult, Report, Status
+from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, Report
+from autograder.records.status import Status
 from autograder.report.figures import roofline_figure
+from autograder.report.words import budget_words, opinion_words
 from warplab.plan.execution import Finding
 from warplab.show.source import source_html
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from autograder.records.verdict import SCHEMA_VERSION, Report
+from autograder.records.report import SCHEMA_VERSION, Report
 
 
 def write_reports(reports: Sequence[Report], path: Path) -> None:

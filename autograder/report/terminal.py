@@ -12,17 +12,17 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from autograder.judge import pipeline
-from autograder.judge.second_opinion import opinion_words
-from autograder.judge.traffic import budget_words
-from autograder.records.verdict import NOT_JUDGED, CaseResult, Part, PartResult, Report, Status
+from autograder.records.report import CaseResult, PartResult, Report
+from autograder.records.request import OnProgress
+from autograder.records.status import NOT_JUDGED, Part, Status
+from autograder.report.words import budget_words, opinion_words
 from warplab.plan.execution import Finding
 
 _SHOWN = 5  # findings and failed cases; the HTML report has them all
 
 
 @contextmanager
-def progress_bar(console: Console, title: str) -> Iterator[pipeline.Progress]:
+def progress_bar(console: Console, title: str) -> Iterator[OnProgress]:
     """A bar that is gone when grading is over; gives the callback for `pipeline.grade`."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:

@@ -14,13 +14,14 @@ import hashlib
 import itertools
 import math
 import secrets
+from collections.abc import Sequence
 from random import Random
 from types import ModuleType
 
 import numpy as np
 
 from autograder.spec.task import Array, ArraySpec, Case, Family, ScalarSpec, Task, Values
-from warplab.plan.model import Role
+from warplab.plan.model import HostCall, Role
 
 _WEYL = 0x9E3779B97F4A7C15
 _WORD = 0xFFFFFFFFFFFFFFFF
@@ -62,7 +63,7 @@ def scalars(task: Task, case: Case, seed: int) -> dict[str, int | float]:
     return drawn
 
 
-def chance(seed: int, *names: object) -> float:
+def uniform(seed: int, *names: object) -> float:
     """A number in [0, 1) that only the seed tells."""
     return _key(seed, *names) / 2**64
 
@@ -134,3 +135,8 @@ def _wide(xp: ModuleType, count: int, key: int, first: int) -> Array:
     sign = (bits >> np.uint64(63)) << np.uint64(31)
     pattern = sign | (exponent << np.uint64(23)) | (bits & np.uint64(0x7FFFFF))
     return pattern.astype(np.uint32).view(np.float32)
+
+
+def host_calls(task: Task, cases: Sequence[Case], seed: int) -> list[HostCall]:
+    """The calls that capture these cases."""
+    return [task.host_call(case.dimensions, scalars(task, case, seed)) for case in cases]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 
-from autograder.spec.inputs import chance
+from autograder.spec.inputs import uniform
 from autograder.spec.task import Case, Dimensions, Task
 
 
@@ -50,5 +50,5 @@ def drawn(task: Task, seed: int) -> Task:
 def _drawn(task: Task, case: Case, seed: int) -> Case:
     if not case.sizes:
         return case
-    number = int(chance(seed, "size", task.function, case.name) * len(case.sizes))
+    number = int(uniform(seed, "size", task.function, case.name) * len(case.sizes))
     return replace(case, dimensions=case.sizes[min(number, len(case.sizes) - 1)])

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judge.correctness import judge_case
-from autograder.records.machine import EMULATED_ARCHITECTURE
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from autograder.spec.lab import load_lab
+from autograder.worker.judge_case import judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.second_call import second_call
 from warplab.plan.archive import loads
 from warplab.plan.execution import Execution, Writer
-from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
+from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 

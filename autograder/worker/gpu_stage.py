@@ -15,12 +15,12 @@ import cupy
 import numpy as np
 from cuda.core import Stream
 
-from autograder.judge.correctness import judge_case
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from autograder.spec import inputs as families
 from autograder.spec.lab import load_lab
 from autograder.spec.task import Array, Case, Ceiling, Family, Task, Values
 from autograder.worker.compare import worst_ratio
+from autograder.worker.judge_case import judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.physical_floor import impossible
 from autograder.worker.second_call import second_call
@@ -206,7 +206,7 @@ class _Timed:
 
     def prepare(self, turn: int) -> None:
         """Draw inputs that no launch has seen and poison the outputs. Raises WrongOutput if an audit fails."""
-        if self._task.audit is not None and (turn == 0 or families.chance(self._seed, "audit", turn) < 1 / AUDITED):
+        if self._task.audit is not None and (turn == 0 or families.uniform(self._seed, "audit", turn) < 1 / AUDITED):
             self._audit(turn)
         self._loaded.reset(self._values(self._case, turn))
 

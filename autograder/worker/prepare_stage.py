@@ -12,11 +12,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected, rejected, without_details
-from autograder.records.verdict import KernelFigures, Status, clean
-from autograder.spec.inputs import scalars
+from autograder.records.report import KernelFigures
+from autograder.records.status import Status
+from autograder.records.text import clean
+from autograder.spec.inputs import host_calls
 from autograder.spec.lab import Lab, load_lab
 from autograder.spec.task import Case
 from autograder.worker.emulator_stage import parts_needed
@@ -29,19 +30,10 @@ from warplab.plan.assemble import Budget, assemble
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import Request, decode_response
 from warplab.plan.language import language_of
-from warplab.plan.model import HostCall, Kernel, Language, Launch, Plan
+from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 
 SMALL_MEMORY = 1 << 30  # bytes of device memory that a case for the emulator may take
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What a capture process said of some cases, in their order: `warplab.plan.capture.protocol` reads it."""
-
-    cases: tuple[str, ...]
-    content: bytes
-    hidden: bool
 
 
 @dataclass(frozen=True)
@@ -52,43 +44,6 @@ class Captured:
     language: str
     kernels: tuple[KernelFigures, ...]
     others: str = ""  # why other kernels are timed than are judged, if so
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """The same as the judge gets it from a worker: plans as the bytes of their files.
-
-    `parts` are those of the emulator that the plans need beside what every plan needs.
-    """
-
-    plans: dict[str, bytes]
-    language: str
-    kernels: tuple[KernelFigures, ...]
-    parts: tuple[str, ...]
-    others: str
-
-    @staticmethod
-    def from_wire(data: Mapping[str, Any]) -> Prepared:
-        """The inverse of what `prepare` gives. Raises Rejected for a submission that was refused, and
-        msgspec.ValidationError for data of another form: the worker may have been taken over."""
-        if "refused" in data:
-            refused = msgspec.convert(data["refused"], _Refused)
-            raise Rejected(refused.status, refused.message, refused.line)
-        return _cleaned(msgspec.convert(data, Prepared, builtin_types=(bytes,)))
-
-
-@dataclass(frozen=True)
-class _Refused:
-    status: Status
-    message: str
-    line: int
-
-
-def _cleaned(prepared: Prepared) -> Prepared:
-    languages = {str(language) for language in Language}
-    kernels = tuple(KernelFigures(**{**asdict(k), "name": clean(k.name)}) for k in prepared.kernels)
-    language = " + ".join(word for word in prepared.language.split(" + ") if word in languages)
-    return Prepared(prepared.plans, language, kernels, prepared.parts, clean(prepared.others))
 
 
 def prepare(
@@ -113,11 +68,6 @@ def prepare(
         "parts": parts_needed(captured.plans.values()),
         "others": captured.others,
     }
-
-
-def host_calls(lab: Lab, cases: Sequence[Case], seed: int) -> list[HostCall]:
-    """The calls that capture these cases."""
-    return [lab.task.host_call(case.dimensions, scalars(lab.task, case, seed)) for case in cases]
 
 
 def prepare_here(
@@ -165,7 +115,7 @@ def _plans(
     architecture: str,
     budget: Budget,
 ) -> dict[str, Plan]:
-    request = Request(text, name, tuple(host_calls(lab, cases, seed)), (architecture,), 0)
+    request = Request(text, name, tuple(host_calls(lab.task, cases, seed)), (architecture,), 0)
     try:
         plans = decode_response(content, request)
     except CaptureFailure as failure:

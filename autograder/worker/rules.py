@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from autograder.records.verdict import clean
+from autograder.records.text import clean
 from autograder.spec.task import Task
 from warplab.plan.model import Plan
 

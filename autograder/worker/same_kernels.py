@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from autograder.records.verdict import clean
+from autograder.records.text import clean
 from warplab.plan.model import Kernel, Plan
 
 _Identity = tuple[str, tuple[tuple[str, str], ...]]

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from autograder.judge.correctness import Execute, compare_outputs
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from autograder.spec.inputs import generate
 from autograder.spec.task import Case, Task
+from autograder.worker.judge_case import Execute, compare_outputs
 from warplab.plan.model import Argument, Buffer, Launch, Plan, Role, Value
 
 _SUFFIX = "_of_the_second_call"

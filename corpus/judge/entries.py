@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.records.verdict import Device, Part, PartResult, Report, Status
+from autograder.records.report import PartResult, Report
+from autograder.records.status import Device, Part, Status
 from autograder.spec.lab import CHECKOUT, solutions_folder
 from corpus.judge.mutants.mutant import Mutant
 from corpus.judge.mutants.table import MUTANTS

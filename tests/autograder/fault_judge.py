@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from autograder.judge.correctness import judge_case
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
-from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.records.verdict import Device, Status
+from autograder.records.machine import Machine
+from autograder.records.request import Request
+from autograder.records.status import Device, Status
 from autograder.report.json_file import write_reports
 from autograder.spec.lab import load_lab
 from autograder.worker import prepare_stage
+from autograder.worker.judge_case import judge_case
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution
-from warplab.plan.model import Plan
+from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 from warplab.sandbox.isolation import Isolation
 from warplab.worker.process import Worker
 

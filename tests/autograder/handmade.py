@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.judge.request import Request
 from autograder.records.machine import Machine
-from autograder.records.verdict import Device
+from autograder.records.request import Request
+from autograder.records.status import Device
 from autograder.spec.lab import Lab, load_lab
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Plan

@@ -122,7 +122,7 @@ def test_starters_are_written_and_checked(submission: Path, tmp_path: Path, caps
 
 
 def test_exit_codes_of_reports() -> None:
-    from autograder.records.verdict import Status
+    from autograder.records.status import Status
 
     assert cli.exit_code([report()]) == cli.NOT_FULL_MARKS
     assert cli.exit_code([measured(1.0), report(status=Status.JUDGE_ERROR)]) == cli.CANNOT_GRADE

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from autograder.judge import confined_worker
-from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.records.verdict import Device
+from autograder.records.machine import Machine
+from autograder.records.status import Device
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numba
 import pytest
 
-from autograder.judge.capture_stage import capture_submission
-from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.own_work import capture_submission
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.worker import emulator_stage
 from warplab.plan.archive import dumps
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.simt.core.asynchronous.bulk_calls import bulk_function
 from warplab.simt.core.tensor.products import product_function
 

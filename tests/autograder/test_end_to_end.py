@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from autograder.judge.pipeline import grade
-from autograder.records.verdict import Part, Report, Status
+from autograder.records.report import Report
+from autograder.records.status import Part, Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.test_pipeline import GOOD

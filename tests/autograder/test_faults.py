@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from autograder.report import json_file
 from autograder.spec.lab import CHECKOUT
 from tests.autograder.handmade import make_lab

@@ -14,7 +14,7 @@ from autograder.doctor import State
 from autograder.judge.pipeline import grade
 from autograder.records import machine
 from autograder.records.machine import Machine, ReducedIsolation, choose_machine, require_isolation
-from autograder.records.verdict import Report
+from autograder.records.report import Report
 from autograder.report import html_page, json_file, terminal
 from tests.autograder.handmade import EMULATOR, make_lab, request
 from tests.autograder.test_pipeline import GOOD, SEED, NumPyWorker

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.records.verdict import Device, Part, PartResult, Report, Status
+from autograder.records.report import PartResult, Report
+from autograder.records.status import Device, Part, Status
 from benchmarks.judge import Card, Verdict, records
 from corpus.judge.entries import CORPORA, SUBMISSIONS, cases
 from corpus.judge.mutants.table import MUTANTS

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.judge.correctness import correctness_part, judge_case, located
+from autograder.judge.correctness import correctness_part, located
 from autograder.judge.efficiency import efficiency_part
 from autograder.judge.safety import safety_part
 from autograder.judge.traffic import traffic_part
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import Part, Status
+from autograder.records.status import Part, Status
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
+from autograder.worker.judge_case import judge_case
 from tests.autograder.handmade import TASK_PY, executor, make_lab
 from warplab.plan.execution import TOTALS, Counters, Execution, Finding, FindingKind
 from warplab.plan.model import Plan

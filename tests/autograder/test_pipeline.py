@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from autograder.judge import pipeline
-from autograder.judge.correctness import judge_case
 from autograder.judge.pipeline import grade
-from autograder.records.verdict import Part, Report, Status
+from autograder.records.report import Report
+from autograder.records.status import Part, Status
 from autograder.spec.lab import Lab
 from autograder.worker import prepare_stage
+from autograder.worker.judge_case import judge_case
 from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, request
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution, Finding, FindingKind

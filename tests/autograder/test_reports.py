@@ -10,19 +10,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from autograder.records.verdict import (
-    BudgetResult,
-    CaseResult,
-    Device,
-    KernelFigures,
-    Part,
-    PartResult,
-    Profile,
-    Report,
-    Status,
-    clean,
-    clean_source,
-)
+from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, Profile, Report
+from autograder.records.status import Device, Part, Status
+from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
 from warplab.plan.execution import Counters, Finding, FindingKind
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from autograder.spec.inputs import scalars
 from autograder.worker.module_variables import ModuleVariable, device_bytes, keeps_state, variables
 from autograder.worker.second_call import second_call, twice

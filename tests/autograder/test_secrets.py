@@ -10,7 +10,7 @@ import pytest
 from autograder.judge.pipeline import grade
 from autograder.judge.safety import safety_part
 from autograder.records.outcome import CaseOutcome
-from autograder.records.verdict import Status
+from autograder.records.status import Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.test_pipeline import GOOD, SEED, NumPyWorker

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from autograder.judge.advice import next_step
-from autograder.judge.waste import wasted_lines
-from autograder.records.verdict import BudgetResult, CaseResult, KernelFigures, Part, PartResult, Status, WastedLine
+from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, WastedLine
+from autograder.records.status import Part, Status
+from autograder.report.advice import next_step
+from autograder.report.waste import wasted_lines
 from warplab.plan.execution import Counters, Finding, FindingKind
 
 LOADS = Counters(global_load_requests=10, global_load_sectors=320, global_load_ideal_sectors=40)

@@ -7,14 +7,17 @@ from pathlib import Path
 import pytest
 
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
-from autograder.judge.second_opinion import opinion_words, require_second_opinion
-from autograder.records.machine import EMULATED_ARCHITECTURE, Machine, choose_machine
-from autograder.records.verdict import Device, Part, SecondOpinion, Status
+from autograder.judge.second_opinion import require_second_opinion
+from autograder.records.machine import Machine, choose_machine
+from autograder.records.report import SecondOpinion
+from autograder.records.request import Request
+from autograder.records.status import Device, Part, Status
+from autograder.report.words import opinion_words
 from autograder.spec.lab import find_lab
 from tests.labs.test_submissions import CORPUS
 from warplab.errors import DeviceError
 from warplab.gpu import sanitizer
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 MEMCHECK = """========= COMPUTE-SANITIZER

@@ -8,15 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.judge.capture_stage import capture_submission
-from autograder.judge.correctness import judge_case
-from autograder.records.machine import EMULATED_ARCHITECTURE
-from autograder.records.verdict import Status
+from autograder.own_work import capture_submission
+from autograder.records.status import Status
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
+from autograder.worker.judge_case import judge_case
 from warplab import simt
 from warplab.plan.execution import Execution
-from warplab.plan.model import Plan
+from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
 LAB = find_lab("02_divergence")
 BATCHES = Case("batches", {"n": 250_007}, Family.NORMAL)  # on one block: a first, a full and a small batch a warp

@@ -10,13 +10,14 @@ import pytest
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
-from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.records.verdict import Device
+from autograder.records.machine import Machine
+from autograder.records.request import Request
+from autograder.records.status import Device
 from autograder.spec.lab import find_lab, known_labs, solutions_folder
 from corpus.judge.mutants.mutant import Edit, EditDoesNotApply, Mutant
 from corpus.judge.mutants.table import MUTANTS
 from corpus.judge.mutants.verdict import objections
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")

@@ -12,9 +12,10 @@ import pytest
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
 from autograder.records.machine import choose_machine
-from autograder.records.verdict import Part, Report, Status
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import Part, Status
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, solutions_folder
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant

@@ -18,13 +18,15 @@ import pytest
 from rich.console import Console
 
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
-from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.records.verdict import Device, Report, Status
+from autograder.records.machine import Machine
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import Device, Status
 from autograder.report import html_page, terminal
 from autograder.spec.lab import find_lab, labs_folder
 from autograder.spec.task import Case
 from tests.labs.test_submissions import CORPUS, files, name
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 SEED = 803_942_117

@@ -15,10 +15,12 @@ import pytest
 from autograder.judge import capture_stage, runner
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
-from autograder.judge.request import Request
-from autograder.records.machine import EMULATED_ARCHITECTURE, Machine
-from autograder.records.verdict import Device, Part, Report, Status
+from autograder.records.machine import Machine
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import Device, Part, Status
 from autograder.spec.lab import CHECKOUT, find_lab, known_labs, labs_folder, solutions_folder
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 CORPUS = CHECKOUT / "corpus" / "judge" / "submissions"

@@ -13,14 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.judge.capture_stage import capture_submission
-from autograder.records.machine import EMULATED_ARCHITECTURE
+from autograder.own_work import capture_submission
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, known_labs, solutions_folder
 from autograder.spec.task import Case, Family, ScalarSpec
 from autograder.worker.compare import worst_ratio
 from warplab import simt
-from warplab.plan.model import Role
+from warplab.plan.model import EMULATED_ARCHITECTURE, Role
 
 CORPUS = CHECKOUT / "corpus" / "judge" / "submissions"
 SEEDS = int(os.environ.get("WARPLAB_SEEDS", "4"))  # right kernels: half of them for each of a lab's two cases

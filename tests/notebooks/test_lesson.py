@@ -12,7 +12,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from course import lesson as module
 from course.lesson import Lesson, code, load_ipython_extension, passage, reveal, speed, table
 from autograder.records.machine import Machine
-from autograder.records.verdict import Device
+from autograder.records.status import Device
 from warplab import results
 from warplab.results import Header, Record
 

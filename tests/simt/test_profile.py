@@ -16,12 +16,12 @@ from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters
 from warplab.plan.model import Plan, Role
 from warplab.simt import execute, profile
-from warplab.simt.core.state.trace import Recorder
 from warplab.simt.model.estimate import START, estimate
 from warplab.simt.profiling import Profile
 from warplab.simt.profiling.accesses import Space, accesses_of
 from warplab.simt.profiling.profile import ProfileError
 from warplab.simt.profiling.timeline import Clock, Kind, Reason
+from warplab.simt.recorder import Recorder
 
 SOURCE = """
 extern "C" __global__ void halves(const int* a, int* out) {

@@ -215,3 +215,6 @@ class HostCall:
 
     function: str
     arguments: tuple[ArrayArgument | ScalarArgument, ...]
+
+
+EMULATED_ARCHITECTURE = "sm_90a"

@@ -15,11 +15,8 @@ from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
-from warplab.simt.core.memory.watch import writer
-from warplab.simt.core.state.layout import R_FIRST_STORE
-from warplab.simt.core.state.trace import Recorder
+from warplab.simt.core.state.layout import R_FIRST_STORE, SHARED_BASE
 from warplab.simt.lowering.decoder import decoded
-from warplab.simt.lowering.lowering import SHARED_BASE
 from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
 from warplab.simt.memory import (
     AddressSpace,
@@ -32,9 +29,11 @@ from warplab.simt.memory import (
 )
 from warplab.simt.model.caches import CacheModel
 from warplab.simt.program import Program
+from warplab.simt.recorder import Recorder
 from warplab.simt.report.counters import fold
 from warplab.simt.report.findings import Explainer, merge, modified_input
 from warplab.simt.report.printing import format_prints
+from warplab.simt.report.writer import writer
 from warplab.simt.tensor_map_bytes import encode
 
 MAX_THREADS = 1024

@@ -17,12 +17,12 @@ from warplab.simt.core.memory.request_log import RequestLog
 from warplab.simt.core.memory.shadow import SHADOW_BYTES
 from warplab.simt.core.state import layout as L
 from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
-from warplab.simt.core.state.trace import Recorder
 from warplab.simt.core.tensor.products import product_function
 from warplab.simt.core.tensor.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
 from warplab.simt.program import Constant, Program
+from warplab.simt.recorder import Recorder
 
 FINDING_LIMIT = 256
 MAX_RESIDENT = 512 << 20  # bytes that the threads of a cluster may take

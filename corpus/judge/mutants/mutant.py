@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.records.verdict import Part
+from autograder.records.status import Part
 
 
 class EditDoesNotApply(Exception):

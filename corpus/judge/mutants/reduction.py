@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autograder.records.verdict import Part
+from autograder.records.status import Part
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "04_reduction/submission.py", "04_reduction/submission_cuda.py"

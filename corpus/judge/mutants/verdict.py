@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autograder.judge.traffic import budget_words
-from autograder.records.verdict import NOT_JUDGED, Part, Report, Status
+from autograder.records.report import Report
+from autograder.records.status import NOT_JUDGED, Part, Status
+from autograder.report.words import budget_words
 from corpus.judge.mutants.mutant import Mutant
 
 _ORDER = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)

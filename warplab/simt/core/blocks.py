@@ -89,7 +89,7 @@ from warplab.simt.core.state.layout import (
     W_USED,
     WAIT_BARRIER,
 )
-from warplab.simt.core.state.random_order import chance, is_random, start_chance
+from warplab.simt.core.state.random_order import is_random, random_below, start_random_order
 from warplab.simt.core.state.raw import (
     fill_bytes,
     get,
@@ -192,7 +192,7 @@ def _start_cluster(m, cluster):
     """Place the blocks of the cluster of that number in the grid and start them together."""
     blocks = get(m, M_CLUSTER)
     width, height = get(m, M_GRID_X) // get(m, M_CLUSTER_X), get(m, M_GRID_Y) // get(m, M_CLUSTER_Y)
-    start_chance(m, cluster)
+    start_random_order(m, cluster)
     clear_cluster_barrier(m)
     clear_events(m)
     for rank in range(blocks):
@@ -229,10 +229,10 @@ def _report_deadlock(m):
 @compiled
 def _draw_turn(m, address):
     """In a seeded run: does the warp get its turn, which of its splits goes on, and for how long?"""
-    if chance(m, 4) == 0:
+    if random_below(m, 4) == 0:
         return False
-    put(m, M_QUANTUM, 1 + chance(m, np.int64(1) << chance(m, LONGEST_TURN_BITS + 1)))
-    if chance(m, 2):
+    put(m, M_QUANTUM, 1 + random_below(m, np.int64(1) << random_below(m, LONGEST_TURN_BITS + 1)))
+    if random_below(m, 2):
         put(address, W_CURRENT, -1)
     return True
 
@@ -291,7 +291,7 @@ def _run_cluster(m, traced):
         failed = 0
         ran = 0
         skipped = 0
-        start = chance(m, total)
+        start = random_below(m, total)
         block = peer(m, start // warps)
         warp = start % warps
         for _ in range(total):
@@ -315,7 +315,7 @@ def _run_cluster(m, traced):
             for rank in range(get(m, M_CLUSTER)):
                 end_products(peer(m, rank))
             return
-        if random and chance(m, 8) == 0:
+        if random and random_below(m, 8) == 0:
             complete_one(m)
         idle = idle + 1 if failed == ran else 0
         if idle and _complete_something(m):

@@ -176,7 +176,8 @@ def page() -> str:
         "",
         "Made by `python -m warplab.simt.lowering.coverage > docs/instructions.md`, which puts the forms of PTX that",
         f"sm_90 has to the emulator's decoder: {handled:,} of {total:,} opcodes are taken. When a thread reaches",
-        "an instruction that is not taken, the kernel ends with a finding that names it and its line; nothing is computed instead.",
+        "an instruction that is not taken, the kernel ends with a finding that names it and its line; nothing",
+        "is computed instead.",
         "`{a,b}` stands for one of several, `[a]` for what may be left out.",
         "",
     ]

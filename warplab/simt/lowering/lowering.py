@@ -36,6 +36,7 @@ from warplab.simt.core.state.layout import (
     GUARD_XOR,
     OP_JUMP,
     OP_UNSUPPORTED,
+    SHARED_BASE,
     SPECIAL_CLUSTER_CTAID_X,
     SPECIAL_CLUSTER_CTAID_Y,
     SPECIAL_CLUSTER_CTAID_Z,
@@ -56,8 +57,6 @@ from warplab.simt.core.state.layout import (
 )
 from warplab.simt.lowering.liveness import read_registers
 from warplab.simt.program import ConstantBank, Frame, Record, make_record
-
-SHARED_BASE = 1024  # Hopper keeps the first KiB of a block's shared window for itself
 
 PER_BLOCK_SPECIALS = {
     "tid.x": SPECIAL_TID_X, "tid.y": SPECIAL_TID_Y, "tid.z": SPECIAL_TID_Z,

@@ -18,6 +18,7 @@ from warplab.simt.core.state.layout import (
     OP_LOAD,
     OP_STMATRIX,
     OP_STORE,
+    SHARED_BASE,
     SPACE_GENERIC,
     SPACE_GLOBAL,
     SPACE_LOCAL,
@@ -28,11 +29,11 @@ from warplab.simt.core.state.layout import (
     X2,
     X5,
 )
-from warplab.simt.core.state.trace import I_ACCESS, I_MASK, I_PC, I_TIME, I_WARP, Trace
-from warplab.simt.lowering.lowering import SHARED_BASE
+from warplab.simt.core.state.trace import I_ACCESS, I_MASK, I_PC, I_TIME, I_WARP
 from warplab.simt.memory import AddressSpace
 from warplab.simt.profiling.timeline import TRACKED
 from warplab.simt.program import Program
+from warplab.simt.recorder import Trace
 from warplab.simt.report.findings import Explainer
 
 ROW_BYTES = 16  # of a matrix that ldmatrix or stmatrix moves

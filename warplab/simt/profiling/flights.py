@@ -28,10 +28,10 @@ from warplab.simt.core.state.layout import (
     WGMMA_WAIT,
     X0,
 )
-from warplab.simt.core.state.trace import Trace
 from warplab.simt.profiling.mbarriers import uses_of
 from warplab.simt.profiling.timeline import Flight, Issue, Kind, Timeline, heads_of
 from warplab.simt.program import Program
+from warplab.simt.recorder import Trace
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warplab.simt.core.state.layout import LANES, OFFSET_MASK, OP, OP_BULK, OP_MBARRIER, X0
-from warplab.simt.core.state.trace import I_ACCESS, I_MASK, I_OUTCOME, I_PC, I_TIME, I_WARP, OUTCOME_FAILED, Trace
+from warplab.simt.core.state.trace import I_ACCESS, I_MASK, I_OUTCOME, I_PC, I_TIME, I_WARP, OUTCOME_FAILED
 from warplab.simt.profiling.timeline import heads_of
 from warplab.simt.program import Program
+from warplab.simt.recorder import Trace
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ from warplab.errors import WarplabError
 from warplab.hardware.chips import H200, Chip
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Dim3, Launch, Plan
-from warplab.simt.core.state.trace import Recorder, Trace
 from warplab.simt.executor import Session, execute, shared_limit_of
 from warplab.simt.model.estimate import Estimate, check_chip, estimate
 from warplab.simt.profiling.accesses import Resolver, Space, WarpAccess, accesses_of
@@ -19,6 +18,7 @@ from warplab.simt.profiling.flights import flights_of
 from warplab.simt.profiling.schedule import SECTORS_A_CYCLE, schedule
 from warplab.simt.profiling.table import ProfileTable, table_of
 from warplab.simt.profiling.timeline import Timeline, timeline_of
+from warplab.simt.recorder import Recorder, Trace
 from warplab.simt.report.findings import Explainer
 
 BUDGET = 1_000_000_000  # warp instructions of a launch

@@ -47,12 +47,12 @@ from warplab.simt.core.state.layout import (
     X5,
     X6,
 )
-from warplab.simt.core.state.trace import Trace
 from warplab.simt.profiling.flights import moved
 from warplab.simt.profiling.mbarriers import uses_of
 from warplab.simt.profiling.ordering import Step, ordered
 from warplab.simt.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
 from warplab.simt.program import Program
+from warplab.simt.recorder import Trace
 
 SCHEDULERS = 4
 LATENCIES = {

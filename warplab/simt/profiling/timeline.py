@@ -52,9 +52,9 @@ from warplab.simt.core.state.trace import (
     I_WARP,
     OUTCOME_FAILED,
     OUTCOME_WAITS,
-    Trace,
 )
 from warplab.simt.program import Program
+from warplab.simt.recorder import Trace
 
 
 class Kind(StrEnum):

@@ -60,6 +60,7 @@ from warplab.simt.core.state.layout import (
     OTHER_BLOCK,
     RANK_SHIFT,
     SAME_WARP,
+    SHARED_BASE,
     SPACE_LOCAL,
     SPACE_SHARED,
     TRAP_ASSERTION,
@@ -71,7 +72,6 @@ from warplab.simt.core.state.layout import (
     WARPGROUP_SKIPS,
 )
 from warplab.simt.lowering.calls import STACK_BYTES
-from warplab.simt.lowering.lowering import SHARED_BASE
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
 

@@ -105,6 +105,7 @@ from warplab.simt.core.state.layout import (
     M_STOP,
     M_THREADS,
     RECORD_BYTES,
+    SHARED_BASE,
     SPACE_GLOBAL,
     SPACE_SHARED,
     SRC_A,
@@ -115,7 +116,7 @@ from warplab.simt.core.state.layout import (
     X2,
     X7,
 )
-from warplab.simt.core.state.random_order import chance, is_random
+from warplab.simt.core.state.random_order import is_random, random_below
 from warplab.simt.core.state.raw import (
     copy_bytes,
     field,
@@ -129,7 +130,6 @@ from warplab.simt.core.state.raw import (
     put,
     trailing_zeros32,
 )
-from warplab.simt.lowering.lowering import SHARED_BASE
 
 BULK_ALIGNMENT, TILE_ALIGNMENT = 16, 128
 
@@ -474,8 +474,8 @@ def _drop_store(queue, position):
 def group_bulk(m, warp, record, mask):
     """commit_group or wait_group of the active lanes. In a seeded run any store may be made meanwhile."""
     queue = get(m, M_BULK)
-    if is_random(m) and get(queue, Q_STORES) and chance(m, 2):
-        chosen = chance(m, get(queue, Q_STORES))
+    if is_random(m) and get(queue, Q_STORES) and random_below(m, 2):
+        chosen = random_below(m, get(queue, Q_STORES))
         _write_store(m, _store_at(queue, chosen))
         _drop_store(queue, chosen)
     rest = np.uint32(mask)

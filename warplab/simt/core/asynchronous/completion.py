@@ -7,7 +7,7 @@ from warplab.simt.core.asynchronous.events import pending_events, take_event
 from warplab.simt.core.asynchronous.remote import complete_remote
 from warplab.simt.core.state.faults import compiled
 from warplab.simt.core.state.layout import E_KIND, EVENT_STORE, EVENTS
-from warplab.simt.core.state.random_order import chance
+from warplab.simt.core.state.random_order import random_below
 from warplab.simt.core.state.raw import get
 
 
@@ -26,7 +26,7 @@ def complete_one(m):
     count = pending_events(m)
     if count == 0:
         return False
-    _make_event(take_event(m, chance(m, count)))
+    _make_event(take_event(m, random_below(m, count)))
     return True
 
 

@@ -52,6 +52,7 @@ from warplab.simt.core.state.layout import (
     R_FLAGS,
     R_HOST,
     R_TRACKED,
+    SHARED_BASE,
     SPACE_GLOBAL,
     SPACE_SHARED,
     SRC_A,
@@ -74,7 +75,6 @@ from warplab.simt.core.state.raw import (
     put,
     trailing_zeros32,
 )
-from warplab.simt.lowering.lowering import SHARED_BASE
 
 
 @compiled

@@ -35,10 +35,10 @@ from warplab.simt.core.state.layout import (
     REMOTE_FIELDS,
     REMOTE_LANE,
     REMOTE_PC,
+    SHARED_BASE,
     SPACE_SHARED,
 )
 from warplab.simt.core.state.raw import get, load_i32, put
-from warplab.simt.lowering.lowering import SHARED_BASE
 
 
 @compiled

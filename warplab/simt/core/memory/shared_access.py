@@ -23,6 +23,7 @@ from warplab.simt.core.state.layout import (
     M_SHARED,
     M_SHARED_BYTES,
     RANK_SHIFT,
+    SHARED_BASE,
     SPACE_SHARED,
     SRC_A,
     VOLATILE_BIT,
@@ -40,7 +41,6 @@ from warplab.simt.core.state.raw import (
     popcount32,
     trailing_zeros32,
 )
-from warplab.simt.lowering.lowering import SHARED_BASE
 
 
 @compiled

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.plan.execution import Writer
-from warplab.plan.model import Launch
 from warplab.simt.core.state.faults import compiled
 from warplab.simt.core.state.layout import (
-    LANES,
     M_BLOCK_X,
     M_BLOCK_Y,
     M_BLOCK_Z,
@@ -22,7 +19,6 @@ from warplab.simt.core.state.layout import (
     R_WRITER_Z,
 )
 from warplab.simt.core.state.raw import fill_bytes, get, put
-from warplab.simt.program import Program
 
 
 @compiled
@@ -37,18 +33,3 @@ def note_store(m, entry, pc, warp, lane, place, length, size):
         put(entry, R_WRITER_X, get(m, M_BLOCK_X))
         put(entry, R_WRITER_Y, get(m, M_BLOCK_Y))
         put(entry, R_WRITER_Z, get(m, M_BLOCK_Z))
-
-
-def writer(entry: np.ndarray, program: Program, launch: Launch) -> Writer | None:
-    """Who stored the watched byte of a region in a launch, if anyone did."""
-    pc = int(entry[R_WRITER_PC])
-    if pc < 0:
-        return None
-    width, height, _ = launch.block
-    thread = int(entry[R_WRITER_WARP]) * LANES + int(entry[R_WRITER_LANE])
-    return Writer(
-        launch.kernel,
-        int(program.lines[pc]),
-        (int(entry[R_WRITER_X]), int(entry[R_WRITER_Y]), int(entry[R_WRITER_Z])),
-        (thread % width, thread // width % height, thread // (width * height)),
-    )

@@ -136,7 +136,7 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_RANK,  # of this block in its cluster
     M_CLUSTER,  # blocks of a cluster
     M_SEED,  # of the launch; 0: nothing is random
-    M_RANDOM,  # state of the cluster's random numbers, of block 0 only; see chance.py
+    M_RANDOM,  # state of the cluster's random numbers, of block 0 only; see random_order.py
     M_FIRST_WARP,  # the number in the cluster of the block's first warp
     M_CLUSTER_WARPS,  # warps of the cluster: the columns of a vector clock
     M_CLUSTER_X,
@@ -378,3 +378,5 @@ WGMMA_BITS, WGMMA_SUM_BITS = 8, 16  # shifts of the bits of an operand and of a 
 WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT = range(3)
 WGMMA_MOVE, WGMMA_READ, WGMMA_WRITE, WGMMA_TOUCH = range(4)
 WARPGROUP_MISSING, WARPGROUP_DIFFERS, WARPGROUP_SKIPS, WARPGROUP_DESCRIPTORS = range(4)  # a finding's F_EXTRA
+
+SHARED_BASE = 1024  # Hopper keeps the first KiB of a block's shared window for itself

@@ -12,7 +12,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 @compiled
-def start_chance(m, number):
+def start_random_order(m, number):
     """Give the `number`-th cluster of a launch a random sequence of its own, whichever worker runs it.
 
     A seed and a number are mixed by splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number
@@ -34,7 +34,7 @@ def is_random(m):
 
 
 @compiled
-def chance(m, n):
+def random_below(m, n):
     """A random whole number from 0 to n - 1; 0 in a run without a seed. All blocks of a cluster share one sequence.
 
     The generator is xorshift64 (Marsaglia, "Xorshift RNGs").

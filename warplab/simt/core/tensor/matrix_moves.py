@@ -27,6 +27,7 @@ from warplab.simt.core.state.layout import (
     M_SHARED,
     M_SHARED_BYTES,
     M_SHARED_WINDOW,
+    SHARED_BASE,
     SPACE_GENERIC,
     SPACE_SHARED,
     SRC_A,
@@ -49,7 +50,6 @@ from warplab.simt.core.state.raw import (
     store_u32,
     trailing_zeros32,
 )
-from warplab.simt.lowering.lowering import SHARED_BASE
 
 ROW_BYTES = 16
 _MATRIX_BYTES = 8 * ROW_BYTES

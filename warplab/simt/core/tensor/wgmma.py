@@ -20,6 +20,7 @@ from warplab.simt.core.state.layout import (
     MMA_SATURATES,
     RECORD_BYTES,
     ROWS_PER_RECORD,
+    SHARED_BASE,
     SRC_A,
     SRC_B,
     SRC_C,
@@ -53,7 +54,6 @@ from warplab.simt.core.state.raw import (
 )
 from warplab.simt.core.tensor.descriptors import PIECE_BYTES, piece_address
 from warplab.simt.core.tensor.numerics import multiply_accumulate
-from warplab.simt.lowering.lowering import SHARED_BASE
 
 _SLOTS = np.array([SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6], np.int64)
 ROWS = 16  # of A and D in a warp

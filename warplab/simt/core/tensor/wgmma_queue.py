@@ -57,7 +57,7 @@ from warplab.simt.core.state.layout import (
     X1,
     X3,
 )
-from warplab.simt.core.state.random_order import chance, is_random
+from warplab.simt.core.state.random_order import is_random, random_below
 from warplab.simt.core.state.raw import (
     copy_bytes,
     field,
@@ -255,7 +255,7 @@ def _make_groups(m, warp, state, groups):
 def _make_some(m, warp, state):
     """In a seeded run: make some of the oldest entries early."""
     if is_random(m):
-        while get(state, _FIRST) < get(state, _END) and chance(m, 3) == 0:
+        while get(state, _FIRST) < get(state, _END) and random_below(m, 3) == 0:
             _make_first(m, warp, state)
 
 

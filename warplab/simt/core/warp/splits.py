@@ -30,7 +30,7 @@ from warplab.simt.core.state.layout import (
     W_SPLITS,
     W_USED,
 )
-from warplab.simt.core.state.random_order import chance, is_random
+from warplab.simt.core.state.random_order import is_random, random_below
 from warplab.simt.core.state.raw import (
     get,
     increase,
@@ -133,7 +133,7 @@ def choose_split(m, warp_address):
         used &= used - np.uint64(1)
         state = split_state(warp_address, split)
         if get(state, S_STATE) == SPLIT_READY:
-            order = chance(m, 1 << 30) if random else get(state, S_ORDER)
+            order = random_below(m, 1 << 30) if random else get(state, S_ORDER)
             if order > best_order:
                 best, best_order = split, order
     put(warp_address, W_CURRENT, best)

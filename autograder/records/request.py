@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.records.machine import Machine
-from autograder.records.verdict import Device
+from autograder.records.status import Device
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
 
@@ -50,3 +51,6 @@ class Request:
 
     def _wanted(self) -> list[Case]:
         return [case for case in self.lab.task.correctness if not (self.quick and case.hidden)]
+
+
+OnProgress = Callable[[str, float], None]  # what is being done, and the fraction that is done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from autograder.records.verdict import WastedLine
+from autograder.records.report import WastedLine
 from warplab.plan.execution import Counters
 
 _SMALLEST_SHARE = 0.05  # of the kernel's traffic; less is not worth a student's time

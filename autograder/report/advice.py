@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autograder.records.verdict import CaseResult, KernelFigures, Part, PartResult, Status, WastedLine
+from autograder.records.report import CaseResult, KernelFigures, PartResult, WastedLine
+from autograder.records.status import Part, Status
 from warplab.plan.execution import Finding, FindingKind
 
 _FEW_THREADS = 0.25  # theoretical occupancy below which latency is hard to hide

@@ -1,0 +1,61 @@
+"""What a capture process answered, on its way to the worker, and what the worker makes of it, on its way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from autograder.records.rejection import Rejected
+from autograder.records.report import KernelFigures
+from autograder.records.status import Status
+from autograder.records.text import clean
+from warplab.plan.model import Language
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a capture process said of some cases, in their order: `warplab.plan.capture.protocol` reads it."""
+
+    cases: tuple[str, ...]
+    content: bytes
+    hidden: bool
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The same as the judge gets it from a worker: plans as the bytes of their files.
+
+    `parts` are those of the emulator that the plans need beside what every plan needs.
+    """
+
+    plans: dict[str, bytes]
+    language: str
+    kernels: tuple[KernelFigures, ...]
+    parts: tuple[str, ...]
+    others: str
+
+    @staticmethod
+    def from_wire(data: Mapping[str, Any]) -> Prepared:
+        """The inverse of what `prepare` gives. Raises Rejected for a submission that was refused, and
+        msgspec.ValidationError for data of another form: the worker may have been taken over."""
+        if "refused" in data:
+            refused = msgspec.convert(data["refused"], _Refused)
+            raise Rejected(refused.status, refused.message, refused.line)
+        return _cleaned(msgspec.convert(data, Prepared, builtin_types=(bytes,)))
+
+
+@dataclass(frozen=True)
+class _Refused:
+    status: Status
+    message: str
+    line: int
+
+
+def _cleaned(prepared: Prepared) -> Prepared:
+    languages = {str(language) for language in Language}
+    kernels = tuple(KernelFigures(**{**asdict(k), "name": clean(k.name)}) for k in prepared.kernels)
+    language = " + ".join(word for word in prepared.language.split(" + ") if word in languages)
+    return Prepared(prepared.plans, language, kernels, prepared.parts, clean(prepared.others))

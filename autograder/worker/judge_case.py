@@ -1,0 +1,167 @@
+"""One case, judged beside its executor, the emulator or the GPU.
+
+The expected values are computed only after the student's kernels have finished, so that nothing on the device could
+have held them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from autograder.records.outcome import CaseOutcome
+from autograder.records.status import Status
+from autograder.spec.inputs import generate
+from autograder.spec.task import Case, Task, Values
+from autograder.worker.compare import Comparison, compare, error_ratios, wrong_elements
+from autograder.worker.diagnosis import diagnose, never_written
+from warplab.plan.execution import Execution, Finding, FindingKind, Writer
+from warplab.plan.model import Plan, Role
+
+Execute = Callable[[Plan, dict[str, np.ndarray]], Sequence[Execution]]
+FindWriter = Callable[[Plan, dict[str, np.ndarray], str, int], Writer | None]
+# After one of these a kernel has not done its work, whatever the output holds.
+_FATAL = {
+    FindingKind.NULL_POINTER,
+    FindingKind.MISALIGNED,
+    FindingKind.DEADLOCK,
+    FindingKind.ENDLESS,
+    FindingKind.TRAP,
+    FindingKind.LAUNCH_FAILURE,
+    FindingKind.UNSUPPORTED,
+    FindingKind.INPUT_MODIFIED,
+}
+
+
+def judge_case(
+    task: Task, case: Case, seed: int, plan: Plan, execute: Execute, find_writer: FindWriter | None = None
+) -> CaseOutcome:
+    """Run a plan on a case's inputs and compare what it wrote.
+
+    `execute` gives one Execution a run, each from the same inputs with outputs poisoned afresh. The runs must agree
+    bitwise; if the task says that they need not, each must be right. Where the executor can tell, `find_writer(plan,
+    inputs, output, byte)` gives the thread that stored a byte of an output last: the first wrong element of a case that
+    is not hidden is asked for. Exceptions pass through.
+    """
+    values = generate(np, task, case, seed)
+    arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
+    executions = execute(plan, arrays)
+    findings = _distinct([finding for execution in executions for finding in execution.findings])
+    findings += _modified_inputs(task, values, arrays, findings)
+    for finding in findings:
+        if finding.kind in _FATAL:
+            return CaseOutcome(case.name, Status(finding.kind.value), message=finding.message, findings=findings)
+    disagreement = _disagreement([execution.outputs for execution in executions])
+    if disagreement and task.reproducible:
+        return CaseOutcome(case.name, Status.RUNS_DISAGREE, message=disagreement, findings=findings)
+    judged = [execution.outputs for execution in (executions if disagreement else executions[:1])]
+    outcomes = [compare_outputs(task, case, values, outputs, findings) for outputs in judged]
+    outcome, outputs = max(zip(outcomes, judged, strict=True), key=lambda pair: pair[0].worst_ratio)
+    if outcome.first_wrong and not case.hidden:
+        outcome = _explained(outcome, plan, outputs, find_writer and partial(find_writer, plan, arrays))
+    return outcome
+
+
+def compare_outputs(
+    task: Task, case: Case, values: Values, outputs: dict[str, np.ndarray], findings: Sequence[Finding] = ()
+) -> CaseOutcome:
+    """The outcome of a case whose kernels wrote `outputs` from `values`; `findings` are those of the same run."""
+    findings = list(findings)
+    expected = task.expected(np, values)
+    bounds: dict[str, Any] = dict.fromkeys(expected, 0.0) if task.exact(case) else task.bound(np, values)
+    comparisons = [compare(name, outputs[name], np.asarray(expected[name]), bounds[name]) for name in expected]
+    wrong = [comparison for comparison in comparisons if not comparison.passed]
+    if not wrong:
+        worst = max((comparison.worst_ratio for comparison in comparisons), default=0.0)
+        return CaseOutcome(case.name, Status.PASSED, worst_ratio=worst, findings=findings)
+    first = wrong[0]
+    got, right = outputs[first.output], np.asarray(expected[first.output])
+    mask = wrong_elements(error_ratios(np, got, right, np.asarray(bounds[first.output])))
+    return CaseOutcome(
+        case.name,
+        Status.WRONG_ANSWER,
+        message=_wrong_words(first),
+        cause=_finding_words(findings) or diagnose(got, right, mask),
+        wrong=first.wrong,
+        total=first.total,
+        worst_ratio=first.worst_ratio,
+        first_wrong={"output": first.output, **asdict(first.first)} if first.first else None,
+        findings=findings,
+    )
+
+
+def _explained(
+    outcome: CaseOutcome, plan: Plan, outputs: dict[str, np.ndarray], find: Callable[[str, int], Writer | None] | None
+) -> CaseOutcome:
+    """The outcome with the thread that stored the first wrong element, or that none did."""
+    assert outcome.first_wrong is not None
+    output, index = outcome.first_wrong["output"], tuple(outcome.first_wrong["index"])
+    unwritten = bool(never_written(outputs[output])[index])
+    writer = None
+    if find is not None and not unwritten:
+        place = sum(i * stride for i, stride in zip(index, plan.buffers[output].strides, strict=True))
+        writer = find(output, place)
+    words = " No thread stored it." if unwritten else _writer_words(writer) if writer else ""
+    first = {**outcome.first_wrong, "unwritten": unwritten, "writer": asdict(writer) if writer else None}
+    return replace(outcome, message=outcome.message + words, first_wrong=first)
+
+
+def _writer_words(writer: Writer) -> str:
+    line = f", on line {writer.line}" if writer.line else ""
+    return f" Thread {writer.thread} of block {writer.block} stored it{line}."
+
+
+def _wrong_words(comparison: Comparison) -> str:
+    first = comparison.first
+    assert first is not None
+    index = ", ".join(str(i) for i in first.index)
+    allowed = f"within {first.allowed:.3g}" if first.allowed else "exactly"
+    return (
+        f"{comparison.wrong} of {comparison.total} elements of {comparison.output} are wrong; the first is "
+        f"{comparison.output}[{index}]: got {first.got:.9g}, expected {first.expected:.9g} {allowed}."
+    )
+
+
+def _finding_words(findings: Sequence[Finding]) -> str:
+    """A sanitizer that found something knows the cause better than the pattern of wrong elements does."""
+    return f"The sanitizers found a likely cause: {findings[0].message}" if findings else ""
+
+
+def _modified_inputs(
+    task: Task, pristine: Values, arrays: dict[str, np.ndarray], findings: Sequence[Finding]
+) -> list[Finding]:
+    """Inputs that an executor working in place changed, unless it has reported them itself."""
+    reported = {finding.array for finding in findings if finding.kind is FindingKind.INPUT_MODIFIED}
+    return [
+        Finding(FindingKind.INPUT_MODIFIED, f"The kernels changed the input array {spec.name}.", array=spec.name)
+        for spec in task.arrays(Role.INPUT)
+        if spec.name not in reported and arrays[spec.name].tobytes() != pristine[spec.name].tobytes()
+    ]
+
+
+def _distinct(findings: Sequence[Finding]) -> list[Finding]:
+    seen: dict[tuple, Finding] = {}
+    for finding in findings:
+        seen.setdefault((finding.kind, finding.kernel, finding.line, finding.array), finding)
+    # what was read before it was written is more often the consequence than the cause
+    return sorted(seen.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)
+
+
+def _disagreement(outputs: Sequence[dict[str, np.ndarray]]) -> str | None:
+    for other in outputs[1:]:
+        for name, array in outputs[0].items():
+            if array.tobytes() != other[name].tobytes():
+                differing = int(np.count_nonzero(_bits(array) != _bits(other[name])))
+                return (
+                    f"Two runs on the same inputs differ in {differing} elements of {name}: the result depends on the "
+                    "order in which threads run, or on memory that nothing had written."
+                )
+    return None
+
+
+def _bits(array: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}")
