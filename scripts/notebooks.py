@@ -1,6 +1,6 @@
 """Runs notebooks from their Markdown source and keeps the outputs: `make notebooks`.
 
-Without names all of them; `python -m scripts.notebooks 04_roofline` runs one.
+Without names all of them; `python -m scripts.notebooks 05_roofline` runs one.
 """
 
 from __future__ import annotations

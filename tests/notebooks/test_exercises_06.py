@@ -1,57 +1,82 @@
-"""The exercises of notebook 06: what is given does not reach the goal, the printed solution does."""
+"""The exercises of the notebooks: what is given does not reach the goal, the solution that is printed does."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from warplab.hardware.fragments import mma
+from course.lesson import Lesson, Step
 
-SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "06_tensor_cores.md"
+SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "06_tiled_gemm.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
-CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)
-HEADINGS = {"1: where does it go?": "def place", "2: a swizzle for short rows": "def swizzle", "3: the tile of a warp": "wm, wn ="}
+CELL = r"```\{code-cell\} ipython3\n"
 
 
-def cells_of(heading: str) -> tuple[str, str, str]:
-    """What an exercise gives, the cell that says whether it is solved, and the solution that is printed."""
-    part = TEXT.split(f"### Exercise {heading}\n")[1].split("\n### ")[0].split("\n## ")[0]
-    given, asks = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", part, re.S)
-    (solution,) = re.findall(r"```python\n(.*?)```", part, re.S)
-    return given, asks, solution
+def given(name: str) -> str:
+    """The kernel that an exercise starts from."""
+    (cell,) = re.findall(rf"{CELL}%%rung 06_tiled_gemm {name}\n(.*?)```", TEXT, re.S)
+    return cell
 
 
-def helpers() -> dict[str, Any]:
-    """The names that earlier cells give to the exercises."""
-    said: list[bool] = []
-    names: dict[str, Any] = {"mma": mma, "goal": lambda reached, _: said.append(bool(reached)), "said": said}
-    (cell,) = [cell for cell in CELLS if "def wavefronts(" in cell]
-    exec(cell.split("sides =")[0], names)
-    return names
+def goal_cell(name: str) -> str:
+    """The cell that says whether the exercise is solved."""
+    after = TEXT[TEXT.index(f"%%rung 06_tiled_gemm {name}\n") :]
+    (cell,) = [cell for cell in re.findall(rf"{CELL}(.*?)```", after, re.S) if "goal(" in cell][:1]
+    return cell
 
 
-@pytest.mark.parametrize("heading", HEADINGS)
-def test_only_the_solution_reaches_the_goal(heading: str) -> None:
-    given, asks, solution = cells_of(heading)
-    assert HEADINGS[heading] in given and HEADINGS[heading] in solution
-    for attempt, reached in ((given, False), (solution, True)):
-        names = helpers()
-        exec(attempt, names)
-        exec(asks, names)
-        assert names["said"] == [reached]
+def printed_solution(name: str) -> str:
+    """The Python of the folded solution that follows the exercise."""
+    after = TEXT[TEXT.index(f"%%rung 06_tiled_gemm {name}\n") :]
+    found = re.search(r"<details>.*?```python\n(.*?)```", after, re.S)
+    assert found
+    return found.group(1)
 
 
-def test_only_the_tiles_that_the_solution_names_fit() -> None:
-    _, asks, solution = cells_of("3: the tile of a warp")
-    solved = []
-    for wm in range(16, 257, 16):
-        for wn in range(16, 257, 16):
-            names = helpers() | {"wm": wm, "wn": wn}
-            exec(asks, names)
-            if names["said"] == [True]:
-                solved.append((wm, wn))
-    assert solved == [(48, 96), (64, 64), (96, 48)] and solution.strip() == "wm, wn = 64, 64"
-    assert "48 × 96 and 96 × 48 just fit as well" in TEXT
+def replace(text: str, first: str, last: str, new: str) -> str:
+    """`text` with everything from `first` to the end of `last` replaced."""
+    start, end = text.index(first), text.index(last) + len(last)
+    return text[:start] + new + text[end:]
+
+
+def solve_plain_loop(text: str) -> str:
+    return replace(text, "    j, i = cuda.grid(2)\n", "        c[i, j] = total\n", printed_solution("plain_loop"))
+
+
+def solve_transposed(text: str) -> str:
+    return text.replace("PITCH = 32", "PITCH = 33")
+
+
+def solve_unguarded(text: str) -> str:
+    return re.sub(r".*# take this one out\n", "", text)
+
+
+def solve_two_rows(text: str) -> str:
+    text = replace(text, "    total = float32(0)\n", "        c[i, j] = total\n", printed_solution("two_rows"))
+    return text.replace("(TILE, TILE)](a, b, c)", "(TILE, TILE // 2)](a, b, c)")
+
+
+@pytest.fixture(scope="module")
+def lesson() -> Lesson:
+    return Lesson("06_tiled_gemm")
+
+
+@pytest.mark.parametrize("solve", [solve_plain_loop, solve_transposed, solve_unguarded, solve_two_rows])
+def test_only_the_solution_reaches_the_goal(solve: Callable[[str], str], lesson: Lesson, tmp_path: Path) -> None:
+    name = solve.__name__.removeprefix("solve_")
+    shared = lesson.climb("rung_3_shared_tile")
+
+    def reached(text: str) -> bool:
+        path = tmp_path / f"{name}.py"
+        path.write_text(text, encoding="utf-8")
+        step: Step = lesson.climb(path)
+        said: list[bool] = []
+        exec(goal_cell(name), {name: step, "shared": shared, "goal": lambda yes, _: said.append(yes), "costs": bool})
+        return said[0]
+
+    assert solve(given(name)) != given(name)
+    assert not reached(given(name))
+    assert reached(solve(given(name)))

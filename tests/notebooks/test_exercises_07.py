@@ -1,4 +1,4 @@
-"""The exercises of notebook 07: what is given does not reach the goal, the solution that is printed does."""
+"""The exercises of notebook 07: what is given does not reach the goal, the printed solution does."""
 
 from __future__ import annotations
 
@@ -6,44 +6,52 @@ import re
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "07_hopper.md"
-CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
+from warplab.hardware.fragments import mma
+
+SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "07_tensor_cores.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
-NAMES = ("arrivals_at_empty", "stages", "rows_of_a_group", "leading, stride")
+CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)
+HEADINGS = {"1: where does it go?": "def place", "2: a swizzle for short rows": "def swizzle", "3: the tile of a warp": "wm, wn ="}
 
 
-def cell_with(text: str) -> str:
-    """The first code cell with that text, without magics."""
-    cell = next(cell for cell in CELLS if text in cell)
-    return "\n".join(line for line in cell.splitlines() if not line.startswith("%"))
+def cells_of(heading: str) -> tuple[str, str, str]:
+    """What an exercise gives, the cell that says whether it is solved, and the solution that is printed."""
+    part = TEXT.split(f"### Exercise {heading}\n")[1].split("\n### ")[0].split("\n## ")[0]
+    given, asks = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", part, re.S)
+    (solution,) = re.findall(r"```python\n(.*?)```", part, re.S)
+    return given, asks, solution
 
 
-@pytest.fixture(scope="module")
-def prepared() -> dict[str, Any]:
-    """What the exercises use of the notebook."""
-    names: dict[str, Any] = {"display": lambda *shown: None}
-    for text in ("lesson = Lesson(", "def variant("):
-        exec(cell_with(text), names)
-    exec("from warplab.show.pipeline import Pipeline\nfrom warplab.show.tile_order import Product", names)
-    exec(cell_with("def twice_round(").split("\nprint(")[0], names)
+def helpers() -> dict[str, Any]:
+    """The names that earlier cells give to the exercises."""
+    said: list[bool] = []
+    names: dict[str, Any] = {"mma": mma, "goal": lambda reached, _: said.append(bool(reached)), "said": said}
+    (cell,) = [cell for cell in CELLS if "def wavefronts(" in cell]
+    exec(cell.split("sides =")[0], names)
     return names
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_only_the_solution_reaches_the_goal(name: str, prepared: dict[str, Any]) -> None:
-    given = next(cell for cell in CELLS if cell.startswith(f"{name} = "))
-    goal = CELLS[CELLS.index(given) + 1]
-    (solution,) = re.findall(rf"`({name} = [\d, ]+)`", TEXT)
+@pytest.mark.parametrize("heading", HEADINGS)
+def test_only_the_solution_reaches_the_goal(heading: str) -> None:
+    given, asks, solution = cells_of(heading)
+    assert HEADINGS[heading] in given and HEADINGS[heading] in solution
+    for attempt, reached in ((given, False), (solution, True)):
+        names = helpers()
+        exec(attempt, names)
+        exec(asks, names)
+        assert names["said"] == [reached]
 
-    def reached(assignment: str) -> bool:
-        said: list[bool] = []
-        names = {**prepared, "goal": lambda yes, _: said.append(bool(yes))}
-        exec(assignment, names)
-        exec(goal, names)
-        return said[0]
 
-    assert not reached(given)
-    assert reached(solution)
+def test_only_the_tiles_that_the_solution_names_fit() -> None:
+    _, asks, solution = cells_of("3: the tile of a warp")
+    solved = []
+    for wm in range(16, 257, 16):
+        for wn in range(16, 257, 16):
+            names = helpers() | {"wm": wm, "wn": wn}
+            exec(asks, names)
+            if names["said"] == [True]:
+                solved.append((wm, wn))
+    assert solved == [(48, 96), (64, 64), (96, 48)] and solution.strip() == "wm, wn = 64, 64"
+    assert "48 × 96 and 96 × 48 just fit as well" in TEXT

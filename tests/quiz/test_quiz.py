@@ -177,7 +177,7 @@ def test_an_instructors_seed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_sheets(capsys: pytest.CaptureFixture) -> None:
     assert main(["04", "--seed", "alice"]) == 0
     sheet = capsys.readouterr().out
-    assert main(["04_roofline", "--seed", "alice", "--answers"]) == 0
+    assert main(["05_roofline", "--seed", "alice", "--answers"]) == 0
     solved = capsys.readouterr().out
     assert "Source:" in solved and "Source:" not in sheet
     for drawn in (draw(q, "alice") for q in load("04").questions):

@@ -1,4 +1,4 @@
-"""The pictures of notebook 07 say what is so: places against the emulator's copies, times and counts against rules."""
+"""The pictures of notebook 08 say what is so: places against the emulator's copies, times and counts against rules."""
 
 from __future__ import annotations
 

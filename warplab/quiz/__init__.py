@@ -1,4 +1,4 @@
-"""Questions to each chapter: `from warplab.quiz import quiz`, then `quiz("04_roofline")` in a notebook's cell.
+"""Questions to each chapter: `from warplab.quiz import quiz`, then `quiz("05_roofline")` in a notebook's cell.
 
 The bank is in warplab/quiz/bank, one readable file a chapter. Parameters are drawn from a seed: the text given here,
 else $WARPLAB_QUIZ_SEED, else the same for everybody. `python -m warplab.quiz` prints sheets.

@@ -29,12 +29,12 @@ class BankError(WarplabError):
 
 
 def chapters() -> tuple[str, ...]:
-    """The names of the chapters that have questions, in order: "01_inside_an_sm" and so on."""
+    """The names of the chapters that have questions, in order: "02_inside_an_sm" and so on."""
     return tuple(sorted(path.stem for path in FOLDER.glob("[0-9]*.toml")))
 
 
 def load(chapter: str) -> Chapter:
-    """A chapter by its name or its number, "04_roofline" or "04". Raises BankError."""
+    """A chapter by its name or its number, "05_roofline" or "04". Raises BankError."""
     found = [name for name in chapters() if name == chapter or name.split("_")[0] == chapter]
     if len(found) != 1:
         raise BankError(f"There is no quiz called {chapter!r}: choose one of {', '.join(chapters())}.")

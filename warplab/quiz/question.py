@@ -72,7 +72,7 @@ class Question:
 class Chapter:
     """The questions of one notebook."""
 
-    name: str  # "04_roofline"
+    name: str  # "05_roofline"
     title: str
     questions: tuple[Question, ...]
 

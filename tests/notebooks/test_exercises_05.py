@@ -1,4 +1,4 @@
-"""The exercises of notebook 04: what is given does not reach the goal, the solution that is printed does."""
+"""The exercises of notebook 05: what is given does not reach the goal, the solution that is printed does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "04_roofline.md"
+SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "05_roofline.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
 CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)
 
