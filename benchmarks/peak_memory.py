@@ -32,11 +32,9 @@ def measure(plan: Path) -> dict[str, int]:
 
     The emulator is compiled before, if it was not: that happens once on a machine and takes more memory.
     """
-    from warplab.simt.core.alu.dispatch import vector_functions
-    from warplab.simt.core.blocks import cluster_runner
+    from warplab.simt import compiled
 
-    vector_functions()()
-    cluster_runner(traced=False)
+    compiled.vectors(), compiled.loop()
     command = [sys.executable, "-m", "benchmarks.peak_memory", str(plan)]
     run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parent.parent)
     if run.returncode:

@@ -1,7 +1,7 @@
 """The worker that reads a stranger's bytes: what it is shown of this machine, and what must be ready before it starts.
 
 What it needs compiled (the emulator, CuPy's kernels for a lab's inputs) is compiled before, by a worker that has never
-seen a submission, and kept; the confined one gets copies.
+seen a submission, and kept; the confined one may read the first and gets copies of the second.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +21,7 @@ import autograder
 from autograder.records.machine import Machine
 from autograder.records.status import Device
 from autograder.spec.lab import labs_folder
+from warplab.folders import COMPILED, cache_folder
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
 from warplab.sandbox.isolation import Isolation, root
@@ -30,6 +32,9 @@ WARM_UP_GPU = "autograder.worker.gpu_stage:warm_up"
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
 MEMORY = 16 << 30  # bytes, of the worker and its assembler together
 
+_MISSING = "autograder.worker.emulator_stage:missing_parts"
+_COMPILE = "warplab.simt.compiled:compile_parts"
+_NOTED = "warm"  # kind of file in the cache: that CuPy's kernels of a lab were compiled
 _CEILINGS = "ceilings"  # the folder of warplab.hardware.ceilings in the cache
 # What CUDA's driver opens beside its devices, seen on Hopper machines with driver 580 (strace).
 _GPU_FILES: tuple[str, ...] = ("/sys/devices/system", "/sys/bus/pci", "/sys/devices/pci*", "/proc/devices")
@@ -51,10 +56,23 @@ class ConfinedWorker(Worker):
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; what is to be warm is compiled first, where nothing of a submission is."""
-        if target in (WARM_UP, WARM_UP_GPU) and compile_ahead(target, payload):
-            self.close()  # it has the copies from before, or none
+        if target == WARM_UP:
+            self._compile_missing(super().call(_MISSING, timeout=timeout, **payload))
+        elif target == WARM_UP_GPU and _compile_for_gpu(payload["task"]):
+            self.close()  # it has the copies from before
             self._sandbox = sandbox(self._machine, self._own)
         return super().call(target, timeout=timeout, **payload)
+
+    def _compile_missing(self, parts: object) -> None:
+        """Have a trusted worker compile parts of the emulator that the confined one did not find."""
+        if not parts or not isinstance(parts, list):
+            return
+        self.close()  # it may hold memory that the compilers need
+        try:
+            with Worker() as trusted:
+                trusted.call(_COMPILE, timeout=WARM_UP_SECONDS, parts=[str(part) for part in parts])
+        except WorkerError as error:
+            raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
 
 
 def sandbox(machine: Machine, own: bool) -> Sandbox:
@@ -62,15 +80,13 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
     gpu = machine.device is Device.GPU
     readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if name in os.environ]
-    copies = [(folder, f"numba/{_numba_name()}", "NUMBA_CACHE_DIR") for folder in _compiled_folders()]
-    writable: list[str] = []
-    if own:
-        (kept.folder() / CUBINS).mkdir(parents=True, exist_ok=True)
-        writable = [str(kept.folder() / CUBINS)]
-        readable.append(str(kept.folder() / _CEILINGS))
-        environment.append(("WARPLAB_CACHE", str(kept.folder())))
-    elif (kept.folder() / _CEILINGS).is_dir():
-        copies.append((str(kept.folder() / _CEILINGS), f"warplab/{_CEILINGS}", "WARPLAB_CACHE"))
+    environment.append(("WARPLAB_CACHE", str(cache_folder())))
+    for kind in (COMPILED, _CEILINGS, CUBINS) if own else (COMPILED, _CEILINGS):
+        with suppress(OSError):  # then nothing is kept there
+            (cache_folder() / kind).mkdir(parents=True, exist_ok=True)
+    readable += [str(cache_folder() / COMPILED), str(cache_folder() / _CEILINGS)]
+    writable = [str(cache_folder() / CUBINS)] if own else []
+    copies = []
     if gpu:
         cupy = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")
         copies += [(cupy, "cupy", "CUPY_CACHE_DIR")] if os.path.isdir(cupy) else []
@@ -90,34 +106,21 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
     )
 
 
-def compile_ahead(target: str, payload: dict[str, Any]) -> bool:
-    """Have a trusted worker compile what `target` will need; whether it had not been compiled before.
+def _compile_for_gpu(task: str) -> bool:
+    """Have a trusted worker compile CuPy's kernels for a lab's inputs; whether they had not been compiled before.
 
     Raises WorkerError if that fails: a fault of this machine.
     """
-    keys = _keys(target, payload)
-    gone = target == WARM_UP and not _compiled_folders()
-    missing = {name: key for name, key in keys.items() if gone or kept.read("compiled", key) is None}
-    if not missing:
+    key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *_installation("warplab/gpu", "autograder"))
+    if kept.read(_NOTED, key) is not None:
         return False
-    parts = {"parts": [name for name in missing if name]} if target == WARM_UP else payload
     try:
         with Worker() as trusted:
-            trusted.call(target, timeout=WARM_UP_SECONDS, **parts)
+            trusted.call(WARM_UP_GPU, timeout=WARM_UP_SECONDS, task=task)
     except WorkerError as error:
         raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
-    for key in missing.values():
-        kept.write("compiled", key, b"")
+    kept.write(_NOTED, key, b"")
     return True
-
-
-def _keys(target: str, payload: dict[str, Any]) -> dict[str, str]:
-    """Names of what is needed and the keys under which it is noted that it was compiled."""
-    if target == WARM_UP:
-        known = (str(root()), *_installation("warplab/simt"))  # what is compiled lies beside the sources
-        return {part: kept.key_of(target, part, *known) for part in ("", *payload.get("parts", ()))}
-    task = (Path(payload["task"]) / "task.py").read_bytes()
-    return {payload["task"]: kept.key_of(target, task, *_installation("warplab/gpu", "autograder"))}
 
 
 @cache
@@ -128,7 +131,7 @@ def _installation(*packages: str) -> tuple[str, ...]:
         for path in sorted((root() / package).glob("**/*.py")):
             digest.update(path.read_bytes())
     versions = []
-    for name in ("numba", "llvmlite", "cupy-cuda13x", "numpy"):
+    for name in ("cupy-cuda13x", "numpy"):
         try:
             versions.append(metadata.version(name))
         except metadata.PackageNotFoundError:
@@ -139,23 +142,6 @@ def _installation(*packages: str) -> tuple[str, ...]:
     except OSError:
         flags = ""
     return digest.hexdigest(), *versions, platform.python_version(), processor, flags
-
-
-def _compiled_folders() -> Sequence[str]:
-    """Where Numba may keep the compiled emulator (numba.core.caching), those of the folders that exist."""
-    simt = root() / "warplab" / "simt"
-    places = [simt / "__pycache__", Path(os.path.expanduser("~/.cache/numba")) / _numba_name()]
-    if os.environ.get("XDG_CACHE_HOME"):
-        places.append(Path(os.environ["XDG_CACHE_HOME"]) / "numba" / _numba_name())
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        places.append(Path(os.environ["NUMBA_CACHE_DIR"]) / _numba_name())
-    return [str(place) for place in places if any(place.glob("*.nbi"))]
-
-
-def _numba_name() -> str:
-    """What Numba calls the folder of the emulator's compiled code in a cache of many: numba.core.caching."""
-    simt = str(root() / "warplab" / "simt")
-    return f"simt_{hashlib.sha1(simt.encode()).hexdigest()}"
 
 
 def _existing(patterns: Sequence[str]) -> tuple[str, ...]:

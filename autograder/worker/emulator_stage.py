@@ -22,7 +22,6 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, 
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
-PARTS = ("wgmma.", ".bulk")  # of the emulator that are compiled on first use, by the words in PTX that need them
 _ASYNCHRONOUS = ("cp.async", "wgmma.", "mbarrier.")  # in the PTX: what completes later than it is issued
 _SHUFFLED_BLOCKS = 64  # of a launch: what a random order shows, it shows on a few blocks
 
@@ -99,17 +98,28 @@ def _asynchronous(plan: Plan, architecture: str) -> bool:
 
 
 def parts_needed(plans: Iterable[Plan]) -> list[str]:
-    """Those of PARTS that some kernel of the plans has."""
-    texts = {text for plan in plans for kernel in plan.kernels.values() for text in kernel.ptx.values()}
-    return [part for part in PARTS if any(part in text for text in texts)]
+    """The parts of `warplab.simt.compiled` that some kernel of the plans needs beside those that every one does."""
+    from warplab.simt import compiled
+
+    texts = (text for plan in plans for kernel in plan.kernels.values() for text in kernel.ptx.values())
+    return [part for part in compiled.parts_for(texts) if part not in compiled.ALWAYS]
+
+
+def missing_parts(parts: Sequence[str] = ()) -> list[str]:
+    """What is not yet compiled of the emulator and these further parts of it."""
+    from warplab.simt import compiled
+
+    needed = (*compiled.ALWAYS, *(compiled.Part(part) for part in parts))
+    return [str(part) for part in needed if not compiled.is_kept(part)]
 
 
 def warm_up(parts: Sequence[str] = ()) -> dict[str, Any]:
-    """Compile and load the emulator, with these of its PARTS; gives the seconds that this took.
+    """Compile and load the emulator, with these further parts of it; gives the seconds that this took.
 
     What is compiled on first use must not be compiled within a case's time limit: a right kernel would look endless.
     """
     from warplab import simt
+    from warplab.simt import compiled
 
     start = time.perf_counter()
     ptx = {EMULATED_ARCHITECTURE: _PROBE}
@@ -119,5 +129,6 @@ def warm_up(parts: Sequence[str] = ()) -> dict[str, Any]:
     execution = simt.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
     if execution.outputs["out"].tolist() != list(range(32)):
         raise RuntimeError("the emulator computes wrong results on this machine")
-    simt.compile_parts(" ".join(part for part in PARTS if part in parts))
+    for part in parts:
+        compiled.address(compiled.Part(part))
     return {"seconds": time.perf_counter() - start}

@@ -1,4 +1,4 @@
-"""The confined worker sees what was compiled for it, also when nothing was yet as it was made."""
+"""The confined worker finds what was compiled for it, also when nothing was yet as it was started."""
 
 from __future__ import annotations
 
@@ -10,22 +10,32 @@ from autograder.judge import confined_worker
 from autograder.records.machine import Machine
 from autograder.records.status import Device
 from warplab.plan.model import EMULATED_ARCHITECTURE
+from warplab.simt import compiled
 from warplab.worker.process import Worker
 
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 
 
-def test_what_is_compiled_after_it_was_made_reaches_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[str] = []
+@pytest.mark.parametrize("own", [False, True])
+def test_parts_of_the_emulator_that_are_compiled_are_there_for_it(own: bool) -> None:
+    compiled.compile_parts(compiled.ALWAYS)
+    with confined_worker.ConfinedWorker(EMULATOR, own) as worker:
+        assert worker.call(confined_worker._MISSING, timeout=60, parts=[]) == []
 
-    def compile_ahead(target: str, payload: object) -> bool:
-        compiled.append(str(tmp_path))
-        return True
 
-    monkeypatch.setattr(confined_worker, "_compiled_folders", lambda: compiled)
-    monkeypatch.setattr(confined_worker, "compile_ahead", compile_ahead)
-    monkeypatch.setattr(Worker, "call", lambda *_, **__: None)
+def test_what_is_missing_is_compiled_by_a_trusted_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a stand-in for the compiler: what matters is who is asked for which parts, and that both see one folder."""
+    monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path))
+    asked: list[object] = []
+    ordinary = Worker.call
+
+    def call(self: Worker, target: str, **payload: object) -> object:
+        if target == confined_worker._COMPILE:
+            asked.append((self._sandbox, payload["parts"]))
+            return None
+        return None if target == confined_worker.WARM_UP else ordinary(self, target, **payload)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Worker, "call", call)
     with confined_worker.ConfinedWorker(EMULATOR, own=False) as worker:
-        assert str(tmp_path) not in {copy[0] for copy in worker._sandbox.copies}
-        worker.call(confined_worker.WARM_UP, timeout=1, parts=[])
-        assert str(tmp_path) in {copy[0] for copy in worker._sandbox.copies}
+        worker.call(confined_worker.WARM_UP, timeout=60, parts=["bulk"])
+    assert asked == [(None, ["loop", "arithmetic", "bulk"])]

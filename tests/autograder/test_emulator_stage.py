@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numba
 import pytest
 
 from autograder.own_work import capture_submission
@@ -10,8 +9,7 @@ from autograder.spec.lab import find_lab, solutions_folder
 from autograder.worker import emulator_stage
 from warplab.plan.archive import dumps
 from warplab.plan.model import EMULATED_ARCHITECTURE
-from warplab.simt.core.asynchronous.bulk_calls import bulk_function
-from warplab.simt.core.tensor.products import product_function
+from warplab.simt import compiled
 
 
 def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,14 +18,13 @@ def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest
     source = solutions_folder() / lab.name / "submission.py"
     captured = capture_submission(lab, source, [case, lab.task.profile], 1, EMULATED_ARCHITECTURE)
     plan = captured.plans[case.name]
-    for function in (product_function, bulk_function):  # as in a process that has just started
-        function.cache_clear()
+    compiled._loaded.cache_clear()  # as in a process that has just started
 
     emulator_stage.warm_up(emulator_stage.parts_needed([plan]))
 
     def never(*_: object, **__: object) -> None:
         raise AssertionError("compiled during the case")
 
-    monkeypatch.setattr(numba, "cfunc", never)
+    monkeypatch.setattr(compiled, "_function", never)
     outcome = emulator_stage.run(dumps(plan), str(lab.folder), case.name, seed=1)
     assert outcome["status"] == "passed"

@@ -8,6 +8,8 @@ import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from warplab.folders import cache_folder
+
 
 @dataclass(frozen=True)
 class Ceilings:
@@ -25,13 +27,6 @@ class Ceilings:
     tensor_fp16: float | None  # FLOP/s, dense, float32 accumulation; None below compute capability 8.0
     tensor_fp16_low: float | None
     tensor_fp16_high: float | None
-
-
-def cache_folder() -> Path:
-    """Where files that can be made again are kept: $WARPLAB_CACHE, else warplab/ in $XDG_CACHE_HOME or ~/.cache."""
-    if chosen := os.environ.get("WARPLAB_CACHE"):
-        return Path(chosen)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "warplab"
 
 
 def load(uuid: str, driver: str) -> Ceilings | None:

@@ -1,6 +1,6 @@
 """A per-user cache of files that can be made again: written whole or not at all, checked when read.
 
-It lies in $WARPLAB_CACHE, else $XDG_CACHE_HOME/warplab, else ~/.cache/warplab. A folder that cannot be written to
+It lies where `warplab.folders` says. A folder that cannot be written to
 makes things slower, never wrong.
 """
 
@@ -12,7 +12,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from warplab.hardware.ceilings import cache_folder
+from warplab.folders import cache_folder
 
 _DIGEST = 32
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import platformdirs
 
 _VERSION = 1
 
@@ -27,11 +28,7 @@ def data_folder() -> Path:
     """Where a learner's own files are kept: $WARPLAB_DATA, else the user data folder of the platform."""
     if chosen := os.environ.get("WARPLAB_DATA"):
         return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "warplab"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support" / "warplab"
-    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "warplab"
+    return platformdirs.user_data_path("warplab", appauthor=False)
 
 
 class Progress:

@@ -8,16 +8,14 @@ import numpy as np
 
 from warplab.isa.syntax import Module
 from warplab.plan.model import Launch
-from warplab.simt.core.alu.dispatch import vector_functions
-from warplab.simt.core.asynchronous.bulk_calls import bulk_function
+from warplab.simt import compiled
 from warplab.simt.core.asynchronous.events import EVENTS_BYTES
-from warplab.simt.core.blocks import FULL_TURN, cluster_runner
+from warplab.simt.core.blocks import FULL_TURN
 from warplab.simt.core.memory.counting import SEEN_BYTES
 from warplab.simt.core.memory.request_log import RequestLog
 from warplab.simt.core.memory.shadow import SHADOW_BYTES
 from warplab.simt.core.state import layout as L
 from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
-from warplab.simt.core.tensor.products import product_function
 from warplab.simt.core.tensor.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
 from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
@@ -123,14 +121,6 @@ def _uses(program: Program, *ops: int) -> bool:
     return bool(np.isin(program.code[:, L.OP], ops).any())
 
 
-def compile_parts(ptx: str) -> None:
-    """Compile what is compiled by itself and this text may need, or load it; on first use it takes half a minute."""
-    if "wgmma." in ptx:
-        product_function()
-    if ".bulk" in ptx:
-        bulk_function()
-
-
 def resident_bytes(program: Program, launch: Launch) -> int:
     """Bytes of the registers, local memory, shared memory and its shadow of the blocks that run at one time."""
     warps = -(-prod(launch.block) // L.LANES)
@@ -199,7 +189,7 @@ class Machine:
             L.M_CLOCKS: self._memory(blocks * warps * columns * 4),
             L.M_PRINT: self.print_buffer.ctypes.data,
             L.M_PRINT_BYTES: self.print_buffer.size,
-            L.M_VECTORS: vector_functions()(),
+            L.M_VECTORS: compiled.vectors(),
             L.M_QUANTUM: FULL_TURN,
             L.M_PEERS: self.states.ctypes.data,
             L.M_CLUSTER: blocks,
@@ -239,7 +229,7 @@ class Machine:
         if not _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
             return {}
         return {
-            L.M_PRODUCTS: product_function().address or 0,
+            L.M_PRODUCTS: compiled.address(compiled.Part.WGMMA),
             L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
             L.M_WGMMA_BYTES: state_bytes(frame_bytes),
             L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),
@@ -259,7 +249,7 @@ class Machine:
             return {}
         address = self._memory(8 * Q_FIELDS + shared)
         self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
-        return {L.M_BULK: address, L.M_BULK_CODE: bulk_function().address or 0}
+        return {L.M_BULK: address, L.M_BULK_CODE: compiled.address(compiled.Part.BULK)}
 
     def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
         """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""
@@ -269,7 +259,7 @@ class Machine:
             self.run(recorder.cluster, recorder.cluster + 1)
             self.states[recorder.rank, L.M_TRACE] = 0
             first = recorder.cluster + 1
-        run_clusters = cluster_runner(traced=bool(self.states[:, L.M_TRACE].any()))
+        run_clusters = compiled.loop()
         while first < last and not self.stopped:
             first = run_clusters(self.states.ctypes.data, first, min(first + SLICE, last))
 

@@ -5,10 +5,6 @@ Without clusters each block is one of its own. The blocks of a cluster take turn
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-
-import numba
 import numpy as np
 
 from warplab.simt.core.asynchronous.bulk_calls import end_bulk, start_bulk
@@ -16,7 +12,6 @@ from warplab.simt.core.asynchronous.completion import complete_all, complete_one
 from warplab.simt.core.asynchronous.copies import clear_copies, finish_arrivals
 from warplab.simt.core.asynchronous.events import clear_events
 from warplab.simt.core.asynchronous.waits import report_mbarrier_wait
-from warplab.simt.core.fingerprint import source_fingerprint
 from warplab.simt.core.interpreter import run_warp
 from warplab.simt.core.memory.cluster_memory import check_visits, clear_visits, peer
 from warplab.simt.core.memory.shadow import SHADOW_BYTES, start_clocks
@@ -247,11 +242,11 @@ def _pass_on(address):
 
 
 @compiled
-def _turn(m, warp, address, traced):
+def _turn(m, warp, address):
     """Let a warp run; True if it did no more than to look at mbarriers in vain."""
     home = get(m, M_PEERS)
     put(m, M_FAILED, 0)
-    issued = run_warp(m, warp, traced)
+    issued = run_warp(m, warp)
     increase(m, M_TIME, issued)
     put(home, M_BUDGET, get(home, M_BUDGET) - issued)
     if get(home, M_BUDGET) < 0:
@@ -280,7 +275,7 @@ def _complete_something(m):
 
 
 @compiled
-def _run_cluster(m, traced):
+def _run_cluster(m):
     """Give the warps their turns until all have ended: one after the other, or in a seeded run as chance has it."""
     warps = get(m, M_WARP_COUNT)
     total = get(m, M_CLUSTER_WARPS)
@@ -301,7 +296,7 @@ def _run_cluster(m, traced):
                     skipped += 1
                 else:
                     ran += 1
-                    failed += _turn(block, warp, address, traced)
+                    failed += _turn(block, warp, address)
                     if get(m, M_STOP):
                         return
             if get(address, W_STATUS) == STATUS_DONE:
@@ -326,25 +321,11 @@ def _run_cluster(m, traced):
             return
 
 
-@cache
-def cluster_runner(traced: bool) -> Callable[[int, int, int], int]:
-    """The compiled `run_clusters(machine, first, last)`: runs clusters [first, last), returns the next one to run.
-
-    `machine` is the state of a cluster's first block. With `traced`, blocks that have a trace are recorded. Both are
-    compiled on first use and cached on disk by the digest of this package's sources.
-    """
-    fingerprint = source_fingerprint()
-    recorded = 1 if traced else None
-
-    def run_clusters(m, first, last):
-        # The name makes the digest part of the cache's key.
-        fingerprint  # noqa: B018
-        for cluster in range(first, last):
-            _start_cluster(m, cluster)
-            _run_cluster(m, recorded)
-            if get(m, M_STOP):
-                return np.int64(cluster + 1)
-        return last
-
-    signature = numba.int64(numba.int64, numba.int64, numba.int64)
-    return numba.njit(signature, nogil=True, cache=True, error_model="numpy")(run_clusters)
+def run_clusters(m, first, last):
+    """Run clusters [first, last) and give the next one to run. `m` is the state of a cluster's first block."""
+    for cluster in range(first, last):
+        _start_cluster(m, cluster)
+        _run_cluster(m)
+        if get(m, M_STOP):
+            return np.int64(cluster + 1)
+    return last

@@ -53,6 +53,7 @@ from warplab.simt.core.state.layout import (
     M_SCRATCH,
     M_STOP,
     M_TIME,
+    M_TRACE,
     M_VECTORS,
     M_WARPS,
     OP_ACTIVEMASK,
@@ -327,16 +328,13 @@ def _wait(m, warp_address, cell, mask):
 
 
 @compiled
-def run_warp(m, warp, traced):
-    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued.
-
-    `traced` is None, or a number where a block is recorded: Numba compiles a loop for each of the two types, so that
-    what is not recorded has no check to pass either.
-    """
+def run_warp(m, warp):
+    """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued."""
     code = get(m, M_CODE)
     constants = get(m, M_CONSTANTS)
     counts = get(m, M_COUNTS)
     vectors = get(m, M_VECTORS)
+    recorded = get(m, M_TRACE) != 0
     frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
     warp_address = warp_state(get(m, M_WARPS), warp)
     limit = get(m, M_QUANTUM)
@@ -371,7 +369,7 @@ def run_warp(m, warp, traced):
         store_i64(cell, load_i64(cell) + 1)
         store_i64(cell + 8, load_i64(cell + 8) + np.int64(popcount32(mask)))
         issued += 1
-        if traced is not None:
+        if recorded:
             record_issue(m, issued, warp, frame, constants, record, pc, active, mask)
         if op >= VECTOR_BASE:
             if mask:

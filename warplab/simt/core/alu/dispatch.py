@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 
-import numba
 from llvmlite import ir
 from numba import types
 
 from warplab.simt.core.alu import bits, convert, floats, fp8, integers, small_floats
 from warplab.simt.core.alu.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
-from warplab.simt.core.fingerprint import source_fingerprint
 from warplab.simt.core.state.raw import intrinsic
 
 _TABLE_NAME = "warplab_vector_operations"
@@ -58,17 +55,9 @@ def _table_address(typingctx):
     return types.int64(), codegen
 
 
-@cache
-def vector_functions() -> Callable[[], int]:
-    """A compiled function that returns the address of the dispatch table; it stands alone to be compiled only once."""
-    fingerprint = source_fingerprint()
-
-    def table_address():
-        # The name makes the digest part of the cache's key.
-        fingerprint  # noqa: B018
-        return _table_address()
-
-    return numba.njit(numba.int64(), cache=True)(table_address)
+def vector_functions():
+    """The address of the dispatch table, which is compiled into this function alone."""
+    return _table_address()
 
 
 @intrinsic

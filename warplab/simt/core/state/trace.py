@@ -1,6 +1,6 @@
 """Records what the warps of one block do: each warp instruction with its time, its lanes and the addresses it asks for.
 
-The interpreter's second loop writes into buffers of a fixed size, and only counts what no longer fits.
+The buffers are of a fixed size; what no longer fits is only counted.
 """
 
 from __future__ import annotations

@@ -1,0 +1,264 @@
+"""The interpreter's compiled parts: compiled once for an installation, kept on disk, loaded when first needed.
+
+Compiling takes a minute or so, loading a fraction of a second. Parts are compiled side by side, in a process each;
+`python -m warplab.simt.compiled` compiles all of them ahead. What is kept lies in a folder whose name is a digest of
+the compiled core's sources, of the compilers and of the processor: other ones find nothing, and compile anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from ctypes import CFUNCTYPE, c_int64
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+from filelock import FileLock
+from numba import types
+from numba.core import codegen
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.ccallback import CFunc
+from numba.core.registry import cpu_target
+
+from warplab.errors import WarplabError
+from warplab.folders import COMPILED, cache_folder
+from warplab.simt import core
+from warplab.simt.core.alu.dispatch import vector_functions
+from warplab.simt.core.asynchronous.bulk_calls import run_bulk_copies
+from warplab.simt.core.blocks import run_clusters
+from warplab.simt.core.state.raw import CALL_ARGUMENTS
+from warplab.simt.core.tensor.products import run_products
+
+_KEPT = 4  # folders of earlier versions that stay beside the newest
+_LONGEST_SECONDS = 1200.0  # to wait for another process that compiles the same, on a machine that is very busy
+
+
+class Part(StrEnum):
+    """What is compiled by itself; what takes longest first, as that is the order in which they are compiled."""
+
+    LOOP = "loop"  # warps, branches, memory, barriers: every kernel
+    ARITHMETIC = "arithmetic"  # operations on rows of 32 lanes: every kernel
+    BULK = "bulk"  # bulk and tensor copies
+    WGMMA = "wgmma"  # a Hopper warpgroup's products
+
+
+ALWAYS = (Part.LOOP, Part.ARITHMETIC)
+_WORDS = {Part.BULK: ".bulk", Part.WGMMA: "wgmma."}  # in PTX that needs the part
+_CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
+_SOURCES: dict[Part, tuple[Callable, Any]] = {
+    Part.LOOP: (run_clusters, types.int64(types.int64, types.int64, types.int64)),
+    Part.ARITHMETIC: (vector_functions, types.int64()),
+    Part.BULK: (run_bulk_copies, _CALL),
+    Part.WGMMA: (run_products, _CALL),
+}
+
+
+def parts_for(texts: Iterable[str]) -> tuple[Part, ...]:
+    """The parts that kernels with these PTX texts need."""
+    texts = list(texts)
+    return (*ALWAYS, *(part for part, word in _WORDS.items() if any(word in text for text in texts)))
+
+
+def loop() -> Callable[[int, int, int], int]:
+    """`run_clusters` of core/blocks.py; other Python threads run meanwhile."""
+    return CFUNCTYPE(c_int64, c_int64, c_int64, c_int64)(address(Part.LOOP))
+
+
+@cache
+def vectors() -> int:
+    """The address of the table of operations on rows."""
+    return CFUNCTYPE(c_int64)(address(Part.ARITHMETIC))()
+
+
+def address(part: Part) -> int:
+    """The address of a part, compiled or loaded at its first use. Raises WarplabError if it cannot be compiled."""
+    return _loaded(part).address or 0
+
+
+@cache
+def _loaded(part: Part) -> CFunc:
+    if not is_kept(part):
+        compile_parts(parts=[part] if part not in ALWAYS else ALWAYS)
+    return _function(part)
+
+
+def is_kept(part: Part) -> bool:
+    """Whether a part lies compiled on disk, for this version, these compilers and this processor."""
+    return any(folder().glob(f"*{_SOURCES[part][0].__name__}-*.nbi"))
+
+
+def compile_parts(parts: Iterable[str] = tuple(Part), say: Callable[[str], None] | None = None) -> None:
+    """Compile those of the parts that are not kept, side by side, and keep them; `say` is told what takes long.
+
+    Where nothing can be kept each process compiles for itself, at the first use. Raises WarplabError.
+    """
+    missing = [part for part in Part if part in set(parts) and not is_kept(part)]
+    if not missing or not _can_keep():
+        return
+    say = say or _tell
+    start = time.monotonic()
+    say(f"Compiling the emulator, once for this version ({', '.join(missing)}): about a minute ...")
+    start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.simt.compiled import main; main()"
+    command = [sys.executable, "-c", start_up]
+
+    def compile_one(part: Part) -> int:
+        return subprocess.run([*command, part], stdout=subprocess.DEVNULL).returncode
+
+    with ThreadPoolExecutor(_processors()) as beside:
+        failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
+    if failed:
+        raise WarplabError(f"The emulator's {', '.join(failed)} did not compile; the lines above say why.")
+    say(f"The emulator is compiled ({time.monotonic() - start:.0f} s).")
+    _forget_old_versions()
+
+
+@cache
+def folder() -> Path:
+    """Where the compiled parts of this version are kept; it may not exist."""
+    digest = hashlib.sha256(source_digest().encode())
+    processor = cpu_target.target_context.codegen().magic_tuple()
+    for fact in (numba.__version__, llvmlite.__version__, sys.version, *processor):
+        digest.update(f"\0{fact}".encode())
+    return cache_folder() / COMPILED / digest.hexdigest()[:24]
+
+
+@cache
+def source_digest() -> str:
+    """Hex digest of what is compiled: every source of `warplab.simt.core`, and this file, which says how."""
+    digest = hashlib.sha256()
+    for path in [*sorted(Path(core.__path__[0]).rglob("*.py")), Path(__file__)]:
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+class _Locator(_CacheLocator):
+    """Where Numba's cache puts the parts; what must not be used again is in the folder's name."""
+
+    def get_cache_path(self) -> str:
+        return str(folder())
+
+    def get_source_stamp(self) -> str:
+        return source_digest()
+
+    def get_disambiguator(self) -> str:
+        return "part"
+
+    @classmethod
+    def from_function(cls, py_func: Callable, py_file: str) -> _Locator:
+        return cls()
+
+
+class _Implementation(CompileResultCacheImpl):
+    _locator_classes = [_Locator]  # type: ignore[list-item]
+
+
+class _DiskCache(FunctionCache):
+    _impl_class = _Implementation
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        with contextlib.suppress(OSError):  # it is compiled, and works, for this process
+            super().save_overload(sig, data)
+
+
+class _Inlined(codegen.JITCodeLibrary):
+    """A helper that is compiled only to be linked into what calls it: no optimisation and no code of its own.
+
+    Numba optimises each of the interpreter's hundreds of helpers, and makes code of each, before it does so again with
+    all that it calls. Once, in the end, is enough.
+    """
+
+    _whole = frozenset(function.__name__ for function, _ in _SOURCES.values())
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        if self.name in self._whole:
+            super()._optimize_functions(ll_module)
+
+    def _optimize_final_module(self) -> None:
+        if self.name in self._whole:
+            super()._optimize_final_module()
+
+    def _finalize_final_module(self) -> None:
+        if self.name in self._whole:
+            super()._finalize_final_module()
+        else:
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+
+@contextlib.contextmanager
+def _compiled_once() -> Iterator[None]:
+    """Within, helpers are compiled as _Inlined; as Numba does it where it is not the Numba that this knows."""
+    jit = cpu_target.target_context.codegen()
+    if not isinstance(jit, codegen.JITCPUCodegen) or jit._library_class is not codegen.JITCodeLibrary:
+        yield
+        return
+    set_environment = jit.set_env
+
+    def set_env(name: str, environment: Any) -> None:
+        if jit._engine.is_symbol_defined(name):  # helpers have no code, so no place for theirs, and need none
+            set_environment(name, environment)
+
+    jit._library_class, jit.set_env = _Inlined, set_env  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del jit._library_class, jit.set_env
+
+
+def _function(part: Part) -> CFunc:
+    """The part, from disk if it is there, else compiled in this process, and kept if that can be."""
+    source, signature = _SOURCES[part]
+    function = CFunc(source, (signature.args, signature.return_type), {}, {"error_model": "numpy", "nopython": True})
+    function._cache = _DiskCache(source)  # type: ignore[attr-defined]
+    with _compiled_once():
+        function.compile()
+    return function
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _can_keep() -> bool:
+    try:
+        folder().mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return False
+    return os.access(folder(), os.W_OK)
+
+
+def _forget_old_versions() -> None:
+    """Remove what earlier versions kept, but for the latest few: checkouts of several may be in use."""
+    with contextlib.suppress(OSError):
+        versions = sorted(folder().parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in versions[_KEPT + 1 :]:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def main() -> None:
+    """Compile the parts that are named, in this process; without names all of them, side by side."""
+    if len(sys.argv) < 2:
+        compile_parts()
+        return
+    for part in sys.argv[1:]:
+        with FileLock(folder() / f"{part}.lock", timeout=_LONGEST_SECONDS):
+            _function(Part(part))
+
+
+if __name__ == "__main__":
+    main()
