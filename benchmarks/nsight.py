@@ -77,7 +77,7 @@ def _run(folder: Path) -> None:
             loaded.launch()
             loaded.synchronize()
             profiler.stop()
-            loaded.scrub()
+            loaded.erase()
 
 
 if __name__ == "__main__":

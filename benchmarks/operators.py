@@ -24,7 +24,7 @@ SETTLING, SUSTAINED = 1.0, 1.5  # seconds; the power limit takes hold within the
 
 
 class _Call:
-    """A PyTorch function as a contestant."""
+    """A PyTorch function as a candidate."""
 
     launches = 1
 
@@ -105,7 +105,7 @@ def timed(number: int) -> dict[str, Any]:
     import torch
 
     from warplab.gpu.executor import on_stream
-    from warplab.gpu.stopwatch import race
+    from warplab.gpu.stopwatch import time_in_turns
 
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
@@ -113,7 +113,7 @@ def timed(number: int) -> dict[str, Any]:
     source, target = (torch.empty(COPIED, dtype=torch.uint8, device="cuda") for _ in range(2))
     with on_stream() as stream:
         pair = {"it": _Call(stream, work), "copy": _Call(stream, lambda: target.copy_(source))}
-        result = race(pair, stream, budget_seconds=SECONDS, precision=0.004)
+        result = time_in_turns(pair, stream, budget_seconds=SECONDS, precision=0.004)
         it, copy = result.time("it"), result.time("copy")
     return {"ms": it.value, "low": it.low, "high": it.high, "copy_ms": copy.value, "how": how, "turns": result.turns}
 

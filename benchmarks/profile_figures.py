@@ -18,7 +18,7 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role
 from warplab.show.access import access
 from warplab.show.profile_table import profile_table
-from warplab.show.snapshot import moment
+from warplab.show.snapshot import snapshot
 from warplab.show.source import source
 from warplab.show.timeline import masks, timeline
 from warplab.simt import Profile, profile
@@ -74,7 +74,7 @@ def main() -> None:
         "model_padded": timeline(
             padded.timeline(modelled=True), end=model.end, title="Tile of 32 x 33, in the model, on the same axis"
         ),
-        "moment": moment(model, 3 * model.end // 4, tile.plan.source),
+        "moment": snapshot(model, 3 * model.end // 4, tile.plan.source),
         "flights": timeline(
             product, title="A warp that copies, and two warpgroups that multiply, on Hopper, in the model"
         ),

@@ -58,7 +58,7 @@ WORKS = (
 
 
 class Launcher:
-    """A contestant that does one Work on buffers of its own."""
+    """A candidate that does one Work on buffers of its own."""
 
     launches = 1
 
@@ -139,7 +139,7 @@ def copies(labs: list[str]) -> Iterator[list[Record]]:
 def race_copies(number: int, runs: int, other_memory: bool = False) -> list[dict[str, float]]:
     """In the worker: `runs` races of two copies of WORKS[number], on the same buffers or each on its own."""
     from warplab.gpu.executor import on_stream
-    from warplab.gpu.stopwatch import race
+    from warplab.gpu.stopwatch import time_in_turns
 
     found = []
     with on_stream() as stream:
@@ -148,7 +148,7 @@ def race_copies(number: int, runs: int, other_memory: bool = False) -> list[dict
         if other_memory:
             pair["two"] = Launcher(stream, WORKS[number])
         for _ in range(runs):
-            result = race(pair, stream, budget_seconds=1.0, precision=0.004, compare=("one", "two"))
+            result = time_in_turns(pair, stream, budget_seconds=1.0, precision=0.004, compare=("one", "two"))
             ratio, one = result.ratio("one", "two"), result.time("one")
             times = {"ms": one.value, "low_ms": one.low, "high_ms": one.high}
             found.append({**times, "ratio": ratio.value, "low": ratio.low, "high": ratio.high})
@@ -192,12 +192,12 @@ def time_naively(number: int, runs: int) -> tuple[float, dict[str, list[float]]]
     from cuda.core import Device, EventOptions
 
     from warplab.gpu.executor import on_stream
-    from warplab.gpu.stopwatch import race
+    from warplab.gpu.stopwatch import time_in_turns
 
     work = WORKS[number]
     with on_stream() as stream:
         launcher = Launcher(stream, work)
-        honest = race({"one": launcher}, stream, budget_seconds=1.0).time("one").value
+        honest = time_in_turns({"one": launcher}, stream, budget_seconds=1.0).time("one").value
         begin, end = (Device().create_event(EventOptions(timing_enabled=True)) for _ in range(2))
 
         def by_the_hosts_clock() -> float:

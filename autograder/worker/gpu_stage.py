@@ -27,8 +27,8 @@ from autograder.worker.second_call import second_call
 from warplab.errors import DeviceError
 from warplab.gpu import calibrate, executor, library
 from warplab.gpu.executor import LoadedPlan, on_stream
-from warplab.gpu.sharing import TOLERATED, Company
-from warplab.gpu.stopwatch import Contestant, Placed, Race, race
+from warplab.gpu.sharing import TOLERATED, SharingProbe
+from warplab.gpu.stopwatch import Candidate, Placed, TurnTimes, time_in_turns
 from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
@@ -117,7 +117,7 @@ def efficiency(
             return _against_the_roofline(device, lab.task, timed, placed, stream, seed)
         finally:
             for loaded in placed:
-                loaded.scrub()
+                loaded.erase()
 
 
 def _placements(plan: Plan) -> int:
@@ -134,19 +134,19 @@ def _against_the_roofline(
     ceilings = {name.value: calibrate.CONTESTANTS[name.value](stream) for name in work if name is not Ceiling.COPY}
     copies = calibrate.copies(stream, len(placed))
     launched = {name: ceiling.work for name, ceiling in ceilings.items()} | {Ceiling.COPY.value: copies[0].work}
-    contestants: dict[str, Contestant] = {
+    candidates: dict[str, Candidate] = {
         "submission": Placed([_Timed(task, case, loaded, seed) for loaded in placed]),
         Ceiling.COPY.value: Placed(copies),
         **ceilings,
     }
-    rival = library.contestant(task.library, stream, case.dimensions)
+    rival = library.candidate(task.library, stream, case.dimensions)
     if rival is not None:
-        contestants["library"] = rival
-    company = contestants["company"] = Company(stream)
+        candidates["library"] = rival
+    sharing = candidates["sharing"] = SharingProbe(stream)
     with Throttle(device) as throttle:
         try:
-            result = race(
-                contestants,
+            result = time_in_turns(
+                candidates,
                 stream,
                 budget_seconds=BUDGET_SECONDS,
                 precision=PRECISION,
@@ -178,15 +178,15 @@ def _against_the_roofline(
         "ceilings": measured,
         "datasheet": datasheet,
         "throttled": throttle.seen,
-        "shared": company.share > TOLERATED,
-        "shared_fraction": company.share,
+        "shared": sharing.share > TOLERATED,
+        "shared_fraction": sharing.share,
         "library": _library(result, rival),
         "throttle_reasons": throttle.reasons,
         "work": {name.value: amount for name, amount in work.items()},
     }
 
 
-def _library(result: Race, rival: Any | None) -> dict[str, Any] | None:
+def _library(result: TurnTimes, rival: Any | None) -> dict[str, Any] | None:
     if rival is None:
         return None
     ratio = result.ratio("library", "submission")
@@ -194,7 +194,7 @@ def _library(result: Race, rival: Any | None) -> dict[str, Any] | None:
 
 
 class _Timed:
-    """The submission as a contestant: fresh inputs every turn, every output verified.
+    """The submission as a candidate: fresh inputs every turn, every output verified.
 
     For a task with an audit, some turns begin with a launch on whole numbers, which the device code cannot tell from a
     timed one by anything but its data, and whose output must be exactly right.

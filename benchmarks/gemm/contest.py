@@ -27,7 +27,7 @@ def timed(
     import torch
 
     from warplab.gpu import executor
-    from warplab.gpu.stopwatch import race
+    from warplab.gpu.stopwatch import time_in_turns
 
     device = present()
     assert device is not None
@@ -57,11 +57,11 @@ def timed(
                 continue
             (fast if milliseconds < limit else slow)[name] = product
         answer: dict[str, Any] = {"wrong": wrong}
-        for contestants in (fast, slow):
-            if len(contestants) == 1:
+        for candidates in (fast, slow):
+            if len(candidates) == 1:
                 continue
-            result = race(contestants, stream, budget_seconds=seconds, precision=precision)
-            for name in contestants.keys() - {"torch"}:
+            result = time_in_turns(candidates, stream, budget_seconds=seconds, precision=precision)
+            for name in candidates.keys() - {"torch"}:
                 time, ratio, rival = result.time(name), result.ratio("torch", name), result.time("torch")
                 answer[name] = {
                     "ms": time.value,
@@ -74,7 +74,7 @@ def timed(
         return answer
 
 
-def trial(contestant: Any, stream: Any) -> float:
+def trial(candidate: Any, stream: Any) -> float:
     """Milliseconds of the second of two launches; of the first one if that was too slow anyway."""
     from cuda.core import Device, EventOptions
 
@@ -83,7 +83,7 @@ def trial(contestant: Any, stream: Any) -> float:
     for _ in range(2):
         if milliseconds <= SLOWEST:
             stream.record(begin)
-            contestant.launch()
+            candidate.launch()
             stream.record(end)
             end.sync()
             milliseconds = float(end - begin)
@@ -103,7 +103,7 @@ def check(name: str, output: Any, expected: Any, k: int, dtype: str) -> None:
 
 
 class Library:
-    """torch.matmul as a contestant."""
+    """torch.matmul as a candidate."""
 
     launches = 1
 
@@ -129,7 +129,7 @@ class Library:
 
 
 class Product:
-    """A plan as a contestant."""
+    """A plan as a candidate."""
 
     def __init__(self, plan: Plan, architecture: str, stream: Any, inputs: Mapping[str, Any]) -> None:
         from warplab.gpu.executor import LoadedPlan

@@ -14,11 +14,11 @@ def execute(plan, inputs):
 
 def same_work_twice():
     from warplab.gpu import calibrate
-    from warplab.gpu.stopwatch import race
+    from warplab.gpu.stopwatch import time_in_turns
 
     with executor.on_stream() as stream:
         pair = {name: calibrate.Copy(stream) for name in ("first", "second")}
-        result = race(pair, stream, budget_seconds=2.0, precision=0.002)
+        result = time_in_turns(pair, stream, budget_seconds=2.0, precision=0.002)
         ratio = result.ratio("first", "second")
         return {"ratio": ratio.value, "copy": pair["first"].work / result.time("first").value * 1e3}
 
@@ -33,5 +33,5 @@ def what_a_plan_leaves(plan, inputs):
         loaded.launch()
         loaded.synchronize()
         before = sum(int((arena != 0).sum()) for arena in arenas)
-        loaded.scrub()
+        loaded.erase()
         return {"before": before, "after": sum(int((arena != 0).sum()) for arena in arenas)}

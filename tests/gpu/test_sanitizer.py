@@ -31,7 +31,7 @@ MEMCHECK = """========= COMPUTE-SANITIZER
 ========= ERROR SUMMARY: 2 errors
 """
 RACECHECK = """========= COMPUTE-SANITIZER
-========= Error: Race reported between Write access at kernel+0x110 in submission.py:9
+========= Error: TurnTimes reported between Write access at kernel+0x110 in submission.py:9
 =========     and Read access at kernel+0x170 in submission.py:11 [256 hazards]
 =========
 ========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)

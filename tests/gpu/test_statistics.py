@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from warplab.gpu.statistics import Interval, mean_interval, median_interval
-from warplab.gpu.stopwatch import Placed, Race
+from warplab.gpu.stopwatch import Placed, TurnTimes
 
 
 @pytest.mark.parametrize(("n", "k"), [(6, 1), (10, 2), (20, 6), (30, 10), (50, 18), (100, 40)])
@@ -55,7 +55,7 @@ def test_going_first_makes_no_difference_to_a_ratio() -> None:
     draw = np.random.default_rng(1)
     first, second = (1.02 + 0.001 * draw.standard_normal(41), 1 + 0.001 * draw.standard_normal(41))
     turns = np.arange(41) % 2 == 0
-    race = Race({"one": list(np.where(turns, first, second)), "two": list(np.where(turns, second, first))})
+    race = TurnTimes({"one": list(np.where(turns, first, second)), "two": list(np.where(turns, second, first))})
     ratio = race.ratio("one", "two")
     assert abs(ratio.value - 1) < 0.0005
     assert ratio.low <= 1 <= ratio.high
@@ -67,7 +67,7 @@ def test_every_place_counts_the_same_however_often_it_was_visited() -> None:
     """In one of three places the kernel takes 3% longer: a median of all samples would not know of it."""
     place = np.arange(14) % 3  # of a sample, which is two turns: five visits to the first two, four to the last
     times = np.repeat(np.where(place == 2, 1.03, 1.0), 2)
-    race = Race({"one": list(times), "two": [1.0] * 28}, placements=3)
+    race = TurnTimes({"one": list(times), "two": [1.0] * 28}, placements=3)
     assert race.time("one").value == pytest.approx(1.01)
     assert race.ratio("one", "two").value == pytest.approx(1.01)
     assert race.ratio("one", "two").samples == 14
@@ -76,7 +76,7 @@ def test_every_place_counts_the_same_however_often_it_was_visited() -> None:
 
 
 class Noted:
-    """A contestant that notes which turns it was given."""
+    """A candidate that notes which turns it was given."""
 
     launches = 2
 

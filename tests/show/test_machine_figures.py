@@ -11,7 +11,7 @@ from warplab.plan.occupancy import occupancy
 from warplab.show import style
 from warplab.show.floor_plan import floor_plan
 from warplab.show.occupancy import occupancy_limits
-from warplab.show.occupancy_widget import knobs
+from warplab.show.occupancy_sliders import occupancy_sliders
 from warplab.show.working_set import Level, byte_size, working_set
 
 
@@ -105,7 +105,7 @@ def test_it_draws(make) -> None:
 
 
 def test_the_knobs_draw_what_they_say() -> None:
-    turned = knobs(threads=128, registers=32, shared=0)
+    turned = occupancy_sliders(threads=128, registers=32, shared=0)
     assert "16 blocks, 64 of 64 warps" in turned.figure.texts[1].get_text() and not bytes(turned.picture.value)
     turned.sliders["registers"].value = 64
     assert bytes(turned.picture.value).startswith(b"\x89PNG")

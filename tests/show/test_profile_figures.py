@@ -13,9 +13,9 @@ from warplab.hardware.requests import LANES
 from warplab.show import style
 from warplab.show.access import access
 from warplab.show.profile_table import profile_table
-from warplab.show.snapshot import moment
+from warplab.show.snapshot import snapshot
 from warplab.show.timeline import COLOURS, masks, timeline
-from warplab.show.timeline_widget import scrub, state_html
+from warplab.show.timeline_slider import state_html, timeline_slider
 from warplab.simt.profiling.accesses import LaneAddress, Space, WarpAccess
 from warplab.simt.profiling.table import ProfileTable, Row
 from warplab.simt.profiling.timeline import Flight, Issue, Kind, Reason, Stall, Timeline
@@ -135,7 +135,7 @@ def test_masks_have_a_pixel_for_each_lane(chart: Timeline) -> None:
 
 
 def test_a_moment_shows_lanes_and_lines(chart: Timeline) -> None:
-    figure = moment(chart, 7, SOURCE)
+    figure = snapshot(chart, 7, SOURCE)
     (axes,) = figure.axes
     gids = [patch.get_gid() for patch in axes.patches]
     assert "waits 0" in gids and "waits 1" not in gids
@@ -146,9 +146,9 @@ def test_a_moment_shows_lanes_and_lines(chart: Timeline) -> None:
     assert words["state 1"].get_text() == "   2  a = x[0] < 1"
     assert words["warp 1"].get_weight() == "bold" and words["warp 0"].get_weight() == "normal"
     assert "instruction 7 of 9" in figure.texts[0].get_text()
-    start = {t.get_gid(): t.get_text() for t in moment(chart, 0, SOURCE).axes[0].texts}
+    start = {t.get_gid(): t.get_text() for t in snapshot(chart, 0, SOURCE).axes[0].texts}
     assert start["state 1"] == "has not started"
-    end = {t.get_gid(): t.get_text() for t in moment(chart, 8).axes[0].texts}
+    end = {t.get_gid(): t.get_text() for t in snapshot(chart, 8).axes[0].texts}
     assert end["state 1"] == "has ended" and end["state 0"] == "   2  op 8;"
 
 
@@ -160,7 +160,7 @@ def test_the_slider_moves_the_state(chart: Timeline) -> None:
         def timeline() -> Timeline:
             return chart
 
-    made = scrub(Shown(), time=0)  # type: ignore[arg-type]
+    made = timeline_slider(Shown(), time=0)  # type: ignore[arg-type]
     assert (made.slider.min, made.slider.max, made.slider.value) == (0, 8, 0)
     assert made.state.value == state_html(chart, 0, SOURCE)
     assert "has not started" in made.state.value
@@ -169,9 +169,9 @@ def test_the_slider_moves_the_state(chart: Timeline) -> None:
     assert "x[0] &lt; 1" in made.state.value  # escaped
     assert made.state.value.count("<tr>") == 2 and made.state.value.count("<span") == 64
     made.figure.savefig(BytesIO(), format="png")
-    assert scrub(Shown()).slider.value == 4  # type: ignore[arg-type]
+    assert timeline_slider(Shown()).slider.value == 4  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="no moment 9: the timeline goes from 0 to 8"):
-        scrub(Shown(), time=9)  # type: ignore[arg-type]
+        timeline_slider(Shown(), time=9)  # type: ignore[arg-type]
 
 
 def warp_access(space: Space, step: int, size: int, **more) -> WarpAccess:

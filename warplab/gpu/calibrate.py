@@ -1,4 +1,4 @@
-"""The contestants that give the ceilings: a streaming copy, float32 FMAs and a dense fp16 tensor-core product."""
+"""The candidates that give the ceilings: a streaming copy, float32 FMAs and a dense fp16 tensor-core product."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cuda.core import Device, Stream
 
 from warplab.gpu import trusted
 from warplab.gpu.executor import on_stream
-from warplab.gpu.stopwatch import Race, race
+from warplab.gpu.stopwatch import TurnTimes, time_in_turns
 from warplab.hardware import ceilings as store
 from warplab.hardware.ceilings import Ceilings
 from warplab.hardware.device import Device as PresentDevice
@@ -19,7 +19,7 @@ _TENSOR_STEPS = 8192
 
 
 class Calibration:
-    """A contestant whose work is known: `work` bytes or floating-point operations a launch."""
+    """A candidate whose work is known: `work` bytes or floating-point operations a launch."""
 
     launches = 1
     work: float
@@ -102,12 +102,12 @@ def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float
     if not fresh and (kept := store.load(device.uuid, device.driver)):
         return kept
     rates: dict[str, float | None] = {}
-    for name, contestant in CONTESTANTS.items():
+    for name, candidate in CONTESTANTS.items():
         if name == "tensor_fp16" and device.compute_capability < (8, 0):
             rates |= {name: None, f"{name}_low": None, f"{name}_high": None}
             continue
         with on_stream() as stream:
-            calibration = contestant(stream)
+            calibration = candidate(stream)
             time = _one(name, calibration, stream, budget_seconds).time(name)
         work = calibration.work * 1e3
         rates |= {name: work / time.value, f"{name}_low": work / time.high, f"{name}_high": work / time.low}
@@ -116,5 +116,5 @@ def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float
     return ceilings
 
 
-def _one(name: str, calibration: Calibration, stream: Stream, budget_seconds: float) -> Race:
-    return race({name: calibration}, stream, budget_seconds=budget_seconds, precision=0.002)
+def _one(name: str, calibration: Calibration, stream: Stream, budget_seconds: float) -> TurnTimes:
+    return time_in_turns({name: calibration}, stream, budget_seconds=budget_seconds, precision=0.002)

@@ -177,7 +177,7 @@ class LoadedPlan:
                     found.append(Finding(FindingKind.INPUT_MODIFIED, message, array=name))
         return found
 
-    def scrub(self) -> None:
+    def erase(self) -> None:
         """Overwrite all buffers, so that the next plan's kernels find nothing of this one, and release them."""
         for buffer in self.buffers.values():
             buffer.arena[...] = 0
@@ -199,7 +199,7 @@ def execute(plan: Plan, inputs: Mapping[str, np.ndarray], architecture: str, run
             loaded.reset(inputs)
             loaded.launch()
             results.append(Execution(loaded.outputs(), tuple(loaded.findings(inputs))))
-        loaded.scrub()
+        loaded.erase()
     return results
 
 

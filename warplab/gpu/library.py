@@ -1,4 +1,4 @@
-"""The vendor's library as a contestant, where PyTorch brings it: how fast those who do this for a living are.
+"""The vendor's library as a candidate, where PyTorch brings it: how fast those who do this for a living are.
 
 For information only: a grade is made from the roofline. What does not fit or fails here is left out.
 """
@@ -45,8 +45,8 @@ class Matmul:
 CONTESTANTS: Mapping[str, Callable[[Stream, Mapping[str, int]], Any]] = {"matmul": Matmul}
 
 
-def contestant(name: str, stream: Stream, dimensions: Mapping[str, int]) -> Any | None:
-    """The library's contestant for a task's `library`, or None where PyTorch is not installed or cannot do it."""
+def candidate(name: str, stream: Stream, dimensions: Mapping[str, int]) -> Any | None:
+    """The library's candidate for a task's `library`, or None where PyTorch is not installed or cannot do it."""
     if name not in CONTESTANTS or importlib.util.find_spec("torch") is None:
         return None
     try:

@@ -19,8 +19,8 @@ JUMP_NANOSECONDS = 50_000  # far above an interrupt or a step of the timer, far 
 TOLERATED = 0.005  # fraction of the watched time that may be lost before a measurement counts as disturbed
 
 
-class Company:
-    """A contestant of a race that takes a turn at watching; `share` tells what it saw."""
+class SharingProbe:
+    """A candidate of a race that takes a turn at watching; `share` tells what it saw."""
 
     launches = 1
 

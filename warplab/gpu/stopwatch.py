@@ -1,8 +1,8 @@
 """Times work on the GPU so that a moving clock, a warm cache and a slow host do not show.
 
-Contestants take turns (A B C, C B A), each on fresh inputs and with a cold L2, and every timed output can be checked.
-What is compared is the ratio of two contestants within two turns, one each way round: a clock that drifts moves both,
-as does what it means to be the first or the last. Where a contestant's buffers lie in memory makes a difference too, so
+Candidates take turns (A B C, C B A), each on fresh inputs and with a cold L2, and every timed output can be checked.
+What is compared is the ratio of two candidates within two turns, one each way round: a clock that drifts moves both,
+as does what it means to be the first or the last. Where a candidate's buffers lie in memory makes a difference too, so
 it may be there several times.
 """
 
@@ -22,9 +22,9 @@ from warplab.gpu import trusted
 from warplab.gpu.statistics import Interval, mean_interval, median_interval
 
 WARM_UP_SECONDS = 0.25  # least time under load before anything counts
-SETTLED = 0.01  # the clock has settled when two successive turns of every contestant agree to this
+SETTLED = 0.01  # the clock has settled when two successive turns of every candidate agree to this
 MINIMUM_TURNS = 12  # six pairs, the fewest that a median's interval can be had from
-PLACED_TURNS = 6  # at least, in each place that a contestant has
+PLACED_TURNS = 6  # at least, in each place that a candidate has
 MAXIMUM_TURNS = 400
 LEAST_SECONDS = 0.3  # of sampling: looking after every pair whether it is enough, one stops too early where many fit
 TICK = 32e-6  # milliseconds: the step in which events count on the GPUs that were looked at
@@ -32,7 +32,7 @@ TICK_CYCLES = 128  # at least as long
 HIDE_MICROSECONDS = 40.0  # host time to enqueue one launch, generously
 
 
-class Contestant(Protocol):
+class Candidate(Protocol):
     """Something to time."""
 
     launches: int  # kernels that `launch` queues
@@ -48,9 +48,9 @@ class Contestant(Protocol):
 
 
 class Placed:
-    """One contestant in several places: the same work on buffers that lie elsewhere, two turns in each place."""
+    """One candidate in several places: the same work on buffers that lie elsewhere, two turns in each place."""
 
-    def __init__(self, places: Sequence[Contestant]) -> None:
+    def __init__(self, places: Sequence[Candidate]) -> None:
         self.launches = places[0].launches
         self._places, self._here = places, places[0]
 
@@ -69,10 +69,10 @@ class Placed:
 
 
 @dataclass
-class Race:
-    """Milliseconds of every turn, by contestant; the turns of all contestants correspond.
+class TurnTimes:
+    """Milliseconds of every turn, by candidate; the turns of all candidates correspond.
 
-    A sample is two turns, one in each order of the contestants. Samples come from `placements` places in rotation; an
+    A sample is two turns, one in each order of the candidates. Samples come from `placements` places in rotation; an
     estimate is the mean of the places' medians, and its 95% interval has in it by how much they differ.
     """
 
@@ -80,11 +80,11 @@ class Race:
     placements: int = 1
 
     def time(self, name: str) -> Interval:
-        """One contestant's time in milliseconds."""
+        """One candidate's time in milliseconds."""
         return self._estimate(self._paired(name))
 
     def ratio(self, numerator: str, denominator: str) -> Interval:
-        """The ratio of two contestants' times, taken over the same turns."""
+        """The ratio of two candidates' times, taken over the same turns."""
         return self._estimate(self._ratios(numerator, denominator))
 
     def width(self, numerator: str, denominator: str) -> float:
@@ -127,63 +127,63 @@ class ColdCache:
         trusted.run(self._stream, "sweep", blocks, 512, *pointers, elements)
 
 
-def race(
-    contestants: Mapping[str, Contestant],
+def time_in_turns(
+    candidates: Mapping[str, Candidate],
     stream: Stream,
     *,
     budget_seconds: float,
     precision: float = 0.01,
     compare: tuple[str, str] | None = None,
     placements: int = 1,
-) -> Race:
-    """Time `contestants` in turns until the answer is known well enough.
+) -> TurnTimes:
+    """Time `candidates` in turns until the answer is known well enough.
 
     Stops when at least MINIMUM_TURNS turns were timed in at least LEAST_SECONDS and the 95% interval of every
-    contestant's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
+    candidate's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
     `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS, nor below PLACED_TURNS in each of the
-    `placements` that the contestants rotate through. Whatever a contestant's methods raise passes through.
+    `placements` that the candidates rotate through. Whatever a candidate's methods raise passes through.
     """
     cold = ColdCache(stream)
     dither = random.Random()
     begin, end = (Device().create_event(EventOptions(timing_enabled=True)) for _ in range(2))
 
-    def turn(number: int, contestant: Contestant) -> float:
-        contestant.prepare(number)
+    def turn(number: int, candidate: Candidate) -> float:
+        candidate.prepare(number)
         stream.sync()
         cold.sweep()
-        trusted.spin(stream, HIDE_MICROSECONDS * (1 + contestant.launches), dither.randrange(TICK_CYCLES))
+        trusted.spin(stream, HIDE_MICROSECONDS * (1 + candidate.launches), dither.randrange(TICK_CYCLES))
         stream.record(begin)
-        contestant.launch()
+        candidate.launch()
         stream.record(end)
         end.sync()
         milliseconds = end - begin
-        contestant.check(number)
+        candidate.check(number)
         # Times of a few microseconds are a few hundred ticks, and a median of ticks jumps by whole ones. Beginning
         # anywhere within a tick and a uniform error of one tick make it continuous, as a dither does for a converter.
         return milliseconds + TICK * (dither.random() - 0.5)
 
-    _warm_up(contestants, turn)
-    names = list(contestants)
-    result, minimum = Race({name: [] for name in names}, placements), max(MINIMUM_TURNS, PLACED_TURNS * placements)
+    _warm_up(candidates, turn)
+    names = list(candidates)
+    result, minimum = TurnTimes({name: [] for name in names}, placements), max(MINIMUM_TURNS, PLACED_TURNS * placements)
     start = time.monotonic()
     for number in range(MAXIMUM_TURNS):
         for name in names if number % 2 else reversed(names):  # whoever goes first has had the longer pause
-            result.samples[name].append(turn(number, contestants[name]))
+            result.samples[name].append(turn(number, candidates[name]))
         if result.turns < minimum or result.turns % 2:
             continue
         elapsed = time.monotonic() - start
-        widths = [result.width(*compare)] if compare else [result.time(name).width for name in contestants]
+        widths = [result.width(*compare)] if compare else [result.time(name).width for name in candidates]
         if elapsed > budget_seconds or (elapsed > LEAST_SECONDS and max(widths) < precision):
             break
     return result
 
 
-def _warm_up(contestants: Mapping[str, Contestant], turn: Callable[[int, Contestant], float]) -> None:
+def _warm_up(candidates: Mapping[str, Candidate], turn: Callable[[int, Candidate], float]) -> None:
     """Run untimed turns, numbered below zero, until successive ones agree; give up after four times WARM_UP_SECONDS."""
     begin, number = time.monotonic(), -1
     previous: dict[str, float] = {}
     while True:
-        current = {name: turn(number, contestant) for name, contestant in contestants.items()}
+        current = {name: turn(number, candidate) for name, candidate in candidates.items()}
         settled = bool(previous) and all(abs(current[n] / previous[n] - 1) < SETTLED for n in current)
         elapsed = time.monotonic() - begin
         if (settled and elapsed > WARM_UP_SECONDS) or elapsed > 4 * WARM_UP_SECONDS:

@@ -15,7 +15,7 @@ _LANES = 32
 _CODE = 60  # characters of a source line that are shown
 
 
-def moment(chart: Timeline, time: int, source: str = "", *, title: str = "") -> Figure:
+def snapshot(chart: Timeline, time: int, source: str = "", *, title: str = "") -> Figure:
     """Warps as rows: their 32 lanes, coloured where they ran the last instruction; hatched if the warp waits.
 
     Beside it the line of `source`, the submission's text. `time` as in the timeline.

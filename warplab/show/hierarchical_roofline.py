@@ -17,7 +17,7 @@ _LEFT, _RIGHT = 20.0, 6.0  # how far the picture reaches beyond the outermost ma
 
 
 @dataclass(frozen=True)
-class Storeys:
+class LevelIntensities:
     """A kernel: `flops` reached in FLOP/s, and its FLOP for each byte that crosses each level, by the level's name."""
 
     name: str
@@ -29,7 +29,9 @@ class Storeys:
         return min(self.intensities, key=lambda level: self.intensities[level] * levels[level])
 
 
-def storeys(peak: float, levels: Mapping[str, float], kernels: Sequence[Storeys], *, title: str = "") -> Figure:
+def hierarchical_roofline(
+    peak: float, levels: Mapping[str, float], kernels: Sequence[LevelIntensities], *, title: str = ""
+) -> Figure:
     """A roof of FLOP/s `peak` over the slopes of `levels` (name: bytes/s), on logarithmic axes.
 
     A kernel is a row of marks at its FLOP/s, one a level; the level whose slope is closest above its mark is the one
@@ -74,7 +76,7 @@ def storeys(peak: float, levels: Mapping[str, float], kernels: Sequence[Storeys]
     return made
 
 
-def _draw(axes: Axes, kernel: Storeys, levels: Mapping[str, float]) -> None:
+def _draw(axes: Axes, kernel: LevelIntensities, levels: Mapping[str, float]) -> None:
     names = list(levels)
     own = sorted(kernel.intensities.items(), key=lambda item: item[1])
     axes.plot(

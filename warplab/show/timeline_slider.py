@@ -8,7 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from warplab.show import style
-from warplab.show.snapshot import describe, moment
+from warplab.show.snapshot import describe, snapshot
 from warplab.show.timeline import COLOURS
 from warplab.simt.profiling import Profile
 from warplab.simt.profiling.timeline import Issue, Stall, Timeline
@@ -16,15 +16,15 @@ from warplab.simt.profiling.timeline import Issue, Stall, Timeline
 _LANES = 32
 
 
-class Scrub:
-    """What `scrub` gives: the figure of one moment, and below it a slider that is live while a kernel runs."""
+class TimelineSlider:
+    """What `timeline_slider` gives: the figure of one moment, and a slider that is live while a kernel runs."""
 
     def __init__(self, chart: Timeline, source: str, time: int) -> None:
         import ipywidgets
 
         self.chart = chart
         self.source = source
-        self.figure: Figure = moment(chart, time, source)
+        self.figure: Figure = snapshot(chart, time, source)
         self.slider = ipywidgets.IntSlider(
             value=time, min=0, max=max(chart.end - 1, 0), description="time", continuous_update=True,
             layout=ipywidgets.Layout(width="100%"),
@@ -43,7 +43,7 @@ class Scrub:
         display(self.widget)
 
 
-def scrub(profile: Profile, *, time: int | None = None, chart: Timeline | None = None) -> Scrub:
+def timeline_slider(profile: Profile, *, time: int | None = None, chart: Timeline | None = None) -> TimelineSlider:
     """A slider through a profile's timeline: at each moment the line of each warp, its lanes, and who waits.
 
     The figure of `time` (default: the middle) stays in the notebook when no kernel is there to move the slider.
@@ -53,7 +53,7 @@ def scrub(profile: Profile, *, time: int | None = None, chart: Timeline | None =
     start = shown.end // 2 if time is None else time
     if not 0 <= start < max(shown.end, 1):
         raise ValueError(f"there is no moment {start}: the timeline goes from 0 to {shown.end - 1}")
-    return Scrub(shown, profile.plan.source, start)
+    return TimelineSlider(shown, profile.plan.source, start)
 
 
 def state_html(chart: Timeline, time: int, source: str) -> str:

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.gpu
 
 def watched() -> float:
     from warplab.gpu.executor import on_stream
-    from warplab.gpu.sharing import Company
-    from warplab.gpu.stopwatch import race
+    from warplab.gpu.sharing import SharingProbe
+    from warplab.gpu.stopwatch import time_in_turns
 
     with on_stream() as stream:
-        company = Company(stream)
-        race({"company": company}, stream, budget_seconds=0.3)
-        return company.share
+        sharing = SharingProbe(stream)
+        time_in_turns({"sharing": sharing}, stream, budget_seconds=0.3)
+        return sharing.share
 
 
 def test_alone() -> None:

@@ -6,11 +6,11 @@ import pytest
 from matplotlib.colors import same_color
 
 from warplab.show import style
-from warplab.show.memory_levels import Storeys, storeys
+from warplab.show.hierarchical_roofline import LevelIntensities, hierarchical_roofline
 
 LEVELS = {"L1": 30e12, "L2": 6e12, "memory": 4e12}
-NEAR_L1 = Storeys("near L1", 20e12, {"L1": 0.8, "L2": 40, "memory": 1000})
-NEAR_L2 = Storeys("near L2", 10e12, {"L1": 9, "L2": 2, "memory": 500})
+NEAR_L1 = LevelIntensities("near L1", 20e12, {"L1": 0.8, "L2": 40, "memory": 1000})
+NEAR_L2 = LevelIntensities("near L2", 10e12, {"L1": 9, "L2": 2, "memory": 500})
 
 
 def marks(figure) -> dict[str, object]:
@@ -19,7 +19,7 @@ def marks(figure) -> dict[str, object]:
 
 
 def test_each_kernel_has_a_mark_a_level_at_its_intensity_and_rate() -> None:
-    drawn = marks(storeys(60e12, LEVELS, [NEAR_L1, NEAR_L2]))
+    drawn = marks(hierarchical_roofline(60e12, LEVELS, [NEAR_L1, NEAR_L2]))
     assert len(drawn) == 6
     for kernel in (NEAR_L1, NEAR_L2):
         for level, intensity in kernel.intensities.items():
@@ -29,14 +29,14 @@ def test_each_kernel_has_a_mark_a_level_at_its_intensity_and_rate() -> None:
 
 
 def test_the_mark_under_the_lowest_slope_is_filled() -> None:
-    drawn = marks(storeys(60e12, LEVELS, [NEAR_L1, NEAR_L2]))
+    drawn = marks(hierarchical_roofline(60e12, LEVELS, [NEAR_L1, NEAR_L2]))
     assert NEAR_L1.tightest(LEVELS) == "L1" and NEAR_L2.tightest(LEVELS) == "L2"
     filled = {name for name, line in drawn.items() if not same_color(line.get_markerfacecolor(), style.PANEL)}
     assert filled == {"near L1/L1", "near L2/L2"}
 
 
 def test_slopes_are_named_with_their_bandwidth_and_end_at_the_peak() -> None:
-    (axes,) = storeys(60e12, LEVELS, [NEAR_L1]).axes
+    (axes,) = hierarchical_roofline(60e12, LEVELS, [NEAR_L1]).axes
     assert [t.get_text() for t in axes.get_legend().get_texts()] == ["L1, 30 TB/s", "L2, 6 TB/s", "memory, 4 TB/s"]
     slopes = axes.lines[:3]
     for line, bandwidth in zip(slopes, LEVELS.values(), strict=True):
@@ -46,7 +46,9 @@ def test_slopes_are_named_with_their_bandwidth_and_end_at_the_peak() -> None:
 
 
 def test_names_and_marks_are_inside() -> None:
-    figure = storeys(60e12, LEVELS, [NEAR_L1, NEAR_L2, Storeys("slow", 1e10, {"L1": 0.01, "memory": 2})])
+    figure = hierarchical_roofline(
+        60e12, LEVELS, [NEAR_L1, NEAR_L2, LevelIntensities("slow", 1e10, {"L1": 0.01, "memory": 2})]
+    )
     figure.canvas.draw()
     (axes,) = figure.axes
     inside = axes.get_window_extent()
@@ -57,6 +59,6 @@ def test_names_and_marks_are_inside() -> None:
 
 def test_what_cannot_be_drawn_is_said() -> None:
     with pytest.raises(ValueError, match="no place"):
-        storeys(60e12, LEVELS, [Storeys("x", 0, {"L1": 1})])
+        hierarchical_roofline(60e12, LEVELS, [LevelIntensities("x", 0, {"L1": 1})])
     with pytest.raises(ValueError, match="no level here"):
-        storeys(60e12, LEVELS, [Storeys("x", 1, {"L3": 1})])
+        hierarchical_roofline(60e12, LEVELS, [LevelIntensities("x", 1, {"L3": 1})])

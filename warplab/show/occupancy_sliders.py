@@ -11,8 +11,8 @@ from warplab.plan.limits import limits_of
 from warplab.show.occupancy import occupancy_limits
 
 
-class Knobs:
-    """What `knobs` gives: a figure that stays without a kernel, and below it sliders that draw it anew."""
+class OccupancySliders:
+    """What `occupancy_sliders` gives: a figure that stays without a kernel, and below it sliders that draw it anew."""
 
     def __init__(self, architecture: str, threads: int, registers: int, shared: int) -> None:
         import ipywidgets
@@ -51,6 +51,8 @@ class Knobs:
         display(self.widget)
 
 
-def knobs(architecture: str = "sm_90a", threads: int = 256, registers: int = 72, shared: int = 20_000) -> Knobs:
+def occupancy_sliders(
+    architecture: str = "sm_90a", threads: int = 256, registers: int = 72, shared: int = 20_000
+) -> OccupancySliders:
     """`occupancy_limits` with a slider for each number. Raises as it does."""
-    return Knobs(architecture, threads, registers, shared)
+    return OccupancySliders(architecture, threads, registers, shared)
