@@ -71,10 +71,13 @@ notebooks: $(READY)  ## run every notebook from its Markdown source, keeping the
 facts: $(READY)  ## write docs/facts.md from the citations in the notebooks
 	@$(PY) -m scripts.facts
 
-lint: $(READY)  ## check style and types
+lint: $(READY)  ## check style, types and which module may import which
 	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
+	@for task in labs/*/task.py; do $(PY) -m mypy --no-error-summary $$task || exit 1; done
+	@$(PY) -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
 
 clean:  ## remove what was built, .venv and all
-	@rm -rf build .venv .pytest_cache .ruff_cache .mypy_cache .hypothesis *.egg-info
+	@rm -rf build .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

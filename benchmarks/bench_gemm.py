@@ -178,7 +178,7 @@ def squares(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[r
 
 def drawn() -> list[Shape]:
     """The shapes of `shapes`: always the same ones."""
-    every: list[Shape] = list(itertools.product(DRAWN_FROM, repeat=3))
+    every: list[Shape] = [(m, n, k) for m, n, k in itertools.product(DRAWN_FROM, repeat=3)]
     return random.Random(SEED).sample(every, DRAWN)
 
 

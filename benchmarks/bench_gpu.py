@@ -75,7 +75,8 @@ def measured_ceilings() -> dict[str, Any]:
 
 def labs(names: list[str]) -> list[results.Record]:
     """Every rung and reference, timed against the ceilings and counted by the emulator."""
-    machine, records = choose_machine("gpu"), []
+    machine = choose_machine("gpu")
+    records: list[results.Record] = []
     for name in names:
         lab = find_lab(name)
         for rung in climb(lab, _implementations(lab), machine):

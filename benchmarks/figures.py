@@ -39,7 +39,8 @@ def _roofline(labs: results.Results, ceilings: results.Results):
         ceilings.find("fp32_fma", "rate").value, ceilings.find("copy", "rate").value, f"measured on this {gpu}"
     )
     chip = find_chip(gpu)
-    datasheet = Roofline(chip.peak(Math.FP32), chip.bandwidth, "datasheet") if chip else None
+    peak = chip.peak(Math.FP32) if chip else None
+    datasheet = Roofline(peak, chip.bandwidth, "datasheet") if chip and peak else None
     points = []
     for record in labs.records:
         lab = find_lab(record.name)

@@ -28,10 +28,10 @@ from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Device, Status
 from autograder.spec.lab import Lab, find_lab, known_labs
-from autograder.worker.emulator_stage import PARTS
 from corpus.judge.entries import CORPORA, CorpusCase, cases
 from warplab import results
 from warplab.sandbox.isolation import Isolation
+from warplab.simt import compiled
 
 # What never ends is a part of the corpus; nothing else of it takes long, beside the others of its kind.
 CAPTURE_SECONDS = 30.0
@@ -123,7 +123,8 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
     for number in range(workers):
         idle.put(worker := TurnsOnTheGpu(card, machine))
         if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
-            worker.call(WARM_UP, timeout=WARM_UP_SECONDS, parts=list(PARTS))
+            parts = [part for part in compiled.Part if part not in compiled.ALWAYS]
+            worker.call(WARM_UP, timeout=WARM_UP_SECONDS, parts=parts)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
         try:
             yield from pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus)

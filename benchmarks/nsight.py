@@ -34,7 +34,7 @@ def counters(
         raise DeviceError("Nsight Compute's `ncu` is not on the PATH: install it, or add /usr/local/cuda/bin to PATH.")
     for number, (plan, inputs) in enumerate(plans):
         save(plan, folder / f"{number:04}.plan")
-        np.savez(folder / f"{number:04}.npz", **inputs)
+        np.savez(folder / f"{number:04}.npz", **inputs)  # type: ignore[arg-type]
     command = [ncu, "--clock-control", "none", "--csv", "--page", "raw", "--print-units", "base"]
     command += ["--profile-from-start", "off"]  # only what lies between start and stop, see _run
     names = ",".join(name for metric in metrics for name in metric.split(" - "))

@@ -22,7 +22,7 @@ from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, known_labs
-from autograder.spec.task import Task
+from autograder.spec.task import Task, Values
 from benchmarks import nsight
 from corpus.emulator import random_programs
 from corpus.emulator.catalogue import ENTRIES
@@ -58,13 +58,13 @@ class Subject:
 
 def subjects(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
     """Every reference, rung and correct submission of every lab and the corpus, captured and assembled."""
-    files = []
+    files: list[tuple[str, Path]] = []
     for name in known_labs():
         paths = [*(CHECKOUT / "solutions" / name).glob("*.py")]
         paths += (CHECKOUT / "corpus" / "judge" / "submissions" / name / "correct").glob("*.py")
         files += [(name, path) for path in sorted(paths) if _label(path).startswith(beginnings)]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda file: _submission(*file, architecture), files))
+        found = list(pool.map(lambda file: _submission(file[0], file[1], architecture), files))
     return found + corpus(architecture, beginnings)
 
 
@@ -83,7 +83,7 @@ def _submission(name: str, path: Path, architecture: str) -> Subject:
     return Subject(_label(path), tuple(case.dimensions.values()), plan, inputs, approximate)
 
 
-def _within_the_bound(task: Task, values: dict[str, np.ndarray]) -> Approximate:
+def _within_the_bound(task: Task, values: Values) -> Approximate:
     """Both may be off by the lab's bound, which is given here in float32's units of the elements that are not zero."""
     bounds, most = task.bound(np, values), 0.0
     for name, expected in task.expected(np, values).items():

@@ -74,4 +74,8 @@ fi
 echo "Setting up $venv ($extra): a few minutes the first time, pip's words go to $log"
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 2 \
     -c constraints.txt -e ".[$extra]" >>"$log" 2>&1 || explain
+
+# Ahead, so that the first kernel need not wait. Where it fails the first kernel says why, so nothing ends here.
+"$venv/bin/python" -c 'from warplab.simt.compiled import compile_parts; compile_parts()' ||
+    echo "setup: the emulator was not compiled ahead; its first use will try again." >&2
 touch "$venv/.ready-$extra"

@@ -61,7 +61,7 @@ def targets() -> set[str]:
 def test_every_direct_dependency_is_pinned() -> None:
     names = {distribution(r) for r in requirements()}
     assert names - pins().keys() == set()
-    assert pins().keys() - names == {"llvmlite"}  # says in the file why it is there
+    assert pins().keys() == names
 
 
 def test_pins_keep_the_promises_of_pyproject() -> None:
@@ -83,6 +83,14 @@ def test_the_versions_agree() -> None:
     assert PROJECT["version"] == __version__
     assert PROJECT["requires-python"] == ">=3.11,<3.14"
     assert "(3, 11) <= sys.version_info[:2] <= (3, 13)" in SETUP.read_text()
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    from scripts.release_notes import notes
+
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    assert re.search(r"^## (\S+)$", changelog, re.MULTILINE)[1] == __version__  # type: ignore[index]
+    assert len(notes(changelog, __version__)) > 1000 and notes(changelog, "9.9.9") == ""
 
 
 def test_the_running_packages_are_the_pinned_ones() -> None:

@@ -1,3 +1,3 @@
 """Warplab: write GPU kernels, run them anywhere, and see where their time and bytes go."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

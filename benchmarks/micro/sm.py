@@ -147,8 +147,8 @@ def shared_memory() -> Iterator[Record]:
             conditions="32 warps, 4 bytes a lane; shape is the lanes that meet in a bank",
         )  # fmt: skip
     for variant, mask in (("one word", 0), ("a word each", 1023)):
-        arguments = (np.int32(mask), np.uint32(1), np.int32(steps // 8))
-        took = card.cycles("sm", "shared_atomics", 1, 1024, arguments, readers=32)[0]
+        counters = (np.int32(mask), np.uint32(1), np.int32(steps // 8))
+        took = card.cycles("sm", "shared_atomics", 1, 1024, counters, readers=32)[0]
         yield Record(
             "shared atomics", "rate", 1024 * 8 * (steps // 8) / took, "1/cycle/SM", variant=variant,
             conditions="red.shared.add.u32 of 1,024 threads of one SM",

@@ -5,6 +5,7 @@ A value is the bit pattern of a register: h 16, r 32, d 64 bits, p a predicate. 
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -107,10 +108,11 @@ def integers() -> Iterator[Operation]:
         kind, make = f"i{width}", partial(_simple, "integer", kind=f"i{width}")
         # ptxas takes the negative of any number to be exact, and the size to be positive: not of the least number.
         text = f"max.s{width} {{0}}, {{1}}, -{(1 << width - 1) - 1}; "
-        for op, formula in (("neg", lambda a: -a), ("abs", abs)):
+        signs: tuple[tuple[str, Callable[[int], int]], ...] = (("neg", operator.neg), ("abs", abs))
+        for op, sign in signs:
             yield Operation(
                 f"{text}{op}.s{width} {{0}}, {{0}};", c, c,
-                lambda a, w=width, f=formula: f(max(signed(a, w), 1 - (1 << w - 1))), (kind,), kind, "integer",
+                lambda a, w=width, f=sign: f(max(signed(a, w), 1 - (1 << w - 1))), (kind,), kind, "integer",
             )  # fmt: skip
         yield make(f"not.b{width}", c, c, lambda a: ~a)
         yield make(f"cnot.b{width}", c, c, lambda a: int(a == 0))
@@ -298,13 +300,13 @@ def floats() -> Iterator[Operation]:
                 yield from _small(f"{name}.rn{ftz}{flag}", kind, count, meaning)
     for mode in MODES:
         for ftz in ("", ".ftz"):
-            for name, count, formula in (("div", 2, sf.divide), ("sqrt", 1, sf.root), ("rcp", 1, _reciprocal)):
+            for name, count, formula in _SLOW:
                 if name == "div" and ftz:
                     continue  # a subnormal by zero is 0 on an H200, where flushing makes it NaN
                 exact = partial(_rounded, formula, F32, mode)
                 yield _simple("slow", f"{name}.{mode}{ftz}.f32", "r", "r" * count,
                               _float_form(exact, F32, bool(ftz), False), "f32")  # fmt: skip
-        for name, count, formula in (("div", 2, sf.divide), ("sqrt", 1, sf.root), ("rcp", 1, _reciprocal)):
+        for name, count, formula in _SLOW:
             yield _double(f"{name}.{mode}.f64", count, partial(_rounded, formula, F64, mode), "slow")
     yield from _choices()
 
@@ -317,6 +319,8 @@ def _reciprocal(a: int, form: Format, mode: str) -> int:
     return sf.divide(sf.ONE[form], a, form, mode)
 
 
+_SLOW: tuple[tuple[str, int, Callable], ...]
+_SLOW = (("div", 2, sf.divide), ("sqrt", 1, sf.root), ("rcp", 1, _reciprocal))
 _NUMBER = " testp.notanumber.f64 %nan, {0}; selp.b64 {0}, 0x3FF8000000000000, {0}, %nan;"
 
 

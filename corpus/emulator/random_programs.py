@@ -6,8 +6,9 @@ seed, `evaluate` says what it must store, `plan_of` makes it runnable by the emu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -247,7 +248,7 @@ def _results(step: Step, sources: list[list[int]]) -> list:
     if step.operation.lanes:
         found: list = []
         for start in range(0, THREADS, 32):
-            found += meaning(*(s[start : start + 32] for s in sources))  # type: ignore[operator]
+            found += cast(Iterable, meaning(*(s[start : start + 32] for s in sources)))
         return found
     results = [meaning(*row) for row in zip(*sources, strict=True)]
     return results if len(step.targets) > 1 else [(r,) for r in results]
@@ -326,7 +327,8 @@ def plan_of(program: Program) -> Plan:
     buffers = {name: Buffer(name, Role.INPUT, a.dtype.name, a.shape, a.strides) for name, a in arrays.items()}
     columns = program.columns
     buffers["out"] = Buffer("out", Role.OUTPUT, "uint32", (THREADS, columns), (4 * columns, 4))
-    arguments = (*(Pointer(name, 0, name) for name in ("in_r", "in_d", "in_h", "out")), Value("uint32", 0, "zero"))
+    pointers = (Pointer(name, 0, name) for name in ("in_r", "in_d", "in_h", "out"))
+    arguments: tuple[Pointer | Value, ...] = (*pointers, Value("uint32", 0, "zero"))
     sizes = [8 if isinstance(argument, Pointer) else 4 for argument in arguments]
     parameters = tuple(Parameter(a.parameter, size, size) for a, size in zip(arguments, sizes, strict=True))
     kernel = Kernel("program", "program", Language.CUDA_CPP, parameters, {ARCHITECTURE: ptx_of(program)})

@@ -1,7 +1,7 @@
 """The interpreter's compiled parts: compiled once for an installation, kept on disk, loaded when first needed.
 
 Compiling takes a minute or so, loading a fraction of a second. Parts are compiled side by side, in a process each;
-`python -m warplab.simt.compiled` compiles all of them ahead. What is kept lies in a folder whose name is a digest of
+`make venv` has all of them compiled ahead. What is kept lies in a folder whose name is a digest of
 the compiled core's sources, of the compilers and of the processor: other ones find nothing, and compile anew.
 """
 
@@ -166,6 +166,11 @@ class _Implementation(CompileResultCacheImpl):
 class _DiskCache(FunctionCache):
     _impl_class = _Implementation
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        with contextlib.suppress(OSError):
+            return super().load_overload(sig, target_context)
+        return None
+
     def save_overload(self, sig: Any, data: Any) -> None:
         with contextlib.suppress(OSError):  # it is compiled, and works, for this process
             super().save_overload(sig, data)
@@ -251,14 +256,7 @@ def _tell(words: str) -> None:
 
 
 def main() -> None:
-    """Compile the parts that are named, in this process; without names all of them, side by side."""
-    if len(sys.argv) < 2:
-        compile_parts()
-        return
+    """Compile and keep the parts that are named on the command line, in this process."""
     for part in sys.argv[1:]:
         with FileLock(folder() / f"{part}.lock", timeout=_LONGEST_SECONDS):
             _function(Part(part))
-
-
-if __name__ == "__main__":
-    main()
