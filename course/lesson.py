@@ -27,6 +27,7 @@ from autograder.report.json_file import write_atomically
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
+from autograder.worker.judge_case import compare_outputs
 from course.rungs import Rung, climb
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
@@ -303,14 +304,9 @@ def _summary(step: Step) -> Markdown:
 
 
 def _worst_ratio(lab: Lab, rung: Rung) -> float:
-    values = generate(np, lab.task, lab.task.profile, SEED)
-    expected, allowed = lab.task.expected(np, values), lab.task.bound(np, values)
-    worst = 0.0
-    for name, want in expected.items():
-        error = np.abs(rung.profile.outputs[name].astype(np.float64) - want)
-        ratio = float(np.max(np.where(np.isfinite(error), error / np.maximum(allowed[name], 1e-300), np.inf)))
-        worst = max(worst, ratio)
-    return worst
+    """Of the profile run, by the judge's own comparison."""
+    case = lab.task.profile
+    return compare_outputs(lab.task, case, generate(np, lab.task, case, SEED), rung.profile.outputs).worst_ratio
 
 
 def _shipped() -> Results | None:

@@ -129,7 +129,6 @@ class Task:
     exact_on_integers: bool = True
     reproducible: bool = True
     tensor_cores: bool = True
-    linked_libraries: frozenset[str] = field(default_factory=frozenset)
 
     def exact(self, case: Case) -> bool:
         """Whether the outputs of a case must be equal to what is expected, bit for bit."""

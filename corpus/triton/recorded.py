@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from corpus.triton.cases import Case
+from warplab.isa.entry import entries
 from warplab.plan.capture.captured_tensor_maps import describe
 from warplab.plan.model import (
     Argument,
@@ -22,7 +23,6 @@ from warplab.plan.model import (
     ScalarArgument,
     Value,
 )
-from warplab.plan.ptx_entry import entries
 
 ARCHITECTURE = "sm_90a"
 _SCALARS = {"u32": "int32", "u64": "int64", "f32": "float32", "b32": "float32"}

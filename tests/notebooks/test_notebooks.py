@@ -76,7 +76,6 @@ def test_saved_notebooks_keep_what_widgets_show_without_a_kernel() -> None:
     assert shown == [{"text/html", "text/plain"}, {"text/plain"}]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")

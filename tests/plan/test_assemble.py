@@ -13,10 +13,10 @@ import pytest
 
 from tests.plan.conftest import NUMBA, Grab
 from warplab.errors import CompileError, PlanError
+from warplab.isa.entry import without_printing
 from warplab.plan import archive, assemble, assembler, cache
 from warplab.plan.model import Kernel, Language, Launch, Parameter, Plan, Pointer
 from warplab.plan.occupancy import launch_occupancy
-from warplab.plan.ptx_entry import without_printing
 
 MIXED = (
     NUMBA

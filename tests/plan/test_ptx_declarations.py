@@ -13,12 +13,13 @@ import pytest
 from tests.plan.hostile_ptx import FAMILIES, HEAD, module
 from warplab.errors import PlanError
 from warplab.isa import declarations as declarations_module
+from warplab.isa import entry as ptx_entry
 from warplab.isa import text
 from warplab.isa.declarations import MAX_REGISTERS, declarations
+from warplab.isa.entry import entries, externals, line_of, rename_files, static_shared_bytes, without_printing
 from warplab.isa.text import PtxError
-from warplab.plan import assembler, ptx_entry
+from warplab.plan import assembler
 from warplab.plan.assemble import parse_figures
-from warplab.plan.ptx_entry import entries, externals, line_of, rename_files, static_shared_bytes, without_printing
 
 READERS = {declarations_module.__file__, ptx_entry.__file__, text.__file__}
 

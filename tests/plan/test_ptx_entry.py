@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from warplab.plan.ptx_entry import (
+from warplab.isa.entry import (
     EntryParameter,
     entries,
     externals,

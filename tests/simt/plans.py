@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from warplab.isa.entry import entries
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
-from warplab.plan.ptx_entry import entries
 
 ARCHITECTURE = "sm_90a"
 

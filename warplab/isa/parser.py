@@ -26,9 +26,9 @@ from warplab.isa.syntax import (
     Symbol,
     Variable,
 )
+from warplab.isa.text import PtxError, plain
 
-_COMMENT_OR_STRING = re.compile(r'"|//|/\*')
-_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+_STRING = re.compile(r'"[^"]*"')
 _SPACE = re.compile(r"\s+")
 _LINE_DIRECTIVE = re.compile(r"\.(loc|file|version|target|address_size)\b([^\n]*)")
 _SECTION = re.compile(r"\.section\s+[^{};]*\{[^}]*\}", re.S)
@@ -38,7 +38,7 @@ _STATEMENT = re.compile(r"[^;{}]+(?:\{[^{}]*\}[^;{}]*)*;")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);", re.S)
 # Of a line more than seven digits long nothing is taken: no submission has so many lines.
 _LOC = re.compile(r"\s*(\d{1,9})\s+(\d{1,7})\s+\d+(?:.*?inlined_at\s+(\d{1,9})\s+(\d{1,7})\b)?")
-_FILE = re.compile(r"\.file\s+(\d{1,9})\s+$")
+_FILE = re.compile(r'\.file\s+(\d{1,9})\s+"([^"]*)"')
 _NAME = r"[A-Za-z_$%][\w$.]*"
 _ARRAY = re.compile(rf"({_NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
 _RANGE = re.compile(r"(%?[\w$]+?)<(\d+)>$")
@@ -60,35 +60,13 @@ _SKIPPED = (".pragma", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg", ".al
 
 
 def _cleaned(text: str) -> tuple[str, dict[int, str]]:
-    """The text without comments and with empty strings, and the files that .file directives number.
-
-    What a comment or a string holds is not PTX: braces and names in them mean nothing.
-    """
-    kept, files, position = [], {}, 0
-    while match := _COMMENT_OR_STRING.search(text, position):
-        start = match.start()
-        kept.append(text[position:start])
-        if match[0] == '"':
-            string = _STRING.match(text, start)
-            if string is None:
-                raise _error(text[start : start + 60])
-            number = _FILE.search(text, max(start - 100, position), start)
-            if number:
-                files[int(number[1])] = string[1]
-            kept.append('""')
-            position = string.end()
-            continue
-        kept.append(" ")
-        if match[0] == "//":
-            end = text.find("\n", start)
-            position = len(text) if end < 0 else end
-        else:
-            end = text.find("*/", start + 2)
-            if end < 0:
-                raise _error(text[start : start + 60])
-            position = end + 2
-    kept.append(text[position:])
-    return "".join(kept), files
+    """The text without comments and with empty strings, and the files that .file directives number."""
+    try:
+        spoken = plain(text)
+    except PtxError as error:
+        raise PlanError(f"This PTX cannot be read: {error}; compile the kernel again.") from None
+    files = {int(match[1]): text[match.start(2) : match.end(2)] for match in _FILE.finditer(spoken)}
+    return _STRING.sub('""', spoken), files
 
 
 def _error(near: str) -> PlanError:

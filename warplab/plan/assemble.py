@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 
 from warplab.errors import CompileError, PlanError
+from warplab.isa.entry import entries, externals, line_of, without_printing
 from warplab.isa.text import PtxError
 from warplab.plan import assembler, cache
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Cubin, Kernel, Plan
-from warplab.plan.ptx_entry import entries, externals, line_of, without_printing
 
 CACHE_KIND = "cubin-3"  # of the cache; a new number when what is kept changes
 _TIMEOUT = 60.0  # seconds for one text

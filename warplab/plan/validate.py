@@ -11,10 +11,10 @@ from math import prod
 import numpy as np
 
 from warplab.errors import PlanError
+from warplab.isa.entry import Entry, entries
 from warplab.isa.text import PtxError
 from warplab.plan.capture.captured_tensor_maps import problem
 from warplab.plan.model import Argument, Buffer, Cubin, Kernel, Launch, Parameter, Plan, Pointer, TensorMap, Value
-from warplab.plan.ptx_entry import Entry, entries
 
 MAX_BUFFER = 1 << 40  # bytes
 # The kernels of the course have at most 241,000 characters, a submission 470,000 in all, of nine texts, and plans three

@@ -14,7 +14,7 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from warplab.show import style
-from warplab.simt.profiling.timeline import Clock, Flight, Issue, Kind, Reason, Stall, Timeline
+from warplab.simt.profiling.timeline import Clock, Flight, Issue, Kind, Reason, Timeline
 
 COLOURS = {
     Kind.ARITHMETIC: "#B4BCC6",
@@ -224,8 +224,3 @@ def _label_lines(axes, issues: tuple[Issue, ...], first: int) -> None:
                 first + (start + end) / 2, _LANES + 2.3, f"{issues[start].line}", ha="center", va="center",
                 size=style.SMALL, color=style.MUTED, gid=f"line {issues[start].line}",
             )  # fmt: skip
-
-
-def stalls_of(chart: Timeline, warp: int) -> list[Stall]:
-    """The waits of one warp."""
-    return [stall for stall in chart.stalls if stall.warp == warp]

@@ -11,12 +11,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from warplab.isa.entry import EntryParameter
 from warplab.plan.capture.arrays import CapturedArray, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.model import Argument, Value
-from warplab.plan.ptx_entry import EntryParameter
 
 _NUMPY_OF_INTEGER = {1: ("int8", "uint8"), 2: ("int16", "uint16"), 4: ("int32", "uint32"), 8: ("int64", "uint64")}
 _C_NAMES = {"f32": "a float", "f64": "a double", "b8": "a byte"}

@@ -6,16 +6,7 @@ from typing import Any, NoReturn
 
 from warplab.errors import CompileError
 from warplab.isa.declarations import declarations
-from warplab.isa.text import PtxError
-from warplab.plan.capture import nvrtc
-from warplab.plan.capture.arrays import unsupported
-from warplab.plan.capture.cupy_arguments import convert
-from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
-from warplab.plan.capture.source import cuda_parameters
-from warplab.plan.limits import LIMITS
-from warplab.plan.model import NOTHING, Kernel, Language, Parameter
-from warplab.plan.ptx_entry import (
+from warplab.isa.entry import (
     Entry,
     compiler_version,
     entries,
@@ -25,6 +16,15 @@ from warplab.plan.ptx_entry import (
     static_shared_bytes,
     with_max_registers,
 )
+from warplab.isa.text import PtxError
+from warplab.plan.capture import nvrtc
+from warplab.plan.capture.arrays import unsupported
+from warplab.plan.capture.cupy_arguments import convert
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.capture.source import cuda_parameters
+from warplab.plan.limits import LIMITS
+from warplab.plan.model import NOTHING, Kernel, Language, Parameter
 
 _DEFAULT_SHARED = next(iter(LIMITS.values())).default_shared
 _UNMAPPED = "kernel.cu"  # the file of code that was not found in the submission

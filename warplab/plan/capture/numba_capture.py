@@ -20,6 +20,14 @@ from numba.cuda.cudadrv import nvvm as numba_nvvm
 from numba.cuda.np import numpy_support
 from numba.cuda.typing.typeof import Purpose, typeof
 
+from warplab.isa.entry import (
+    compiler_version,
+    entries,
+    externals,
+    rename_files,
+    static_shared_bytes,
+    with_max_registers,
+)
 from warplab.plan.capture import numba_link
 from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
@@ -29,14 +37,6 @@ from warplab.plan.capture.numba_messages import shorten
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.limits import parse_architecture
 from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
-from warplab.plan.ptx_entry import (
-    compiler_version,
-    entries,
-    externals,
-    rename_files,
-    static_shared_bytes,
-    with_max_registers,
-)
 
 # Parts of a compiler that is built at import time: no type checker knows what is in them.
 compiler: Any = numba_compiler

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NoReturn
 
+from warplab.isa.entry import Entry
 from warplab.plan.capture.arrays import CapturedArray, Storage, argument_array
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
@@ -31,7 +32,6 @@ from warplab.plan.model import (
     Role,
     TensorMap,
 )
-from warplab.plan.ptx_entry import Entry
 
 MAX_LAUNCHES = 10_000
 _GRID_MAX = (2**31 - 1, 65535, 65535)

@@ -14,7 +14,8 @@ from types import MappingProxyType
 
 from warplab.isa.declarations import Function, declarations
 from warplab.isa.text import offset_of, plain
-from warplab.plan.model import Dim3
+
+Dim3 = tuple[int, int, int]
 
 _FILE = re.compile(r'^([ \t]*+\.file[ \t]++\d++[ \t]++")([^"\n]*+)(")', re.MULTILINE)
 _COMPILER = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
