@@ -70,6 +70,11 @@ class PartResult:
         """Whether this part counts on this machine."""
         return self.status not in NOT_JUDGED
 
+    @property
+    def lost(self) -> bool:
+        """Whether points were lost here, by something that this part has to say of the submission."""
+        return self.judged and self.score < self.max_score and self.status is not Status.WITHHELD
+
 
 @dataclass(frozen=True)
 class KernelFigures:

@@ -35,19 +35,15 @@ def next_step(
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
     if safety.findings and safety.findings[0].kind in _FOR_FINDINGS:
         return _with_section(_for_finding(safety.findings[0]), safety)
-    if _lost(correctness):
+    if correctness.lost:
         return _with_section(_for_wrong_answer(correctness), correctness)
-    if _lost(safety):
+    if safety.lost:
         return _with_section("", safety)
-    if _lost(traffic):
+    if traffic.lost:
         return _with_section(_for_traffic(traffic, wasted), traffic)
-    if _lost(efficiency):
+    if efficiency.lost:
         return _with_section(_for_efficiency(efficiency, wasted, kernels), efficiency)
     return ""
-
-
-def _lost(part: PartResult) -> bool:
-    return part.judged and part.score < part.max_score and part.status is not Status.WITHHELD
 
 
 def _with_section(sentence: str, part: PartResult) -> str:

@@ -2,21 +2,38 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, Profile, Report
+from autograder.records.report import (
+    BudgetResult,
+    CaseResult,
+    KernelFigures,
+    PartResult,
+    Profile,
+    Report,
+    SecondOpinion,
+    WastedLine,
+)
 from autograder.records.status import Device, Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
 from warplab.plan.execution import Counters, Finding, FindingKind
 
-EVIL = "<script>alert(1)</script>\x1b[2J\u202e[red]"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "<script>alert(1)</script>"
+EVIL = f"{SCRIPT}\x1b[2J\u202e[red]"
 
 SOURCE = f"""\
 from numba import cuda  # {EVIL}
@@ -106,6 +123,37 @@ def test_html_is_well_formed_and_escapes_what_a_submission_wrote() -> None:
     assert "k&lt;1&gt;" in page
     assert "\x1b" not in page and "\u202e" not in page
     assert "http" not in page  # self-contained
+
+
+def poisoned(value: Any) -> Any:
+    """`value` with a script behind every text in it, however deep; words of a fixed set stay as they are."""
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return f"{value}{SCRIPT}"
+    if isinstance(value, tuple):
+        return tuple(poisoned(item) for item in value)
+    if isinstance(value, Mapping):
+        return {poisoned(key): poisoned(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: poisoned(getattr(value, f.name)) for f in fields(value)})
+    return value
+
+
+def test_html_escapes_every_text_of_a_report() -> None:
+    wasted = (WastedLine(2, 0.5, "wasted"),)
+    opinions = (SecondOpinion("memcheck", "tiny", 1, "words", (2,), False),)
+    evil = poisoned(report(line=2, wasted=wasted, second_opinions=opinions))
+    assert evil.next_step == SCRIPT and evil.versions == {f"python{SCRIPT}": f"3.11{SCRIPT}"}
+    for html in (html_page.page([evil]), html_page.page([evil, evil]), html_page.fragment(evil)):
+        assert "script" not in tags(html).seen
+        assert SCRIPT not in html and escape(SCRIPT) in html
+
+
+def test_a_report_on_the_terminal_loads_no_templates() -> None:
+    code = "import sys, autograder.cli; print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_html_of_several_reports_has_an_overview() -> None:
