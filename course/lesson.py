@@ -21,6 +21,7 @@ from pygments.lexers import CppLexer, PythonLexer
 
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
+from autograder.records.measurement import Measurement
 from autograder.records.rejection import Rejected
 from autograder.records.status import Device
 from autograder.report.json_file import write_atomically
@@ -143,11 +144,11 @@ class Lesson:
 
     def _measured_time(self, rung: Rung) -> Time | None:
         timing = rung.timing
-        if not timing or timing.get("status") != "ok":
+        if not isinstance(timing, Measurement) or not timing.counts:
             return None
-        flops = self.lab.task.flops(self.lab.task.timing.dimensions) / timing["median_ms"] * 1e3
+        flops = self.lab.task.flops(self.lab.task.timing.dimensions) / timing.median_ms * 1e3
         where = f"measured here, {self.machine.hardware}"
-        return Time(timing["median_ms"], timing["low_ms"], timing["high_ms"], flops, timing["efficiency"], where)
+        return Time(timing.median_ms, timing.low_ms, timing.high_ms, flops, timing.efficiency, where)
 
     def _shipped_time(self, rung: str) -> Time | None:
         if self.shipped is None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Mapping
-from typing import Any
 
+from autograder.records.measurement import COPY, Measurement
 from autograder.records.report import Report
 from autograder.records.status import Part
 from warplab.hardware.roofline import Roofline
@@ -18,8 +17,8 @@ def bandwidth_words(report: Report) -> str:
     measurement = _measurement(report)
     if measurement is None or _compute(measurement):
         return ""
-    rate = measurement["work"]["copy"] / measurement["median_ms"] * 1e3
-    ceiling = measurement["ceilings"]["copy"]
+    rate = measurement.work[COPY] / measurement.median_ms * 1e3
+    ceiling = measurement.ceilings[COPY]
     return (
         f"It moves {rate / 1e12:.2f} TB/s of the {ceiling / 1e12:.2f} TB/s that a copy reaches on this GPU "
         f"(measured in the same run): {rate / ceiling:.1%}."
@@ -35,15 +34,15 @@ def roofline_picture(report: Report) -> str:
     compute = _compute(measurement) if measurement is not None else ""
     if measurement is None or not compute:
         return ""
-    work, ceilings, sheet = measurement["work"], measurement["ceilings"], measurement["datasheet"]
-    roof = Roofline(ceilings[compute], ceilings["copy"], "measured in this run")
-    datasheet = Roofline(sheet[compute], sheet["copy"], "datasheet") if {compute, "copy"} <= set(sheet) else None
+    work, ceilings, sheet = measurement.work, measurement.ceilings, measurement.datasheet
+    roof = Roofline(ceilings[compute], ceilings[COPY], "measured in this run")
+    datasheet = Roofline(sheet[compute], sheet[COPY], "datasheet") if {compute, COPY} <= set(sheet) else None
     flops = work[compute]
     point = Point(
         report.submission,
-        flops / work["copy"],
-        flops / measurement["median_ms"] * 1e3,
-        (flops / measurement["high_ms"] * 1e3, flops / measurement["low_ms"] * 1e3),
+        flops / work[COPY],
+        flops / measurement.median_ms * 1e3,
+        (flops / measurement.high_ms * 1e3, flops / measurement.low_ms * 1e3),
     )
     figure = roofline(roof, [point], datasheet=datasheet, title=f"{report.lab} on {report.hardware}")
     picture = io.BytesIO()
@@ -51,11 +50,11 @@ def roofline_picture(report: Report) -> str:
     return f"data:image/svg+xml;base64,{base64.b64encode(picture.getvalue()).decode()}"
 
 
-def _measurement(report: Report) -> Mapping[str, Any] | None:
+def _measurement(report: Report) -> Measurement | None:
     measurement = report.part(Part.EFFICIENCY).measurement
-    return measurement if measurement and measurement.get("efficiency") is not None else None
+    return measurement if isinstance(measurement, Measurement) else None
 
 
-def _compute(measurement: Mapping[str, Any]) -> str:
+def _compute(measurement: Measurement) -> str:
     """The name of the ceiling that the kernel's arithmetic has; empty if it does none."""
-    return next((name for name, amount in measurement["work"].items() if name != "copy" and amount), "")
+    return next((name for name, amount in measurement.work.items() if name != COPY and amount), "")

@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from autograder.records.measurement import COPY, Library
+from autograder.records.outcome import FirstWrong
 from autograder.records.report import (
     BudgetResult,
     CaseResult,
@@ -29,7 +31,8 @@ from autograder.records.report import (
 from autograder.records.status import Device, Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
-from warplab.plan.execution import Counters, Finding, FindingKind
+from tests.autograder.handmade import measurement
+from warplab.plan.execution import Counters, Finding, FindingKind, Writer
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = "<script>alert(1)</script>"
@@ -44,7 +47,8 @@ s = tile[i]
 
 def report(**more) -> Report:
     finding = Finding(FindingKind.RACE, clean(f"two warps met {EVIL}"), "k", 3, (0, 0, 0), (1, 0, 0), "tile", (3,), 7)
-    case = CaseResult("ragged", Status.WRONG_ANSWER, clean(EVIL), clean(f"cause {EVIL}"), 3, 9, np.inf, {"got": np.nan})
+    wrong = FirstWrong("out", (3,), np.nan, 1.0, 0.0, writer=Writer("k", 3, (0, 0, 0), (1, 0, 0)))
+    case = CaseResult("ragged", Status.WRONG_ANSWER, clean(EVIL), clean(f"cause {EVIL}"), 3, 9, np.inf, wrong)
     budget = BudgetResult("global_load_sectors", "l1tex__t_sectors", 4096, 128.0, "Read neighbours.")
     lines = {
         2: Counters(global_load_requests=4, global_load_sectors=128, global_load_ideal_sectors=16),
@@ -76,16 +80,9 @@ def report(**more) -> Report:
 
 
 def measured(flops: float) -> Report:
-    measurement = {
-        "status": "ok",
-        **{"median_ms": 1.0, "low_ms": 0.9, "high_ms": 1.1, "samples": 9, "floor_ms": 0.5, "bound": "memory"},
-        **{"efficiency": 0.5, "efficiency_low": 0.45, "efficiency_high": 0.55, "throttled": False},
-        "ceilings": {"copy": 4e12, "fp32_fma": 6e13},
-        "datasheet": {"copy": 4.8e12, "fp32_fma": 6.7e13},
-        "work": {"copy": 2e9, "fp32_fma": flops},
-    }
+    timing = measurement(work={"copy": 2e9, "fp32_fma": flops})
     base = report()
-    part = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=measurement)
+    part = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=timing)
     return replace(base, parts=(*base.parts[:3], part), device=Device.GPU)
 
 
@@ -134,7 +131,7 @@ def poisoned(value: Any) -> Any:
     if isinstance(value, tuple):
         return tuple(poisoned(item) for item in value)
     if isinstance(value, Mapping):
-        return {poisoned(key): poisoned(item) for key, item in value.items()}
+        return {key if key == COPY else poisoned(key): poisoned(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
         return replace(value, **{f.name: poisoned(getattr(value, f.name)) for f in fields(value)})
     return value
@@ -143,7 +140,11 @@ def poisoned(value: Any) -> Any:
 def test_html_escapes_every_text_of_a_report() -> None:
     wasted = (WastedLine(2, 0.5, "wasted"),)
     opinions = (SecondOpinion("memcheck", "tiny", 1, "words", (2,), False),)
-    evil = poisoned(report(line=2, wasted=wasted, second_opinions=opinions))
+    library = Library("torch.mm", 1.0, 1.0)
+    timing = measurement(library=library, throttle_reasons=("hot",))
+    efficiency = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=timing)
+    parts = (*report().parts[:3], efficiency)
+    evil = poisoned(report(line=2, wasted=wasted, second_opinions=opinions, parts=parts))
     assert evil.next_step == SCRIPT and evil.versions == {f"python{SCRIPT}": f"3.11{SCRIPT}"}
     for html in (html_page.page([evil]), html_page.page([evil, evil]), html_page.fragment(evil)):
         assert "script" not in tags(html).seen
