@@ -24,13 +24,13 @@ from autograder.records.machine import choose_machine
 from autograder.records.measurement import Measurement
 from autograder.records.rejection import Rejected
 from autograder.records.status import Device
-from autograder.report.json_file import write_atomically
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
 from course.rungs import Rung, climb
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
+from warplab.files import write_whole
 from warplab.hardware import Chip, Math, present
 from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters, Finding
@@ -276,7 +276,7 @@ def load_ipython_extension(shell) -> None:
         try:
             lab, name = line.split()
             path = CHECKOUT / "build" / "rungs" / lab / f"{name}.py"
-            write_atomically(path, cell)
+            write_whole(path, cell)
             step = Lesson(lab).climb(path)
         except ValueError:
             print("Write the lab and a name for your rung after %%rung, for example: %%rung 06_tiled_gemm mine")
