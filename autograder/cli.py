@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import doctor, starter, submissions
+from autograder import starter, submissions
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.second_opinion import require_second_opinion
@@ -20,9 +20,10 @@ from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
-from autograder.report import html_page, json_file, terminal
+from autograder.report import json_file, terminal
 from autograder.spec.lab import CHECKOUT, Lab
 from warplab.errors import DeviceError, WarplabError
+from warplab.files import write_whole
 from warplab.sandbox.isolation import Isolation
 
 FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE = 0, 1, 2, 3
@@ -145,7 +146,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
     if options.json:
         json_file.write_reports(reports, options.json)
     if options.html:
-        json_file.write_atomically(options.html, html_page.page(reports))
+        write_whole(options.html, _page(reports))
     return exit_code(reports)
 
 
@@ -158,7 +159,7 @@ def _reference(options: argparse.Namespace, console: Console) -> int:
     terminal.show_summary(reports, console)
     folder = BUILD / "report"
     json_file.write_grades(reports, folder / "grades.json")
-    json_file.write_atomically(folder / "index.html", html_page.page(reports))
+    write_whole(folder / "index.html", _page(reports))
     console.print(f"Reports: {folder / 'grades.json'} and {folder / 'index.html'}", markup=False, highlight=False)
     return exit_code(reports)
 
@@ -195,7 +196,15 @@ def exit_code(reports: Sequence[Report]) -> int:
     return FULL_MARKS if all(report.full_marks for report in reports) else NOT_FULL_MARKS
 
 
+def _page(reports: Sequence[Report]) -> str:
+    from autograder.report.html_page import page  # its figures take longer to import than a short answer takes
+
+    return page(reports)
+
+
 def _doctor(options: argparse.Namespace, console: Console) -> int:
+    from autograder import doctor
+
     findings = doctor.examine()
     doctor.show(findings, console)
     return FULL_MARKS if doctor.can_grade(findings) else CANNOT_GRADE
@@ -205,7 +214,7 @@ def _starters(options: argparse.Namespace, console: Console) -> int:
     stale = [file for file in starter.starters() if not file.up_to_date]
     for file in stale:
         if not options.check:
-            json_file.write_atomically(file.path, file.text)
+            write_whole(file.path, file.text)
         print(f"{'not up to date' if options.check else 'written'}: {file.path}")
     return NOT_FULL_MARKS if stale and options.check else FULL_MARKS
 

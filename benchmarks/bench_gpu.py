@@ -7,7 +7,7 @@ parts: `python -m benchmarks.bench_gpu labs`. Labs named after a part restrict i
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,9 @@ from rich.console import Console
 
 from autograder.judge.runner import EFFICIENCY_SECONDS
 from autograder.own_work import capture_submission
+from autograder.records import measurement
 from autograder.records.machine import choose_machine
+from autograder.records.measurement import Measurement
 from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
 from autograder.spec.task import Ceiling
 from course.rungs import Rung, climb
@@ -80,11 +82,11 @@ def labs(names: list[str]) -> list[results.Record]:
     for name in names:
         lab = find_lab(name)
         for rung in climb(lab, _implementations(lab), machine):
-            timing: Mapping[str, Any] = rung.timing or {}
-            if timing.get("status") == "ok":
+            timing = rung.timing
+            if isinstance(timing, Measurement) and timing.counts:
                 records += _rung_records(lab, rung, timing)
             else:
-                console.print(f"{lab.name:16} {rung.name:24} left out: {timing.get('message')}")
+                console.print(f"{lab.name:16} {rung.name:24} left out: {timing.message if timing else 'no GPU'}")
     return records
 
 
@@ -100,24 +102,29 @@ def rows(names: list[str]) -> list[results.Record]:
                 captured = capture_submission(lab, path, cases, 0, machine.architecture)
                 plan = dumps(captured.plans[case.name])
                 payload = {"plan": plan, "task": str(lab.folder), "case": case.name, "seed": 0}
-                timing = worker.call(
-                    "autograder.worker.gpu_stage:efficiency", timeout=EFFICIENCY_SECONDS, dimensions=sizes, **payload
+                timing = measurement.from_wire(
+                    worker.call(
+                        "autograder.worker.gpu_stage:efficiency",
+                        timeout=EFFICIENCY_SECONDS,
+                        dimensions=sizes,
+                        **payload,
+                    )
                 )
-                if timing["status"] != "ok":
-                    raise WarplabError(f"{path} could not be timed for rows of {length}: {timing['message']}")
+                if not isinstance(timing, Measurement) or not timing.counts:
+                    raise WarplabError(f"{path} could not be timed for rows of {length}: {timing.message}")
                 records.append(
                     results.Record(
                         lab.name,
                         "efficiency",
-                        timing["efficiency"],
+                        timing.efficiency,
                         "fraction",
                         variant=path.stem,
                         shape=tuple(sizes.values()),
-                        interval=(timing["efficiency_low"], timing["efficiency_high"]),
-                        conditions=f"floor from the copy ceiling in the same {timing['samples']} turns; cold L2",
+                        interval=(timing.efficiency_low, timing.efficiency_high),
+                        conditions=f"floor from the copy ceiling in the same {timing.samples} turns; cold L2",
                     )
                 )
-                console.print(f"{lab.name} {path.stem:16} rows of {length:6} {timing['efficiency']:7.1%}")
+                console.print(f"{lab.name} {path.stem:16} rows of {length:6} {timing.efficiency:7.1%}")
     return records
 
 
@@ -130,13 +137,13 @@ def _implementations(lab: Lab) -> list[Path]:
     return [*sorted((CHECKOUT / "solutions" / lab.name).glob("rung_*.py")), *_references(lab)]
 
 
-def _rung_records(lab: Lab, rung: Rung, timing: Mapping[str, Any]) -> Iterator[results.Record]:
+def _rung_records(lab: Lab, rung: Rung, timing: Measurement) -> Iterator[results.Record]:
     dimensions = lab.task.timing.dimensions
     shape, name, variant = tuple(dimensions.values()), lab.name, rung.name
-    memory = timing["bound"] == "memory"
+    memory = timing.bound == "memory"
     ceiling = Ceiling.COPY.value if memory else lab.task.compute_ceiling.value
     work = lab.task.bytes_moved(dimensions) if memory else lab.task.flops(dimensions)
-    rate = work / timing["median_ms"] * 1e3
+    rate = work / timing.median_ms * 1e3
     figures = {
         "registers": [k.registers for k in rung.kernels],
         "spill_bytes": [k.spill_bytes for k in rung.kernels],
@@ -146,22 +153,22 @@ def _rung_records(lab: Lab, rung: Rung, timing: Mapping[str, Any]) -> Iterator[r
     yield results.Record(
         name,
         "efficiency",
-        timing["efficiency"],
+        timing.efficiency,
         "fraction",
         variant=variant,
         shape=shape,
-        interval=(timing["efficiency_low"], timing["efficiency_high"]),
-        conditions=f"t_floor / t, floor from the {ceiling} ceiling in the same {timing['samples']} turns; cold L2",
+        interval=(timing.efficiency_low, timing.efficiency_high),
+        conditions=f"t_floor / t, floor from the {ceiling} ceiling in the same {timing.samples} turns; cold L2",
         extra=figures,
     )
     yield results.Record(
         name,
         "time",
-        timing["median_ms"],
+        timing.median_ms,
         "ms",
         variant=variant,
         shape=shape,
-        interval=(timing["low_ms"], timing["high_ms"]),
+        interval=(timing.low_ms, timing.high_ms),
         conditions="cold L2, CUDA events",
     )
     yield results.Record(
@@ -172,8 +179,8 @@ def _rung_records(lab: Lab, rung: Rung, timing: Mapping[str, Any]) -> Iterator[r
         variant=variant,
         shape=shape,
         baseline=f"{ceiling} ceiling, same turns",
-        baseline_value=timing["ceilings"][ceiling],
-        ratio=rate / timing["ceilings"][ceiling],
+        baseline_value=timing.ceilings[ceiling],
+        ratio=rate / timing.ceilings[ceiling],
         conditions="cold L2, CUDA events",
     )
     total = rung.profile.total
@@ -187,7 +194,7 @@ def _rung_records(lab: Lab, rung: Rung, timing: Mapping[str, Any]) -> Iterator[r
             shape=tuple(lab.task.profile.dimensions.values()),
             conditions="emulator, profile case",
         )
-    console.print(f"{name:16} {variant:24} {timing['median_ms']:9.4f} ms {rate:10.4g}/s {timing['efficiency']:7.1%}")
+    console.print(f"{name:16} {variant:24} {timing.median_ms:9.4f} ms {rate:10.4g}/s {timing.efficiency:7.1%}")
 
 
 PARTS = {"ceilings": ceilings, "labs": labs, "rows": rows}

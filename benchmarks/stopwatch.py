@@ -22,6 +22,7 @@ from typing import Any
 
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
+from autograder.records.measurement import Measurement, from_wire
 from autograder.spec.lab import SUBMISSION_NAMES, find_lab, known_labs, solutions_folder
 from autograder.spec.score import efficiency_points
 from warplab import results
@@ -237,25 +238,23 @@ def shared(labs: list[str]) -> Iterator[list[Record]]:
         for name, load in (("all the time", 1.0), ("a fifth of the time", 0.2)):
             with company(load):
                 disturbed = timing(worker)
-            error = disturbed["efficiency"] / alone["efficiency"] - 1
+            error = disturbed.efficiency / alone.efficiency - 1
             conditions = f"01_axpy while another process computes {name}"
-            noticed = 1 if disturbed["shared"] else 0
+            noticed = 1 if disturbed.shared else 0
             records += [
                 Record("shared GPU", "noticed", noticed, "1: yes, 0: no", name, conditions=conditions),
-                Record(
-                    "shared GPU", "time lost", disturbed["shared_fraction"], "fraction", name, conditions=conditions
-                ),
+                Record("shared GPU", "time lost", disturbed.shared_fraction, "fraction", name, conditions=conditions),
                 Record("shared GPU", "efficiency off by", error, "fraction", name, conditions=conditions),
             ]
-            print(f"{name}: noticed {noticed}, {disturbed['shared_fraction']:.1%} lost, {error:+.1%}", flush=True)
+            print(f"{name}: noticed {noticed}, {disturbed.shared_fraction:.1%} lost, {error:+.1%}", flush=True)
         after = timing(worker)
         for name, m in (("alone, before", alone), ("alone, after", after)):
-            noticed = 1 if m["shared"] else 0
+            noticed = 1 if m.shared else 0
             records += [
                 Record("shared GPU", "noticed", noticed, "1: yes, 0: no", name, conditions="01_axpy alone"),
-                Record("shared GPU", "time lost", m["shared_fraction"], "fraction", name, conditions="01_axpy alone"),
+                Record("shared GPU", "time lost", m.shared_fraction, "fraction", name, conditions="01_axpy alone"),
             ]
-            print(f"{name}: noticed {noticed}, {m['shared_fraction']:.2%} lost", flush=True)
+            print(f"{name}: noticed {noticed}, {m.shared_fraction:.2%} lost", flush=True)
     yield records
 
 
@@ -289,7 +288,7 @@ def keep_busy(load: float) -> None:
             time.sleep((time.perf_counter() - start) * (1 / load - 1))
 
 
-def captured(lab: str, file: str) -> Callable[[Worker], dict[str, Any]]:
+def captured(lab: str, file: str) -> Callable[[Worker], Measurement]:
     """A function that times a reference once, as a grade does. It raises WarplabError if that cannot be done."""
     found, path = find_lab(lab), solutions_folder() / lab / file
     case = found.task.timing
@@ -302,10 +301,10 @@ def captured(lab: str, file: str) -> Callable[[Worker], dict[str, Any]]:
         "dimensions": dict(case.dimensions),
     }
 
-    def timing(worker: Worker) -> dict[str, Any]:
-        measured: dict[str, Any] = worker.call("autograder.worker.gpu_stage:efficiency", timeout=120, **payload)
-        if measured["status"] != "ok":
-            raise WarplabError(f"{path} could not be timed: {measured['message']}")
+    def timing(worker: Worker) -> Measurement:
+        measured = from_wire(worker.call("autograder.worker.gpu_stage:efficiency", timeout=120, **payload))
+        if not isinstance(measured, Measurement) or not measured.counts:
+            raise WarplabError(f"{path} could not be timed: {measured.message}")
         return measured
 
     return timing
@@ -321,13 +320,13 @@ def regrades(labs: list[str]) -> Iterator[list[Record]]:
             timing = captured(name, file)
             with Worker() as worker:
                 measured = [timing(worker) for _ in range(REGRADES)]
-            values = sorted(m["efficiency"] for m in measured)
+            values = sorted(m.efficiency for m in measured)
             points = {efficiency_points(value, lab.efficiency, lab.points.efficiency) for value in values}
             spread = (values[-1] - values[0]) / values[0]
             label, conditions = f"{name}/{Path(file).stem}", f"{REGRADES} timings in one worker"
-            noticed = sum(bool(m["shared"]) for m in measured)
+            noticed = sum(bool(m.shared) for m in measured)
             middle = values[REGRADES // 2]
-            held = sum(m["efficiency_low"] <= middle <= m["efficiency_high"] for m in measured) / REGRADES
+            held = sum(m.efficiency_low <= middle <= m.efficiency_high for m in measured) / REGRADES
             records = [
                 Record(
                     label,
@@ -347,16 +346,16 @@ def regrades(labs: list[str]) -> Iterator[list[Record]]:
                 ),
                 Record(label, "wrongly called shared", noticed, "count", conditions=conditions),
             ]
-            if library := measured[-1]["library"]:
+            if library := measured[-1].library:
                 records.append(
                     Record(
                         label,
                         "time",
-                        measured[-1]["median_ms"],
+                        measured[-1].median_ms,
                         "ms",
-                        baseline=library["name"],
-                        baseline_value=library["median_ms"],
-                        ratio=library["median_ms"] / measured[-1]["median_ms"],
+                        baseline=library.name,
+                        baseline_value=library.median_ms,
+                        ratio=library.median_ms / measured[-1].median_ms,
                         conditions="cold L2, CUDA events, in turns",
                     )
                 )

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.report.json_file import write_atomically
 from autograder.spec.lab import CHECKOUT
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, Dim3, HostCall, Role, ScalarArgument
 from warplab.simt import Profile, profile
@@ -77,7 +77,7 @@ def kernel_cell(name: str, text: str, folder: Path | None = None) -> KernelCell:
         found = ", ".join(functions) or "none"
         raise KernelCellError(f"%%kernel {name} wants a host function {name!r} in the cell; there: {found}.")
     path = (folder or CHECKOUT / "build" / "kernels") / f"{name}.py"
-    write_atomically(path, text)
+    write_whole(path, text)
     return KernelCell(name, path, tuple(argument.arg for argument in functions[name].args.args))
 
 

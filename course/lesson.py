@@ -21,9 +21,9 @@ from pygments.lexers import CppLexer, PythonLexer
 
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
+from autograder.records.measurement import Measurement
 from autograder.records.rejection import Rejected
 from autograder.records.status import Device
-from autograder.report.json_file import write_atomically
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
@@ -31,6 +31,7 @@ from autograder.worker.judge_case import compare_outputs
 from course.rungs import Rung, climb
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
+from warplab.files import write_whole
 from warplab.hardware import Chip, Math, present
 from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters, Finding
@@ -144,11 +145,11 @@ class Lesson:
 
     def _measured_time(self, rung: Rung) -> Time | None:
         timing = rung.timing
-        if not timing or timing.get("status") != "ok":
+        if not isinstance(timing, Measurement) or not timing.counts:
             return None
-        flops = self.lab.task.flops(self.lab.task.timing.dimensions) / timing["median_ms"] * 1e3
+        flops = self.lab.task.flops(self.lab.task.timing.dimensions) / timing.median_ms * 1e3
         where = f"measured here, {self.machine.hardware}"
-        return Time(timing["median_ms"], timing["low_ms"], timing["high_ms"], flops, timing["efficiency"], where)
+        return Time(timing.median_ms, timing.low_ms, timing.high_ms, flops, timing.efficiency, where)
 
     def _shipped_time(self, rung: str) -> Time | None:
         if self.shipped is None:
@@ -276,7 +277,7 @@ def load_ipython_extension(shell) -> None:
         try:
             lab, name = line.split()
             path = CHECKOUT / "build" / "rungs" / lab / f"{name}.py"
-            write_atomically(path, cell)
+            write_whole(path, cell)
             step = Lesson(lab).climb(path)
         except ValueError:
             print("Write the lab and a name for your rung after %%rung, for example: %%rung 06_tiled_gemm mine")

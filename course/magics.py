@@ -12,9 +12,9 @@ from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.request import Request
 from autograder.report.html_page import fragment
-from autograder.report.json_file import write_atomically
 from autograder.spec.lab import CHECKOUT, find_lab
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 
 _workers: dict[Machine, ConfinedWorker] = {}  # as long as the notebook's kernel: later submissions find it warm
 
@@ -31,7 +31,7 @@ def submit(line: str, cell: str) -> None:
     try:
         lab = find_lab(line.strip())
         path = submission_path(lab.name)
-        write_atomically(path, cell)
+        write_whole(path, cell)
         machine = choose_machine("auto")
         if machine not in _workers:
             _workers[machine] = ConfinedWorker(machine, own=True)

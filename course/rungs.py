@@ -5,16 +5,17 @@ The benchmarks write these figures down; the notebooks draw them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from autograder.judge.runner import EFFICIENCY_SECONDS
 from autograder.own_work import capture_submission
+from autograder.records import measurement
 from autograder.records.machine import Machine
+from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.report import KernelFigures
 from autograder.records.status import Device
 from autograder.spec.inputs import generate
@@ -31,14 +32,14 @@ _TIMING_TARGET = "autograder.worker.gpu_stage:efficiency"
 class Rung:
     """One implementation: its kernels' figures, its profile on the emulator, and its time, if a GPU measured it.
 
-    `timing` is what autograder.worker.gpu_stage.efficiency returns; None without a GPU.
+    `timing` is None without a GPU.
     """
 
     name: str
     source: Path
     kernels: tuple[KernelFigures, ...]
     profile: Execution
-    timing: Mapping[str, Any] | None
+    timing: Measurement | Unmeasured | None
 
 
 def climb(lab: Lab, sources: Sequence[Path], machine: Machine, seed: int = 0) -> list[Rung]:
@@ -65,5 +66,5 @@ def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker
             "seed": seed,
             "dimensions": dict(task.timing.dimensions),
         }
-        timing = worker.call(_TIMING_TARGET, timeout=EFFICIENCY_SECONDS, **payload)
+        timing = measurement.from_wire(worker.call(_TIMING_TARGET, timeout=EFFICIENCY_SECONDS, **payload))
     return Rung(source.stem, source, captured.kernels, profile, timing)

@@ -61,7 +61,7 @@ def targets() -> set[str]:
 def test_every_direct_dependency_is_pinned() -> None:
     names = {distribution(r) for r in requirements()}
     assert names - pins().keys() == set()
-    assert pins().keys() == names
+    assert pins().keys() - names == {"markupsafe"}  # the file says why it is there
 
 
 def test_pins_keep_the_promises_of_pyproject() -> None:

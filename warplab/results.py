@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Any
 
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 from warplab.hardware import present
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
@@ -166,12 +166,7 @@ def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool 
     data = {"header": asdict(header), "records": [_to_dict(record) for record in (*kept, *new)]}
     if problems := validate(data):
         raise ResultsError(f"cannot write {path}: {problems[0]}.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=path.parent, suffix=".tmp", delete=False, encoding="utf-8") as file:
-        json.dump(data, file, indent=1, allow_nan=False)
-        file.write("\n")
-    os.chmod(file.name, 0o644)
-    os.replace(file.name, path)
+    write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
 def _dated(record: Record, header: Header) -> Record:

@@ -37,7 +37,7 @@ def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> l
 
 def _place(outcome: CaseOutcome) -> tuple[str, tuple[int, ...]] | None:
     first = outcome.first_wrong
-    return (first["output"], tuple(first["index"])) if first else None
+    return (first.output, first.index) if first else None
 
 
 def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case]) -> PartResult:
@@ -73,6 +73,7 @@ def _case_result(outcome: CaseOutcome, hidden_numbers: dict[str, int]) -> CaseRe
         words = "" if outcome.status is Status.PASSED else f"{outcome.status}: its size and values are not shown."
         name = f"hidden case {hidden_numbers[outcome.case]}"
         return CaseResult(name, outcome.status, words[:1].upper() + words[1:], seconds=outcome.seconds)
+    first = outcome.first_wrong
     return CaseResult(
         outcome.case,
         outcome.status,
@@ -81,6 +82,6 @@ def _case_result(outcome: CaseOutcome, hidden_numbers: dict[str, int]) -> CaseRe
         outcome.wrong,
         outcome.total,
         outcome.worst_ratio,
-        outcome.first_wrong,
+        first and replace(first, output=clean(first.output)),
         outcome.seconds,
     )

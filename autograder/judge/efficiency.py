@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
+from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.report import PartResult
 from autograder.records.status import Part, Status
 from autograder.records.text import clean
@@ -14,10 +14,9 @@ from autograder.spec.score import efficiency_points
 _FAILURES = {
     "wrong": Status.WRONG_ANSWER,
     "fault": Status.DEVICE_FAULT,
-    "impossible": Status.IMPOSSIBLE,
-    "not_measured": Status.NOT_MEASURED,
+    "nonsense": Status.WORKER_CRASHED,
 }
-Measure = Callable[[], Mapping[str, Any]]
+Measure = Callable[[], Measurement | Unmeasured]
 
 
 def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool, others: str = "") -> PartResult:
@@ -32,61 +31,67 @@ def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool, othe
         return PartResult(Part.EFFICIENCY, Status.WITHHELD, 0.0, points, message, feedback)
     if others:
         return PartResult(Part.EFFICIENCY, Status.OTHER_KERNELS, 0.0, points, others, feedback)
-    measurement = _measure_fairly(lab, measure)
-    if measurement["status"] != "ok":
-        status = _FAILURES[measurement["status"]]
-        message = clean(str(measurement.get("message", "")))
-        return PartResult(Part.EFFICIENCY, status, 0.0, points, message, feedback, measurement=measurement)
-    if measurement.get("shared"):
-        message = _shared_words(measurement)
-        return PartResult(Part.EFFICIENCY, Status.NOT_MEASURED, 0.0, points, message, feedback, measurement=measurement)
-    earned = efficiency_points(measurement["efficiency"], lab.efficiency, points)
+    measured = _measure_fairly(lab, measure)
+    status, earned, message = _judged(lab, measured)
+    return PartResult(Part.EFFICIENCY, status, earned, points, clean(message), feedback, measurement=measured)
+
+
+def _judged(lab: Lab, measured: Measurement | Unmeasured) -> tuple[Status, float, str]:
+    """What the timing means for the grade: the status, the points, and a sentence."""
+    if isinstance(measured, Unmeasured):
+        return _FAILURES[measured.status], 0.0, measured.message
+    if not measured.counts:
+        return Status.IMPOSSIBLE, 0.0, measured.message
+    if measured.shared:
+        return Status.NOT_MEASURED, 0.0, _shared_words(measured)
+    points = lab.points.efficiency
+    earned = efficiency_points(measured.efficiency, lab.efficiency, points)
     status = Status.PASSED if earned >= points else Status.PARTIAL if earned > 0 else Status.SLOW
-    message = _words(lab, measurement)
-    return PartResult(Part.EFFICIENCY, status, earned, points, message, feedback, measurement=measurement)
+    return status, earned, _words(lab, measured)
 
 
-def _measure_fairly(lab: Lab, measure: Measure) -> Mapping[str, Any]:
+def _measure_fairly(lab: Lab, measure: Measure) -> Measurement | Unmeasured:
     """Measure, and once more if the clock was throttled, the GPU was shared, or the interval leaves open whether the
     target was met."""
     first = measure()
-    if first["status"] != "ok" or not (_disturbed(first) or _straddles(lab.efficiency.target, first)):
+    if isinstance(first, Unmeasured) or not first.counts:
+        return first
+    if not (_disturbed(first) or _straddles(lab.efficiency.target, first)):
         return first
     second = measure()
-    if second["status"] != "ok":
+    if isinstance(second, Unmeasured) or not second.counts:
         return second
     candidates = [m for m in (first, second) if not _disturbed(m)] or [first, second]
-    candidates = [m for m in candidates if not m.get("shared")] or candidates
-    return min(candidates, key=lambda m: (m["efficiency_high"] - m["efficiency_low"]) / m["efficiency"])
+    candidates = [m for m in candidates if not m.shared] or candidates
+    return min(candidates, key=lambda m: (m.efficiency_high - m.efficiency_low) / m.efficiency)
 
 
-def _straddles(boundary: float, measurement: Mapping[str, Any]) -> bool:
-    return measurement["efficiency_low"] < boundary < measurement["efficiency_high"]
+def _straddles(boundary: float, measured: Measurement) -> bool:
+    return measured.efficiency_low < boundary < measured.efficiency_high
 
 
-def _disturbed(measurement: Mapping[str, Any]) -> bool:
-    return bool(measurement.get("throttled") or measurement.get("shared"))
+def _disturbed(measured: Measurement) -> bool:
+    return measured.throttled or measured.shared
 
 
-def _shared_words(m: Mapping[str, Any]) -> str:
+def _shared_words(m: Measurement) -> str:
     return (
         "Measured while another process used the GPU, so this is not a grade: it had the GPU for "
-        f"{m['shared_fraction']:.0%} of the time. Grade again when the GPU is free; the points of this part are left "
+        f"{m.shared_fraction:.0%} of the time. Grade again when the GPU is free; the points of this part are left "
         "out of the maximum."
     )
 
 
-def _words(lab: Lab, m: Mapping[str, Any]) -> str:
-    throttled = " The GPU was throttled while this was timed." if m.get("throttled") else ""
+def _words(lab: Lab, m: Measurement) -> str:
+    throttled = " The GPU was throttled while this was timed." if m.throttled else ""
     return (
-        f"{m['median_ms']:.4g} ms ({m['low_ms']:.4g} to {m['high_ms']:.4g}, {m['samples']} samples) is "
-        f"{m['efficiency']:.1%} of the {m['bound']} roofline (floor {m['floor_ms']:.4g} ms); full points from "
-        f"{lab.efficiency.target:.0%}.{throttled}{_library_words(m)}"
+        f"{m.median_ms:.4g} ms ({m.low_ms:.4g} to {m.high_ms:.4g}, {m.samples} samples) is "
+        f"{m.efficiency:.1%} of the {m.bound} roofline (floor {m.floor_ms:.4g} ms); full points from "
+        f"{lab.efficiency.target:.0%}.{throttled}{_library_words(m.library)}"
     )
 
 
-def _library_words(m: Mapping[str, Any]) -> str:
-    library = m.get("library")
-    if not library:
+def _library_words(library: Library | None) -> str:
+    if library is None:
         return ""
-    return f" For information: {library['name']}, in the same turns, takes {library['median_ms']:.4g} ms."
+    return f" For information: {library.name}, in the same turns, takes {library.median_ms:.4g} ms."

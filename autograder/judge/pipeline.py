@@ -15,6 +15,7 @@ from autograder.judge.runner import Caller, JudgeError, Runner
 from autograder.judge.safety import safety_part
 from autograder.judge.second_opinion import second_opinions
 from autograder.judge.traffic import traffic_part
+from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected
 from autograder.records.report import PartResult, Report
@@ -121,7 +122,7 @@ def _judge_parts(
     if request.has_gpu:
         timing = lab.task.timing.name
 
-        def measure() -> Mapping[str, object]:
+        def measure() -> Measurement | Unmeasured:
             return runner.efficiency(plans[timing], timing)
 
     return correctness, safety, traffic, efficiency_part(lab, measure, right, others)

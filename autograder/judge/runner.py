@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -11,6 +11,8 @@ import msgspec
 
 from autograder.judge.capture_stage import Submission
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
+from autograder.records import measurement
+from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
 from autograder.records.prepared import Answer, Prepared
 from autograder.records.rejection import Rejected
@@ -103,20 +105,21 @@ class Runner:
             answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
             return CaseOutcome.from_wire(answer)
         except msgspec.ValidationError as error:
-            words = f"The kernel made the judge's worker answer nonsense ({clean(str(error))})."
-            return CaseOutcome(case, Status.WORKER_CRASHED, message=words)
+            return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error))
         except WorkerError as error:
             return self._failed(device, case, error, seconds)
         finally:
             self._left -= time.monotonic() - start
 
-    def efficiency(self, plan: bytes, case: str) -> Mapping[str, Any]:
+    def efficiency(self, plan: bytes, case: str) -> Measurement | Unmeasured:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""
         try:
-            return self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
+            answer = self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
+            return measurement.from_wire(answer)
+        except msgspec.ValidationError as error:
+            return Unmeasured("nonsense", _nonsense_words(error))
         except WorkerError as error:
-            outcome = self._failed(Device.GPU, case, error, EFFICIENCY_SECONDS)
-            return {"status": "fault", "message": outcome.message}
+            return Unmeasured("fault", self._failed(Device.GPU, case, error, EFFICIENCY_SECONDS).message)
 
     def _call(self, target: str, seconds: float, **payload: Any) -> Any:
         """The worker's answer. A worker that died is not the submission's doing until that has happened _TRIES times:
@@ -160,6 +163,10 @@ class Runner:
         if error.status is WorkerFault.ERROR and error.kind in _SUBMISSIONS_OWN:
             return Status.UNSUPPORTED, f"The submission failed: {said or error.kind}"
         raise JudgeError(f"{what} failed: {error.kind or error.status}: {said}")
+
+
+def _nonsense_words(error: msgspec.ValidationError) -> str:
+    return f"The kernel made the judge's worker answer nonsense ({clean(str(error))})."
 
 
 def _fault(case: str, kind: FindingKind, message: str) -> CaseOutcome:

@@ -9,7 +9,20 @@ from typing import Any
 import msgspec
 
 from autograder.records.status import Status
-from warplab.plan.execution import Counters, Finding
+from warplab.plan.execution import Counters, Finding, Writer
+
+
+@dataclass(frozen=True)
+class FirstWrong:
+    """The first wrong element of an output, in C order."""
+
+    output: str
+    index: tuple[int, ...]
+    got: float
+    expected: float
+    allowed: float  # the largest absolute error that would have passed
+    unwritten: bool = False  # no thread stored it
+    writer: Writer | None = None  # who stored it last, where that can be told
 
 
 @dataclass
@@ -23,7 +36,7 @@ class CaseOutcome:
     wrong: int = 0
     total: int = 0
     worst_ratio: float = 0.0
-    first_wrong: Mapping[str, Any] | None = None
+    first_wrong: FirstWrong | None = None
     findings: list[Finding] = field(default_factory=list)
     counters: Counters | None = None
     lines: dict[int, Counters] = field(default_factory=dict)

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from autograder.records.measurement import Measurement, Unmeasured
+from autograder.records.outcome import FirstWrong
 from autograder.records.status import NOT_JUDGED, Device, Part, Status
 from warplab.plan.execution import Counters, Finding
 from warplab.sandbox.isolation import Isolation
@@ -29,7 +31,7 @@ class CaseResult:
     wrong: int = 0  # elements
     total: int = 0
     worst_ratio: float = 0.0  # largest error over allowed error
-    first_wrong: Mapping[str, Any] | None = None  # output, index, got, expected, allowed, unwritten, writer
+    first_wrong: FirstWrong | None = None
     seconds: float = 0.0
 
 
@@ -63,12 +65,17 @@ class PartResult:
     cases: tuple[CaseResult, ...] = ()
     findings: tuple[Finding, ...] = ()
     budgets: tuple[BudgetResult, ...] = ()
-    measurement: Mapping[str, Any] | None = None
+    measurement: Measurement | Unmeasured | None = None
 
     @property
     def judged(self) -> bool:
         """Whether this part counts on this machine."""
         return self.status not in NOT_JUDGED
+
+    @property
+    def lost(self) -> bool:
+        """Whether points were lost here, by something that this part has to say of the submission."""
+        return self.judged and self.score < self.max_score and self.status is not Status.WITHHELD
 
 
 @dataclass(frozen=True)
@@ -164,8 +171,8 @@ class Report:
     @property
     def efficiency(self) -> float | None:
         """Fraction of the roofline, if it was measured and counts."""
-        measurement = self.part(Part.EFFICIENCY).measurement
-        return measurement.get("efficiency") if measurement and self.part(Part.EFFICIENCY).judged else None
+        part = self.part(Part.EFFICIENCY)
+        return part.measurement.efficiency if isinstance(part.measurement, Measurement) and part.judged else None
 
     @property
     def isolation_words(self) -> str:
@@ -188,6 +195,8 @@ class Report:
 
 def plain(value: Any) -> Any:
     """Data classes, mappings, sequences and numbers as JSON-serialisable data."""
+    if isinstance(value, (Measurement, Unmeasured)):
+        return plain(value.to_wire())
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autograder.records.measurement import Measurement
+from autograder.records.outcome import FirstWrong
 from autograder.records.report import CaseResult, KernelFigures, PartResult, WastedLine
 from autograder.records.status import Part, Status
 from warplab.plan.execution import Finding, FindingKind
@@ -35,19 +37,15 @@ def next_step(
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
     if safety.findings and safety.findings[0].kind in _FOR_FINDINGS:
         return _with_section(_for_finding(safety.findings[0]), safety)
-    if _lost(correctness):
+    if correctness.lost:
         return _with_section(_for_wrong_answer(correctness), correctness)
-    if _lost(safety):
+    if safety.lost:
         return _with_section("", safety)
-    if _lost(traffic):
+    if traffic.lost:
         return _with_section(_for_traffic(traffic, wasted), traffic)
-    if _lost(efficiency):
+    if efficiency.lost:
         return _with_section(_for_efficiency(efficiency, wasted, kernels), efficiency)
     return ""
-
-
-def _lost(part: PartResult) -> bool:
-    return part.judged and part.score < part.max_score and part.status is not Status.WITHHELD
 
 
 def _with_section(sentence: str, part: PartResult) -> str:
@@ -65,20 +63,20 @@ def _for_wrong_answer(part: PartResult) -> str:
     if not failed:
         return ""
     case = min(failed, key=lambda case: case.total)  # the smallest is the easiest to follow by hand
-    first = case.first_wrong
-    assert first is not None
-    element = f"{first['output']}[{', '.join(str(i) for i in first['index'])}]"
-    return _for_element(case, element, first.get("writer"), bool(first.get("unwritten")))
+    assert case.first_wrong is not None
+    return _for_element(case, case.first_wrong)
 
 
-def _for_element(case: CaseResult, element: str, writer: dict | None, unwritten: bool) -> str:
+def _for_element(case: CaseResult, first: FirstWrong) -> str:
+    element = f"{first.output}[{', '.join(str(i) for i in first.index)}]"
+    writer = first.writer
     if writer:
-        line = f" to line {writer['line']}" if writer["line"] else ""
-        who = f"thread {tuple(writer['thread'])} of block {tuple(writer['block'])}"
+        line = f" to line {writer.line}" if writer.line else ""
+        who = f"thread {writer.thread} of block {writer.block}"
         if "lower precision" in case.cause:
             return f"Follow {who}{line} and find the value on the way to {element} that is kept in too few bits."
         return f"Take the case {case.name!r} and follow {who}{line} by hand: {element} gets its value there."
-    if unwritten:
+    if first.unwritten:
         return (
             f"Take the case {case.name!r} and find the block and the thread that should store {element}: does the "
             "launch have them, and does a condition keep them from it?"
@@ -115,7 +113,6 @@ def _for_efficiency(part: PartResult, wasted: Sequence[WastedLine], kernels: Seq
             f"{kernel.registers} registers a thread and {kernel.shared:,} shared bytes a block: take less, or give "
             "each thread more independent work."
         )
-    bound = (part.measurement or {}).get("bound")
-    if bound == "memory":
+    if isinstance(part.measurement, Measurement) and part.measurement.bound == "memory":
         return "No traffic is wasted, so more of it must be on its way at once: more loads before the first use."
     return "The arithmetic units wait: look for more independent multiply-adds between two reads of shared memory."

@@ -12,19 +12,10 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.records.outcome import FirstWrong
 from autograder.spec.task import Array
 
 _BEHIND_HALF = 65536.0  # what would follow float16's largest number
-
-
-@dataclass(frozen=True)
-class FirstWrong:
-    """The first wrong element in C order."""
-
-    index: tuple[int, ...]
-    got: float
-    expected: float
-    allowed: float  # the largest absolute error that would have passed
 
 
 @dataclass(frozen=True)
@@ -87,7 +78,7 @@ def compare(output: str, got: np.ndarray, expected: np.ndarray, bound: np.ndarra
         return Comparison(output, got.size, 0, worst)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(wrong)), got.shape))
     allowed = np.broadcast_to(np.asarray(bound, dtype=np.float64), got.shape)[index]
-    first = FirstWrong(index, float(got[index]), float(expected[index]), float(allowed))
+    first = FirstWrong(output, index, float(got[index]), float(expected[index]), float(allowed))
     return Comparison(output, got.size, count, worst, first)
 
 

@@ -15,6 +15,7 @@ import cupy
 import numpy as np
 from cuda.core import Stream
 
+from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.status import Status
 from autograder.spec import inputs as families
 from autograder.spec.lab import load_lab
@@ -100,11 +101,7 @@ def efficiency(
 
     `dimensions` are other sizes than what the seed draws, as lessons and benchmarks want. The plan is loaded
     PLACEMENTS times, into buffers that lie elsewhere; times and ratios are means of the places' medians.
-    Returns a dict with "status" ("ok", "wrong" or "impossible") and "message"; unless "wrong" also "median_ms",
-    "low_ms", "high_ms", "samples", "floor_ms", "bound" ("memory" or "compute"), "efficiency", "efficiency_low",
-    "efficiency_high", "ceilings" and "datasheet" (bytes or FLOP a second by name), "throttled", "shared" (another
-    process used the GPU) and "shared_fraction" (of the time), "library" (None, or its "name", "median_ms" and "ratio":
-    how many times faster the submission is).
+    Gives Measurement.to_wire(), or Unmeasured.to_wire() if a timed launch computed something wrong.
     """
     device, lab = _device(), load_lab(Path(task)).drawn(seed)
     timed = replace(lab.case(case), dimensions=dimensions or lab.case(case).dimensions)
@@ -114,7 +111,7 @@ def efficiency(
         try:
             for _ in range(_placements(judged)):
                 placed.append(LoadedPlan(judged, architecture_of(device), stream))
-            return _against_the_roofline(device, lab.task, timed, placed, stream, seed)
+            return _against_the_roofline(device, lab.task, timed, placed, stream, seed).to_wire()
         finally:
             for loaded in placed:
                 loaded.erase()
@@ -129,7 +126,7 @@ def _placements(plan: Plan) -> int:
 
 def _against_the_roofline(
     device: Device, task: Task, case: Case, placed: Sequence[LoadedPlan], stream: Stream, seed: int
-) -> dict[str, Any]:
+) -> Measurement | Unmeasured:
     work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
     ceilings = {name.value: calibrate.CONTESTANTS[name.value](stream) for name in work if name is not Ceiling.COPY}
     copies = calibrate.copies(stream, len(placed))
@@ -154,7 +151,7 @@ def _against_the_roofline(
                 placements=len(placed),
             )
         except WrongOutput as wrong:
-            return {"status": "wrong", "message": str(wrong)}
+            return Unmeasured("wrong", str(wrong))
     measured = {name: amount / result.time(name).value * 1e3 for name, amount in launched.items()}
     floors = {name: work[Ceiling(name)] / rate * 1e3 for name, rate in measured.items()}
     bounding = max(floors, key=lambda name: floors[name])
@@ -162,35 +159,34 @@ def _against_the_roofline(
     ratio = result.ratio(bounding, "submission")
     scale = work[Ceiling(bounding)] / launched[bounding]
     datasheet = _datasheet(device)
-    message = impossible(time.value, {name.value: amount for name, amount in work.items()}, datasheet)
-    return {
-        "status": "impossible" if message else "ok",
-        "message": message,
-        "median_ms": time.value,
-        "low_ms": time.low,
-        "high_ms": time.high,
-        "samples": time.samples,
-        "floor_ms": floors[bounding],
-        "bound": "memory" if bounding == Ceiling.COPY.value else "compute",
-        "efficiency": scale * ratio.value,
-        "efficiency_low": scale * ratio.low,
-        "efficiency_high": scale * ratio.high,
-        "ceilings": measured,
-        "datasheet": datasheet,
-        "throttled": throttle.seen,
-        "shared": sharing.share > TOLERATED,
-        "shared_fraction": sharing.share,
-        "library": _library(result, rival),
-        "throttle_reasons": throttle.reasons,
-        "work": {name.value: amount for name, amount in work.items()},
-    }
+    amounts = {name.value: amount for name, amount in work.items()}
+    return Measurement(
+        median_ms=time.value,
+        low_ms=time.low,
+        high_ms=time.high,
+        samples=time.samples,
+        floor_ms=floors[bounding],
+        bound="memory" if bounding == Ceiling.COPY.value else "compute",
+        efficiency=scale * ratio.value,
+        efficiency_low=scale * ratio.low,
+        efficiency_high=scale * ratio.high,
+        ceilings=measured,
+        datasheet=datasheet,
+        throttled=throttle.seen,
+        shared=sharing.share > TOLERATED,
+        shared_fraction=sharing.share,
+        library=_library(result, rival),
+        throttle_reasons=tuple(throttle.reasons),
+        work=amounts,
+        message=impossible(time.value, amounts, datasheet),
+    )
 
 
-def _library(result: TurnTimes, rival: Any | None) -> dict[str, Any] | None:
+def _library(result: TurnTimes, rival: Any | None) -> Library | None:
     if rival is None:
         return None
     ratio = result.ratio("library", "submission")
-    return {"name": rival.label, "median_ms": result.time("library").value, "ratio": ratio.value}
+    return Library(rival.label, result.time("library").value, ratio.value)
 
 
 class _Timed:

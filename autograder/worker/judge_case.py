@@ -7,7 +7,7 @@ have held them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -89,7 +89,7 @@ def compare_outputs(
         wrong=first.wrong,
         total=first.total,
         worst_ratio=first.worst_ratio,
-        first_wrong={"output": first.output, **asdict(first.first)} if first.first else None,
+        first_wrong=first.first,
         findings=findings,
     )
 
@@ -99,14 +99,14 @@ def _explained(
 ) -> CaseOutcome:
     """The outcome with the thread that stored the first wrong element, or that none did."""
     assert outcome.first_wrong is not None
-    output, index = outcome.first_wrong["output"], tuple(outcome.first_wrong["index"])
+    output, index = outcome.first_wrong.output, outcome.first_wrong.index
     unwritten = bool(never_written(outputs[output])[index])
     writer = None
     if find is not None and not unwritten:
         place = sum(i * stride for i, stride in zip(index, plan.buffers[output].strides, strict=True))
         writer = find(output, place)
     words = " No thread stored it." if unwritten else _writer_words(writer) if writer else ""
-    first = {**outcome.first_wrong, "unwritten": unwritten, "writer": asdict(writer) if writer else None}
+    first = replace(outcome.first_wrong, unwritten=unwritten, writer=writer)
     return replace(outcome, message=outcome.message + words, first_wrong=first)
 
 

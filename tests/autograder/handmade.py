@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from autograder.records.machine import Machine
+from autograder.records.measurement import Measurement
 from autograder.records.request import Request
 from autograder.records.status import Device
 from autograder.spec.lab import Lab, load_lab
@@ -89,6 +91,19 @@ def make_lab(root: Path, name: str = "90_twice", toml: str = LAB_TOML, task: str
 def request(lab: Lab, machine: Machine = EMULATOR, source: str = "submission.py", **more: object) -> Request:
     """A request to grade `source` in the lab's folder."""
     return Request(lab, lab.folder / source, machine, **more)  # type: ignore[arg-type]
+
+
+def measurement(**changed: Any) -> Measurement:
+    """A time that counts, at half of what the memory allows."""
+    values: dict[str, Any] = {
+        **{"median_ms": 1.0, "low_ms": 0.9, "high_ms": 1.1, "samples": 9, "floor_ms": 0.5, "bound": "memory"},
+        **{"efficiency": 0.5, "efficiency_low": 0.45, "efficiency_high": 0.55},
+        "ceilings": {"copy": 4e12, "fp32_fma": 6e13},
+        "datasheet": {"copy": 4.8e12, "fp32_fma": 6.7e13},
+        **{"throttled": False, "shared": False, "shared_fraction": 0.0, "library": None, "throttle_reasons": ()},
+        "work": {"copy": 2e9, "fp32_fma": 1e10},
+    }
+    return Measurement(**(values | changed))
 
 
 def executor(

@@ -13,13 +13,14 @@ from autograder.judge.correctness import correctness_part, located
 from autograder.judge.efficiency import efficiency_part
 from autograder.judge.safety import safety_part
 from autograder.judge.traffic import traffic_part
-from autograder.records.outcome import CaseOutcome
+from autograder.records.measurement import Library, Measurement, Unmeasured
+from autograder.records.outcome import CaseOutcome, FirstWrong
 from autograder.records.status import Part, Status
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
 from autograder.worker.judge_case import judge_case
-from tests.autograder.handmade import TASK_PY, executor, make_lab
-from warplab.plan.execution import TOTALS, Counters, Execution, Finding, FindingKind
+from tests.autograder.handmade import TASK_PY, executor, make_lab, measurement
+from warplab.plan.execution import TOTALS, Counters, Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan
 
 SEED = 1234567
@@ -60,7 +61,7 @@ def test_a_wrong_answer_names_its_first_element_and_cause(lab: Lab) -> None:
     outcome = judge(lab, executor(compute))
     assert outcome.status is Status.WRONG_ANSWER
     assert (outcome.wrong, outcome.total) == (5, 133)
-    assert outcome.first_wrong is not None and outcome.first_wrong["index"] == (128,)
+    assert outcome.first_wrong is not None and outcome.first_wrong.index == (128,)
     assert outcome.message.startswith("5 of 133 elements of out are wrong; the first is out[128]: got 0, expected ")
     assert "last 5 elements" in outcome.cause
 
@@ -100,7 +101,7 @@ def test_runs_may_disagree_where_the_lab_says_so_if_each_is_right(lab: Lab) -> N
         executions = [Execution({"out": out}) for out in outputs]
         outcome = judge(lab, lambda plan, inputs, executions=executions: executions)
         assert outcome.status is status
-        assert status is Status.PASSED or outcome.first_wrong is not None and outcome.first_wrong["index"] == (5,)
+        assert status is Status.PASSED or outcome.first_wrong is not None and outcome.first_wrong.index == (5,)
 
 
 def test_the_bound_may_hold_for_whole_numbers_too(lab: Lab) -> None:
@@ -273,9 +274,8 @@ def test_another_kernel_than_is_judged_earns_neither_traffic_nor_efficiency(lab:
     assert part.status is Status.OVER_BUDGET  # what can be mended first
 
 
-def measured(efficiency: float, low: float, high: float, **more: Any) -> dict[str, Any]:
-    times = {"median_ms": 1.0, "low_ms": 0.9, "high_ms": 1.1, "samples": 20, "floor_ms": 0.5, "bound": "memory"}
-    return {"status": "ok", "efficiency": efficiency, "efficiency_low": low, "efficiency_high": high, **times, **more}
+def measured(efficiency: float, low: float, high: float, **more: Any) -> Measurement:
+    return measurement(efficiency=efficiency, efficiency_low=low, efficiency_high=high, **more)
 
 
 def test_efficiency_is_not_measured_without_a_gpu_and_withheld_for_wrong_answers(lab: Lab) -> None:
@@ -295,20 +295,25 @@ def test_efficiency_is_scored(lab: Lab, efficiency: float, status: Status, score
 
 
 @pytest.mark.parametrize(
-    ("status", "expected"),
-    [("wrong", Status.WRONG_ANSWER), ("impossible", Status.IMPOSSIBLE), ("fault", Status.DEVICE_FAULT)],
+    ("timing", "expected"),
+    [
+        (Unmeasured("wrong", "why"), Status.WRONG_ANSWER),
+        (Unmeasured("fault", "why"), Status.DEVICE_FAULT),
+        (Unmeasured("nonsense", "why"), Status.WORKER_CRASHED),
+        (measurement(message="why"), Status.IMPOSSIBLE),
+    ],
 )
-def test_a_time_that_does_not_count_gives_nothing(lab: Lab, status: str, expected: Status) -> None:
-    part = efficiency_part(lab, lambda: {"status": status, "message": "why"}, True)
+def test_a_time_that_does_not_count_gives_nothing(lab: Lab, timing: Measurement | Unmeasured, expected: Status) -> None:
+    part = efficiency_part(lab, lambda: timing, True)
     assert (part.part, part.status, part.score, part.message) == (Part.EFFICIENCY, expected, 0, "why")
 
 
 def test_an_open_or_throttled_measurement_is_repeated(lab: Lab) -> None:
     answers = iter([measured(0.9, 0.88, 0.92), measured(0.91, 0.905, 0.915)])
     part = efficiency_part(lab, lambda: next(answers), True)
-    assert (part.status, part.measurement["efficiency"]) == (Status.PASSED, 0.91)  # type: ignore[index]
+    assert (part.status, part.measurement) == (Status.PASSED, measured(0.91, 0.905, 0.915))
     answers = iter([measured(0.5, 0.5, 0.5, throttled=True), measured(0.7, 0.6, 0.75, throttled=False)])
-    assert efficiency_part(lab, lambda: next(answers), True).measurement["efficiency"] == 0.7  # type: ignore[index]
+    assert efficiency_part(lab, lambda: next(answers), True).measurement == measured(0.7, 0.6, 0.75)
     answers = iter([measured(0.5, 0.49, 0.51, throttled=True), measured(0.5, 0.4, 0.6, throttled=True)])
     assert "throttled" in efficiency_part(lab, lambda: next(answers), True).message
 
@@ -324,17 +329,18 @@ def test_a_measurement_beside_another_process_is_flagged_and_never_gives_or_take
 
 
 def test_the_librarys_time_is_shown_and_gives_nothing(lab: Lab) -> None:
-    library = {"name": "torch.matmul, float16", "median_ms": 0.2, "ratio": 0.2}
+    library = Library("torch.matmul, float16", 0.2, 0.2)
     part = efficiency_part(lab, lambda: measured(0.95, 0.94, 0.96, library=library), True)
     assert "torch.matmul, float16, in the same turns, takes 0.2 ms" in part.message
     assert part.score == 30
 
 
 def test_the_gpus_wrong_answers_are_explained_by_the_emulator() -> None:
-    first = {"output": "y", "index": [3], "writer": {"kernel": "k", "line": 4, "block": [0, 0, 0], "thread": [3, 0, 0]}}
+    here, there = FirstWrong("y", (3,), 0.0, 1.0, 0.0), FirstWrong("y", (5,), 0.0, 1.0, 0.0)
+    first = replace(here, writer=Writer("k", 4, (0, 0, 0), (3, 0, 0)))
     emulated = CaseOutcome("ragged", Status.WRONG_ANSWER, "m, stored on line 4", "cause", 1, 9, 2.0, first)
-    same = CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "", 1, 9, 2.0, {"output": "y", "index": [3]})
-    other = CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "", 1, 9, 2.0, {"output": "y", "index": [5]})
+    same = CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "", 1, 9, 2.0, here)
+    other = CaseOutcome("ragged", Status.WRONG_ANSWER, "m", "", 1, 9, 2.0, there)
     assert located([same], [emulated])[0].message == "m, stored on line 4"
     assert located([same], [emulated])[0].first_wrong == first
     assert located([other], [emulated]) == [other]

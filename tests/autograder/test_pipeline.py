@@ -16,7 +16,7 @@ from autograder.records.status import Part, Status
 from autograder.spec.lab import Lab
 from autograder.worker import prepare_stage
 from autograder.worker.judge_case import judge_case
-from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, request
+from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, measurement, request
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution, Finding, FindingKind
 from warplab.plan.model import Plan
@@ -46,9 +46,11 @@ class NumPyWorker:
         counters: Counters | None = None,
         profiled: Finding | None = None,
         forged: Any = None,
+        timing: Any = None,
         **faults: WorkerError,
     ) -> None:
         self.lab, self.faults, self.calls, self.profiled, self.forged = lab, faults, [], profiled, forged
+        self.timing = timing
         self.counters = counters or Counters(global_load_sectors=128, global_store_sectors=128)
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
@@ -62,10 +64,8 @@ class NumPyWorker:
         if payload["case"] in self.faults:
             raise self.faults[payload["case"]]
         if target.endswith(":efficiency"):
-            times = {"median_ms": 1.0, "low_ms": 1.0, "high_ms": 1.0, "samples": 9, "floor_ms": 0.95, "bound": "memory"}
-            rates = {"ceilings": {"copy": 4e12}, "datasheet": {"copy": 4.8e12}, "work": {"copy": 4e9, "fp32_fma": 0.0}}
-            shares = {"efficiency": 0.95, "efficiency_low": 0.949, "efficiency_high": 0.951}
-            return {"status": "ok", **times, **rates, **shares, "throttled": False, "message": ""}
+            good = measurement(efficiency=0.95, efficiency_low=0.949, efficiency_high=0.951).to_wire()
+            return good if self.timing is None else self.timing
 
         def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
             (factor,) = (a.value for a in plan.launches[0].arguments if getattr(a, "parameter", "") == "factor")
@@ -195,6 +195,23 @@ def test_an_answer_of_another_form_is_no_answer(lab: Lab) -> None:
     for forged in ({"case": "ragged", "status": "passed", "wrong": "0"}, {"case": "ragged", "status": "splendid"}, []):
         report = graded(lab, NumPyWorker(lab, forged=forged))
         assert (report.status, report.score) == (Status.WORKER_CRASHED, 0), forged
+
+
+def test_a_time_of_another_form_is_no_time(lab: Lab) -> None:
+    good = measurement().to_wire()
+    for forged in (
+        [],
+        {"status": "ok"},
+        good | {"status": "splendid"},
+        good | {"status": "impossible"},
+        good | {"efficiency": float("inf")},
+        good | {"low_ms": 0.0},
+        good | {"ceilings": {"copy": float("nan"), "fp32_fma": 1.0}},
+        good | {"work": {}},
+    ):
+        report = graded(lab, NumPyWorker(lab, timing=forged), machine=GPU)
+        assert (report.part(Part.EFFICIENCY).status, report.score) == (Status.WORKER_CRASHED, 70), forged
+        assert report.efficiency is None
 
 
 def test_an_unexpected_exception_is_a_judge_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,21 +2,41 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, Profile, Report
+from autograder.records.measurement import COPY, Library
+from autograder.records.outcome import FirstWrong
+from autograder.records.report import (
+    BudgetResult,
+    CaseResult,
+    KernelFigures,
+    PartResult,
+    Profile,
+    Report,
+    SecondOpinion,
+    WastedLine,
+)
 from autograder.records.status import Device, Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
-from warplab.plan.execution import Counters, Finding, FindingKind
+from tests.autograder.handmade import measurement
+from warplab.plan.execution import Counters, Finding, FindingKind, Writer
 
-EVIL = "<script>alert(1)</script>\x1b[2J\u202e[red]"
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = "<script>alert(1)</script>"
+EVIL = f"{SCRIPT}\x1b[2J\u202e[red]"
 
 SOURCE = f"""\
 from numba import cuda  # {EVIL}
@@ -27,7 +47,8 @@ s = tile[i]
 
 def report(**more) -> Report:
     finding = Finding(FindingKind.RACE, clean(f"two warps met {EVIL}"), "k", 3, (0, 0, 0), (1, 0, 0), "tile", (3,), 7)
-    case = CaseResult("ragged", Status.WRONG_ANSWER, clean(EVIL), clean(f"cause {EVIL}"), 3, 9, np.inf, {"got": np.nan})
+    wrong = FirstWrong("out", (3,), np.nan, 1.0, 0.0, writer=Writer("k", 3, (0, 0, 0), (1, 0, 0)))
+    case = CaseResult("ragged", Status.WRONG_ANSWER, clean(EVIL), clean(f"cause {EVIL}"), 3, 9, np.inf, wrong)
     budget = BudgetResult("global_load_sectors", "l1tex__t_sectors", 4096, 128.0, "Read neighbours.")
     lines = {
         2: Counters(global_load_requests=4, global_load_sectors=128, global_load_ideal_sectors=16),
@@ -59,16 +80,9 @@ def report(**more) -> Report:
 
 
 def measured(flops: float) -> Report:
-    measurement = {
-        "status": "ok",
-        **{"median_ms": 1.0, "low_ms": 0.9, "high_ms": 1.1, "samples": 9, "floor_ms": 0.5, "bound": "memory"},
-        **{"efficiency": 0.5, "efficiency_low": 0.45, "efficiency_high": 0.55, "throttled": False},
-        "ceilings": {"copy": 4e12, "fp32_fma": 6e13},
-        "datasheet": {"copy": 4.8e12, "fp32_fma": 6.7e13},
-        "work": {"copy": 2e9, "fp32_fma": flops},
-    }
+    timing = measurement(work={"copy": 2e9, "fp32_fma": flops})
     base = report()
-    part = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=measurement)
+    part = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=timing)
     return replace(base, parts=(*base.parts[:3], part), device=Device.GPU)
 
 
@@ -106,6 +120,41 @@ def test_html_is_well_formed_and_escapes_what_a_submission_wrote() -> None:
     assert "k&lt;1&gt;" in page
     assert "\x1b" not in page and "\u202e" not in page
     assert "http" not in page  # self-contained
+
+
+def poisoned(value: Any) -> Any:
+    """`value` with a script behind every text in it, however deep; words of a fixed set stay as they are."""
+    if isinstance(value, Enum):
+        return value
+    if isinstance(value, str):
+        return f"{value}{SCRIPT}"
+    if isinstance(value, tuple):
+        return tuple(poisoned(item) for item in value)
+    if isinstance(value, Mapping):
+        return {key if key == COPY else poisoned(key): poisoned(item) for key, item in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{f.name: poisoned(getattr(value, f.name)) for f in fields(value)})
+    return value
+
+
+def test_html_escapes_every_text_of_a_report() -> None:
+    wasted = (WastedLine(2, 0.5, "wasted"),)
+    opinions = (SecondOpinion("memcheck", "tiny", 1, "words", (2,), False),)
+    library = Library("torch.mm", 1.0, 1.0)
+    timing = measurement(library=library, throttle_reasons=("hot",))
+    efficiency = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=timing)
+    parts = (*report().parts[:3], efficiency)
+    evil = poisoned(report(line=2, wasted=wasted, second_opinions=opinions, parts=parts))
+    assert evil.next_step == SCRIPT and evil.versions == {f"python{SCRIPT}": f"3.11{SCRIPT}"}
+    for html in (html_page.page([evil]), html_page.page([evil, evil]), html_page.fragment(evil)):
+        assert "script" not in tags(html).seen
+        assert SCRIPT not in html and escape(SCRIPT) in html
+
+
+def test_a_report_on_the_terminal_loads_no_templates() -> None:
+    code = "import sys, autograder.cli; print('jinja2' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 def test_html_of_several_reports_has_an_overview() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from autograder.records.outcome import FirstWrong
 from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, WastedLine
 from autograder.records.status import Part, Status
 from autograder.report.advice import next_step
 from autograder.report.waste import wasted_lines
-from warplab.plan.execution import Counters, Finding, FindingKind
+from tests.autograder.handmade import measurement
+from warplab.plan.execution import Counters, Finding, FindingKind, Writer
 
 LOADS = Counters(global_load_requests=10, global_load_sectors=320, global_load_ideal_sectors=40)
 STORES = Counters(global_store_requests=10, global_store_sectors=40, global_store_ideal_sectors=40)
@@ -56,13 +60,14 @@ def test_what_is_next_begins_with_the_sanitizers() -> None:
 
 
 def test_a_wrong_answer_leads_to_the_thread_that_stored_it() -> None:
-    writer = {"kernel": "k", "line": 9, "block": [1, 0, 0], "thread": [3, 0, 0]}
-    first = {"output": "c", "index": [2, 5], "writer": writer}
+    first = FirstWrong("c", (2, 5), 0.0, 1.0, 0.0, writer=Writer("k", 9, (1, 0, 0), (3, 0, 0)))
     small = CaseResult("tiny", Status.WRONG_ANSWER, total=6, first_wrong=first)
-    large = CaseResult("large", Status.WRONG_ANSWER, total=600, first_wrong={**first, "index": [0, 0]})
+    large = CaseResult("large", Status.WRONG_ANSWER, total=600, first_wrong=replace(first, index=(0, 0)))
     said = next_step(parts(**failed(Part.CORRECTNESS, Status.WRONG_ANSWER, cases=(large, small))))
     assert "case 'tiny' and follow thread (3, 0, 0) of block (1, 0, 0) to line 9" in said and "c[2, 5]" in said
-    unwritten = CaseResult("tiny", Status.WRONG_ANSWER, total=6, first_wrong={**first, "writer": None, "unwritten": 1})
+    unwritten = CaseResult(
+        "tiny", Status.WRONG_ANSWER, total=6, first_wrong=replace(first, writer=None, unwritten=True)
+    )
     said = next_step(parts(**failed(Part.CORRECTNESS, Status.WRONG_ANSWER, cases=(unwritten,))))
     assert "the thread that should store c[2, 5]" in said
     hidden = CaseResult("hidden case 1", Status.WRONG_ANSWER)
@@ -82,7 +87,7 @@ def test_traffic_names_the_worst_budget_and_the_line_to_begin_with() -> None:
 
 
 def test_speed_looks_at_spills_then_waste_then_occupancy() -> None:
-    slow = parts(**failed(Part.EFFICIENCY, Status.SLOW, measurement={"bound": "memory"}))
+    slow = parts(**failed(Part.EFFICIENCY, Status.SLOW, measurement=measurement()))
     spilling = KernelFigures("k", 3, 255, 64, 0, 0.5)
     thin = KernelFigures("k", 3, 255, 0, 40_000, 0.125)
     good = KernelFigures("k", 3, 32, 0, 0, 1.0)

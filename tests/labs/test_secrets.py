@@ -88,7 +88,7 @@ def told(report: Report) -> str:
     for part in data["parts"]:
         for case in part["cases"]:
             del case["seconds"]
-    page = re.sub(r"<style>.*?</style>|<div class='source'>.*?</div>", "", html_page.page([report]), flags=re.S)
+    page = re.sub(r'<style>.*?</style>|<div class="source">.*?</div>', "", html_page.page([report]), flags=re.S)
     return "\n".join((json.dumps(data), console.file.getvalue(), page))  # type: ignore[attr-defined]
 
 

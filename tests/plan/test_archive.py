@@ -7,6 +7,7 @@ import copy
 import io
 import json
 import math
+import os
 import random
 import tracemalloc
 import zipfile
@@ -84,7 +85,7 @@ def test_an_interrupted_write_leaves_the_old_file(plan: Plan, tmp_path: Path, mo
     def broken(*_: Any) -> None:
         raise OSError("no space")
 
-    monkeypatch.setattr(archive.os, "replace", broken)
+    monkeypatch.setattr(os, "replace", broken)
     with pytest.raises(OSError):
         save(plan, path)
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1

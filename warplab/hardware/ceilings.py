@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from warplab.files import write_whole
 from warplab.folders import cache_folder
 
 
@@ -40,11 +39,7 @@ def load(uuid: str, driver: str) -> Ceilings | None:
 
 def save(ceilings: Ceilings) -> None:
     """Keep the ceilings of a GPU. The file is replaced as a whole."""
-    path = _file(ceilings.uuid)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as temporary:
-        json.dump(asdict(ceilings), temporary, indent=1)
-    os.replace(temporary.name, path)
+    write_whole(_file(ceilings.uuid), json.dumps(asdict(ceilings), indent=1))
 
 
 def _file(uuid: str) -> Path:

@@ -15,13 +15,12 @@ import dataclasses
 import io
 import json
 import math
-import os
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import Any
 
 from warplab.errors import PlanError
+from warplab.files import write_whole
 from warplab.plan.fields import Fields
 from warplab.plan.model import (
     Argument,
@@ -56,16 +55,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 def save(plan: Plan, path: Path) -> None:
     """Write a plan to a file, whole or not at all. Raises PlanError if the plan is inconsistent, OSError on disk."""
-    data = dumps(plan)
-    path = Path(path)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as f:
-            f.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_whole(Path(path), dumps(plan))
 
 
 def load(path: Path) -> Plan:

@@ -7,11 +7,10 @@ makes things slower, never wrong.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+from warplab.files import write_whole
 from warplab.folders import cache_folder
 
 _DIGEST = 32
@@ -44,13 +43,4 @@ def read(kind: str, key: str) -> bytes | None:
 def write(kind: str, key: str, content: bytes) -> None:
     """Keep content under a key, if the folder allows it."""
     with suppress(OSError, RuntimeError):
-        place = folder() / kind
-        place.mkdir(parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(dir=place)
-        try:
-            with os.fdopen(descriptor, "wb") as f:
-                f.write(hashlib.sha256(content).digest() + content)
-            os.replace(temporary, place / key)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        write_whole(folder() / kind / key, hashlib.sha256(content).digest() + content)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import platformdirs
+
+from warplab.files import write_whole
 
 _VERSION = 1
 
@@ -96,15 +97,9 @@ class Progress:
             "version": _VERSION,
             "answers": {seed: {q: asdict(s) for q, s in given.items()} for seed, given in answers.items()},
         }
-        temporary = ""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self.path.parent, delete=False, encoding="utf-8") as file:
-                temporary = file.name
-                json.dump(data, file, indent=1)
-            os.replace(temporary, self.path)
+            write_whole(self.path, json.dumps(data, indent=1))
         except OSError as error:
-            Path(temporary).unlink(missing_ok=True) if temporary else None
             self.problem = f"Your progress cannot be kept in {self.path} ({error.strerror}): it lasts until you leave."
 
 

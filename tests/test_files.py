@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from warplab.files import write_whole
+
+
+def test_a_file_is_made_with_its_folder_and_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    write_whole(path, "é\r\n")
+    assert path.read_bytes() == b"\xc3\xa9\r\n"
+    write_whole(path, b"\xff")
+    assert path.read_bytes() == b"\xff"
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_whole(path, "old")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_whole(path, "new")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "\ud800")
+    assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
+def test_permissions_are_those_of_any_new_file(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        write_whole(tmp_path / "file", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
