@@ -8,9 +8,12 @@ ifeq ($(VENV),none)
 PY := python3
 READY :=
 READY_GPU :=
+OF_VENV :=
 else
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready-dev
+# In terminals and notebooks of JupyterLab `autograder` and `python` are those of the environment.
+OF_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 READY_GPU := $(VENV)/.ready-gpu
 endif
 
@@ -23,7 +26,7 @@ export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
 	@echo "make test     run the tests that need no GPU"
-	@echo "make lab      open JupyterLab at notebooks/00_start_here.ipynb"
+	@echo "make lab      open JupyterLab on the whole checkout, at notebooks/00_start_here.ipynb"
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1 /p' Makefile | while read name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
 	@echo
@@ -52,8 +55,9 @@ test-long: $(READY)  ## every submission over 200 seeds, tolerances too, secrets
 		tests/autograder/test_faults.py tests/labs/test_tolerances.py tests/labs/test_seeds.py \
 		tests/labs/test_secrets.py
 
-lab: $(READY)  ## open JupyterLab at the first notebook
-	@$(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/00_start_here.ipynb
+lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
+	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \
+		--ServerApp.root_dir="$(CURDIR)" notebooks/00_start_here.ipynb
 
 bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: the ladder of products beside cuBLAS
 	@$(PY) -m benchmarks.$(if $(GEMM),bench_gemm,bench_gpu)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import starter, submissions
+from autograder import new_lab, starter, submissions
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.second_opinion import require_second_opinion
@@ -103,6 +103,9 @@ def _parser() -> argparse.ArgumentParser:
     command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
     starters = command("starters", _starters, "Write every lab's starter from its solution.")
     starters.add_argument("--check", action="store_true", help="write nothing; fail if one is not up to date")
+    lab = command("new-lab", _new_lab, "Write a new lab: a small example that grades, to be replaced.")
+    lab.add_argument("name", metavar="NAME", help="two digits and words, for example 09_fp8_gemm")
+    lab.add_argument("--title", help="the lab's title (default: made of its name)")
     return parser
 
 
@@ -217,6 +220,13 @@ def _starters(options: argparse.Namespace, console: Console) -> int:
             write_whole(file.path, file.text)
         print(f"{'not up to date' if options.check else 'written'}: {file.path}")
     return NOT_FULL_MARKS if stale and options.check else FULL_MARKS
+
+
+def _new_lab(options: argparse.Namespace, console: Console) -> int:
+    for path in new_lab.write_lab(options.name, options.title):
+        print(f"written: {path}")
+    print(new_lab.left_to_do(options.name))
+    return FULL_MARKS
 
 
 def _log_to_file() -> None:

@@ -35,8 +35,7 @@ from autograder.spec.lab import Lab, find_lab, known_labs, solutions_folder
 from autograder.spec.task import Case
 from autograder.worker.emulator_stage import INSTRUCTION_BUDGET
 from autograder.worker.judge_case import judge_case
-from corpus.judge.entries import SUBMISSIONS
-from corpus.judge.mutants.table import MUTANTS
+from corpus.judge.truth import SUBMISSIONS, mutants
 from warplab import results, simt
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
@@ -87,7 +86,7 @@ def contenders() -> Iterator[Contender]:
             part, status = expected.groups()
             last = Part.TRAFFIC if part == "all" else Part(part)
             yield Contender(corpus, path.parts[-3], path.stem, text, last, status)
-    for mutant in MUTANTS:
+    for mutant in mutants():
         name = f"{Path(mutant.source).stem}/{mutant.name}"
         text = mutant.text(solutions_folder())
         yield Contender("mutant", mutant.lab, name, text, mutant.cause.part, mutant.cause.status)

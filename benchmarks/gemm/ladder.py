@@ -1,4 +1,4 @@
-"""The rungs of matrix products that are measured together: those of labs 06 to 08."""
+"""The rungs of matrix products that are measured together: those of the labs that name the library's product."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from autograder.spec.lab import find_lab, known_labs, solutions_folder
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 
-LABS = ("06_tiled_gemm", "07_tensor_core_hgemm", "08_hopper_hgemm")
 BEST = "08_hopper_hgemm/rung_14_any_shape"
 
 
@@ -33,11 +32,11 @@ def order(name: str) -> tuple[str, bool, bool, int, str]:
 def rungs() -> list[Rung]:
     """All of them: a lab's function and dtype are those of its task."""
     found = []
-    for lab in LABS:
-        function, result = "hgemm", "float16"
-        if lab in known_labs():
-            task = find_lab(lab).task
-            function, result = task.function, task.arrays(Role.OUTPUT)[0].dtype
+    for lab in known_labs():
+        task = find_lab(lab).task
+        if task.library != "matmul":
+            continue
+        function, result = task.function, task.arrays(Role.OUTPUT)[0].dtype
         for path in (solutions_folder() / lab).glob("*.py"):
             if path.stem.partition("_")[0] in ("rung", "numba", "submission"):
                 found.append(Rung(f"{lab}/{path.stem}", path, function, result))

@@ -2,7 +2,9 @@
 
 The first line of a file in corpus/judge/submissions is `# expect: <part>: <status>: <why>`. A line `# on a GPU: ...`
 of the same form stands for the GPU where that differs. What would do damage, or succeed, under reduced isolation
-has the line `# needs: isolation` and is left out there. Mutants bring their verdict along (corpus/judge/mutants).
+has the line `# needs: isolation` and is left out there. A line `# tests: ...` names further tests that take a
+submission: `seeds` of those for which luck once decided, or could (tests/labs/test_seeds.py), `tolerances` of those
+that are less precise than their lab asks for (tests/labs/test_tolerances.py). Mutants bring their verdict along.
 """
 
 from __future__ import annotations
@@ -16,13 +18,13 @@ from pathlib import Path
 
 from autograder.records.report import PartResult, Report
 from autograder.records.status import Device, Part, Status
-from autograder.spec.lab import CHECKOUT, solutions_folder
+from autograder.spec.lab import solutions_folder
 from corpus.judge.mutants.mutant import Mutant
-from corpus.judge.mutants.table import MUTANTS
 from corpus.judge.mutants.verdict import objections
+from corpus.judge.truth import SUBMISSIONS, mutants
 
-SUBMISSIONS = CHECKOUT / "corpus" / "judge" / "submissions"
 CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input", "file")
+FURTHER_TESTS = ("seeds", "tolerances")
 _EXPECTED = re.compile(r"^# (expect|on a GPU): (.+?): (.+?): (.*)$", re.MULTILINE)
 _JUDGED_ANYWHERE = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
@@ -59,7 +61,7 @@ def cases() -> Iterator[CorpusCase]:
             yield CorpusCase(
                 corpus, path.parts[-3], path.stem, _at(path), check, corpus == "wrong", needs_isolation(path)
             )
-    for mutant in MUTANTS:
+    for mutant in mutants():
         yield _mutated(mutant)
     for path in sorted((SUBMISSIONS / "bad_input").glob("*.py")):
         yield CorpusCase("bad_input", "01_axpy", path.stem, _at(path), _as_the_file_says(path))
@@ -126,6 +128,12 @@ def _refused_unread(report: Report) -> list[str]:
 def needs_isolation(path: Path) -> bool:
     """Whether a submission must not run where its host code could reach the machine's files."""
     return "\n# needs: isolation\n" in path.read_text("utf-8", "replace")
+
+
+def further_tests(text: str) -> set[str]:
+    """The tests that a submission's line `# tests: ...` names."""
+    named = re.search(r"^# tests: (.+)$", text, re.MULTILINE)
+    return set(named[1].split(", ")) if named else set()
 
 
 def _at(path: Path) -> Callable[[Path], Path]:

@@ -12,8 +12,8 @@ import pytest
 from autograder.records.report import PartResult, Report
 from autograder.records.status import Device, Part, Status
 from benchmarks.judge import Card, Verdict, records
-from corpus.judge.entries import CORPORA, SUBMISSIONS, cases
-from corpus.judge.mutants.table import MUTANTS
+from corpus.judge.entries import CORPORA, cases
+from corpus.judge.truth import SUBMISSIONS, mutants
 from tests.autograder.test_reports import report
 from warplab import results
 
@@ -34,7 +34,7 @@ def verdict(device: Device = Device.EMULATOR, **statuses: Status) -> Report:
 
 def test_all_of_the_corpus_is_taken() -> None:
     files = [path for path in SUBMISSIONS.rglob("*.py") if path.parent.name in CORPORA]
-    assert len(CASES) >= len(files) + len(MUTANTS) + 5
+    assert len(CASES) >= len(files) + len(mutants()) + 5
     assert {case.corpus for case in CASES.values()} == set(CORPORA)
 
 

@@ -15,13 +15,14 @@ from autograder.records.request import Request
 from autograder.records.status import Device
 from autograder.spec.lab import find_lab, known_labs, solutions_folder
 from corpus.judge.mutants.mutant import Edit, EditDoesNotApply, Mutant
-from corpus.judge.mutants.table import MUTANTS
 from corpus.judge.mutants.verdict import objections
+from corpus.judge.truth import mutants
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
+MUTANTS = mutants()
 
 
 @pytest.fixture(scope="module")

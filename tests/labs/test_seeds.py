@@ -1,7 +1,7 @@
 """What a lab must catch is caught for every seed, and what is right passes for every one.
 
-Two seeds of the submissions for which luck once decided, or could; with WARPLAB_SEEDS=200, as `make test-long` sets it,
-all submissions and mutants, as `python -m benchmarks.seeds` judges them.
+Two seeds of the submissions for which luck once decided, or could (`# tests: seeds`); with WARPLAB_SEEDS=200, as
+`make test-long` sets it, all submissions and mutants, as `python -m benchmarks.seeds` judges them.
 """
 
 from __future__ import annotations
@@ -11,22 +11,13 @@ import os
 import pytest
 
 from benchmarks.seeds import BLOCK, Contender, contenders, judge
+from corpus.judge.entries import further_tests
 
 SEEDS = os.environ.get("WARPLAB_SEEDS")
 ORDINARY = 2
-LUCK = {
-    "01_axpy/correct/template",  # takes subnormal numbers for zero
-    "02_divergence/wrong/one_layer_short",
-    "04_reduction/wrong/half_accumulation",
-    "05_softmax/correct/row_in_shared_memory",
-    "05_softmax/wrong/largest_not_subtracted",
-    "05_softmax/wrong/nan_for_masked_rows",
-    "06_tiled_gemm/wrong/half_sums_of_16",
-    "06_tiled_gemm/wrong/half_products",
-    "07_tensor_core_hgemm/wrong/half_sums_of_mma",
-}
 ALL = list(contenders())
-CHOSEN = [one for one in ALL if SEEDS or one.identifier in LUCK]
+LUCK = [one for one in ALL if "seeds" in further_tests(one.text)]
+CHOSEN = ALL if SEEDS else LUCK
 
 
 @pytest.mark.parametrize("contender", CHOSEN, ids=lambda one: one.identifier)
@@ -39,7 +30,7 @@ def test_luck_decides_nothing(contender: Contender) -> None:
 
 def test_every_lab_has_right_and_wrong_submissions_and_names_are_distinct() -> None:
     identifiers = {one.identifier for one in ALL}
-    assert len(identifiers) == len(ALL) and identifiers >= LUCK
+    assert len(identifiers) == len(ALL) and LUCK
     for lab in {one.lab for one in ALL}:
         assert {one.corpus for one in ALL if one.lab == lab} == {"reference", "correct", "wrong", "mutant"}
         assert all(one.right == (one.corpus in ("reference", "correct")) for one in ALL if one.lab == lab)

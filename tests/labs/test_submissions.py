@@ -19,11 +19,12 @@ from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Device, Part, Status
-from autograder.spec.lab import CHECKOUT, find_lab, known_labs, labs_folder, solutions_folder
+from autograder.spec.lab import find_lab, known_labs, labs_folder, solutions_folder
+from corpus.judge.entries import FURTHER_TESTS, further_tests
+from corpus.judge.truth import SUBMISSIONS as CORPUS
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
-CORPUS = CHECKOUT / "corpus" / "judge" / "submissions"
 EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 LADDERS = ("07_tensor_core_hgemm", "08_hopper_hgemm")  # tests/gemm has their rungs too, ragged ones included
@@ -134,3 +135,4 @@ def test_every_lab_has_its_corpus() -> None:
         for path in files(f"{lab}/*/*.py"):
             part, status, why = expectation(path)
             assert part in {*Part, "all"} and status in {*Status} and why
+            assert further_tests(path.read_text("utf-8")) <= set(FURTHER_TESTS), path

@@ -15,6 +15,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab, find_lab, known_labs
 from autograder.spec.task import Case, Family, ScalarSpec, Task, Values
 from autograder.worker.compare import worst_ratio
+from corpus.judge.truth import truth_of
 from warplab.plan.execution import TOTALS, Counters
 from warplab.plan.model import Role
 
@@ -26,7 +27,6 @@ AXPY, DIVERGENCE, TRANSPOSE, REDUCTION, SOFTMAX, GEMM = (
 )
 HOPPER = BY_NAME["08_hopper_hgemm"].task
 SEEDS = range(20)
-CLASSES = {("02_divergence", "kind"): 0.2}  # changes the rays that become long or short: 2 * 1/8 * 7/8 of them
 
 
 def other_module() -> ModuleType:
@@ -86,7 +86,7 @@ class TestEveryLab:
             after = task.expected(np, {**values, name: fresh[name]})
             for output in before:
                 changed = np.mean(before[output] != after[output])
-                assert changed > CLASSES.get((lab.name, name), 0.99), f"{output} hardly depends on {name}"
+                assert changed > truth_of(lab.name).classes.get(name, 0.99), f"{output} hardly depends on {name}"
 
     def test_expected_has_the_shape_of_the_outputs(self, lab: Lab) -> None:
         task = lab.task

@@ -1,4 +1,6 @@
 # expect: all: passed: a C++ template, two elements a thread, backwards
+# tests: seeds
+# It takes subnormal numbers for zero.
 import cupy
 import numpy as np
 

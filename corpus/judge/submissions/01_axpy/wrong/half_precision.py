@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: the arithmetic is done in float16
+# tests: tolerances
 import cupy
 import numpy as np
 

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: rays march in float16
+# tests: tolerances
 import numpy as np
 from numba import cuda, float32, int32, uint32
 

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: the last layer is left out for long rays
+# tests: seeds
 from numba import cuda, float32, int32, uint32
 
 LONG, BLOCK, TILE = 4096, 256, 2048

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: a thread adds up in float16
+# tests: seeds, tolerances
 import numpy as np
 from numba import cuda, float32
 

@@ -1,4 +1,5 @@
 # expect: all: passed: the row waits in dynamic shared memory
+# tests: seeds
 import cupy
 import numpy as np
 

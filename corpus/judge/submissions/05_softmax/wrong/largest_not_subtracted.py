@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: large scores overflow
+# tests: seeds
 import math
 
 from numba import cuda, float32

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: a row that is masked everywhere becomes 0 / 0
+# tests: seeds
 import math
 
 from numba import cuda, float32

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: the exponentials are kept in float16
+# tests: tolerances
 import math
 
 import numpy as np

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: every product is rounded to float16, and only the sums are float32
+# tests: seeds, tolerances
 import numpy as np
 from numba import cuda, float32
 

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: every 16 products are added in float16, and only their sums in float32
+# tests: seeds, tolerances
 import numpy as np
 from numba import cuda, float32
 

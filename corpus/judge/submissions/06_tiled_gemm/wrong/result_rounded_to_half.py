@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: accumulated in float32, but rounded to float16 at the end
+# tests: tolerances
 import numpy as np
 from numba import cuda, float32
 

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: the elements of a are rounded to bfloat16, which has 8 bits where float16 has 11
+# tests: tolerances
 from numba import cuda, float32, int32
 from numba.cuda import libdevice
 

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: the tensor cores keep their sums in float16
+# tests: seeds, tolerances
 from numba import cuda
 from numba.cuda import types
 

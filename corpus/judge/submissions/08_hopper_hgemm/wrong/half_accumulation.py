@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: products and sums are float16
+# tests: tolerances
 import numpy as np
 from numba import cuda, float32
 

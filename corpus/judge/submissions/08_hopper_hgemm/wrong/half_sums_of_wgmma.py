@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: wgmma with sums in float16
+# tests: tolerances
 from numba import cuda
 from numba.cuda import types
 

@@ -1,4 +1,5 @@
 # expect: correctness: wrong answer: float32 sums of 64 products, but added up in float16
+# tests: tolerances
 import numpy as np
 from numba import cuda, float32
 

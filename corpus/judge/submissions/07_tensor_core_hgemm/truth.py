@@ -1,14 +1,19 @@
-"""Mistakes in the references of lab 07_tensor_core_hgemm."""
+"""What tests know of lab 07_tensor_core_hgemm: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "07_tensor_core_hgemm/submission.py", "07_tensor_core_hgemm/submission_cuda.py"
 _LAST_FETCH = "            fetch(write, from_a, from_b, to_a, to_b, stride_a, stride_b)\n"
 _WRONG, _RACE, _TRAFFIC = "wrong answer", "race", "over budget"
 
+TOLERANCES = (
+    Case("ragged", {"m": 17, "n": 35, "k": 201}, Family.NORMAL),
+    Case("whole", {"m": 128, "n": 256, "k": 256}, Family.NORMAL),
+)
 MUTANTS = (
     Mutant(
         _NUMBA,

@@ -1,13 +1,15 @@
-"""Mistakes in the references of lab 03_transpose."""
+"""What tests know of lab 03_transpose: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "03_transpose/submission.py", "03_transpose/submission_cuda.py"
 _WRONG, _FAULT, _TRAFFIC = "wrong answer", "out of bounds", "over budget"
 
+TOLERANCES = (Case("ragged", {"m": 33, "n": 70}, Family.NORMAL), Case("whole", {"m": 64, "n": 64}, Family.WIDE))
 MUTANTS = (
     Mutant(
         _NUMBA,

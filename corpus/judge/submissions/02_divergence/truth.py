@@ -1,13 +1,16 @@
-"""Mistakes in the references of lab 02_divergence."""
+"""What tests know of lab 02_divergence: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "02_divergence/submission.py", "02_divergence/submission_cuda.py"
 _WRONG, _FAULT, _TRAFFIC = "wrong answer", "out of bounds", "over budget"
 
+TOLERANCES = (Case("ragged", {"n": 165}, Family.NORMAL), Case("wide", {"n": 128}, Family.WIDE))
+CLASSES = {"kind": 0.2}  # changes the rays that become long or short: 2 * 1/8 * 7/8 of them
 MUTANTS = (
     Mutant(
         _NUMBA,

@@ -1,8 +1,9 @@
-"""Mistakes in the reference of lab 06_tiled_gemm."""
+"""What tests know of lab 06_tiled_gemm: mistakes in its reference, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA = "06_tiled_gemm/submission.py"
@@ -11,6 +12,10 @@ _BARRIER = "        cuda.syncthreads()\n"
 _SUM = "total[i, j] += tile_a[y + i * SIDE, p] * tile_b[p, x + j * SIDE]"
 _IN_ONE_K_LOOP = "for p0 in range(0, k, DEPTH):"
 
+TOLERANCES = (
+    Case("ragged", {"m": 17, "n": 35, "k": 61}, Family.NORMAL),
+    Case("whole", {"m": 128, "n": 128, "k": 32}, Family.WIDE),
+)
 MUTANTS = (
     Mutant(
         _NUMBA,

@@ -1,13 +1,18 @@
-"""Mistakes in the reference of lab 08_hopper_hgemm."""
+"""What tests know of lab 08_hopper_hgemm: mistakes in its reference, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _CUDA = "08_hopper_hgemm/submission.py"
 _WRONG, _RACE = "wrong answer", "race"
 
+TOLERANCES = (
+    Case("ragged", {"m": 17, "n": 40, "k": 200}, Family.NORMAL),
+    Case("wide", {"m": 72, "n": 264, "k": 72}, Family.WIDE),  # some sums are too large for float16
+)
 MUTANTS = (
     Mutant(
         _CUDA,

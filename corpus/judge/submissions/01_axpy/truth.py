@@ -1,13 +1,15 @@
-"""Mistakes in the references of lab 01_axpy."""
+"""What tests know of lab 01_axpy: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "01_axpy/submission.py", "01_axpy/submission_cuda.py"
 _WRONG, _FAULT, _TRAFFIC = "wrong answer", "out of bounds", "over budget"
 
+TOLERANCES = (Case("ragged", {"n": 1501}, Family.NORMAL), Case("wide", {"n": 1024}, Family.WIDE))
 MUTANTS = (
     Mutant(
         _NUMBA,

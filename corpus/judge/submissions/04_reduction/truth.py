@@ -1,14 +1,16 @@
-"""Mistakes in the references of lab 04_reduction."""
+"""What tests know of lab 04_reduction: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "04_reduction/submission.py", "04_reduction/submission_cuda.py"
 _WRONG, _FAULT, _TRAFFIC = "wrong answer", "out of bounds", "over budget"
 _ONE = "1 of 1 elements of out are wrong"
 
+TOLERANCES = (Case("ragged", {"n": 1501}, Family.NORMAL), Case("whole", {"n": 8192}, Family.WIDE))
 MUTANTS = (
     Mutant(
         _NUMBA,

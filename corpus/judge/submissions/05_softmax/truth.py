@@ -1,14 +1,16 @@
-"""Mistakes in the references of lab 05_softmax."""
+"""What tests know of lab 05_softmax: mistakes in its references, and sizes to try its tolerances with."""
 
 from __future__ import annotations
 
 from autograder.records.status import Part
+from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _NUMBA, _CUDA = "05_softmax/submission.py", "05_softmax/submission_cuda.py"
 _WRONG, _FAULT, _TRAFFIC = "wrong answer", "out of bounds", "over budget"
 _SOME = "elements of out are wrong"
 
+TOLERANCES = (Case("ragged", {"m": 3, "n": 333}, Family.NORMAL), Case("vectors", {"m": 2, "n": 512}, Family.INTEGERS))
 MUTANTS = (
     Mutant(
         _NUMBA,

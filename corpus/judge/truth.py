@@ -1,0 +1,47 @@
+"""What tests know of each lab: `truth.py` in the lab's folder of the corpus, found there and listed nowhere."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.spec.lab import CHECKOUT
+from autograder.spec.task import Case
+from corpus.judge.mutants.mutant import Mutant
+
+SUBMISSIONS = CHECKOUT / "corpus" / "judge" / "submissions"
+
+
+@dataclass(frozen=True)
+class Truth:
+    """`mutants` of the references (MUTANTS), and what the tests of a task cannot find out by themselves.
+
+    `tolerances` (TOLERANCES) are two cases for tests/labs/test_tolerances.py: ragged and small, and for the reference's
+    other path whole tiles; families differ in how errors cancel. `classes` (CLASSES, where a lab has any) gives by
+    input the share of outputs that another draw of it changes at least, where that is not nearly all of them.
+    """
+
+    mutants: tuple[Mutant, ...]
+    tolerances: tuple[Case, Case]
+    classes: Mapping[str, float]
+
+
+def truth_of(lab: str) -> Truth:
+    """The truth about a lab. Raises FileNotFoundError if its folder of the corpus has none."""
+    return _load(SUBMISSIONS / lab / "truth.py")
+
+
+def mutants() -> tuple[Mutant, ...]:
+    """The mutants of all labs, lab by lab."""
+    paths = sorted(SUBMISSIONS.glob("*/truth.py"))
+    return tuple(mutant for path in paths for mutant in _load(path).mutants)
+
+
+def _load(path: Path) -> Truth:
+    spec = importlib.util.spec_from_file_location(f"warplab_corpus.{path.parent.name}.truth", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return Truth(module.MUTANTS, module.TOLERANCES, getattr(module, "CLASSES", {}))
