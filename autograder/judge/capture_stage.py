@@ -6,6 +6,7 @@ What comes back are a stranger's bytes, which the judge does not look into: `pre
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,22 +51,31 @@ def capture_cases(
 
     `isolation` is the strongest that this machine has, unless one is named.
     """
-    answers = []
-    for hidden in (False, True):
-        group = [case for case in cases if case.hidden is hidden]
-        if not group:
-            continue
-        try:
-            content = answer_of(
-                submission.text,
-                submission.name,
-                host_calls(lab.task, group, seed),
-                (architecture,),
-                timeout=CAPTURE_SECONDS,
-                isolation=isolation,
-            )
-        except CaptureFailure as failure:
-            rejection = rejected(failure)
-            raise (without_details(rejection) if hidden else rejection) from failure
-        answers.append(Answer(tuple(case.name for case in group), content, hidden))
-    return answers
+    groups = [group for hidden in (False, True) if (group := [case for case in cases if case.hidden is hidden])]
+
+    def captured(group: Sequence[Case]) -> Answer:
+        return _captured(lab, submission, group, seed, architecture, isolation)
+
+    # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.
+    with ThreadPoolExecutor(len(groups) or 1) as pool:
+        return list(pool.map(captured, groups))
+
+
+def _captured(
+    lab: Lab, submission: Submission, group: Sequence[Case], seed: int, architecture: str, isolation: Isolation | None
+) -> Answer:
+    """The answer of one capture process for cases that are all hidden, or none of them."""
+    hidden = group[0].hidden
+    try:
+        content = answer_of(
+            submission.text,
+            submission.name,
+            host_calls(lab.task, group, seed),
+            (architecture,),
+            timeout=CAPTURE_SECONDS,
+            isolation=isolation,
+        )
+    except CaptureFailure as failure:
+        rejection = rejected(failure)
+        raise (without_details(rejection) if hidden else rejection) from failure
+    return Answer(tuple(case.name for case in group), content, hidden)

@@ -48,7 +48,6 @@ class Lab:
     name: str
     folder: Path
     title: str
-    summary: str
     languages: frozenset[Language]
     points: Points
     efficiency: EfficiencyScale
@@ -121,7 +120,6 @@ def load_lab(folder: Path) -> Lab:
         name=folder.name,
         folder=folder,
         title=str(texts.get("title", folder.name)),
-        summary=str(texts.get("summary", "")),
         languages=languages,
         points=points,
         efficiency=scale,

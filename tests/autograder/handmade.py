@@ -21,8 +21,6 @@ GPU = Machine(Device.GPU, "sm_90a", "a GPU")
 
 LAB_TOML = """
 title = "Twice"
-summary = "Doubles a vector."
-function = "twice"
 languages = ["numba", "cuda-c++"]
 notebook = "00_start_here"
 [points]

@@ -156,63 +156,63 @@ def handed_over(n: Mapping) -> int:
 
 
 TRUTH: dict[str, Callable[[Mapping], float]] = {
-    "01-peak": lambda n: peak(chip(n), Math.FP32) / 1e12,
-    "01-partitions": lambda n: max(len(range(p, -(-n["threads"] // 32), 4)) for p in range(4)),
-    "01-register-file": lambda n: chip(n).sms * chip(n).register_file_per_sm / 1024 / 1024,
-    "01-registers-a-thread": most_registers,
-    "01-chains": lambda n: 100 * issued(n["warps"], n["chains"]),
-    "01-half-width": lambda n: {"V100": 2, "A100": 2, "H100": 1, "H200": 1}[n["chip"]],
-    "01-tensor-ratio": lambda n: peak(chip(n)) / peak(chip(n), Math.FP32),
-    "01-tensor-core-rate": lambda n: TENSOR[n["chip"]],
-    "01-bytes-a-cycle": lambda n: chip(n).bandwidth / chip(n).boost_clock / chip(n).sms,
-    "01-energy": lambda n: chip(n).tdp / (peak(chip(n)) / 1e12),
-    "02-two-ways": active_lanes,
-    "02-longest-loop": loop_share,
-    "02-classes": classes_present,
-    "02-occupancy-registers": lambda n: occupancy(HOPPER, n["threads"], n["registers"]).blocks,
-    "02-occupancy-shared": lambda n: occupancy(HOPPER, n["threads"], 16, n["kib"] * 1024).blocks,
-    "02-warps-of-odd-blocks": lambda n: 100 * occupancy(HOPPER, n["threads"], 16).fraction,
-    "02-little": lambda n: n["tb"] * n["ns"] / 1000,
-    "02-loads-in-flight": lambda n: (
+    "02-peak": lambda n: peak(chip(n), Math.FP32) / 1e12,
+    "02-partitions": lambda n: max(len(range(p, -(-n["threads"] // 32), 4)) for p in range(4)),
+    "02-register-file": lambda n: chip(n).sms * chip(n).register_file_per_sm / 1024 / 1024,
+    "02-registers-a-thread": most_registers,
+    "02-chains": lambda n: 100 * issued(n["warps"], n["chains"]),
+    "02-half-width": lambda n: {"V100": 2, "A100": 2, "H100": 1, "H200": 1}[n["chip"]],
+    "02-tensor-ratio": lambda n: peak(chip(n)) / peak(chip(n), Math.FP32),
+    "02-tensor-core-rate": lambda n: TENSOR[n["chip"]],
+    "02-bytes-a-cycle": lambda n: chip(n).bandwidth / chip(n).boost_clock / chip(n).sms,
+    "02-energy": lambda n: chip(n).tdp / (peak(chip(n)) / 1e12),
+    "03-two-ways": active_lanes,
+    "03-longest-loop": loop_share,
+    "03-classes": classes_present,
+    "03-occupancy-registers": lambda n: occupancy(HOPPER, n["threads"], n["registers"]).blocks,
+    "03-occupancy-shared": lambda n: occupancy(HOPPER, n["threads"], 16, n["kib"] * 1024).blocks,
+    "03-warps-of-odd-blocks": lambda n: 100 * occupancy(HOPPER, n["threads"], 16).fraction,
+    "03-little": lambda n: n["tb"] * n["ns"] / 1000,
+    "03-loads-in-flight": lambda n: (
         H200.sms * limits_of(HOPPER).warps * 32 * n["loads"] * n["size"] / (n["ns"] * 1e-9) / 1e12
     ),
-    "02-last-wave": lambda n: wave_share(n["blocks"], 132 * n["resident"]),
-    "02-butterfly": shuffles,
-    "03-stride": lambda n: len(sectors_of(lanes(4 * n["stride"])).sectors),
-    "03-offset": lambda n: len({b // 32 for b in range(n["offset"], n["offset"] + 32 * n["size"])}),
-    "03-structures": structures,
-    "03-pitch": lambda n: len(banks_of(lanes(4 * n["pitch"])).wavefronts),
-    "03-doubles": lambda n: len(banks_of(lanes(8 * n["stride"]), 8).wavefronts),
-    "03-vector-requests": lambda n: len(range(0, n["millions"] << 20, 32 * n["width"])) / 1024,
-    "03-naive-transpose": lambda n: transposed(),
-    "03-l2-square": lambda n: math.isqrt(chip(n).l2 // 4),
-    "03-copy-time": lambda n: 1e6 * Roofline(1, chip(n).bandwidth).floor_seconds(0, 2 * n["mib"] * 1024 * 1024),
-    "03-gather": lambda n: 4800 * 4 / sectors_of([4096 * 7 * lane for lane in range(32)]).bytes_moved * 32,
-    "04-axpy": lambda n: 2 / sum(np.dtype(f"float{n['bits']}").itemsize for _ in ("x", "y", "y again")),
-    "04-ridge": ridge,
-    "04-attainable": lambda n: Roofline(67e12, 4.8e12).attainable(n["intensity"]) / 1e12,
-    "04-square": lambda n: np.divide(*gemm_bytes(n["n"])),
-    "04-batch": ridge,
-    "04-decode": decode,
-    "04-prefill": attention,
-    "04-softmax-passes": lambda n: len([*range(n["reads"]), "write"]) / len(["read", "write"]),
-    "04-layernorm": lambda n: 1e6 * Roofline(1, 4.8e12).floor_seconds(0, 2 * 2.0 * n["rows"] * n["columns"]),
-    "04-fusion": lambda n: len(["read", "write"] * n["k"]) / len(["read", "write"]),
-    "04-share": lambda n: 100 * Roofline(1, n["tb"] * 1e12).floor_seconds(0, 3 * 4 * 2**28) * 1e3 / n["ms"],
-    "04-two-roofs": lambda n: min(Roofline(65, 6).attainable(n["i2"]), Roofline(65, 4.3).attainable(n["i1"])),
-    "04-embedding": embedding,
-    "05-stages": lambda n: n["stages"] * sum(np.empty((s, n["depth"]), "f2").nbytes for s in (n["p"], n["q"])) / 1024,
-    "05-register-tile": lambda n: sum(1 for _ in range(n["r"] + n["c"])) / np.ones((n["r"], n["c"])).sum(),
-    "05-wave": lambda n: wave_share(len(range(0, n["side"], 128)) * len(range(0, n["side"], 256)), 132),
-    "06-mma-work": lambda n: 2 * np.ones((n["m"], n["k"])).sum() * n["n"],
-    "06-fragment": lambda n: np.empty((16, 16), np.float16).nbytes / (32 * 4),
-    "06-issue-rate": lambda n: 16 * 8 * n["k"] / TENSOR["H100"],
-    "06-ldmatrix": ldmatrix_wavefronts,
-    "06-half-sums": lambda n: (n["k"] - 1) * float(np.finfo(np.float16).eps) / 2,
-    "07-expect": lambda n: sum(np.empty((side, n["k"]), np.float16).nbytes for side in (n["m"], n["n"])),
-    "07-accumulators": lambda n: np.empty((64, n["n"]), np.float32).nbytes / 4 / 128,
-    "07-setmaxnreg": handed_over,
-    "07-multicast": lambda n: 100 * (n["size"] * n["m"] + n["n"]) / (n["size"] * (n["m"] + n["n"])),
+    "03-last-wave": lambda n: wave_share(n["blocks"], 132 * n["resident"]),
+    "03-butterfly": shuffles,
+    "04-stride": lambda n: len(sectors_of(lanes(4 * n["stride"])).sectors),
+    "04-offset": lambda n: len({b // 32 for b in range(n["offset"], n["offset"] + 32 * n["size"])}),
+    "04-structures": structures,
+    "04-pitch": lambda n: len(banks_of(lanes(4 * n["pitch"])).wavefronts),
+    "04-doubles": lambda n: len(banks_of(lanes(8 * n["stride"]), 8).wavefronts),
+    "04-vector-requests": lambda n: len(range(0, n["millions"] << 20, 32 * n["width"])) / 1024,
+    "04-naive-transpose": lambda n: transposed(),
+    "04-l2-square": lambda n: math.isqrt(chip(n).l2 // 4),
+    "04-copy-time": lambda n: 1e6 * Roofline(1, chip(n).bandwidth).floor_seconds(0, 2 * n["mib"] * 1024 * 1024),
+    "04-gather": lambda n: 4800 * 4 / sectors_of([4096 * 7 * lane for lane in range(32)]).bytes_moved * 32,
+    "05-axpy": lambda n: 2 / sum(np.dtype(f"float{n['bits']}").itemsize for _ in ("x", "y", "y again")),
+    "05-ridge": ridge,
+    "05-attainable": lambda n: Roofline(67e12, 4.8e12).attainable(n["intensity"]) / 1e12,
+    "05-square": lambda n: np.divide(*gemm_bytes(n["n"])),
+    "05-batch": ridge,
+    "05-decode": decode,
+    "05-prefill": attention,
+    "05-softmax-passes": lambda n: len([*range(n["reads"]), "write"]) / len(["read", "write"]),
+    "05-layernorm": lambda n: 1e6 * Roofline(1, 4.8e12).floor_seconds(0, 2 * 2.0 * n["rows"] * n["columns"]),
+    "05-fusion": lambda n: len(["read", "write"] * n["k"]) / len(["read", "write"]),
+    "05-share": lambda n: 100 * Roofline(1, n["tb"] * 1e12).floor_seconds(0, 3 * 4 * 2**28) * 1e3 / n["ms"],
+    "05-two-roofs": lambda n: min(Roofline(65, 6).attainable(n["i2"]), Roofline(65, 4.3).attainable(n["i1"])),
+    "05-embedding": embedding,
+    "06-stages": lambda n: n["stages"] * sum(np.empty((s, n["depth"]), "f2").nbytes for s in (n["p"], n["q"])) / 1024,
+    "06-register-tile": lambda n: sum(1 for _ in range(n["r"] + n["c"])) / np.ones((n["r"], n["c"])).sum(),
+    "06-wave": lambda n: wave_share(len(range(0, n["side"], 128)) * len(range(0, n["side"], 256)), 132),
+    "07-mma-work": lambda n: 2 * np.ones((n["m"], n["k"])).sum() * n["n"],
+    "07-fragment": lambda n: np.empty((16, 16), np.float16).nbytes / (32 * 4),
+    "07-issue-rate": lambda n: 16 * 8 * n["k"] / TENSOR["H100"],
+    "07-ldmatrix": ldmatrix_wavefronts,
+    "07-half-sums": lambda n: (n["k"] - 1) * float(np.finfo(np.float16).eps) / 2,
+    "08-expect": lambda n: sum(np.empty((side, n["k"]), np.float16).nbytes for side in (n["m"], n["n"])),
+    "08-accumulators": lambda n: np.empty((64, n["n"]), np.float32).nbytes / 4 / 128,
+    "08-setmaxnreg": handed_over,
+    "08-multicast": lambda n: 100 * (n["size"] * n["m"] + n["n"]) / (n["size"] * (n["m"] + n["n"])),
 }
 
 
@@ -226,11 +226,11 @@ def product_intensity(m: int, n: int, k: int, b: int) -> float:
 
 
 FORMULAS: dict[str, Callable[..., float]] = {
-    "01-peak-formula": lambda s, t, f, c: sum(2 * t * f * c for _ in range(s)),
-    "02-ilp-formula": lambda w, i, l: issued(w, i, l),  # noqa: E741
-    "03-padded-bytes": lambda r, c: np.empty((r, c + 1), np.float32).nbytes,
-    "04-gemm-formula": product_intensity,
-    "05-tile-intensity": tiled_reads,
+    "02-peak-formula": lambda s, t, f, c: sum(2 * t * f * c for _ in range(s)),
+    "03-ilp-formula": lambda w, i, l: issued(w, i, l),  # noqa: E741
+    "04-padded-bytes": lambda r, c: np.empty((r, c + 1), np.float32).nbytes,
+    "05-gemm-formula": product_intensity,
+    "06-tile-intensity": tiled_reads,
 }
 
 
@@ -282,7 +282,7 @@ def test_choices_have_one_right_statement_wherever_it_is() -> None:
 
 
 def test_swizzled_tile() -> None:
-    """03-swizzle: rows and columns of word 32 r + (c ^ r)."""
+    """04-swizzle: rows and columns of word 32 r + (c ^ r)."""
     for fixed in range(32):
         row = banks_of([4 * (32 * fixed + (c ^ fixed)) for c in range(32)])
         column = banks_of([4 * (32 * r + (fixed ^ r)) for r in range(32)])
@@ -290,12 +290,12 @@ def test_swizzled_tile() -> None:
 
 
 def test_broadcasts() -> None:
-    """03-broadcast: one address for all lanes."""
+    """04-broadcast: one address for all lanes."""
     assert len(sectors_of([64] * 32).sectors) == len(banks_of([64] * 32).wavefronts) == 1
 
 
 def test_how_many_there_are() -> None:
-    assert {name[:2]: len(load(name).questions) >= 12 for name in chapters() if name < "05"} == dict.fromkeys(
-        ("01", "02", "03", "04"), True
+    assert {name[:2]: len(load(name).questions) >= 12 for name in chapters() if name < "06"} == dict.fromkeys(
+        ("02", "03", "04", "05"), True
     )
-    assert {name[:2] for name in chapters()} >= {"05", "06", "07"}
+    assert {name[:2] for name in chapters()} >= {"06", "07", "08"}
