@@ -1,0 +1,96 @@
+"""Measures how long a learner waits: `python -m benchmarks.startup` writes benchmarks/results/startup.json. No GPU.
+
+Everything is measured in processes of its own with a cache folder of its own: first with nothing compiled, then warm.
+The machine should have nothing else to do. `step` is what a person would call it; wall seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, known_labs, solutions_folder
+from warplab import results
+from warplab.results import Record
+
+COMMAND = "python -m benchmarks.startup"
+LABS = tuple(name for name in known_labs() if name < "07")
+REPEATS = 5
+_COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"
+# As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.
+_TRACED = """
+import sys
+from pathlib import Path
+import numpy as np
+from autograder.own_work import capture_submission
+from autograder.spec.inputs import generate
+from autograder.spec.lab import find_lab
+from warplab.simt import profile
+lab = find_lab("03_transpose")
+case = lab.task.profile
+plan = capture_submission(lab, Path(sys.argv[1]), [case], 1, "sm_90a").plans[case.name]
+values = generate(np, lab.task, case, 1)
+print(len(profile(plan, {name: values[name] for name in plan.buffers if name in values}).timeline().issues))
+"""
+
+
+def main() -> None:
+    """Measure and write; nothing is written if a step fails."""
+    with tempfile.TemporaryDirectory(prefix="warplab-startup-") as folder:
+        records = list(measure(Path(folder)))
+    path = results.DIRECTORY / "startup.json"
+    results.write(path, results.make_header(COMMAND), records)
+    print(f"Written: {path}")
+
+
+def measure(cache: Path) -> Iterator[Record]:
+    """Every step in turn; the later ones find what the earlier ones have compiled."""
+    conditions = f"{os.cpu_count()} processors, nothing compiled"
+    solution = str(solutions_folder() / "03_transpose" / "submission.py")
+    fresh = cache / "fresh"
+    yield _record("first check, nothing compiled ahead", [_check(solution, fresh)], conditions)
+    ahead = cache / "ahead"
+    yield _record("compile ahead, as set-up does", [_seconds([sys.executable, "-c", _COMPILE], ahead)], conditions)
+    yield _record("first check after set-up", [_check(solution, ahead)], f"{os.cpu_count()} processors")
+    traced = _seconds([sys.executable, "-c", _TRACED, solution], ahead)
+    yield _record("first traced cell after set-up, imports included", [traced], f"{os.cpu_count()} processors")
+    for lab in LABS:
+        for name in SUBMISSION_NAMES:
+            path = solutions_folder() / lab / name
+            if path.exists():
+                _check(str(path), ahead)
+                times = [_check(str(path), ahead) for _ in range(REPEATS)]
+                yield _record("check, warm", times, f"{os.cpu_count()} processors", f"{lab}/{path.stem}")
+
+
+def _check(path: str, cache: Path) -> float:
+    return _seconds([sys.executable, "-m", "autograder", "check", path], cache)
+
+
+def _seconds(command: list[str], cache: Path) -> float:
+    """Wall seconds of a command with this cache folder. Ends the program if it fails."""
+    environment = {**os.environ, "WARPLAB_CACHE": str(cache), "PYTHONPATH": str(CHECKOUT)}
+    start = time.perf_counter()
+    run = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if run.returncode:
+        sys.exit(f"{' '.join(command)} ended with {run.returncode}: {run.stderr.strip()[-300:]}")
+    return seconds
+
+
+def _record(step: str, times: list[float], conditions: str, variant: str = "") -> Record:
+    print(f"{step} {variant}: {statistics.median(times):.2f} s", flush=True)
+    interval = (min(times), max(times)) if len(times) > 1 else None
+    return Record(
+        step, "time", statistics.median(times), "s", variant=variant, interval=interval, conditions=conditions
+    )
+
+
+if __name__ == "__main__":
+    main()
