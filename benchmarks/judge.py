@@ -26,7 +26,7 @@ from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.report import Report
 from autograder.records.request import Request
-from autograder.records.status import Device, Status
+from autograder.records.status import Executor, Status
 from autograder.spec.lab import Lab, find_lab, known_labs
 from corpus.judge.entries import CORPORA, CorpusCase, cases
 from warplab import results
@@ -123,7 +123,7 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
     for number in range(workers):
         idle.put(worker := TurnsOnTheGpu(card, machine))
         if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
-            parts = [part for part in compiled.Part if part not in compiled.ALWAYS]
+            parts = [part for part in compiled.Piece if part not in compiled.ALWAYS]
             worker.call(WARM_UP, timeout=WARM_UP_SECONDS, parts=parts)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
         try:
@@ -182,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="draw the inputs from this seed instead of a secret one")
     options = parser.parse_args(arguments)
     capture_stage.CAPTURE_SECONDS = CAPTURE_SECONDS
-    runner.CASE_SECONDS[Device.EMULATOR] = CASE_SECONDS
+    runner.CASE_SECONDS[Executor.EMULATOR] = CASE_SECONDS
 
     machine = choose_machine(options.device)
     corpus = [case for case in cases() if not options.corpus or case.corpus in options.corpus]
@@ -197,7 +197,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     part = bool(options.corpus or options.lab)  # of the corpus: what is known of the rest is kept
     for verdict in judge(corpus, machine, options.seed, workers):
         verdicts.append(verdict)
-        if machine.device is Device.GPU:  # whoever ends it early keeps what there is
+        if machine.device is Executor.GPU:  # whoever ends it early keeps what there is
             results.write(FILE, header, records(verdicts), merge=part)
     wrong = [verdict for verdict in verdicts if verdict.objections]
     counts = Counter(verdict.case.corpus for verdict in verdicts)

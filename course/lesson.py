@@ -23,7 +23,7 @@ from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.records.measurement import Measurement
 from autograder.records.rejection import Rejected
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
@@ -111,12 +111,12 @@ class Lesson:
     def __init__(self, lab: str) -> None:
         self.lab = find_lab(lab)
         self.machine = choose_machine("auto")
-        self.shipped = None if self.machine.device is Device.GPU else _shipped()
+        self.shipped = None if self.machine.device is Executor.GPU else _shipped()
 
     @property
     def source_of_times(self) -> str:
         """One sentence: where the times of this lesson come from."""
-        if self.machine.device is Device.GPU:
+        if self.machine.device is Executor.GPU:
             return f"Times are measured now, on this machine's {self.machine.hardware}."
         if self.shipped is None:
             return (
@@ -172,7 +172,7 @@ class Lesson:
 def ceilings() -> tuple[float, float, str]:
     """Sustained float32 FLOP/s and bytes/s, and where they come from: this GPU, the shipped results or a datasheet."""
     machine = choose_machine("auto")
-    if machine.device is Device.GPU:
+    if machine.device is Executor.GPU:
         with Worker() as worker:
             found = worker.call("course.lesson:ceilings_of_this_gpu", timeout=_CEILINGS_SECONDS)
         return found["fp32_fma"], found["copy"], f"ceilings measured here, {machine.hardware}"

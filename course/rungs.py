@@ -17,7 +17,7 @@ from autograder.records import measurement
 from autograder.records.machine import Machine
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.report import KernelFigures
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
 from warplab import simt
@@ -58,7 +58,7 @@ def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker
     values = generate(np, task, task.profile, seed)
     profile = simt.execute(plan, {name: values[name] for name in plan.buffers if name in values})
     timing = None
-    if machine.device is Device.GPU:
+    if machine.device is Executor.GPU:
         payload = {
             "plan": dumps(captured.plans[task.timing.name]),
             "task": str(lab.folder),

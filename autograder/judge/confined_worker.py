@@ -19,7 +19,7 @@ from typing import Any
 
 import autograder
 from autograder.records.machine import Machine
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
 from warplab.folders import COMPILED, cache_folder
 from warplab.plan import cache as kept
@@ -77,7 +77,7 @@ class ConfinedWorker(Worker):
 
 def sandbox(machine: Machine, own: bool) -> Sandbox:
     """What a worker for this machine's device is kept in."""
-    gpu = machine.device is Device.GPU
+    gpu = machine.device is Executor.GPU
     readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))

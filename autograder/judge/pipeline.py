@@ -20,7 +20,7 @@ from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected
 from autograder.records.report import PartResult, Report
 from autograder.records.request import OnProgress, Request
-from autograder.records.status import Device, Status
+from autograder.records.status import Executor, Status
 from autograder.report import build as report
 from autograder.spec.inputs import secret_seed
 from warplab.sandbox.isolation import weakest
@@ -29,7 +29,7 @@ log = logging.getLogger("autograder")
 
 
 @dataclass
-class Evidence:
+class Outcomes:
     """What running the plans gave, per executor, in the order of the cases; the profile case is the last emulated."""
 
     emulated: list[CaseOutcome] = field(default_factory=list)
@@ -83,11 +83,11 @@ def _grade(request: Request, submission: Submission, worker: Caller, progress: O
     return graded
 
 
-def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: OnProgress) -> Evidence:
-    evidence = Evidence()
+def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: OnProgress) -> Outcomes:
+    evidence = Outcomes()
     on_gpu = request.correctness_cases() if request.has_gpu else []
-    work = [(Device.GPU, case) for case in on_gpu] + [(Device.EMULATOR, case) for case in request.emulated_cases()]
-    endless: set[Device] = set()
+    work = [(Executor.GPU, case) for case in on_gpu] + [(Executor.EMULATOR, case) for case in request.emulated_cases()]
+    endless: set[Executor] = set()
     for number, (device, case) in enumerate(work):
         progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
         if device in endless:  # each further case would cost its whole time limit again
@@ -96,7 +96,7 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], pro
             outcome = runner.case(device, plans[case.name], case.name)
         if outcome.status is Status.ENDLESS:
             endless.add(device)
-        (evidence.on_gpu if device is Device.GPU else evidence.emulated).append(outcome)
+        (evidence.on_gpu if device is Executor.GPU else evidence.emulated).append(outcome)
     return evidence
 
 
@@ -104,7 +104,7 @@ def _judge_parts(
     request: Request,
     runner: Runner,
     plans: Mapping[str, bytes],
-    evidence: Evidence,
+    evidence: Outcomes,
     others: str,
     progress: OnProgress,
 ) -> tuple[PartResult, ...]:

@@ -16,7 +16,7 @@ from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
 from autograder.records.prepared import Answer, Prepared
 from autograder.records.rejection import Rejected
-from autograder.records.status import Device, Status
+from autograder.records.status import Executor, Status
 from autograder.records.text import clean
 from autograder.spec.lab import Lab
 from warplab.errors import WarplabError
@@ -24,14 +24,14 @@ from warplab.plan.execution import Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault
 
 PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes some seconds
-CASE_SECONDS = {Device.EMULATOR: 60.0, Device.GPU: 20.0}
+CASE_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 20.0}
 ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
 _TRIES = 3
 _PREPARE_TARGET = "autograder.worker.prepare_stage:prepare"
 _CASE_TARGETS = {
-    Device.EMULATOR: "autograder.worker.emulator_stage:run",
-    Device.GPU: "autograder.worker.gpu_stage:correctness",
+    Executor.EMULATOR: "autograder.worker.emulator_stage:run",
+    Executor.GPU: "autograder.worker.gpu_stage:correctness",
 }
 _EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
 
@@ -94,7 +94,7 @@ class Runner:
             status, words = self._own_fault(error, "reading and assembling what it recorded", PREPARE_SECONDS)
             raise Rejected(status, words) from error
 
-    def case(self, device: Device, plan: bytes, case: str) -> CaseOutcome:
+    def case(self, device: Executor, plan: bytes, case: str) -> CaseOutcome:
         """Judge one case. Raises JudgeError if the executor itself fails."""
         seconds = min(CASE_SECONDS[device], self._left)
         if seconds <= 0:
@@ -119,7 +119,7 @@ class Runner:
         except msgspec.ValidationError as error:
             return Unmeasured("nonsense", _nonsense_words(error))
         except WorkerError as error:
-            return Unmeasured("fault", self._failed(Device.GPU, case, error, EFFICIENCY_SECONDS).message)
+            return Unmeasured("fault", self._failed(Executor.GPU, case, error, EFFICIENCY_SECONDS).message)
 
     def _call(self, target: str, seconds: float, **payload: Any) -> Any:
         """The worker's answer. A worker that died is not the submission's doing until that has happened _TRIES times:
@@ -135,8 +135,8 @@ class Runner:
     def _payload(self, plan: bytes, case: str) -> dict[str, Any]:
         return {"plan": plan, "task": str(self._lab.folder), "case": case, "seed": self._seed}
 
-    def _failed(self, device: Device, case: str, error: WorkerError, seconds: float) -> CaseOutcome:
-        where = "the GPU" if device is Device.GPU else "the emulator"
+    def _failed(self, device: Executor, case: str, error: WorkerError, seconds: float) -> CaseOutcome:
+        where = "the GPU" if device is Executor.GPU else "the emulator"
         if error.status is WorkerFault.TIMEOUT:
             message = f"The kernel did not finish within {seconds:g} s on {where}: does every loop end?"
             return _fault(case, FindingKind.ENDLESS, message)

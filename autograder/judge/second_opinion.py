@@ -16,7 +16,7 @@ import numpy as np
 from autograder.records.machine import Machine
 from autograder.records.outcome import CaseOutcome
 from autograder.records.report import SecondOpinion
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.records.text import clean
 from autograder.spec.inputs import generate
 from autograder.spec.task import Case, Task
@@ -39,7 +39,7 @@ def program() -> str:
 
 def require_second_opinion(machine: Machine) -> None:
     """Raises DeviceError where no second opinion can be had: before anything is graded."""
-    if machine.device is not Device.GPU:
+    if machine.device is not Executor.GPU:
         raise DeviceError("A second opinion needs a GPU, and kernels run on the emulator here.")
     program()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from warplab.errors import DeviceError
 from warplab.plan.capture.escape_probe import strongest
 from warplab.plan.model import EMULATED_ARCHITECTURE
@@ -27,7 +27,7 @@ class Machine:
     `isolation` is what keeps a submission's host code from the machine while it is captured.
     """
 
-    device: Device
+    device: Executor
     architecture: str
     hardware: str
     isolation: Isolation = field(default_factory=strongest)
@@ -40,11 +40,11 @@ def choose_machine(wanted: str) -> Machine:
 
         gpu = present()
         if gpu is not None:
-            return Machine(Device.GPU, architecture_of(gpu), f"{gpu.name}, driver {gpu.driver}")
+            return Machine(Executor.GPU, architecture_of(gpu), f"{gpu.name}, driver {gpu.driver}")
         if wanted == "gpu":
             raise DeviceError("No usable GPU was found: run `autograder doctor`, or grade with --device emulator.")
     return Machine(
-        Device.EMULATOR, EMULATED_ARCHITECTURE, f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}"
+        Executor.EMULATOR, EMULATED_ARCHITECTURE, f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}"
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import FirstWrong
-from autograder.records.status import NOT_JUDGED, Device, Part, Status
+from autograder.records.status import NOT_JUDGED, Executor, Part, Status
 from warplab.plan.execution import Counters, Finding
 from warplab.sandbox.isolation import Isolation
 
@@ -137,7 +137,7 @@ class Report:
     message: str
     parts: tuple[PartResult, ...]
     full_score: float
-    device: Device
+    device: Executor
     hardware: str
     versions: Mapping[str, str]
     isolation: Isolation = Isolation.REDUCED  # what kept host code and kernels from the machine: the weaker of the two

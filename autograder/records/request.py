@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.records.machine import Machine
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
 
@@ -27,7 +27,7 @@ class Request:
     @property
     def has_gpu(self) -> bool:
         """Whether kernels run on a GPU, so that efficiency is measured."""
-        return self.machine.device is Device.GPU
+        return self.machine.device is Executor.GPU
 
     def correctness_cases(self) -> list[Case]:
         """The correctness cases that this machine can run."""

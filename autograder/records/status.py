@@ -73,7 +73,7 @@ class Part(StrEnum):
     EFFICIENCY = "efficiency"
 
 
-class Device(StrEnum):
+class Executor(StrEnum):
     """What ran the kernels."""
 
     GPU = "gpu"

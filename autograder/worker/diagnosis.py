@@ -17,7 +17,7 @@ _TOLERANCE = 1e-3  # relative; a pattern is still recognised after rounding to h
 
 
 @dataclass(frozen=True)
-class Evidence:
+class Pattern:
     """An output as float64 with what it should be, which elements are wrong, and which were never written."""
 
     got: np.ndarray
@@ -34,7 +34,7 @@ class Evidence:
 def diagnose(got: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
     """The likely cause of the wrong elements (a mask of the output's shape, at least one set)."""
     unwritten = never_written(got) & wrong
-    evidence = Evidence(got.astype(np.float64), expected.astype(np.float64), wrong, unwritten)
+    evidence = Pattern(got.astype(np.float64), expected.astype(np.float64), wrong, unwritten)
     if wrong.size < 2 and not unwritten.any():
         return ""  # one element has no pattern
     with np.errstate(all="ignore"):
@@ -51,7 +51,7 @@ def never_written(got: np.ndarray) -> np.ndarray:
     return (bits == 0xFF).all(axis=-1)
 
 
-def _never_written(e: Evidence) -> str | None:
+def _never_written(e: Pattern) -> str | None:
     count = int(np.count_nonzero(e.unwritten))
     if count == 0:
         return None
@@ -64,21 +64,21 @@ def _never_written(e: Evidence) -> str | None:
     return f"{words} never written, {where}: the threads do not cover the whole output."
 
 
-def _not_a_number(e: Evidence) -> str | None:
+def _not_a_number(e: Pattern) -> str | None:
     count = int(np.count_nonzero(np.isnan(e.got) & ~np.isnan(e.expected) & e.wrong))
     if count < 0.5 * np.count_nonzero(e.wrong):
         return None
     return f"{count} of the elements are NaN: something was read that nothing had written, or a result is undefined."
 
 
-def _constant(e: Evidence) -> str | None:
+def _constant(e: Pattern) -> str | None:
     first = e.got.flat[0]
     if e.got.size < 2 or not np.all(e.got == first) or np.all(e.expected == e.expected.flat[0]):
         return None
     return f"Every element is {first:g}: the output does not depend on the inputs."
 
 
-def _factor(e: Evidence) -> str | None:
+def _factor(e: Pattern) -> str | None:
     usable = (e.expected != 0) & np.isfinite(e.got) & e.wrong
     if not e.everything or np.count_nonzero(usable) < 3:
         return None
@@ -89,7 +89,7 @@ def _factor(e: Evidence) -> str | None:
     return f"Every element is {factor:.4g} times what it should be: a constant factor is wrong or missing."
 
 
-def _transposed(e: Evidence) -> str | None:
+def _transposed(e: Pattern) -> str | None:
     if e.got.ndim != 2 or min(e.got.shape) < 2:
         return None
     shape = e.expected.shape
@@ -100,7 +100,7 @@ def _transposed(e: Evidence) -> str | None:
     return None
 
 
-def _shifted(e: Evidence) -> str | None:
+def _shifted(e: Pattern) -> str | None:
     got, expected = e.got.ravel(), e.expected.ravel()
     if not e.everything or got.size < 8:
         return None
@@ -112,7 +112,7 @@ def _shifted(e: Evidence) -> str | None:
     return None
 
 
-def _imprecise(e: Evidence) -> str | None:
+def _imprecise(e: Pattern) -> str | None:
     if not np.all(np.isfinite(e.got[e.wrong])):
         return None
     scale = float(np.sqrt(np.mean(e.expected**2))) or 1.0
@@ -125,7 +125,7 @@ def _imprecise(e: Evidence) -> str | None:
     )
 
 
-def _located(e: Evidence) -> str | None:
+def _located(e: Pattern) -> str | None:
     if e.everything:
         return None
     where = _place(e.wrong)
@@ -144,13 +144,13 @@ def _located(e: Evidence) -> str | None:
     return f"Only elements {where} are wrong: look at how threads map to elements, and at missing barriers."
 
 
-def _everywhere(e: Evidence) -> str | None:
+def _everywhere(e: Pattern) -> str | None:
     if not e.everything:
         return None
     return "Nearly every element is wrong: the formula or the indices are wrong, not just an edge."
 
 
-_DETECTORS: tuple[Callable[[Evidence], str | None], ...] = (
+_DETECTORS: tuple[Callable[[Pattern], str | None], ...] = (
     _never_written,
     _not_a_number,
     _constant,

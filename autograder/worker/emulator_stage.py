@@ -109,7 +109,7 @@ def missing_parts(parts: Sequence[str] = ()) -> list[str]:
     """What is not yet compiled of the emulator and these further parts of it."""
     from warplab.simt import compiled
 
-    needed = (*compiled.ALWAYS, *(compiled.Part(part) for part in parts))
+    needed = (*compiled.ALWAYS, *(compiled.Piece(part) for part in parts))
     return [str(part) for part in needed if not compiled.is_kept(part)]
 
 
@@ -130,5 +130,5 @@ def warm_up(parts: Sequence[str] = ()) -> dict[str, Any]:
     if execution.outputs["out"].tolist() != list(range(32)):
         raise RuntimeError("the emulator computes wrong results on this machine")
     for part in parts:
-        compiled.address(compiled.Part(part))
+        compiled.address(compiled.Piece(part))
     return {"seconds": time.perf_counter() - start}

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.records.report import PartResult, Report
-from autograder.records.status import Device, Part, Status
+from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import solutions_folder
 from corpus.judge.mutants.mutant import Mutant
 from corpus.judge.mutants.verdict import objections
@@ -145,7 +145,7 @@ def _mutated(mutant: Mutant) -> CorpusCase:
         return mutant.write(solutions_folder(), folder)
 
     def objection(report: Report) -> list[str]:
-        if report.device is Device.GPU:
+        if report.device is Executor.GPU:
             return _fails_in(report, mutant.cause.part, None)
         return objections(mutant, report, mutant.text(solutions_folder()))
 
@@ -163,7 +163,7 @@ def _as_the_file_says(path: Path) -> Callable[[Report], list[str]]:
     }
 
     def objection(report: Report) -> list[str]:
-        on_gpu = report.device is Device.GPU
+        on_gpu = report.device is Executor.GPU
         part, status = expected["on a GPU" if on_gpu and "on a GPU" in expected else "expect"]
         if status == Status.PASSED:
             last = _JUDGED_ANYWHERE[-1] if part == "all" else Part(part)

@@ -18,7 +18,7 @@ import numpy as np
 from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine
 from autograder.records.request import Request
-from autograder.records.status import Device, Status
+from autograder.records.status import Executor, Status
 from autograder.report.json_file import write_reports
 from autograder.spec.lab import load_lab
 from autograder.worker import prepare_stage
@@ -74,7 +74,7 @@ def main(folder: Path, isolation: Isolation) -> None:
     """Grade what has no report yet. A grade that the judge itself could not make is left for the next start."""
     (lab_folder,) = (folder / "labs").iterdir()
     lab = load_lab(lab_folder)
-    machine = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "stand-in", isolation)
+    machine = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "stand-in", isolation)
     with Worker() as worker:
         for source in sorted((folder / "queue").glob("*.py")):
             target = folder / "reports" / f"{source.stem}.json"

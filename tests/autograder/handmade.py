@@ -11,13 +11,13 @@ import numpy as np
 from autograder.records.machine import Machine
 from autograder.records.measurement import Measurement
 from autograder.records.request import Request
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.spec.lab import Lab, load_lab
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Plan
 
-EMULATOR = Machine(Device.EMULATOR, "sm_90a", "emulator (sm_90a)")
-GPU = Machine(Device.GPU, "sm_90a", "a GPU")
+EMULATOR = Machine(Executor.EMULATOR, "sm_90a", "emulator (sm_90a)")
+GPU = Machine(Executor.GPU, "sm_90a", "a GPU")
 
 LAB_TOML = """
 title = "Twice"

@@ -8,12 +8,12 @@ import pytest
 
 from autograder.judge import confined_worker
 from autograder.records.machine import Machine
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.simt import compiled
 from warplab.worker.process import Worker
 
-EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autograder.records.report import PartResult, Report
-from autograder.records.status import Device, Part, Status
+from autograder.records.status import Executor, Part, Status
 from benchmarks.judge import Card, Verdict, records
 from corpus.judge.entries import CORPORA, cases
 from corpus.judge.truth import SUBMISSIONS, mutants
@@ -21,9 +21,9 @@ CASES = {f"{case.corpus}/{case.lab}/{case.name}": case for case in cases()}
 POINTS = {Part.CORRECTNESS: 40.0, Part.SAFETY: 15.0, Part.TRAFFIC: 15.0, Part.EFFICIENCY: 30.0}
 
 
-def verdict(device: Device = Device.EMULATOR, **statuses: Status) -> Report:
+def verdict(device: Executor = Executor.EMULATOR, **statuses: Status) -> Report:
     """A report whose parts passed, but for those that are named."""
-    last = Status.PASSED if device is Device.GPU else Status.NOT_MEASURED
+    last = Status.PASSED if device is Executor.GPU else Status.NOT_MEASURED
     default = {"correctness": Status.PASSED, "safety": Status.PASSED, "traffic": Status.PASSED, "efficiency": last}
     parts = tuple(
         PartResult(part, status, points if status is Status.PASSED else 0.0, points)
@@ -48,14 +48,14 @@ WRONG = Status.WRONG_ANSWER
         ("exploit/01_axpy/known_seeds", verdict(correctness=Status.HOST_ERROR), False),
         ("exploit/01_axpy/known_seeds", verdict(), False),
         ("exploit/01_axpy/good_when_watched", verdict(), True),
-        ("exploit/01_axpy/good_when_watched", verdict(Device.GPU), False),
-        ("exploit/01_axpy/good_when_watched", verdict(Device.GPU, efficiency=WRONG), True),
+        ("exploit/01_axpy/good_when_watched", verdict(Executor.GPU), False),
+        ("exploit/01_axpy/good_when_watched", verdict(Executor.GPU, efficiency=WRONG), True),
         ("exploit/01_axpy/overwrites_neighbours", verdict(safety=Status.OUT_OF_BOUNDS), True),
         ("exploit/01_axpy/overwrites_neighbours", verdict(traffic=Status.OVER_BUDGET), False),
         ("correct/01_axpy/in_float64", verdict(), True),
         ("correct/01_axpy/in_float64", verdict(safety=Status.RACE), False),
         ("reference/01_axpy/submission", verdict(), True),
-        ("reference/01_axpy/submission", verdict(Device.GPU, efficiency=Status.SLOW), False),
+        ("reference/01_axpy/submission", verdict(Executor.GPU, efficiency=Status.SLOW), False),
         ("mutant/01_axpy/submission/constant_output", verdict(), False),
     ],
 )

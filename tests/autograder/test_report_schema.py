@@ -13,7 +13,7 @@ import pytest
 
 from autograder.records.measurement import Library, Unmeasured
 from autograder.records.report import Report, SecondOpinion, WastedLine
-from autograder.records.status import Device, Part, Status
+from autograder.records.status import Executor, Part, Status
 from autograder.report import json_file
 from tests.autograder.handmade import measurement
 from tests.autograder.test_reports import measured, report
@@ -173,7 +173,7 @@ class ReportJson(Strict):
     message: str
     parts: list[PartJson]
     full_score: float
-    device: Device
+    device: Executor
     hardware: str
     versions: dict[str, str]
     isolation: Isolation

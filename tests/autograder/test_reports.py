@@ -28,7 +28,7 @@ from autograder.records.report import (
     SecondOpinion,
     WastedLine,
 )
-from autograder.records.status import Device, Part, Status
+from autograder.records.status import Executor, Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
 from tests.autograder.handmade import measurement
@@ -68,7 +68,7 @@ def report(**more) -> Report:
         "message": clean(EVIL),
         "parts": parts,
         "full_score": 100.0,
-        "device": Device.EMULATOR,
+        "device": Executor.EMULATOR,
         "hardware": "emulator",
         "versions": {"python": "3.11"},
         "kernels": (KernelFigures("k<1>", 1, 32, 8, 1024, 0.5),),
@@ -83,7 +83,7 @@ def measured(flops: float) -> Report:
     timing = measurement(work={"copy": 2e9, "fp32_fma": flops})
     base = report()
     part = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=timing)
-    return replace(base, parts=(*base.parts[:3], part), device=Device.GPU)
+    return replace(base, parts=(*base.parts[:3], part), device=Executor.GPU)
 
 
 class Tags(HTMLParser):

@@ -11,7 +11,7 @@ from autograder.judge.second_opinion import require_second_opinion
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.report import SecondOpinion
 from autograder.records.request import Request
-from autograder.records.status import Device, Part, Status
+from autograder.records.status import Executor, Part, Status
 from autograder.report.words import opinion_words
 from autograder.spec.lab import find_lab
 from tests.labs.test_submissions import CORPUS
@@ -60,7 +60,7 @@ def test_opinions_in_words() -> None:
 
 def test_without_a_gpu_it_is_refused_before_anything_is_graded() -> None:
     with pytest.raises(DeviceError, match="needs a GPU"):
-        require_second_opinion(Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator"))
+        require_second_opinion(Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator"))
 
 
 @pytest.mark.gpu

@@ -12,7 +12,7 @@ from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine
 from autograder.records.request import Request
-from autograder.records.status import Device
+from autograder.records.status import Executor
 from autograder.spec.lab import find_lab, known_labs, solutions_folder
 from corpus.judge.mutants.mutant import Edit, EditDoesNotApply, Mutant
 from corpus.judge.mutants.verdict import objections
@@ -20,7 +20,7 @@ from corpus.judge.truth import mutants
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
-EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 MUTANTS = mutants()
 

@@ -21,7 +21,7 @@ from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
-from autograder.records.status import Device, Status
+from autograder.records.status import Executor, Status
 from autograder.report import html_page, terminal
 from autograder.spec.lab import find_lab, labs_folder
 from autograder.spec.task import Case
@@ -45,7 +45,7 @@ def disguised(case):
 
 TASK = replace(TASK, correctness=tuple(disguised(case) if case.hidden else case for case in TASK.correctness))
 """
-EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 WHOLE = int(os.environ.get("WARPLAB_SEEDS", "0")) >= 200  # as `make test-long` asks for; else every third of them
 WRONG = files("*/wrong/*.py")[:: 1 if WHOLE else 3]
 

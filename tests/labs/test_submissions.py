@@ -18,14 +18,14 @@ from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
-from autograder.records.status import Device, Part, Status
+from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import find_lab, known_labs, labs_folder, solutions_folder
 from corpus.judge.entries import FURTHER_TESTS, further_tests
 from corpus.judge.truth import SUBMISSIONS as CORPUS
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
-EMULATOR = Machine(Device.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 LADDERS = ("07_tensor_core_hgemm", "08_hopper_hgemm")  # tests/gemm has their rungs too, ragged ones included
 SCORED = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
@@ -57,7 +57,7 @@ def worker() -> Iterator[Worker]:
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Endless loops are part of the bad input."""
     monkeypatch.setattr(capture_stage, "CAPTURE_SECONDS", 8.0)
-    monkeypatch.setattr(runner, "CASE_SECONDS", dict.fromkeys(Device, 8.0))
+    monkeypatch.setattr(runner, "CASE_SECONDS", dict.fromkeys(Executor, 8.0))
 
 
 def judge(path: Path, lab: str, worker: Worker, quick: bool = False) -> Report:

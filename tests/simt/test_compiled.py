@@ -78,8 +78,8 @@ def test_where_nothing_can_be_kept_it_runs_all_the_same(tmp_path: Path, monkeypa
     compiled.folder.cache_clear()
     try:
         compiled.compile_parts()  # tries nothing
-        assert not compiled.is_kept(compiled.Part.WGMMA)
-        function = compiled._function(compiled.Part.WGMMA)  # the smallest
+        assert not compiled.is_kept(compiled.Piece.WGMMA)
+        function = compiled._function(compiled.Piece.WGMMA)  # the smallest
         assert np.uint64(function.address) > 0
     finally:
         compiled.folder.cache_clear()

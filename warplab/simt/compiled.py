@@ -44,7 +44,7 @@ _KEPT = 4  # folders of earlier versions that stay beside the newest
 _LONGEST_SECONDS = 1200.0  # to wait for another process that compiles the same, on a machine that is very busy
 
 
-class Part(StrEnum):
+class Piece(StrEnum):
     """What is compiled by itself; what takes longest first, as that is the order in which they are compiled."""
 
     LOOP = "loop"  # warps, branches, memory, barriers: every kernel
@@ -53,18 +53,18 @@ class Part(StrEnum):
     WGMMA = "wgmma"  # a Hopper warpgroup's products
 
 
-ALWAYS = (Part.LOOP, Part.ARITHMETIC)
-_WORDS = {Part.BULK: ".bulk", Part.WGMMA: "wgmma."}  # in PTX that needs the part
+ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
+_WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
 _CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
-_SOURCES: dict[Part, tuple[Callable, Any]] = {
-    Part.LOOP: (run_clusters, types.int64(types.int64, types.int64, types.int64)),
-    Part.ARITHMETIC: (vector_functions, types.int64()),
-    Part.BULK: (run_bulk_copies, _CALL),
-    Part.WGMMA: (run_products, _CALL),
+_SOURCES: dict[Piece, tuple[Callable, Any]] = {
+    Piece.LOOP: (run_clusters, types.int64(types.int64, types.int64, types.int64)),
+    Piece.ARITHMETIC: (vector_functions, types.int64()),
+    Piece.BULK: (run_bulk_copies, _CALL),
+    Piece.WGMMA: (run_products, _CALL),
 }
 
 
-def parts_for(texts: Iterable[str]) -> tuple[Part, ...]:
+def parts_for(texts: Iterable[str]) -> tuple[Piece, ...]:
     """The parts that kernels with these PTX texts need."""
     texts = list(texts)
     return (*ALWAYS, *(part for part, word in _WORDS.items() if any(word in text for text in texts)))
@@ -72,38 +72,38 @@ def parts_for(texts: Iterable[str]) -> tuple[Part, ...]:
 
 def loop() -> Callable[[int, int, int], int]:
     """`run_clusters` of core/blocks.py; other Python threads run meanwhile."""
-    return CFUNCTYPE(c_int64, c_int64, c_int64, c_int64)(address(Part.LOOP))
+    return CFUNCTYPE(c_int64, c_int64, c_int64, c_int64)(address(Piece.LOOP))
 
 
 @cache
 def vectors() -> int:
     """The address of the table of operations on rows."""
-    return CFUNCTYPE(c_int64)(address(Part.ARITHMETIC))()
+    return CFUNCTYPE(c_int64)(address(Piece.ARITHMETIC))()
 
 
-def address(part: Part) -> int:
+def address(part: Piece) -> int:
     """The address of a part, compiled or loaded at its first use. Raises WarplabError if it cannot be compiled."""
     return _loaded(part).address or 0
 
 
 @cache
-def _loaded(part: Part) -> CFunc:
+def _loaded(part: Piece) -> CFunc:
     if not is_kept(part):
         compile_parts(parts=[part] if part not in ALWAYS else ALWAYS)
     return _function(part)
 
 
-def is_kept(part: Part) -> bool:
+def is_kept(part: Piece) -> bool:
     """Whether a part lies compiled on disk, for this version, these compilers and this processor."""
     return any(folder().glob(f"*{_SOURCES[part][0].__name__}-*.nbi"))
 
 
-def compile_parts(parts: Iterable[str] = tuple(Part), say: Callable[[str], None] | None = None) -> None:
+def compile_parts(parts: Iterable[str] = tuple(Piece), say: Callable[[str], None] | None = None) -> None:
     """Compile those of the parts that are not kept, side by side, and keep them; `say` is told what takes long.
 
     Where nothing can be kept each process compiles for itself, at the first use. Raises WarplabError.
     """
-    missing = [part for part in Part if part in set(parts) and not is_kept(part)]
+    missing = [part for part in Piece if part in set(parts) and not is_kept(part)]
     if not missing or not _can_keep():
         return
     say = say or _tell
@@ -112,7 +112,7 @@ def compile_parts(parts: Iterable[str] = tuple(Part), say: Callable[[str], None]
     start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.simt.compiled import main; main()"
     command = [sys.executable, "-c", start_up]
 
-    def compile_one(part: Part) -> int:
+    def compile_one(part: Piece) -> int:
         return subprocess.run([*command, part], stdout=subprocess.DEVNULL).returncode
 
     with ThreadPoolExecutor(_processors()) as beside:
@@ -221,7 +221,7 @@ def _compiled_once() -> Iterator[None]:
         del jit._library_class, jit.set_env
 
 
-def _function(part: Part) -> CFunc:
+def _function(part: Piece) -> CFunc:
     """The part, from disk if it is there, else compiled in this process, and kept if that can be."""
     source, signature = _SOURCES[part]
     function = CFunc(source, (signature.args, signature.return_type), {}, {"error_model": "numpy", "nopython": True})
@@ -259,4 +259,4 @@ def main() -> None:
     """Compile and keep the parts that are named on the command line, in this process."""
     for part in sys.argv[1:]:
         with FileLock(folder() / f"{part}.lock", timeout=_LONGEST_SECONDS):
-            _function(Part(part))
+            _function(Piece(part))

@@ -229,7 +229,7 @@ class Machine:
         if not _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
             return {}
         return {
-            L.M_PRODUCTS: compiled.address(compiled.Part.WGMMA),
+            L.M_PRODUCTS: compiled.address(compiled.Piece.WGMMA),
             L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
             L.M_WGMMA_BYTES: state_bytes(frame_bytes),
             L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),
@@ -249,7 +249,7 @@ class Machine:
             return {}
         address = self._memory(8 * Q_FIELDS + shared)
         self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
-        return {L.M_BULK: address, L.M_BULK_CODE: compiled.address(compiled.Part.BULK)}
+        return {L.M_BULK: address, L.M_BULK_CODE: compiled.address(compiled.Piece.BULK)}
 
     def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
         """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""
