@@ -15,7 +15,7 @@ from autograder.records.report import Report
 from autograder.records.status import Part, Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
-from tests.autograder.test_pipeline import GOOD
+from tests.autograder.numpy_worker import GOOD
 from warplab.worker.process import Worker
 
 CUDA = '''

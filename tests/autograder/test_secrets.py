@@ -13,7 +13,7 @@ from autograder.records.outcome import CaseOutcome
 from autograder.records.status import Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
-from tests.autograder.test_pipeline import GOOD, SEED, NumPyWorker
+from tests.autograder.numpy_worker import GOOD, SEED, NumPyWorker
 from warplab.plan.execution import Finding, FindingKind
 
 HIDDEN = 77  # the size of the hidden case of the hand-made lab

@@ -6,7 +6,7 @@ import pytest
 
 from course import magics
 from tests.autograder.handmade import EMULATOR, make_lab
-from tests.autograder.test_pipeline import GOOD, NumPyWorker
+from tests.autograder.numpy_worker import GOOD, NumPyWorker
 
 
 def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -14,7 +14,7 @@ from autograder.records.request import Request
 from autograder.records.status import Executor, Part, Status
 from autograder.report.words import opinion_words
 from autograder.spec.lab import find_lab
-from tests.labs.test_submissions import CORPUS
+from corpus.judge.truth import SUBMISSIONS as CORPUS
 from warplab.errors import DeviceError
 from warplab.gpu import sanitizer
 from warplab.plan.model import EMULATED_ARCHITECTURE

@@ -25,7 +25,8 @@ from autograder.records.status import Executor, Status
 from autograder.report import html_page, terminal
 from autograder.spec.lab import find_lab, labs_folder
 from autograder.spec.task import Case
-from tests.labs.test_submissions import CORPUS, files, name
+from corpus.judge.truth import SUBMISSIONS as CORPUS
+from tests.labs.judging import files, name
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 

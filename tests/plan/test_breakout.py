@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan.conftest import NUMBA, call
-from tests.plan.test_isolation import GOOD
+from tests.plan.good import GOOD
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture, child_process, escape_probe
 from warplab.sandbox import isolation as ways

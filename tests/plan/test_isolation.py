@@ -13,16 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.plan.conftest import call
+from tests.plan.good import GOOD
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import Plan
-
-GOOD = """
-import cupy
-k = cupy.RawKernel('extern "C" __global__ void k(const float* x, float* y) { y[0] = x[0]; }', "k")
-def f(x, y):
-    k((1,), (1,), (x, y))
-"""
 
 
 def attempt(write: Callable[[str], Path], text: str, timeout: float = 30.0) -> CaptureFailure:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.plan.conftest import call
-from tests.plan.test_isolation import GOOD
+from tests.plan.good import GOOD
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.source_file import MAX_SOURCE, read_source

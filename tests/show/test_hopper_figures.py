@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from tests.simt import test_bulk
+from tests.simt import bulk_kernel
 from warplab.hardware.requests import banks_of
 from warplab.show import style
 from warplab.show.pipeline import Pipeline, explore_pipeline, pipeline
@@ -35,11 +35,11 @@ class TestSwizzle:
         wait(&full, 0);
         for (int i = t; i < {2 * span}; i += 64) out[i] = tile[i];
         """
-        result = test_bulk.run(body, box=(span // 4, 8), swizzle=span)
+        result = bulk_kernel.run(body, box=(span // 4, 8), swizzle=span)
         assert result.findings == ()
         for row in range(8):
             for word in range(span // 4):
-                assert result.outputs["out"][place(span, row, 4 * word) // 4] == test_bulk.A[row, word]
+                assert result.outputs["out"][place(span, row, 4 * word) // 4] == bulk_kernel.A[row, word]
 
     @pytest.mark.parametrize("span", SPANS)
     @pytest.mark.parametrize("swizzled", [False, True])

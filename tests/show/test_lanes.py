@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.simt.test_counters import access, patterns
+from tests.simt.one_access import access, patterns
 from warplab.show import style
 from warplab.show.lanes import banks_of, lanes_to_banks, lanes_to_sectors, sectors_of
 

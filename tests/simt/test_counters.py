@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.simt import kernels
-from tests.simt.plans import buffer, cuda_plan, numba_plan, plan_of
-from tests.simt.test_findings import line_of
+from tests.simt.marks import line_of
+from tests.simt.one_access import access, patterns
+from tests.simt.plans import cuda_plan, numba_plan
 from warplab.plan.execution import Counters
-from warplab.plan.model import Pointer, Role
+from warplab.plan.model import Role
 from warplab.simt import execute
 
 
@@ -36,52 +37,6 @@ def test_global_traffic_of_a_transpose() -> None:
     assert (total.global_load_requests, total.global_store_requests) == (requests, requests)
     assert (total.global_load_sectors, total.global_store_sectors) == (4 * requests, 4 * requests)
     assert total.barriers == 6 * 8
-
-
-PTX = """
-.version 9.0
-.target sm_90a
-.address_size 64
-.visible .entry k(.param .u64 p0, .param .u64 p1) {{
-    .reg .pred %p<4>; .reg .b16 %h<9>; .reg .b32 %r<16>; .reg .b64 %rd<16>; .reg .f32 %f<9>;
-    .shared .align 16 .b8 tile[32768];
-    ld.param.u64 %rd1, [p0];
-    ld.param.u64 %rd2, [p1];
-    mov.u32 %r1, %tid.x;
-    mul.wide.u32 %rd3, %r1, 4;
-    add.s64 %rd2, %rd2, %rd3;
-    ld.global.u32 %r2, [%rd2];
-    cvt.u64.u32 %rd4, %r2;
-    add.s64 %rd5, %rd1, %rd4;
-    mov.u64 %rd6, tile;
-    add.s64 %rd6, %rd6, %rd4;
-    setp.lt.u32 %p1, %r2, 65535;
-    {body}
-    ret;
-}}"""
-
-
-def access(body: str, offsets: np.ndarray) -> Counters:
-    """Counters of one access at byte offsets of 32 lanes; lanes with 65535 sit it out (%p1). Subtracts the setup's."""
-    data, index = np.zeros(65536, np.uint8), offsets.astype(np.uint32)
-    buffers = {"data": buffer("data", data, Role.INOUT), "index": buffer("index", index, Role.INPUT)}
-    plan = plan_of(PTX.format(body=body), "k", buffers, (Pointer("data"), Pointer("index")), (1,), (32,))
-    total = execute(plan, {"data": data, "index": index}, sanitize=False).total
-    total.global_load_requests -= 1
-    total.global_load_sectors -= 4
-    return total
-
-
-def patterns(size: int) -> list[np.ndarray]:
-    rng = np.random.default_rng(size)
-    lane = np.arange(32)
-    result = [lane * size, lane * 0 + 64, lane[::-1] * size, lane * 32, lane * 128, (lane % 4) * 256 + lane * size]
-    result += [rng.integers(0, limit, 32) * size for limit in (8, 40, 300, 2000)]
-    for _ in range(3):
-        chosen = rng.integers(0, 500, 32) * size
-        result.append(np.where(rng.random(32) < 0.5, chosen, 65535))
-    result.append(np.where(lane < 20, lane * size + 32, 65535))
-    return result
 
 
 @pytest.mark.parametrize("kind", ["u8", "u16", "u32", "u64", "v2.u32", "v4.u32", "v2.u64"])

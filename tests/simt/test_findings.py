@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 
 from tests.simt import kernels
+from tests.simt.marks import line_of
 from tests.simt.plans import buffer, cuda_plan, numba_plan, plan_of
 from warplab.isa.demangle import demangled
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Pointer, Role, Value
 from warplab.simt import execute
-
-TEXT = Path(kernels.__file__).read_text().splitlines()
-
-
-def line_of(mark: str) -> int:
-    (line,) = (i for i, text in enumerate(TEXT, 1) if f"# MARK {mark}" in text)
-    return line
 
 
 def single(findings: tuple[Finding, ...], kind: FindingKind) -> Finding:
