@@ -12,9 +12,9 @@ from autograder import cli, doctor
 from autograder.doctor import Check, State
 from autograder.records.machine import Machine
 from autograder.spec.lab import CHECKOUT
-from tests.autograder.example_reports import measured, report
 from tests.autograder.handmade import make_lab
 from tests.autograder.numpy_worker import GOOD, NumPyWorker
+from tests.autograder.report.example_reports import measured, report
 from warplab.sandbox.isolation import Isolation
 
 

@@ -17,9 +17,9 @@ from autograder.records import machine
 from autograder.records.machine import Machine, ReducedIsolation, choose_machine, require_isolation
 from autograder.records.report import Report
 from autograder.report import html_page, json_file, terminal
-from tests.autograder.example_reports import report
 from tests.autograder.handmade import EMULATOR, make_lab, request
 from tests.autograder.numpy_worker import GOOD, SEED, NumPyWorker
+from tests.autograder.report.example_reports import report
 from warplab.errors import DeviceError
 from warplab.plan.capture import escape_probe
 from warplab.plan.capture.escape_probe import Proof

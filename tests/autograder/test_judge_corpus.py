@@ -14,7 +14,7 @@ from autograder.records.status import Executor, Part, Status
 from benchmarks.judge import Card, Verdict, records
 from corpus.judge.entries import CORPORA, cases
 from corpus.judge.truth import SUBMISSIONS, mutants
-from tests.autograder.example_reports import report
+from tests.autograder.report.example_reports import report
 from warplab import results
 
 CASES = {f"{case.corpus}/{case.lab}/{case.name}": case for case in cases()}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.colors import to_hex
 
-from tests.simt import bulk_kernel
+from tests.simt.asynchronous import bulk_kernel
 from warplab.hardware.requests import banks_of
 from warplab.show import style
 from warplab.show.pipeline import Pipeline, explore_pipeline, pipeline

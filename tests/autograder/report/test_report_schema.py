@@ -15,8 +15,8 @@ from autograder.records.measurement import Library, Unmeasured
 from autograder.records.report import Report, SecondOpinion, WastedLine
 from autograder.records.status import Executor, Part, Status
 from autograder.report import json_file
-from tests.autograder.example_reports import measured, report
 from tests.autograder.handmade import measurement
+from tests.autograder.report.example_reports import measured, report
 from warplab.plan.execution import Counters, FindingKind
 from warplab.sandbox.isolation import Isolation
 

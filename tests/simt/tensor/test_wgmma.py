@@ -11,7 +11,7 @@ from numba import cuda, types
 
 from autograder.spec.lab import CHECKOUT
 from tests.simt.plans import numba_plan
-from tests.simt.warpgroup import BASE, FENCE, WAIT, Layout, accumulators, fragments, product, run
+from tests.simt.tensor.warpgroup import BASE, FENCE, WAIT, Layout, accumulators, fragments, product, run
 from warplab import ptx
 from warplab.errors import PlanError
 from warplab.plan.execution import FindingKind

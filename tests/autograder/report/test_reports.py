@@ -24,10 +24,10 @@ from autograder.records.report import (
 from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
-from tests.autograder.example_reports import SCRIPT, measured, report
 from tests.autograder.handmade import measurement
+from tests.autograder.report.example_reports import SCRIPT, measured, report
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Tags(HTMLParser):

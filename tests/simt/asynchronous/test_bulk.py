@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.simt.bulk_kernel import FIRST, WAITING, A, run
+from tests.simt.asynchronous.bulk_kernel import FIRST, WAITING, A, run
 from warplab.hardware.chips import H200
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.simt.warpgroup import FENCE, WAIT, Layout, product, run
+from tests.simt.tensor.warpgroup import FENCE, WAIT, Layout, product, run
 from warplab.plan.execution import Execution, FindingKind
 
 STORE = "st.shared.v4.b32 [%r7], {%r3, %r4, %r5, %r6};"
