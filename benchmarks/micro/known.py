@@ -42,7 +42,7 @@ class Known:
 
 def _datasheet(figure: str) -> str:
     source = H200.source(figure)
-    return f"{source.document}: {source.place}" if source else "warplab/hardware/chips.py"
+    return f"{source.document}: {source.place}" if source else "warplab/hardware/data/h200.toml"
 
 
 def _tensor(math: Math, clock: float | None) -> Known:

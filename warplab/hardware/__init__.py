@@ -1,6 +1,9 @@
 """What the hardware is and can do: datasheets, the GPU present, the roofline."""
 
-from warplab.hardware.chips import CHIPS, Chip, Math, find_chip
+from typing import TYPE_CHECKING
+
+from warplab.hardware import chips
+from warplab.hardware.chips import Chip, Math, find_chip
 from warplab.hardware.device import Device, architecture, architecture_of, count, present
 from warplab.hardware.roofline import Bound, Roofline
 
@@ -17,3 +20,13 @@ __all__ = [
     "find_chip",
     "present",
 ]
+
+if TYPE_CHECKING:
+    from warplab.hardware.chips import CHIPS
+else:
+
+    def __getattr__(name: str) -> tuple[Chip, ...]:
+        """CHIPS, whose files are read when it is first asked for."""
+        if name == "CHIPS":
+            return chips.CHIPS
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
-from warplab.hardware.chips import GB, TERA
-
-_GIB = 1 << 30
-_DOCS = "Google Cloud TPU documentation, docs.cloud.google.com/tpu/docs"
+from warplab.hardware.chips import DATA
 
 
 @dataclass(frozen=True)
@@ -31,21 +30,33 @@ class Tpu:
         return self.bf16 / self.bandwidth
 
 
-_TABLE = f"{_DOCS}: tpu7x, table of v5p, v6e and TPU7x"
-_BOOK = "matrix units: How to Scale Your Model, chapter 2 (jax-ml.github.io/scaling-book/tpus)"
+# Each is read from data/ when it is first asked for, as the GPUs of `chips` are.
+TPU_V5E: Tpu
+TPU_V5P: Tpu
+TPU_V6E: Tpu
+TPU7X: Tpu
+TPUS: tuple[Tpu, ...]  # all of them, in this order
 
-TPU_V5E = Tpu(
-    "TPU v5e", 1, 4, 128, 197 * TERA, None, 16 * GB, 819 * GB, 400 * GB, f"{_DOCS}/v5e; {_BOOK}"
-)  # fmt: skip
-TPU_V5P = Tpu(
-    "TPU v5p", 2, 8, 128, 459 * TERA, None, 95 * _GIB, 2765 * GB, 1200 * GB, f"{_TABLE}; {_DOCS}/v5p; {_BOOK}"
-)  # fmt: skip
-TPU_V6E = Tpu(
-    "TPU v6e", 1, 2, 256, 918 * TERA, None, 32 * GB, 1638 * GB, 800 * GB, f"{_DOCS}/v6e"
-)  # fmt: skip
-TPU7X = Tpu(
-    "TPU7x", 2, None, None, 2307 * TERA, 4614 * TERA, 192 * _GIB, 7380 * GB, 1200 * GB,
-    _TABLE,
-)  # fmt: skip
+_NAMES = ("TPU_V5E", "TPU_V5P", "TPU_V6E", "TPU7X")
 
-TPUS = (TPU_V5E, TPU_V5P, TPU_V6E, TPU7X)
+
+@cache
+def _tpu(name: str) -> Tpu:
+    from warplab.hardware.datasheets import read_tpu
+
+    return read_tpu(DATA / f"{name.lower()}.toml")
+
+
+if not TYPE_CHECKING:  # a type checker knows the names declared above, and should know no others
+
+    def __getattr__(name: str) -> Tpu | tuple[Tpu, ...]:
+        """A TPU or all of them, by name. Raises DatasheetError if a file is not as it should be."""
+        if name == "TPUS":
+            return tuple(_tpu(one) for one in _NAMES)
+        if name in _NAMES:
+            return _tpu(name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_NAMES, "TPUS"})

@@ -115,7 +115,7 @@ def chip_source(name: str, figure: str) -> str:
     chip: Chip = _CHIPS[name]
     source = chip.source(Math[figure.upper()] if figure.upper() in Math.__members__ else figure)
     if source is None:
-        raise ExpressionError(f"nobody has written down where {name}.{figure} comes from: do so in hardware/chips.py.")
+        raise ExpressionError(f"nobody has written down where {name}.{figure} comes from: do so in hardware/data.")
     return f"{source.document} ({source.place})"
 
 
