@@ -21,7 +21,7 @@ from warplab.results import Record
 
 COMMAND = "python -m benchmarks.startup"
 LABS = tuple(name for name in known_labs() if name < "07")
-REPEATS = 5
+REPEATS = 3
 _COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"
 # As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.
 _TRACED = """
