@@ -68,11 +68,16 @@ class ConfinedWorker(Worker):
         if not parts or not isinstance(parts, list):
             return
         self.close()  # it may hold memory that the compilers need
-        try:
-            with Worker() as trusted:
-                trusted.call(_COMPILE, timeout=WARM_UP_SECONDS, parts=[str(part) for part in parts])
-        except WorkerError as error:
-            raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
+        _trusted(_COMPILE, parts=[str(part) for part in parts])
+
+
+def _trusted(target: str, **payload: Any) -> None:
+    """Have a worker that has seen nothing of a submission compile. Raises WorkerError: a fault of this machine."""
+    try:
+        with Worker() as worker:
+            worker.call(target, timeout=WARM_UP_SECONDS, **payload)
+    except WorkerError as error:
+        raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
 
 
 def sandbox(machine: Machine, own: bool) -> Sandbox:
@@ -107,18 +112,11 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
 
 
 def _compile_for_gpu(task: str) -> bool:
-    """Have a trusted worker compile CuPy's kernels for a lab's inputs; whether they had not been compiled before.
-
-    Raises WorkerError if that fails: a fault of this machine.
-    """
+    """Have CuPy's kernels for a lab's inputs compiled; whether they had not been before. Raises WorkerError."""
     key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *_installation("warplab/gpu", "autograder"))
     if kept.read(_NOTED, key) is not None:
         return False
-    try:
-        with Worker() as trusted:
-            trusted.call(WARM_UP_GPU, timeout=WARM_UP_SECONDS, task=task)
-    except WorkerError as error:
-        raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
+    _trusted(WARM_UP_GPU, task=task)
     kept.write(_NOTED, key, b"")
     return True
 

@@ -1,8 +1,4 @@
-"""Correctness: one case judged beside its executor, and the part of the grade made from all cases.
-
-`judge_case` runs inside a worker, next to the emulator or the GPU. The expected values are computed there only after
-the student's kernels have finished, so that nothing on the device could have held them.
-"""
+"""Correctness: the part of the grade made from the outcomes of all cases, which `worker/judge_case.py` gave."""
 
 from __future__ import annotations
 

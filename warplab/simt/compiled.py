@@ -1,8 +1,8 @@
 """The interpreter's compiled parts: compiled once for an installation, kept on disk, loaded when first needed.
 
-Compiling takes a minute or so, loading a fraction of a second. Parts are compiled side by side, in a process each;
-`make venv` has all of them compiled ahead. What is kept lies in a folder whose name is a digest of
-the compiled core's sources, of the compilers and of the processor: other ones find nothing, and compile anew.
+Compiling takes a minute or two, loading a fraction of a second. Parts are compiled side by side, in a process each;
+`make venv` has all of them compiled ahead. What is kept lies in a folder whose name is a digest of the compiled core's
+sources, of the compilers and of the processor: other ones find nothing, and compile anew.
 """
 
 from __future__ import annotations
@@ -95,20 +95,19 @@ def _loaded(part: Piece) -> CFunc:
 
 def is_kept(part: Piece) -> bool:
     """Whether a part lies compiled on disk, for this version, these compilers and this processor."""
-    return any(folder().glob(f"*{_SOURCES[part][0].__name__}-*.nbi"))
+    return any(folder().glob(f"*{_SOURCES[part][0].__name__}-*.nbc"))  # Numba writes it last, after its index
 
 
-def compile_parts(parts: Iterable[str] = tuple(Piece), say: Callable[[str], None] | None = None) -> None:
-    """Compile those of the parts that are not kept, side by side, and keep them; `say` is told what takes long.
+def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
+    """Compile those of the parts that are not kept, side by side, and keep them; standard error is told meanwhile.
 
     Where nothing can be kept each process compiles for itself, at the first use. Raises WarplabError.
     """
     missing = [part for part in Piece if part in set(parts) and not is_kept(part)]
     if not missing or not _can_keep():
         return
-    say = say or _tell
     start = time.monotonic()
-    say(f"Compiling the emulator, once for this version ({', '.join(missing)}): about a minute ...")
+    _tell(f"Compiling the emulator, once for this version ({', '.join(missing)}): a minute or two ...")
     start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.simt.compiled import main; main()"
     command = [sys.executable, "-c", start_up]
 
@@ -119,7 +118,7 @@ def compile_parts(parts: Iterable[str] = tuple(Piece), say: Callable[[str], None
         failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
     if failed:
         raise WarplabError(f"The emulator's {', '.join(failed)} did not compile; the lines above say why.")
-    say(f"The emulator is compiled ({time.monotonic() - start:.0f} s).")
+    _tell(f"The emulator is compiled ({time.monotonic() - start:.0f} s).")
     _forget_old_versions()
 
 
