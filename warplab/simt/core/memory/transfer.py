@@ -107,8 +107,8 @@ def load_strided(frame, constants, record, mask, host, step):
             copy_bytes(row + first * size, source, np.int64(popcount32(mask)) * size)
         elif size == 4 and lane_bytes == 4 and is_run(mask):
             last = np.int64(31) - np.int64(leading_zeros32(mask))
-            for lane in range(first, last + 1):
-                store_u32(row + 4 * lane, load_u32(source + (lane - first) * step))
+            for place in range(first, last + 1):
+                store_u32(row + 4 * place, load_u32(source + (place - first) * step))
         else:
             rest = np.uint32(mask)
             while rest:
@@ -136,8 +136,8 @@ def store_strided(frame, constants, record, mask, host, step):
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         for element in range(count):
             row = data_operand(frame, constants, record, element, SRC_B)
-            for lane in range(first, last + 1):
-                store_u32(host + (lane - first) * step + element * size, load_u32(row + 4 * lane))
+            for place in range(first, last + 1):
+                store_u32(host + (place - first) * step + element * size, load_u32(row + 4 * place))
         return
     for element in range(count):
         row = data_operand(frame, constants, record, element, SRC_B)
