@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.alu.rows import lanes_matching
+from warplab.simt.core.memory.causality import strong_lanes
 from warplab.simt.core.memory.counting import count_sectors, first_seen, new_stamp
+from warplab.simt.core.memory.global_races import note_lane, note_run
 from warplab.simt.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, LOG_WRITE, log_sectors
 from warplab.simt.core.memory.transfer import (
     count_transfer,
@@ -41,6 +43,7 @@ from warplab.simt.core.state.layout import (
     M_SEEN,
     PAST_L1_BIT,
     R_BYTES,
+    R_CELLS,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -51,6 +54,7 @@ from warplab.simt.core.state.layout import (
     SIGNED_BIT,
     SPACE_GLOBAL,
     SRC_A,
+    STRONG_SHIFT,
     WINDOW_BITS,
     WINDOWS,
     X1,
@@ -154,8 +158,21 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
                 count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FLAGS) & R_TRACKED:
                 check_initialised(m, entry, start, length, total, pc, warp, first)
-            load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), step)
+            place = region_offset(entry, start)
+            strong = field(record, X3) >> STRONG_SHIFT
+            if get(entry, R_CELLS):
+                if step:
+                    lanes = last - first + 1
+                    note_run(m, entry, warp, frame, constants, record, pc, first, lanes, place, total, 0, strong)
+                else:
+                    several = 1 if first != last else 0
+                    note_lane(m, entry, warp, frame, constants, record, pc, first, place, total, 0, strong, several)
+            if strong:
+                strong_lanes(m, warp, row, offset, mask, strong, 0)
+            load_strided(frame, constants, record, mask, get(entry, R_HOST) + place, step)
             return
+    if field(record, X3) >> STRONG_SHIFT:
+        strong_lanes(m, warp, row, offset, mask, field(record, X3) >> STRONG_SHIFT, 0)
     _load_scattered(m, warp, frame, constants, record, pc, mask, counted)
 
 
@@ -209,6 +226,8 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
                 sectors += 1
         if tracked:
             check_initialised(m, entry, address, total, total, pc, warp, lane)
+        if get(entry, R_CELLS):
+            note_lane(m, entry, warp, frame, constants, record, pc, lane, place, total, 0, flags >> STRONG_SHIFT, 0)
         if count == 1:
             write_element(destination + lane * lane_bytes, lane_bytes, read_element(base + place, size, signed))
         else:
@@ -230,6 +249,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     increase(cell, C_REQUESTS, 1)
+    strong = field(record, X3) >> STRONG_SHIFT
     if get(m, M_LOG):
         log_sectors(m, row, offset, total, mask, LOG_WRITE)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
@@ -242,7 +262,13 @@ def store_global(m, warp, frame, constants, record, pc, mask):
                 put(entry, R_FIRST_STORE, pc)
             if get(entry, R_FLAGS) & R_TRACKED:
                 note_store(m, entry, pc, warp, first, region_offset(entry, start), length, total)
-            store_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), total)
+            place = region_offset(entry, start)
+            if get(entry, R_CELLS):
+                lanes = last - first + 1
+                note_run(m, entry, warp, frame, constants, record, pc, first, lanes, place, total, 1, strong)
+            store_strided(frame, constants, record, mask, get(entry, R_HOST) + place, total)
+            if strong:
+                strong_lanes(m, warp, row, offset, mask, strong, 1)
             return
     good = np.uint32(0)
     rest = np.uint32(mask)
@@ -263,7 +289,11 @@ def store_global(m, warp, frame, constants, record, pc, mask):
             put(entry, R_FIRST_STORE, pc)
         if get(entry, R_FLAGS) & R_TRACKED:
             note_store(m, entry, pc, warp, lane, place, total, total)
+        if get(entry, R_CELLS):
+            note_lane(m, entry, warp, frame, constants, record, pc, lane, place, total, 1, strong, 0)
         store_strided(
             frame, constants, record, np.uint32(1) << np.uint32(lane), get(entry, R_HOST) + place, np.int64(0)
         )
+    if strong:
+        strong_lanes(m, warp, row, offset, good, strong, 1)
     count_transfer(cell, count_sectors(m, row, offset, total, good), total, good)
