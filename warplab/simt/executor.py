@@ -146,7 +146,7 @@ class Session:
         bank_address = self.space.add(bank)
         table = self.space.table()
         if self.cells:
-            self.cells.fill(table, self.space)
+            self.cells.fill(table, self.space, _written(launch, function, loaded.program))
         constants = resolve_constants(
             loaded.program, loaded.module, launch, loaded.addresses, self.space, parameters, bank_address
         )
@@ -343,6 +343,17 @@ class Session:
         data[:] = np.frombuffer(encoded, dtype=np.uint8)
         name = argument.parameter or argument.buffer
         return self.space.add(Region(f"the tensor map {name}", data, writable=False)).to_bytes(8, "little")
+
+
+def _written(launch: Launch, function: Function, program: Program) -> set[str] | None:
+    """The buffers and variables to which a launch may write, by name; None: all."""
+    if program.writes is None:
+        return None
+    arguments = zip(function.parameters, launch.arguments, strict=True)
+    buffers = {
+        a.buffer for formal, a in arguments if isinstance(a, Pointer | TensorMap) and formal.name in program.writes
+    }
+    return buffers | program.writes
 
 
 def _cluster_of(launch: Launch, function: Function) -> Dim3:

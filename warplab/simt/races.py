@@ -7,7 +7,7 @@ first elements. Each worker has entries of its own, which stay from launch to la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import prod
 
 import numpy as np
@@ -25,7 +25,6 @@ NODE_MEMORY = 48 << 20  # bytes
 TABLE_MEMORY = 64 << 20  # bytes
 STEPS = 1 << 28  # nodes visited in a launch
 LARGEST_SEGMENT = 1 << 30
-_NOWHERE = (1 << 62, -1)
 
 
 class WorkerCells:
@@ -67,12 +66,16 @@ class CellMap:
         self._used += cells
         return cells
 
-    def fill(self, table: RegionTable, space: AddressSpace) -> None:
-        """Write into a launch's table where the cells of its regions are."""
+    def fill(self, table: RegionTable, space: AddressSpace, written: Collection[str] | None) -> None:
+        """Write into a launch's table where the cells of its regions are, as far as it may write them.
+
+        `written` names the buffers and variables to which the launch may write; None: all.
+        """
         for entry, region in zip(table.entries, space.regions, strict=True):
             if id(region) not in self._regions and region.buffer is None and region.writable:
                 self._add(region, CELLS - self._used)
-            fields = self._regions.get(id(region), (0, 0, 0, 0))
+            skipped = written is not None and region.name not in written
+            fields = (0, 0, 0, 0) if skipped else self._regions.get(id(region), (0, 0, 0, 0))
             entry[L.R_CELLS], entry[L.R_CELL_FIRST], entry[L.R_CELL_SHIFT], entry[L.R_CELL_SLOT] = fields
 
     def worker(self, number: int) -> WorkerCells:
@@ -107,11 +110,11 @@ class RaceSearch:
     def __init__(self, program: Program, launch: Launch, cells: WorkerCells, slots: int) -> None:
         self.cells = cells
         self.accesses = _accesses(program)
-        self.extents = np.full((max(slots, 1), 2), _NOWHERE, dtype=np.int64)
+        self.extents = np.tile(np.array([G.NOWHERE, -1] * 2, dtype=np.int64), (max(slots, 1), 1))
         warps = prod(launch.cluster) * -(-prod(launch.block) // L.LANES)
         live = not program.parallel
         room = SEGMENTS_LIVE if live else SEGMENTS_OF_A_CLUSTER
-        self._kept = [
+        self._kept: list[np.ndarray] = [
             np.zeros((warps, G.S_FIELDS), dtype=np.int64),
             np.zeros((room, G.RECORD_SIZE // 4), dtype=np.int32),
         ]
@@ -138,7 +141,7 @@ class RaceSearch:
             self.state[G.G_OFF] = 1
             return
         order = np.zeros(G.O_FIELDS, dtype=np.int64)
-        memory = {
+        memory: dict[int, np.ndarray] = {
             G.O_NODES: np.zeros(nodes * node // 4, dtype=np.int32),
             G.O_TABLE: np.zeros(clusters * warps, dtype=np.int32),
             G.O_LISTED: np.zeros(nodes, dtype=np.int32),
@@ -156,10 +159,23 @@ class RaceSearch:
         """The launch is over: keep the number of the next segment, and empty what is of this launch only."""
         self.cells.next = int(self.state[G.G_NEXT])
 
+    def used(self, slot: int) -> tuple[int, int]:
+        """The first and the last cell used of a region; the first is behind the last if there is none."""
+        extent = self.extents[slot]
+        return (
+            int(min(extent[G.EXTENT_WRITTEN], extent[G.EXTENT_READ])),
+            int(max(extent[G.EXTENT_WRITTEN + 1], extent[G.EXTENT_READ + 1])),
+        )
+
     @property
     def gave_up(self) -> bool:
         """Did something not fit?"""
         return bool(self.state[G.G_OFF])
+
+    @property
+    def is_live(self) -> bool:
+        """Were blocks compared as they ran?"""
+        return bool(self.state[G.G_LIVE])
 
     @property
     def crossed(self) -> bool:
@@ -194,9 +210,12 @@ def races_between_blocks(cells: CellMap, parts: Sequence[RaceSearch], launch: La
     `parts` are the workers' shares of the launch, in the order of their blocks.
     """
     records: list[np.ndarray] = []
+    if parts[0].is_live:
+        return records
     several = len(parts) > 1
     for slot, region in enumerate(cells.regions):
-        used = [(p, int(p.extents[slot, 0]), int(p.extents[slot, 1])) for p in parts if p.extents[slot, 1] >= 0]
+        extents = [(p, *p.used(slot)) for p in parts]
+        used = [(p, first, last) for p, first, last in extents if first <= last]
         if not used:
             continue
         base, shift = cells.cells_of(slot)

@@ -16,9 +16,11 @@ from warplab.simt.core.state.layout import (
     SAME_WARP,
 )
 from warplab.simt.core.state.races_layout import (
+    REASON_MASK,
     REASON_READER_FENCE,
     REASON_SCOPE,
     REASON_SHIFT,
+    REASON_WRITER_BARRIER,
     REASON_WRITER_FENCE,
     STRONG_BEFORE,
     STRONG_NOW,
@@ -43,8 +45,8 @@ def same_value_note(record: np.ndarray, place: str, lines: np.ndarray, launch: L
     where = f"Line {line}" if line else "The kernel"
     return (
         f"{where} writes {place}, which {_who(record, lines)} writes in {_thread(record, launch)} too, and nothing "
-        "orders the two (write-write race of the same value): it changes nothing here, but let one thread write, or use an "
-        "atomic, to be sure of it."
+        "orders the two (write-write race of the same value): it changes nothing here, but let one thread write, or "
+        "use an atomic, to be sure of it."
     )
 
 
@@ -69,7 +71,7 @@ def _in(number: int, size: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def _reason(record: np.ndarray) -> int:
-    return int(record[F_EXTRA]) >> REASON_SHIFT & 3
+    return int(record[F_EXTRA]) >> REASON_SHIFT & REASON_MASK
 
 
 def _kind(record: np.ndarray) -> str:
@@ -79,6 +81,8 @@ def _kind(record: np.ndarray) -> str:
         return "insufficient scope"
     if reason in (REASON_WRITER_FENCE, REASON_READER_FENCE):
         return "missing fence"
+    if reason == REASON_WRITER_BARRIER:
+        return "missing barrier"
     return "write-write race" if record[F_WRITE] and int(record[F_EXTRA]) & 1 else "read-write race"
 
 
@@ -94,6 +98,8 @@ def _remedy(record: np.ndarray, lines: np.ndarray) -> str:
         return "the fence and the flag between them have to reach the whole GPU (__threadfence), not the block alone"
     if reason == REASON_WRITER_FENCE:
         return "the thread that sets the flag needs __threadfence() between what it publishes and the flag"
+    if reason == REASON_WRITER_BARRIER:
+        return "the block that sets the flag needs __syncthreads() before the thread that does so has its fence"
     if reason == REASON_READER_FENCE:
         return "the thread that has seen the flag needs __threadfence() before it goes on"
     if now or before:

@@ -60,6 +60,9 @@ from warplab.simt.core.state.races_layout import (
     ACCESS_SHIFT,
     CELL_OLDER_READ,
     CELL_READ,
+    EXTENT_FIELDS,
+    EXTENT_READ,
+    EXTENT_WRITTEN,
     FIRST_READ,
     FIRST_WRITE,
     G_ACCESSES,
@@ -86,6 +89,7 @@ from warplab.simt.core.state.races_layout import (
     REASON_READER_FENCE,
     REASON_SCOPE,
     REASON_SHIFT,
+    REASON_WRITER_BARRIER,
     REASON_WRITER_FENCE,
     RECORD_BLOCK,
     RECORD_CLOCK,
@@ -209,6 +213,14 @@ def _is_ordered(m, races, warp, record, segment):
 
 
 @compiled
+def _was_seen(m, races, warp, record):
+    """Would the warp know of what was done in a segment of another cluster, had it a fence just before?"""
+    pending = get(state_of_warp(m, races, warp), S_PENDING)
+    cluster, other = np.int64(load_i32(record + 4 * RECORD_CLUSTER)), np.int64(load_i32(record + 4 * RECORD_WARP))
+    return includes(m, races, pending, cluster, other, np.int64(load_i32(record + 4 * RECORD_CLOCK)))
+
+
+@compiled
 def _conflict(m, races, warp, old, mine):
     """Does an access race with an earlier one? -1, or what its F_EXTRA says of the two threads."""
     segment = old >> SEGMENT_SHIFT
@@ -218,6 +230,9 @@ def _conflict(m, races, warp, old, mine):
     record = _record_of(races, segment)
     if segment < get(races, G_FIRST):
         if get(races, G_LIVE) == 0 or strong == SCOPE_GPU or _is_ordered(m, races, warp, record, segment):
+            return np.int64(-1)
+        # A strong access keeps its place behind the strong reads before it: it needs no fence of its own.
+        if mine & SCOPE and _was_seen(m, races, warp, record):
             return np.int64(-1)
         return np.int64(OTHER_BLOCK)
     other = np.int64(load_i32(record + 4 * RECORD_WARP))
@@ -246,7 +261,7 @@ def _reason(m, races, warp, old):
     state = state_of_warp(m, races, warp)
     if includes(m, races, get(state, S_PENDING_NEAR), cluster, other, clock):
         return np.int64(REASON_SCOPE)
-    if includes(m, races, get(state, S_PENDING), cluster, other, clock):
+    if _was_seen(m, races, warp, record):
         return np.int64(REASON_SCOPE if get(state, S_NARROW_FENCE) else REASON_READER_FENCE)
     for place in range(min(get(state, S_SEEN_COUNT), SEEN)):
         seen = get(state, S_SEEN + place)
@@ -260,7 +275,8 @@ def _reason(m, races, warp, old):
             return np.int64(REASON_SCOPE)  # fences on both sides, but what was read reaches less far
         if narrow and narrow != wide and includes(m, races, narrow, cluster, other, clock):
             return np.int64(REASON_SCOPE)
-        return np.int64(REASON_WRITER_FENCE)
+        same_warp = np.int64(load_i32(flag + 4 * RECORD_WARP)) == other
+        return np.int64(REASON_WRITER_FENCE if same_warp or narrow == 0 else REASON_WRITER_BARRIER)
     return np.int64(REASON_NONE)
 
 
@@ -342,8 +358,8 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
 
 
 @compiled
-def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value):
-    """A write of `value` to `size` bytes from `place` in the region on; size 0: of an atomic."""
+def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value, near):
+    """A write of `value` to `size` bytes from `place` in the region on; size 0: of an atomic. `near`: see _use."""
     at = _address_of_cell(races, entry, cell, 0)
     oldest = get(races, G_BASE) << SEGMENT_SHIFT
     old = load_i64(at)
@@ -358,6 +374,8 @@ def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value)
             _report(m, races, entry, pc, warp, lane, cell, 1, old, 1, extra, kind)
     merges = old >= oldest and _is_same_access(old, mine)
     store_i64(at, _merged(old, mine) if merges else mine)
+    if not near:
+        return
     at += CELL_READ * get(races, G_STRIDE)
     for kind in range(CELL_READ, CELL_OLDER_READ + 1):
         old = load_i64(at)
@@ -374,7 +392,7 @@ def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value)
 
 
 @compiled
-def _first_of_cell(races, entry, cell, mine, block, write, value):
+def _first_of_cell(races, entry, cell, mine, block, write, value, near):
     """Keep the first access of all to a cell, and the first of another block. `mine`: the lower half of an entry."""
     index = get(entry, R_CELL_FIRST) + cell
     stride = get(races, G_STRIDE)
@@ -385,6 +403,8 @@ def _first_of_cell(races, entry, cell, mine, block, write, value):
         store_i64(at, block << SEGMENT_SHIFT | mine)
         if write:
             store_u32(values, value)
+        if not near:
+            return
         beside = at + stride if write else at - stride  # the first access of the other kind, and that of another block
         other = load_i64(beside)
         if other and (other >> SEGMENT_SHIFT != block or load_i64(beside + (OTHER_WRITE - FIRST_WRITE) * stride)):
@@ -393,7 +413,7 @@ def _first_of_cell(races, entry, cell, mine, block, write, value):
     if write and load_u32(values) != value:
         store_i64(at, old | MIXED)
     if old >> SEGMENT_SHIFT != block:
-        if write or load_i64(at - stride):
+        if write or (near and load_i64(at - stride)):
             put(races, G_CROSSED, 1)
         at += (OTHER_WRITE - FIRST_WRITE) * stride
         if load_i64(at) == 0:
@@ -418,11 +438,13 @@ def _folded(value):
 
 
 @compiled
-def _use(races, entry, first, last):
-    """Cells `first` to `last` of a region have entries of the kinds from FIRST_WRITE on."""
-    extent = get(races, G_EXTENTS) + 16 * get(entry, R_CELL_SLOT)
-    put(extent, 0, min(get(extent, 0), first))
-    put(extent, 1, max(get(extent, 1), last))
+def _use(races, entry, first, last, write):
+    """Cells of a region are read or written in this launch. Has one between them been written, or read, before?"""
+    extent = get(races, G_EXTENTS) + 8 * EXTENT_FIELDS * get(entry, R_CELL_SLOT)
+    mine, other = (EXTENT_WRITTEN, EXTENT_READ) if write else (EXTENT_READ, EXTENT_WRITTEN)
+    put(extent, mine, min(get(extent, mine), first))
+    put(extent, mine + 1, max(get(extent, mine + 1), last))
+    return first <= get(extent, other + 1) and last >= get(extent, other)
 
 
 @compiled
@@ -437,8 +459,7 @@ def _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane, place
     first, last = place >> shift, min((place + size - 1) >> shift, count - 1)
     mine += lane << LANE_SHIFT
     live = get(races, G_LIVE)
-    if live == 0 and first <= last:
-        _use(races, entry, first, last)
+    near = _use(races, entry, first, last, write)
     for cell in range(first, last + 1):
         low, high = max(place - (cell << shift), 0), min(place + size - (cell << shift), 1 << shift)
         one = mine
@@ -456,13 +477,13 @@ def _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane, place
             at = place + inside
             value = _element(frame, constants, record, lane, inside)
         if write:
-            _write_cell(m, races, entry, warp, pc, lane, cell, one, at, bytes_, value)
+            _write_cell(m, races, entry, warp, pc, lane, cell, one, at, bytes_, value, near)
         else:
             _read_cell(m, races, entry, warp, pc, lane, cell, one)
         if live == 0:
             # What a copy writes is not known: it counts as different each time.
             lower = (one & FULL_MASK) | (MIXED if write and record == 0 else 0)
-            _first_of_cell(races, entry, cell, lower, _owner(m), write, _folded(value))
+            _first_of_cell(races, entry, cell, lower, _owner(m), write, _folded(value), near)
 
 
 @compiled
@@ -500,22 +521,25 @@ def note_run(m, entry, warp, frame, constants, record, pc, lane, lanes, place, s
     spread = np.int64(0)
     while 1 << spread < each:
         spread += 1
+    first = place >> shift
+    near = _use(races, entry, first, first + LANES * each - 1, write)
     for group in range(each):
-        _row_of_cells(m, races, entry, warp, frame, constants, record, pc, (place >> shift) + group * LANES, spread,
-                      group, write, mine)  # fmt: skip
-    if get(races, G_LIVE) == 0:
-        _use(races, entry, place >> shift, (place >> shift) + LANES * each - 1)
+        start = first + group * LANES
+        _row_of_cells(m, races, entry, warp, frame, constants, record, pc, start, spread, group, write, mine, near)
 
 
 @compiled
-def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, spread, group, write, mine):
+def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, spread, group, write, mine, near):
     """32 neighbouring cells from `first` on, `1 << spread` a lane, the group-th such row of a warp's access."""
     stride = get(races, G_STRIDE)
     at = _address_of_cell(races, entry, first, 0)
     start = mine + ((group * LANES) >> spread) * LANE_STEP
     own = get(races, G_FIRST) if get(m, M_CLUSTER) == 1 else np.int64(_NEVER)
-    foreign = foreign_cells(at, start, spread, get(races, G_BASE), own)
-    foreign |= foreign_cells(at + stride, start, spread, get(races, G_BASE), own)
+    foreign = np.uint32(0)
+    if write or near:
+        foreign |= foreign_cells(at, start, spread, get(races, G_BASE), own)
+    if near or not write:
+        foreign |= foreign_cells(at + stride, start, spread, get(races, G_BASE), own)
     if foreign == np.uint32(0):
         fill_cells(at if write else at + stride, start, spread)
     else:
@@ -528,15 +552,15 @@ def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, sp
                 inside = ((((group * LANES + i) & ((1 << spread) - 1)) << shift) // size) * size
                 value = _element(frame, constants, record, lane, inside)
                 place = ((first + i) << shift) // size * size
-                _write_cell(m, races, entry, warp, pc, lane, first + i, one, place, size, value)
+                _write_cell(m, races, entry, warp, pc, lane, first + i, one, place, size, value, near)
             else:
                 _read_cell(m, races, entry, warp, pc, lane, first + i, one)
     if get(races, G_LIVE) == 0:
-        _first_of_row(m, races, entry, frame, constants, record, first, spread, group, write, start)
+        _first_of_row(m, races, entry, frame, constants, record, first, spread, group, write, start, near)
 
 
 @compiled
-def _first_of_row(m, races, entry, frame, constants, record, first, spread, group, write, start):
+def _first_of_row(m, races, entry, frame, constants, record, first, spread, group, write, start, near):
     """As _first_of_cell for 32 neighbouring cells."""
     stride = get(races, G_STRIDE)
     at = _address_of_cell(races, entry, first, FIRST_WRITE if write else FIRST_READ)
@@ -551,8 +575,11 @@ def _first_of_row(m, races, entry, frame, constants, record, first, spread, grou
     beside = at + stride if write else at - stride
     plain = field(record, X1) == 4 and field(record, X3) & 0xFF == 4 and spread == 0
     if cells_of(at, np.int64(0)) == full and (plain or not write):
-        others = cells_of(beside, np.int64(0)) | cells_of(beside, block)
-        if others == full and cells_of(beside + 2 * stride, np.int64(0)) == full:
+        alone = not near or (
+            (cells_of(beside, np.int64(0)) | cells_of(beside, block)) == full
+            and cells_of(beside + 2 * stride, np.int64(0)) == full
+        )
+        if alone:
             fill_cells(at, block << SEGMENT_SHIFT | lower, spread)
             if write:
                 values = get(races, G_VALUES) + 4 * (get(entry, R_CELL_FIRST) + first)
@@ -566,7 +593,7 @@ def _first_of_row(m, races, entry, frame, constants, record, first, spread, grou
             inside = ((group * LANES + i) & ((1 << spread) - 1)) << shift
             value = _element(frame, constants, record, lane, inside // field(record, X1) * field(record, X1))
         one = lower + ((i >> spread) << LANE_SHIFT)
-        _first_of_cell(races, entry, first + i, one, block, write, _folded(value))
+        _first_of_cell(races, entry, first + i, one, block, write, _folded(value), near)
 
 
 @compiled
@@ -577,10 +604,10 @@ def note_copy(m, entry, warp, pc, lane, place, size):
     first, last = place >> shift, min((place + size - 1) >> shift, get(entry, R_CELLS) - 1)
     if get(races, G_OFF) or get(races, G_LIVE) or access < 0 or first > last:
         return
-    _use(races, entry, first, last)
+    near = _use(races, entry, first, last, 0)
     lower = access << ACCESS_SHIFT | warp << WARP_SHIFT | lane << LANE_SHIFT | TOUCHED
     for cell in range(first, last + 1):
-        _first_of_cell(races, entry, cell, lower, _owner(m), 0, np.uint32(0))
+        _first_of_cell(races, entry, cell, lower, _owner(m), 0, np.uint32(0), near)
 
 
 @compiled

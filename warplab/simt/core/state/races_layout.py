@@ -38,7 +38,7 @@ THREAD = 0x3FF << LANE_SHIFT | SEVERAL | MORE  # what differs unless an entry is
     G_CELLS,  # address of the entries of kind 0
     G_STRIDE,  # bytes from one kind to the next
     G_VALUES,  # address of what each FIRST_WRITE wrote, an uint32 a cell
-    G_EXTENTS,  # address of the first and the last cell used of each region, where entries of FIRST_WRITE on are kept
+    G_EXTENTS,  # address of the first and the last cell of each region that were written, and that were read, if any
     G_ACCESSES,  # address of the number of each instruction's access, int32
     G_LIVE,  # 1: blocks are compared as they run, 0: FIRST_WRITE and so on are kept
     G_CROSSED,  # 1: some cell has an OTHER_WRITE or OTHER_READ, or was both read and written by different blocks
@@ -47,6 +47,9 @@ THREAD = 0x3FF << LANE_SHIFT | SEVERAL | MORE  # what differs unless an entry is
     G_ORDER,  # address of what orders blocks; 0: the kernel has nothing that does
     G_FIELDS,
 ) = range(17)
+
+EXTENT_WRITTEN, EXTENT_READ, EXTENT_FIELDS = 0, 2, 4  # int64 units; NOWHERE to -1: none
+NOWHERE = 1 << 40
 
 # The record of a segment: int32 units.
 (
@@ -99,6 +102,6 @@ PLACE_KEY, PLACE_WIDE, PLACE_NEAR, PLACE_NEAR_SCOPE, PLACE_NEAR_BLOCK, PLACE_FIE
 PLACES = 1 << 16
 
 # Of the F_EXTRA of a race in global memory, beside SAME_WARP, OTHER_BLOCK and 1 (the earlier access writes).
-REASON_SHIFT = 3
-REASON_NONE, REASON_SCOPE, REASON_WRITER_FENCE, REASON_READER_FENCE = range(4)
-STRONG_NOW, STRONG_BEFORE = 32, 64
+REASON_SHIFT, REASON_MASK = 3, 7
+REASON_NONE, REASON_SCOPE, REASON_WRITER_FENCE, REASON_READER_FENCE, REASON_WRITER_BARRIER = range(5)
+STRONG_NOW, STRONG_BEFORE = 64, 128
