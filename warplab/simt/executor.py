@@ -44,6 +44,7 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_PRINTED = 1 << 20  # characters that are kept of what an execution prints
 MAX_FINDINGS = 1000  # of an execution
 PIECE = 1 << 20  # bytes compared at a time
+LARGE = 1 << 14  # threads: a launch with fewer runs on one core while it is searched for races
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
 
@@ -177,7 +178,9 @@ class Session:
     ) -> tuple[list[Machine], CacheTraffic | None]:
         """All blocks, by one machine or several, and the caches' part if it is asked for."""
         clusters = prod(launch.grid) // prod(launch.cluster)
-        workers = min(self.workers, clusters) if program.parallel else 1
+        # Side by side, blocks that race may each time read something else: small launches give the same each time.
+        large = clusters * prod(launch.cluster) * prod(launch.block) >= LARGE
+        workers = min(self.workers, clusters) if program.parallel and (large or not self.sanitize) else 1
         seed = _launch_seed(self.seed, len(self.profiles))
         recorder = self._recorder(launch)
 

@@ -75,10 +75,11 @@ from warplab.simt.core.state.races_layout import (
     S_PENDING,
     S_PENDING_NEAR,
     S_RELEASE,
+    S_SEEN_COUNT,
     SCOPE_BLOCK,
     SCOPE_GPU,
 )
-from warplab.simt.core.state.raw import get, increase, load_i32, load_i64, put, store_i32, trailing_zeros32
+from warplab.simt.core.state.raw import copy_bytes, get, increase, load_i32, load_i64, put, store_i32, trailing_zeros32
 
 _SHARED_END = 1 << 32  # of addresses in shared memory
 _SPINE = 6  # how far it is looked whether a node has another one in it already
@@ -364,6 +365,22 @@ def meet(m, warps_mask):
             warp = np.int64(trailing_zeros32(rest))
             rest &= rest - np.uint32(1)
             put(state_of_warp(m, races, warp), field, joined)
+    _share_seen(m, races, warps_mask)
+
+
+@compiled
+def _share_seen(m, races, warps_mask):
+    """What one warp has seen of others' strong writes is what those saw that have seen none themselves."""
+    source = np.int64(0)
+    for spread in range(2):
+        rest = np.uint32(warps_mask)
+        while rest:
+            state = state_of_warp(m, races, np.int64(trailing_zeros32(rest)))
+            rest &= rest - np.uint32(1)
+            if get(state, S_SEEN_COUNT) and spread == 0:
+                source = state
+            elif spread and source and get(state, S_SEEN_COUNT) == 0:
+                copy_bytes(state + 8 * S_SEEN_COUNT, source + 8 * S_SEEN_COUNT, np.int64(8 * (S_FIELDS - S_SEEN_COUNT)))
 
 
 @compiled

@@ -58,8 +58,9 @@ from warplab.simt.core.state.layout import (
 )
 from warplab.simt.core.state.races_layout import (
     ACCESS_SHIFT,
-    CELL_OLDER_READ,
     CELL_READ,
+    CELL_STRONG,
+    CELL_WRITE,
     EXTENT_FIELDS,
     EXTENT_READ,
     EXTENT_WRITTEN,
@@ -75,6 +76,7 @@ from warplab.simt.core.state.races_layout import (
     G_LIVE,
     G_NEXT,
     G_OFF,
+    G_ORDER,
     G_RECORDS,
     G_ROOM,
     G_STRIDE,
@@ -263,21 +265,38 @@ def _reason(m, races, warp, old):
         return np.int64(REASON_SCOPE)
     if _was_seen(m, races, warp, record):
         return np.int64(REASON_SCOPE if get(state, S_NARROW_FENCE) else REASON_READER_FENCE)
-    for place in range(min(get(state, S_SEEN_COUNT), SEEN)):
+    count = min(get(state, S_SEEN_COUNT), SEEN)
+    for place in range(count):
         seen = get(state, S_SEEN + place)
         flag = _record_of(races, seen >> 2)
-        if seen >> 2 < get(races, G_BASE) or load_i32(flag + 4 * RECORD_BLOCK) != block:
-            continue
-        wide, narrow = np.int64(load_i32(flag + 4 * RECORD_RELEASE)), np.int64(load_i32(flag + 4 * RECORD_NARROW))
-        if seen & SCOPE != SCOPE_GPU:
-            return np.int64(REASON_SCOPE)
-        if wide and includes(m, races, wide, cluster, other, clock):
-            return np.int64(REASON_SCOPE)  # fences on both sides, but what was read reaches less far
-        if narrow and narrow != wide and includes(m, races, narrow, cluster, other, clock):
-            return np.int64(REASON_SCOPE)
-        same_warp = np.int64(load_i32(flag + 4 * RECORD_WARP)) == other
-        return np.int64(REASON_WRITER_FENCE if same_warp or narrow == 0 else REASON_WRITER_BARRIER)
-    return np.int64(REASON_NONE)
+        if seen >> 2 >= get(races, G_BASE) and load_i32(flag + 4 * RECORD_BLOCK) == block:
+            return _reason_of_flag(m, races, flag, seen & SCOPE, cluster, other, clock)
+    if get(races, G_ORDER) == 0 or count == 0:
+        return np.int64(REASON_NONE)
+    # An atomic that it read goes back to those of other blocks: is anything of that cluster known by it?
+    known = False
+    for mate in range(get(m, M_CLUSTER_WARPS)):
+        known = known or knows(m, races, warp, cluster, mate, np.int64(1))
+    if known:
+        beside = knows(m, races, warp, cluster, other, np.int64(1))
+        return np.int64(REASON_WRITER_FENCE if beside else REASON_WRITER_BARRIER)
+    seen = get(state, S_SEEN + (get(state, S_SEEN_COUNT) - 1) % SEEN)
+    flag = _record_of(races, seen >> 2)
+    if seen >> 2 < get(races, G_BASE) or load_i32(flag + 4 * RECORD_RELEASE):
+        return np.int64(REASON_NONE)
+    return np.int64(REASON_SCOPE if load_i32(flag + 4 * RECORD_NARROW) else REASON_WRITER_FENCE)
+
+
+@compiled
+def _reason_of_flag(m, races, flag, scope, cluster, other, clock):
+    """What a strong write that was read lacks to release what another warp of its block did."""
+    wide, narrow = np.int64(load_i32(flag + 4 * RECORD_RELEASE)), np.int64(load_i32(flag + 4 * RECORD_NARROW))
+    if scope != SCOPE_GPU or includes(m, races, wide, cluster, other, clock):
+        return np.int64(REASON_SCOPE)
+    if narrow != wide and includes(m, races, narrow, cluster, other, clock):
+        return np.int64(REASON_SCOPE)
+    same_warp = np.int64(load_i32(flag + 4 * RECORD_WARP)) == other
+    return np.int64(REASON_WRITER_FENCE if same_warp or narrow == 0 else REASON_WRITER_BARRIER)
 
 
 @compiled
@@ -297,11 +316,13 @@ def _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, ext
 
 
 @compiled
-def _explain(m, races, warp, old, mine, extra):
+def _explain(m, races, warp, old, mine, write, extra):
     """F_EXTRA with the reason, and which of the two accesses are strong."""
     if extra & OTHER_BLOCK:
-        reason = np.int64(REASON_SCOPE)
-        if min(old & SCOPE, mine & SCOPE) == 0:
+        reason = np.int64(REASON_NONE)
+        if min(old & SCOPE, mine & SCOPE):
+            reason = np.int64(REASON_SCOPE)
+        elif not (write and mine & SCOPE):
             reason = _reason(m, races, warp, old)
         extra |= reason << REASON_SHIFT
     return extra | (STRONG_NOW if mine & SCOPE else 0) | (STRONG_BEFORE if old & SCOPE else 0)
@@ -330,18 +351,36 @@ def _is_same_access(old, mine):
 
 
 @compiled
-def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
-    at = _address_of_cell(races, entry, cell, 0)
+def _check(m, races, entry, warp, pc, lane, cell, mine, write, old, other_writes, same):
+    """Report a race with an earlier access, if it is one. `same`: both write the same, if the earlier one writes."""
+    extra = _conflict(m, races, warp, old, mine)
+    if extra < 0:
+        return False
+    kind = FAULT_SAME_VALUE if same and other_writes and (old | mine) & SCOPE == 0 else FAULT_GLOBAL_RACE
+    extra = _explain(m, races, warp, old, mine, write, extra)
+    _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, extra, kind)
+    return True
+
+
+@compiled
+def _check_writes(m, races, entry, warp, pc, lane, cell, mine, write, same):
+    """Check an access against the last writes to a cell, the ordinary one and the strong one."""
+    at = _address_of_cell(races, entry, cell, CELL_WRITE)
     oldest = get(races, G_BASE) << SEGMENT_SHIFT
     old = load_i64(at)
-    if old >= oldest:
-        extra = _conflict(m, races, warp, old, mine)
-        if extra >= 0:
-            extra = _explain(m, races, warp, old, mine, extra)
-            _report(m, races, entry, pc, warp, lane, cell, 0, old, 1, extra, FAULT_GLOBAL_RACE)
-    at += CELL_READ * get(races, G_STRIDE)
+    found = old >= oldest and _check(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, same)
+    if not found and get(races, G_LIVE):
+        old = load_i64(at + CELL_STRONG * get(races, G_STRIDE))
+        found = old >= oldest and _check(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, False)
+    return found
+
+
+@compiled
+def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
+    _check_writes(m, races, entry, warp, pc, lane, cell, mine, 0, False)
+    at = _address_of_cell(races, entry, cell, CELL_READ)
     old = load_i64(at)
-    if old < oldest:
+    if old < get(races, G_BASE) << SEGMENT_SHIFT:
         store_i64(at, mine)
     elif _is_same_access(old, mine):
         store_i64(at, _merged(old, mine))
@@ -349,6 +388,8 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
         record = _record_of(races, old >> SEGMENT_SHIFT)
         own = old >> SEGMENT_SHIFT >= get(races, G_FIRST)
         own = own and np.int64(load_i32(record + 4 * RECORD_WARP)) == get(m, M_FIRST_WARP) + warp
+        if own and mine & SCOPE and old & SCOPE == 0:
+            return  # an ordinary read races with more than a strong one
         if own or _is_ordered(m, races, warp, record, old >> SEGMENT_SHIFT):
             store_i64(at, mine | (old & MORE))
         elif old & MORE == 0:
@@ -360,35 +401,20 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
 @compiled
 def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value, near):
     """A write of `value` to `size` bytes from `place` in the region on; size 0: of an atomic. `near`: see _use."""
-    at = _address_of_cell(races, entry, cell, 0)
     oldest = get(races, G_BASE) << SEGMENT_SHIFT
-    old = load_i64(at)
-    found = False
-    if old >= oldest:
-        extra = _conflict(m, races, warp, old, mine)
-        if extra >= 0:
-            found = True
-            same = size and (old | mine) & SCOPE == 0 and read_element(get(entry, R_HOST) + place, size, 0) == value
-            kind = FAULT_SAME_VALUE if same else FAULT_GLOBAL_RACE
-            extra = _explain(m, races, warp, old, mine, extra)
-            _report(m, races, entry, pc, warp, lane, cell, 1, old, 1, extra, kind)
-    merges = old >= oldest and _is_same_access(old, mine)
-    store_i64(at, _merged(old, mine) if merges else mine)
-    if not near:
-        return
-    at += CELL_READ * get(races, G_STRIDE)
-    for kind in range(CELL_READ, CELL_OLDER_READ + 1):
+    same = size and read_element(get(entry, R_HOST) + place, size, 0) == value
+    found = _check_writes(m, races, entry, warp, pc, lane, cell, mine, 1, same)
+    if near:
+        at = _address_of_cell(races, entry, cell, CELL_READ)
         old = load_i64(at)
-        if old < oldest:
-            break
-        extra = np.int64(-1) if found else _conflict(m, races, warp, old, mine)
-        if extra >= 0:
-            found = True
-            extra = _explain(m, races, warp, old, mine, extra)
-            _report(m, races, entry, pc, warp, lane, cell, 1, old, 0, extra, FAULT_GLOBAL_RACE)
-        if kind == CELL_OLDER_READ or old & MORE == 0:
-            break
-        at += get(races, G_STRIDE)
+        if old >= oldest and not found:
+            found = _check(m, races, entry, warp, pc, lane, cell, mine, 1, old, 0, False)
+            older = load_i64(at + get(races, G_STRIDE))
+            if not found and old & MORE and older >= oldest:
+                _check(m, races, entry, warp, pc, lane, cell, mine, 1, older, 0, False)
+    at = _address_of_cell(races, entry, cell, CELL_STRONG if mine & SCOPE else CELL_WRITE)
+    old = load_i64(at)
+    store_i64(at, _merged(old, mine) if old >= oldest and _is_same_access(old, mine) else mine)
 
 
 @compiled
@@ -512,6 +538,9 @@ def note_run(m, entry, warp, frame, constants, record, pc, lane, lanes, place, s
         return
     mine = _segment(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
     mine |= TOUCHED | (strong & SCOPE)
+    if strong and not write:
+        for other in range(lanes):
+            note_seen(m, entry, warp, place + other * size)
     if lanes < LANES or each == 0 or room < LANES * each or place & ((1 << shift) - 1):
         for other in range(lanes):
             at = place + other * size
@@ -535,7 +564,10 @@ def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, sp
     at = _address_of_cell(races, entry, first, 0)
     start = mine + ((group * LANES) >> spread) * LANE_STEP
     own = get(races, G_FIRST) if get(m, M_CLUSTER) == 1 else np.int64(_NEVER)
-    foreign = np.uint32(0)
+    # Strong accesses, and cells that have had one, are compared one by one.
+    foreign = np.uint32(mine & SCOPE)
+    if get(races, G_LIVE):
+        foreign |= foreign_cells(at + CELL_STRONG * stride, start, spread, get(races, G_BASE), np.int64(_NEVER))
     if write or near:
         foreign |= foreign_cells(at, start, spread, get(races, G_BASE), own)
     if near or not write:
@@ -617,7 +649,7 @@ def note_seen(m, entry, warp, place):
     cell = place >> get(entry, R_CELL_SHIFT)
     if get(races, G_OFF) or cell >= get(entry, R_CELLS):
         return
-    old = load_i64(_address_of_cell(races, entry, cell, 0))
+    old = load_i64(_address_of_cell(races, entry, cell, CELL_STRONG))
     segment = old >> SEGMENT_SHIFT
     if old & SCOPE == 0 or segment < get(races, G_BASE) or segment >= get(races, G_FIRST):
         return

@@ -10,10 +10,13 @@ it is. Segments are numbered as they begin, so that a number tells the running c
 
 from __future__ import annotations
 
-# Kinds of entries. A launch whose blocks run one after the other on one thread is searched with the first three. Blocks
-# that run on several threads have nothing that orders them: the first access of all, and the first of another block
-# than that, say whether there is a race, and can be joined whichever thread they come from.
-CELL_WRITE, CELL_READ, CELL_OLDER_READ, FIRST_WRITE, FIRST_READ, OTHER_WRITE, OTHER_READ, CELL_KINDS = range(8)
+# Kinds of entries. A launch whose blocks run one after the other on one thread is searched with the first four;
+# ordinary writes are kept apart from strong ones, which race with less. Blocks that run on several threads have nothing
+# that orders them: the first access of all, and the first of another block than that, say whether there is a race, and
+# can be joined whichever thread they come from.
+(
+    CELL_WRITE, CELL_READ, CELL_OLDER_READ, CELL_STRONG, FIRST_WRITE, FIRST_READ, OTHER_WRITE, OTHER_READ, CELL_KINDS,
+) = range(9)  # fmt: skip
 
 SEGMENT_SHIFT = 32
 ACCESS_SHIFT, WARP_SHIFT, LANE_SHIFT, TOUCHED_SHIFT = 18, 13, 8, 4
