@@ -26,6 +26,11 @@ def bits(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.nd
     return np.frombuffer(generator.bytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
 
 
+def zeros(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """Nothing but zeros."""
+    return np.zeros(shape, dtype)
+
+
 def special(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """A third special values, a third any bits, a third ordinary numbers."""
     with np.errstate(over="ignore", under="ignore"):

@@ -15,7 +15,7 @@ from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
-from warplab.simt.core.state.layout import R_FIRST_STORE, SHARED_BASE
+from warplab.simt.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
 from warplab.simt.lowering.decoder import decoded
 from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
 from warplab.simt.memory import (
@@ -29,6 +29,7 @@ from warplab.simt.memory import (
 )
 from warplab.simt.model.caches import CacheModel
 from warplab.simt.program import Program
+from warplab.simt.races import CellMap, RaceSearch, races_between_blocks
 from warplab.simt.recorder import Recorder
 from warplab.simt.report.counters import fold
 from warplab.simt.report.findings import Explainer, merge, modified_input
@@ -43,6 +44,7 @@ MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_PRINTED = 1 << 20  # characters that are kept of what an execution prints
 MAX_FINDINGS = 1000  # of an execution
 PIECE = 1 << 20  # bytes compared at a time
+LARGE = 1 << 14  # threads: a launch with fewer runs on one core while it is searched for races
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
 
@@ -80,6 +82,7 @@ class Session:
     print_room: int = MAX_PRINTED
     notes: dict[str, str] = field(default_factory=dict)
     writer: Writer | None = None
+    cells: CellMap | None = None
 
     def __post_init__(self) -> None:
         # Which set of a modelled cache an address falls into depends on the address.
@@ -93,6 +96,9 @@ class Session:
                 if region.written is None:
                     region.written = np.ones(region.data.size, dtype=np.uint8)
             self.buffers[region.name] = self.space.add(region)
+        if self.sanitize:
+            self.cells = CellMap()
+            self.cells.add_buffers(self.space.regions)
         for launch in self.plan.launches:
             if not self.run(launch):
                 break
@@ -140,6 +146,8 @@ class Session:
         bank = Region("the kernel's parameters", parameters, writable=False)
         bank_address = self.space.add(bank)
         table = self.space.table()
+        if self.cells:
+            self.cells.fill(table, self.space, _written(launch, function, loaded.program))
         constants = resolve_constants(
             loaded.program, loaded.module, launch, loaded.addresses, self.space, parameters, bank_address
         )
@@ -170,21 +178,30 @@ class Session:
     ) -> tuple[list[Machine], CacheTraffic | None]:
         """All blocks, by one machine or several, and the caches' part if it is asked for."""
         clusters = prod(launch.grid) // prod(launch.cluster)
-        workers = min(self.workers, clusters) if program.parallel else 1
+        # Side by side, blocks that race may each time read something else: small launches give the same each time.
+        large = clusters * prod(launch.cluster) * prod(launch.block) >= LARGE
+        workers = min(self.workers, clusters) if program.parallel and (large or not self.sanitize) else 1
         seed = _launch_seed(self.seed, len(self.profiles))
         recorder = self._recorder(launch)
 
-        def fresh() -> Machine:
-            return Machine(program, launch, constants, self.space, table, self.instruction_budget, self.sanitize, seed)
+        # Memory is made here: what a worker makes for itself could be another's meanwhile.
+        searches = [
+            RaceSearch(program, launch, self.cells.worker(share), len(self.cells.regions)) if self.cells else None
+            for share in range(workers)
+        ]
+
+        def fresh(share: int) -> Machine:
+            budget, search = self.instruction_budget, searches[share]
+            return Machine(program, launch, constants, self.space, table, budget, self.sanitize, seed, search)
 
         def work(share: int) -> Machine:
-            machine = fresh()
+            machine = fresh(share)
             first, last = clusters * share // workers, clusters * (share + 1) // workers
             machine.run(first, last, recorder)
             return machine
 
         if self.caches is not None:
-            machine = fresh()
+            machine = fresh(0)
             return [machine], self._run_with_caches(self.caches, launch, machine, program)
         if workers == 1:
             return [work(0)], None
@@ -205,7 +222,9 @@ class Session:
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
         self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
-        records = merge([record for m in machines for record in m.finding_records()])
+        records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
+        self.notes |= explainer.notes(records)
+        records = [record for record in records if record[F_KIND] != FAULT_SAME_VALUE]
         self.findings += [explainer.explain(record) for record in records[: MAX_FINDINGS - len(self.findings)]]
         for machine in machines:
             self._print(machine)
@@ -215,6 +234,20 @@ class Session:
                 self.stores.setdefault(region.name, (launch.kernel, int(program.lines[pc])))
             self.writer = writer(entry, program, launch) or self.writer
         return not any(m.stopped for m in machines)
+
+    def _races(self, machines: list[Machine], launch: Launch) -> list[np.ndarray]:
+        """What the search for races finds when all blocks have run."""
+        searches = [m.races for m in machines if m.races is not None]
+        if self.cells is None or not searches:
+            return []
+        for search in searches:
+            search.finish()
+            if search.gave_up:
+                self.notes[f"races in {launch.kernel}"] = (
+                    f"Kernel {launch.kernel} synchronises its blocks more often than the search for races in global "
+                    "memory has room for: it ended early."
+                )
+        return races_between_blocks(self.cells, searches, launch)
 
     def _print(self, machine: Machine) -> None:
         """Keep what a machine's blocks have printed, as long as there is room for it."""
@@ -313,6 +346,17 @@ class Session:
         data[:] = np.frombuffer(encoded, dtype=np.uint8)
         name = argument.parameter or argument.buffer
         return self.space.add(Region(f"the tensor map {name}", data, writable=False)).to_bytes(8, "little")
+
+
+def _written(launch: Launch, function: Function, program: Program) -> set[str] | None:
+    """The buffers and variables to which a launch may write, by name; None: all."""
+    if program.writes is None:
+        return None
+    arguments = zip(function.parameters, launch.arguments, strict=True)
+    buffers = {
+        a.buffer for formal, a in arguments if isinstance(a, Pointer | TensorMap) and formal.name in program.writes
+    }
+    return buffers | program.writes
 
 
 def _cluster_of(launch: Launch, function: Function) -> Dim3:

@@ -20,6 +20,7 @@ from warplab.simt.core.tensor.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_b
 from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
 from warplab.simt.program import Constant, Program
+from warplab.simt.races import RaceSearch
 from warplab.simt.recorder import Recorder
 
 FINDING_LIMIT = 256
@@ -148,6 +149,7 @@ class Machine:
         budget: int,
         sanitize: bool,
         seed: int,
+        races: RaceSearch | None = None,
     ) -> None:
         blocks = prod(launch.cluster)
         warps = -(-prod(launch.block) // L.LANES)
@@ -160,6 +162,7 @@ class Machine:
         self.print_buffer = aligned_bytes(PRINT_BYTES if any(op == L.OP_PRINT for op in program.code[:, L.OP]) else 64)
         self.specials = np.array(program.specials or [(0, 0)], dtype=np.int64)
         self.states = np.zeros((blocks, L.M_FIELDS), dtype=np.int64)
+        self.races = races
         self.kept = [constants, regions.entries, regions.windows]
         width, height, depth = launch.block
         grid_x, grid_y, grid_z = launch.grid
@@ -202,6 +205,7 @@ class Machine:
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
             L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,
             L.M_SEED: seed,
+            L.M_RACES: races.address if races else 0,
         }
         frame_bytes = -(-program.frame_bytes // 256) * 256
         for rank, state in enumerate(self.states):

@@ -115,4 +115,6 @@ class Program:
     dynamic_start: int  # where they start in the window
     specials: tuple[tuple[int, int], ...]  # (which, frame offset) to fill when a block starts
     parallel: bool  # blocks do not talk to each other: they may run on several cores
+    # Parameters and variables through which it may write; None: it may write to anything.
+    writes: frozenset[str] | None = None
     notes: dict[str, str] = field(default_factory=dict, repr=False)  # what a reader of the results should know

@@ -175,15 +175,15 @@ extern "C" __global__ void union_find(const int* edges, int* parent, int n)
     if (i >= n) return;
     int x = edges[2 * i], y = edges[2 * i + 1];
     while (true) {
-        while (parent[x] != x) x = atomicAdd(parent + x, 0);
-        while (parent[y] != y) y = atomicAdd(parent + y, 0);
+        while (((volatile int*)parent)[x] != x) x = atomicAdd(parent + x, 0);
+        while (((volatile int*)parent)[y] != y) y = atomicAdd(parent + y, 0);
         if (x == y) return;
         if (x < y) { int swap = x; x = y; y = swap; }
         if (atomicCAS(parent + x, x, y) == x) return;
     }
 }
 
-extern "C" __global__ void flatten(int* parent, int n)
+extern "C" __global__ void flatten(volatile int* parent, int n)
 {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n) return;

@@ -14,6 +14,7 @@ from warplab.simt.core.asynchronous.events import clear_events
 from warplab.simt.core.asynchronous.waits import report_mbarrier_wait
 from warplab.simt.core.interpreter import run_warp
 from warplab.simt.core.memory.cluster_memory import check_visits, clear_visits, peer
+from warplab.simt.core.memory.global_races import start_cluster
 from warplab.simt.core.memory.shadow import start_clocks
 from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state.faults import compiled, report, warp_state
@@ -192,6 +193,7 @@ def _start_cluster(m, cluster):
     start_random_order(m, cluster)
     clear_cluster_barrier(m)
     clear_events(m)
+    start_cluster(m, cluster)
     for rank in range(blocks):
         block = peer(m, rank)
         inside = rank // get(m, M_CLUSTER_X)

@@ -17,6 +17,7 @@ from warplab.simt.core.asynchronous.mbarriers import operate
 from warplab.simt.core.asynchronous.remote import issue_remote
 from warplab.simt.core.memory.access import memory_access
 from warplab.simt.core.memory.atomics import atomic_access
+from warplab.simt.core.memory.causality import fence_memory
 from warplab.simt.core.memory.local_access import local_host
 from warplab.simt.core.memory.shadow import fence_async
 from warplab.simt.core.state.faults import compiled, report, warp_state
@@ -29,7 +30,7 @@ from warplab.simt.core.state.layout import (
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
-    FENCE_CLUSTER,
+    FENCE_MEMORY,
     GUARD,
     GUARD_XOR,
     IMM,
@@ -123,6 +124,7 @@ from warplab.simt.core.state.layout import (
     X1,
     X2,
 )
+from warplab.simt.core.state.races_layout import SCOPE_BLOCK
 from warplab.simt.core.state.raw import (
     field,
     get,
@@ -486,8 +488,10 @@ def run_warp(m, warp):
                 run_bulk(m, op, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_FENCE:
-            if mask and field(record, X0) == FENCE_CLUSTER:
-                put(warp_address, W_FENCED, 1)
+            if mask and field(record, X0) == FENCE_MEMORY:
+                if field(record, X1) > SCOPE_BLOCK:
+                    put(warp_address, W_FENCED, 1)
+                fence_memory(m, warp, field(record, X1))
             elif mask:
                 fence_async(m, warp)
             pc += 1

@@ -12,7 +12,7 @@ from warplab.simt.core.state.layout import (
     CLUSTER_ARRIVE,
     CLUSTER_WAIT,
     FENCE_ASYNC,
-    FENCE_CLUSTER,
+    FENCE_MEMORY,
     GUARD,
     OP_ACTIVEMASK,
     OP_BARRIER,
@@ -44,6 +44,7 @@ from warplab.simt.core.state.layout import (
     VOTE_UNIFORM,
 )
 from warplab.simt.lowering.lowering import Lowering, Unsupported, handles
+from warplab.simt.lowering.strength import scope_of
 from warplab.simt.program import make_record
 
 MAX_TARGETS = 4096  # of an indexed branch: each takes two records
@@ -138,7 +139,7 @@ def fence(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
         return
     if parts[0] == "membar" and "cta" not in parts or any(p in ("gpu", "sys") for p in parts):
         lowering.parallel = False  # blocks may talk to each other
-    lowering.emit(make_record(OP_NOP) if "cta" in parts else make_record(OP_FENCE, extra=(FENCE_CLUSTER,)))
+    lowering.emit(make_record(OP_FENCE, extra=(FENCE_MEMORY, scope_of(parts))))
 
 
 def _cluster_barrier(lowering: Lowering, parts: list[str]) -> None:

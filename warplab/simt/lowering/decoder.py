@@ -29,6 +29,7 @@ from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.simt.lowering.registers import allocate
 from warplab.simt.lowering.wgmma_hazards import guard_registers
+from warplab.simt.lowering.written import written_names
 from warplab.simt.program import ROWS_BASE, Program
 
 HANDLER_MODULES = (
@@ -108,5 +109,6 @@ def decode(module: Module, entry: str) -> Program:
         dynamic_start=-(-lowering.shared_bytes // lowering.dynamic_align) * lowering.dynamic_align,
         specials=specials,
         parallel=lowering.parallel,
+        writes=written_names(module, entry),
         notes=lowering.notes,
     )

@@ -34,10 +34,12 @@ from warplab.simt.core.state.layout import (
     SPACE_LOCAL,
     SPACE_PARAM,
     SPACE_SHARED,
+    STRONG_SHIFT,
     VOLATILE_BIT,
     WINDOW_BITS,
 )
 from warplab.simt.lowering.lowering import Lowering, Unsupported, handles
+from warplab.simt.lowering.strength import strength_of
 from warplab.simt.program import make_record
 
 SPACES = {
@@ -140,6 +142,7 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
     if synchronises:
         lowering.parallel = False
     flags = lane_bytes | (SIGNED_BIT if kind[0] == "s" else 0) | (VOLATILE_BIT if synchronises else 0)
+    flags |= strength_of(parts) << STRONG_SHIFT if synchronises else 0
     flags |= PAST_L1_BIT if synchronises or "cg" in parts or "cv" in parts else 0
     extra = (space, bits // 8, count, flags, *rows[1:])
     if op == OP_LOAD:
@@ -243,7 +246,7 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
             place = lowering.target(target, kind) if count == 1 else lowering.temporary(TYPE_BITS[kind])
         places.append(place)
         values = [lowering.source(s[i], kind) for s in sources]
-        extra = (space, size, operation, code, int(wanted), 0 if i else count * size, int(one))
+        extra = (space, size, operation, code, int(wanted), 0 if i else count * size, int(one), strength_of(parts))
         lowering.emit(make_record(OP_ATOMIC, place, row, *values, imm=offset + i * size, extra=extra))
     if wanted and count > 1:
         for target, place in zip(targets, places, strict=True):

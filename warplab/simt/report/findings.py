@@ -34,6 +34,7 @@ from warplab.simt.core.state.layout import (
     FAULT_DIVERGENT_BARRIER,
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
+    FAULT_GLOBAL_RACE,
     FAULT_IN_FLIGHT,
     FAULT_LEFT,
     FAULT_MBARRIER,
@@ -47,6 +48,7 @@ from warplab.simt.core.state.layout import (
     FAULT_PROXY,
     FAULT_RACE,
     FAULT_READ_ONLY,
+    FAULT_SAME_VALUE,
     FAULT_SOURCE,
     FAULT_SPLITS,
     FAULT_TENSOR_MAP,
@@ -74,6 +76,7 @@ from warplab.simt.core.state.layout import (
 from warplab.simt.lowering.calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
+from warplab.simt.report.races import race_sentence, same_value_note
 
 LONGEST_TEXT = 300  # characters of an instruction in a message
 KINDS = {
@@ -105,6 +108,7 @@ KINDS = {
     FAULT_BULK_SIZE: FindingKind.MISALIGNED,
     FAULT_BOX: FindingKind.MISALIGNED,
     FAULT_TENSOR_MAP: FindingKind.TRAP,
+    FAULT_GLOBAL_RACE: FindingKind.RACE,
 }
 
 
@@ -181,6 +185,15 @@ class Explainer:
             count=int(record[F_COUNT]),
         )
 
+    def notes(self, records: list[np.ndarray]) -> dict[str, str]:
+        """What of the records is no fault, but worth a word."""
+        lines = self.program.lines
+        return {
+            f"same value at {self._line(int(r[F_PC]))}": same_value_note(r, str(self._place(r)), lines, self.launch)
+            for r in records
+            if r[F_KIND] == FAULT_SAME_VALUE
+        }
+
     def _line(self, pc: int) -> str:
         line = int(self.program.lines[pc])
         return f"Line {line} " if line else f"Kernel {self.kernel} "
@@ -199,7 +212,7 @@ class Explainer:
         memory_faults = (
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
-            FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP,
+            FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP, FAULT_GLOBAL_RACE, FAULT_SAME_VALUE,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -251,6 +264,8 @@ class Explainer:
             return f"reads {place}, which nothing has written yet."
         if fault == FAULT_RACE:
             return self._race(record, place)
+        if fault == FAULT_GLOBAL_RACE:
+            return race_sentence(record, str(place), self.program.lines, self.launch)
         if fault == FAULT_MBARRIER:
             return f"uses {place} as an mbarrier, but no mbarrier.init has made it one."
         if fault == FAULT_ARRIVALS:

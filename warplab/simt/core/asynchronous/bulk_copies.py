@@ -116,6 +116,7 @@ from warplab.simt.core.state.layout import (
     X2,
     X7,
 )
+from warplab.simt.core.state.races_layout import SCOPE_GPU
 from warplab.simt.core.state.random_order import is_random, random_below
 from warplab.simt.core.state.raw import (
     copy_bytes,
@@ -449,7 +450,8 @@ def _write_store(m, store):
         move_tile(m, warp, host, start, operation, STORE_TILE, _reduction(operation), pc, lane)
     elif size:
         unit = (form >> FORM_SIZE_SHIFT) & 15
-        target = writable(m, get(operation, O_OTHER), size, max(unit, 4), pc, warp, lane)
+        strong = SCOPE_GPU if _reduction(operation) >= 0 else 0
+        target = writable(m, get(operation, O_OTHER), size, max(unit, 4), pc, warp, lane, strong)
         if target and _reduction(operation) >= 0:
             reduce_bytes(target, host, size, unit, (form >> FORM_KIND_SHIFT) & 15, _reduction(operation))
         elif target:

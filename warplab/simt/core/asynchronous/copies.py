@@ -11,6 +11,7 @@ import numpy as np
 from warplab.simt.core.asynchronous.mbarriers import change, usable
 from warplab.simt.core.memory.counting import count_sectors, count_wavefronts
 from warplab.simt.core.memory.global_access import check_initialised, fault_kind, region_offset, resolve
+from warplab.simt.core.memory.global_races import note_lane
 from warplab.simt.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, log_sectors
 from warplab.simt.core.memory.shadow import check_write, end_copy, release, start_copy
 from warplab.simt.core.memory.transfer import count_transfer
@@ -49,6 +50,7 @@ from warplab.simt.core.state.layout import (
     Q_COUNT,
     Q_GROUPS,
     QUEUE_BYTES,
+    R_CELLS,
     R_FLAGS,
     R_HOST,
     R_TRACKED,
@@ -221,6 +223,9 @@ def _source_host(m, source, size, read, pc, warp, lane):
         return np.int64(0)
     if get(entry, R_FLAGS) & R_TRACKED:
         check_initialised(m, entry, source, read, read, pc, warp, lane)
+    if get(entry, R_CELLS):
+        place, none = region_offset(entry, source), np.int64(0)
+        note_lane(m, entry, warp, none, none, none, pc, lane, place, read, 0, none, 0)
     return get(entry, R_HOST) + region_offset(entry, source)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from warplab.simt.core.memory.atomics import combine
 from warplab.simt.core.memory.global_access import fault_kind, region_offset, resolve
+from warplab.simt.core.memory.global_races import note_copy, note_lane
 from warplab.simt.core.memory.request_log import log_span
 from warplab.simt.core.memory.shadow import check_async_read, check_read
 from warplab.simt.core.memory.transfer import read_element, write_element
@@ -43,6 +44,7 @@ from warplab.simt.core.state.layout import (
     FAULT_READ_ONLY,
     FAULT_UNINITIALISED,
     R_BYTES,
+    R_CELLS,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -51,6 +53,7 @@ from warplab.simt.core.state.layout import (
     R_WRITABLE,
     SPACE_GLOBAL,
 )
+from warplab.simt.core.state.races_layout import SCOPE_GPU
 from warplab.simt.core.state.raw import copy_bytes, fill_bytes, get, load_u8, put, store_u64
 
 LOAD_TILE, CHECK_TILE, STORE_TILE = range(3)
@@ -156,12 +159,17 @@ def readable(m, address, size, unit, pc, warp, lane):
                 report(m, FAULT_UNINITIALISED, pc, warp, lane, at, unit, 0, -1, SPACE_GLOBAL, 0)
                 fill_bytes(shadow, np.uint8(1), size)
                 break
+    if get(entry, R_CELLS):
+        note_copy(m, entry, warp, pc, lane, region_offset(entry, address), size)
     return get(entry, R_HOST) + region_offset(entry, address)
 
 
 @compiled
-def writable(m, address, size, unit, pc, warp, lane):
-    """The host address of bytes to write, which count as written from now on; 0 after a report if they cannot be."""
+def writable(m, address, size, unit, pc, warp, lane, strong):
+    """The host address of bytes to write, which count as written from now on; 0 after a report if they cannot be.
+
+    `strong` is the scope of a reduction, 0 of a store.
+    """
     entry = resolve(m, address, size, 1)
     if entry == 0:
         _report_outside(m, address, size, unit, 1, pc, warp, lane)
@@ -173,6 +181,9 @@ def writable(m, address, size, unit, pc, warp, lane):
         put(entry, R_FIRST_STORE, pc)
     if get(entry, R_FLAGS) & R_TRACKED:
         fill_bytes(get(entry, R_SHADOW) + region_offset(entry, address), np.uint8(1), size)
+    if get(entry, R_CELLS):
+        place, none = region_offset(entry, address), np.int64(0)
+        note_lane(m, entry, warp, none, none, none, pc, lane, place, size, 1, strong, 0)
     return get(entry, R_HOST) + region_offset(entry, address)
 
 
@@ -287,7 +298,8 @@ def move_tile(m, warp, host, start, operation, action, reduction, pc, lane):
             if action == LOAD_TILE:
                 there = readable(m, address, end - begin, size, pc, warp, lane)
             else:
-                there = writable(m, address, end - begin, size, pc, warp, lane)
+                strong = SCOPE_GPU if reduction >= 0 else 0
+                there = writable(m, address, end - begin, size, pc, warp, lane, strong)
             if there == 0:
                 end = begin
             there -= begin

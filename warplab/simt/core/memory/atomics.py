@@ -6,8 +6,10 @@ import numpy as np
 
 from warplab.simt.core.alu.rows import lanes_in_window
 from warplab.simt.core.memory.atomic_counting import count_atomic_sectors, count_atomic_wavefronts
+from warplab.simt.core.memory.causality import strong_read, strong_write
 from warplab.simt.core.memory.cluster_memory import owner_of, shared_host
 from warplab.simt.core.memory.global_access import fault_kind, region_offset, resolve
+from warplab.simt.core.memory.global_races import note_lane, note_seen
 from warplab.simt.core.memory.local_access import local_host
 from warplab.simt.core.memory.request_log import LOG_ATOMIC, log_sectors
 from warplab.simt.core.memory.shadow import check_read, check_write
@@ -47,6 +49,7 @@ from warplab.simt.core.state.layout import (
     M_LOCAL_WINDOW,
     M_LOG,
     M_SHARED_WINDOW,
+    R_CELLS,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -70,6 +73,7 @@ from warplab.simt.core.state.layout import (
     X4,
     X5,
     X6,
+    X7,
 )
 from warplab.simt.core.state.raw import (
     bits_of_f32,
@@ -186,7 +190,7 @@ def combine(old, value, other, operation, kind, size):
 
 
 @compiled
-def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
+def _address_of_lane(m, warp, pc, lane, space, address, size, whole, strong, returns):
     """The host address of an atomic's operand and the space it is in; 0 after reporting a fault.
 
     `whole` is the size of the vector that the element starts, 0 for later ones: they have no fault of their own.
@@ -215,6 +219,11 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole):
             put(entry, R_FIRST_STORE, pc)
         if get(entry, R_FLAGS) & R_TRACKED:
             fill_bytes(get(entry, R_SHADOW) + region_offset(entry, address), np.uint8(1), size)
+        if get(entry, R_CELLS):
+            place, none = region_offset(entry, address), np.int64(0)
+            if returns:
+                note_seen(m, entry, warp, place)
+            note_lane(m, entry, warp, none, none, none, pc, lane, place, said, 1, strong, 0)
         return get(entry, R_HOST) + region_offset(entry, address), space
     limit = get(m, M_LOCAL_BYTES)
     host = np.int64(0)
@@ -291,7 +300,7 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
     destination = operand(frame, constants, record, DST)
     offset, space, size = field(record, IMM), field(record, X0), field(record, X1)
     operation, kind, returns = field(record, X2), field(record, X3), field(record, X4)
-    whole = field(record, X5)
+    whole, strong = field(record, X5), field(record, X7)
     if whole:
         cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
         _count(m, row, offset, space, whole, mask, operation, field(record, X6), cell)
@@ -300,10 +309,15 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         address = load_i64(row + 8 * lane) + offset
-        host, found = _address_of_lane(m, warp, pc, lane, space, address, size, whole)
+        host, found = _address_of_lane(m, warp, pc, lane, space, address, size, whole, strong, returns)
         old = np.uint64(0)
         if host:
             high = host + 4 * LANES if found == SPACE_LOCAL and size == 8 else np.int64(0)
+            key = address
+            if found == SPACE_SHARED and space == SPACE_GENERIC:
+                key -= get(m, M_SHARED_WINDOW)
+            if found != SPACE_LOCAL and returns:
+                strong_read(m, warp, key, strong)
             old = _joined(host, high) if high else read_element(host, size, 0)
             value = read_element(values + lane * size, size, 0)
             other = read_element(others + lane * size, size, 0) if operation == ATOMIC_CAS else value
@@ -311,5 +325,7 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
             write_element(host, 4 if high else size, new)
             if high:
                 write_element(high, 4, new >> np.uint64(32))
+            if found != SPACE_LOCAL and (operation != ATOMIC_CAS or old == value):
+                strong_write(m, warp, key, strong, True)
         if returns:
             write_element(destination + lane * size, size, old)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.alu.rows import lanes_matching
+from warplab.simt.core.memory.causality import strong_lanes
 from warplab.simt.core.memory.counting import count_sectors, first_seen, new_stamp
+from warplab.simt.core.memory.global_races import note_lane, note_run
 from warplab.simt.core.memory.pieces import (
     P_ADDRESS,
     P_ENTRY,
@@ -55,6 +57,7 @@ from warplab.simt.core.state.layout import (
     M_SEEN,
     PAST_L1_BIT,
     R_BYTES,
+    R_CELLS,
     R_FIRST_STORE,
     R_FLAGS,
     R_HOST,
@@ -65,6 +68,7 @@ from warplab.simt.core.state.layout import (
     SIGNED_BIT,
     SPACE_GLOBAL,
     SRC_A,
+    STRONG_SHIFT,
     WINDOW_BITS,
     WINDOWS,
     X1,
@@ -168,8 +172,21 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
                 count_transfer(cell, ((start + length - 1) >> 5) - (start >> 5) + 1, total, mask)
             if get(entry, R_FLAGS) & R_TRACKED:
                 check_initialised(m, entry, start, length, total, pc, warp, first)
-            load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), step)
+            place = region_offset(entry, start)
+            strong = field(record, X3) >> STRONG_SHIFT
+            if get(entry, R_CELLS):
+                if step:
+                    lanes = last - first + 1
+                    note_run(m, entry, warp, frame, constants, record, pc, first, lanes, place, total, 0, strong)
+                else:
+                    several = 1 if first != last else 0
+                    note_lane(m, entry, warp, frame, constants, record, pc, first, place, total, 0, strong, several)
+            if strong:
+                strong_lanes(m, warp, row, offset, mask, strong, 0)
+            load_strided(frame, constants, record, mask, get(entry, R_HOST) + place, step)
             return
+    if field(record, X3) >> STRONG_SHIFT:
+        strong_lanes(m, warp, row, offset, mask, field(record, X3) >> STRONG_SHIFT, 0)
     if not _in_pieces(m, warp, frame, constants, record, pc, mask, counted, 0):
         _load_scattered(m, warp, frame, constants, record, pc, mask, counted)
 
@@ -205,6 +222,8 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, counted, write):
         host = get(entry, R_HOST) + place
         if get(entry, R_FLAGS) & R_TRACKED:
             _track_piece(m, warp, piece, entry, place, total, pc, write)
+        if get(entry, R_CELLS):
+            _note_piece(m, warp, frame, constants, record, piece, entry, place, total, pc, write)
         if write:
             if get(entry, R_FIRST_STORE) < 0:
                 put(entry, R_FIRST_STORE, pc)
@@ -212,6 +231,21 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, counted, write):
         else:
             load_strided(frame, constants, record, piece_lanes(piece), host, step)
     return True
+
+
+@compiled
+def _note_piece(m, warp, frame, constants, record, piece, entry, place, size, pc, write):
+    """Tell the search for races of a piece of an access, lane by lane where it is not one stretch of memory."""
+    first, lanes, step = get(piece, P_FIRST), get(piece, P_LANES), get(piece, P_STEP)
+    strong = field(record, X3) >> STRONG_SHIFT
+    if is_side_by_side(piece, size):
+        note_run(m, entry, warp, frame, constants, record, pc, first, lanes, place, size, write, strong)
+    elif step == 0 and not write:
+        note_lane(m, entry, warp, frame, constants, record, pc, first, place, size, 0, strong, 1)
+    else:
+        for lane in range(lanes):
+            at = place + lane * step
+            note_lane(m, entry, warp, frame, constants, record, pc, first + lane, at, size, write, strong, 0)
 
 
 @compiled
@@ -276,6 +310,8 @@ def _load_scattered(m, warp, frame, constants, record, pc, mask, counted):
                 sectors += 1
         if tracked:
             check_initialised(m, entry, address, total, total, pc, warp, lane)
+        if get(entry, R_CELLS):
+            note_lane(m, entry, warp, frame, constants, record, pc, lane, place, total, 0, flags >> STRONG_SHIFT, 0)
         if count == 1:
             write_element(destination + lane * lane_bytes, lane_bytes, read_element(base + place, size, signed))
         else:
@@ -297,6 +333,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     increase(cell, C_REQUESTS, 1)
+    strong = field(record, X3) >> STRONG_SHIFT
     if get(m, M_LOG):
         log_sectors(m, row, offset, total, mask, LOG_WRITE)
     if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
@@ -309,9 +346,17 @@ def store_global(m, warp, frame, constants, record, pc, mask):
                 put(entry, R_FIRST_STORE, pc)
             if get(entry, R_FLAGS) & R_TRACKED:
                 note_store(m, entry, pc, warp, first, region_offset(entry, start), length, total)
-            store_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), total)
+            place = region_offset(entry, start)
+            if get(entry, R_CELLS):
+                lanes = last - first + 1
+                note_run(m, entry, warp, frame, constants, record, pc, first, lanes, place, total, 1, strong)
+            store_strided(frame, constants, record, mask, get(entry, R_HOST) + place, total)
+            if strong:
+                strong_lanes(m, warp, row, offset, mask, strong, 1)
             return
     if _in_pieces(m, warp, frame, constants, record, pc, mask, 1, 1):
+        if strong:
+            strong_lanes(m, warp, row, offset, mask, strong, 1)
         return
     good = np.uint32(0)
     rest = np.uint32(mask)
@@ -332,7 +377,11 @@ def store_global(m, warp, frame, constants, record, pc, mask):
             put(entry, R_FIRST_STORE, pc)
         if get(entry, R_FLAGS) & R_TRACKED:
             note_store(m, entry, pc, warp, lane, place, total, total)
+        if get(entry, R_CELLS):
+            note_lane(m, entry, warp, frame, constants, record, pc, lane, place, total, 1, strong, 0)
         store_strided(
             frame, constants, record, np.uint32(1) << np.uint32(lane), get(entry, R_HOST) + place, np.int64(0)
         )
+    if strong:
+        strong_lanes(m, warp, row, offset, good, strong, 1)
     count_transfer(cell, count_sectors(m, row, offset, total, good), total, good)

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.core.memory.causality import learn_from_cluster, meet
 from warplab.simt.core.memory.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.simt.core.memory.shadow_chunks import (
     CHUNK_BYTES,
@@ -494,6 +495,7 @@ def synchronise(m, warps_mask):
     """The warps in the mask meet at a barrier: each learns all the others' clocks, then its own advances."""
     if get(m, M_SHARED_SHADOW) == 0:
         return
+    meet(m, warps_mask)
     columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS) + get(m, M_FIRST_WARP) * columns * 4  # of the block's warps
     states, own_column = get(m, M_WARPS), get(m, M_FIRST_WARP)
@@ -547,6 +549,7 @@ def release_to(m, warp, kept, last):
 def acquire_from(m, warp, kept):
     """A warp learns what the vector clock at `kept` has been given by others."""
     increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
+    learn_from_cluster(m, warp)
     warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
     if get(m, M_SHARED_SHADOW) == 0 or columns == 1:
         return

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.alu.rows import lanes_matching
+from warplab.simt.core.memory.causality import strong_lanes
 from warplab.simt.core.memory.cluster_memory import owner_of, shared_host
 from warplab.simt.core.memory.counting import count_wavefronts
 from warplab.simt.core.memory.pieces import (
@@ -39,6 +40,7 @@ from warplab.simt.core.state.layout import (
     SHARED_BASE,
     SPACE_SHARED,
     SRC_A,
+    STRONG_SHIFT,
     VOLATILE_BIT,
     X1,
     X2,
@@ -149,6 +151,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
                 increase(cell, C_IDEAL, groups)
             else:
                 increase(cell, C_REMOTE, (total * np.int64(popcount32(mask)) + 127) >> 7)
+            if volatile:
+                strong_lanes(m, warp, row, offset, mask, field(record, X3) >> STRONG_SHIFT, write)
             if write:
                 check_write(m, warp, start, length, total, pc, first, volatile, 0, 0)
                 store_strided(frame, constants, record, mask, host, step)
@@ -183,6 +187,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
         increase(cell, C_SHARED_REQUESTS, 1)
         increase(cell, C_WAVEFRONTS, wavefronts)
         increase(cell, C_IDEAL, ideal)
+    if volatile:
+        strong_lanes(m, warp, row, offset, good, field(record, X3) >> STRONG_SHIFT, write)
     rest = good
     while rest:
         lane = np.int64(trailing_zeros32(rest))

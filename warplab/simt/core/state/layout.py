@@ -22,7 +22,8 @@ OP, DST, SRC_A, SRC_B, SRC_C, GUARD, GUARD_XOR, IMM, X0, X1, X2, X3, X4, X5, X6,
 # A memory access: SRC_A the address, IMM its offset, X0 the space, X1 bytes an element, X2 elements (1, 2, 4 or 8),
 # X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST.
 # An atomic: X0 the space, X1 bytes, X2 the operation, X3 the kind of number, X4 1 if it returns the old value, X5 the
-# bytes of the whole vector, 0 for its second and later elements, X6 1 if it adds the constant 1 to a 32-bit integer.
+# bytes of the whole vector, 0 for its second and later elements, X6 1 if it adds the constant 1 to a 32-bit integer,
+# X7 scope and order.
 SIGNED_BIT = 0x100
 
 # Control opcodes; VECTOR_BASE and above index the table of vector operations.
@@ -154,13 +155,17 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_LOG,  # address of the log of requests to the caches; 0: none is kept
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
     M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
+    M_RACES,  # address of the search for races in global memory, see races_layout.py; 0: there is none
     M_FIELDS,
-) = range(72)
+) = range(73)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
 # The byte that is watched (-1: none), and who stored it last (R_WRITER_PC is -1 before anyone has).
-R_WATCH, R_WRITER_PC, R_WRITER_WARP, R_WRITER_LANE, R_WRITER_X, R_WRITER_Y, R_WRITER_Z, R_FIELDS = range(6, 14)
+R_WATCH, R_WRITER_PC, R_WRITER_WARP, R_WRITER_LANE, R_WRITER_X, R_WRITER_Y, R_WRITER_Z = range(6, 13)
+# Of its cells (see races_layout.py): how many (0: it is not searched for races), the first, log2 of the bytes of one,
+# and the region's number among those that have some.
+R_CELLS, R_CELL_FIRST, R_CELL_SHIFT, R_CELL_SLOT, R_FIELDS = range(13, 18)
 R_WRITABLE = 1
 R_TRACKED = 2  # has a shadow map of written bytes
 
@@ -261,8 +266,10 @@ EVENT_STORE, EVENT_BULK = range(2)
     F_SPACE,
     F_COUNT,
     F_EXTRA,
+    F_OTHER_BLOCK,  # number in the grid, of a race in global memory
+    F_OTHER_THREAD,  # in its block
     F_FIELDS,
-) = range(15)
+) = range(17)
 (
     FAULT_OUT_OF_BOUNDS,
     FAULT_MISALIGNED,
@@ -292,7 +299,9 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_BULK_SIZE,  # no multiple of 16
     FAULT_TENSOR_MAP,  # none there, or one of another rank
     FAULT_BOX,  # starts in the middle of 16 bytes, or a store before the tensor
-) = range(28)
+    FAULT_GLOBAL_RACE,
+    FAULT_SAME_VALUE,  # as a race in global memory, but both write the same
+) = range(30)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -317,6 +326,9 @@ EVENT_STORE, EVENT_BULK = range(2)
 # Codes inside records.
 PAST_L1_BIT = 0x400  # of X3: a load that L1 does not serve
 VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
+# Of X3, of an atomic's X7 and of a fence's X1: the scope of a strong access (1 block, 2 cluster, 3 GPU), and its order.
+STRONG_SHIFT = 11
+STRONG_MASK, ACQUIRE_BIT, RELEASE_BIT = 3, 4, 8
 SHUFFLE_UP, SHUFFLE_DOWN, SHUFFLE_BUTTERFLY, SHUFFLE_INDEX = range(4)
 VOTE_ALL, VOTE_ANY, VOTE_UNIFORM, VOTE_BALLOT = range(4)
 REDUX_ADD, REDUX_MIN, REDUX_MAX, REDUX_AND, REDUX_OR, REDUX_XOR = range(6)
@@ -359,7 +371,7 @@ MBARRIER_CLOCKS = 64  # mbarriers that are this many words apart share a row, wh
 CLUSTER_ARRIVE, CLUSTER_WAIT = range(2)
 # OP_CLUSTER_ADDRESS: SRC_A the address, SRC_B the rank, X0 what to do, X1 the bytes of an address, X2 1 if generic.
 CLUSTER_MAP, CLUSTER_RANK, CLUSTER_IS_OWN = range(3)
-FENCE_CLUSTER, FENCE_ASYNC = range(2)  # X0 of a fence: of memory order at cluster scope or wider; of the async proxy
+FENCE_MEMORY, FENCE_ASYNC = range(2)  # X0 of a fence: of memory, with its scope in X1; of the async proxy
 # OP_REMOTE: SRC_A the address with offset IMM, SRC_B, X4, X5, X6 the values, SRC_C the mbarrier's address with offset
 # X3, X0 bytes of a value, X1 values, X2 -1 for a store or the operation of a reduction, X7 the kind of number.
 # A wgmma.mma_async: OP_ROWS records before it name a's registers (one record, if a comes from registers) and then the

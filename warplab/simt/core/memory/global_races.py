@@ -1,0 +1,661 @@
+"""The search for races in global memory: who touched each element last, and whether anything orders the two accesses.
+
+Inside a cluster the vector clocks of shadow.py tell, and inside a warp its epoch. Accesses of different clusters are
+ordered by what causality.py has found, in kernels whose blocks run one after the other on one thread. The blocks of
+other kernels can talk to each other by nothing: for each element it is kept which access was the first to read and to
+write it and which was the first of another block; a race is what the host finds among those (see races.py).
+
+Strong accesses (atomics, volatile, relaxed and the like) race with each other only if the scope of one is too small.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.simt.core.memory.causality import includes, knows, start_order, state_of_warp
+from warplab.simt.core.memory.cells import cells_of, cells_with, fill_cells, foreign_cells
+from warplab.simt.core.memory.shadow import own_clock
+from warplab.simt.core.memory.transfer import data_operand, read_element
+from warplab.simt.core.state.faults import compiled, report, warp_state
+from warplab.simt.core.state.layout import (
+    F_FIELDS,
+    F_OTHER_BLOCK,
+    F_OTHER_THREAD,
+    FAULT_GLOBAL_RACE,
+    FAULT_SAME_VALUE,
+    FULL_MASK,
+    LANES,
+    M_BLOCK_X,
+    M_BLOCK_Y,
+    M_BLOCK_Z,
+    M_CLOCK_COLUMNS,
+    M_CLOCKS,
+    M_CLUSTER,
+    M_CLUSTER_WARPS,
+    M_FINDING_COUNT,
+    M_FINDINGS,
+    M_FIRST_WARP,
+    M_GRID_X,
+    M_GRID_Y,
+    M_PEERS,
+    M_RACES,
+    M_RANK,
+    M_WARP_COUNT,
+    M_WARPS,
+    OTHER_BLOCK,
+    R_CELL_FIRST,
+    R_CELL_SHIFT,
+    R_CELL_SLOT,
+    R_CELLS,
+    R_HOST,
+    R_START,
+    SAME_WARP,
+    SPACE_GLOBAL,
+    SRC_B,
+    W_EPOCH,
+    X1,
+    X3,
+)
+from warplab.simt.core.state.races_layout import (
+    ACCESS_SHIFT,
+    CELL_READ,
+    CELL_STRONG,
+    CELL_WRITE,
+    EXTENT_FIELDS,
+    EXTENT_READ,
+    EXTENT_WRITTEN,
+    FIRST_READ,
+    FIRST_WRITE,
+    G_ACCESSES,
+    G_BASE,
+    G_CELLS,
+    G_CLUSTER,
+    G_CROSSED,
+    G_EXTENTS,
+    G_FIRST,
+    G_LIVE,
+    G_NEXT,
+    G_OFF,
+    G_ORDER,
+    G_RECORDS,
+    G_ROOM,
+    G_STRIDE,
+    G_VALUES,
+    G_WARPS,
+    LANE_SHIFT,
+    LANE_STEP,
+    MIXED,
+    MORE,
+    OTHER_WRITE,
+    REASON_NONE,
+    REASON_READER_FENCE,
+    REASON_SCOPE,
+    REASON_SHIFT,
+    REASON_WRITER_BARRIER,
+    REASON_WRITER_FENCE,
+    RECORD_BLOCK,
+    RECORD_CLOCK,
+    RECORD_CLUSTER,
+    RECORD_EPOCH,
+    RECORD_NARROW,
+    RECORD_RELEASE,
+    RECORD_SIZE,
+    RECORD_WARP,
+    S_CLOCK,
+    S_EPOCH,
+    S_FIELDS,
+    S_NARROW,
+    S_NARROW_FENCE,
+    S_PENDING,
+    S_PENDING_NEAR,
+    S_RELEASE,
+    S_SEEN,
+    S_SEEN_COUNT,
+    S_SEGMENT,
+    SCOPE,
+    SCOPE_BLOCK,
+    SCOPE_CLUSTER,
+    SCOPE_GPU,
+    SEEN,
+    SEGMENT_SHIFT,
+    SEVERAL,
+    STRONG_BEFORE,
+    STRONG_NOW,
+    TOUCHED,
+    TOUCHED_SHIFT,
+    WARP_SHIFT,
+)
+from warplab.simt.core.state.raw import (
+    copy_bytes,
+    field,
+    get,
+    increase,
+    load_i32,
+    load_i64,
+    load_u32,
+    operand,
+    put,
+    store_i32,
+    store_i64,
+    store_u32,
+)
+
+_NEVER = 1 << 30  # a segment that no run reaches
+
+
+@compiled
+def start_cluster(m, cluster):
+    """A new cluster: what others did is of others from now on."""
+    races = get(m, M_RACES)
+    if races == 0:
+        return
+    put(races, G_CLUSTER, cluster)
+    put(races, G_FIRST, get(races, G_NEXT))
+    if get(races, G_LIVE) == 0:
+        put(races, G_BASE, get(races, G_NEXT))
+    for place in range(get(m, M_CLUSTER_WARPS) * S_FIELDS):
+        put(get(races, G_WARPS), place, 0)
+    start_order(m, races)
+
+
+@compiled
+def _block_number(m):
+    return get(m, M_BLOCK_X) + get(m, M_GRID_X) * (get(m, M_BLOCK_Y) + get(m, M_GRID_Y) * get(m, M_BLOCK_Z))
+
+
+@compiled
+def _owner(m):
+    """Whose an access is where blocks are told apart later: the number of the cluster's first block, plus one."""
+    return _block_number(get(m, M_PEERS)) + 1
+
+
+@compiled
+def _record_of(races, segment):
+    return get(races, G_RECORDS) + (segment - get(races, G_BASE)) * RECORD_SIZE
+
+
+@compiled
+def _segment(m, races, warp):
+    """The segment that a warp is in; it gets a new one if its clock or its epoch has advanced."""
+    state = state_of_warp(m, races, warp)
+    epoch, clock = get(warp_state(get(m, M_WARPS), warp), W_EPOCH), own_clock(m, warp)
+    segment = get(state, S_SEGMENT)
+    if segment >= get(races, G_FIRST) and get(state, S_EPOCH) == epoch and get(state, S_CLOCK) == clock:
+        return segment
+    segment = get(races, G_NEXT)
+    if segment - get(races, G_BASE) >= get(races, G_ROOM):
+        put(races, G_BASE, segment)
+        put(races, G_FIRST, segment)
+    put(races, G_NEXT, segment + 1)
+    put(state, S_SEGMENT, segment)
+    put(state, S_EPOCH, epoch)
+    put(state, S_CLOCK, clock)
+    record = _record_of(races, segment)
+    store_i32(record + 4 * RECORD_BLOCK, np.int32(_block_number(m)))
+    store_i32(record + 4 * RECORD_CLUSTER, np.int32(get(races, G_CLUSTER)))
+    store_i32(record + 4 * RECORD_WARP, np.int32(get(m, M_FIRST_WARP) + warp))
+    store_i32(record + 4 * RECORD_CLOCK, np.int32(clock))
+    store_i32(record + 4 * RECORD_EPOCH, np.int32(epoch))
+    store_i32(record + 4 * RECORD_RELEASE, np.int32(get(state, S_RELEASE)))
+    store_i32(record + 4 * RECORD_NARROW, np.int32(get(state, S_NARROW)))
+    return segment
+
+
+# Is there a race?
+
+
+@compiled
+def _is_ordered(m, races, warp, record, segment):
+    """Does the warp know of all that was done in another warp's segment?"""
+    other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
+    if segment >= get(races, G_FIRST):
+        row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * get(m, M_CLOCK_COLUMNS)
+        return clock <= np.int64(load_i32(row + 4 * other))
+    return knows(m, races, warp, np.int64(load_i32(record + 4 * RECORD_CLUSTER)), other, clock)
+
+
+@compiled
+def _was_seen(m, races, warp, record):
+    """Would the warp know of what was done in a segment of another cluster, had it a fence just before?"""
+    pending = get(state_of_warp(m, races, warp), S_PENDING)
+    cluster, other = np.int64(load_i32(record + 4 * RECORD_CLUSTER)), np.int64(load_i32(record + 4 * RECORD_WARP))
+    return includes(m, races, pending, cluster, other, np.int64(load_i32(record + 4 * RECORD_CLOCK)))
+
+
+@compiled
+def _conflict(m, races, warp, old, mine):
+    """Does an access race with an earlier one? -1, or what its F_EXTRA says of the two threads."""
+    segment = old >> SEGMENT_SHIFT
+    if segment < get(races, G_BASE) or old & mine & TOUCHED == 0:
+        return np.int64(-1)
+    strong = min(old & SCOPE, mine & SCOPE)
+    record = _record_of(races, segment)
+    if segment < get(races, G_FIRST):
+        if get(races, G_LIVE) == 0 or strong == SCOPE_GPU or _is_ordered(m, races, warp, record, segment):
+            return np.int64(-1)
+        # A strong access keeps its place behind the strong reads before it: it needs no fence of its own.
+        if mine & SCOPE and _was_seen(m, races, warp, record):
+            return np.int64(-1)
+        return np.int64(OTHER_BLOCK)
+    other = np.int64(load_i32(record + 4 * RECORD_WARP))
+    if other == get(m, M_FIRST_WARP) + warp:
+        same_lane = (old ^ mine) & (31 << LANE_SHIFT) == 0 and (old | mine) & SEVERAL == 0
+        same_access = ((old ^ mine) & 0xFFFFFFFF) >> ACCESS_SHIFT == 0
+        epoch = get(state_of_warp(m, races, warp), S_EPOCH)
+        if strong or same_lane or same_access or np.int64(load_i32(record + 4 * RECORD_EPOCH)) != epoch:
+            return np.int64(-1)
+        return np.int64(SAME_WARP)
+    near = other // get(m, M_WARP_COUNT) == get(m, M_RANK)
+    if strong >= (SCOPE_BLOCK if near else SCOPE_CLUSTER) or _is_ordered(m, races, warp, record, segment):
+        return np.int64(-1)
+    return np.int64(0 if near else OTHER_BLOCK)
+
+
+@compiled
+def _reason(m, races, warp, old):
+    """Why an access of another cluster is not ordered, though a strong write that followed it was read."""
+    segment = old >> SEGMENT_SHIFT
+    record = _record_of(races, segment)
+    if segment >= get(races, G_FIRST):
+        return np.int64(REASON_NONE)
+    block, cluster = load_i32(record + 4 * RECORD_BLOCK), np.int64(load_i32(record + 4 * RECORD_CLUSTER))
+    other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
+    state = state_of_warp(m, races, warp)
+    if includes(m, races, get(state, S_PENDING_NEAR), cluster, other, clock):
+        return np.int64(REASON_SCOPE)
+    if _was_seen(m, races, warp, record):
+        return np.int64(REASON_SCOPE if get(state, S_NARROW_FENCE) else REASON_READER_FENCE)
+    count = min(get(state, S_SEEN_COUNT), SEEN)
+    for place in range(count):
+        seen = get(state, S_SEEN + place)
+        flag = _record_of(races, seen >> 2)
+        if seen >> 2 >= get(races, G_BASE) and load_i32(flag + 4 * RECORD_BLOCK) == block:
+            return _reason_of_flag(m, races, flag, seen & SCOPE, cluster, other, clock)
+    if get(races, G_ORDER) == 0 or count == 0:
+        return np.int64(REASON_NONE)
+    # An atomic that it read goes back to those of other blocks: is anything of that cluster known by it?
+    known = False
+    for mate in range(get(m, M_CLUSTER_WARPS)):
+        known = known or knows(m, races, warp, cluster, mate, np.int64(1))
+    if known:
+        beside = knows(m, races, warp, cluster, other, np.int64(1))
+        return np.int64(REASON_WRITER_FENCE if beside else REASON_WRITER_BARRIER)
+    seen = get(state, S_SEEN + (get(state, S_SEEN_COUNT) - 1) % SEEN)
+    flag = _record_of(races, seen >> 2)
+    if seen >> 2 < get(races, G_BASE) or load_i32(flag + 4 * RECORD_RELEASE):
+        return np.int64(REASON_NONE)
+    return np.int64(REASON_SCOPE if load_i32(flag + 4 * RECORD_NARROW) else REASON_WRITER_FENCE)
+
+
+@compiled
+def _reason_of_flag(m, races, flag, scope, cluster, other, clock):
+    """What a strong write that was read lacks to release what another warp of its block did."""
+    wide, narrow = np.int64(load_i32(flag + 4 * RECORD_RELEASE)), np.int64(load_i32(flag + 4 * RECORD_NARROW))
+    if scope != SCOPE_GPU or includes(m, races, wide, cluster, other, clock):
+        return np.int64(REASON_SCOPE)
+    if narrow != wide and includes(m, races, narrow, cluster, other, clock):
+        return np.int64(REASON_SCOPE)
+    same_warp = np.int64(load_i32(flag + 4 * RECORD_WARP)) == other
+    return np.int64(REASON_WRITER_FENCE if same_warp or narrow == 0 else REASON_WRITER_BARRIER)
+
+
+@compiled
+def _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, extra, kind):
+    """Report a race with an earlier access; its thread and block beside."""
+    shift = get(entry, R_CELL_SHIFT)
+    address = get(entry, R_START) + (cell << shift)
+    record = _record_of(races, old >> SEGMENT_SHIFT)
+    other = np.int64(load_i32(get(races, G_ACCESSES) - 4 * (1 + ((old & 0xFFFFFFFF) >> ACCESS_SHIFT))))
+    home = get(m, M_PEERS)
+    count = get(home, M_FINDING_COUNT)
+    report(m, kind, pc, warp, lane, address, np.int64(1) << shift, write, other, SPACE_GLOBAL, extra | other_writes)
+    if get(home, M_FINDING_COUNT) > count:
+        new = get(m, M_FINDINGS) + count * F_FIELDS * 8
+        put(new, F_OTHER_BLOCK, np.int64(load_i32(record + 4 * RECORD_BLOCK)))
+        put(new, F_OTHER_THREAD, ((old >> WARP_SHIFT) & 31) * 32 + ((old >> LANE_SHIFT) & 31))
+
+
+@compiled
+def _explain(m, races, warp, old, mine, write, extra):
+    """F_EXTRA with the reason, and which of the two accesses are strong."""
+    if extra & OTHER_BLOCK:
+        reason = np.int64(REASON_NONE)
+        if min(old & SCOPE, mine & SCOPE):
+            reason = np.int64(REASON_SCOPE)
+        elif not (write and mine & SCOPE):
+            reason = _reason(m, races, warp, old)
+        extra |= reason << REASON_SHIFT
+    return extra | (STRONG_NOW if mine & SCOPE else 0) | (STRONG_BEFORE if old & SCOPE else 0)
+
+
+# One cell
+
+
+@compiled
+def _address_of_cell(races, entry, cell, kind):
+    return get(races, G_CELLS) + kind * get(races, G_STRIDE) + 8 * (get(entry, R_CELL_FIRST) + cell)
+
+
+@compiled
+def _merged(old, mine):
+    """An entry for one instruction of which several lanes, or one with several elements, touch a cell."""
+    if ((old ^ mine) >> LANE_SHIFT) & 31:
+        mine |= SEVERAL
+    return mine | (old & (TOUCHED | SEVERAL | MORE))
+
+
+@compiled
+def _is_same_access(old, mine):
+    """One instruction of one warp, between the same two moments?"""
+    return old >> WARP_SHIFT == mine >> WARP_SHIFT
+
+
+@compiled
+def _check(m, races, entry, warp, pc, lane, cell, mine, write, old, other_writes, same):
+    """Report a race with an earlier access, if it is one. `same`: both write the same, if the earlier one writes."""
+    extra = _conflict(m, races, warp, old, mine)
+    if extra < 0:
+        return False
+    kind = FAULT_SAME_VALUE if same and other_writes and (old | mine) & SCOPE == 0 else FAULT_GLOBAL_RACE
+    extra = _explain(m, races, warp, old, mine, write, extra)
+    _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, extra, kind)
+    return True
+
+
+@compiled
+def _check_writes(m, races, entry, warp, pc, lane, cell, mine, write, same):
+    """Check an access against the last writes to a cell, the ordinary one and the strong one."""
+    at = _address_of_cell(races, entry, cell, CELL_WRITE)
+    oldest = get(races, G_BASE) << SEGMENT_SHIFT
+    old = load_i64(at)
+    found = old >= oldest and _check(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, same)
+    if not found and get(races, G_LIVE):
+        old = load_i64(at + CELL_STRONG * get(races, G_STRIDE))
+        found = old >= oldest and _check(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, False)
+    return found
+
+
+@compiled
+def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
+    _check_writes(m, races, entry, warp, pc, lane, cell, mine, 0, False)
+    at = _address_of_cell(races, entry, cell, CELL_READ)
+    old = load_i64(at)
+    if old < get(races, G_BASE) << SEGMENT_SHIFT:
+        store_i64(at, mine)
+    elif _is_same_access(old, mine):
+        store_i64(at, _merged(old, mine))
+    else:
+        record = _record_of(races, old >> SEGMENT_SHIFT)
+        own = old >> SEGMENT_SHIFT >= get(races, G_FIRST)
+        own = own and np.int64(load_i32(record + 4 * RECORD_WARP)) == get(m, M_FIRST_WARP) + warp
+        if own and mine & SCOPE and old & SCOPE == 0:
+            return  # an ordinary read races with more than a strong one
+        if own or _is_ordered(m, races, warp, record, old >> SEGMENT_SHIFT):
+            store_i64(at, mine | (old & MORE))
+        elif old & MORE == 0:
+            # Two warps that nothing orders have read it: any third that writes races with one of them at least.
+            store_i64(at + get(races, G_STRIDE), old)
+            store_i64(at, mine | MORE)
+
+
+@compiled
+def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value, near):
+    """A write of `value` to `size` bytes from `place` in the region on; size 0: of an atomic. `near`: see _use."""
+    oldest = get(races, G_BASE) << SEGMENT_SHIFT
+    same = size and read_element(get(entry, R_HOST) + place, size, 0) == value
+    found = _check_writes(m, races, entry, warp, pc, lane, cell, mine, 1, same)
+    if near:
+        at = _address_of_cell(races, entry, cell, CELL_READ)
+        old = load_i64(at)
+        if old >= oldest and not found:
+            found = _check(m, races, entry, warp, pc, lane, cell, mine, 1, old, 0, False)
+            older = load_i64(at + get(races, G_STRIDE))
+            if not found and old & MORE and older >= oldest:
+                _check(m, races, entry, warp, pc, lane, cell, mine, 1, older, 0, False)
+    at = _address_of_cell(races, entry, cell, CELL_STRONG if mine & SCOPE else CELL_WRITE)
+    old = load_i64(at)
+    store_i64(at, _merged(old, mine) if old >= oldest and _is_same_access(old, mine) else mine)
+
+
+@compiled
+def _first_of_cell(races, entry, cell, mine, block, write, value, near):
+    """Keep the first access of all to a cell, and the first of another block. `mine`: the lower half of an entry."""
+    index = get(entry, R_CELL_FIRST) + cell
+    stride = get(races, G_STRIDE)
+    at = get(races, G_CELLS) + (FIRST_WRITE if write else FIRST_READ) * stride + 8 * index
+    values = get(races, G_VALUES) + 4 * index
+    old = load_i64(at)
+    if old == 0:
+        store_i64(at, block << SEGMENT_SHIFT | mine)
+        if write:
+            store_u32(values, value)
+        if not near:
+            return
+        beside = at + stride if write else at - stride  # the first access of the other kind, and that of another block
+        other = load_i64(beside)
+        if other and (other >> SEGMENT_SHIFT != block or load_i64(beside + (OTHER_WRITE - FIRST_WRITE) * stride)):
+            put(races, G_CROSSED, 1)
+        return
+    if write and load_u32(values) != value:
+        store_i64(at, old | MIXED)
+    if old >> SEGMENT_SHIFT != block:
+        if write or (near and load_i64(at - stride)):
+            put(races, G_CROSSED, 1)
+        at += (OTHER_WRITE - FIRST_WRITE) * stride
+        if load_i64(at) == 0:
+            store_i64(at, block << SEGMENT_SHIFT | mine)
+
+
+# The accesses of a warp. `strong` is the scope and the order of the access, 0 of an ordinary one.
+
+
+@compiled
+def _element(frame, constants, record, lane, place):
+    """What a store's lane writes at a byte of its own."""
+    size, lane_bytes = field(record, X1), field(record, X3) & 0xFF
+    row = data_operand(frame, constants, record, place // size, SRC_B)
+    return read_element(row + lane * lane_bytes, size, 0)
+
+
+@compiled
+def _folded(value):
+    """32 bits that stand for a value."""
+    return np.uint32((value ^ (value >> np.uint64(32))) & np.uint64(FULL_MASK))
+
+
+@compiled
+def _use(races, entry, first, last, write):
+    """Cells of a region are read or written in this launch. Has one between them been written, or read, before?"""
+    extent = get(races, G_EXTENTS) + 8 * EXTENT_FIELDS * get(entry, R_CELL_SLOT)
+    mine, other = (EXTENT_WRITTEN, EXTENT_READ) if write else (EXTENT_READ, EXTENT_WRITTEN)
+    put(extent, mine, min(get(extent, mine), first))
+    put(extent, mine + 1, max(get(extent, mine + 1), last))
+    return first <= get(extent, other + 1) and last >= get(extent, other)
+
+
+@compiled
+def _access_of(races, pc):
+    return np.int64(load_i32(get(races, G_ACCESSES) + 4 * pc))
+
+
+@compiled
+def _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane, place, size, write, mine):
+    """The cells of one lane's access of `size` bytes at `place` of a region."""
+    shift, count = get(entry, R_CELL_SHIFT), get(entry, R_CELLS)
+    first, last = place >> shift, min((place + size - 1) >> shift, count - 1)
+    mine += lane << LANE_SHIFT
+    live = get(races, G_LIVE)
+    near = _use(races, entry, first, last, write)
+    for cell in range(first, last + 1):
+        low, high = max(place - (cell << shift), 0), min(place + size - (cell << shift), 1 << shift)
+        one = mine
+        if high - low < 1 << shift:
+            # A byte of a cell of 4 is a bit; cells of 8 have one for each two.
+            wide = max(shift - 2, 0)
+            bits = ((1 << ((high + (1 << wide) - 1) >> wide)) - 1) & ~((1 << (low >> wide)) - 1)
+            one = (mine & ~TOUCHED) | bits << TOUCHED_SHIFT
+        value = np.uint64(0)
+        bytes_ = np.int64(0)
+        at = place
+        if write and record:
+            bytes_ = field(record, X1)
+            inside = max((cell << shift) - place, 0) // bytes_ * bytes_
+            at = place + inside
+            value = _element(frame, constants, record, lane, inside)
+        if write:
+            _write_cell(m, races, entry, warp, pc, lane, cell, one, at, bytes_, value, near)
+        else:
+            _read_cell(m, races, entry, warp, pc, lane, cell, one)
+        if live == 0:
+            # What a copy writes is not known: it counts as different each time.
+            lower = (one & FULL_MASK) | (MIXED if write and record == 0 else 0)
+            _first_of_cell(races, entry, cell, lower, _owner(m), write, _folded(value), near)
+
+
+@compiled
+def note_lane(m, entry, warp, frame, constants, record, pc, lane, place, size, write, strong, several):
+    """One lane's access of `size` bytes at `place` of a region. `record` 0: an atomic or a copy, of no known value."""
+    races = get(m, M_RACES)
+    access = _access_of(races, pc)
+    if get(races, G_OFF) or access < 0 or place >> get(entry, R_CELL_SHIFT) >= get(entry, R_CELLS):
+        return
+    mine = _segment(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
+    mine |= TOUCHED | (strong & SCOPE) | (SEVERAL if several else 0)
+    if not write and strong & SCOPE:
+        note_seen(m, entry, warp, place)
+    _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane, place, size, write, mine)
+
+
+@compiled
+def note_run(m, entry, warp, frame, constants, record, pc, lane, lanes, place, size, write, strong):
+    """Neighbouring lanes from `lane` on access `size` bytes each, side by side from `place` of a region on."""
+    races = get(m, M_RACES)
+    access = _access_of(races, pc)
+    shift = get(entry, R_CELL_SHIFT)
+    each = size >> shift  # cells a lane
+    room = get(entry, R_CELLS) - (place >> shift)
+    if get(races, G_OFF) or access < 0 or room <= 0:
+        return
+    mine = _segment(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
+    mine |= TOUCHED | (strong & SCOPE)
+    if strong and not write:
+        for other in range(lanes):
+            note_seen(m, entry, warp, place + other * size)
+    if lanes < LANES or each == 0 or room < LANES * each or place & ((1 << shift) - 1):
+        for other in range(lanes):
+            at = place + other * size
+            if at >> shift < get(entry, R_CELLS):
+                _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane + other, at, size, write, mine)
+        return
+    spread = np.int64(0)
+    while 1 << spread < each:
+        spread += 1
+    first = place >> shift
+    near = _use(races, entry, first, first + LANES * each - 1, write)
+    for group in range(each):
+        start = first + group * LANES
+        _row_of_cells(m, races, entry, warp, frame, constants, record, pc, start, spread, group, write, mine, near)
+
+
+@compiled
+def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, spread, group, write, mine, near):
+    """32 neighbouring cells from `first` on, `1 << spread` a lane, the group-th such row of a warp's access."""
+    stride = get(races, G_STRIDE)
+    at = _address_of_cell(races, entry, first, 0)
+    start = mine + ((group * LANES) >> spread) * LANE_STEP
+    own = get(races, G_FIRST) if get(m, M_CLUSTER) == 1 else np.int64(_NEVER)
+    # Strong accesses, and cells that have had one, are compared one by one.
+    foreign = np.uint32(mine & SCOPE)
+    if get(races, G_LIVE):
+        foreign |= foreign_cells(at + CELL_STRONG * stride, start, spread, get(races, G_BASE), np.int64(_NEVER))
+    if write or near:
+        foreign |= foreign_cells(at, start, spread, get(races, G_BASE), own)
+    if near or not write:
+        foreign |= foreign_cells(at + stride, start, spread, get(races, G_BASE), own)
+    if foreign == np.uint32(0):
+        fill_cells(at if write else at + stride, start, spread)
+    else:
+        shift = get(entry, R_CELL_SHIFT)
+        for i in range(LANES):
+            lane = (group * LANES + i) >> spread
+            one = mine + lane * LANE_STEP
+            if write:
+                size = field(record, X1)
+                inside = ((((group * LANES + i) & ((1 << spread) - 1)) << shift) // size) * size
+                value = _element(frame, constants, record, lane, inside)
+                place = ((first + i) << shift) // size * size
+                _write_cell(m, races, entry, warp, pc, lane, first + i, one, place, size, value, near)
+            else:
+                _read_cell(m, races, entry, warp, pc, lane, first + i, one)
+    if get(races, G_LIVE) == 0:
+        _first_of_row(m, races, entry, frame, constants, record, first, spread, group, write, start, near)
+
+
+@compiled
+def _first_of_row(m, races, entry, frame, constants, record, first, spread, group, write, start, near):
+    """As _first_of_cell for 32 neighbouring cells."""
+    stride = get(races, G_STRIDE)
+    at = _address_of_cell(races, entry, first, FIRST_WRITE if write else FIRST_READ)
+    block = _owner(m)
+    full = np.uint32(FULL_MASK)
+    if cells_of(at, block) == full:
+        if not write or cells_with(at, np.int64(MIXED)) == full:
+            return
+    elif not write and cells_of(at, np.int64(0)) | cells_of(at + 2 * stride, np.int64(0)) == np.uint32(0):
+        return
+    lower = start & FULL_MASK
+    beside = at + stride if write else at - stride
+    plain = field(record, X1) == 4 and field(record, X3) & 0xFF == 4 and spread == 0
+    if cells_of(at, np.int64(0)) == full and (plain or not write):
+        alone = not near or (
+            (cells_of(beside, np.int64(0)) | cells_of(beside, block)) == full
+            and cells_of(beside + 2 * stride, np.int64(0)) == full
+        )
+        if alone:
+            fill_cells(at, block << SEGMENT_SHIFT | lower, spread)
+            if write:
+                values = get(races, G_VALUES) + 4 * (get(entry, R_CELL_FIRST) + first)
+                copy_bytes(values, operand(frame, constants, record, SRC_B), np.int64(4 * LANES))
+            return
+    shift = get(entry, R_CELL_SHIFT)
+    for i in range(LANES):
+        lane = (group * LANES + i) >> spread
+        value = np.uint64(0)
+        if write:
+            inside = ((group * LANES + i) & ((1 << spread) - 1)) << shift
+            value = _element(frame, constants, record, lane, inside // field(record, X1) * field(record, X1))
+        one = lower + ((i >> spread) << LANE_SHIFT)
+        _first_of_cell(races, entry, first + i, one, block, write, _folded(value), near)
+
+
+@compiled
+def note_copy(m, entry, warp, pc, lane, place, size):
+    """An asynchronous copy has read `size` bytes, at a moment that is not its warp's: it is told from other blocks."""
+    races = get(m, M_RACES)
+    access, shift = _access_of(races, pc), get(entry, R_CELL_SHIFT)
+    first, last = place >> shift, min((place + size - 1) >> shift, get(entry, R_CELLS) - 1)
+    if get(races, G_OFF) or get(races, G_LIVE) or access < 0 or first > last:
+        return
+    near = _use(races, entry, first, last, 0)
+    lower = access << ACCESS_SHIFT | warp << WARP_SHIFT | lane << LANE_SHIFT | TOUCHED
+    for cell in range(first, last + 1):
+        _first_of_cell(races, entry, cell, lower, _owner(m), 0, np.uint32(0), near)
+
+
+@compiled
+def note_seen(m, entry, warp, place):
+    """A strong read, before it is noted itself: keep which strong write of another block it sees."""
+    races = get(m, M_RACES)
+    cell = place >> get(entry, R_CELL_SHIFT)
+    if get(races, G_OFF) or cell >= get(entry, R_CELLS):
+        return
+    old = load_i64(_address_of_cell(races, entry, cell, CELL_STRONG))
+    segment = old >> SEGMENT_SHIFT
+    if old & SCOPE == 0 or segment < get(races, G_BASE) or segment >= get(races, G_FIRST):
+        return
+    state = state_of_warp(m, races, warp)
+    seen = segment << 2 | (old & SCOPE)
+    count = get(state, S_SEEN_COUNT)
+    if count == 0 or get(state, S_SEEN + (count - 1) % SEEN) != seen:
+        put(state, S_SEEN + count % SEEN, seen)
+        increase(state, S_SEEN_COUNT, 1)

@@ -1,0 +1,95 @@
+"""Which arrays a kernel may write: only those can have races, and only for those the search keeps anything.
+
+A register may hold an address of all that its definitions are made from, wherever they stand in the function. What
+memory holds is taken for an address of anything, if it is wide enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplab.isa.syntax import Address, Group, Instruction, Module, Operand, Pair, Register, Symbol
+
+_ANYTHING = ""  # among names: any array
+_WRITERS = ("st", "red", "atom", "multimem", "wmma")
+_ELSEWHERE = ("shared", "shared::cta", "shared::cluster", "local", "param", "param::func")
+_WIDE = ("b64", "u64", "s64", "b128", "f64")
+
+
+def written_names(module: Module, entry: str) -> frozenset[str] | None:
+    """Names of parameters and variables through which a kernel may write; None: it may write to anything.
+
+    Names of scalars that take part in an address are among them.
+    """
+    function = module.functions[entry]
+    if any(parameter.size > 8 for parameter in function.parameters):
+        return None
+    holds: list[set[str]] = [set() for _ in function.registers]
+    body = [step for step in function.body if isinstance(step, Instruction)]
+    grown = True
+    while grown:
+        grown = False
+        for step in body:
+            words = step.opcode.split(".")
+            if words[0] == "call":
+                return None
+            new = _sources(step, words, holds)
+            for register in _targets(step, words):
+                if not new <= holds[register.index]:
+                    holds[register.index] |= new
+                    grown = True
+    return _targets_of_writes(body, holds)
+
+
+def _targets_of_writes(body: list[Instruction], holds: list[set[str]]) -> frozenset[str] | None:
+    written: set[str] = set()
+    for step in body:
+        words = step.opcode.split(".")
+        for operand in step.operands if _writes(words) else ():
+            if isinstance(operand, Address):
+                names = set().union(*(_names(part, holds) for part in (operand.base, *operand.rest)))
+                if not names or _ANYTHING in names:
+                    return None
+                written |= names
+    return frozenset(written)
+
+
+def _writes(words: list[str]) -> bool:
+    """Can an instruction write to global memory?"""
+    if words[0] == "cp":
+        spaces = [word for word in words if word == "global" or word.startswith("shared")]
+        return "bulk" in words and "prefetch" not in words and spaces[:1] == ["global"]
+    return words[0] in _WRITERS and not any(word in _ELSEWHERE for word in words)
+
+
+def _registers(operand: Operand) -> Iterator[Register]:
+    if isinstance(operand, Register):
+        yield operand
+    elif isinstance(operand, Group):
+        for item in operand.items:
+            yield from _registers(item)
+    elif isinstance(operand, Pair):
+        yield from _registers(operand.first)
+        yield from _registers(operand.second)
+
+
+def _targets(step: Instruction, words: list[str]) -> Iterator[Register]:
+    """The registers that an instruction sets: its first operand, for all that is known of it."""
+    if step.operands and words[0] != "st":
+        yield from _registers(step.operands[0])
+
+
+def _names(operand: Operand, holds: list[set[str]]) -> set[str]:
+    if isinstance(operand, Symbol):
+        return {operand.name}
+    return set().union(*(holds[register.index] for register in _registers(operand)))
+
+
+def _sources(step: Instruction, words: list[str], holds: list[set[str]]) -> set[str]:
+    """What the registers that an instruction sets may hold an address of."""
+    if words[0] in ("ld", "ldu", "atom"):
+        address = next((o for o in step.operands if isinstance(o, Address)), None)
+        if address is not None and isinstance(address.base, Symbol) and "param" in words:
+            return {address.base.name}
+        return {_ANYTHING} if words[-1] in _WIDE else set()
+    return set().union(*(_names(operand, holds) for operand in step.operands[1:]))
