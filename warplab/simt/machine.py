@@ -16,7 +16,8 @@ from warplab.simt.core.memory.request_log import RequestLog
 from warplab.simt.core.memory.shadow import SHADOW_BYTES
 from warplab.simt.core.state import layout as L
 from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
-from warplab.simt.core.tensor.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
+from warplab.simt.core.tensor.warpgroups import WARPGROUP_BYTES
+from warplab.simt.core.tensor.wgmma_queue import state_bytes
 from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
 from warplab.simt.program import Constant, Program
@@ -153,6 +154,7 @@ class Machine:
         # Shared memory ends where it ends, so that the first byte behind it is a fault.
         shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
         columns = blocks * warps * (2 if _uses(program, *L.ASYNC_READERS) else 1)
+        columns += blocks * -(-warps // L.WARPGROUP_WARPS) if _uses(program, L.OP_WGMMA) else 0
         self.code = program.code
         self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
         self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
@@ -232,7 +234,7 @@ class Machine:
             L.M_PRODUCTS: compiled.address(compiled.Piece.WGMMA),
             L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
             L.M_WGMMA_BYTES: state_bytes(frame_bytes),
-            L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),
+            L.M_WARPGROUPS: self._memory(-(-warps // L.WARPGROUP_WARPS) * WARPGROUP_BYTES),
         }
 
     def _memory(self, size: int, cleared: bool = False) -> int:

@@ -95,7 +95,7 @@ from warplab.simt.core.state.raw import (
     trailing_zeros32,
     trailing_zeros64,
 )
-from warplab.simt.core.tensor.products import end_products, start_products
+from warplab.simt.core.tensor.products import free_products, start_products
 from warplab.simt.core.warp.barriers import clear_barriers
 from warplab.simt.core.warp.cluster_barrier import clear_cluster_barrier
 from warplab.simt.core.warp.splits import split_state, start_splits
@@ -275,6 +275,15 @@ def _complete_something(m):
 
 
 @compiled
+def _give_up_on_products(m):
+    """No warp of the cluster can go on: let those go on that wait for others of their warpgroup. Were there any?"""
+    found = False
+    for rank in range(get(m, M_CLUSTER)):
+        found = free_products(peer(m, rank)) or found
+    return found
+
+
+@compiled
 def _run_cluster(m):
     """Give the warps their turns until all have ended: one after the other, or in a seeded run as chance has it."""
     warps = get(m, M_WARP_COUNT)
@@ -307,8 +316,6 @@ def _run_cluster(m):
                 block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
         if done == total:
             complete_all(m)
-            for rank in range(get(m, M_CLUSTER)):
-                end_products(peer(m, rank))
             return
         if random and random_below(m, 8) == 0:
             complete_one(m)
@@ -316,9 +323,11 @@ def _run_cluster(m):
         if idle and _complete_something(m):
             idle = 0
         elif ran + skipped == 0 or idle > PATIENCE:
-            for rank in range(get(m, M_CLUSTER)):
-                _report_deadlock(peer(m, rank))
-            return
+            idle = 0
+            if not _give_up_on_products(m):
+                for rank in range(get(m, M_CLUSTER)):
+                    _report_deadlock(peer(m, rank))
+                return
 
 
 def run_clusters(m, first, last):

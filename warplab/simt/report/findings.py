@@ -70,6 +70,7 @@ from warplab.simt.core.state.layout import (
     WARPGROUP_DIFFERS,
     WARPGROUP_MISSING,
     WARPGROUP_SKIPS,
+    WARPGROUP_WARPS,
 )
 from warplab.simt.lowering.calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
@@ -147,6 +148,12 @@ def shared_variable(name: str) -> str:
     if "cudapy" in name:
         return "a shared array"
     return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
+
+
+def _warps(numbers: list[int]) -> str:
+    """Some warps of a block in words."""
+    head, last = ", ".join(map(str, numbers[:-1])), str(numbers[-1])
+    return f"warps {head} and {last}" if head else f"warp {last}"
 
 
 class Explainer:
@@ -337,16 +344,25 @@ class Explainer:
         if fault == FAULT_OPERAND:
             who = f"line {line}" if line else "another access"
             return f"multiplies {place}, which {who} overwrote before wgmma.wait_group had waited for the product."
-        return self._warpgroup_sentence(int(record[F_EXTRA]), line)
+        return self._warpgroup_sentence(record, line)
 
-    def _warpgroup_sentence(self, reason: int, line: int) -> str:
+    @staticmethod
+    def _warpgroup_sentence(record: np.ndarray, line: int) -> str:
+        reason = int(record[F_EXTRA])
         if reason == WARPGROUP_MISSING:
             return "needs a warpgroup of four whole warps, but the block does not have 128 threads for it."
         if reason == WARPGROUP_DIFFERS:
             other = f"that of line {line}" if line else "another one"
             return f"issues a wgmma while another warp of its warpgroup issues {other}, or one of other matrices."
         if reason == WARPGROUP_SKIPS:
-            return "issues a wgmma that not all four warps of the warpgroup execute."
+            there = int(record[F_ADDRESS])
+            first = int(record[F_WARP]) // WARPGROUP_WARPS * WARPGROUP_WARPS
+            warps = range(first, first + WARPGROUP_WARPS)
+            waits, late = (_warps([w for w in warps if there >> (w - first) & 1 == here]) for here in (1, 0))
+            return (
+                "issues a wgmma that not all four warps of the warpgroup execute: on the hardware "
+                f"{waits} would wait there for {late} without end."
+            )
         return "issues a wgmma for which the threads of a warp give different matrix descriptors."
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
