@@ -117,7 +117,11 @@ class Session:
             if kernel is None:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
-            module, program = decoded(text, kernel.entry, self.plan.source_name)
+            try:
+                module, program = decoded(text, kernel.entry, self.plan.source_name)
+            except PlanError as error:
+                line = f" (line {kernel.line})" if kernel.line else ""
+                raise PlanError(f"Kernel {kernel.name}{line} cannot be run: {error}") from None
             addresses = self.addresses.setdefault(text, {})
             named = [c[1] for _, c in program.constants if isinstance(c, tuple) and c[0] == "symbol"]
             place_variables(self.space, module, named, addresses)

@@ -230,19 +230,24 @@ def registers(matrices: np.ndarray) -> np.ndarray:
 def test_ldmatrix_fills_fragments() -> None:
     words = words_of_lanes()
     matrices = words.view(np.uint16).reshape(4, 8, 8)
-    for form, expected in (("x4", matrices), ("x4.trans", matrices.transpose(0, 2, 1))):
-        load = f"ldmatrix.sync.aligned.m8n8.{form}.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r3];"
+    for form, expected in (
+        ("m8n8.x4.shared.b16", matrices),
+        ("m8n8.x4.trans.shared.b16", matrices.transpose(0, 2, 1)),
+        ("x4.m8n8.shared.b16", matrices),
+        ("x4.trans.m8n8.shared::cta.b16", matrices.transpose(0, 2, 1)),
+    ):
+        load = f"ldmatrix.sync.aligned.{form} {{%r4, %r5, %r6, %r7}}, [%r3];"
         result = move(PUT + load, words)
         assert result.findings == ()
         assert np.array_equal(result.outputs["out"], registers(expected))
         assert (result.total.matrix_load_wavefronts, result.total.matrix_load_bank_conflicts) == (4, 0)
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_stmatrix_undoes_ldmatrix(transposed: bool) -> None:
+@pytest.mark.parametrize("form", ["m8n8.x4", "x4.m8n8", "m8n8.x4.trans", "x4.trans.m8n8"])
+def test_stmatrix_undoes_ldmatrix(form: str) -> None:
     words = words_of_lanes()
-    form = "x4.trans" if transposed else "x4"
-    store = f"stmatrix.sync.aligned.m8n8.{form}.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}};"
+    transposed = "trans" in form
+    store = f"stmatrix.sync.aligned.{form}.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}};"
     result = move(store + GET, words)
     assert result.findings == ()
     matrices = np.ascontiguousarray(words.T).view(np.uint16).reshape(4, 8, 8)

@@ -73,7 +73,12 @@ PER_LAUNCH_SPECIALS = (
     "cluster_nctaid.x", "cluster_nctaid.y", "cluster_nctaid.z", "cluster_nctarank", "is_explicit_cluster",
     "nclusterid.x", "nclusterid.y", "nclusterid.z",
 )  # fmt: skip
-RESERVED_SPECIALS = {"reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE}
+RESERVED_SPECIALS = {
+    "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE, "reserved_smem_offset_cap": SHARED_BASE,
+}  # fmt: skip
+# Parts of the reserved shared memory that programs may use. Here they lie with the kernel's own variables.
+SCRATCH_SPECIALS = ("reserved_smem_offset_0", "reserved_smem_offset_1")
+SCRATCH_BYTES = 288  # what cooperative groups, for whom that is, rely on
 
 MAX_INSTRUCTIONS = 400_000
 MAX_LOCAL = 512 << 10  # bytes a thread
@@ -104,13 +109,13 @@ class StackFrame:
 class Instance:
     """One inlined copy of a function: its registers, labels and local variables."""
 
-    def __init__(
-        self, lowering: Lowering, function: Function, prefix: str, line: int, stack: StackFrame | None = None
-    ) -> None:
+    def __init__(self, lowering: Lowering, function: Function, prefix: str, stack: StackFrame | None = None) -> None:
         self.lowering = lowering
         self.function = function
         self.prefix = prefix
-        self.line = line  # of the call in the submission, for code that has no line of its own
+        self.line = self.outermost = 0  # of the call in the submission; 0: this is the kernel
+        if lowering.calls:
+            self.line, self.outermost = lowering.lines()
         self.places: dict[int, int] = {}
         self.locals: dict[str, LocalPlace] = {}  # of local variables and parameters
         self.stack = stack  # where its local variables go; None: a fixed place
@@ -177,7 +182,7 @@ class Lowering:
         self.notes: dict[str, str] = {}  # what a reader of the results should know
         self.index = vector_index()
         self.functions = module.function_addresses()
-        self.instance = Instance(self, self.kernel, "", 0)
+        self.instance = Instance(self, self.kernel, "")
         self.current = Instruction("nop", ())
         self.first = True
         self.label_count = 0
@@ -249,12 +254,17 @@ class Lowering:
         if instruction.guard >= 0:
             record.fields[GUARD] = self.instance.place(instruction.guard)
             record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
-        record.line = instruction.line or self.instance.line
+        record.line, record.outermost = self.lines()
         record.text = instruction.text
         record.counted = self.first
         self.first = False
         self.records.append(record)
         return record
+
+    def lines(self) -> tuple[int, int]:
+        """The line of the current instruction, and that of the kernel's call that it belongs to."""
+        line = self.current.line or self.instance.line
+        return line, self.instance.outermost or self.current.outermost or line
 
     def guard_row(self) -> int:
         """A predicate that holds where the current, guarded instruction runs."""
@@ -336,6 +346,9 @@ class Lowering:
         """A row that holds a special register."""
         if name in RESERVED_SPECIALS:
             return self.constant(bits, RESERVED_SPECIALS[name])
+        if name in SCRATCH_SPECIALS:
+            scratch = Variable(name, "shared", SCRATCH_BYTES, 16)
+            return self.bank.row(bits, ("shared", self.shared_name(scratch), 0))
         if name in PER_LAUNCH_SPECIALS:
             return self.bank.row(bits, (name,))
         if name not in PER_BLOCK_SPECIALS:

@@ -148,22 +148,19 @@ _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
 def _matrix_form(parts: list[str]) -> tuple[int, int, int]:
-    """Matrices, whether they are transposed, and the address space of an ldmatrix or stmatrix."""
-    count, transposed, space = 0, 0, SPACE_GENERIC
-    if parts[1:4] != ["sync", "aligned", "m8n8"] or parts[-1] != "b16":
+    """Matrices, whether they are transposed, and the address space of an ldmatrix or stmatrix.
+
+    ptxas takes the modifiers in any order.
+    """
+    rest = set(parts[1:])
+    counts = [c for c in _COUNTS if c in rest]
+    needed = {"sync", "aligned", "m8n8", "b16", *counts}
+    if len(counts) != 1 or len(rest) != len(parts) - 1 or not needed <= rest:
         raise Unsupported
-    for part in parts[4:-1]:
-        if part in _COUNTS:
-            count = _COUNTS[part]
-        elif part == "trans":
-            transposed = 1
-        elif part in ("shared", "shared__cta"):
-            space = SPACE_SHARED
-        else:
-            raise Unsupported
-    if not count:
+    transposed, shared = "trans" in rest, rest & {"shared", "shared__cta"}
+    if rest - needed - {"trans"} - shared or len(shared) > 1:
         raise Unsupported
-    return count, transposed, space
+    return _COUNTS[counts[0]], int(transposed), SPACE_SHARED if shared else SPACE_GENERIC
 
 
 @handles("ldmatrix")
