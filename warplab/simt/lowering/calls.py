@@ -27,6 +27,7 @@ from warplab.simt.core.state.layout import (
     TRAP_CALL,
     TRAP_STACK,
 )
+from warplab.simt.lowering.heap import allocate
 from warplab.simt.lowering.liveness import live_after
 from warplab.simt.lowering.lowering import Instance, LocalPlace, Lowering, StackFrame, Unsupported, handles
 from warplab.simt.program import Record, make_record
@@ -56,6 +57,8 @@ def call(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
         _call_pointer(lowering, lowering.source(callee, "b64"), arguments, results)
     elif callee.name == "vprintf":
         _print(lowering, arguments, results)
+    elif callee.name in ("malloc", "free") and not lowering.module.functions[callee.name].defined:
+        allocate(lowering, callee.name, _argument_rows(lowering, arguments), [_symbol(r) for r in results])
     elif callee.name in ("__assertfail", "__assert_fail"):
         _assertion(lowering, arguments)
     else:

@@ -36,6 +36,7 @@ from warplab.simt.core.state.layout import (
     GUARD_XOR,
     OP_JUMP,
     OP_UNSUPPORTED,
+    RESERVED_BYTES,
     SHARED_BASE,
     SPECIAL_CLUSTER_CTAID_X,
     SPECIAL_CLUSTER_CTAID_Y,
@@ -71,14 +72,13 @@ PER_LAUNCH_SPECIALS = (
     "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z", "nwarpid", "nsmid", "gridid",
     "total_smem_size", "dynamic_smem_size", "aggr_smem_size", *LANE_MASKS,
     "cluster_nctaid.x", "cluster_nctaid.y", "cluster_nctaid.z", "cluster_nctarank", "is_explicit_cluster",
-    "nclusterid.x", "nclusterid.y", "nclusterid.z",
+    "nclusterid.x", "nclusterid.y", "nclusterid.z", "envreg1", "envreg2",
 )  # fmt: skip
 RESERVED_SPECIALS = {
     "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE, "reserved_smem_offset_cap": SHARED_BASE,
 }  # fmt: skip
-# Parts of the reserved shared memory that programs may use. Here they lie with the kernel's own variables.
-SCRATCH_SPECIALS = ("reserved_smem_offset_0", "reserved_smem_offset_1")
-SCRATCH_BYTES = 288  # what cooperative groups, for whom that is, rely on
+# The part of the reserved shared memory that cooperative groups use; it lies with the kernel's own variables here.
+SCRATCH = "reserved_smem_offset_1"
 
 MAX_INSTRUCTIONS = 400_000
 MAX_LOCAL = 512 << 10  # bytes a thread
@@ -346,8 +346,8 @@ class Lowering:
         """A row that holds a special register."""
         if name in RESERVED_SPECIALS:
             return self.constant(bits, RESERVED_SPECIALS[name])
-        if name in SCRATCH_SPECIALS:
-            scratch = Variable(name, "shared", SCRATCH_BYTES, 16)
+        if name == SCRATCH:
+            scratch = Variable(name, "shared", RESERVED_BYTES, 16)
             return self.bank.row(bits, ("shared", self.shared_name(scratch), 0))
         if name in PER_LAUNCH_SPECIALS:
             return self.bank.row(bits, (name,))

@@ -36,9 +36,12 @@ _SHAPES = {
     "e5m2": ((16, 16), (16, 32)),
     "s8": ((8, 16), (16, 16), (16, 32)),
     "u8": ((8, 16), (16, 16), (16, 32)),
+    "s4": ((8, 32), (16, 32), (16, 64)),
+    "u4": ((8, 32), (16, 32), (16, 64)),
     "f64": ((8, 4), (16, 4), (16, 8)),
 }  # fmt: skip
-_OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16}  # 8 for the others
+_OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16, "s4": 4, "u4": 4}  # 8 for the others
+_INTEGERS = (("s8", "u8"), ("s4", "u4"))  # those that may be multiplied with each other
 _MODIFIERS = ("satfinite", "rn")
 
 
@@ -70,10 +73,11 @@ def arithmetic_of(lowering: Lowering, parts: list[str], types: list[str]) -> tup
         if (sum_kind, b) != ("f64", "f64"):
             raise Unsupported
         return MMA_DOUBLES, 0
-    if a in ("s8", "u8"):
-        if sum_kind != "s32" or b not in ("s8", "u8"):
+    alike = next((kinds for kinds in _INTEGERS if a in kinds), None)
+    if alike is not None:
+        if sum_kind != "s32" or b not in alike:
             raise Unsupported
-        flags = (MMA_A_SIGNED if a == "s8" else 0) | (MMA_B_SIGNED if b == "s8" else 0)
+        flags = (MMA_A_SIGNED if a[0] == "s" else 0) | (MMA_B_SIGNED if b[0] == "s" else 0)
         return MMA_INTEGERS, flags | (MMA_SATURATES if "satfinite" in parts else 0)
     if sum_kind not in ("f32", "f16"):
         raise Unsupported

@@ -77,6 +77,7 @@ from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
 from warplab.simt.report.gaps import feature_of
 
+GRID_BARRIER = ("envreg2",)  # the constant by which cooperative groups find the grid's barrier
 LONGEST_TEXT = 300  # characters of an instruction in a message
 KINDS = {
     FAULT_OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
@@ -447,6 +448,8 @@ class Explainer:
             blocks = prod(self.launch.cluster)
             cluster = "one block" if blocks == 1 else f"{blocks} blocks"
             return f"asks for the shared memory of a block that its cluster of {cluster} does not have."
+        if not self.launch.cooperative and any(name == GRID_BARRIER for _, name in self.program.constants):
+            return "stopped the kernel by a trap: all blocks can wait for each other in a cooperative launch only."
         return "stopped the kernel by a trap."
 
 

@@ -9,7 +9,8 @@ _NOT_HERE = "which the emulator does not have"
 _FEATURES = (
     (r"(tex|tld4|txq|istypep\.(texref|samplerref))\b", "textures", "read arrays in global memory"),
     (r"(suld|sust|sured|suq|istypep\.surfref)\b", "surfaces", "read and write arrays in global memory"),
-    (r"wgmma\.mma_async\.sp\b", "sparse products of a warpgroup (wgmma .sp)", "mma.sp, or a dense wgmma"),
+    (r"mma\.sp\b", "sparse products (mma.sp)", "dense ones, with zeros where nothing is stored"),
+    (r"wgmma\.mma_async\.sp\b", "sparse products of a warpgroup (wgmma .sp)", "dense ones"),
     (r"wgmma\.mma_async.*\.b1\b", "products of single bits by wgmma", "8-bit ones"),
     (r"w?mma\b.*\.b1\b", "products of single bits by tensor cores", "popc of and or xor, or 8-bit products"),
     (r"w?mma\b.*\.[us]4\b", "this shape of 4-bit products", "one of the shapes m8n8k32, m16n8k32 and m16n8k64"),

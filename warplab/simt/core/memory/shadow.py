@@ -328,6 +328,15 @@ def _word_shadow(m, start):
 
 
 @compiled
+def mark_written(m, start, size):
+    """`size` bytes (whole words) of the own block have a value from the start."""
+    word = _word_shadow(m, start)
+    for _ in range(size >> 2 if word else 0):
+        store_i32(word + VALID, np.int32(15))
+        word += SHADOW_BYTES
+
+
+@compiled
 def start_copy(m, warp, start, size, pc):
     """From now on an asynchronous copy may write `size` bytes (whole words): nobody else may touch them."""
     word = _word_shadow(m, start)

@@ -154,8 +154,17 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_LOG,  # address of the log of requests to the caches; 0: none is kept
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
     M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
+    M_RUNNING,  # 1: the cluster has blocks that have not ended
+    M_IDLE,  # rounds in which every warp of the cluster only looked at mbarriers
+    M_STARTED,  # what M_BUDGET was when the cluster began
+    M_MAY_WAIT,  # 1: blocks may wait for others outside of their cluster
+    M_WAITS,  # 1: the cluster was left because it seems to do so
+    M_RECORDED,  # the number of the cluster with a block that is to be recorded, -1: none
+    M_RECORDED_RANK,  # of that block in its cluster
+    M_RECORD,  # address of the trace for it
+    M_CLEARED,  # the shared address of RESERVED_BYTES that are zero when a block starts; 0: none are
     M_FIELDS,
-) = range(72)
+) = range(81)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -381,3 +390,4 @@ WARPGROUP_WARPS = 4
 WARPGROUP_MISSING, WARPGROUP_DIFFERS, WARPGROUP_SKIPS, WARPGROUP_DESCRIPTORS = range(4)  # a finding's F_EXTRA
 
 SHARED_BASE = 1024  # Hopper keeps the first KiB of a block's shared window for itself
+RESERVED_BYTES = 288  # what cooperative groups may use of that
