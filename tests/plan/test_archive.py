@@ -128,7 +128,7 @@ def setter(path: str, value: Any) -> Callable[[dict], None]:
 
 EDITS = {
     "other format": ("format", "zip", "not a Warplab plan"),
-    "other version": ("version", 2, "version 2"),
+    "other version": ("version", 1, "version 1"),
     "no version": ("version", ..., "lacks 'version'"),
     "unknown field": ("pickle", "x", "unknown field 'pickle'"),
     "unknown inner field": ("launches/0/extra", 1, "unknown field 'extra'"),

@@ -148,3 +148,55 @@ def test_traps_and_impossible_register_counts() -> None:
     assert "a cluster of one" in ptx_finding("", "mov.u32 %r0, 1; mapa.u64 %rd0, %rd1, %r0;")[1].replace(
         "its cluster of one", "a cluster of one"
     )
+
+
+HEAP = """extern "C" __global__ void lists(int* out, int rounds, unsigned long long bytes)
+{
+    // Each thread builds a list of its own and adds it up; `bytes` more are asked for with each element.
+    struct Node { int value; Node* next; };
+    Node* first = nullptr;
+    int lost = 0;
+    for (int i = 0; i < rounds; ++i) {
+        Node* node = (Node*)malloc(sizeof(Node) + bytes);
+        if (!node) { ++lost; continue; }
+        node->value = threadIdx.x * 100 + i;
+        node->next = first;
+        first = node;
+    }
+    int sum = 0, misaligned = 0;
+    for (Node* node = first; node; ) {
+        Node* next = node->next;
+        sum += node->value;
+        misaligned += (unsigned long long)node % 16 != 0;
+        free(node);
+        node = next;
+    }
+    int i = blockIdx.x * blockDim.x + threadIdx.x, n = gridDim.x * blockDim.x;
+    out[i] = sum;
+    out[n + i] = lost;
+    out[2 * n + i] = misaligned;
+}
+"""
+
+
+def heap(rounds: int, extra: int) -> np.ndarray:
+    """Sums, lost elements and misaligned ones of 2 blocks of 64 threads."""
+    arrays = {"out": (np.zeros(3 * 128, np.int32), Role.OUTPUT)}
+    arguments = ("out", np.int32(rounds), np.uint64(extra))
+    result = execute(cuda_plan(HEAP, "lists", arrays, arguments, (2,), (64,)), {})
+    assert result.findings == () and "heap" in result.notes["malloc"]
+    return result.outputs["out"].reshape(3, 128)
+
+
+def test_a_kernel_allocates_memory() -> None:
+    sums, lost, misaligned = heap(10, 3)
+    assert sums.tolist() == [1000 * (i % 64) + 45 for i in range(128)]
+    assert not lost.any() and not misaligned.any()
+
+
+def test_a_heap_that_is_used_up_gives_null_pointers() -> None:
+    _, lost, _ = heap(4, 1 << 20)
+    assert lost.sum() == 4 * 128 - 15  # of 16 MiB
+    _, lost, _ = heap(4, 1 << 40)
+    assert lost.sum() == 4 * 128
+    assert not heap(1, 0)[1].any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.simt import kernels
 from tests.simt.marks import line_of
@@ -147,9 +148,32 @@ def test_misaligned_null_and_wild_addresses() -> None:
 def test_unknown_instructions_are_reported_only_when_they_run() -> None:
     result = run_ptx("frobnicate.rn.f32 %f1, %f2, %f3;")
     finding = single(result.findings, FindingKind.UNSUPPORTED)
-    assert "frobnicate.rn.f32 %f1, %f2, %f3;" in finding.message
+    assert "needs the instruction frobnicate.rn.f32, which the emulator does not have" in finding.message
     skipped = "setp.gt.u32 %p1, %r1, 100; @%p1 frobnicate.rn.f32 %f1, %f2, %f3;"
     assert not run_ptx(skipped).findings
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("tex.1d.v4.f32.s32 {%f1, %f2, %f3, %f4}, [%rd1, {%r1}];", "needs textures"),
+        ("suld.b.1d.b32.trap %r2, [%rd1, {%r1}];", "needs surfaces"),
+        ("@%p1 mov.u32 %r2, %envreg7;", "needs the special register %envreg7"),
+        ("cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%r1], [%rd1, {%r1}];",
+         "needs tensor copies in im2col mode"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_named_in_words(body: str, words: str) -> None:
+    result = run_ptx(f"setp.eq.u32 %p1, %r1, %r1; {body}")
+    finding = single(result.findings, FindingKind.UNSUPPORTED)
+    assert words in finding.message and "%rd1" not in finding.message
+
+
+def test_declarations_need_no_blanks_between_their_directives() -> None:
+    result = run_ptx(
+        "{.reg.b32 a,b; .shared.align 8.b8 room[8]; mov.u32 a, 3; add.u32 b, a, a; st.global.u32 [%rd1], b;}"
+    )
+    assert result.findings == () and result.outputs["out"][0] == 6
 
 
 def test_trap() -> None:
@@ -296,3 +320,67 @@ def test_names_of_cpp_variables() -> None:
         "_Zstrange": "_Zstrange",
     }.items():
         assert demangled(mangled) == name
+
+
+HELPERS = """#include <cooperative_groups.h>
+__device__ float element(const float* p, int i)
+{
+    return p[i];  // <- inner
+}
+__device__ float sum(const float* p, int i)
+{
+    float total = 0;
+    for (int k = 0; k < 2; ++k) if (p[i] > 0) total += element(p, i + k);
+    return total;
+}
+extern "C" __global__ void k(const float* a, float* out)
+{
+    if (threadIdx.x < 32) __syncthreads();
+    out[threadIdx.x] = sum(a, threadIdx.x);  // <- outer
+}
+"""
+
+
+def test_a_helpers_fault_names_the_kernels_line_first_and_the_helpers_second() -> None:
+    a, out = np.ones(32, np.float32), np.zeros(32, np.float32)
+    arrays = {"a": (a, Role.INPUT), "out": (out, Role.OUTPUT)}
+    result = execute(cuda_plan(HELPERS, "k", arrays, ("a", "out"), (1,), (32,)), {"a": a})
+    finding = single(result.findings, FindingKind.OUT_OF_BOUNDS)
+    inner, outer = (1 + HELPERS[: HELPERS.index(mark)].count("\n") for mark in ("<- inner", "<- outer"))
+    assert finding.line == outer and finding.index == (32,)
+    assert finding.message.startswith(f"Line {outer} (through line {inner}) reads a[32]")
+
+
+def test_lines_are_followed_through_headers_inlined_in_other_blocks() -> None:
+    """The chain submission 9 -> header -> header ends in a block before which only another line was named."""
+    body = """.loc 1 4 1
+        mov.u32 %r2, 0; setp.eq.u32 %p1, %r1, %r1;
+        @%p1 bra NEXT;
+        .loc 2 7 1, function_name f, inlined_at 1 9 3
+        add.u32 %r2, %r2, 1;
+        NEXT:
+        .loc 3 5 1, function_name g, inlined_at 2 7 1
+        st.global.u32 [%rd1+4096], %r2;"""
+    files = '.file 1 "/tmp/submission.py"\n.file 2 "/usr/a.h"\n.file 3 "/usr/b.h"\n'
+    out = np.zeros(32, np.uint32)
+    text = ptx(body) + "\n" + files
+    plan = plan_of(text, "k", {"out": buffer("out", out, Role.OUTPUT)}, (Pointer("out", 0, "out"),), (1,), (32,))
+    assert single(execute(plan, {}).findings, FindingKind.OUT_OF_BOUNDS).line == 9
+
+
+DYNAMIC = """extern "C" __global__ void k(float* out)
+{
+    extern __shared__ float tile[];
+    tile[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(("given", "words"), [(0, "no bytes of dynamic"), (64, "64 bytes of dynamic"), (128, "")])
+def test_dynamic_shared_memory_that_the_launch_does_not_give(given: int, words: str) -> None:
+    out = np.zeros(32, np.float32)
+    result = execute(cuda_plan(DYNAMIC, "k", {"out": (out, Role.OUTPUT)}, ("out",), (1,), (32,), given), {})
+    assert bool(result.findings) == bool(words)
+    assert all(f.kind is FindingKind.OUT_OF_BOUNDS and words in f.message for f in result.findings)

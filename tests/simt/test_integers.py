@@ -309,3 +309,21 @@ def test_predicates_guard_writes() -> None:
     a = integers(32, COUNT, 34)
     got = run("setp.lt.u32 %p1, %a0, 1000000; mov.u32 %d, 1; @%p1 mov.u32 %d, 2; @!%p1 add.u32 %d, %d, 10;", 32, [a])
     assert np.array_equal(got, np.where(a < 1000000, 2, 11))
+
+
+def nth_bit(mask: int, base: int, offset: int) -> int:
+    """fns step by step: the bit at `base` for 0, else the |offset|-th set bit from there on, up or down."""
+    base, offset = base & 31, signed(offset, 32)
+    places = [base] if offset == 0 else range(base, 32) if offset > 0 else range(base, -1, -1)
+    found = [place for place in places if mask >> place & 1]
+    number = max(abs(offset), 1)
+    return found[number - 1] if len(found) >= number else -1
+
+
+def test_fns() -> None:
+    masks = integers(32, 32, COUNT)
+    for mask in (masks, np.full_like(masks, 0xFFFFFFFF), np.zeros_like(masks)):
+        bases = np.arange(mask.size, dtype=mask.dtype) % 32
+        for offsets in (range(-4, 5), (32, -32, 33, -33, -(2**31), 2**31 - 1)):
+            wanted = np.resize(np.array(offsets, np.int64), mask.size).astype(np.uint32).astype(mask.dtype)
+            check("fns.b32", [mask, bases, wanted], 32, nth_bit)

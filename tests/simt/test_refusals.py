@@ -109,3 +109,11 @@ def test_megabytes_that_mean_nothing_are_read_once(text: str) -> None:
         parse(text)
     except PlanError as refused:
         assert len(str(refused)) < 300
+
+
+def test_a_refusal_names_the_kernel_and_both_lines() -> None:
+    body = ".loc 1 7 1\nadd.s32 %r1, [, %r1;"
+    with pytest.raises(
+        PlanError, match="Kernel kernel .*cannot be read near 'add.s32.*line 7 of the PTX, line 7 of the"
+    ):
+        run(kernel(body) + '.file 1 "submission.py"\n')

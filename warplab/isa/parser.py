@@ -26,7 +26,7 @@ from warplab.isa.syntax import (
     Symbol,
     Variable,
 )
-from warplab.isa.text import PtxError, plain
+from warplab.isa.text import PtxError, line_at, plain
 
 _STRING = re.compile(r'"[^"]*"')
 _SPACE = re.compile(r"\s+")
@@ -37,7 +37,9 @@ _HEADER = re.compile(r"((?:\.(?:visible|extern|weak|common)\s+)*)\.(entry|func)\
 _STATEMENT = re.compile(r"[^;{}]+(?:\{[^{}]*\}[^;{}]*)*;")
 _INSTRUCTION = re.compile(r"(?:@(!?)\s*([%\w$]+)\s+)?([a-z][\w.:]*)\s*(.*);", re.S)
 # Of a line more than seven digits long nothing is taken: no submission has so many lines.
-_LOC = re.compile(r"\s*(\d{1,9})\s+(\d{1,7})\s+\d+(?:.*?inlined_at\s+(\d{1,9})\s+(\d{1,7})\b)?")
+_PLACE = r"(\d{1,9})\s+(\d{1,7})\s+(\d{1,9})"
+_LOC = re.compile(rf"\s*{_PLACE}(?:[^\n]*?inlined_at\s+{_PLACE})?")
+_INLINED = re.compile(rf"\.loc\s+{_PLACE}[^\n]*?inlined_at\s+{_PLACE}")
 _FILE = re.compile(r'\.file\s+(\d{1,9})\s+"([^"]*)"')
 _NAME = r"[A-Za-z_$%][\w$.]*"
 _ARRAY = re.compile(rf"({_NAME})\s*((?:\[[^\]]*\]\s*)*)(?:=\s*(.*))?$", re.S)
@@ -52,10 +54,12 @@ MAX_REGISTERS = 100_000  # of a function
 MAX_VARIABLE = 256 << 20  # bytes
 MAX_ALIGNMENT = 1 << 16  # bytes
 MAX_NESTING = 64  # blocks in blocks
+MAX_INLINED = 64  # functions inlined in each other whose lines are followed
 MAX_OPERAND_NESTING = 4  # groups in operands
 MAX_WORDS = 32  # in front of a variable's name
 MAX_NAME = 4096  # characters of a variable's
 MAX_DIGITS = 100  # of a number; Python itself refuses to read thousands
+_GLUED = re.compile(r"(?:\.\w+\s*|\d+\s*)+")  # the directives of a declaration, between which no blank need be
 _SKIPPED = (".pragma", ".maxntid", ".minnctapersm", ".reqntid", ".maxnreg", ".alias", ".noreturn", ".callprototype")
 
 
@@ -69,29 +73,56 @@ def _cleaned(text: str) -> tuple[str, dict[int, str]]:
     return _STRING.sub('""', spoken), files
 
 
-def _error(near: str) -> PlanError:
-    near = " ".join(near[:200].split())[:60]
-    return PlanError(f"This PTX cannot be read near {near!r}; compile the kernel again.")
+class _Unreadable(Exception):
+    """A piece of text that is not what it should be."""
+
+
+def _error(near: str) -> _Unreadable:
+    return _Unreadable(near)
+
+
+_Place = tuple[int, ...]  # file, line, column
 
 
 class _Lines:
-    """Which line of the submission the current .loc stands for."""
+    """Which lines of the submission the current .loc stands for: its own, and that of the outermost call around it."""
 
-    def __init__(self, files: dict[int, str], source_name: str) -> None:
+    def __init__(self, text: str, files: dict[int, str], source_name: str) -> None:
         wanted = PurePath(source_name).name
         self.ours = {n for n, path in files.items() if PurePath(path.replace("\\\\", "/")).name == wanted}
-        self.current = 0
+        # Where the code of a place was inlined. A call that was inlined itself is a place with an entry of its own,
+        # which may stand anywhere in the text.
+        self.calls: dict[_Place, _Place] = {}
+        for match in _INLINED.finditer(text):
+            numbers = tuple(map(int, match.groups()))
+            self.calls.setdefault(numbers[:3], numbers[3:])
+        self.start()
+
+    def start(self) -> None:
+        """A function begins: nothing is known of its first instructions."""
+        self.current = self.outermost = 0
 
     def locate(self, arguments: str) -> None:
         match = _LOC.match(arguments)
         if not match:
             return
-        file, line, outer_file, outer_line = (int(g) if g else 0 for g in match.groups())
-        if file in self.ours:
-            # Line 0 marks code that the compiler made up: it belongs to whatever came before.
-            self.current = line or self.current
-        elif outer_file in self.ours:
-            self.current = outer_line or self.current
+        place: _Place | None = tuple(int(g) for g in match.groups()[:3])
+        assert place is not None
+        if match[4]:
+            self.calls[place] = tuple(int(g) for g in match.groups()[3:])
+        if place[0] in self.ours and not place[1]:
+            return  # code that the compiler made up: it belongs to whatever came before
+        lines: list[int] = []
+        followed = bool(match[4])
+        for _ in range(MAX_INLINED):
+            if place is None:
+                break
+            if place[0] in self.ours and place[1]:
+                lines.append(place[1])
+            # What was not inlined here may be inlined elsewhere.
+            place, followed = self.calls.get(place) if followed else None, True
+        if lines:
+            self.current, self.outermost = lines[0], lines[-1]
 
 
 class _Scope:
@@ -208,7 +239,7 @@ class _Parser:
                 "make the kernel's unrolled loops shorter."
             )
         self.text, files = _cleaned(text)
-        self.lines = _Lines(files, source_name)
+        self.lines = _Lines(self.text, files, source_name)
         self.near = 0  # where in the text the parser is
         self.module = Module()
         self.scope: _Scope | None = None
@@ -216,9 +247,20 @@ class _Parser:
     def parse(self) -> Module:
         try:
             return self._parse()
+        except _Unreadable as error:
+            raise self._refusal(str(error)) from None
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError, struct.error) as error:
             # The text is not what a step of this parser takes it to be: a number is none, a part is missing.
-            raise _error(self.text[self.near : self.near + 200].lstrip()) from error
+            raise self._refusal(self.text[self.near : self.near + 200]) from error
+
+    def _refusal(self, near: str) -> PlanError:
+        """What is said of a text that cannot be read, with the line of the submission if a .loc has told it."""
+        near = " ".join(near[:200].split())[:60]
+        start = self.near + len(self.text[self.near :]) - len(self.text[self.near :].lstrip())
+        line = f"line {line_at(self.text, start)} of the PTX"
+        if self.lines.outermost:
+            line += f", line {self.lines.outermost} of the submission"
+        return PlanError(f"This PTX cannot be read near {near!r} ({line}); compile the kernel again.")
 
     def _parse(self) -> Module:
         text, position, end = self.text, 0, len(self.text)
@@ -308,7 +350,7 @@ class _Parser:
             return position + 1
         function.defined = True
         self.module.functions[function.name] = function
-        self.lines.current = 0
+        self.lines.start()
         self.scope = _Scope(function)
         for variable in function.parameters + function.results:
             self.scope.variable(variable)
@@ -418,6 +460,9 @@ class _Parser:
         if text[0] != ".":
             self._instruction(text)
             return
+        glued = _GLUED.match(text)
+        if glued:
+            text = glued[0].replace(".", " .").lstrip() + " " + text[glued.end() :].lstrip()
         words = text.split(None, 1)
         if words[0].startswith(_SKIPPED):
             return
@@ -458,7 +503,7 @@ class _Parser:
             guard_index = register.index
         parsed = tuple(self._operand(o) for o in _split(operands))
         self.scope.function.body.append(
-            Instruction(opcode, parsed, guard_index, negated == "!", self.lines.current, text)
+            Instruction(opcode, parsed, guard_index, negated == "!", self.lines.current, text, self.lines.outermost)
         )
 
     def _operand(self, text: str, depth: int = 0) -> Operand:

@@ -85,7 +85,11 @@ Operand = Register | Special | Immediate | Symbol | Address | Group | Sink | Pai
 
 @dataclass(slots=True)
 class Instruction:
-    """One instruction. `guard` is the predicate register's index, -1: none; `line` of the submission, 0 if unknown."""
+    """One instruction. `guard` is the predicate register's index, -1: none.
+
+    `line` is that of the submission, 0 if unknown; `outermost` the one of the call that brought it into the kernel,
+    where functions were inlined, else `line`.
+    """
 
     opcode: str
     operands: tuple[Operand, ...]
@@ -93,6 +97,7 @@ class Instruction:
     guard_negated: bool = False
     line: int = 0
     text: str = ""
+    outermost: int = 0
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ from warplab.plan.model import (
 from warplab.plan.validate import MAX_PTX, check_plan
 
 FORMAT = "warplab-plan"
-VERSION = 1
+VERSION = 2
 # The plans of the course have at most 9 KiB of plan.json, 41 KiB of zip, and cubins of 280 KiB.
 MAX_FILE = 64 << 20  # bytes of the zip
 MAX_UNPACKED = 64 << 20  # bytes of all members together
@@ -214,6 +214,7 @@ def _to_json(plan: Plan) -> dict[str, Any]:
                 "cluster": list(launch.cluster),
                 "shared_bytes": launch.shared_bytes,
                 "line": launch.line,
+                "cooperative": launch.cooperative,
                 "arguments": [_argument_to_json(a) for a in launch.arguments],
             }
             for launch in plan.launches
@@ -351,6 +352,7 @@ def _launch(fields: Fields) -> Launch:
         fields.integer("shared_bytes"),
         _dim3(fields, "cluster"),
         fields.integer("line"),
+        fields.boolean("cooperative"),
     )
     fields.done()
     return launch

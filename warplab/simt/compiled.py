@@ -57,7 +57,7 @@ ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
 _WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
 _CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
 _SOURCES: dict[Piece, tuple[Callable, Any]] = {
-    Piece.LOOP: (run_clusters, types.int64(types.int64, types.int64, types.int64)),
+    Piece.LOOP: (run_clusters, types.int64(*[types.int64] * 4)),
     Piece.ARITHMETIC: (vector_functions, types.int64()),
     Piece.BULK: (run_bulk_copies, _CALL),
     Piece.WGMMA: (run_products, _CALL),
@@ -70,9 +70,9 @@ def parts_for(texts: Iterable[str]) -> tuple[Piece, ...]:
     return (*ALWAYS, *(part for part, word in _WORDS.items() if any(word in text for text in texts)))
 
 
-def loop() -> Callable[[int, int, int], int]:
+def loop() -> Callable[[int, int, int, int], int]:
     """`run_clusters` of core/blocks.py; other Python threads run meanwhile."""
-    return CFUNCTYPE(c_int64, c_int64, c_int64, c_int64)(address(Piece.LOOP))
+    return CFUNCTYPE(c_int64, *[c_int64] * 4)(address(Piece.LOOP))
 
 
 @cache

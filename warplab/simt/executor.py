@@ -15,7 +15,10 @@ from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
+from warplab.plan.occupancy import occupancy
+from warplab.simt.core.blocks import SMS
 from warplab.simt.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
+from warplab.simt.crew import Crew
 from warplab.simt.lowering.decoder import decoded
 from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
 from warplab.simt.memory import (
@@ -45,6 +48,7 @@ MAX_PRINTED = 1 << 20  # characters that are kept of what an execution prints
 MAX_FINDINGS = 1000  # of an execution
 PIECE = 1 << 20  # bytes compared at a time
 LARGE = 1 << 14  # threads: a launch with fewer runs on one core while it is searched for races
+WORKSPACE_BYTES = 64  # of the barrier of a cooperative grid
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
 
@@ -123,7 +127,11 @@ class Session:
             if kernel is None:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
-            module, program = decoded(text, kernel.entry, self.plan.source_name)
+            try:
+                module, program = decoded(text, kernel.entry, self.plan.source_name)
+            except PlanError as error:
+                line = f" (line {kernel.line})" if kernel.line else ""
+                raise PlanError(f"Kernel {kernel.name}{line} cannot be run: {error}") from None
             addresses = self.addresses.setdefault(text, {})
             named = [c[1] for _, c in program.constants if isinstance(c, tuple) and c[0] == "symbol"]
             place_variables(self.space, module, named, addresses)
@@ -135,7 +143,11 @@ class Session:
         loaded = self.load(launch.kernel)
         kernel = self.plan.kernels[launch.kernel]
         function = loaded.module.functions[loaded.program.entry]
-        failure = self._launch_failure(launch, kernel, loaded.program) or self._cluster_failure(launch, function)
+        failure = (
+            self._launch_failure(launch, kernel, loaded.program)
+            or self._cluster_failure(launch, function)
+            or self._cooperative_failure(replace(launch, cluster=_cluster_of(launch, function)), loaded.program)
+        )
         if failure:
             message = f"The launch of {launch.kernel} fails: {failure}"
             self.findings.append(Finding(FindingKind.LAUNCH_FAILURE, message, launch.kernel, launch.line))
@@ -145,11 +157,12 @@ class Session:
         parameters = self._parameters(launch, loaded)
         bank = Region("the kernel's parameters", parameters, writable=False)
         bank_address = self.space.add(bank)
+        workspace = self._workspace() if launch.cooperative else 0
         table = self.space.table()
         if self.cells:
             self.cells.fill(table, self.space, _written(launch, function, loaded.program))
         constants = resolve_constants(
-            loaded.program, loaded.module, launch, loaded.addresses, self.space, parameters, bank_address
+            loaded.program, loaded.module, launch, loaded.addresses, self.space, parameters, bank_address, workspace
         )
         machines, traffic = self._run_blocks(launch, loaded.program, constants, table)
         outcome = self._collect(launch, loaded, machines, table, traffic)
@@ -163,14 +176,26 @@ class Session:
         self.recorder.locate(launch)
         return self.recorder
 
-    def _run_with_caches(self, chip: Chip, launch: Launch, machine: Machine, program: Program) -> CacheTraffic:
+    def _workspace(self) -> int:
+        """Where the barrier of a cooperative grid is, in memory of the driver's."""
+        data = aligned_bytes(WORKSPACE_BYTES)
+        data.fill(0)
+        return self.space.add(Region("the grid's barrier", data))
+
+    def _resident(self, launch: Launch, program: Program) -> int:
+        """How many clusters are on the GPU at one time, as far as the emulator has memory for them."""
+        cubin = self.plan.kernels[launch.kernel].cubins.get(self.architecture)
+        registers, static = cubin.registers if cubin else 0, program.static_shared - SHARED_BASE
+        blocks = occupancy(self.architecture, prod(launch.block), registers, static, launch.shared_bytes).blocks * SMS
+        return max(min(blocks // prod(launch.cluster), MAX_RESIDENT // resident_bytes(program, launch)), 1)
+
+    def _run_with_caches(self, chip: Chip, launch: Launch, crew: Crew, program: Program) -> CacheTraffic:
         """Run all clusters in waves and the model of the caches after each."""
         kernel = self.plan.kernels[launch.kernel]
         model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
-        machine.keep_log(model.log)
-        recorder = self._recorder(launch)
+        crew.first.keep_log(model.log)
         for first, last in model.slices():
-            machine.run(first, last, recorder)
+            crew.run(first, last)
         return model.traffic()
 
     def _run_blocks(
@@ -180,9 +205,11 @@ class Session:
         clusters = prod(launch.grid) // prod(launch.cluster)
         # Side by side, blocks that race may each time read something else: small launches give the same each time.
         large = clusters * prod(launch.cluster) * prod(launch.block) >= LARGE
-        workers = min(self.workers, clusters) if program.parallel and (large or not self.sanitize) else 1
+        parallel = program.parallel and not launch.cooperative and (large or not self.sanitize)
+        workers = min(self.workers, clusters) if parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
         recorder = self._recorder(launch)
+        resident = 1 if program.parallel and not launch.cooperative else self._resident(launch, program)
 
         # Memory is made here: what a worker makes for itself could be another's meanwhile.
         searches = [
@@ -190,19 +217,24 @@ class Session:
             for share in range(workers)
         ]
 
-        def fresh(share: int) -> Machine:
-            budget, search = self.instruction_budget, searches[share]
-            return Machine(program, launch, constants, self.space, table, budget, self.sanitize, seed, search)
+        def new_crew(share: int) -> Crew:
+            def fresh(beside: Machine | None) -> Machine:
+                budget, sanitize, search = self.instruction_budget, self.sanitize, searches[share]
+                return Machine(program, launch, constants, self.space, table, budget, sanitize, seed, search, beside)
+
+            crew = Crew(fresh, resident, launch.cooperative)
+            if recorder is not None:
+                crew.record(recorder)
+            return crew
 
         def work(share: int) -> Machine:
-            machine = fresh(share)
-            first, last = clusters * share // workers, clusters * (share + 1) // workers
-            machine.run(first, last, recorder)
-            return machine
+            crew = new_crew(share)
+            crew.run(clusters * share // workers, clusters * (share + 1) // workers)
+            return crew.first
 
         if self.caches is not None:
-            machine = fresh(0)
-            return [machine], self._run_with_caches(self.caches, launch, machine, program)
+            crew = new_crew(0)
+            return [crew.first], self._run_with_caches(self.caches, launch, crew, program)
         if workers == 1:
             return [work(0)], None
         with ThreadPoolExecutor(workers) as pool:
@@ -242,10 +274,9 @@ class Session:
             return []
         for search in searches:
             search.finish()
-            if search.gave_up:
+            if search.ended_early:
                 self.notes[f"races in {launch.kernel}"] = (
-                    f"Kernel {launch.kernel} synchronises its blocks more often than the search for races in global "
-                    "memory has room for: it ended early."
+                    f"Kernel {launch.kernel} {search.ended_early}: the search for races in global memory ended early."
                 )
         return races_between_blocks(self.cells, searches, launch)
 
@@ -305,6 +336,18 @@ class Session:
         if size > limit:
             return f"cluster {cluster} has {size} blocks, but {limit} are the limit for this kernel."
         return ""
+
+    def _cooperative_failure(self, launch: Launch, program: Program) -> str:
+        """Why the driver would refuse a cooperative launch; empty if it would not."""
+        if not launch.cooperative:
+            return ""
+        blocks, resident = prod(launch.grid), self._resident(launch, program) * prod(launch.cluster)
+        if blocks <= resident:
+            return ""
+        return (
+            f"a cooperative launch needs its {blocks} blocks on the GPU at one time, but only {resident} of them fit: "
+            "launch fewer, and have each do more."
+        )
 
     def _parameters(self, launch: Launch, loaded: _Loaded) -> np.ndarray:
         """The kernel's parameter bank."""

@@ -16,8 +16,10 @@ from warplab.simt.core.memory.request_log import RequestLog
 from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state import layout as L
 from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
-from warplab.simt.core.tensor.wgmma_queue import GROUP_WARPS, LOG_BYTES, state_bytes
+from warplab.simt.core.tensor.warpgroups import WARPGROUP_BYTES
+from warplab.simt.core.tensor.wgmma_queue import state_bytes
 from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
+from warplab.simt.lowering.lowering import SCRATCH
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
 from warplab.simt.program import Constant, Program
 from warplab.simt.races import RaceSearch
@@ -30,7 +32,6 @@ MAX_RESIDENT = 512 << 20  # bytes that the threads of a cluster may take
 SLACK = 512
 PRINT_BYTES = 1 << 20
 SHORT_TURN = 32  # warp instructions before another warp's turn, where the order of requests matters
-SLICE = 64  # clusters between two looks at whether the user pressed Ctrl-C
 
 _AXES = {"x": 0, "y": 1, "z": 2}
 
@@ -43,8 +44,12 @@ def resolve_constants(
     space: AddressSpace,
     parameters: np.ndarray,
     bank: int,
+    workspace: int,
 ) -> np.ndarray:
-    """Fill the constant bank of a launch. `parameters` are the kernel's parameter bytes, at address `bank`."""
+    """Fill the constant bank of a launch. `parameters` are the kernel's parameter bytes, at address `bank`.
+
+    `workspace`: where the barrier of a cooperative grid is; 0: the launch is not cooperative.
+    """
     data = aligned_bytes(max(program.constant_bytes, 64) + SLACK)
     end = data.size - SLACK
     places = _parameter_places(module, program.entry)
@@ -78,7 +83,7 @@ def resolve_constants(
             "shared_window": space.shared_window, "local_window": space.local_window,
             "cluster_nctarank": prod(launch.cluster),
             "is_explicit_cluster": explicit * (L.FULL_MASK if width == 1 else 1),
-            "nwarpid": 64, "nsmid": 132, "gridid": 0,
+            "nwarpid": 64, "nsmid": 132, "gridid": 0, "envreg1": workspace >> 32, "envreg2": workspace & 0xFFFFFFFF,
             "total_smem_size": program.static_shared + launch.shared_bytes,
             "aggr_smem_size": program.static_shared + launch.shared_bytes,
             "dynamic_smem_size": launch.shared_bytes,
@@ -134,9 +139,9 @@ def resident_bytes(program: Program, launch: Launch) -> int:
 
 
 class Machine:
-    """The state of one worker for one launch: that of a cluster's blocks, side by side.
+    """The state of one cluster's blocks, side by side. Every address in it points into an array that it holds.
 
-    Every address in it points into an array that it holds.
+    What is counted, found and printed is that of the machine `beside` it, if one is given: they run in turns.
     """
 
     def __init__(
@@ -150,16 +155,21 @@ class Machine:
         sanitize: bool,
         seed: int,
         races: RaceSearch | None = None,
+        beside: Machine | None = None,
     ) -> None:
         blocks = prod(launch.cluster)
         warps = -(-prod(launch.block) // L.LANES)
         # Shared memory ends where it ends, so that the first byte behind it is a fault.
         shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
         columns = blocks * warps * (2 if _uses(program, *L.ASYNC_READERS) else 1)
+        columns += blocks * -(-warps // L.WARPGROUP_WARPS) if _uses(program, L.OP_WGMMA) else 0
         self.code = program.code
-        self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
-        self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
-        self.print_buffer = aligned_bytes(PRINT_BYTES if any(op == L.OP_PRINT for op in program.code[:, L.OP]) else 64)
+        if beside is None:
+            self.counts = np.zeros((len(program.code), L.C_FIELDS), dtype=np.int64)
+            self.findings = np.zeros((FINDING_LIMIT, L.F_FIELDS), dtype=np.int64)
+            self.print_buffer = aligned_bytes(PRINT_BYTES if _uses(program, L.OP_PRINT) else 64)
+        else:
+            self.counts, self.findings, self.print_buffer = beside.counts, beside.findings, beside.print_buffer
         self.specials = np.array(program.specials or [(0, 0)], dtype=np.int64)
         self.states = np.zeros((blocks, L.M_FIELDS), dtype=np.int64)
         self.races = races
@@ -205,7 +215,11 @@ class Machine:
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
             L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,
             L.M_SEED: seed,
-            L.M_RACES: races.address if races else 0,
+            # Clusters that take turns are not told apart by the search: it ends when a second one joins.
+            L.M_RACES: races.address if races and beside is None else 0,
+            L.M_CLEARED: program.shared_symbols.get(SCRATCH, 0),
+            L.M_MAY_WAIT: not program.parallel,
+            L.M_RECORDED: -1,
         }
         frame_bytes = -(-program.frame_bytes // 256) * 256
         for rank, state in enumerate(self.states):
@@ -237,7 +251,7 @@ class Machine:
             L.M_PRODUCTS: compiled.address(compiled.Piece.WGMMA),
             L.M_WGMMA: self._memory(warps * state_bytes(frame_bytes)),
             L.M_WGMMA_BYTES: state_bytes(frame_bytes),
-            L.M_WARPGROUPS: self._memory((warps // GROUP_WARPS + 1) * LOG_BYTES),
+            L.M_WARPGROUPS: self._memory(-(-warps // L.WARPGROUP_WARPS) * WARPGROUP_BYTES),
         }
 
     def _memory(self, size: int, cleared: bool = False) -> int:
@@ -256,17 +270,29 @@ class Machine:
         self.kept[-1][: 8 * Q_FIRST].view(np.int64)[Q_ROOM] = shared
         return {L.M_BULK: address, L.M_BULK_CODE: compiled.address(compiled.Piece.BULK)}
 
-    def run(self, first: int, last: int, recorder: Recorder | None = None) -> None:
-        """Run clusters [first, last) of the grid, or until the launch has to stop; record the recorder's block."""
-        if recorder is not None and first <= recorder.cluster < last:
-            self.run(first, recorder.cluster)
-            self.states[recorder.rank, L.M_TRACE] = recorder.address
-            self.run(recorder.cluster, recorder.cluster + 1)
-            self.states[recorder.rank, L.M_TRACE] = 0
-            first = recorder.cluster + 1
-        run_clusters = compiled.loop()
-        while first < last and not self.stopped:
-            first = run_clusters(self.states.ctypes.data, first, min(first + SLICE, last))
+    def record(self, recorder: Recorder) -> None:
+        """Record the recorder's block when it runs."""
+        home = self.states[0]
+        home[L.M_RECORDED], home[L.M_RECORDED_RANK], home[L.M_RECORD] = (
+            recorder.cluster,
+            recorder.rank,
+            recorder.address,
+        )
+
+    @property
+    def address(self) -> int:
+        """Where the state of its first block is."""
+        return self.states.ctypes.data
+
+    @property
+    def waits(self) -> bool:
+        """Was its cluster left because it may be waiting for others?"""
+        return bool(self.states[0, L.M_WAITS])
+
+    @property
+    def running(self) -> bool:
+        """Has a cluster begun that has not ended?"""
+        return bool(self.states[0, L.M_RUNNING])
 
     def keep_log(self, log: RequestLog) -> None:
         """Log what goes to the caches from now on; warps take short turns, so that their requests mix as they would."""

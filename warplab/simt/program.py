@@ -37,6 +37,7 @@ class Record:
     fields: list[int]
     target: str = ""
     line: int = 0
+    outermost: int = 0  # the line of the kernel's call that it belongs to; `line` if it is the kernel's own
     text: str = ""
     counted: bool = True  # False for the extra steps of an instruction that needs several
     keeps: tuple[int, ...] = ()  # further registers that have to be as they were when it runs
@@ -103,6 +104,7 @@ class Program:
     entry: str
     code: np.ndarray = field(repr=False)  # int32 [instructions, RECORD_WORDS]
     lines: np.ndarray = field(repr=False)  # int32 [instructions]
+    outermost: np.ndarray = field(repr=False)  # int32 [instructions]: lines of the kernel's calls, see Record
     counted: np.ndarray = field(repr=False)  # bool [instructions]
     texts: tuple[str, ...] = field(repr=False)
     constants: dict[tuple[int, Constant], int] = field(repr=False)

@@ -109,6 +109,7 @@ class RaceSearch:
 
     def __init__(self, program: Program, launch: Launch, cells: WorkerCells, slots: int) -> None:
         self.cells = cells
+        self._why = "synchronises its blocks more often than there is room for"
         self.accesses = _accesses(program)
         self.extents = np.tile(np.array([G.NOWHERE, -1] * 2, dtype=np.int64), (max(slots, 1), 1))
         warps = prod(launch.cluster) * -(-prod(launch.block) // L.LANES)
@@ -167,10 +168,15 @@ class RaceSearch:
             int(max(extent[G.EXTENT_WRITTEN + 1], extent[G.EXTENT_READ + 1])),
         )
 
+    def end(self, why: str) -> None:
+        """Search no more in this launch."""
+        self.state[G.G_OFF] = 1
+        self._why = why
+
     @property
-    def gave_up(self) -> bool:
-        """Did something not fit?"""
-        return bool(self.state[G.G_OFF])
+    def ended_early(self) -> str:
+        """Why a part of the launch was not searched; empty if all of it was."""
+        return self._why if self.state[G.G_OFF] else ""
 
     @property
     def is_live(self) -> bool:

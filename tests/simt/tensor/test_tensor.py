@@ -180,11 +180,46 @@ def test_mma_by_half_a_warp_is_a_finding() -> None:
     assert {f.kind for f in result.findings} == {FindingKind.DIVERGENT_BARRIER}
 
 
-@pytest.mark.parametrize("name", ["m16n8k16.row.col.f32.f16.bf16.f32", "m16n8k64.row.col.s32.s4.s4.s32"])
-def test_a_product_that_is_not_modelled_is_named(name: str) -> None:
+def nibbles(matrix: np.ndarray) -> np.ndarray:
+    """Rows [r, k] of 4-bit numbers as what each lane holds: eight neighbours of row g, then g + 8, then 32 further."""
+    rows, depth = matrix.shape
+    words = []
+    for left in range(0, depth, 32):
+        for top in range(0, rows, 8):
+            parts = [(matrix[top + G, left + 8 * Q + i] & 15).astype(np.uint32) << np.uint32(4 * i) for i in range(8)]
+            words.append(np.bitwise_or.reduce(parts))
+    return np.stack(words)
+
+
+@pytest.mark.parametrize("modifier", ["", ".satfinite"])
+@pytest.mark.parametrize("kinds", ["s4.s4", "u4.s4", "s4.u4", "u4.u4"])
+@pytest.mark.parametrize("shape", [(8, 32), (16, 32), (16, 64)])
+def test_products_of_four_bits(shape, kinds: str, modifier: str) -> None:
+    rng = np.random.default_rng(7)
+    m, k = shape
+    ranges = [(-8, 8) if kind == "s4" else (0, 16) for kind in kinds.split(".")]
+    a, b = (rng.integers(*limits, (rows, k)) for limits, rows in zip(ranges, (m, 8), strict=True))
+    c = rng.choice(np.array([2**31 - 5, -(2**31) + 5, 0], np.int32), (m, 8))
+    exact = a @ b.T + c.astype(np.int64)
+    expected = np.clip(exact, -(2**31), 2**31 - 1) if modifier else exact
+    name = f"m{m}n8k{k}.row.col{modifier}.s32.{kinds}.s32"
+    result = run_mma(name, nibbles(a), nibbles(b), fragment(c, sums, m // 4))
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["d"], fragment(expected.astype(np.int32), sums, m // 4))
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("m16n8k16.row.col.f32.f16.bf16.f32", "this shape and these types of tensor-core products"),
+        ("m16n8k256.row.col.s32.b1.b1.s32.xor.popc", "products of single bits"),
+        ("m16n8k64.row.col.s32.s4.s8.s32", "this shape of 4-bit products"),
+    ],
+)
+def test_a_product_that_is_not_modelled_is_named(name: str, words: str) -> None:
     a, b, c = (np.zeros((n, 32), np.uint32) for n in (4, 2, 4))
     (finding,) = run_mma(name, a, b, c).findings
-    assert finding.kind is FindingKind.UNSUPPORTED and name in finding.message
+    assert finding.kind is FindingKind.UNSUPPORTED and words in finding.message
 
 
 MOVE = """
@@ -230,19 +265,24 @@ def registers(matrices: np.ndarray) -> np.ndarray:
 def test_ldmatrix_fills_fragments() -> None:
     words = words_of_lanes()
     matrices = words.view(np.uint16).reshape(4, 8, 8)
-    for form, expected in (("x4", matrices), ("x4.trans", matrices.transpose(0, 2, 1))):
-        load = f"ldmatrix.sync.aligned.m8n8.{form}.shared.b16 {{%r4, %r5, %r6, %r7}}, [%r3];"
+    for form, expected in (
+        ("m8n8.x4.shared.b16", matrices),
+        ("m8n8.x4.trans.shared.b16", matrices.transpose(0, 2, 1)),
+        ("x4.m8n8.shared.b16", matrices),
+        ("x4.trans.m8n8.shared::cta.b16", matrices.transpose(0, 2, 1)),
+    ):
+        load = f"ldmatrix.sync.aligned.{form} {{%r4, %r5, %r6, %r7}}, [%r3];"
         result = move(PUT + load, words)
         assert result.findings == ()
         assert np.array_equal(result.outputs["out"], registers(expected))
         assert (result.total.matrix_load_wavefronts, result.total.matrix_load_bank_conflicts) == (4, 0)
 
 
-@pytest.mark.parametrize("transposed", [False, True])
-def test_stmatrix_undoes_ldmatrix(transposed: bool) -> None:
+@pytest.mark.parametrize("form", ["m8n8.x4", "x4.m8n8", "m8n8.x4.trans", "x4.trans.m8n8"])
+def test_stmatrix_undoes_ldmatrix(form: str) -> None:
     words = words_of_lanes()
-    form = "x4.trans" if transposed else "x4"
-    store = f"stmatrix.sync.aligned.m8n8.{form}.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}};"
+    transposed = "trans" in form
+    store = f"stmatrix.sync.aligned.{form}.shared.b16 [%r3], {{%r4, %r5, %r6, %r7}};"
     result = move(store + GET, words)
     assert result.findings == ()
     matrices = np.ascontiguousarray(words.T).view(np.uint16).reshape(4, 8, 8)

@@ -216,14 +216,103 @@ def test_an_operand_overwritten_before_the_wait() -> None:
     assert result.findings == ()
 
 
+# The four warps of a warpgroup
+
+SEEDS = (None, *range(1, 9))
+LATE_WARP = """setp.ne.u32 %p3, %r2, 3;
+@%p3 bra READY;
+mov.u32 %r9, 0;
+LATE:
+add.u32 %r9, %r9, 1;
+setp.lt.u32 %p3, %r9, 6000;
+@%p3 bra LATE;
+READY:"""
+OVERWRITE = "st.shared.v4.b32 [%r7], {{%r1, %r1, %r1, %r1}};\nst.shared.v4.b32 [%r7 + 8192], {{%r1, %r1, %r1, %r1}};"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_wait_of_one_warp_is_for_all_four(seed) -> None:
+    """As on an H200: what three warps overwrite after their wait the product of the late fourth sees as it was."""
+    result, ab, c = small(f"{LATE_WARP}\n{{fence}}\n{{one}}\n{{wait}}\n{OVERWRITE}", seed=seed)
+    assert np.array_equal(result.outputs["d"], sums(ab + c))
+    assert result.findings == ()
+
+
+MBARRIER = """.shared .align 8 .b64 done;
+mov.u32 %r8, done;
+setp.eq.u32 %p3, %r1, 0;
+@%p3 mbarrier.init.shared.b64 [%r8], 1;
+bar.sync 0;"""
+ONE_WAITS = f"""{MBARRIER}
+{{fence}}
+{{one}}
+{{commit}}
+setp.ne.u32 %p3, %r2, 0;
+@%p3 bra OTHERS;
+{{first}}
+setp.eq.u32 %p3, %r1, 0;
+@%p3 mbarrier.arrive.shared.b64 _, [%r8];
+bra JOIN;
+OTHERS:
+AGAIN:
+mbarrier.try_wait.parity.shared.b64 %p3, [%r8], 0;
+@!%p3 bra AGAIN;
+{OVERWRITE}
+JOIN:
+wgmma.wait_group.sync.aligned 0;"""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_release_after_one_warps_wait_covers_what_all_four_read(seed) -> None:
+    """As pipelines do: one warp waits and hands the tile back, others learn of it by an mbarrier and overwrite it."""
+    result, ab, c = small(ONE_WAITS.replace("{first}", "wgmma.wait_group.sync.aligned 0;"), seed=seed)
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["d"], sums(ab + c))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_release_before_the_wait_covers_nothing(seed) -> None:
+    result, _, _ = small(ONE_WAITS.replace("{first}", ""), seed=seed)
+    assert {f.kind for f in result.findings} == {FindingKind.RACE}
+    assert any("overwrote before wgmma.wait_group" in f.message for f in result.findings)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_wait_of_another_warp_does_not_free_ones_own_sums(seed) -> None:
+    early = "setp.ne.u32 %p3, %r2, 0;\n@%p3 bra OTHERS;\nwgmma.wait_group.sync.aligned 0;\nOTHERS:\nbar.sync 0;"
+    result, _, _ = small(f"{{fence}}\n{{one}}\n{{commit}}\n{early}", seed=seed)
+    assert result.findings and all("reads a register that a wgmma still uses" in f.message for f in result.findings)
+    assert all(f.thread[0] // 32 != 0 for f in result.findings)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_waiting_for_the_older_group_leaves_the_younger_ones_operands(seed) -> None:
+    older = "{fence}\n{one}\n{commit}\n{other}\n{commit}\nwgmma.wait_group.sync.aligned 1;\n"
+    start = "mov.b32 %r200, 0; mov.b32 %r201, 0; mov.b32 %r202, 0; mov.b32 %r203, 0;\n"
+    last = "\nwgmma.wait_group.sync.aligned 0;"
+    result, ab, c = small(start + older + "bar.sync 0;" + last, seed=seed)
+    assert result.findings == () and np.array_equal(result.outputs["d"], sums(ab + c))
+    result, _, _ = small(start + older + "bar.sync 0;\n" + OVERWRITE + last, seed=seed)
+    assert any("overwrote before wgmma.wait_group" in f.message for f in result.findings)
+
+
 def test_a_product_by_part_of_a_warpgroup() -> None:
     skip = "setp.lt.u32 %p3, %r2, 3;\n@!%p3 bra SKIP;\n{fence}\n{one}\n{wait}\nSKIP:"
-    result, _, _ = small(skip)
-    (finding,) = result.findings
-    assert finding.kind is FindingKind.DIVERGENT_BARRIER and "not all four warps" in finding.message
-    assert finding.thread == (96, 0, 0)
+    for seed in SEEDS:
+        result, _, _ = small(skip, seed=seed)
+        (finding,) = result.findings
+        assert finding.kind is FindingKind.DIVERGENT_BARRIER and "not all four warps" in finding.message
+        assert "warps 0, 1 and 2 would wait there for warp 3" in finding.message
+        assert finding.thread == (96, 0, 0)
     result, _, _ = small("add.s64 %d3, %d3, 1;\n{fence}\n{one}\n{wait}", threads=96)
     assert "whole warps" in result.findings[0].message
+
+
+def test_a_warp_that_waits_for_the_three_others_of_its_warpgroup() -> None:
+    barrier = "setp.lt.u32 %p3, %r2, 3;\n@%p3 bra SKIP;\nbar.sync 0;\nSKIP:\n{fence}\n{one}\n{wait}\n"
+    result, _, _ = small(barrier + "@!%p3 bra END;\nbar.sync 0;\nEND:")
+    assert [f.kind for f in result.findings] == [FindingKind.DIVERGENT_BARRIER]
+    assert "warps 0, 1 and 2 would wait there for warp 3" in result.findings[0].message
 
 
 def test_warps_that_multiply_different_matrices() -> None:

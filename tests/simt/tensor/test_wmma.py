@@ -19,6 +19,7 @@ SHAPES = {
     "m32n8k16": (32, 8, 16),
     "m16n16k8": (16, 16, 8),
     "m8n8k4": (8, 8, 4),
+    "m8n8k32": (8, 8, 32),
 }
 DTYPES = {"f16": np.float16, "tf32": np.float32, "f64": np.float64, "s8": np.int8, "u8": np.uint8, "f32": np.float32,
           "s32": np.int32}  # fmt: skip
@@ -191,3 +192,33 @@ def test_bits_and_fragments_are_those_of_the_gpu(sample) -> None:
         count = parts[x].count("%")
         assert zlib.crc32(result.outputs["f"][start : start + count].tobytes()) == crc, x
         start += count
+
+
+@pytest.mark.parametrize("kind", ["s4", "u4"])
+def test_products_of_four_bits(kind: str) -> None:
+    """Two numbers a byte, the even one in the low half; lines of 32 with a gap."""
+    generator = np.random.default_rng(4)
+    low, high = (-8, 8) if kind == "s4" else (0, 16)
+    a, b = (generator.integers(low, high, (8, 32)) for _ in range(2))
+    c = generator.integers(-50, 50, (8, 8)).astype(np.int32)
+    images = [np.pad((x[:, ::2] & 15 | (x[:, 1::2] & 15) << 4).astype(np.uint8), ((0, 0), (0, 16))) for x in (a, b)]
+    ptx = f"""
+.version 8.7
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {{
+    .reg .b32 %r<9>; .reg .b64 %a<4>;
+    ld.param.u64 %a0, [p0]; ld.param.u64 %a1, [p1]; ld.param.u64 %a2, [p2]; ld.param.u64 %a3, [p3];
+    wmma.load.a.sync.aligned.row.m8n8k32.{kind} {{%r1}}, [%a0], 64;
+    wmma.load.b.sync.aligned.col.m8n8k32.{kind} {{%r2}}, [%a1], 64;
+    wmma.load.c.sync.aligned.row.m8n8k32.s32 {{%r3, %r4}}, [%a2], 8;
+    wmma.mma.sync.aligned.row.col.m8n8k32.s32.{kind}.{kind}.s32 {{%r5, %r6}}, {{%r1}}, {{%r2}}, {{%r3, %r4}};
+    wmma.store.d.sync.aligned.row.m8n8k32.s32 [%a3], {{%r5, %r6}}, 8;
+    ret;
+}}"""
+    arrays = {"a": images[0], "b": images[1], "c": c, "d": np.zeros_like(c)}
+    buffers = {x: buffer(x, array, Role.OUTPUT if x == "d" else Role.INPUT) for x, array in arrays.items()}
+    plan = plan_of(ptx, "k", buffers, tuple(Pointer(x) for x in buffers), (1,), (32,))
+    result = execute(plan, {x: arrays[x] for x in "abc"})
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["d"], a @ b.T + c)

@@ -15,7 +15,7 @@ from warplab.simt.core.asynchronous.waits import report_mbarrier_wait
 from warplab.simt.core.interpreter import run_warp
 from warplab.simt.core.memory.cluster_memory import check_visits, clear_visits, peer
 from warplab.simt.core.memory.global_races import start_cluster
-from warplab.simt.core.memory.shadow import start_clocks
+from warplab.simt.core.memory.shadow import mark_written, start_clocks
 from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
@@ -29,33 +29,46 @@ from warplab.simt.core.state.layout import (
     M_BLOCK_Y,
     M_BLOCK_Z,
     M_BUDGET,
+    M_CLEARED,
     M_CLUSTER,
     M_CLUSTER_WARPS,
     M_CLUSTER_X,
     M_CLUSTER_Y,
     M_CLUSTER_Z,
     M_FAILED,
+    M_FINDING_COUNT,
     M_FRAME_BYTES,
     M_FRAMES,
     M_GRID_X,
     M_GRID_Y,
+    M_IDLE,
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_MAY_WAIT,
     M_PEERS,
+    M_PRINT_USED,
     M_QUANTUM,
     M_RANK,
+    M_RECORD,
+    M_RECORDED,
+    M_RECORDED_RANK,
+    M_RUNNING,
     M_SHARED,
     M_SHARED_BYTES,
     M_SHARED_SHADOW,
     M_SM,
     M_SPECIAL_COUNT,
     M_SPECIALS,
+    M_STARTED,
     M_STOP,
     M_THREADS,
     M_TIME,
+    M_TRACE,
+    M_WAITS,
     M_WARP_COUNT,
     M_WARPS,
+    RESERVED_BYTES,
     S_MASK,
     S_ORDER,
     S_PC,
@@ -97,7 +110,7 @@ from warplab.simt.core.state.raw import (
     trailing_zeros32,
     trailing_zeros64,
 )
-from warplab.simt.core.tensor.products import end_products, start_products
+from warplab.simt.core.tensor.products import free_products, start_products
 from warplab.simt.core.warp.barriers import clear_barriers
 from warplab.simt.core.warp.cluster_barrier import clear_cluster_barrier
 from warplab.simt.core.warp.splits import split_state, start_splits
@@ -107,6 +120,8 @@ FULL_TURN = 4096  # warp instructions before another warp gets its turn
 POLL = 256  # warp instructions: a longer turn than this did more than to look at an mbarrier
 LONGEST_TURN_BITS = 9  # of a seeded run
 PATIENCE = 10_000  # rounds in which every warp only looks at mbarriers before it counts as a deadlock
+SLICE = 64  # clusters that are started between two looks at whether the user pressed Ctrl-C
+LONG = 1 << 20  # warp instructions of a cluster after which it may be waiting for others
 
 
 @compiled
@@ -161,6 +176,9 @@ def _start_block(m):
         fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), chunks * CHUNK_BYTES)
         start_clocks(m)
         clear_visits(m)
+    if get(m, M_CLEARED):
+        fill_bytes(get(m, M_SHARED) + get(m, M_CLEARED), np.uint8(0), np.int64(RESERVED_BYTES))
+        mark_written(m, get(m, M_CLEARED), np.int64(RESERVED_BYTES))
     clear_barriers(m)
     clear_copies(m)
     start_products(m)
@@ -194,6 +212,9 @@ def _start_cluster(m, cluster):
     clear_cluster_barrier(m)
     clear_events(m)
     start_cluster(m, cluster)
+    put(m, M_RUNNING, 1)
+    put(m, M_IDLE, 0)
+    put(m, M_STARTED, get(m, M_BUDGET))
     for rank in range(blocks):
         block = peer(m, rank)
         inside = rank // get(m, M_CLUSTER_X)
@@ -201,6 +222,8 @@ def _start_cluster(m, cluster):
         put(block, M_BLOCK_Y, cluster // width % height * get(m, M_CLUSTER_Y) + inside % get(m, M_CLUSTER_Y))
         put(block, M_BLOCK_Z, cluster // (width * height) * get(m, M_CLUSTER_Z) + inside // get(m, M_CLUSTER_Y))
         put(block, M_SM, (cluster * blocks + rank) % SMS)
+        recorded = cluster == get(m, M_RECORDED) and rank == get(m, M_RECORDED_RANK)
+        put(block, M_TRACE, get(m, M_RECORD) if recorded else np.int64(0))
         _start_block(block)
 
 
@@ -279,57 +302,97 @@ def _complete_something(m):
 
 
 @compiled
-def _run_cluster(m):
-    """Give the warps their turns until all have ended: one after the other, or in a seeded run as chance has it."""
+def _give_up_on_products(m):
+    """No warp of the cluster can go on: let those go on that wait for others of their warpgroup. Were there any?"""
+    found = False
+    for rank in range(get(m, M_CLUSTER)):
+        found = free_products(peer(m, rank)) or found
+    return found
+
+
+@compiled
+def _round(m):
+    """Give each warp of a cluster a turn: one after the other, or in a seeded run as chance has it."""
     warps = get(m, M_WARP_COUNT)
     total = get(m, M_CLUSTER_WARPS)
     random = is_random(m)
-    idle = 0
-    while True:
-        done = 0
-        failed = 0
-        ran = 0
-        skipped = 0
-        start = random_below(m, total)
-        block = peer(m, start // warps)
-        warp = start % warps
-        for _ in range(total):
-            address = warp_state(get(block, M_WARPS), warp)
-            if get(address, W_STATUS) == STATUS_READY:
-                if random and not _draw_turn(block, address):
-                    skipped += 1
-                else:
-                    ran += 1
-                    failed += _turn(block, warp, address)
-                    if get(m, M_STOP):
-                        return
-            if get(address, W_STATUS) == STATUS_DONE:
-                done += 1
-            warp += 1
-            if warp == warps:
-                warp = np.int64(0)
-                block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
-        if done == total:
-            complete_all(m)
-            for rank in range(get(m, M_CLUSTER)):
-                end_products(peer(m, rank))
-            return
-        if random and random_below(m, 8) == 0:
-            complete_one(m)
-        idle = idle + 1 if failed == ran else 0
-        if idle and _complete_something(m):
-            idle = 0
-        elif ran + skipped == 0 or idle > PATIENCE:
+    done = 0
+    failed = 0
+    ran = 0
+    skipped = 0
+    start = random_below(m, total)
+    block = peer(m, start // warps)
+    warp = start % warps
+    for _ in range(total):
+        address = warp_state(get(block, M_WARPS), warp)
+        if get(address, W_STATUS) == STATUS_READY:
+            if random and not _draw_turn(block, address):
+                skipped += 1
+            else:
+                ran += 1
+                failed += _turn(block, warp, address)
+                if get(m, M_STOP):
+                    return
+        if get(address, W_STATUS) == STATUS_DONE:
+            done += 1
+        warp += 1
+        if warp == warps:
+            warp = np.int64(0)
+            block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
+    if done == total:
+        complete_all(m)
+        put(m, M_RUNNING, 0)
+        return
+    if random and random_below(m, 8) == 0:
+        complete_one(m)
+    put(m, M_IDLE, get(m, M_IDLE) + 1 if failed == ran else 0)
+    if get(m, M_IDLE) and _complete_something(m):
+        put(m, M_IDLE, 0)
+    elif ran + skipped == 0 or get(m, M_IDLE) > PATIENCE:
+        put(m, M_IDLE, 0)
+        if not _give_up_on_products(m):
             for rank in range(get(m, M_CLUSTER)):
                 _report_deadlock(peer(m, rank))
-            return
 
 
-def run_clusters(m, first, last):
-    """Run clusters [first, last) and give the next one to run. `m` is the state of a cluster's first block."""
-    for cluster in range(first, last):
-        _start_cluster(m, cluster)
-        _run_cluster(m)
-        if get(m, M_STOP):
-            return np.int64(cluster + 1)
-    return last
+@compiled
+def _hand_over(m, following):
+    """What all clusters of a worker share goes to the next one that has its turn."""
+    put(following, M_BUDGET, get(m, M_BUDGET))
+    put(following, M_FINDING_COUNT, get(m, M_FINDING_COUNT))
+    put(following, M_PRINT_USED, get(m, M_PRINT_USED))
+    put(following, M_STOP, get(m, M_STOP))
+
+
+def run_clusters(machines, count, first, last):
+    """Run clusters [first, last), `count` of them at one time, until some have been started; gives the next to start.
+
+    At `machines` are the addresses of the states of so many clusters' first blocks. Clusters that have not ended
+    (M_RUNNING) go on in the next call. The first machine has M_WAITS set where its cluster, the only one, has run for
+    long and may be waiting for others.
+    """
+    home = load_i64(machines)
+    m = home
+    stop = min(first + SLICE, last)
+    running = 1
+    put(home, M_WAITS, 0)
+    while (first < stop or (first == last and running)) and not get(m, M_STOP):
+        running = 0
+        for place in range(count):
+            following = load_i64(machines + 8 * place)
+            _hand_over(m, following)
+            m = following
+            if not get(m, M_RUNNING):
+                if first == last:
+                    continue
+                _start_cluster(m, first)
+                first += 1
+            _round(m)
+            running += get(m, M_RUNNING)
+            if get(m, M_STOP):
+                break
+        if count == 1 and running and get(m, M_MAY_WAIT) and get(m, M_STARTED) - get(m, M_BUDGET) > LONG:
+            put(home, M_WAITS, 1)
+            break
+    _hand_over(m, home)
+    return first

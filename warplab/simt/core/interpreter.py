@@ -522,6 +522,9 @@ def run_warp(m, warp):
                 m, warp, warp_address, state, op, frame, constants, record, pc, active, mask
             ):
                 pc += 1
+                if op == OP_WGMMA and get(warp_address, W_STATUS) == STATUS_WAITING:
+                    put(state, S_PC, pc)  # the product waits for the other warps of the warpgroup
+                    return issued
             else:
                 _wait(m, warp_address, cell, mask)
                 switch = True

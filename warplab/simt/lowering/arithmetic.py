@@ -232,6 +232,13 @@ def count_bits(lowering: Lowering, instruction: Instruction, parts: list[str]) -
     lowering.vector(".".join(parts), lowering.target(operands[0], "u32"), lowering.source(operands[1], kind))
 
 
+@handles("fns")
+def nth_bit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    destination, *sources = instruction.operands
+    rows = [lowering.source(o, "b32") for o in sources]
+    lowering.vector(".".join(parts), lowering.target(destination, "b32"), *rows)
+
+
 @handles("brev", "testp", "copysign", "dp4a", "dp2a", "prmt", "shf", "bmsk", "szext")
 def by_name(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, root = instruction.operands, parts[0]

@@ -9,6 +9,7 @@ choice among those places, so that calls and returns are ordinary branches that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from warplab.isa.syntax import TYPE_BITS, Function, Group, Instruction, Module, Operand, Register, Symbol, Variable
 from warplab.simt.core.state.layout import (
@@ -26,6 +27,7 @@ from warplab.simt.core.state.layout import (
     TRAP_CALL,
     TRAP_STACK,
 )
+from warplab.simt.lowering.heap import allocate
 from warplab.simt.lowering.liveness import live_after
 from warplab.simt.lowering.lowering import Instance, LocalPlace, Lowering, StackFrame, Unsupported, handles
 from warplab.simt.program import Record, make_record
@@ -50,11 +52,13 @@ def call(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
         record = lowering.emit(make_record(OP_BRANCH))
         record.fields[GUARD_XOR] ^= -1
         record.target = skip
-        lowering.current = Instruction(instruction.opcode, (), line=instruction.line, text=instruction.text)
+        lowering.current = replace(instruction, operands=(), guard=-1)
     if isinstance(callee, Register):
         _call_pointer(lowering, lowering.source(callee, "b64"), arguments, results)
     elif callee.name == "vprintf":
         _print(lowering, arguments, results)
+    elif callee.name in ("malloc", "free") and not lowering.module.functions[callee.name].defined:
+        allocate(lowering, callee.name, _argument_rows(lowering, arguments), [_symbol(r) for r in results])
     elif callee.name in ("__assertfail", "__assert_fail"):
         _assertion(lowering, arguments)
     else:
@@ -78,8 +82,7 @@ def _call(lowering: Lowering, name: str, arguments: tuple[Operand, ...], results
 
 def _new_instance(lowering: Lowering, function: Function) -> Instance:
     lowering.copies += 1
-    line = lowering.current.line or lowering.instance.line
-    return Instance(lowering, function, f"{lowering.copies}/", line, lowering.instance.stack)
+    return Instance(lowering, function, f"{lowering.copies}/", lowering.instance.stack)
 
 
 def _walk(lowering: Lowering, instance: Instance) -> None:
@@ -183,8 +186,8 @@ def _reaches_itself(module: Module, name: str) -> bool:
 class _Recursive(Instance):
     """The one copy of a recursive function, and the places that its returns may go to."""
 
-    def __init__(self, lowering: Lowering, function: Function, prefix: str, line: int) -> None:
-        super().__init__(lowering, function, prefix, line)
+    def __init__(self, lowering: Lowering, function: Function, prefix: str) -> None:
+        super().__init__(lowering, function, prefix)
         self.frame = StackFrame(lowering.temporary(64), _RETURN_BYTES)
         self.stack = self.frame
         self.entry = lowering.new_label()
@@ -223,8 +226,7 @@ def _call_recursive(
             lowering.vector("mov.i64", pointer, 0)
             lowering.stack_starts.append(lowering.records[-1])
         lowering.copies += 1
-        line = lowering.current.line or lowering.instance.line
-        callee = _Recursive(lowering, function, f"{lowering.copies}/", line)
+        callee = _Recursive(lowering, function, f"{lowering.copies}/")
         _check_room(lowering, callee, 0)
         site = _enter(lowering, callee, arguments)
         lowering.set_label(callee.entry)

@@ -20,6 +20,7 @@ from warplab.simt.lowering.lowering import (
     PER_BLOCK_SPECIALS,
     PER_LAUNCH_SPECIALS,
     RESERVED_SPECIALS,
+    SCRATCH,
     Lowering,
 )
 from warplab.simt.lowering.select import CLOCKS
@@ -187,7 +188,7 @@ def page() -> str:
             form = _plain(row.form).replace("|", "\\|")
             lines.append(f"| `{form}` | {len(row.handled)} of {len(row.opcodes)} | {_missing(row)} |")
         lines.append("")
-    specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *RESERVED_SPECIALS, *CLOCKS})
+    specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *RESERVED_SPECIALS, SCRATCH, *CLOCKS})
     lines += ["## Special registers", "", ", ".join(f"`%{s}`" for s in sorted(specials)), ""]
     return "\n".join(lines)
 

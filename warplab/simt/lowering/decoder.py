@@ -97,6 +97,7 @@ def decode(module: Module, entry: str) -> Program:
         entry=entry,
         code=np.ascontiguousarray(code),
         lines=np.array([r.line for r in records], dtype=np.int32),
+        outermost=np.array([r.outermost for r in records], dtype=np.int32),
         counted=np.array([r.counted for r in records]),
         texts=tuple(r.text for r in records),
         constants=lowering.bank.offsets,

@@ -36,6 +36,7 @@ from warplab.simt.core.state.layout import (
     GUARD_XOR,
     OP_JUMP,
     OP_UNSUPPORTED,
+    RESERVED_BYTES,
     SHARED_BASE,
     SPECIAL_CLUSTER_CTAID_X,
     SPECIAL_CLUSTER_CTAID_Y,
@@ -71,9 +72,13 @@ PER_LAUNCH_SPECIALS = (
     "ntid.x", "ntid.y", "ntid.z", "nctaid.x", "nctaid.y", "nctaid.z", "nwarpid", "nsmid", "gridid",
     "total_smem_size", "dynamic_smem_size", "aggr_smem_size", *LANE_MASKS,
     "cluster_nctaid.x", "cluster_nctaid.y", "cluster_nctaid.z", "cluster_nctarank", "is_explicit_cluster",
-    "nclusterid.x", "nclusterid.y", "nclusterid.z",
+    "nclusterid.x", "nclusterid.y", "nclusterid.z", "envreg1", "envreg2",
 )  # fmt: skip
-RESERVED_SPECIALS = {"reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE}
+RESERVED_SPECIALS = {
+    "reserved_smem_offset_begin": 0, "reserved_smem_offset_end": SHARED_BASE, "reserved_smem_offset_cap": SHARED_BASE,
+}  # fmt: skip
+# The part of the reserved shared memory that cooperative groups use; it lies with the kernel's own variables here.
+SCRATCH = "reserved_smem_offset_1"
 
 MAX_INSTRUCTIONS = 400_000
 MAX_LOCAL = 512 << 10  # bytes a thread
@@ -104,13 +109,13 @@ class StackFrame:
 class Instance:
     """One inlined copy of a function: its registers, labels and local variables."""
 
-    def __init__(
-        self, lowering: Lowering, function: Function, prefix: str, line: int, stack: StackFrame | None = None
-    ) -> None:
+    def __init__(self, lowering: Lowering, function: Function, prefix: str, stack: StackFrame | None = None) -> None:
         self.lowering = lowering
         self.function = function
         self.prefix = prefix
-        self.line = line  # of the call in the submission, for code that has no line of its own
+        self.line = self.outermost = 0  # of the call in the submission; 0: this is the kernel
+        if lowering.calls:
+            self.line, self.outermost = lowering.lines()
         self.places: dict[int, int] = {}
         self.locals: dict[str, LocalPlace] = {}  # of local variables and parameters
         self.stack = stack  # where its local variables go; None: a fixed place
@@ -177,7 +182,7 @@ class Lowering:
         self.notes: dict[str, str] = {}  # what a reader of the results should know
         self.index = vector_index()
         self.functions = module.function_addresses()
-        self.instance = Instance(self, self.kernel, "", 0)
+        self.instance = Instance(self, self.kernel, "")
         self.current = Instruction("nop", ())
         self.first = True
         self.label_count = 0
@@ -249,12 +254,17 @@ class Lowering:
         if instruction.guard >= 0:
             record.fields[GUARD] = self.instance.place(instruction.guard)
             record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
-        record.line = instruction.line or self.instance.line
+        record.line, record.outermost = self.lines()
         record.text = instruction.text
         record.counted = self.first
         self.first = False
         self.records.append(record)
         return record
+
+    def lines(self) -> tuple[int, int]:
+        """The line of the current instruction, and that of the kernel's call that it belongs to."""
+        line = self.current.line or self.instance.line
+        return line, self.instance.outermost or self.current.outermost or line
 
     def guard_row(self) -> int:
         """A predicate that holds where the current, guarded instruction runs."""
@@ -336,6 +346,9 @@ class Lowering:
         """A row that holds a special register."""
         if name in RESERVED_SPECIALS:
             return self.constant(bits, RESERVED_SPECIALS[name])
+        if name == SCRATCH:
+            scratch = Variable(name, "shared", RESERVED_BYTES, 16)
+            return self.bank.row(bits, ("shared", self.shared_name(scratch), 0))
         if name in PER_LAUNCH_SPECIALS:
             return self.bank.row(bits, (name,))
         if name not in PER_BLOCK_SPECIALS:

@@ -36,9 +36,12 @@ _SHAPES = {
     "e5m2": ((16, 16), (16, 32)),
     "s8": ((8, 16), (16, 16), (16, 32)),
     "u8": ((8, 16), (16, 16), (16, 32)),
+    "s4": ((8, 32), (16, 32), (16, 64)),
+    "u4": ((8, 32), (16, 32), (16, 64)),
     "f64": ((8, 4), (16, 4), (16, 8)),
 }  # fmt: skip
-_OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16}  # 8 for the others
+_OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16, "s4": 4, "u4": 4}  # 8 for the others
+_INTEGERS = (("s8", "u8"), ("s4", "u4"))  # those that may be multiplied with each other
 _MODIFIERS = ("satfinite", "rn")
 
 
@@ -70,10 +73,11 @@ def arithmetic_of(lowering: Lowering, parts: list[str], types: list[str]) -> tup
         if (sum_kind, b) != ("f64", "f64"):
             raise Unsupported
         return MMA_DOUBLES, 0
-    if a in ("s8", "u8"):
-        if sum_kind != "s32" or b not in ("s8", "u8"):
+    alike = next((kinds for kinds in _INTEGERS if a in kinds), None)
+    if alike is not None:
+        if sum_kind != "s32" or b not in alike:
             raise Unsupported
-        flags = (MMA_A_SIGNED if a == "s8" else 0) | (MMA_B_SIGNED if b == "s8" else 0)
+        flags = (MMA_A_SIGNED if a[0] == "s" else 0) | (MMA_B_SIGNED if b[0] == "s" else 0)
         return MMA_INTEGERS, flags | (MMA_SATURATES if "satfinite" in parts else 0)
     if sum_kind not in ("f32", "f16"):
         raise Unsupported
@@ -148,22 +152,19 @@ _COUNTS = {"x1": 1, "x2": 2, "x4": 4}
 
 
 def _matrix_form(parts: list[str]) -> tuple[int, int, int]:
-    """Matrices, whether they are transposed, and the address space of an ldmatrix or stmatrix."""
-    count, transposed, space = 0, 0, SPACE_GENERIC
-    if parts[1:4] != ["sync", "aligned", "m8n8"] or parts[-1] != "b16":
+    """Matrices, whether they are transposed, and the address space of an ldmatrix or stmatrix.
+
+    ptxas takes the modifiers in any order.
+    """
+    rest = set(parts[1:])
+    counts = [c for c in _COUNTS if c in rest]
+    needed = {"sync", "aligned", "m8n8", "b16", *counts}
+    if len(counts) != 1 or len(rest) != len(parts) - 1 or not needed <= rest:
         raise Unsupported
-    for part in parts[4:-1]:
-        if part in _COUNTS:
-            count = _COUNTS[part]
-        elif part == "trans":
-            transposed = 1
-        elif part in ("shared", "shared__cta"):
-            space = SPACE_SHARED
-        else:
-            raise Unsupported
-    if not count:
+    transposed, shared = "trans" in rest, rest & {"shared", "shared__cta"}
+    if rest - needed - {"trans"} - shared or len(shared) > 1:
         raise Unsupported
-    return count, transposed, space
+    return _COUNTS[counts[0]], int(transposed), SPACE_SHARED if shared else SPACE_GENERIC
 
 
 @handles("ldmatrix")

@@ -214,7 +214,8 @@ def _check(record: Record, action: int, row: int) -> Record:
     """A record in front of another, under the same guard."""
     check = make_record(OP_WGMMA_REGISTER, 0, row, extra=(action,))
     check.fields[GUARD], check.fields[GUARD_XOR] = record.fields[GUARD], record.fields[GUARD_XOR]
-    check.line, check.text, check.counted = record.line, record.text, False
+    check.line, check.outermost, check.text = record.line, record.outermost, record.text
+    check.counted = False
     return check
 
 

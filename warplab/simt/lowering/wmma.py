@@ -22,13 +22,15 @@ _SHAPES = {
     "m32n8k16": (32, 8, 16),
     "m16n16k8": (16, 16, 8),
     "m8n8k4": (8, 8, 4),
+    "m8n8k32": (8, 8, 32),
 }
 _TYPES = {  # of operands, by shape
     "m16n16k8": ("tf32",),
     "m8n8k4": ("f64",),
+    "m8n8k32": ("s4", "u4"),
 }
 _SIXTEENS = ("f16", "bf16", "s8", "u8")
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "f32": 32, "s32": 32, "s8": 8, "u8": 8}
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "f32": 32, "s32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4}
 _SPACES = {"global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED}
 _HALF_REGISTERS = 8  # of a and b in f16, which hold their elements twice where fewer would do
 
@@ -113,8 +115,10 @@ class _Matrix:
         self, lowering: Lowering, fragment: _Fragment, by_row: bool, address: Operand, pitch: Operand | None, line: int
     ) -> None:
         self.lowering = lowering
-        self.element_bytes = fragment.bits // 8
+        self.bits = fragment.bits
         self.along_members = by_row == fragment.rows_by_group  # neighbours of a register are neighbours in memory
+        if fragment.bits < 8 and not self.along_members:
+            raise Unsupported
         start, self.offset = address_row(lowering, address)
         self.pitch = self._pitch(pitch, line)
         lane = lowering.special("laneid", 32)
@@ -122,7 +126,7 @@ class _Matrix:
         lowering.vector("shr.u32", group, lane, lowering.constant(32, 2))
         lowering.vector("and.i32", member, lane, lowering.constant(32, 3))
         inner, outer = (member, group) if self.along_members else (group, member)
-        inner_bytes = self.element_bytes * (fragment.step if self.along_members else 1)
+        inner_bytes = self.bits * (fragment.step if self.along_members else 1) // 8
         partial, outer_wide, self.origin = (lowering.temporary(64) for _ in range(3))
         lowering.vector("mad.wide.u32", partial, inner, lowering.constant(32, inner_bytes), start)
         steps = 1 if self.along_members else fragment.step
@@ -133,10 +137,11 @@ class _Matrix:
     def _pitch(self, pitch: Operand | None, line: int) -> int:
         """The bytes from one line to the next, as a 64-bit row."""
         if pitch is None:
-            return self.lowering.constant(64, line * self.element_bytes)
+            return self.lowering.constant(64, line * self.bits // 8)
         wide = self.lowering.temporary(64)
         elements = self.lowering.source(pitch, "b32")
-        self.lowering.vector("mul.wide.u32", wide, elements, self.lowering.constant(32, self.element_bytes))
+        self.lowering.vector("mul.wide.u32", wide, elements, self.lowering.constant(32, self.bits))
+        self.lowering.vector("shr.u64", wide, wide, self.lowering.constant(32, 3))
         return wide
 
     def place(self, group: int, member: int) -> tuple[int, int]:
@@ -146,7 +151,7 @@ class _Matrix:
             row = self.lowering.temporary(64)
             self.lowering.vector("mad.lo.i64", row, self.pitch, self.lowering.constant(64, outer), self.origin)
             self.lines[outer] = row
-        return self.lines[outer], self.offset + inner * self.element_bytes
+        return self.lines[outer], self.offset + inner * self.bits // 8
 
 
 def _form(parts: list[str]) -> tuple[bool, str, int, str]:
@@ -267,7 +272,7 @@ def _types_of(parts: list[str]) -> tuple[str, str, str]:
     types = [p for p in parts[7:] if p not in ("satfinite", "rn")]
     d, a, b, c = types if len(types) == 4 else (types[0], "f16", "f16", types[1])
     mixed = a == "f16" and {c, d} == {"f16", "f32"}
-    if a != b or c != d and not mixed or "satfinite" in parts and a not in ("s8", "u8"):
+    if a != b or c != d and not mixed or "satfinite" in parts and a not in ("s8", "u8", "s4", "u4"):
         raise Unsupported
     return d, a, c
 

@@ -72,12 +72,15 @@ from warplab.simt.core.state.layout import (
     WARPGROUP_DIFFERS,
     WARPGROUP_MISSING,
     WARPGROUP_SKIPS,
+    WARPGROUP_WARPS,
 )
 from warplab.simt.lowering.calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
+from warplab.simt.report.gaps import feature_of
 from warplab.simt.report.races import race_sentence, same_value_note
 
+GRID_BARRIER = ("envreg2",)  # the constant by which cooperative groups find the grid's barrier
 LONGEST_TEXT = 300  # characters of an instruction in a message
 KINDS = {
     FAULT_OUT_OF_BOUNDS: FindingKind.OUT_OF_BOUNDS,
@@ -153,6 +156,12 @@ def shared_variable(name: str) -> str:
     return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
 
 
+def _warps(numbers: list[int]) -> str:
+    """Some warps of a block in words."""
+    head, last = ", ".join(map(str, numbers[:-1])), str(numbers[-1])
+    return f"warps {head} and {last}" if head else f"warp {last}"
+
+
 class Explainer:
     """Turns the fault records of one launch into findings."""
 
@@ -177,7 +186,7 @@ class Explainer:
             kind=KINDS[fault],
             message=text[:-1] + where + "." if text.endswith(".") else text + where + ".",
             kernel=self.kernel,
-            line=int(self.program.lines[pc]),
+            line=int(self.program.outermost[pc]),
             block=block,
             thread=thread,
             array=place.name if place else "",
@@ -195,8 +204,17 @@ class Explainer:
         }
 
     def _line(self, pc: int) -> str:
-        line = int(self.program.lines[pc])
-        return f"Line {line} " if line else f"Kernel {self.kernel} "
+        line = self._where(pc)
+        return f"{line[0].upper()}{line[1:]} " if line else f"Kernel {self.kernel} "
+
+    def _where(self, pc: int) -> str:
+        """An instruction's line in words: that of the kernel's own, then that of the function it calls; "": unknown."""
+        if pc < 0:
+            return ""
+        line, own = int(self.program.lines[pc]), int(self.program.outermost[pc])
+        if line == own:
+            return f"line {own}" if own else ""
+        return f"line {own} (through line {line})"
 
     def _text(self, record: np.ndarray) -> str:
         """The instruction, or as much of it as a sentence can hold."""
@@ -234,6 +252,12 @@ class Explainer:
         name = argument_name(self.launch, region.buffer.name)
         return Place(name, element_index(region.buffer, offset), region.buffer.shape)
 
+    def _is_dynamic(self, record: np.ndarray) -> bool:
+        """Does a fault lie in, or beyond, the shared memory whose size the launch gives?"""
+        where = int(record[F_ADDRESS]) & OFFSET_MASK
+        dynamic = int(record[F_SPACE]) == SPACE_SHARED and int(record[F_ADDRESS]) >= 0 and self.program.dynamic_shared
+        return bool(dynamic) and where >= self.program.dynamic_start
+
     def _shared_place(self, address: int, size: int) -> Place:
         part, owner = address >> RANK_SHIFT, ""
         if 0 < part <= prod(self.launch.cluster):
@@ -253,6 +277,12 @@ class Explainer:
         if fault == FAULT_OUT_OF_BOUNDS:
             if place is not None and place.shape is not None:
                 return f"{verb} {place}, but {place.name} has shape {place.shape}."
+            if self._is_dynamic(record):
+                given = self.launch.shared_bytes or "no"
+                return (
+                    f"{verb} {place} ({size} bytes), but the launch gives the kernel {given} bytes of dynamic shared "
+                    "memory: give it as many as it uses."
+                )
             return f"{verb} {place} ({size} bytes), which lies outside every array."
         if fault == FAULT_MISALIGNED:
             return f"{verb} {size} bytes of {place} at an address that is not a multiple of {size}."
@@ -273,8 +303,8 @@ class Explainer:
         if fault == FAULT_PENDING:
             return self._pending(record, place)
         if fault == FAULT_PROXY:
-            line = int(self.program.lines[int(record[F_OTHER])])
-            who = f"line {line} wrote" if line else "was written"
+            line = self._where(int(record[F_OTHER]))
+            who = f"{line} wrote" if line else "was written"
             return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
         if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_BOX, FAULT_TENSOR_MAP):
             return self._bulk(fault, record, place)
@@ -287,19 +317,23 @@ class Explainer:
     def _race(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"
         other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
-        line = int(self.program.lines[int(record[F_OTHER])])
+        line = self._where(int(record[F_OTHER]))
         if int(record[F_EXTRA]) & SAME_WARP:
-            who = f"line {line}" if line else "another thread"
-            return f"{verb} {place} that {who} {other} in another thread of the same warp, with no __syncwarp between."
-        who = f"line {line}" if line else "another warp"
-        if int(record[F_EXTRA]) & OTHER_BLOCK:
-            return f"{verb} {place} that {who} {other} in another block of the cluster, with no barrier between them."
-        return f"{verb} {place} that {who} {other} in another warp, with no barrier between them."
+            who, need = "another thread of the same warp", "__syncwarp"
+        elif int(record[F_EXTRA]) & OTHER_BLOCK:
+            who, need = "another block of the cluster", "barrier"
+        else:
+            who, need = "another warp", "barrier"
+        if line:
+            who = f"{line} {other} in {who}"
+        else:
+            who += f" {other}"
+        return f"{verb} {place} that {who}, with no {need} between{'' if need == '__syncwarp' else ' them'}."
 
     def _pending(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"
-        line = int(self.program.lines[int(record[F_OTHER])])
-        copy = f"the asynchronous copy of line {line}" if line else "an asynchronous copy"
+        line = self._where(int(record[F_OTHER]))
+        copy = f"the asynchronous copy of {line}" if line else "an asynchronous copy"
         if int(self.program.code[int(record[F_OTHER]), OP]) != OP_COPY:
             return f"{verb} {place}, which {copy} may still be writing: its mbarrier has to be waited for first."
         return (
@@ -322,8 +356,8 @@ class Explainer:
             verb = "written" if record[F_WRITE] else "read"
             wait = "on its mbarrier" if record[F_WRITE] else "for its bulk group (cp.async.bulk.wait_group.read)"
             return f"copies in bulk, but the block may end before {place} is {verb}: wait {wait} first."
-        line = int(self.program.lines[int(record[F_OTHER])])
-        copy = f"the bulk copy of line {line}" if line else "a bulk copy"
+        line = self._where(int(record[F_OTHER]))
+        copy = f"the bulk copy of {line}" if line else "a bulk copy"
         return (
             f"writes {place}, which {copy} may still be reading: the thread that started the copy has to wait for its "
             "bulk group (cp.async.bulk.wait_group.read) first."
@@ -339,29 +373,38 @@ class Explainer:
     def _product_sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
         """What a kernel does wrong with wgmma."""
         other = int(record[F_OTHER])
-        line = int(self.program.lines[other]) if other >= 0 else 0
+        line = self._where(other)
         if fault == FAULT_IN_FLIGHT:
-            product = f"the wgmma of line {line}" if line else "a wgmma"
+            product = f"the wgmma of {line}" if line else "a wgmma"
             verb = "writes" if record[F_WRITE] else "reads"
             return f"{verb} a register that {product} still uses: wgmma.wait_group has to come first."
         if fault == FAULT_NO_FENCE and other < 0:
             return "issues the kernel's first wgmma without a wgmma.fence before it."
         if fault == FAULT_NO_FENCE:
-            who = f"line {line}" if line else "other code"
+            who = line or "other code"
             return f"issues a wgmma on registers that {who} wrote, with no wgmma.fence between them."
         if fault == FAULT_OPERAND:
-            who = f"line {line}" if line else "another access"
+            who = line or "another access"
             return f"multiplies {place}, which {who} overwrote before wgmma.wait_group had waited for the product."
-        return self._warpgroup_sentence(int(record[F_EXTRA]), line)
+        return self._warpgroup_sentence(record, line)
 
-    def _warpgroup_sentence(self, reason: int, line: int) -> str:
+    @staticmethod
+    def _warpgroup_sentence(record: np.ndarray, line: str) -> str:
+        reason = int(record[F_EXTRA])
         if reason == WARPGROUP_MISSING:
             return "needs a warpgroup of four whole warps, but the block does not have 128 threads for it."
         if reason == WARPGROUP_DIFFERS:
-            other = f"that of line {line}" if line else "another one"
+            other = f"that of {line}" if line else "another one"
             return f"issues a wgmma while another warp of its warpgroup issues {other}, or one of other matrices."
         if reason == WARPGROUP_SKIPS:
-            return "issues a wgmma that not all four warps of the warpgroup execute."
+            there = int(record[F_ADDRESS])
+            first = int(record[F_WARP]) // WARPGROUP_WARPS * WARPGROUP_WARPS
+            warps = range(first, first + WARPGROUP_WARPS)
+            waits, late = (_warps([w for w in warps if there >> (w - first) & 1 == here]) for here in (1, 0))
+            return (
+                "issues a wgmma that not all four warps of the warpgroup execute: on the hardware "
+                f"{waits} would wait there for {late} without end."
+            )
         return "issues a wgmma for which the threads of a warp give different matrix descriptors."
 
     def _control_sentence(self, fault: int, record: np.ndarray) -> str:
@@ -393,7 +436,7 @@ class Explainer:
             return self._trap_sentence(record)
         if fault == FAULT_SPLITS:
             return "diverges into more groups of threads than the emulator follows."
-        return f"needs an instruction that the emulator does not know: {text}"
+        return f"needs {feature_of(text)}."
 
     def _mbarrier_wait(self, record: np.ndarray) -> str:
         arrivals, bytes_ = int(record[F_OTHER]), int(record[F_BYTES])
@@ -420,6 +463,8 @@ class Explainer:
             blocks = prod(self.launch.cluster)
             cluster = "one block" if blocks == 1 else f"{blocks} blocks"
             return f"asks for the shared memory of a block that its cluster of {cluster} does not have."
+        if not self.launch.cooperative and any(name == GRID_BARRIER for _, name in self.program.constants):
+            return "stopped the kernel by a trap: all blocks can wait for each other in a cooperative launch only."
         return "stopped the kernel by a trap."
 
 

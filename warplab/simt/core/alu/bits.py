@@ -190,9 +190,26 @@ def _reverse(o: Lanes, width: int) -> None:
     o.write(o.read(SRC_A, INT[width]).call("llvm.bitreverse"))
 
 
+def _nth_bit(o: Lanes) -> None:
+    """fns: the place of the n-th set bit from a place on, backwards for a negative n; -1: there is none."""
+    mask, base, offset = o.read(SRC_A, I32), o.read(SRC_B, I32) & 31, o.read(SRC_C, I32)
+    back = offset.compare("<", 0, signed=True)
+    mask = back.where(mask.call("llvm.bitreverse"), mask)
+    base = back.where((base * -1) + 31, base)
+    count = back.where(offset * -1, offset)
+    first = splat_like(base, 1) << base
+    mask = count.compare("==", 0).where(mask & first, mask & (first * -1))
+    for passed in range(1, 32):
+        mask = count.compare(">", passed).where(mask & (mask + -1), mask)
+    mask = count.compare(">", 32).where(0, mask)
+    place = ((mask & (mask * -1)).call("llvm.ctlz", flag=False) * -1) + 31
+    place = back.where((place * -1) + 31, place)
+    o.write(mask.compare("==", 0).where(splat_like(place, -1), place))
+
+
 def build() -> Table:
     """Every operation on bits and bytes."""
-    table: Table = {"lop3.b32": _lookup}
+    table: Table = {"lop3.b32": _lookup, "fns.b32": _nth_bit}
     for width in (32, 64):
         table[f"popc.b{width}"] = _bit_count("llvm.ctpop", width)
         table[f"clz.b{width}"] = _bit_count("llvm.ctlz", width)

@@ -8,7 +8,10 @@ asynchronous copy may write its words at any time from its start until its threa
 between is a fault.
 
 Where the kernel has operations of the async proxy, each vector clock has a second half: up to which clock of each warp
-a fence.proxy.async has followed what the first half knows. Both halves are passed on together.
+a fence.proxy.async has followed what the first half knows. Both halves are passed on together. Where it has wgmma, a
+third part says up to which of its products each warpgroup's have been waited for. What a product reads is read by the
+warpgroup, at the moment that is the product's number: a warp may write there once it knows of a wait for it, by any
+warp of the warpgroup.
 
 The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
 and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
@@ -25,6 +28,7 @@ from warplab.simt.core.memory.cluster_memory import offset_of, owner_of, visit_p
 from warplab.simt.core.memory.shadow_chunks import (
     CHUNK_BYTES,
     PENDING,
+    PRODUCTS,
     READ1_CLOCK,
     READ1_TAG,
     READ2_CLOCK,
@@ -46,6 +50,7 @@ from warplab.simt.core.memory.shadow_chunks import (
 )
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
+    FAULT_OPERAND,
     FAULT_PENDING,
     FAULT_PROXY,
     FAULT_RACE,
@@ -67,6 +72,7 @@ from warplab.simt.core.state.layout import (
     SPACE_SHARED,
     W_EPOCH,
     W_MIN_CLOCK,
+    WARPGROUP_WARPS,
 )
 from warplab.simt.core.state.raw import (
     get,
@@ -83,6 +89,7 @@ SEVERAL = 255
 TAG_PCS = (1 << 19) - 1
 # In VALID, beside the four bits of the bytes that were written: how the last write was made.
 ATOMIC_WRITE, ASYNC_WRITE = 16, 32
+BY_PRODUCT = 2  # for `several` of check_read: the read is recorded by record_product
 
 
 @compiled
@@ -117,7 +124,7 @@ def _conflicts(m, clocks, columns, viewer, word, clock_at, tag_at, touched):
     clock = np.int64(load_i32(word + clock_at))
     tag = np.int64(load_u32(word + tag_at))
     other = _warp_of(tag)
-    if clock == 0 or other == viewer or (tag & touched & 15) == 0:
+    if clock == 0 or other == viewer or (tag & touched & 15) == 0 or clock >= PRODUCTS:
         return np.int64(-1)
     if clock <= _clock_of(clocks, columns, viewer, other):
         return np.int64(-1)
@@ -238,7 +245,8 @@ def _lane_step(element, size, several):
 def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a read of bytes [start, start + size) of the shared memory of the block or of a peer.
 
-    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it.
+    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it, or
+    BY_PRODUCT.
     """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -253,13 +261,14 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
         return
     state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
-    known = min(get(state, W_MIN_CLOCK), np.int64(0x7FFFFFFF))
+    known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(_tag(pc, get(m, M_FIRST_WARP) + warp, 15))
     lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
-        if not read_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
+        kept = 0 if several == BY_PRODUCT else active
+        if not read_chunk(at, active, kept, known, mine, epoch, tag, lanes, step, shift, place):
             low, high = low + WORDS * chunk, high + WORDS * chunk
             _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
 
@@ -295,7 +304,7 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
             other = _warp_conflict(word, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
             if other >= 0:
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
-        if volatile or atomic:
+        if volatile or atomic or several == BY_PRODUCT:
             continue
         tag = _tag(pc, me, touched)
         known_tag = load_i32(word + READ_TAG)
@@ -310,7 +319,8 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
         store_u32(word + READ_LANES, lanes)
         store_i32(word + READ_EPOCH, epoch)
         store_i32(word + READ_TAG, tag)
-        if np.int64(load_i32(word + READ1_CLOCK)) <= known or _warp_of(load_i32(word + READ1_TAG)) == me:
+        older = np.int64(load_i32(word + READ1_CLOCK))
+        if older <= known or (older < PRODUCTS and _warp_of(load_i32(word + READ1_TAG)) == me):
             store_i32(word + READ1_CLOCK, mine)
             store_i32(word + READ1_TAG, tag)
         else:
@@ -334,13 +344,13 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
         return
     state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
-    known = min(get(state, W_MIN_CLOCK), np.int64(0x7FFFFFFF))
+    known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(_tag(pc, get(m, M_FIRST_WARP) + warp, 15))
     lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
-        if not write_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
+        if not write_chunk(at, active, active, known, mine, epoch, tag, lanes, step, shift, place):
             low, high = low + WORDS * chunk, high + WORDS * chunk
             _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
 
@@ -365,6 +375,10 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
         source = np.int64(load_i32(word + SOURCE))
         if source:
             _report(m, FAULT_SOURCE, pc, warp, start, index, element, lane, 1, _pc_of(source), 0)
+        if load_i32(word + READ1_CLOCK) >= PRODUCTS:
+            _check_product(m, warp, word + READ1_CLOCK, word + READ1_TAG, start, index, element, pc, lane)
+            if load_i32(word + READ2_CLOCK) >= PRODUCTS:
+                _check_product(m, warp, word + READ2_CLOCK, word + READ2_TAG, start, index, element, pc, lane)
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
@@ -409,6 +423,14 @@ def _shadow_of(m, start):
     if shadow and start >> RANK_SHIFT:
         shadow = get(owner_of(m, start), M_SHARED_SHADOW)
     return shadow
+
+
+@compiled
+def mark_written(m, start, size):
+    """`size` bytes (whole words) of the own block have a value from the start."""
+    shadow, first = get(m, M_SHARED_SHADOW), offset_of(start) >> 2
+    for index in range(first, first + (size >> 2) if shadow else first):
+        store_i32(_word_at(shadow, index) + VALID, np.int32(15))
 
 
 @compiled
@@ -627,6 +649,58 @@ def check_async_read(m, warp, start, size, pc, lane):
         unfenced = load_i32(author + 4 * warps) < clock <= load_i32(author)
         if unfenced and load_i32(word + VALID) & ASYNC_WRITE == 0:
             report(m, FAULT_PROXY, pc, warp, lane, place, 4, 0, _pc_of(tag), SPACE_SHARED, 1)
+
+
+@compiled
+def _products_known(m, viewer, number):
+    """The address of the last product of a warpgroup that a warp knows to have been waited for, by their numbers."""
+    warps = get(m, M_WARP_COUNT)
+    groups = (warps + WARPGROUP_WARPS - 1) // WARPGROUP_WARPS
+    column = 2 * get(m, M_CLUSTER_WARPS) + number // warps * groups + number % warps // WARPGROUP_WARPS
+    return get(m, M_CLOCKS) + 4 * (viewer * get(m, M_CLOCK_COLUMNS) + column)
+
+
+@compiled
+def record_product(m, leader, start, size, pc, moment):
+    """From now on a product of the warpgroup whose first warp is `leader` may read `size` bytes (whole words)."""
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    tag = _tag(pc, get(m, M_FIRST_WARP) + leader, 15)
+    for index in range(first, first + (size >> 2) if shadow else first):
+        word = _word_at(shadow, index)
+        older = load_i32(word + READ1_TAG)
+        if _warp_of(older) != _warp_of(tag) or load_i32(word + READ1_CLOCK) < PRODUCTS:
+            store_i32(word + READ2_CLOCK, load_i32(word + READ1_CLOCK))
+            store_i32(word + READ2_TAG, older)
+        store_i32(word + READ1_CLOCK, np.int32(PRODUCTS + moment))
+        store_i32(word + READ1_TAG, tag)
+
+
+@compiled
+def know_product(m, warp, moment):
+    """A warp has waited for the products of its warpgroup up to this one."""
+    if get(m, M_SHARED_SHADOW):
+        me = get(m, M_FIRST_WARP) + warp
+        known = _products_known(m, me, me)
+        store_i32(known, max(load_i32(known), np.int32(moment)))
+
+
+@compiled
+def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
+    """A warp writes a word that a product has read or will read: report it unless it knows that this is over."""
+    moment, reader = load_i32(clock) - np.int32(PRODUCTS), load_i32(tag)
+    leader, me = _warp_of(reader), get(m, M_FIRST_WARP) + warp
+    known = _products_known(m, me, leader)
+    if moment <= load_i32(known):
+        return
+    awaited = np.int32(0)
+    for member in range(leader, leader + WARPGROUP_WARPS):
+        awaited = max(awaited, load_i32(_products_known(m, member, leader)))
+    if moment <= awaited and known != _products_known(m, me, me):
+        _report_race(m, pc, warp, start, index, element, lane, 1, reader, 0)
+        return
+    owner = owner_of(m, start)
+    inside = leader - get(owner, M_FIRST_WARP)
+    report(owner, FAULT_OPERAND, _pc_of(reader), inside, 0, 4 * index, 4, 0, pc, SPACE_SHARED, 0)
 
 
 @compiled

@@ -25,6 +25,7 @@ WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = range(7 * _FIELD_BY
 PENDING = 12 * _FIELD_BYTES  # the tag of an asynchronous copy that may still write the word; 0: none
 SOURCE = 13 * _FIELD_BYTES  # the tag of a bulk copy that may still read the word; 0: none
 TAG_PC, TAG_WARPS = 13, (1 << 9) - 1
+PRODUCTS = 1 << 30  # a read's clock from here on: a product's number beyond that, with its warpgroup's first warp
 _WORDS = ir.VectorType(I32, WORDS)
 _FLAGS = ir.VectorType(I1, WORDS)
 
@@ -38,9 +39,10 @@ class _Chunk:
 
     def __init__(self, builder: ir.IRBuilder, arguments: list[ir.Value]) -> None:
         self.builder = builder
-        chunk, active, known, mine, epoch, tag, lanes, step, shift, place = arguments
+        chunk, active, kept, known, mine, epoch, tag, lanes, step, shift, place = arguments
         self._chunk = chunk
         self.active = builder.bitcast(builder.trunc(active, I8), _FLAGS)
+        self.kept = builder.bitcast(builder.trunc(kept, I8), _FLAGS)
         self.known, self.mine, self.epoch, self.tag = (self._splat(value) for value in (known, mine, epoch, tag))
         places = builder.add(self._splat(place), ir.Constant(_WORDS, list(range(WORDS))))
         steps = builder.mul(builder.lshr(places, self._splat(shift)), self._splat(step))
@@ -81,8 +83,10 @@ class _Chunk:
 
     def ordered(self, clock: int, tag: int) -> ir.Value:
         """Was the access before the last moment that this warp knows of every other, or made by this warp?"""
-        before = self.builder.icmp_signed("<=", self.load(clock), self.known)
-        return self.builder.or_(before, self.same_warp(tag))
+        when = self.load(clock)
+        before = self.builder.icmp_signed("<=", when, self.known)
+        by_warp = self.builder.icmp_signed("<", when, _constant(PRODUCTS))
+        return self.builder.or_(before, self.builder.and_(by_warp, self.same_warp(tag)))
 
     def this_epoch(self, epoch: int) -> ir.Value:
         return self.builder.icmp_unsigned("==", self.load(epoch), self.epoch)
@@ -105,15 +109,16 @@ class _Chunk:
         return self.builder.icmp_unsigned("==", wrong, ir.Constant(I8, 0))
 
 
-_ARGUMENTS = [types.int64] * 10
+_ARGUMENTS = [types.int64] * 11
 
 
 @intrinsic
-def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, shift, place):
+def read_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, step, shift, place):
     """Check and record a read of whole words of a chunk; False if it is not certain to be right, nothing is done then.
 
-    `active` has a bit for each word. `known`: up to which clock the warp knows all others; `mine`: its own clock. The
-    word at `place` + i is read by the lanes `lanes + (i >> shift) * step`.
+    `active` has a bit for each word, `kept` for each of them that is to be recorded. `known`: up to which clock the
+    warp knows all others; `mine`: its own clock. The word at `place` + i is read by the lanes
+    `lanes + (i >> shift) * step`.
     """
 
     def codegen(context, builder, signature, args):
@@ -132,11 +137,11 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, s
             # The lanes of one load come here one after the other.
             shared = builder.and_(again, words.other_lanes(READ_LANES))
             first = words.ordered(READ1_CLOCK, READ1_TAG)
-            second = builder.and_(words.active, builder.not_(first))
-            first = builder.and_(words.active, first)
-            words.store(READ_LANES, builder.select(shared, _constant(-1), words.lanes), words.active)
-            words.store(READ_EPOCH, words.epoch, words.active)
-            words.store(READ_TAG, words.tag, words.active)
+            second = builder.and_(words.kept, builder.not_(first))
+            first = builder.and_(words.kept, first)
+            words.store(READ_LANES, builder.select(shared, _constant(-1), words.lanes), words.kept)
+            words.store(READ_EPOCH, words.epoch, words.kept)
+            words.store(READ_TAG, words.tag, words.kept)
             words.store(READ1_CLOCK, words.mine, first)
             words.store(READ1_TAG, words.tag, first)
             words.store(READ2_CLOCK, words.mine, second)
@@ -147,7 +152,7 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, s
 
 
 @intrinsic
-def write_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, shift, place):
+def write_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, step, shift, place):
     """The same for a write."""
 
     def codegen(context, builder, signature, args):
@@ -164,11 +169,11 @@ def write_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, 
             ]
         )
         with builder.if_then(clean, likely=True):
-            words.store(WRITE_CLOCK, words.mine, words.active)
-            words.store(WRITE_TAG, words.tag, words.active)
-            words.store(WRITE_LANES, words.lanes, words.active)
-            words.store(WRITE_EPOCH, words.epoch, words.active)
-            words.store(VALID, _constant(15), words.active)
+            words.store(WRITE_CLOCK, words.mine, words.kept)
+            words.store(WRITE_TAG, words.tag, words.kept)
+            words.store(WRITE_LANES, words.lanes, words.kept)
+            words.store(WRITE_EPOCH, words.epoch, words.kept)
+            words.store(VALID, _constant(15), words.kept)
         return clean
 
     return types.boolean(*_ARGUMENTS), codegen

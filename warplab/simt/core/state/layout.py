@@ -148,16 +148,25 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_EVENTS,  # address of the cluster's queue of asynchronous operations; 0: the kernel makes none
     M_WGMMA,  # address of the first warp's queue of wgmma operations; 0: the kernel makes none
     M_WGMMA_BYTES,  # from one warp's queue to the next
-    M_WARPGROUPS,  # address of the first warpgroup's log of wgmma operations
+    M_WARPGROUPS,  # address of the first warpgroup's state, see warpgroups.py
     M_PRODUCTS,  # address of the compiled code for them; see products.py
-    M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, or twice as many, see shadow.py
+    M_CLOCK_COLUMNS,  # of a row of M_CLOCKS: M_CLUSTER_WARPS, twice as many, or one more a warpgroup, see shadow.py
     M_TRACE,  # address of the trace that the block is recorded in; 0: it is not
     M_LOG,  # address of the log of requests to the caches; 0: none is kept
     M_BULK,  # address of the block's queue of bulk stores; 0: the kernel makes none
     M_BULK_CODE,  # address of the compiled code for them; see bulk_calls.py
     M_RACES,  # address of the search for races in global memory, see races_layout.py; 0: there is none
+    M_RUNNING,  # 1: the cluster has blocks that have not ended
+    M_IDLE,  # rounds in which every warp of the cluster only looked at mbarriers
+    M_STARTED,  # what M_BUDGET was when the cluster began
+    M_MAY_WAIT,  # 1: blocks may wait for others outside of their cluster
+    M_WAITS,  # 1: the cluster was left because it seems to do so
+    M_RECORDED,  # the number of the cluster with a block that is to be recorded, -1: none
+    M_RECORDED_RANK,  # of that block in its cluster
+    M_RECORD,  # address of the trace for it
+    M_CLEARED,  # the shared address of RESERVED_BYTES that are zero when a block starts; 0: none are
     M_FIELDS,
-) = range(73)
+) = range(82)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -291,7 +300,7 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_CLUSTER_BARRIER,  # arrives twice without a wait (F_EXTRA 0), or waits without an arrival (1)
     FAULT_IN_FLIGHT,  # a register that a wgmma may still write or read
     FAULT_NO_FENCE,  # a wgmma whose registers were touched since the last wgmma.fence
-    FAULT_OPERAND,  # shared memory that changed between a wgmma's issue and its wait
+    FAULT_OPERAND,  # shared memory that is overwritten between a wgmma's issue and the wait for it
     FAULT_WARPGROUP,  # warps of a warpgroup that do not execute the same wgmma
     FAULT_PROXY,  # the async proxy reads what an ordinary store wrote, with no fence.proxy.async between
     FAULT_SOURCE,  # a write to what a bulk copy may still read
@@ -389,6 +398,8 @@ WGMMA_BITS, WGMMA_SUM_BITS = 8, 16  # shifts of the bits of an operand and of a 
 # and SRC_A the registers of a move, SRC_A that of a read or write.
 WGMMA_FENCE, WGMMA_COMMIT, WGMMA_WAIT = range(3)
 WGMMA_MOVE, WGMMA_READ, WGMMA_WRITE, WGMMA_TOUCH = range(4)
+WARPGROUP_WARPS = 4
 WARPGROUP_MISSING, WARPGROUP_DIFFERS, WARPGROUP_SKIPS, WARPGROUP_DESCRIPTORS = range(4)  # a finding's F_EXTRA
 
 SHARED_BASE = 1024  # Hopper keeps the first KiB of a block's shared window for itself
+RESERVED_BYTES = 288  # what cooperative groups may use of that

@@ -103,20 +103,21 @@ def _scatter_sums(matrix, frame, constants, record, bits, mask):
 
 
 @compiled
-def _extended(bits, signed):
-    """An 8-bit pattern as a number."""
-    value = np.int64(bits)
-    return value - 256 if signed and value >= 128 else value
+def _extended(pattern, signed, bits):
+    """A pattern of 4 or 8 bits as a number."""
+    value = np.int64(pattern)
+    return value - (np.int64(1) << bits) if signed and value >> (bits - 1) else value
 
 
 @compiled
-def _multiply_integers(a, b, c, d, flags):
-    """Exact sums of 8-bit products, in 32 bits: they wrap, or stop at the ends with .satfinite."""
+def _multiply_integers(a, b, c, d, flags, bits):
+    """Exact sums of products of 4 or 8 bits, in 32 bits: they wrap, or stop at the ends with .satfinite."""
     for i in range(a.shape[0]):
         for j in range(_COLUMNS):
             total = np.int64(np.int32(c[i, j]))
             for k in range(a.shape[1]):
-                total += _extended(a[i, k], flags & MMA_A_SIGNED) * _extended(b[j, k], flags & MMA_B_SIGNED)
+                left = _extended(a[i, k], flags & MMA_A_SIGNED, bits)
+                total += left * _extended(b[j, k], flags & MMA_B_SIGNED, bits)
             if flags & MMA_SATURATES:
                 total = min(max(total, np.int64(-(1 << 31))), np.int64((1 << 31) - 1))
             d[i, j] = np.uint32(total & 0xFFFFFFFF)
@@ -165,5 +166,5 @@ def multiply(frame, constants, record, mask):
     if arithmetic == MMA_FLOATS:
         multiply_accumulate(a, b, c, d, field(record, X3))
     else:
-        _multiply_integers(a, b, c, d, field(record, X3))
+        _multiply_integers(a, b, c, d, field(record, X3), bits)
     _scatter_sums(d, frame, constants, record, sum_bits, mask)

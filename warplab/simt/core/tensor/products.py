@@ -4,32 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.core.state.faults import compiled
-from warplab.simt.core.state.layout import M_PRODUCTS, OP_WGMMA, OP_WGMMA_GROUP, OP_WGMMA_REGISTER
-from warplab.simt.core.state.raw import call_address, get
-from warplab.simt.core.tensor.wgmma_queue import (
-    access_register,
-    check_warpgroups,
-    clear_queues,
-    group_products,
-    issue_product,
+from warplab.simt.core.state.faults import compiled, warp_state
+from warplab.simt.core.state.layout import (
+    M_PRODUCTS,
+    M_WARP_COUNT,
+    M_WARPS,
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
+    OP_WGMMA_REGISTER,
+    STATUS_READY,
+    W_STATUS,
 )
+from warplab.simt.core.state.raw import call_address, get
+from warplab.simt.core.tensor.warpgroups import (
+    clear_warpgroups,
+    group_products,
+    reach_product,
+    release_warpgroups,
+)
+from warplab.simt.core.tensor.wgmma_queue import access_register
 
-START, END = -1, -2  # of a block, beside the opcodes
+START, STUCK = -1, -2  # of a block, beside the opcodes
 
 
 def run_products(m, what, warp, frame, constants, record, pc, mask):
-    """One instruction of a warp, or START, END and the like; called through its address."""
+    """One instruction of a warp, or START, STUCK; called through its address."""
     if what == OP_WGMMA:
-        issue_product(m, warp, frame, constants, record, pc, np.uint32(mask))
+        reach_product(m, warp, frame, constants, record, pc, np.uint32(mask))
     elif what == OP_WGMMA_GROUP:
         group_products(m, warp, record)
     elif what == OP_WGMMA_REGISTER:
         access_register(m, warp, record, pc, np.uint32(mask))
     elif what == START:
-        clear_queues(m)
+        clear_warpgroups(m)
     else:
-        check_warpgroups(m)
+        release_warpgroups(m)
 
 
 @compiled
@@ -46,7 +55,19 @@ def start_products(m):
 
 
 @compiled
-def end_products(m):
-    """A block has ended: check what can only be seen then."""
-    if get(m, M_PRODUCTS):
-        run_product(m, END, 0, 0, 0, 0, 0, 0)
+def _ready(m):
+    """How many warps of a block can run."""
+    count = 0
+    for warp in range(get(m, M_WARP_COUNT)):
+        count += get(warp_state(get(m, M_WARPS), warp), W_STATUS) == STATUS_READY
+    return count
+
+
+@compiled
+def free_products(m):
+    """Nobody can go on: let warps go on that wait at a product for one of their warpgroup. Were there any?"""
+    if get(m, M_PRODUCTS) == 0:
+        return False
+    before = _ready(m)
+    run_product(m, STUCK, 0, 0, 0, 0, 0, 0)
+    return _ready(m) > before

@@ -1,0 +1,67 @@
+"""The machines of one worker: one that runs cluster after cluster, or several that run clusters in turns.
+
+On a GPU blocks are resident side by side, as many as fit, and one may wait for what another does: at the barrier of a
+cooperative grid, at a flag, at a counter. Here clusters run one after the other as long as none of them seems to wait:
+that takes the least memory, and is the order in which most programs expect what they may not rely on. Where one runs
+for long and may be waiting, the next ones join it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from warplab.simt import compiled
+from warplab.simt.core.state import layout as L
+from warplab.simt.machine import Machine
+from warplab.simt.recorder import Recorder
+
+SHORT_TURN = 256  # warp instructions before another warp's turn, where several clusters take turns
+
+
+class Crew:
+    """Machines made by `fresh`, given the first of them; at most `resident` work side by side, from the start if told.
+
+    The first machine has what all of them counted, found and printed.
+    """
+
+    def __init__(self, fresh: Callable[[Machine | None], Machine], resident: int, side_by_side: bool = False) -> None:
+        self._fresh = fresh
+        self._resident = resident
+        self.first = fresh(None)
+        self._machines = [self.first]
+        self._side_by_side = side_by_side
+        self._recorder: Recorder | None = None
+
+    def record(self, recorder: Recorder) -> None:
+        """Record the recorder's block when it runs."""
+        self._recorder = recorder
+        for machine in self._machines:
+            machine.record(recorder)
+
+    def run(self, first: int, last: int) -> None:
+        """Run clusters [first, last) of the grid, or until the launch has to stop."""
+        loop = compiled.loop()
+        if self._side_by_side:
+            self._grow(last - first)
+        while not self.first.stopped and (first < last or any(machine.running for machine in self._machines)):
+            addresses = np.array([machine.address for machine in self._machines], dtype=np.int64)
+            first = loop(addresses.ctypes.data, len(addresses), first, last)
+            if self.first.waits:
+                self._grow(1 + last - first)
+
+    def _grow(self, clusters: int) -> None:
+        """Have so many machines, if so many clusters can be resident."""
+        if self.first.races is not None and min(clusters, self._resident) > 1:
+            self.first.races.end("runs blocks that wait for each other")  # it does not tell clusters in turns apart
+        while len(self._machines) < min(clusters, self._resident):
+            machine = self._fresh(self.first)
+            machine.states[:, L.M_LOG] = self.first.states[0, L.M_LOG]
+            if self._recorder is not None:
+                machine.record(self._recorder)
+            self._machines.append(machine)
+        turn = int(self.first.states[0, L.M_QUANTUM])
+        for machine in self._machines:
+            machine.states[:, L.M_QUANTUM] = min(turn, SHORT_TURN)
+            machine.states[:, L.M_MAY_WAIT] = 0  # nothing is gained by leaving again
