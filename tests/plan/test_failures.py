@@ -164,14 +164,13 @@ COMPILE = {
 }
 UNSUPPORTED = {
     "copy_to_host": (KERNEL + "    k[1, 32](x, y)\n    y.copy_to_host()\n", 10, "judge reads the outputs"),
-    "to_device": (KERNEL + "    k[1, 32](cuda.to_device(np.ones(3)), y)\n", 9, "cuda.to_device"),
-    "numpy array": (KERNEL + "    k[1, 32](np.ones(3), y)\n", 9, "NumPy array"),
-    "stream": (KERNEL + "    s = cuda.stream()\n", 9, "default stream"),
     "arithmetic": (KERNEL + "    x = x + 1\n", 9, "Arithmetic"),
     "device query": (KERNEL + "    cuda.get_current_device()\n", 9, "without a GPU"),
+    "external stream": (KERNEL + "    cuda.external_stream(1)\n", 9, "cuda.stream()"),
+    "numpy array": (CPP + "    k((1,), (1,), (np.ones(3), y, 1, np.float32(2)))\n", 12, "cupy.asarray"),
+    "cupy stream": ("import cupy\ndef f(x, y):\n    cupy.cuda.ExternalStream(1)\n", 3, "cupy.cuda.Stream()"),
     "cupy function": ("import cupy\ndef f(x, y):\n    cupy.matmul(x, x, out=y)\n", 3, "cupy.matmul"),
     "cupyx": ("import cupyx\n", 1, "cupyx"),
-    "cupy stream": ("import cupy\ndef f(x, y):\n    cupy.cuda.Stream()\n", 3, "default one"),
     "cupy device": ("import cupy\ndef f(x, y):\n    cupy.cuda.Device().attributes\n", 3, "without a GPU"),
 }
 

@@ -21,10 +21,11 @@ MAX_BYTES = 1 << 40
 class Storage:
     """One buffer in the making. The recorder names it when a launch first uses it in a plan."""
 
-    __slots__ = ("buffer",)
+    __slots__ = ("buffer", "used")
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
+        self.used = False  # by a launch
 
 
 def unsupported(what: str, instead: str) -> NoReturn:
@@ -68,10 +69,6 @@ def allocate(shape: Any, dtype: Any, order: str = "C", *, zeroed: bool = False) 
     """A new scratch array, as cuda.device_array or cupy.empty would give."""
     dims = shape_tuple(shape)
     kind = np.dtype(dtype)
-    if kind.kind not in "biufc":
-        raise CaptureFailure(
-            CaptureStatus.UNSUPPORTED, f"An array of dtype {kind} cannot be part of a plan: use plain numeric dtypes."
-        )
     if order not in ("C", "F"):
         raise CaptureFailure(CaptureStatus.HOST_ERROR, f"An array's order must be 'C' or 'F', not {order!r}.")
     if prod(dims) * kind.itemsize > MAX_BYTES:
@@ -80,9 +77,27 @@ def allocate(shape: Any, dtype: Any, order: str = "C", *, zeroed: bool = False) 
             f"A scratch array of shape {dims} and dtype {kind} would need {prod(dims) * kind.itemsize / 2**30:.0f} GiB;"
             " no GPU has that much memory.",
         )
-    strides = contiguous_strides(dims, kind.itemsize, order)
-    storage = Storage(Buffer("", Role.SCRATCH, kind.name, dims, strides, zeroed))
-    return CapturedArray(storage, 0, dims, strides, kind)
+    held, held_dims, held_strides = storage_dtype(kind, dims, order)
+    storage = Storage(Buffer("", Role.SCRATCH, held.name, held_dims, held_strides, zeroed))
+    return CapturedArray(storage, 0, dims, contiguous_strides(dims, kind.itemsize, order), kind)
+
+
+def storage_dtype(
+    dtype: np.dtype, shape: tuple[int, ...], order: str
+) -> tuple[np.dtype, tuple[int, ...], tuple[int, ...]]:
+    """How a plan's buffer holds a contiguous array: dtype, shape and strides; records are bytes there.
+
+    Raises CaptureFailure for a dtype of which a plan cannot hold arrays.
+    """
+    if dtype.kind in "biufc" and dtype.itemsize <= 16 and dtype.isnative:
+        return dtype, shape, contiguous_strides(shape, dtype.itemsize, order)
+    if dtype.names is None or dtype.hasobject:
+        raise CaptureFailure(
+            CaptureStatus.UNSUPPORTED,
+            f"An array of dtype {dtype} cannot be part of a plan: use plain numeric dtypes or records of them.",
+        )
+    count = (prod(shape) * dtype.itemsize,)
+    return np.dtype(np.uint8), count, (1,)
 
 
 def argument_array(name: str, dtype: str, shape: tuple[int, ...], role: Role) -> CapturedArray:
@@ -232,6 +247,34 @@ class CapturedArray:
     def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> CapturedArray:
         return CapturedArray(self._storage, offset, shape, strides, self.dtype)
 
+    def copy_to_device(self, value: Any, stream: Any = 0) -> None:
+        """Fill the array with the contents of a NumPy array, as Numba's device arrays do; see `set_content`."""
+        from warplab.plan.capture.host_data import set_content
+
+        if isinstance(value, CapturedArray):
+            unsupported("Copying from one device array to another", "copy in a kernel")
+        if np.shape(value) != self.shape:
+            raise ValueError(f"cannot copy an array of shape {np.shape(value)} to one of shape {self.shape}")
+        set_content(self, value)
+
+    def set(self, value: Any, stream: Any = None) -> None:
+        """The same, as CuPy's arrays do."""
+        self.copy_to_device(value)
+
+    def fill(self, value: Any) -> None:
+        """Fill the array with one value; see `set_content`."""
+        from warplab.plan.capture.host_data import set_content
+
+        set_content(self, np.asarray(value))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from warplab.plan.capture.host_data import set_content
+
+        whole = isinstance(index, slice) and index == slice(None)
+        if not (whole or index is Ellipsis) or isinstance(value, CapturedArray):
+            unsupported("Writing to a part of a device array on the host", "write to it inside a kernel")
+        set_content(self, np.asarray(value))
+
     def __repr__(self) -> str:
         return f"<device array, shape {self.shape}, dtype {self.dtype}>"
 
@@ -243,9 +286,7 @@ class CapturedArray:
 
 _INSTEAD = {
     "copy_to_host": "the judge reads the outputs itself after the last launch, so leave the result in its array",
-    "copy_to_device": "host data has no place in a plan, so compute it in a kernel",
     "get": "the judge reads the outputs itself after the last launch, so leave the result in its array",
-    "fill": "write a small kernel that fills the array",
     "astype": "convert inside a kernel",
     "copy": "copy inside a kernel",
 }
@@ -284,5 +325,4 @@ for _name in ("__array__", "__array_ufunc__", "__array_function__", "__iter__", 
         "Reading the contents of a device array on the host",
         "they exist only when the kernels run, so compute with them inside a kernel",
     )
-_refuse("__setitem__", "Writing to a device array on the host", "write to it inside a kernel")
 CapturedArray.__hash__ = object.__hash__  # type: ignore[method-assign]

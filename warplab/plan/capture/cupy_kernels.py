@@ -23,6 +23,7 @@ from warplab.plan.capture.cupy_arguments import convert
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import cuda_parameters
+from warplab.plan.capture.streams import check_stream
 from warplab.plan.limits import LIMITS
 from warplab.plan.model import NOTHING, Kernel, Language, Parameter
 
@@ -86,8 +87,7 @@ class CapturedRawKernel:
         return self._recorded
 
     def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0, stream: Any = None) -> None:
-        if stream is not None and not getattr(stream, "is_default", False):
-            unsupported(f"Launching '{self.name}' on a stream", "launch on the default one; launches run in order")
+        check_stream(stream, self.name)
         grid = dimensions(grid, "grid", self.name)
         block = dimensions(block, "block", self.name)
         shared = dimensions(shared_mem, "shared memory size", self.name)[0]

@@ -32,9 +32,11 @@ from warplab.plan.capture import numba_link
 from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.numba_arguments import accepts, expand, slots, types
+from warplab.plan.capture.host_data import upload
+from warplab.plan.capture.numba_arguments import accepts, expand, has_empty_rows, slots, types
 from warplab.plan.capture.numba_messages import shorten
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream, check_stream
 from warplab.plan.limits import parse_architecture
 from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
 
@@ -69,8 +71,7 @@ class _Launcher:
         name = disp.py_func.__name__
         self._grid = dimensions(grid, "grid", name)
         self._block = dimensions(block, "block", name)
-        if stream is not None and not (isinstance(stream, int) and stream == 0):
-            unsupported(f"Launching '{name}' on a stream", "launch on the default one; launches run in order")
+        check_stream(stream, name)
         self._shared = dimensions(shared, "shared memory size", name)[0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -169,7 +170,7 @@ class _NumbaFront:
                 function,
                 types.void,
                 argtypes,
-                lineinfo=True,
+                lineinfo=not any(map(has_empty_rows, argtypes)),
                 forceinline=options.get("forceinline", False),
                 fastmath=fastmath,
                 nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt") else 0},
@@ -230,11 +231,9 @@ class _NumbaFront:
                 f"Argument {index + 1} of '{kernel}' is a tensor map, which a Numba kernel cannot take: pass "
                 "tensor_map_address(...) of it.",
             )
-        if isinstance(value, np.ndarray):
-            unsupported(
-                f"Passing a NumPy array to '{kernel}'",
-                "use the host function's own arrays, cuda.device_array, or cuda.const.array_like in the kernel",
-            )
+        if type(value) is tuple or hasattr(type(value), "_fields"):
+            members = [self._type_of(member, kernel, index) for member in value]
+            return types.BaseTuple.from_types(members, None if type(value) is tuple else type(value))
         try:
             return typeof(value, Purpose.argument)
         except Exception:
@@ -275,15 +274,17 @@ class _NumbaFront:
             return allocate(array.shape, array.dtype, "F" if column else "C")
 
         def to_device(obj: Any, *args: Any, **kwargs: Any) -> CapturedArray:
-            if isinstance(obj, CapturedArray):
-                return obj
-            unsupported(
-                "cuda.to_device",
-                "host data has no place in a plan; use cuda.const.array_like in the kernel, or compute it there",
-            )
+            return obj if isinstance(obj, CapturedArray) else upload(obj)
 
         def as_cuda_array(obj: Any, sync: bool = True) -> CapturedArray:
             return to_device(obj)
+
+        def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> np.ndarray:
+            return np.zeros(shape, dtype, order)  # type: ignore[call-overload]
+
+        @contextlib.contextmanager
+        def pinned(*arrays: Any) -> Iterator[None]:
+            yield
 
         replacements: dict[str, Any] = {
             "device_array": device_array,
@@ -293,7 +294,12 @@ class _NumbaFront:
             "is_cuda_array": lambda obj: isinstance(obj, CapturedArray),
             "synchronize": lambda: None,
             "is_available": lambda: True,
-            "default_stream": lambda: 0,
+            **dict.fromkeys(("default_stream", "legacy_default_stream", "per_thread_default_stream"), _default_stream),
+            "stream": CapturedStream,
+            "event": CapturedEvent,
+            "pinned_array": pinned_array,
+            "pinned_array_like": lambda array: pinned_array(array.shape, array.dtype),
+            "pinned": pinned,
         }
         for name, instead in _REFUSED.items():
             replacements[name] = _refusal(name, instead)
@@ -303,22 +309,23 @@ class _NumbaFront:
                 setattr(api, name, function)
 
 
-_ORDER = "launch on the default stream; launches run in the order in which they are made"
+_ORDER = "use cuda.stream(), or none; launches run in the order in which they are made"
 _SCRATCH = "use cuda.device_array for scratch memory"
 _DEVICE = "it is captured without a GPU; take such numbers as arguments or write them down as constants"
 _WRITE_KERNEL = "write the kernel itself with cuda.jit"
 _REFUSED = {
-    **dict.fromkeys(("stream", "external_stream", "legacy_default_stream", "per_thread_default_stream"), _ORDER),
-    **dict.fromkeys(("event", "event_elapsed_time", "event_elapsed"), "the judge times the kernels itself"),
-    **dict.fromkeys(
-        ("managed_array", "mapped_array", "mapped_array_like", "pinned_array", "pinned_array_like", "pinned", "mapped"),
-        _SCRATCH,
-    ),
+    "external_stream": _ORDER,
+    **dict.fromkeys(("event_elapsed_time", "event_elapsed"), NO_TIME),
+    **dict.fromkeys(("managed_array", "mapped_array", "mapped_array_like", "mapped"), _SCRATCH),
     **dict.fromkeys(("get_current_device", "current_context", "select_device", "list_devices", "detect"), _DEVICE),
     **dict.fromkeys(("reduce", "Reduce", "vectorize", "guvectorize"), _WRITE_KERNEL),
     **dict.fromkeys(("profile_start", "profile_stop", "profiling"), "the judge profiles the kernels itself"),
     **dict.fromkeys(("from_cuda_array_interface", "open_ipc_array"), "keep everything in this file"),
 }
+
+
+def _default_stream() -> CapturedStream:
+    return DEFAULT_STREAM
 
 
 def _refusal(name: str, instead: str) -> Any:

@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NoReturn
 
+import numpy as np
+
 from warplab.isa.entry import Entry
 from warplab.plan.capture.arrays import CapturedArray, Storage, argument_array
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.host_data import upload
 from warplab.plan.capture.source import Source
 from warplab.plan.limits import limits_of
 from warplab.plan.model import (
@@ -32,6 +35,7 @@ from warplab.plan.model import (
     Role,
     TensorMap,
 )
+from warplab.plan.validate import MAX_CONTENT
 
 MAX_LAUNCHES = 10_000
 _GRID_MAX = (2**31 - 1, 65535, 65535)
@@ -49,11 +53,21 @@ class RecordedKernel:
     key: str = ""  # in the plan; given at its first launch
 
 
+@dataclass(frozen=True)
+class HostArray:
+    """A NumPy array that a launch was given, its bytes at the time, and what stands for it on the device."""
+
+    array: np.ndarray
+    content: np.ndarray
+    device: CapturedArray
+
+
 class Recorder:
     """The state of one capture: kernels live for all calls, buffers and launches for one."""
 
-    def __init__(self, source: Source, architectures: Sequence[str]) -> None:
+    def __init__(self, source: Source, architectures: Sequence[str], most_content: int = MAX_CONTENT) -> None:
         self.source = source
+        self.most_content = most_content
         self.architectures = tuple(architectures)
         self.versions: dict[str, str] = {}
         self._keys: set[str] = set()
@@ -62,10 +76,13 @@ class Recorder:
         self._used: dict[str, RecordedKernel] = {}
         self._alive: list[Storage] = []
         self._launches: list[Launch] = []
+        self._content = 0  # bytes of host data
+        self.host_arrays: dict[int, HostArray] = {}  # by id()
 
     def begin(self, call: HostCall) -> list[Any]:
         """Forget the last call's buffers and launches; returns what to call the host function with."""
         self._buffers, self._names, self._used, self._alive, self._launches = {}, {}, {}, [], []
+        self._content, self.host_arrays = 0, {}
         values: list[Any] = []
         for argument in call.arguments:
             if not isinstance(argument, ArrayArgument):
@@ -86,12 +103,25 @@ class Recorder:
                     f"The array '{array._storage.buffer.name}' is from an earlier call of the host function: "
                     "use the arrays that each call is given.",
                 )
+            kind = "data" if array._storage.buffer.content else "scratch"
             n = sum(b.role is Role.SCRATCH for b in self._buffers.values())
-            while f"scratch{n}" in self._buffers:
+            while f"{kind}{n}" in self._buffers:
                 n += 1
-            name = f"scratch{n}"
+            name = f"{kind}{n}"
             self._register(array._storage, name)
+        array._storage.used = True
         return Pointer(name, array._offset, parameter)
+
+    def on_device(self, array: np.ndarray) -> CapturedArray:
+        """The device's copy of a NumPy array that a launch is given, made at the first one.
+
+        It is made again if the host function has changed the array since. What kernels write to it later launches see,
+        as Numba's would, which copy to the host and back; the host function does not.
+        """
+        known = self.host_arrays.get(id(array))
+        if known is None or not np.array_equal(_bytes(array), known.content):
+            known = self.host_arrays[id(array)] = HostArray(array, _bytes(array), upload(array))
+        return known.device
 
     def tensor_map(self, value: CapturedTensorMap, parameter: str) -> TensorMap:
         """The kernel argument for a tensor map, or for the address of one."""
@@ -102,6 +132,13 @@ class Recorder:
         self._alive.append(storage)
         self._names[id(storage)] = name
         self._buffers[name] = replace(storage.buffer, name=name)
+        self._content += len(storage.buffer.content)
+        if self._content > self.most_content:
+            raise CaptureFailure(
+                CaptureStatus.RESOURCES,
+                f"The host function copies {self._content / 2**20:.3g} MiB of its own data to the device, but "
+                f"{self.most_content / 2**20:.3g} MiB is the most: compute large arrays in a kernel.",
+            )
 
     def launch(
         self, kernel: RecordedKernel, grid: Dim3, block: Dim3, arguments: Sequence[Argument], shared_bytes: int
@@ -187,6 +224,10 @@ class Recorder:
             self.source.name,
             dict(self.versions),
         )
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(array.tobytes(), np.uint8)
 
 
 def dimensions(value: Any, what: str, kernel: str) -> Dim3:
