@@ -18,6 +18,9 @@ from warplab.isa.text import offset_of, plain
 Dim3 = tuple[int, int, int]
 
 _FILE = re.compile(r'^([ \t]*+\.file[ \t]++\d++[ \t]++")([^"\n]*+)(")', re.MULTILINE)
+_NUMBERED_FILE = re.compile(r'^([ \t]*+\.file[ \t]++(\d++)[ \t]++)"([^"\n]*+)"', re.MULTILINE)
+# A line of a file: of an instruction, or where it was inlined.
+_PLACE = re.compile(r"((?:^[ \t]*+\.loc|inlined_at)[ \t]++(\d{1,9})[ \t]++)(\d{1,9})", re.MULTILINE)
 _COMPILER = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 _LOC = re.compile(r"[ \t]*+\.loc[ \t]++(\d{1,9})[ \t]++(\d{1,9})\b")
 _PRINTF = re.compile(r"(?<![\w$%])vprintf(?![\w$%])")
@@ -107,6 +110,21 @@ def rename_files(ptx: str, path: str, name: str) -> str:
         return m.group(1) + file + m.group(3)
 
     return _FILE.sub(renamed, ptx)
+
+
+def shift_lines(ptx: str, file: str, by: int, to: str) -> str:
+    """The module with the lines of one `.file`, named by its path or the end of it, as lines further down in `to`."""
+    numbers = {
+        m.group(2) for m in _NUMBERED_FILE.finditer(ptx) if m.group(3) == file or m.group(3).endswith(f"/{file}")
+    }
+
+    def shifted(m: re.Match[str]) -> str:
+        return f"{m.group(1)}{int(m.group(3)) + by}" if m.group(2) in numbers else m.group(0)
+
+    def renamed(m: re.Match[str]) -> str:
+        return f'{m.group(1)}"{to}"' if m.group(2) in numbers else m.group(0)
+
+    return _NUMBERED_FILE.sub(renamed, _PLACE.sub(shifted, ptx)) if numbers else ptx
 
 
 def with_max_registers(ptx: str, entry: str, registers: int) -> str:

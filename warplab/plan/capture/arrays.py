@@ -21,16 +21,17 @@ MAX_BYTES = 1 << 40
 class Storage:
     """One buffer in the making. The recorder names it when a launch first uses it in a plan."""
 
-    __slots__ = ("buffer", "used")
+    __slots__ = ("buffer", "copied", "used")
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
         self.used = False  # by a launch
+        self.copied = False  # to the host
 
 
 def unsupported(what: str, instead: str) -> NoReturn:
     """Raise the failure for a host API that a plan cannot hold."""
-    raise CaptureFailure(CaptureStatus.UNSUPPORTED, f"{what} is not possible in a submission: {instead}.")
+    raise CaptureFailure(CaptureStatus.UNSUPPORTED, f"{what} is not possible while kernels are recorded: {instead}.")
 
 
 def shape_tuple(shape: Any) -> tuple[int, ...]:
@@ -109,6 +110,8 @@ def argument_array(name: str, dtype: str, shape: tuple[int, ...], role: Role) ->
 
 class CapturedArray:
     """A device array without memory: a view of `storage` from byte `offset`."""
+
+    reading = "what it holds is known when the kernels run, so use it inside a kernel"  # what to do instead
 
     def __init__(
         self, storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
@@ -222,10 +225,7 @@ class CapturedArray:
                 offset += self._position(item, n, axis) * step
             axis += 1
         if not shape and not any(isinstance(i, slice) or i is Ellipsis for i in items):
-            unsupported(
-                "Reading an element of a device array on the host",
-                "its contents exist only when the kernels run, so use it inside a kernel",
-            )
+            unsupported("Reading an element of a device array on the host", self.reading)
         return self._view(offset, tuple(shape), tuple(strides))
 
     def _without_ellipsis(self, items: tuple) -> tuple:
@@ -304,9 +304,9 @@ def shape_tuple_with_unknown(shape: Any, size: int) -> tuple[int, ...]:
     return shape_tuple(dims)
 
 
-def _refuse(name: str, what: str, instead: str) -> None:
+def _refuse(name: str, what: str, instead: str = "") -> None:
     def method(self: CapturedArray, *args: Any, **kwargs: Any) -> NoReturn:
-        unsupported(what, instead)
+        unsupported(what, instead or self.reading)
 
     method.__name__ = name
     setattr(CapturedArray, name, method)
@@ -320,9 +320,5 @@ _OPERATORS = (
 for _name in _OPERATORS:
     _refuse(f"__{_name}__", "Arithmetic on a device array in host code", "do it inside a kernel that you launch")
 for _name in ("__array__", "__array_ufunc__", "__array_function__", "__iter__", "__float__", "__int__", "__bool__"):
-    _refuse(
-        _name,
-        "Reading the contents of a device array on the host",
-        "they exist only when the kernels run, so compute with them inside a kernel",
-    )
+    _refuse(_name, "Reading the contents of a device array on the host")
 CapturedArray.__hash__ = object.__hash__  # type: ignore[method-assign]

@@ -33,6 +33,9 @@ def convert(value: Any, parameter: EntryParameter, name: str, kernel: str, recor
             f"'{name}' of '{kernel}' is {_described(parameter)}, but is given {given}: {hint}.",
         )
 
+    pointer = parameter.size == 8 and not floating and not parameter.is_aggregate
+    if isinstance(value, np.ndarray) and value.dtype.kind != "V" and pointer and recorder.takes_host_arrays:
+        value = recorder.on_device(value)
     if isinstance(value, CapturedArray):
         if parameter.size != 8 or floating:
             raise CaptureFailure(

@@ -14,9 +14,9 @@ from warplab.plan.capture.host_data import filled, upload
 _FROM_NUMBERS = ("arange", "linspace", "logspace", "eye", "identity", "tri", "fromiter")
 
 
-def functions() -> dict[str, Callable[..., CapturedArray]]:
+def functions() -> dict[str, Callable[..., Any]]:
     """The functions by their names in cupy."""
-    made: dict[str, Callable[..., CapturedArray]] = {name: _on_host(getattr(np, name)) for name in _FROM_NUMBERS}
+    made: dict[str, Callable[..., Any]] = {name: _on_host(getattr(np, name)) for name in _FROM_NUMBERS}
     return made | {
         "empty": empty,
         "zeros": zeros,
@@ -30,6 +30,7 @@ def functions() -> dict[str, Callable[..., CapturedArray]]:
         "asarray": as_array,
         "asanyarray": as_array,
         "ascontiguousarray": as_contiguous,
+        "asnumpy": as_numpy,
     }
 
 
@@ -111,3 +112,8 @@ def as_contiguous(a: Any, dtype: Any = None) -> CapturedArray:
     if not is_contiguous(found.shape, found.strides, found.itemsize, "C"):
         unsupported("Copying an array to make it contiguous", "index the array with its strides in the kernel")
     return found
+
+
+def as_numpy(a: Any, stream: Any = None, order: str = "C", out: Any = None) -> Any:
+    """cupy.asnumpy."""
+    return a.get(out=out) if isinstance(a, CapturedArray) else np.asarray(a)

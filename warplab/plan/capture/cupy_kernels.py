@@ -12,7 +12,6 @@ from warplab.isa.entry import (
     entries,
     externals,
     line_of,
-    rename_files,
     static_shared_bytes,
     with_max_registers,
 )
@@ -160,7 +159,7 @@ class Compiler:
                 CaptureStatus.COMPILE_ERROR, f"The CUDA C++ source does not compile: {str(error).rstrip('.')}.", start
             ) from None
         self.recorder.versions["nvrtc"] = compiler_version(module.ptx)
-        ptx = rename_files(module.ptx, path, self.recorder.source.name)
+        ptx = self.recorder.source.ours(module.ptx)
         try:
             declarations(ptx)
         except PtxError as error:  # of inline assembly, which the compiler passes on unread

@@ -24,7 +24,6 @@ from warplab.isa.entry import (
     compiler_version,
     entries,
     externals,
-    rename_files,
     static_shared_bytes,
     with_max_registers,
 )
@@ -36,6 +35,7 @@ from warplab.plan.capture.host_data import upload
 from warplab.plan.capture.numba_arguments import accepts, expand, has_empty_rows, slots, types
 from warplab.plan.capture.numba_messages import shorten
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.capture.source import Source
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream, check_stream
 from warplab.plan.limits import parse_architecture
 from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
@@ -156,7 +156,7 @@ class _NumbaFront:
 
     def _compile(self, disp: Any, argtypes: tuple) -> RecordedKernel:
         function, options = disp.py_func, disp.targetoptions
-        line = self.recorder.source.definition_line(function.__name__, function.__code__.co_firstlineno)
+        line = self.recorder.source.definition_line(function.__code__)
         if options.get("device"):
             raise CaptureFailure(
                 CaptureStatus.LAUNCH_ERROR,
@@ -164,7 +164,7 @@ class _NumbaFront:
             )
         if options.get("link") or options.get("extensions"):
             unsupported(f"Linking other code into '{function.__name__}'", "write it in this file")
-        with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source.path, line):
+        with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source, line):
             fastmath = options.get("fastmath", False)
             result = compiler.compile_cuda(
                 function,
@@ -201,7 +201,7 @@ class _NumbaFront:
         ptx = "\n".join(library.get_asm_strs(cc=cc))
         if externals(ptx):
             ptx = numba_link.with_numbas_functions(library, ptx, cc, architecture)
-        ptx = rename_files(ptx, self.recorder.source.path, self.recorder.source.name)
+        ptx = self.recorder.source.ours(ptx)
         return with_max_registers(ptx, entry, max_registers) if max_registers else ptx
 
     # Launching
@@ -336,7 +336,7 @@ def _refusal(name: str, instead: str) -> Any:
 
 
 @contextlib.contextmanager
-def _compiler_words(subject: str, path: str, line: int) -> Iterator[None]:
+def _compiler_words(subject: str, source: Source, line: int) -> Iterator[None]:
     """Turns whatever the compiler raises into one COMPILE_ERROR sentence with the student's line."""
     try:
         yield
@@ -345,7 +345,7 @@ def _compiler_words(subject: str, path: str, line: int) -> Iterator[None]:
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
-        words, found = shorten(error, path)
+        words, found = shorten(error, source)
         raise CaptureFailure(
             CaptureStatus.COMPILE_ERROR, f"{subject} does not compile: {words}.", found or line
         ) from None

@@ -78,6 +78,9 @@ class Recorder:
         self._launches: list[Launch] = []
         self._content = 0  # bytes of host data
         self.host_arrays: dict[int, HostArray] = {}  # by id()
+        self.host_names: dict[int, str] = {}  # what to call them, by id()
+        # Whether CuPy's kernels take NumPy arrays as well, as they do not outside of a capture.
+        self.takes_host_arrays = False
 
     def begin(self, call: HostCall) -> list[Any]:
         """Forget the last call's buffers and launches; returns what to call the host function with."""
@@ -93,8 +96,17 @@ class Recorder:
             values.append(array)
         return values
 
-    def pointer(self, array: CapturedArray, parameter: str) -> Pointer:
-        """The kernel argument for an array; scratch becomes part of the plan at its first use."""
+    def pointer(self, array: CapturedArray, parameter: str, *, reading: bool = False) -> Pointer:
+        """The kernel argument for an array; scratch becomes part of the plan at its first use.
+
+        `reading`: no launch takes it, the host function returns it.
+        """
+        if array._storage.copied and not reading:
+            raise CaptureFailure(
+                CaptureStatus.UNSUPPORTED,
+                f"'{parameter}' is given an array that was copied to the host before: what a launch makes of it would "
+                "be seen in the copy, so copy it after the last launch that takes it.",
+            )
         name = self._names.get(id(array._storage))
         if name is None:
             if array._storage.buffer.role is not Role.SCRATCH:
@@ -103,11 +115,7 @@ class Recorder:
                     f"The array '{array._storage.buffer.name}' is from an earlier call of the host function: "
                     "use the arrays that each call is given.",
                 )
-            kind = "data" if array._storage.buffer.content else "scratch"
-            n = sum(b.role is Role.SCRATCH for b in self._buffers.values())
-            while f"{kind}{n}" in self._buffers:
-                n += 1
-            name = f"{kind}{n}"
+            name = self._new_name(array._storage.buffer)
             self._register(array._storage, name)
         array._storage.used = True
         return Pointer(name, array._offset, parameter)
@@ -120,13 +128,28 @@ class Recorder:
         """
         known = self.host_arrays.get(id(array))
         if known is None or not np.array_equal(_bytes(array), known.content):
-            known = self.host_arrays[id(array)] = HostArray(array, _bytes(array), upload(array))
+            device = upload(array)
+            device._storage.buffer = replace(device._storage.buffer, name=self.host_names.get(id(array), ""))
+            known = self.host_arrays[id(array)] = HostArray(array, _bytes(array), device)
         return known.device
 
     def tensor_map(self, value: CapturedTensorMap, parameter: str) -> TensorMap:
         """The kernel argument for a tensor map, or for the address of one."""
         pointer = self.pointer(value.array, parameter)
         return replace(value.tensor, buffer=pointer.buffer, offset=pointer.offset, parameter=parameter)
+
+    def name_of(self, array: CapturedArray) -> str | None:
+        """The plan's name for the buffer of an array; None if no launch has used it."""
+        return self._names.get(id(array._storage))
+
+    def _new_name(self, buffer: Buffer) -> str:
+        if buffer.name and buffer.name not in self._buffers:
+            return buffer.name
+        kind = "data" if buffer.content else "scratch"
+        n = sum(b.role is Role.SCRATCH for b in self._buffers.values())
+        while f"{kind}{n}" in self._buffers:
+            n += 1
+        return f"{kind}{n}"
 
     def _register(self, storage: Storage, name: str) -> None:
         self._alive.append(storage)
