@@ -155,6 +155,11 @@ COMPILE = {
         3,
         'extern "C"',
     ),
+    "cpp own header": (
+        CPP.replace("// a comment", '#include "mine.h"') + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
+        4,
+        "put the text of headers of your own into the source",
+    ),
     "cpp external": (
         CPP.replace("// a comment", 'extern "C" __device__ float g(float);').replace("a * x[i]", "g(x[i])")
         + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",

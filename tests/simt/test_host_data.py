@@ -157,6 +157,52 @@ def f(y):
     assert np.all(run(text, tmp_path).outputs["y"] == np.float32(expected))
 
 
+GLOBALS = """
+module = cp.RawModule(code=r'''
+__constant__ float c[64];
+__device__ int n = 3;
+__device__ double table[2] = {5, 6};
+struct S { int a; float b; };
+__constant__ S s;
+extern "C" __global__ void k(float* y) { y[threadIdx.x] = c[threadIdx.x] + n + table[1] + s.b; }
+extern "C" __global__ void other(float* y) { y[threadIdx.x] += 1000 * n; }
+''')
+BEFORE
+def f(y):
+    FIRST
+    module.get_function("k")((1,), (64,), (y,))
+    LATER
+"""
+
+
+def test_variables_of_a_module_are_filled_by_the_host(tmp_path: Path) -> None:
+    first = """c = cp.ndarray(64, np.float32, module.get_global("c"))
+    c[...] = cp.arange(64, dtype=cp.float32)
+    cp.ndarray(1, np.int32, memptr=module.get_global("n"))[:] = 100
+    s = cp.ndarray(1, np.dtype([("a", "i4"), ("b", "f4")]), module.get_global("s"))
+    s.set(np.array([(1, 0.5)], s.dtype))"""
+    later = 'module.get_function("other")((1,), (64,), (y,))'
+    text = GLOBALS.replace("BEFORE", "").replace("FIRST", first).replace("LATER", later)
+    assert np.array_equal(run(text, tmp_path).outputs["y"], np.arange(64) + 100 + 6 + 0.5 + 1000 * 100)
+    before = 'cp.ndarray(64, np.float32, module.get_global("c")).fill(2)'
+    text = GLOBALS.replace("BEFORE", before).replace("FIRST", "").replace("LATER", "")
+    assert np.all(run(text, tmp_path).outputs["y"] == 2 + 3 + 6)
+
+
+@pytest.mark.parametrize(
+    ("later", "words"),
+    [
+        ("cp.ndarray(64, np.float32, module.get_global('c')).fill(1)", "before the first one"),
+        ("module.get_function('k')((1,), (1,), (cp.ndarray(1, np.int32, module.get_global('n')),))", "by its name"),
+        ("cp.ndarray(3, np.float32, module.get_global('c'))", "has 256 bytes"),
+        ("module.get_global('nothing')", "defines no variable 'nothing'"),
+    ],
+)
+def test_what_cannot_be_done_with_variables_is_said(later: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(CaptureFailure, match=words):
+        grab(GLOBALS.replace("BEFORE", "").replace("FIRST", "").replace("LATER", later), tmp_path)
+
+
 def test_streams_and_events_change_nothing(tmp_path: Path) -> None:
     text = """
 @cuda.jit

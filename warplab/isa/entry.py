@@ -127,6 +127,25 @@ def shift_lines(ptx: str, file: str, by: int, to: str) -> str:
     return _NUMBERED_FILE.sub(renamed, _PLACE.sub(shifted, ptx)) if numbers else ptx
 
 
+def variable_size(ptx: str, symbol: str) -> int | None:
+    """Bytes of a variable of global or constant memory of the module; None if it has none of this name."""
+    found = (v for v in declarations(ptx).variables if v.name == symbol and v.space in ("const", "global"))
+    return next((v.size for v in found if not v.function), None)
+
+
+def with_initial(ptx: str, symbol: str, content: bytes) -> str:
+    """The module with `content`, as many bytes as the variable has, as what one of its variables starts with."""
+    declared = re.compile(
+        rf"(\.(?:const|global)\b[^;{{}}]*?)\.\w++\s++({re.escape(symbol)})\s*+(?:\[[^\]]*+\]\s*+)*(=[^;]*+)?;"
+    )
+    m = declared.search(plain(ptx))
+    if m is None:
+        return ptx
+    align = "" if ".align" in m.group(1) else f".align {16 if len(content) % 16 == 0 else 8} "
+    values = ", ".join(map(str, content))
+    return f"{ptx[: m.start()]}{m.group(1)}{align}.b8 {symbol}[{len(content)}] = {{{values}}};{ptx[m.end() :]}"
+
+
 def with_max_registers(ptx: str, entry: str, registers: int) -> str:
     """The module with `.maxnreg` on one entry.
 

@@ -7,6 +7,7 @@ not, because there are none: the plan runs later, elsewhere.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from math import prod
 from typing import Any, NoReturn
 
@@ -21,12 +22,13 @@ MAX_BYTES = 1 << 40
 class Storage:
     """One buffer in the making. The recorder names it when a launch first uses it in a plan."""
 
-    __slots__ = ("buffer", "copied", "used")
+    __slots__ = ("buffer", "copied", "used", "written")
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
         self.used = False  # by a launch
         self.copied = False  # to the host
+        self.written: Callable[[bytes], None] | None = None  # of a module's variable: takes what the host writes to it
 
 
 def unsupported(what: str, instead: str) -> NoReturn:
@@ -249,10 +251,10 @@ class CapturedArray:
 
     def copy_to_device(self, value: Any, stream: Any = 0) -> None:
         """Fill the array with the contents of a NumPy array, as Numba's device arrays do; see `set_content`."""
-        from warplab.plan.capture.host_data import set_content
+        from warplab.plan.capture.host_data import known_content, set_content
 
         if isinstance(value, CapturedArray):
-            unsupported("Copying from one device array to another", "copy in a kernel")
+            value = known_content(value)
         if np.shape(value) != self.shape:
             raise ValueError(f"cannot copy an array of shape {np.shape(value)} to one of shape {self.shape}")
         set_content(self, value)
@@ -268,12 +270,12 @@ class CapturedArray:
         set_content(self, np.asarray(value))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from warplab.plan.capture.host_data import set_content
+        from warplab.plan.capture.host_data import known_content, set_content
 
         whole = isinstance(index, slice) and index == slice(None)
-        if not (whole or index is Ellipsis) or isinstance(value, CapturedArray):
+        if not (whole or index is Ellipsis):
             unsupported("Writing to a part of a device array on the host", "write to it inside a kernel")
-        set_content(self, np.asarray(value))
+        set_content(self, known_content(value) if isinstance(value, CapturedArray) else np.asarray(value))
 
     def __repr__(self) -> str:
         return f"<device array, shape {self.shape}, dtype {self.dtype}>"

@@ -17,7 +17,7 @@ import numpy as np
 
 from warplab.plan.capture import cupy_arrays
 from warplab.plan.capture.arrays import CapturedArray, unsupported
-from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, Compiler
+from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, CapturedVariable, Compiler
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream
 
@@ -93,7 +93,7 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
         __version__="14.0.0",
         RawKernel=raw_kernel,
         RawModule=raw_module,
-        ndarray=CapturedArray,
+        ndarray=_Array,
         **cupy_arrays.functions(),
     )
 
@@ -109,6 +109,26 @@ def _options(options: Sequence[str], backend: str, other: dict[str, Any]) -> tup
     if isinstance(options, str) or not all(isinstance(o, str) for o in options):
         raise TypeError("options must be a tuple of strings")
     return tuple(options)
+
+
+class _ArrayType(type):
+    """The type of cupy.ndarray, of which every captured array is one."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, CapturedArray)
+
+    def __call__(cls, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C") -> Any:
+        if strides is not None:
+            unsupported("cupy.ndarray with strides", "make a contiguous array and take a view of it")
+        if memptr is None:
+            return cupy_arrays.empty(shape, dtype, order)
+        if not isinstance(memptr, CapturedVariable):
+            unsupported("cupy.ndarray of foreign memory", "use cupy.empty, or a view of an array")
+        return memptr.array(shape, dtype)
+
+
+class _Array(metaclass=_ArrayType):
+    """cupy.ndarray."""
 
 
 # cupy.cuda: what programs call around their launches and what changes nothing in a plan

@@ -13,11 +13,12 @@ from warplab.isa.entry import (
     externals,
     line_of,
     static_shared_bytes,
+    variable_size,
     with_max_registers,
 )
 from warplab.isa.text import PtxError
 from warplab.plan.capture import nvrtc
-from warplab.plan.capture.arrays import unsupported
+from warplab.plan.capture.arrays import CapturedArray, allocate, unsupported
 from warplab.plan.capture.cupy_arguments import convert
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
@@ -28,6 +29,34 @@ from warplab.plan.model import NOTHING, Kernel, Language, Parameter
 
 _DEFAULT_SHARED = next(iter(LIMITS.values())).default_shared
 _UNMAPPED = "kernel.cu"  # the file of code that was not found in the submission
+
+
+class CapturedVariable:
+    """What RawModule.get_global gives: the memory of a variable, which cupy.ndarray makes an array of."""
+
+    def __init__(self, recorder: Recorder, module: Any, symbol: str, size: int) -> None:
+        self._recorder, self._module, self._symbol, self.size = recorder, module, symbol, size
+
+    def array(self, shape: Any, dtype: Any) -> CapturedArray:
+        """All of it as an array that the host function may fill. Raises CaptureFailure for another size."""
+        made = allocate(shape, dtype)
+        if made.nbytes != self.size:
+            raise CaptureFailure(
+                CaptureStatus.HOST_ERROR,
+                f"The variable '{self._symbol}' has {self.size} bytes, but the array for it has {made.nbytes}.",
+            )
+        made._storage.written = self._write
+        return made
+
+    def _write(self, content: bytes) -> None:
+        self._recorder.write_variable(self._module, self._symbol, content)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        unsupported(
+            f"Using .{name} of a variable", "make it an array: cupy.ndarray(shape, dtype, module.get_global(...))"
+        )
 
 
 class CapturedRawModule:
@@ -44,6 +73,21 @@ class CapturedRawModule:
         kernel = CapturedRawKernel(self._compiler, self._code, name, self._options, self._expressions)
         kernel.compile()
         return kernel
+
+    def get_global(self, name: str) -> CapturedVariable:
+        """A variable of the module. Raises CaptureFailure if the source has none of this name."""
+        modules = self._compiler.modules(self._code, self._options, self._expressions)
+        module = next(iter(modules.values()))
+        symbol = module.lowered.get(name, name)
+        size = variable_size(module.ptx, symbol)
+        if size is None:
+            raise CaptureFailure(
+                CaptureStatus.COMPILE_ERROR,
+                f"The CUDA C++ source defines no variable '{name}': declare it __constant__ or __device__ outside of "
+                "functions and namespaces, and use it in a kernel.",
+            )
+        key = (self._code, self._options, self._expressions)
+        return CapturedVariable(self._compiler.recorder, key, symbol, size)
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile now, to see errors early."""
@@ -212,7 +256,7 @@ class Compiler:
         kernel = Kernel(name, found.name, Language.CUDA_CPP, parameters, ptx, NOTHING, max_dynamic, line)
         static = static_shared_bytes(next(iter(ptx.values())), found.name)
         allowed = max_dynamic if max_dynamic is not None else _DEFAULT_SHARED - static
-        return RecordedKernel(kernel, found, static, allowed)
+        return RecordedKernel(kernel, found, static, allowed, module=(code, options, expressions))
 
 
 def _missing(name: str, module: nvrtc.Module) -> str:

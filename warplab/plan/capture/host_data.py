@@ -52,6 +52,18 @@ def set_content(array: CapturedArray, value: np.ndarray) -> None:
     else:
         content = np.broadcast_to(value, array.shape).tobytes(order="F" if array.layout == "F" else "C")
     storage.buffer = replace(buffer, content=content if array.size else b"", zeroed=False)
+    if storage.written is not None:
+        storage.written(content * (array.nbytes // max(len(content), 1)))
+
+
+def known_content(array: CapturedArray) -> np.ndarray:
+    """What an array holds that no launch has used yet, and that the host function has filled. Raises CaptureFailure."""
+    storage, buffer = array._storage, array._storage.buffer
+    if storage.used or not (buffer.content or buffer.zeroed):
+        unsupported("Copying from one device array to another", "copy in a kernel")
+    content = np.frombuffer(buffer.content or bytes(1), np.uint8)
+    raw = np.resize(content, buffer.nbytes)
+    return np.ndarray(array.shape, array.dtype, raw, array._offset, array.strides)
 
 
 def constant(name: str, array: np.ndarray) -> Storage:

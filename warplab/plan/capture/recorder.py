@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from warplab.isa.entry import Entry
+from warplab.isa.entry import Entry, with_initial
 from warplab.plan.capture.arrays import CapturedArray, Storage, argument_array
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
@@ -51,6 +51,7 @@ class RecordedKernel:
     static_shared: int  # bytes
     opt_in_shared: int | None = None  # bytes of dynamic shared memory asked for; None: the front end need not ask
     key: str = ""  # in the plan; given at its first launch
+    module: Any = None  # what its module is known by, whose variables it shares
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,8 @@ class Recorder:
         self._alive: list[Storage] = []
         self._launches: list[Launch] = []
         self._content = 0  # bytes of host data
+        self._variables: dict[Any, dict[str, bytes]] = {}  # of modules: what the host function has written to them
+        self._imported: dict[Any, dict[str, bytes]] | None = None  # before the first call
         self.host_arrays: dict[int, HostArray] = {}  # by id()
         self.host_names: dict[int, str] = {}  # what to call them, by id()
         # Whether CuPy's kernels take NumPy arrays as well, as they do not outside of a capture.
@@ -86,6 +89,9 @@ class Recorder:
         """Forget the last call's buffers and launches; returns what to call the host function with."""
         self._buffers, self._names, self._used, self._alive, self._launches = {}, {}, {}, [], []
         self._content, self.host_arrays = 0, {}
+        if self._imported is None:
+            self._imported = self._variables
+        self._variables = {module: dict(values) for module, values in self._imported.items()}
         values: list[Any] = []
         for argument in call.arguments:
             if not isinstance(argument, ArrayArgument):
@@ -101,6 +107,11 @@ class Recorder:
 
         `reading`: no launch takes it, the host function returns it.
         """
+        if array._storage.written is not None:
+            raise CaptureFailure(
+                CaptureStatus.UNSUPPORTED,
+                f"'{parameter}' is given a variable of a module, which kernels use by its name: leave it out.",
+            )
         if array._storage.copied and not reading:
             raise CaptureFailure(
                 CaptureStatus.UNSUPPORTED,
@@ -119,6 +130,23 @@ class Recorder:
             self._register(array._storage, name)
         array._storage.used = True
         return Pointer(name, array._offset, parameter)
+
+    def write_variable(self, module: Any, symbol: str, content: bytes) -> None:
+        """What a variable of a module starts with. Raises CaptureFailure if one of its kernels was launched before."""
+        if any(kernel.module == module for kernel in self._used.values()):
+            raise CaptureFailure(
+                CaptureStatus.UNSUPPORTED,
+                f"The variable '{symbol}' is written after a launch of its module: write it before the first one, or "
+                "pass the values as an argument.",
+            )
+        self._variables.setdefault(module, {})[symbol] = content
+
+    def _with_variables(self, recorded: RecordedKernel) -> Kernel:
+        values = self._variables.get(recorded.module, {})
+        texts = dict(recorded.kernel.ptx)
+        for symbol, content in values.items():
+            texts = {architecture: with_initial(text, symbol, content) for architecture, text in texts.items()}
+        return replace(recorded.kernel, ptx=texts) if values else recorded.kernel
 
     def on_device(self, array: np.ndarray) -> CapturedArray:
         """The device's copy of a NumPy array that a launch is given, made at the first one.
@@ -237,7 +265,7 @@ class Recorder:
                 f"'{call.function}' launched no kernel: launch one as kernel[grid, block](...) or, with CuPy, "
                 "kernel(grid, block, args).",
             )
-        kernels = {key: k.kernel for key, k in self._used.items()}
+        kernels = {key: self._with_variables(k) for key, k in self._used.items()}
         return Plan(
             call.function,
             kernels,
