@@ -123,11 +123,6 @@ COMPILE = {
         7,
         "cuda.shared.array must be a constant",
     ),
-    "grid sync": (
-        KERNEL.replace("y[i] = x[i]", "cuda.cg.this_grid().sync()") + "    k[1, 32](x, y)\n",
-        4,
-        "whole grid",
-    ),
     "eager": (
         NUMBA + "@cuda.jit('void(float32[:], float32[:])')\ndef k(x, y):\n    y[0] = bar\n"
         "def f(x, y):\n    k[1, 1](x, y)\n",

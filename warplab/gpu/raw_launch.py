@@ -22,12 +22,19 @@ class RawLaunch:
         config.gridDimX, config.gridDimY, config.gridDimZ = item.grid
         config.blockDimX, config.blockDimY, config.blockDimZ = item.block
         config.sharedMemBytes = item.shared_bytes
+        attributes = []
+        if item.cooperative:
+            attribute = driver.CUlaunchAttribute()
+            attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_COOPERATIVE
+            attribute.value.cooperative = 1
+            attributes.append(attribute)
         if item.cluster != (1, 1, 1):
             attribute = driver.CUlaunchAttribute()
             attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
             dims = attribute.value.clusterDim
             dims.x, dims.y, dims.z = item.cluster
-            config.attrs, config.numAttrs = [attribute], 1
+            attributes.append(attribute)
+        config.attrs, config.numAttrs = attributes, len(attributes)
         self._config = config
 
     def __call__(self, stream: Stream) -> None:

@@ -219,6 +219,7 @@ def _to_json(plan: Plan) -> dict[str, Any]:
                 "cluster": list(launch.cluster),
                 "shared_bytes": launch.shared_bytes,
                 "line": launch.line,
+                "cooperative": launch.cooperative,
                 "arguments": [_argument_to_json(a) for a in launch.arguments],
             }
             for launch in plan.launches
@@ -375,6 +376,7 @@ def _launch(fields: Fields) -> Launch:
         fields.integer("shared_bytes"),
         _dim3(fields, "cluster"),
         fields.integer("line"),
+        fields.boolean("cooperative"),
     )
     fields.done()
     return launch

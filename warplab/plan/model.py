@@ -185,6 +185,7 @@ class Launch:
     shared_bytes: int = 0  # dynamic
     cluster: Dim3 = (1, 1, 1)
     line: int = 0  # where the host function launched it
+    cooperative: bool = False  # all blocks are on the GPU at one time, and can wait for each other
 
 
 @dataclass(frozen=True)

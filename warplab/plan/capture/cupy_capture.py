@@ -73,7 +73,8 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
     compiler = Compiler(recorder)
 
     def raw_kernel(code: str, name: str, options: Sequence[str] = (), backend: str = "nvrtc", **kwargs: Any) -> Any:
-        return CapturedRawKernel(compiler, code, name, _options(options, backend, kwargs), ())
+        cooperative = bool(kwargs.pop("enable_cooperative_groups", False))
+        return CapturedRawKernel(compiler, code, name, _options(options, backend, kwargs), (), cooperative)
 
     def raw_module(
         *,
@@ -86,7 +87,9 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
     ) -> Any:
         if path is not None or code is None:
             unsupported("cupy.RawModule with a path", "give the source as code=...")
-        return CapturedRawModule(compiler, code, _options(options, backend, kwargs), tuple(name_expressions or ()))
+        cooperative = bool(kwargs.pop("enable_cooperative_groups", False))
+        expressions = tuple(name_expressions or ())
+        return CapturedRawModule(compiler, code, _options(options, backend, kwargs), expressions, cooperative)
 
     module.__dict__.update({name: getattr(np, name) for name in _FROM_NUMPY})
     module.__dict__.update(
@@ -101,7 +104,7 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
 def _options(options: Sequence[str], backend: str, other: dict[str, Any]) -> tuple[str, ...]:
     if backend != "nvrtc":
         unsupported(f"The CuPy backend {backend!r}", "leave backend out; NVRTC compiles the source")
-    for name in ("enable_cooperative_groups", "jitify", "translate_cucomplex"):
+    for name in ("jitify", "translate_cucomplex"):
         if other.pop(name, False):
             unsupported(f"CuPy's {name}", "leave it out")
     if other:

@@ -62,15 +62,25 @@ class CapturedVariable:
 class CapturedRawModule:
     """cupy.RawModule: compiled when the first kernel is asked for."""
 
-    def __init__(self, compiler: Compiler, code: str, options: tuple[str, ...], expressions: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        compiler: Compiler,
+        code: str,
+        options: tuple[str, ...],
+        expressions: tuple[str, ...],
+        cooperative: bool = False,
+    ) -> None:
         self._compiler = compiler
+        self._cooperative = cooperative
         self._code = code
         self._options = options
         self._expressions = expressions
 
     def get_function(self, name: str) -> CapturedRawKernel:
         """The kernel of this name or name expression. Raises CaptureFailure if the source has none."""
-        kernel = CapturedRawKernel(self._compiler, self._code, name, self._options, self._expressions)
+        kernel = CapturedRawKernel(
+            self._compiler, self._code, name, self._options, self._expressions, self._cooperative
+        )
         kernel.compile()
         return kernel
 
@@ -101,12 +111,19 @@ class CapturedRawKernel:
     """cupy.RawKernel: compiled at its first launch, which is recorded."""
 
     def __init__(
-        self, compiler: Compiler, code: str, name: str, options: tuple[str, ...], expressions: tuple[str, ...]
+        self,
+        compiler: Compiler,
+        code: str,
+        name: str,
+        options: tuple[str, ...],
+        expressions: tuple[str, ...],
+        cooperative: bool = False,
     ) -> None:
         if not isinstance(code, str) or not isinstance(name, str):
             raise TypeError("a RawKernel needs its source and its name as strings")
         self._compiler = compiler
         self._source = (code, options, expressions)
+        self._cooperative = cooperative
         self.name = name
         self._max_dynamic: int | None = None
         self._recorded: RecordedKernel | None = None
@@ -151,7 +168,7 @@ class CapturedRawKernel:
             convert(value, p, named.name, self.name, recorder)
             for value, p, named in zip(args, parameters, kernel.parameters, strict=True)
         ]
-        recorder.launch(recorded, grid, block, arguments, shared)
+        recorder.launch(recorded, grid, block, arguments, shared, self._cooperative)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "preferred_shared_memory_carveout":

@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
+from llvmlite import ir
 from numba import cuda
 from numba.cuda import api, dispatcher
 from numba.cuda import compiler as numba_compiler
 from numba.cuda.core import sigutils
+from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.cudadrv import nvvm as numba_nvvm
 from numba.cuda.np import numpy_support
 from numba.cuda.typing.typeof import Purpose, typeof
@@ -82,7 +84,7 @@ class _Launcher:
         arguments: list[Argument] = []
         for name, ty, value in zip(names, argtypes, args, strict=False):
             arguments.extend(expand(self._front.recorder, ty, value, name))
-        self._front.recorder.launch(kernel, self._grid, self._block, arguments, self._shared)
+        self._front.recorder.launch(kernel, self._grid, self._block, arguments, self._shared, kernel.cooperative)
 
 
 class _NumbaFront:
@@ -95,6 +97,7 @@ class _NumbaFront:
         self._oldest = min(t[:2] for t in self._targets)
         self._compiled: dict[tuple[int, Any], RecordedKernel] = {}
         self._alive: list[Any] = []
+        self.traps = False  # whether what is compiled now stops where it raises an exception
 
     # Compilation
 
@@ -108,6 +111,7 @@ class _NumbaFront:
             # Lines are what findings and counters are reported by; a debug build would change the code.
             options = {**targetoptions, "lineinfo": True, "debug": False}
             original_init(disp, py_func, options, *args, **kwargs)
+            disp.traps = bool(targetoptions.get("debug"))
 
         def getitem(disp: Any, config: Any) -> _Launcher:
             config = config if isinstance(config, tuple) else (config,)
@@ -143,6 +147,16 @@ class _NumbaFront:
 
         cls.__init__, cls.__getitem__, cls.__call__ = init, getitem, call_unconfigured
         cls.configure, cls.forall, cls.compile = configure, forall, compile_eagerly
+        original_raise = CUDACallConv.return_user_exc
+
+        def return_user_exc(convention: Any, builder: Any, *args: Any, **kwargs: Any) -> None:
+            # With debug=True Numba's launcher raises on the host what a kernel raised; here it stops at that line.
+            if front.traps:
+                kind = ir.FunctionType(ir.VoidType(), ())
+                builder.call(builder.module.declare_intrinsic("llvm.trap", (), kind), ())
+            original_raise(convention, builder, *args, **kwargs)
+
+        CUDACallConv.return_user_exc = return_user_exc  # type: ignore[method-assign]
         target = type("TargetDevice", (), {"compute_capability": self._oldest})
         dispatcher.get_current_device = lambda: target
 
@@ -166,6 +180,7 @@ class _NumbaFront:
             unsupported(f"Linking other code into '{function.__name__}'", "write it in this file")
         with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source, line):
             fastmath = options.get("fastmath", False)
+            self.traps = disp.traps
             result = compiler.compile_cuda(
                 function,
                 types.void,
@@ -194,7 +209,8 @@ class _NumbaFront:
         names = [n for n, t in zip(_parameter_names(function), argtypes, strict=True) for _ in range(slots(t))]
         parameters = tuple(Parameter(n, p.size, p.align) for n, p in zip(names, entry.parameters, strict=True))
         kernel = Kernel(function.__name__, entry.name, Language.NUMBA, parameters, ptx, NOTHING, None, line)
-        return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name))
+        cooperative = library.use_cooperative  # as Numba itself launches what waits for the whole grid
+        return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name), cooperative=cooperative)
 
     def _ptx(self, library: Any, cc: tuple, entry: str, max_registers: int | None) -> str:
         architecture = "sm_{}{}{}".format(*cc)
@@ -352,11 +368,6 @@ def _compiler_words(subject: str, source: Source, line: int) -> Iterator[None]:
 
 
 def _external_message(kernel: str, missing: list[str]) -> str:
-    if any(n.startswith("cudaCG") for n in missing):
-        return (
-            f"The kernel '{kernel}' synchronises the whole grid, which needs CUDA's device runtime and is not "
-            "available: end the kernel and launch another one instead."
-        )
     return f"The kernel '{kernel}' calls {', '.join(missing[:3])}, which is not part of the submission's device code."
 
 

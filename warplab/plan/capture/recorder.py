@@ -51,6 +51,7 @@ class RecordedKernel:
     static_shared: int  # bytes
     opt_in_shared: int | None = None  # bytes of dynamic shared memory asked for; None: the front end need not ask
     key: str = ""  # in the plan; given at its first launch
+    cooperative: bool = False  # its blocks wait for each other
     module: Any = None  # what its module is known by, whose variables it shares
 
 
@@ -192,7 +193,13 @@ class Recorder:
             )
 
     def launch(
-        self, kernel: RecordedKernel, grid: Dim3, block: Dim3, arguments: Sequence[Argument], shared_bytes: int
+        self,
+        kernel: RecordedKernel,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[Argument],
+        shared_bytes: int,
+        cooperative: bool = False,
     ) -> None:
         """Check one launch as a driver would, and record it. Raises CaptureFailure (LAUNCH_ERROR)."""
         name = kernel.kernel.name
@@ -209,7 +216,9 @@ class Recorder:
             kernel.key = self._new_key(kernel.kernel.name)
         self._used[kernel.key] = kernel
         line = self.source.calling_line()
-        self._launches.append(Launch(kernel.key, grid, block, tuple(arguments), shared_bytes, cluster, line))
+        self._launches.append(
+            Launch(kernel.key, grid, block, tuple(arguments), shared_bytes, cluster, line, cooperative)
+        )
 
     def _new_key(self, name: str) -> str:
         """The student's name for a kernel as an identifier, numbered when several kernels have it."""
