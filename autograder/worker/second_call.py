@@ -16,7 +16,7 @@ from autograder.records.status import Status
 from autograder.spec.inputs import generate
 from autograder.spec.task import Case, Task
 from autograder.worker.judge_case import Execute, compare_outputs
-from warplab.plan.model import Argument, Buffer, Launch, Plan, Role, Value
+from warplab.plan.model import Argument, Buffer, Launch, Plan, Role, Structure, Value
 
 _SUFFIX = "_of_the_second_call"
 
@@ -45,7 +45,9 @@ def twice(plan: Plan) -> Plan:
     """The plan's launches, then the same launches on buffers of their own. Variables of modules are the same."""
 
     def renamed(argument: Argument) -> Argument:
-        return argument if isinstance(argument, Value) else replace(argument, buffer=argument.buffer + _SUFFIX)
+        if isinstance(argument, Value | Structure):
+            return argument
+        return replace(argument, buffer=argument.buffer + _SUFFIX)
 
     def again(launch: Launch) -> Launch:
         return replace(launch, arguments=tuple(renamed(argument) for argument in launch.arguments))

@@ -31,6 +31,7 @@ from warplab.plan.model import (
     Plan,
     Pointer,
     Role,
+    Structure,
     Value,
 )
 
@@ -64,6 +65,8 @@ def plan() -> Plan:
         "scratch0": Buffer("scratch0", Role.SCRATCH, "complex64", (2, 0, 3), (0, 24, 8), True),
         "f": Buffer("f", Role.SCRATCH, "float16", (4, 6), (2, 8)),
         "zero": Buffer("zero", Role.OUTPUT, "int8", (), ()),
+        "data1": Buffer("data1", Role.SCRATCH, "int16", (2, 3), (6, 2), content=bytes(range(12))),
+        "ones": Buffer("ones", Role.SCRATCH, "float64", (1000,), (8,), content=bytes(8)),
     }
     return Plan("f", {"k_": kernel}, buffers, launches, "def f(x): pass  # é\n" + "\n" * 7, "sub.py", {"nvrtc": "13.0"})
 
@@ -76,6 +79,44 @@ def test_round_trip_and_same_bytes(plan: Plan, tmp_path: Path) -> None:
     assert back.kernels["k_"].cubins["sm_90a"].image == plan.kernels["k_"].cubins["sm_90a"].image
     assert dumps(back) == dumps(plan) == (tmp_path / "a.plan").read_bytes()
     assert [p.name for p in tmp_path.iterdir()] == ["a.plan"]
+
+
+def with_structure(content: bytes) -> Plan:
+    ptx = PTX.replace(
+        "\t.param .u64 k_param_0,\n\t.param .f32 k_param_1,\n\t.param .u8 k_param_2", "\t.param .align 4 .b8 s[12]"
+    )
+    kernel = Kernel("k", "k", Language.CUDA_CPP, (Parameter("s", 12, 4),), {"sm_90a": ptx})
+    return Plan("f", {"k": kernel}, {}, (Launch("k", (1, 1, 1), (1, 1, 1), (Structure(content, "s"),)),))
+
+
+def test_structures_come_back_and_have_the_size_of_their_parameter() -> None:
+    plan = with_structure(bytes(range(12)))
+    assert loads(dumps(plan)) == plan
+    for content in (b"", bytes(11), bytes(13)):
+        with pytest.raises(PlanError, match="for a parameter of 12"):
+            dumps(with_structure(content))
+    with pytest.raises(PlanError, match="hexadecimal"):
+        loads(changed(plan, setter("launches/0/arguments/0/bytes", "0g")))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"content": bytes(11)}, "another number of elements"),
+        ({"content": bytes(12), "zeroed": True}, "is zeroed"),
+        ({"content": bytes(2 << 20), "shape": (1 << 20,), "strides": (2,)}, "more than 1 MiB of host data"),
+    ],
+)
+def test_content_fits_its_buffer_and_is_bounded(change: dict[str, Any], words: str, plan: Plan) -> None:
+    buffers = {**plan.buffers, "data1": replace(plan.buffers["data1"], **change)}
+    with pytest.raises(PlanError, match=words):
+        dumps(replace(plan, buffers=buffers))
+
+
+def test_content_that_no_buffer_has_is_refused(plan: Plan) -> None:
+    contents = members(dumps(plan))
+    with pytest.raises(PlanError, match="longer than its buffers say"):
+        loads(packed(contents | {"content.bin": contents["content.bin"] + b"\0"}))
 
 
 def test_an_interrupted_write_leaves_the_old_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,6 +188,8 @@ EDITS = {
     "gaps": ("buffers/x/strides", [64, 4], "dense"),
     "overlap": ("buffers/x/strides", [4, 4], "dense"),
     "negative strides": ("buffers/x/strides", [-32, 4], "dense"),
+    "content": ("buffers/x/content", -1, "content.bin"),
+    "content that is not there": ("buffers/x/content", 4, "content.bin"),
     "zeroed": ("buffers/x/zeroed", 1, "true or false"),
     "kernel": ("launches/0/kernel", "other", "unknown kernel"),
     "buffer": ("launches/0/arguments/0/buffer", "y", "unknown buffer"),
@@ -253,7 +296,9 @@ def test_a_bomb_of_a_directory_is_refused_before_it_is_read() -> None:
     tracemalloc.stop()
 
 
-@pytest.mark.parametrize(("name", "mebibytes"), [("ptx/k_.sm_90a.ptx", 4), ("source.py", 2), ("plan.json", 8)])
+@pytest.mark.parametrize(
+    ("name", "mebibytes"), [("ptx/k_.sm_90a.ptx", 4), ("source.py", 2), ("plan.json", 8), ("content.bin", 1)]
+)
 def test_members_have_bounds_of_their_own(plan: Plan, name: str, mebibytes: int) -> None:
     contents = members(dumps(plan)) | {name: b" " * ((mebibytes << 20) + 1)}
     with pytest.raises(PlanError, match=rf"{name}' has more than {mebibytes} MiB"):

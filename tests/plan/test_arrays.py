@@ -51,7 +51,7 @@ def test_what_needs_contents_is_unsupported(use: str, array: CapturedArray) -> N
     with pytest.raises(CaptureFailure) as caught:
         USES[use](array)
     assert caught.value.status is CaptureStatus.UNSUPPORTED
-    assert "is not possible in a submission: " in caught.value.message
+    assert "is not possible while kernels are recorded: " in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -123,11 +123,6 @@ COMPILE = {
         7,
         "cuda.shared.array must be a constant",
     ),
-    "grid sync": (
-        KERNEL.replace("y[i] = x[i]", "cuda.cg.this_grid().sync()") + "    k[1, 32](x, y)\n",
-        4,
-        "whole grid",
-    ),
     "eager": (
         NUMBA + "@cuda.jit('void(float32[:], float32[:])')\ndef k(x, y):\n    y[0] = bar\n"
         "def f(x, y):\n    k[1, 1](x, y)\n",
@@ -155,6 +150,11 @@ COMPILE = {
         3,
         'extern "C"',
     ),
+    "cpp own header": (
+        CPP.replace("// a comment", '#include "mine.h"') + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
+        4,
+        "put the text of headers of your own into the source",
+    ),
     "cpp external": (
         CPP.replace("// a comment", 'extern "C" __device__ float g(float);').replace("a * x[i]", "g(x[i])")
         + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
@@ -164,14 +164,13 @@ COMPILE = {
 }
 UNSUPPORTED = {
     "copy_to_host": (KERNEL + "    k[1, 32](x, y)\n    y.copy_to_host()\n", 10, "judge reads the outputs"),
-    "to_device": (KERNEL + "    k[1, 32](cuda.to_device(np.ones(3)), y)\n", 9, "cuda.to_device"),
-    "numpy array": (KERNEL + "    k[1, 32](np.ones(3), y)\n", 9, "NumPy array"),
-    "stream": (KERNEL + "    s = cuda.stream()\n", 9, "default stream"),
     "arithmetic": (KERNEL + "    x = x + 1\n", 9, "Arithmetic"),
     "device query": (KERNEL + "    cuda.get_current_device()\n", 9, "without a GPU"),
+    "external stream": (KERNEL + "    cuda.external_stream(1)\n", 9, "cuda.stream()"),
+    "numpy array": (CPP + "    k((1,), (1,), (np.ones(3), y, 1, np.float32(2)))\n", 12, "cupy.asarray"),
+    "cupy stream": ("import cupy\ndef f(x, y):\n    cupy.cuda.ExternalStream(1)\n", 3, "cupy.cuda.Stream()"),
     "cupy function": ("import cupy\ndef f(x, y):\n    cupy.matmul(x, x, out=y)\n", 3, "cupy.matmul"),
     "cupyx": ("import cupyx\n", 1, "cupyx"),
-    "cupy stream": ("import cupy\ndef f(x, y):\n    cupy.cuda.Stream()\n", 3, "default one"),
     "cupy device": ("import cupy\ndef f(x, y):\n    cupy.cuda.Device().attributes\n", 3, "without a GPU"),
 }
 

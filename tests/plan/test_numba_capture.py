@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.plan.conftest import NUMBA, Grab, Refuse, X, Y
+from warplab.plan import archive
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.arrays import CapturedArray
 from warplab.plan.capture.failure import CaptureStatus
@@ -366,3 +367,39 @@ def f(x, y):
         assert ".maxnreg 40" in shaped
     assembled = assemble(plan, "sm_90a")
     assert assembled.kernels["shaped"].cubins["sm_90a"].registers <= 40
+
+
+def test_what_waits_for_the_whole_grid_is_launched_so(grab: Grab) -> None:
+    """Numba's device runtime is outside of a plan: the barrier is that of cooperative groups, in the kernel's code."""
+    plan = grab(
+        """
+        import cupy
+        from numba import cuda
+
+        @cuda.jit
+        def k(y):
+            grid = cuda.cg.this_grid()
+            y[cuda.grid(1)] = 1
+            grid.sync()
+            y[cuda.grid(1)] += y[0]
+
+        @cuda.jit
+        def plain(y):
+            y[0] = 1
+
+        CODE = '#include <cooperative_groups.h>\\nextern "C" __global__ void c(float* y) {' \
+               ' cooperative_groups::this_grid().sync(); y[0] = 1; }'
+        c = cupy.RawKernel(CODE, "c", enable_cooperative_groups=True)
+        of_module = cupy.RawModule(code=CODE, enable_cooperative_groups=True).get_function("c")
+
+        def f(x, y):
+            k[2, 32](y)
+            plain[1, 32](y)
+            c((2,), (32,), (y,))
+            of_module((2,), (32,), (y,))
+        """
+    )
+    assert [launch.cooperative for launch in plan.launches] == [True, False, True, True]
+    text = plan.kernels["k"].ptx["sm_90a"]
+    assert "%envreg" in text and "cudaCG" not in "".join(line for line in text.splitlines() if ".extern" in line)
+    assert [launch.cooperative for launch in archive.loads(archive.dumps(plan)).launches] == [True, False, True, True]

@@ -18,7 +18,7 @@ from warplab.errors import DeviceError, PlanError
 from warplab.gpu.raw_launch import RawLaunch
 from warplab.gpu.tensor_map_driver import encode
 from warplab.plan.execution import Execution, Finding, FindingKind
-from warplab.plan.model import Argument, Buffer, Launch, Parameter, Plan, Pointer, Role, TensorMap
+from warplab.plan.model import Argument, Buffer, Launch, Parameter, Plan, Pointer, Role, Structure, TensorMap
 from warplab.worker.process import DeviceFault
 
 UNASKED_SHARED = 48 * 1024  # bytes of shared memory, static and dynamic, that a launch gets without asking
@@ -51,9 +51,13 @@ class DeviceBuffer:
         """Device address of the first element; a multiple of 256."""
         return self.arena.data.ptr + REDZONE_BYTES
 
-    def fill(self, byte: int) -> None:
-        """Overwrite the data, not the redzones, with one byte value."""
-        self.arena[REDZONE_BYTES : self.arena.size - REDZONE_BYTES] = byte
+    def fill(self) -> None:
+        """Overwrite the data, not the redzones, with what the plan has it start with, else a NaN pattern."""
+        self.arena[REDZONE_BYTES : self.arena.size - REDZONE_BYTES] = _fill_byte(self.spec)
+        if self.spec.content:  # from the host each time: a copy on the device could be changed by a kernel
+            data = self.arena[REDZONE_BYTES : REDZONE_BYTES + self.spec.nbytes]
+            content = np.frombuffer(self.spec.content, np.uint8)
+            data.reshape(-1, content.size)[...] = cupy.asarray(content)
 
     def redzones_intact(self) -> bool:
         """Whether nothing was written within REDZONE_BYTES before the data or behind it."""
@@ -74,7 +78,7 @@ def allocate(spec: Buffer) -> DeviceBuffer:
     arena[REDZONE_BYTES + size :] = _REDZONE_BYTE
     array = cupy.ndarray(spec.shape, dtype=spec.dtype, memptr=arena.data + REDZONE_BYTES, strides=spec.strides)
     buffer = DeviceBuffer(spec, arena, array)
-    buffer.fill(_fill_byte(spec))
+    buffer.fill()
     return buffer
 
 
@@ -121,7 +125,7 @@ class LoadedPlan:
         return lambda stream: launch(stream, config, kernel, *arguments)
 
     def _argument(self, argument: Argument, parameter: Parameter) -> np.generic | np.ndarray:
-        """The value of an argument; a tensor map that goes into the parameter itself is an array."""
+        """The value of an argument; a tensor map that goes into the parameter itself is an array, and a structure."""
         if isinstance(argument, Pointer):
             return np.uint64(self.buffers[argument.buffer].address + argument.offset)
         if isinstance(argument, TensorMap):
@@ -130,16 +134,18 @@ class LoadedPlan:
                 return encoded
             self._maps.append(cupy.asarray(encoded.reshape(1).view(np.uint8)))
             return np.uint64(self._maps[-1].data.ptr)
+        if isinstance(argument, Structure):
+            return np.frombuffer(argument.content, np.uint8)
         return np.dtype(argument.dtype).type(argument.value)
 
     def reset(self, values: Mapping[str, np.ndarray | cupy.ndarray]) -> None:
-        """Queue fresh contents: `values` into inputs, zeros into zeroed scratch, NaN patterns into all else."""
+        """Queue fresh contents: `values` into inputs, what the plan says or NaN patterns into all else."""
         for name, buffer in self.buffers.items():
             if buffer.spec.role in (Role.INPUT, Role.INOUT):
                 value = values[name]
                 buffer.array[...] = value if isinstance(value, cupy.ndarray) else cupy.asarray(value)
             else:
-                buffer.fill(_fill_byte(buffer.spec))
+                buffer.fill()
 
     def launch(self) -> None:
         """Queue all launches of the plan, in order."""

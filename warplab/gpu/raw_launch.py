@@ -1,4 +1,4 @@
-"""Launches with tensor maps among their arguments, which cuda.core's launch has no type for."""
+"""Launches with tensor maps or structures among their arguments, which cuda.core's launch has no type for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from warplab.plan.model import Launch
 
 
 class RawLaunch:
-    """One launch of a kernel through the driver; `arguments` are arrays of one element, or none, each."""
+    """One launch of a kernel through the driver; `arguments` are arrays, each with the bytes of its parameter."""
 
     def __init__(self, item: Launch, kernel: Kernel, arguments: Sequence[np.ndarray]) -> None:
         self._arguments = arguments  # whose memory the pointers below are of

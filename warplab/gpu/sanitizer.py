@@ -128,6 +128,9 @@ class _Allocation:
         if spec.role in (Role.INPUT, Role.INOUT) and value is not None and spec.nbytes:
             value = np.ascontiguousarray(value)
             checked(driver.cuMemcpyHtoD(address, value.ctypes.data, value.nbytes))
+        elif spec.content and spec.nbytes:
+            content = np.tile(np.frombuffer(spec.content, np.uint8), spec.nbytes // len(spec.content))
+            checked(driver.cuMemcpyHtoD(address, content.ctypes.data, content.nbytes))
         elif spec.zeroed:
             checked(driver.cuMemsetD8(address, 0, spec.nbytes))
 

@@ -18,6 +18,9 @@ from warplab.isa.text import offset_of, plain
 Dim3 = tuple[int, int, int]
 
 _FILE = re.compile(r'^([ \t]*+\.file[ \t]++\d++[ \t]++")([^"\n]*+)(")', re.MULTILINE)
+_NUMBERED_FILE = re.compile(r'^([ \t]*+\.file[ \t]++(\d++)[ \t]++)"([^"\n]*+)"', re.MULTILINE)
+# A line of a file: of an instruction, or where it was inlined.
+_PLACE = re.compile(r"((?:^[ \t]*+\.loc|inlined_at)[ \t]++(\d{1,9})[ \t]++)(\d{1,9})", re.MULTILINE)
 _COMPILER = re.compile(r"Cuda compilation tools, release [\d.]+, V([\d.]+)")
 _LOC = re.compile(r"[ \t]*+\.loc[ \t]++(\d{1,9})[ \t]++(\d{1,9})\b")
 _PRINTF = re.compile(r"(?<![\w$%])vprintf(?![\w$%])")
@@ -107,6 +110,40 @@ def rename_files(ptx: str, path: str, name: str) -> str:
         return m.group(1) + file + m.group(3)
 
     return _FILE.sub(renamed, ptx)
+
+
+def shift_lines(ptx: str, file: str, by: int, to: str) -> str:
+    """The module with the lines of one `.file`, named by its path or the end of it, as lines further down in `to`."""
+    numbers = {
+        m.group(2) for m in _NUMBERED_FILE.finditer(ptx) if m.group(3) == file or m.group(3).endswith(f"/{file}")
+    }
+
+    def shifted(m: re.Match[str]) -> str:
+        return f"{m.group(1)}{int(m.group(3)) + by}" if m.group(2) in numbers else m.group(0)
+
+    def renamed(m: re.Match[str]) -> str:
+        return f'{m.group(1)}"{to}"' if m.group(2) in numbers else m.group(0)
+
+    return _NUMBERED_FILE.sub(renamed, _PLACE.sub(shifted, ptx)) if numbers else ptx
+
+
+def variable_size(ptx: str, symbol: str) -> int | None:
+    """Bytes of a variable of global or constant memory of the module; None if it has none of this name."""
+    found = (v for v in declarations(ptx).variables if v.name == symbol and v.space in ("const", "global"))
+    return next((v.size for v in found if not v.function), None)
+
+
+def with_initial(ptx: str, symbol: str, content: bytes) -> str:
+    """The module with `content`, as many bytes as the variable has, as what one of its variables starts with."""
+    declared = re.compile(
+        rf"(\.(?:const|global)\b[^;{{}}]*?)\.\w++\s++({re.escape(symbol)})\s*+(?:\[[^\]]*+\]\s*+)*(=[^;]*+)?;"
+    )
+    m = declared.search(plain(ptx))
+    if m is None:
+        return ptx
+    align = "" if ".align" in m.group(1) else f".align {16 if len(content) % 16 == 0 else 8} "
+    values = ", ".join(map(str, content))
+    return f"{ptx[: m.start()]}{m.group(1)}{align}.b8 {symbol}[{len(content)}] = {{{values}}};{ptx[m.end() :]}"
 
 
 def with_max_registers(ptx: str, entry: str, registers: int) -> str:

@@ -2,6 +2,7 @@
 
     plan.json                    everything but code; readable, versioned
     source.py                    the submission's text
+    content.bin                  what buffers start with, one after the other; only if some have content
     ptx/<kernel>.<arch>.ptx
     cubin/<kernel>.<arch>.cubin  only in assembled plans
 
@@ -34,10 +35,11 @@ from warplab.plan.model import (
     Plan,
     Pointer,
     Role,
+    Structure,
     TensorMap,
     Value,
 )
-from warplab.plan.validate import MAX_PTX, check_plan
+from warplab.plan.validate import MAX_CONTENT, MAX_PTX, check_plan
 
 FORMAT = "warplab-plan"
 VERSION = 2
@@ -49,7 +51,7 @@ MAX_DOCUMENT = 8 << 20  # bytes of plan.json
 MAX_VALUES = 1_000_000  # numbers, texts, lists and objects in plan.json: each takes some 70 bytes when it is read
 MAX_SOURCE = 2 << 20  # bytes
 _DIRECTORY_ENTRY = b"PK\x01\x02"
-_LARGEST = {"plan.json": MAX_DOCUMENT, "source.py": MAX_SOURCE}
+_LARGEST = {"plan.json": MAX_DOCUMENT, "source.py": MAX_SOURCE, "content.bin": MAX_CONTENT}
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -81,6 +83,8 @@ def dumps(plan: Plan) -> bytes:
         "plan.json": document,
         "source.py": plan.source.encode("utf-8", "surrogatepass"),
     }
+    if content := b"".join(buffer.content for buffer in plan.buffers.values()):
+        members["content.bin"] = content
     for key, kernel in plan.kernels.items():
         for arch, ptx in kernel.ptx.items():
             members[f"ptx/{key}.{arch}.ptx"] = ptx.encode()
@@ -202,6 +206,7 @@ def _to_json(plan: Plan) -> dict[str, Any]:
                 "shape": list(b.shape),
                 "strides": list(b.strides),
                 "zeroed": b.zeroed,
+                "content": len(b.content),
             }
             for name, b in plan.buffers.items()
         },
@@ -250,6 +255,8 @@ def _argument_to_json(argument: Argument) -> dict[str, Any]:
     if isinstance(argument, TensorMap):
         described = dataclasses.asdict(argument)
         return {"tensor_map": described.pop("buffer"), **described}
+    if isinstance(argument, Structure):
+        return {"bytes": argument.content.hex(), "parameter": argument.parameter}
     value = argument.value
     # JSON has no infinities; as words they stay readable.
     shown = str(value) if isinstance(value, float) and not math.isfinite(value) else value
@@ -269,7 +276,7 @@ def _from_json(top: Fields, members: dict[str, bytes]) -> Plan:
     kernels = {}
     for key, fields in top.named("kernels"):
         kernels[key] = _kernel(key, fields, members, known)
-    buffers = {name: _buffer(name, fields) for name, fields in top.named("buffers")}
+    buffers = _buffers(top, members, known)
     launches = tuple(_launch(fields) for fields in top.items("launches"))
     versions = {name: top.nested("versions").text(name) for name in top.nested("versions").names()}
     plan = Plan(
@@ -330,7 +337,23 @@ def _kernel(key: str, fields: Fields, members: dict[str, bytes], known: set[str]
     return kernel
 
 
-def _buffer(name: str, fields: Fields) -> Buffer:
+def _buffers(top: Fields, members: dict[str, bytes], known: set[str]) -> dict[str, Buffer]:
+    content, at = members.get("content.bin", b""), 0
+    buffers = {}
+    for name, fields in top.named("buffers"):
+        size = fields.integer("content")
+        if not 0 <= size <= len(content) - at:
+            raise PlanError("its member 'content.bin' is shorter than its buffers say, or missing.")
+        buffers[name] = _buffer(name, fields, content[at : at + size])
+        at += size
+    if at:
+        known.add("content.bin")
+    if at < len(content):
+        raise PlanError("its member 'content.bin' is longer than its buffers say.")
+    return buffers
+
+
+def _buffer(name: str, fields: Fields, content: bytes) -> Buffer:
     buffer = Buffer(
         name,
         fields.member("role", Role),
@@ -338,6 +361,7 @@ def _buffer(name: str, fields: Fields) -> Buffer:
         fields.integers("shape"),
         fields.integers("strides"),
         fields.boolean("zeroed"),
+        content,
     )
     fields.done()
     return buffer
@@ -383,7 +407,16 @@ def _argument(fields: Fields) -> Argument:
             fields.text("fill"),
             fields.text("parameter"),
         )
+    elif "bytes" in fields.names():
+        argument = Structure(_hexadecimal(fields, "bytes"), fields.text("parameter"))
     else:
         argument = Value(fields.text("dtype"), fields.number("value"), fields.text("parameter"))
     fields.done()
     return argument
+
+
+def _hexadecimal(fields: Fields, name: str) -> bytes:
+    try:
+        return bytes.fromhex(fields.text(name))
+    except ValueError:
+        raise PlanError(f"{fields.where}: {name} must be hexadecimal digits.") from None

@@ -12,7 +12,7 @@ from warplab.errors import PlanError
 _E = TypeVar("_E", bound=StrEnum)
 _MOST_INTEGER = 1 << 63
 _MOST_ITEMS = 100_000
-_MOST_TEXT = 10_000
+_MOST_TEXT = 70_000  # a structure of 32 KiB in hexadecimal
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 _WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 

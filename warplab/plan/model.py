@@ -24,7 +24,7 @@ class Role(StrEnum):
     INPUT = "input"  # filled before the first launch, must come back unchanged
     OUTPUT = "output"  # poisoned before the first launch, read after the last
     INOUT = "inout"  # filled before, read after
-    SCRATCH = "scratch"  # allocated by the submission itself
+    SCRATCH = "scratch"  # allocated by the submission itself, and filled by it if it has `content`
 
 
 class Language(StrEnum):
@@ -36,7 +36,11 @@ class Language(StrEnum):
 
 @dataclass(frozen=True)
 class Buffer:
-    """A device array of the plan. `shape` in elements, `strides` in bytes, `dtype` a NumPy dtype name."""
+    """A device array of the plan. `shape` in elements, `strides` in bytes, `dtype` a NumPy dtype name.
+
+    `content` is what an array that the host function filled itself starts each execution with: bytes that are repeated
+    until it is full, all of them or those of one element. Without it, and unless `zeroed`, scratch starts poisoned.
+    """
 
     name: str
     role: Role
@@ -44,6 +48,7 @@ class Buffer:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     zeroed: bool = False  # scratch made by cupy.zeros: cleared before the first launch
+    content: bytes = field(default=b"", repr=False)
 
     @property
     def itemsize(self) -> int:
@@ -78,6 +83,18 @@ class Value:
     def to_bytes(self) -> bytes:
         """Little-endian bytes as the kernel sees them."""
         return np.array(self.value, dtype=self.dtype).tobytes()
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A kernel argument of several values, passed by value: the bytes of a structure as the kernel sees them."""
+
+    content: bytes
+    parameter: str = ""
+
+    def to_bytes(self) -> bytes:
+        """The bytes as the kernel sees them."""
+        return self.content
 
 
 @dataclass(frozen=True)
@@ -116,7 +133,7 @@ ELEMENT_BYTES: Mapping[str, int] = {
     "float16": 2, "float32": 4, "float64": 8, "bfloat16": 2,
 }  # fmt: skip
 
-Argument = Pointer | Value | TensorMap
+Argument = Pointer | Value | Structure | TensorMap
 
 
 @dataclass(frozen=True)

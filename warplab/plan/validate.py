@@ -14,7 +14,19 @@ from warplab.errors import PlanError
 from warplab.isa.entry import Entry, entries
 from warplab.isa.text import PtxError
 from warplab.plan.capture.captured_tensor_maps import problem
-from warplab.plan.model import Argument, Buffer, Cubin, Kernel, Launch, Parameter, Plan, Pointer, TensorMap, Value
+from warplab.plan.model import (
+    Argument,
+    Buffer,
+    Cubin,
+    Kernel,
+    Launch,
+    Parameter,
+    Plan,
+    Pointer,
+    Structure,
+    TensorMap,
+    Value,
+)
 
 MAX_BUFFER = 1 << 40  # bytes
 # The kernels of the course have at most 241,000 characters, a submission 470,000 in all, of nine texts, and plans three
@@ -24,6 +36,7 @@ MAX_ALL_PTX = 8 << 20  # characters of all different texts of a plan
 MAX_COPIES = 24 << 20  # characters of the texts of all kernels, each of which has a copy in the plan's file
 MAX_KERNELS = 256
 MAX_BUFFERS = 10_000
+MAX_CONTENT = 1 << 20  # bytes of host data in a plan, all buffers together
 MAX_VERSIONS = 100
 MAX_LAUNCHES = 10_000
 MAX_ARGUMENTS = 4096
@@ -54,6 +67,8 @@ def check_plan(plan: Plan) -> None:
     for name, buffer in plan.buffers.items():
         _require(name == buffer.name, f"buffer {name[:80]!r} has another name inside")
         _check_buffer(buffer)
+    content = sum(len(buffer.content) for buffer in plan.buffers.values())
+    _require(content <= MAX_CONTENT, f"its arrays hold more than {MAX_CONTENT >> 20} MiB of host data")
     _require(len(plan.kernels) <= MAX_KERNELS, f"it has more than {MAX_KERNELS} kernels")
     texts = [ptx for kernel in plan.kernels.values() for ptx in kernel.ptx.values()]
     small = sum(map(len, set(texts))) <= MAX_ALL_PTX and sum(map(len, texts)) <= MAX_COPIES
@@ -87,6 +102,9 @@ def _check_buffer(buffer: Buffer) -> None:
         dense = all(s * n == t for (s, n), (t, _) in pairwise(order)) and (not order or order[0][0] == size)
         _require(dense, f"buffer {name!r} is not dense")
     _require(all(0 <= s <= MAX_BUFFER for s in buffer.strides), f"buffer {name!r} has absurd strides")
+    whole = not buffer.content or len(buffer.content) in (size, buffer.nbytes)
+    _require(whole, f"buffer {name!r} has content for another number of elements")
+    _require(not (buffer.content and buffer.zeroed), f"buffer {name!r} has content and is zeroed")
 
 
 def _check_kernel(key: str, kernel: Kernel) -> None:
@@ -168,6 +186,10 @@ def _check_argument(where: str, argument: Argument, parameter: Parameter, plan: 
         return
     if isinstance(argument, TensorMap):
         _check_tensor_map(where, argument, parameter, plan)
+        return
+    if isinstance(argument, Structure):
+        given = len(argument.content)
+        _require(given == parameter.size, f"{where} has {given} bytes for a parameter of {parameter.size}")
         return
     _require(
         argument.dtype in DTYPES and not argument.dtype.startswith("complex"),

@@ -303,7 +303,8 @@ class Machine:
     @property
     def print_is_full(self) -> bool:
         """Was more printed than the buffer takes?"""
-        return int(self.states[0, L.M_PRINT_USED]) + L.PRINT_RECORD_BYTES > self.print_buffer.size
+        used = int(self.states[0, L.M_PRINT_USED])
+        return used > 0 and used + L.PRINT_RECORD_BYTES > self.print_buffer.size
 
     @property
     def stopped(self) -> bool:

@@ -176,7 +176,7 @@ def buffer_view(buffer: Buffer, data: np.ndarray) -> np.ndarray:
 
 
 def plan_regions(plan: Plan, inputs: dict[str, np.ndarray], sanitize: bool) -> list[Region]:
-    """A region for each buffer of the plan, filled, zeroed or poisoned as its role asks for.
+    """A region for each buffer of the plan, filled, zeroed or poisoned as its role and content ask for.
 
     Raises PlanError when an input is missing or has another shape or dtype than its buffer.
     """
@@ -184,7 +184,9 @@ def plan_regions(plan: Plan, inputs: dict[str, np.ndarray], sanitize: bool) -> l
     for name, buffer in plan.buffers.items():
         data = aligned_bytes(buffer.nbytes)
         data.fill(0 if buffer.zeroed else POISON)
-        defined = buffer.zeroed
+        if buffer.content:
+            data.reshape(-1, len(buffer.content))[...] = np.frombuffer(buffer.content, np.uint8)
+        defined = buffer.zeroed or bool(buffer.content)
         if buffer.role in (Role.INPUT, Role.INOUT):
             if name not in inputs:
                 raise PlanError(f"The plan's buffer {name} got no input array; pass inputs[{name!r}].")

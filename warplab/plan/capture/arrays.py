@@ -7,6 +7,7 @@ not, because there are none: the plan runs later, elsewhere.
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from math import prod
 from typing import Any, NoReturn
 
@@ -21,15 +22,18 @@ MAX_BYTES = 1 << 40
 class Storage:
     """One buffer in the making. The recorder names it when a launch first uses it in a plan."""
 
-    __slots__ = ("buffer",)
+    __slots__ = ("buffer", "copied", "used", "written")
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
+        self.used = False  # by a launch
+        self.copied = False  # to the host
+        self.written: Callable[[bytes], None] | None = None  # of a module's variable: takes what the host writes to it
 
 
 def unsupported(what: str, instead: str) -> NoReturn:
     """Raise the failure for a host API that a plan cannot hold."""
-    raise CaptureFailure(CaptureStatus.UNSUPPORTED, f"{what} is not possible in a submission: {instead}.")
+    raise CaptureFailure(CaptureStatus.UNSUPPORTED, f"{what} is not possible while kernels are recorded: {instead}.")
 
 
 def shape_tuple(shape: Any) -> tuple[int, ...]:
@@ -68,10 +72,6 @@ def allocate(shape: Any, dtype: Any, order: str = "C", *, zeroed: bool = False) 
     """A new scratch array, as cuda.device_array or cupy.empty would give."""
     dims = shape_tuple(shape)
     kind = np.dtype(dtype)
-    if kind.kind not in "biufc":
-        raise CaptureFailure(
-            CaptureStatus.UNSUPPORTED, f"An array of dtype {kind} cannot be part of a plan: use plain numeric dtypes."
-        )
     if order not in ("C", "F"):
         raise CaptureFailure(CaptureStatus.HOST_ERROR, f"An array's order must be 'C' or 'F', not {order!r}.")
     if prod(dims) * kind.itemsize > MAX_BYTES:
@@ -80,9 +80,27 @@ def allocate(shape: Any, dtype: Any, order: str = "C", *, zeroed: bool = False) 
             f"A scratch array of shape {dims} and dtype {kind} would need {prod(dims) * kind.itemsize / 2**30:.0f} GiB;"
             " no GPU has that much memory.",
         )
-    strides = contiguous_strides(dims, kind.itemsize, order)
-    storage = Storage(Buffer("", Role.SCRATCH, kind.name, dims, strides, zeroed))
-    return CapturedArray(storage, 0, dims, strides, kind)
+    held, held_dims, held_strides = storage_dtype(kind, dims, order)
+    storage = Storage(Buffer("", Role.SCRATCH, held.name, held_dims, held_strides, zeroed))
+    return CapturedArray(storage, 0, dims, contiguous_strides(dims, kind.itemsize, order), kind)
+
+
+def storage_dtype(
+    dtype: np.dtype, shape: tuple[int, ...], order: str
+) -> tuple[np.dtype, tuple[int, ...], tuple[int, ...]]:
+    """How a plan's buffer holds a contiguous array: dtype, shape and strides; records are bytes there.
+
+    Raises CaptureFailure for a dtype of which a plan cannot hold arrays.
+    """
+    if dtype.kind in "biufc" and dtype.itemsize <= 16 and dtype.isnative:
+        return dtype, shape, contiguous_strides(shape, dtype.itemsize, order)
+    if dtype.names is None or dtype.hasobject:
+        raise CaptureFailure(
+            CaptureStatus.UNSUPPORTED,
+            f"An array of dtype {dtype} cannot be part of a plan: use plain numeric dtypes or records of them.",
+        )
+    count = (prod(shape) * dtype.itemsize,)
+    return np.dtype(np.uint8), count, (1,)
 
 
 def argument_array(name: str, dtype: str, shape: tuple[int, ...], role: Role) -> CapturedArray:
@@ -94,6 +112,8 @@ def argument_array(name: str, dtype: str, shape: tuple[int, ...], role: Role) ->
 
 class CapturedArray:
     """A device array without memory: a view of `storage` from byte `offset`."""
+
+    reading = "what it holds is known when the kernels run, so use it inside a kernel"  # what to do instead
 
     def __init__(
         self, storage: Storage, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype
@@ -207,10 +227,7 @@ class CapturedArray:
                 offset += self._position(item, n, axis) * step
             axis += 1
         if not shape and not any(isinstance(i, slice) or i is Ellipsis for i in items):
-            unsupported(
-                "Reading an element of a device array on the host",
-                "its contents exist only when the kernels run, so use it inside a kernel",
-            )
+            unsupported("Reading an element of a device array on the host", self.reading)
         return self._view(offset, tuple(shape), tuple(strides))
 
     def _without_ellipsis(self, items: tuple) -> tuple:
@@ -232,6 +249,34 @@ class CapturedArray:
     def _view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> CapturedArray:
         return CapturedArray(self._storage, offset, shape, strides, self.dtype)
 
+    def copy_to_device(self, value: Any, stream: Any = 0) -> None:
+        """Fill the array with the contents of a NumPy array, as Numba's device arrays do; see `set_content`."""
+        from warplab.plan.capture.host_data import known_content, set_content
+
+        if isinstance(value, CapturedArray):
+            value = known_content(value)
+        if np.shape(value) != self.shape:
+            raise ValueError(f"cannot copy an array of shape {np.shape(value)} to one of shape {self.shape}")
+        set_content(self, value)
+
+    def set(self, value: Any, stream: Any = None) -> None:
+        """The same, as CuPy's arrays do."""
+        self.copy_to_device(value)
+
+    def fill(self, value: Any) -> None:
+        """Fill the array with one value; see `set_content`."""
+        from warplab.plan.capture.host_data import set_content
+
+        set_content(self, np.asarray(value))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        from warplab.plan.capture.host_data import known_content, set_content
+
+        whole = isinstance(index, slice) and index == slice(None)
+        if not (whole or index is Ellipsis):
+            unsupported("Writing to a part of a device array on the host", "write to it inside a kernel")
+        set_content(self, known_content(value) if isinstance(value, CapturedArray) else np.asarray(value))
+
     def __repr__(self) -> str:
         return f"<device array, shape {self.shape}, dtype {self.dtype}>"
 
@@ -243,9 +288,7 @@ class CapturedArray:
 
 _INSTEAD = {
     "copy_to_host": "the judge reads the outputs itself after the last launch, so leave the result in its array",
-    "copy_to_device": "host data has no place in a plan, so compute it in a kernel",
     "get": "the judge reads the outputs itself after the last launch, so leave the result in its array",
-    "fill": "write a small kernel that fills the array",
     "astype": "convert inside a kernel",
     "copy": "copy inside a kernel",
 }
@@ -263,9 +306,9 @@ def shape_tuple_with_unknown(shape: Any, size: int) -> tuple[int, ...]:
     return shape_tuple(dims)
 
 
-def _refuse(name: str, what: str, instead: str) -> None:
+def _refuse(name: str, what: str, instead: str = "") -> None:
     def method(self: CapturedArray, *args: Any, **kwargs: Any) -> NoReturn:
-        unsupported(what, instead)
+        unsupported(what, instead or self.reading)
 
     method.__name__ = name
     setattr(CapturedArray, name, method)
@@ -279,10 +322,5 @@ _OPERATORS = (
 for _name in _OPERATORS:
     _refuse(f"__{_name}__", "Arithmetic on a device array in host code", "do it inside a kernel that you launch")
 for _name in ("__array__", "__array_ufunc__", "__array_function__", "__iter__", "__float__", "__int__", "__bool__"):
-    _refuse(
-        _name,
-        "Reading the contents of a device array on the host",
-        "they exist only when the kernels run, so compute with them inside a kernel",
-    )
-_refuse("__setitem__", "Writing to a device array on the host", "write to it inside a kernel")
+    _refuse(_name, "Reading the contents of a device array on the host")
 CapturedArray.__hash__ = object.__hash__  # type: ignore[method-assign]

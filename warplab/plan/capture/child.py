@@ -81,7 +81,7 @@ def capture_here(request: Request, path: str) -> list[Plan]:
     for call in request.calls:
         function = _function(module, call, request.name)
         arguments = recorder.begin(call)
-        _run(source, CaptureStatus.HOST_ERROR, f"'{call.function}'", function, *arguments)
+        run_host_code(source, CaptureStatus.HOST_ERROR, f"'{call.function}'", function, *arguments)
         plans.append(recorder.plan(call))
     return plans
 
@@ -102,7 +102,7 @@ def _import(source: Source, name: str) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[MODULE] = module
-    _run(source, CaptureStatus.IMPORT_ERROR, name, spec.loader.exec_module, module)
+    run_host_code(source, CaptureStatus.IMPORT_ERROR, name, spec.loader.exec_module, module)
     return module
 
 
@@ -128,10 +128,10 @@ def _function(module: ModuleType, call: HostCall, name: str) -> Callable[..., An
     return function
 
 
-def _run(source: Source, status: CaptureStatus, what: str, function: Callable[..., Any], *args: Any) -> None:
+def run_host_code(source: Source, status: CaptureStatus, what: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call the submission's code; whatever it raises becomes a CaptureFailure with the submission's line."""
     try:
-        function(*args)
+        return function(*args)
     except CaptureFailure as failure:
         line = failure.line or source.failing_line(failure.__traceback__)
         raise CaptureFailure(failure.status, failure.message, line) from None

@@ -16,7 +16,7 @@ from warplab.plan.capture.arrays import CapturedArray, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.recorder import Recorder
-from warplab.plan.model import Argument, Value
+from warplab.plan.model import Argument, Structure, Value
 
 _NUMPY_OF_INTEGER = {1: ("int8", "uint8"), 2: ("int16", "uint16"), 4: ("int32", "uint32"), 8: ("int64", "uint64")}
 _C_NAMES = {"f32": "a float", "f64": "a double", "b8": "a byte"}
@@ -33,6 +33,9 @@ def convert(value: Any, parameter: EntryParameter, name: str, kernel: str, recor
             f"'{name}' of '{kernel}' is {_described(parameter)}, but is given {given}: {hint}.",
         )
 
+    pointer = parameter.size == 8 and not floating and not parameter.is_aggregate
+    if isinstance(value, np.ndarray) and value.dtype.kind != "V" and pointer and recorder.takes_host_arrays:
+        value = recorder.on_device(value)
     if isinstance(value, CapturedArray):
         if parameter.size != 8 or floating:
             raise CaptureFailure(
@@ -54,11 +57,17 @@ def convert(value: Any, parameter: EntryParameter, name: str, kernel: str, recor
         if parameter.size != 8 or floating:
             refuse("only a pointer can be None")
         return Value("uint64", 0, name)
+    if isinstance(value, complex) and not isinstance(value, np.generic):
+        value = np.complex128(value)
+    if isinstance(value, np.ndarray | np.generic) and (parameter.is_aggregate or value.dtype.kind in "cV"):
+        if isinstance(value, np.generic) and value.dtype == np.float16 and parameter.size == 2:
+            return Value("float16", value.item(), name)
+        return _structure(value, parameter, name, kernel)
     if isinstance(value, np.ndarray):
-        unsupported(f"Passing a NumPy array to '{kernel}'", "use the arrays that the host function is given")
+        unsupported(f"Passing a NumPy array to '{kernel}'", "make a device array of it with cupy.asarray(...)")
     if isinstance(value, np.generic):
         if value.dtype.kind not in "biuf":
-            refuse("pass real numbers")
+            refuse("pass numbers")
         # A half is two bytes without a PTX type of its own.
         half = value.dtype == np.float16 and parameter.size == 2 and not floating
         same = value.dtype.itemsize == parameter.size and (value.dtype.kind == "f") == floating
@@ -83,6 +92,18 @@ def convert(value: Any, parameter: EntryParameter, name: str, kernel: str, recor
     refuse("pass arrays and numbers")
 
 
+def _structure(value: np.ndarray | np.generic, parameter: EntryParameter, name: str, kernel: str) -> Structure:
+    """A complex number, a record, or an array as large as the parameter: its bytes, as they are."""
+    given = np.asarray(value)
+    if given.nbytes != parameter.size or given.dtype.hasobject:
+        raise CaptureFailure(
+            CaptureStatus.LAUNCH_ERROR,
+            f"'{name}' of '{kernel}' is {_described(parameter)}, but is given {given.nbytes} bytes of dtype "
+            f"{given.dtype}: describe the structure as np.dtype([...], align=True), with the members' own types.",
+        )
+    return Structure(given.tobytes(), name)
+
+
 def _described(parameter: EntryParameter) -> str:
     if parameter.is_aggregate:
         return f"a structure of {parameter.size} bytes"
@@ -96,8 +117,8 @@ def _hint(parameter: EntryParameter) -> str:
         return "pass np.float64(...)"
     if parameter.is_aggregate:
         return (
-            "structures cannot be passed, except a half as np.float16(...)"
+            "pass a half as np.float16(...)"
             if parameter.size == 2
-            else ("structures cannot be passed; pass their members")
+            else "pass np.array((...), np.dtype([...], align=True))"
         )
     return f"pass np.int{parameter.size * 8}(...)"

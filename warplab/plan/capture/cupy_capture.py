@@ -1,6 +1,6 @@
 """Captures CUDA C++ kernels launched through CuPy: a module that stands in for `cupy` while a submission is captured.
 
-It holds what a submission needs of CuPy: RawKernel, RawModule, empty and zeros, the dtypes. Everything else says that
+It holds what a submission needs of CuPy: RawKernel, RawModule, arrays, streams, the dtypes. Everything else says that
 it is not part of a plan.
 """
 
@@ -15,9 +15,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
-from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, Compiler
+from warplab.plan.capture import cupy_arrays
+from warplab.plan.capture.arrays import CapturedArray, unsupported
+from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, CapturedVariable, Compiler
 from warplab.plan.capture.recorder import Recorder
+from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream
 
 _FROM_NUMPY = (
     *("bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
@@ -28,7 +30,7 @@ _FROM_NUMPY = (
 def find_spec(fullname: str, recorder: Recorder) -> importlib.machinery.ModuleSpec:
     """The stand-in for `cupy` or `cupy.cuda`; CaptureFailure for other modules of CuPy."""
     if fullname not in ("cupy", "cupy.cuda"):
-        unsupported(f"Importing {fullname}", "use cupy.RawKernel, cupy.RawModule, cupy.empty and cupy.zeros")
+        unsupported(f"Importing {fullname}", "use cupy.RawKernel and cupy.RawModule")
     return importlib.machinery.ModuleSpec(fullname, _Loader(recorder), is_package=fullname == "cupy")
 
 
@@ -43,7 +45,15 @@ class _Loader(importlib.abc.Loader):
         if module.__name__ == "cupy":
             _fill_cupy(module, self._recorder)
         else:
-            module.__dict__.update(Device=_Device, Stream=_Stream, runtime=_Runtime())
+            module.__dict__.update(
+                Device=_Device,
+                Stream=_Stream,
+                ExternalStream=_no_external_stream,
+                Event=CapturedEvent,
+                get_elapsed_time=_no_time,
+                get_current_stream=lambda: DEFAULT_STREAM,
+                runtime=_Runtime(),
+            )
 
 
 class _Module(ModuleType):
@@ -63,7 +73,8 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
     compiler = Compiler(recorder)
 
     def raw_kernel(code: str, name: str, options: Sequence[str] = (), backend: str = "nvrtc", **kwargs: Any) -> Any:
-        return CapturedRawKernel(compiler, code, name, _options(options, backend, kwargs), ())
+        cooperative = bool(kwargs.pop("enable_cooperative_groups", False))
+        return CapturedRawKernel(compiler, code, name, _options(options, backend, kwargs), (), cooperative)
 
     def raw_module(
         *,
@@ -76,27 +87,24 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
     ) -> Any:
         if path is not None or code is None:
             unsupported("cupy.RawModule with a path", "give the source as code=...")
-        return CapturedRawModule(compiler, code, _options(options, backend, kwargs), tuple(name_expressions or ()))
+        cooperative = bool(kwargs.pop("enable_cooperative_groups", False))
+        expressions = tuple(name_expressions or ())
+        return CapturedRawModule(compiler, code, _options(options, backend, kwargs), expressions, cooperative)
 
     module.__dict__.update({name: getattr(np, name) for name in _FROM_NUMPY})
     module.__dict__.update(
         __version__="14.0.0",
         RawKernel=raw_kernel,
         RawModule=raw_module,
-        ndarray=CapturedArray,
-        empty=_empty,
-        zeros=_zeros,
-        empty_like=_empty_like,
-        zeros_like=_zeros_like,
-        asarray=_as_array,
-        ascontiguousarray=_as_contiguous,
+        ndarray=_Array,
+        **cupy_arrays.functions(),
     )
 
 
 def _options(options: Sequence[str], backend: str, other: dict[str, Any]) -> tuple[str, ...]:
     if backend != "nvrtc":
         unsupported(f"The CuPy backend {backend!r}", "leave backend out; NVRTC compiles the source")
-    for name in ("enable_cooperative_groups", "jitify", "translate_cucomplex"):
+    for name in ("jitify", "translate_cucomplex"):
         if other.pop(name, False):
             unsupported(f"CuPy's {name}", "leave it out")
     if other:
@@ -106,61 +114,44 @@ def _options(options: Sequence[str], backend: str, other: dict[str, Any]) -> tup
     return tuple(options)
 
 
-# Arrays
+class _ArrayType(type):
+    """The type of cupy.ndarray, of which every captured array is one."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, CapturedArray)
+
+    def __call__(cls, shape: Any, dtype: Any = float, memptr: Any = None, strides: Any = None, order: str = "C") -> Any:
+        if strides is not None:
+            unsupported("cupy.ndarray with strides", "make a contiguous array and take a view of it")
+        if memptr is None:
+            return cupy_arrays.empty(shape, dtype, order)
+        if not isinstance(memptr, CapturedVariable):
+            unsupported("cupy.ndarray of foreign memory", "use cupy.empty, or a view of an array")
+        return memptr.array(shape, dtype)
 
 
-def _empty(shape: Any, dtype: Any = float, order: str = "C") -> CapturedArray:
-    return allocate(shape, dtype, order)
-
-
-def _zeros(shape: Any, dtype: Any = float, order: str = "C") -> CapturedArray:
-    return allocate(shape, dtype, order, zeroed=True)
-
-
-def _like(array: Any, dtype: Any, zeroed: bool) -> CapturedArray:
-    if not isinstance(array, CapturedArray):
-        unsupported("Copying host data to the GPU", "use the arrays that the host function is given")
-    columns = array.layout == "F"
-    return allocate(array.shape, array.dtype if dtype is None else dtype, "F" if columns else "C", zeroed=zeroed)
-
-
-def _empty_like(array: Any, dtype: Any = None) -> CapturedArray:
-    return _like(array, dtype, False)
-
-
-def _zeros_like(array: Any, dtype: Any = None) -> CapturedArray:
-    return _like(array, dtype, True)
-
-
-def _as_array(array: Any, dtype: Any = None) -> CapturedArray:
-    if not isinstance(array, CapturedArray) or (dtype is not None and np.dtype(dtype) != array.dtype):
-        unsupported("Copying or converting data with cupy.asarray", "use the arrays that the host function is given")
-    return array
-
-
-def _as_contiguous(array: Any, dtype: Any = None) -> CapturedArray:
-    found = _as_array(array, dtype)
-    if not is_contiguous(found.shape, found.strides, found.itemsize, "C"):
-        unsupported("Copying an array to make it contiguous", "index the array with its strides in the kernel")
-    return found
+class _Array(metaclass=_ArrayType):
+    """cupy.ndarray."""
 
 
 # cupy.cuda: what programs call around their launches and what changes nothing in a plan
 
 
-class _Stream:
-    """The default stream; synchronising it means nothing while launches are only recorded."""
+class _Stream(CapturedStream):
+    null = DEFAULT_STREAM
+    ptds = DEFAULT_STREAM
 
-    is_default = True
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        unsupported("A CUDA stream", "launch on the default one; launches run in order")
-
-    def synchronize(self) -> None:
-        pass
+    @staticmethod
+    def from_external(stream: Any) -> NoReturn:
+        unsupported("A foreign stream", "use cupy.cuda.Stream(), or none; launches run in order")
 
 
-_Stream.null = _Stream.__new__(_Stream)  # type: ignore[attr-defined]
+def _no_external_stream(*args: Any, **kwargs: Any) -> NoReturn:
+    _Stream.from_external(args)
+
+
+def _no_time(*args: Any) -> NoReturn:
+    unsupported("Asking for the time between events", NO_TIME)
 
 
 class _Device:

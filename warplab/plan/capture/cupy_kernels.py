@@ -12,17 +12,18 @@ from warplab.isa.entry import (
     entries,
     externals,
     line_of,
-    rename_files,
     static_shared_bytes,
+    variable_size,
     with_max_registers,
 )
 from warplab.isa.text import PtxError
 from warplab.plan.capture import nvrtc
-from warplab.plan.capture.arrays import unsupported
+from warplab.plan.capture.arrays import CapturedArray, allocate, unsupported
 from warplab.plan.capture.cupy_arguments import convert
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import cuda_parameters
+from warplab.plan.capture.streams import check_stream
 from warplab.plan.limits import LIMITS
 from warplab.plan.model import NOTHING, Kernel, Language, Parameter
 
@@ -30,20 +31,73 @@ _DEFAULT_SHARED = next(iter(LIMITS.values())).default_shared
 _UNMAPPED = "kernel.cu"  # the file of code that was not found in the submission
 
 
+class CapturedVariable:
+    """What RawModule.get_global gives: the memory of a variable, which cupy.ndarray makes an array of."""
+
+    def __init__(self, recorder: Recorder, module: Any, symbol: str, size: int) -> None:
+        self._recorder, self._module, self._symbol, self.size = recorder, module, symbol, size
+
+    def array(self, shape: Any, dtype: Any) -> CapturedArray:
+        """All of it as an array that the host function may fill. Raises CaptureFailure for another size."""
+        made = allocate(shape, dtype)
+        if made.nbytes != self.size:
+            raise CaptureFailure(
+                CaptureStatus.HOST_ERROR,
+                f"The variable '{self._symbol}' has {self.size} bytes, but the array for it has {made.nbytes}.",
+            )
+        made._storage.written = self._write
+        return made
+
+    def _write(self, content: bytes) -> None:
+        self._recorder.write_variable(self._module, self._symbol, content)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        unsupported(
+            f"Using .{name} of a variable", "make it an array: cupy.ndarray(shape, dtype, module.get_global(...))"
+        )
+
+
 class CapturedRawModule:
     """cupy.RawModule: compiled when the first kernel is asked for."""
 
-    def __init__(self, compiler: Compiler, code: str, options: tuple[str, ...], expressions: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        compiler: Compiler,
+        code: str,
+        options: tuple[str, ...],
+        expressions: tuple[str, ...],
+        cooperative: bool = False,
+    ) -> None:
         self._compiler = compiler
+        self._cooperative = cooperative
         self._code = code
         self._options = options
         self._expressions = expressions
 
     def get_function(self, name: str) -> CapturedRawKernel:
         """The kernel of this name or name expression. Raises CaptureFailure if the source has none."""
-        kernel = CapturedRawKernel(self._compiler, self._code, name, self._options, self._expressions)
+        kernel = CapturedRawKernel(
+            self._compiler, self._code, name, self._options, self._expressions, self._cooperative
+        )
         kernel.compile()
         return kernel
+
+    def get_global(self, name: str) -> CapturedVariable:
+        """A variable of the module. Raises CaptureFailure if the source has none of this name."""
+        modules = self._compiler.modules(self._code, self._options, self._expressions)
+        module = next(iter(modules.values()))
+        symbol = module.lowered.get(name, name)
+        size = variable_size(module.ptx, symbol)
+        if size is None:
+            raise CaptureFailure(
+                CaptureStatus.COMPILE_ERROR,
+                f"The CUDA C++ source defines no variable '{name}': declare it __constant__ or __device__ outside of "
+                "functions and namespaces, and use it in a kernel.",
+            )
+        key = (self._code, self._options, self._expressions)
+        return CapturedVariable(self._compiler.recorder, key, symbol, size)
 
     def compile(self, log_stream: Any = None) -> None:
         """Compile now, to see errors early."""
@@ -57,12 +111,19 @@ class CapturedRawKernel:
     """cupy.RawKernel: compiled at its first launch, which is recorded."""
 
     def __init__(
-        self, compiler: Compiler, code: str, name: str, options: tuple[str, ...], expressions: tuple[str, ...]
+        self,
+        compiler: Compiler,
+        code: str,
+        name: str,
+        options: tuple[str, ...],
+        expressions: tuple[str, ...],
+        cooperative: bool = False,
     ) -> None:
         if not isinstance(code, str) or not isinstance(name, str):
             raise TypeError("a RawKernel needs its source and its name as strings")
         self._compiler = compiler
         self._source = (code, options, expressions)
+        self._cooperative = cooperative
         self.name = name
         self._max_dynamic: int | None = None
         self._recorded: RecordedKernel | None = None
@@ -86,8 +147,7 @@ class CapturedRawKernel:
         return self._recorded
 
     def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0, stream: Any = None) -> None:
-        if stream is not None and not getattr(stream, "is_default", False):
-            unsupported(f"Launching '{self.name}' on a stream", "launch on the default one; launches run in order")
+        check_stream(stream, self.name)
         grid = dimensions(grid, "grid", self.name)
         block = dimensions(block, "block", self.name)
         shared = dimensions(shared_mem, "shared memory size", self.name)[0]
@@ -108,7 +168,7 @@ class CapturedRawKernel:
             convert(value, p, named.name, self.name, recorder)
             for value, p, named in zip(args, parameters, kernel.parameters, strict=True)
         ]
-        recorder.launch(recorded, grid, block, arguments, shared)
+        recorder.launch(recorded, grid, block, arguments, shared, self._cooperative)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name == "preferred_shared_memory_carveout":
@@ -160,7 +220,7 @@ class Compiler:
                 CaptureStatus.COMPILE_ERROR, f"The CUDA C++ source does not compile: {str(error).rstrip('.')}.", start
             ) from None
         self.recorder.versions["nvrtc"] = compiler_version(module.ptx)
-        ptx = rename_files(module.ptx, path, self.recorder.source.name)
+        ptx = self.recorder.source.ours(module.ptx)
         try:
             declarations(ptx)
         except PtxError as error:  # of inline assembly, which the compiler passes on unread
@@ -213,7 +273,7 @@ class Compiler:
         kernel = Kernel(name, found.name, Language.CUDA_CPP, parameters, ptx, NOTHING, max_dynamic, line)
         static = static_shared_bytes(next(iter(ptx.values())), found.name)
         allowed = max_dynamic if max_dynamic is not None else _DEFAULT_SHARED - static
-        return RecordedKernel(kernel, found, static, allowed)
+        return RecordedKernel(kernel, found, static, allowed, module=(code, options, expressions))
 
 
 def _missing(name: str, module: nvrtc.Module) -> str:

@@ -13,6 +13,7 @@ from numba.cuda import types as numba_types
 
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.host_data import upload
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.model import Argument, Value
 
@@ -26,11 +27,14 @@ def expand(recorder: Recorder, ty: Any, value: Any, name: str) -> Iterator[Argum
     elif isinstance(ty, types.Array):
         yield Value("uint64", 0, name)  # meminfo
         yield Value("uint64", 0, name)  # parent
+        value = recorder.on_device(value) if isinstance(value, np.ndarray) else value
         yield Value("int64", value.size, name)
         yield Value("int64", value.itemsize, name)
         yield recorder.pointer(value, name)
         yield from (Value("int64", n, name) for n in value.shape)
         yield from (Value("int64", s, name) for s in value.strides)
+    elif isinstance(ty, types.Record):  # a copy of it on the device, which Numba copies back
+        yield recorder.pointer(upload(value), name)
     elif isinstance(ty, types.BaseTuple):
         for t, v in zip(ty, value, strict=True):
             yield from expand(recorder, t, v, name)
@@ -52,6 +56,8 @@ def slots(ty: Any) -> int:
     """How many kernel parameters one argument of this type becomes."""
     if isinstance(ty, types.Array):
         return 5 + 2 * ty.ndim
+    if isinstance(ty, types.Record):
+        return 1
     if isinstance(ty, types.BaseTuple):
         return sum(slots(t) for t in ty)
     if isinstance(ty, types.Complex):
@@ -61,6 +67,14 @@ def slots(ty: Any) -> int:
     if isinstance(ty, types.Number | types.Boolean) or ty == types.float16:
         return 1
     raise CaptureFailure(CaptureStatus.LAUNCH_ERROR, f"A kernel takes arrays and numbers, not a value of type {ty}.")
+
+
+def has_empty_rows(ty: Any) -> bool:
+    """Whether a tuple of empty tuples is in it, whose size numba-cuda 0.30 divides by for lines; it has no code."""
+    if not isinstance(ty, types.BaseTuple):
+        return False
+    rows = isinstance(ty, types.UniTuple | types.NamedUniTuple) and len(ty) > 0 and slots(ty) == 0
+    return rows or any(map(has_empty_rows, ty))
 
 
 def accepts(declared: Any, actual: Any) -> bool:
@@ -76,6 +90,8 @@ def accepts(declared: Any, actual: Any) -> bool:
         return (
             isinstance(actual, types.BaseTuple) and len(declared) == len(actual) and all(map(accepts, declared, actual))
         )
+    if isinstance(declared, types.Record):
+        return declared == actual
     if isinstance(declared, types.Integer | types.Boolean):
         return isinstance(actual, types.Integer | types.Boolean)
     if isinstance(declared, types.Complex):

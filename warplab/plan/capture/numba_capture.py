@@ -12,10 +12,12 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
+from llvmlite import ir
 from numba import cuda
 from numba.cuda import api, dispatcher
 from numba.cuda import compiler as numba_compiler
 from numba.cuda.core import sigutils
+from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.cudadrv import nvvm as numba_nvvm
 from numba.cuda.np import numpy_support
 from numba.cuda.typing.typeof import Purpose, typeof
@@ -24,7 +26,6 @@ from warplab.isa.entry import (
     compiler_version,
     entries,
     externals,
-    rename_files,
     static_shared_bytes,
     with_max_registers,
 )
@@ -32,9 +33,12 @@ from warplab.plan.capture import numba_link
 from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.numba_arguments import accepts, expand, slots, types
+from warplab.plan.capture.host_data import upload
+from warplab.plan.capture.numba_arguments import accepts, expand, has_empty_rows, slots, types
 from warplab.plan.capture.numba_messages import shorten
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
+from warplab.plan.capture.source import Source
+from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream, check_stream
 from warplab.plan.limits import parse_architecture
 from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
 
@@ -69,8 +73,7 @@ class _Launcher:
         name = disp.py_func.__name__
         self._grid = dimensions(grid, "grid", name)
         self._block = dimensions(block, "block", name)
-        if stream is not None and not (isinstance(stream, int) and stream == 0):
-            unsupported(f"Launching '{name}' on a stream", "launch on the default one; launches run in order")
+        check_stream(stream, name)
         self._shared = dimensions(shared, "shared memory size", name)[0]
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -81,7 +84,7 @@ class _Launcher:
         arguments: list[Argument] = []
         for name, ty, value in zip(names, argtypes, args, strict=False):
             arguments.extend(expand(self._front.recorder, ty, value, name))
-        self._front.recorder.launch(kernel, self._grid, self._block, arguments, self._shared)
+        self._front.recorder.launch(kernel, self._grid, self._block, arguments, self._shared, kernel.cooperative)
 
 
 class _NumbaFront:
@@ -94,6 +97,7 @@ class _NumbaFront:
         self._oldest = min(t[:2] for t in self._targets)
         self._compiled: dict[tuple[int, Any], RecordedKernel] = {}
         self._alive: list[Any] = []
+        self.traps = False  # whether what is compiled now stops where it raises an exception
 
     # Compilation
 
@@ -107,6 +111,7 @@ class _NumbaFront:
             # Lines are what findings and counters are reported by; a debug build would change the code.
             options = {**targetoptions, "lineinfo": True, "debug": False}
             original_init(disp, py_func, options, *args, **kwargs)
+            disp.traps = bool(targetoptions.get("debug"))
 
         def getitem(disp: Any, config: Any) -> _Launcher:
             config = config if isinstance(config, tuple) else (config,)
@@ -142,6 +147,16 @@ class _NumbaFront:
 
         cls.__init__, cls.__getitem__, cls.__call__ = init, getitem, call_unconfigured
         cls.configure, cls.forall, cls.compile = configure, forall, compile_eagerly
+        original_raise = CUDACallConv.return_user_exc
+
+        def return_user_exc(convention: Any, builder: Any, *args: Any, **kwargs: Any) -> None:
+            # With debug=True Numba's launcher raises on the host what a kernel raised; here it stops at that line.
+            if front.traps:
+                kind = ir.FunctionType(ir.VoidType(), ())
+                builder.call(builder.module.declare_intrinsic("llvm.trap", (), kind), ())
+            original_raise(convention, builder, *args, **kwargs)
+
+        CUDACallConv.return_user_exc = return_user_exc  # type: ignore[method-assign]
         target = type("TargetDevice", (), {"compute_capability": self._oldest})
         dispatcher.get_current_device = lambda: target
 
@@ -155,7 +170,7 @@ class _NumbaFront:
 
     def _compile(self, disp: Any, argtypes: tuple) -> RecordedKernel:
         function, options = disp.py_func, disp.targetoptions
-        line = self.recorder.source.definition_line(function.__name__, function.__code__.co_firstlineno)
+        line = self.recorder.source.definition_line(function.__code__)
         if options.get("device"):
             raise CaptureFailure(
                 CaptureStatus.LAUNCH_ERROR,
@@ -163,13 +178,14 @@ class _NumbaFront:
             )
         if options.get("link") or options.get("extensions"):
             unsupported(f"Linking other code into '{function.__name__}'", "write it in this file")
-        with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source.path, line):
+        with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source, line):
             fastmath = options.get("fastmath", False)
+            self.traps = disp.traps
             result = compiler.compile_cuda(
                 function,
                 types.void,
                 argtypes,
-                lineinfo=True,
+                lineinfo=not any(map(has_empty_rows, argtypes)),
                 forceinline=options.get("forceinline", False),
                 fastmath=fastmath,
                 nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt") else 0},
@@ -193,14 +209,15 @@ class _NumbaFront:
         names = [n for n, t in zip(_parameter_names(function), argtypes, strict=True) for _ in range(slots(t))]
         parameters = tuple(Parameter(n, p.size, p.align) for n, p in zip(names, entry.parameters, strict=True))
         kernel = Kernel(function.__name__, entry.name, Language.NUMBA, parameters, ptx, NOTHING, None, line)
-        return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name))
+        cooperative = library.use_cooperative  # as Numba itself launches what waits for the whole grid
+        return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name), cooperative=cooperative)
 
     def _ptx(self, library: Any, cc: tuple, entry: str, max_registers: int | None) -> str:
         architecture = "sm_{}{}{}".format(*cc)
         ptx = "\n".join(library.get_asm_strs(cc=cc))
         if externals(ptx):
             ptx = numba_link.with_numbas_functions(library, ptx, cc, architecture)
-        ptx = rename_files(ptx, self.recorder.source.path, self.recorder.source.name)
+        ptx = self.recorder.source.ours(ptx)
         return with_max_registers(ptx, entry, max_registers) if max_registers else ptx
 
     # Launching
@@ -230,11 +247,9 @@ class _NumbaFront:
                 f"Argument {index + 1} of '{kernel}' is a tensor map, which a Numba kernel cannot take: pass "
                 "tensor_map_address(...) of it.",
             )
-        if isinstance(value, np.ndarray):
-            unsupported(
-                f"Passing a NumPy array to '{kernel}'",
-                "use the host function's own arrays, cuda.device_array, or cuda.const.array_like in the kernel",
-            )
+        if type(value) is tuple or hasattr(type(value), "_fields"):
+            members = [self._type_of(member, kernel, index) for member in value]
+            return types.BaseTuple.from_types(members, None if type(value) is tuple else type(value))
         try:
             return typeof(value, Purpose.argument)
         except Exception:
@@ -275,15 +290,17 @@ class _NumbaFront:
             return allocate(array.shape, array.dtype, "F" if column else "C")
 
         def to_device(obj: Any, *args: Any, **kwargs: Any) -> CapturedArray:
-            if isinstance(obj, CapturedArray):
-                return obj
-            unsupported(
-                "cuda.to_device",
-                "host data has no place in a plan; use cuda.const.array_like in the kernel, or compute it there",
-            )
+            return obj if isinstance(obj, CapturedArray) else upload(obj)
 
         def as_cuda_array(obj: Any, sync: bool = True) -> CapturedArray:
             return to_device(obj)
+
+        def pinned_array(shape: Any, dtype: Any = np.float64, strides: Any = None, order: str = "C") -> np.ndarray:
+            return np.zeros(shape, dtype, order)  # type: ignore[call-overload]
+
+        @contextlib.contextmanager
+        def pinned(*arrays: Any) -> Iterator[None]:
+            yield
 
         replacements: dict[str, Any] = {
             "device_array": device_array,
@@ -293,7 +310,12 @@ class _NumbaFront:
             "is_cuda_array": lambda obj: isinstance(obj, CapturedArray),
             "synchronize": lambda: None,
             "is_available": lambda: True,
-            "default_stream": lambda: 0,
+            **dict.fromkeys(("default_stream", "legacy_default_stream", "per_thread_default_stream"), _default_stream),
+            "stream": CapturedStream,
+            "event": CapturedEvent,
+            "pinned_array": pinned_array,
+            "pinned_array_like": lambda array: pinned_array(array.shape, array.dtype),
+            "pinned": pinned,
         }
         for name, instead in _REFUSED.items():
             replacements[name] = _refusal(name, instead)
@@ -303,22 +325,23 @@ class _NumbaFront:
                 setattr(api, name, function)
 
 
-_ORDER = "launch on the default stream; launches run in the order in which they are made"
+_ORDER = "use cuda.stream(), or none; launches run in the order in which they are made"
 _SCRATCH = "use cuda.device_array for scratch memory"
 _DEVICE = "it is captured without a GPU; take such numbers as arguments or write them down as constants"
 _WRITE_KERNEL = "write the kernel itself with cuda.jit"
 _REFUSED = {
-    **dict.fromkeys(("stream", "external_stream", "legacy_default_stream", "per_thread_default_stream"), _ORDER),
-    **dict.fromkeys(("event", "event_elapsed_time", "event_elapsed"), "the judge times the kernels itself"),
-    **dict.fromkeys(
-        ("managed_array", "mapped_array", "mapped_array_like", "pinned_array", "pinned_array_like", "pinned", "mapped"),
-        _SCRATCH,
-    ),
+    "external_stream": _ORDER,
+    **dict.fromkeys(("event_elapsed_time", "event_elapsed"), NO_TIME),
+    **dict.fromkeys(("managed_array", "mapped_array", "mapped_array_like", "mapped"), _SCRATCH),
     **dict.fromkeys(("get_current_device", "current_context", "select_device", "list_devices", "detect"), _DEVICE),
     **dict.fromkeys(("reduce", "Reduce", "vectorize", "guvectorize"), _WRITE_KERNEL),
     **dict.fromkeys(("profile_start", "profile_stop", "profiling"), "the judge profiles the kernels itself"),
     **dict.fromkeys(("from_cuda_array_interface", "open_ipc_array"), "keep everything in this file"),
 }
+
+
+def _default_stream() -> CapturedStream:
+    return DEFAULT_STREAM
 
 
 def _refusal(name: str, instead: str) -> Any:
@@ -329,7 +352,7 @@ def _refusal(name: str, instead: str) -> Any:
 
 
 @contextlib.contextmanager
-def _compiler_words(subject: str, path: str, line: int) -> Iterator[None]:
+def _compiler_words(subject: str, source: Source, line: int) -> Iterator[None]:
     """Turns whatever the compiler raises into one COMPILE_ERROR sentence with the student's line."""
     try:
         yield
@@ -338,18 +361,13 @@ def _compiler_words(subject: str, path: str, line: int) -> Iterator[None]:
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
-        words, found = shorten(error, path)
+        words, found = shorten(error, source)
         raise CaptureFailure(
             CaptureStatus.COMPILE_ERROR, f"{subject} does not compile: {words}.", found or line
         ) from None
 
 
 def _external_message(kernel: str, missing: list[str]) -> str:
-    if any(n.startswith("cudaCG") for n in missing):
-        return (
-            f"The kernel '{kernel}' synchronises the whole grid, which needs CUDA's device runtime and is not "
-            "available: end the kernel and launch another one instead."
-        )
     return f"The kernel '{kernel}' calls {', '.join(missing[:3])}, which is not part of the submission's device code."
 
 

@@ -18,6 +18,15 @@ from warplab.plan.capture.nvrtc import compile_lto, version
 
 # Numba marks this flag "warning", NVRTC "error", which LLVM does not link; "override" goes with either.
 _DEBUG_VERSION = re.compile(r"i32 \d+, (!\"Debug Info Version\")")
+# What Numba calls for cuda.cg.this_grid().sync(), which is CUDA's device runtime outside of a capture.
+_GRID = """
+#include <cooperative_groups.h>
+extern "C" __device__ unsigned long long cudaCGGetIntrinsicHandle(enum cudaCGScope) { return 1; }
+extern "C" __device__ cudaError_t cudaCGSynchronize(unsigned long long, unsigned int) {
+    cooperative_groups::this_grid().sync();
+    return cudaSuccess;
+}
+"""
 
 
 def with_numbas_functions(library: Any, ptx: str, cc: tuple, architecture: str) -> str:
@@ -29,6 +38,8 @@ def with_numbas_functions(library: Any, ptx: str, cc: tuple, architecture: str) 
     sources = _sources(library)
     if "numba_attempt_nocopy_reshape" in ptx:
         sources["reshape_funcs.cu"] = (folder / "reshape_funcs.cu").read_text()
+    if "cudaCG" in ptx:
+        sources["grid.cu"] = _GRID
     if not sources:
         return ptx
     library._llvm_strs = [_DEBUG_VERSION.sub(r"i32 4, \1", text) for text in library.llvm_strs]

@@ -6,6 +6,8 @@ import re
 from types import TracebackType
 from typing import Any
 
+from warplab.plan.capture.source import Source
+
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _SIGNATURE = re.compile(r">>>\s*(.+)")
 _ARRAY = re.compile(r"No implementation of function Function\(<function (shared|local)\.array")
@@ -23,10 +25,10 @@ _NOISE = (
 _MOST = 300
 
 
-def shorten(error: BaseException, submission: str) -> tuple[str, int | None]:
-    """The useful part of a compile error and the line of the submission, a file at path `submission`."""
+def shorten(error: BaseException, source: Source) -> tuple[str, int | None]:
+    """The useful part of a compile error and the line of the submission."""
     text = _ANSI.sub("", str(error))
-    return _words(text, error).rstrip(". "), _line(text, error, submission)
+    return _words(text, error).rstrip(". "), _line(text, error, source)
 
 
 def _words(text: str, error: BaseException) -> str:
@@ -52,18 +54,21 @@ def _cut(text: str) -> str:
     return text if len(text) <= _MOST else text[:_MOST] + "..."
 
 
-def _line(text: str, error: BaseException, submission: str) -> int | None:
-    name = submission.rsplit("/", 1)[-1]
+def _line(text: str, error: BaseException, source: Source) -> int | None:
     for m in _LOCATION.finditer(text):
-        if m.group(1).rsplit("/", 1)[-1] == name:
-            return int(m.group(2))
-    location: Any = getattr(error, "loc", None)
-    if getattr(location, "filename", None) == submission:
-        return int(location.line)
-    return _line_being_compiled(error.__traceback__, submission)
+        if line := source.line_in(m.group(1), int(m.group(2))):
+            return line
+    return _at(error, source) or _line_being_compiled(error.__traceback__, source)
 
 
-def _line_being_compiled(traceback: TracebackType | None, submission: str) -> int | None:
+def _at(located: Any, source: Source) -> int | None:
+    """The line of what has a location of Numba's."""
+    location: Any = getattr(located, "loc", None)
+    file, line = getattr(location, "filename", None), getattr(location, "line", None)
+    return source.line_in(file, int(line)) if file and line else None
+
+
+def _line_being_compiled(traceback: TracebackType | None, source: Source) -> int | None:
     """The line that the compiler was at: its passes hold the constraint or instruction they work on, with its place.
 
     Some typing errors lose their location on the way up, so their text alone does not have it.
@@ -71,8 +76,6 @@ def _line_being_compiled(traceback: TracebackType | None, submission: str) -> in
     line = None
     while traceback is not None:
         for name in ("constraint", "inst", "stmt", "self"):
-            location: Any = getattr(traceback.tb_frame.f_locals.get(name), "loc", None)
-            if getattr(location, "filename", None) == submission and location.line:
-                line = int(location.line)
+            line = _at(traceback.tb_frame.f_locals.get(name), source) or line
         traceback = traceback.tb_next
     return line

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from warplab.errors import CompileError
+from warplab.plan.capture.c_headers import headers
 
 # CuPy's own defaults for RawKernel and RawModule: subnormals flushed, functions without __host__ are device functions.
 _DEFAULTS = ("-ftz=true", "--device-as-default-execution-space", "-lineinfo")
@@ -22,6 +23,9 @@ _REGISTERS = re.compile(r"-{1,2}maxrregcount(?:=(\d+))?")
 _DROPPED = re.compile(r"-G|--device-debug|-{1,2}(?:lineinfo|generate-line-info)")
 _REFUSED = re.compile(r"-dlto|-{1,2}(?:dc|rdc(?:=true)?|device-c|relocatable-device-code(?:=true)?)")
 _DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
+
+_NO_HEADER = re.compile(r'cannot open source file "([^"]*)"')
+_WITHOUT = {"curand_kernel.h": "install the package nvidia-curand, which has it"}
 
 
 class CppError(CompileError):
@@ -79,7 +83,9 @@ def _compiled(code: str, file: str, flags: Sequence[str], name_expressions: Sequ
     """The program of a source that compiles; CompileError otherwise."""
     from cuda.bindings import nvrtc
 
-    program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(code.encode(), file.encode(), 0, [], []))
+    known = headers()
+    texts, names = [text.encode() for text in known.values()], [name.encode() for name in known]
+    program = _checked(nvrtc, nvrtc.nvrtcCreateProgram(code.encode(), file.encode(), len(names), texts, names))
     try:
         for expression in name_expressions:
             _checked(nvrtc, nvrtc.nvrtcAddNameExpression(program, expression.encode()))
@@ -125,7 +131,10 @@ def _diagnosis(log: str, status: str) -> CompileError:
     m = _DIAGNOSTIC.search(log)
     if m is None:
         return CompileError(" ".join(log.split())[:300] or status)
-    return CppError(m.group(3).strip(), int(m.group(2)), m.group(1))
+    words = m.group(3).strip()
+    if (missing := _NO_HEADER.search(words)) and "/include/" not in m.group(1):
+        words += f" ({_WITHOUT.get(missing.group(1), 'put the text of headers of your own into the source')})"
+    return CppError(words, int(m.group(2)), m.group(1))
 
 
 def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
@@ -153,7 +162,7 @@ def _include_flags() -> tuple[str, ...]:
     from cuda import pathfinder
 
     folders: list[Path] = []
-    for library in ("cudart", "cccl"):
+    for library in ("cudart", "cccl", "curand"):
         try:
             located = pathfinder.locate_nvidia_header_directory(library)
         except Exception:  # an installation that pathfinder cannot read is one without these headers

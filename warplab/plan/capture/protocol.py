@@ -146,8 +146,8 @@ def _check_answer(plan: Plan, call: HostCall, request: Request) -> None:
         if b.role is not Role.SCRATCH
     ):
         raise PlanError("a plan has an argument that is not contiguous.")
-    if any(b.zeroed for b in arguments):
-        raise PlanError("a plan clears an argument.")
+    if any(b.zeroed or b.content for b in arguments):
+        raise PlanError("a plan fills an argument.")
     if any(set(k.ptx) != set(request.architectures) or k.cubins for k in plan.kernels.values()):
         raise PlanError("a plan has code for other architectures.")
     if not plan.launches:

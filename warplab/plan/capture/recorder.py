@@ -13,10 +13,13 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NoReturn
 
-from warplab.isa.entry import Entry
+import numpy as np
+
+from warplab.isa.entry import Entry, with_initial
 from warplab.plan.capture.arrays import CapturedArray, Storage, argument_array
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.host_data import upload
 from warplab.plan.capture.source import Source
 from warplab.plan.limits import limits_of
 from warplab.plan.model import (
@@ -32,6 +35,7 @@ from warplab.plan.model import (
     Role,
     TensorMap,
 )
+from warplab.plan.validate import MAX_CONTENT
 
 MAX_LAUNCHES = 10_000
 _GRID_MAX = (2**31 - 1, 65535, 65535)
@@ -47,13 +51,25 @@ class RecordedKernel:
     static_shared: int  # bytes
     opt_in_shared: int | None = None  # bytes of dynamic shared memory asked for; None: the front end need not ask
     key: str = ""  # in the plan; given at its first launch
+    cooperative: bool = False  # its blocks wait for each other
+    module: Any = None  # what its module is known by, whose variables it shares
+
+
+@dataclass(frozen=True)
+class HostArray:
+    """A NumPy array that a launch was given, its bytes at the time, and what stands for it on the device."""
+
+    array: np.ndarray
+    content: np.ndarray
+    device: CapturedArray
 
 
 class Recorder:
     """The state of one capture: kernels live for all calls, buffers and launches for one."""
 
-    def __init__(self, source: Source, architectures: Sequence[str]) -> None:
+    def __init__(self, source: Source, architectures: Sequence[str], most_content: int = MAX_CONTENT) -> None:
         self.source = source
+        self.most_content = most_content
         self.architectures = tuple(architectures)
         self.versions: dict[str, str] = {}
         self._keys: set[str] = set()
@@ -62,10 +78,21 @@ class Recorder:
         self._used: dict[str, RecordedKernel] = {}
         self._alive: list[Storage] = []
         self._launches: list[Launch] = []
+        self._content = 0  # bytes of host data
+        self._variables: dict[Any, dict[str, bytes]] = {}  # of modules: what the host function has written to them
+        self._imported: dict[Any, dict[str, bytes]] | None = None  # before the first call
+        self.host_arrays: dict[int, HostArray] = {}  # by id()
+        self.host_names: dict[int, str] = {}  # what to call them, by id()
+        # Whether CuPy's kernels take NumPy arrays as well, as they do not outside of a capture.
+        self.takes_host_arrays = False
 
     def begin(self, call: HostCall) -> list[Any]:
         """Forget the last call's buffers and launches; returns what to call the host function with."""
         self._buffers, self._names, self._used, self._alive, self._launches = {}, {}, {}, [], []
+        self._content, self.host_arrays = 0, {}
+        if self._imported is None:
+            self._imported = self._variables
+        self._variables = {module: dict(values) for module, values in self._imported.items()}
         values: list[Any] = []
         for argument in call.arguments:
             if not isinstance(argument, ArrayArgument):
@@ -76,8 +103,22 @@ class Recorder:
             values.append(array)
         return values
 
-    def pointer(self, array: CapturedArray, parameter: str) -> Pointer:
-        """The kernel argument for an array; scratch becomes part of the plan at its first use."""
+    def pointer(self, array: CapturedArray, parameter: str, *, reading: bool = False) -> Pointer:
+        """The kernel argument for an array; scratch becomes part of the plan at its first use.
+
+        `reading`: no launch takes it, the host function returns it.
+        """
+        if array._storage.written is not None:
+            raise CaptureFailure(
+                CaptureStatus.UNSUPPORTED,
+                f"'{parameter}' is given a variable of a module, which kernels use by its name: leave it out.",
+            )
+        if array._storage.copied and not reading:
+            raise CaptureFailure(
+                CaptureStatus.UNSUPPORTED,
+                f"'{parameter}' is given an array that was copied to the host before: what a launch makes of it would "
+                "be seen in the copy, so copy it after the last launch that takes it.",
+            )
         name = self._names.get(id(array._storage))
         if name is None:
             if array._storage.buffer.role is not Role.SCRATCH:
@@ -86,25 +127,79 @@ class Recorder:
                     f"The array '{array._storage.buffer.name}' is from an earlier call of the host function: "
                     "use the arrays that each call is given.",
                 )
-            n = sum(b.role is Role.SCRATCH for b in self._buffers.values())
-            while f"scratch{n}" in self._buffers:
-                n += 1
-            name = f"scratch{n}"
+            name = self._new_name(array._storage.buffer)
             self._register(array._storage, name)
+        array._storage.used = True
         return Pointer(name, array._offset, parameter)
+
+    def write_variable(self, module: Any, symbol: str, content: bytes) -> None:
+        """What a variable of a module starts with. Raises CaptureFailure if one of its kernels was launched before."""
+        if any(kernel.module == module for kernel in self._used.values()):
+            raise CaptureFailure(
+                CaptureStatus.UNSUPPORTED,
+                f"The variable '{symbol}' is written after a launch of its module: write it before the first one, or "
+                "pass the values as an argument.",
+            )
+        self._variables.setdefault(module, {})[symbol] = content
+
+    def _with_variables(self, recorded: RecordedKernel) -> Kernel:
+        values = self._variables.get(recorded.module, {})
+        texts = dict(recorded.kernel.ptx)
+        for symbol, content in values.items():
+            texts = {architecture: with_initial(text, symbol, content) for architecture, text in texts.items()}
+        return replace(recorded.kernel, ptx=texts) if values else recorded.kernel
+
+    def on_device(self, array: np.ndarray) -> CapturedArray:
+        """The device's copy of a NumPy array that a launch is given, made at the first one.
+
+        It is made again if the host function has changed the array since. What kernels write to it later launches see,
+        as Numba's would, which copy to the host and back; the host function does not.
+        """
+        known = self.host_arrays.get(id(array))
+        if known is None or not np.array_equal(_bytes(array), known.content):
+            device = upload(array)
+            device._storage.buffer = replace(device._storage.buffer, name=self.host_names.get(id(array), ""))
+            known = self.host_arrays[id(array)] = HostArray(array, _bytes(array), device)
+        return known.device
 
     def tensor_map(self, value: CapturedTensorMap, parameter: str) -> TensorMap:
         """The kernel argument for a tensor map, or for the address of one."""
         pointer = self.pointer(value.array, parameter)
         return replace(value.tensor, buffer=pointer.buffer, offset=pointer.offset, parameter=parameter)
 
+    def name_of(self, array: CapturedArray) -> str | None:
+        """The plan's name for the buffer of an array; None if no launch has used it."""
+        return self._names.get(id(array._storage))
+
+    def _new_name(self, buffer: Buffer) -> str:
+        if buffer.name and buffer.name not in self._buffers:
+            return buffer.name
+        kind = "data" if buffer.content else "scratch"
+        n = sum(b.role is Role.SCRATCH for b in self._buffers.values())
+        while f"{kind}{n}" in self._buffers:
+            n += 1
+        return f"{kind}{n}"
+
     def _register(self, storage: Storage, name: str) -> None:
         self._alive.append(storage)
         self._names[id(storage)] = name
         self._buffers[name] = replace(storage.buffer, name=name)
+        self._content += len(storage.buffer.content)
+        if self._content > self.most_content:
+            raise CaptureFailure(
+                CaptureStatus.RESOURCES,
+                f"The host function copies {self._content / 2**20:.3g} MiB of its own data to the device, but "
+                f"{self.most_content / 2**20:.3g} MiB is the most: compute large arrays in a kernel.",
+            )
 
     def launch(
-        self, kernel: RecordedKernel, grid: Dim3, block: Dim3, arguments: Sequence[Argument], shared_bytes: int
+        self,
+        kernel: RecordedKernel,
+        grid: Dim3,
+        block: Dim3,
+        arguments: Sequence[Argument],
+        shared_bytes: int,
+        cooperative: bool = False,
     ) -> None:
         """Check one launch as a driver would, and record it. Raises CaptureFailure (LAUNCH_ERROR)."""
         name = kernel.kernel.name
@@ -121,7 +216,9 @@ class Recorder:
             kernel.key = self._new_key(kernel.kernel.name)
         self._used[kernel.key] = kernel
         line = self.source.calling_line()
-        self._launches.append(Launch(kernel.key, grid, block, tuple(arguments), shared_bytes, cluster, line))
+        self._launches.append(
+            Launch(kernel.key, grid, block, tuple(arguments), shared_bytes, cluster, line, cooperative)
+        )
 
     def _new_key(self, name: str) -> str:
         """The student's name for a kernel as an identifier, numbered when several kernels have it."""
@@ -177,7 +274,7 @@ class Recorder:
                 f"'{call.function}' launched no kernel: launch one as kernel[grid, block](...) or, with CuPy, "
                 "kernel(grid, block, args).",
             )
-        kernels = {key: k.kernel for key, k in self._used.items()}
+        kernels = {key: self._with_variables(k) for key, k in self._used.items()}
         return Plan(
             call.function,
             kernels,
@@ -187,6 +284,10 @@ class Recorder:
             self.source.name,
             dict(self.versions),
         )
+
+
+def _bytes(array: np.ndarray) -> np.ndarray:
+    return np.frombuffer(array.tobytes(), np.uint8)
 
 
 def dimensions(value: Any, what: str, kernel: str) -> Dim3:

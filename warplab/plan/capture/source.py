@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from types import TracebackType
+from types import CodeType, TracebackType
+
+from warplab.isa.entry import rename_files
 
 
 class Source:
@@ -16,27 +18,40 @@ class Source:
     """
 
     def __init__(self, text: str, path: str, name: str) -> None:
-        self.text = text
         self.path = path
         self.name = name
-        self._lines = text.splitlines()
-        self._tree = ast.parse(text, filename=path)
+        self.replace_text(text)
 
-    def definition_line(self, name: str, first_line: int) -> int:
-        """The line of the `def` of a function whose code object starts at `first_line`, its first decorator."""
+    def replace_text(self, text: str, python: str | None = None) -> None:
+        """Make this the text; `python` is the same without lines that are no Python."""
+        self.text = text
+        self._lines = text.splitlines()
+        self._tree = ast.parse(text if python is None else python, filename=self.path)
+
+    def line_in(self, file: str, line: int) -> int | None:
+        """The line of this text that a line of a file is, which a compiler or a frame names; None for other files."""
+        return line if file == self.path or file.rsplit("/", 1)[-1] == self.path.rsplit("/", 1)[-1] else None
+
+    def ours(self, ptx: str) -> str:
+        """A compiler's PTX whose lines of the submission are said to be of `name`, and those of others of no folder."""
+        return rename_files(ptx, self.path, self.name)
+
+    def definition_line(self, code: CodeType) -> int:
+        """The line of the `def` of a function; its code object starts at its first decorator."""
+        first = self.line_in(code.co_filename, code.co_firstlineno) or 0
         for node in ast.walk(self._tree):
-            if isinstance(node, ast.FunctionDef) and node.name == name:
+            if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
                 start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-                if start <= first_line <= node.lineno:
+                if start <= first <= node.lineno:
                     return node.lineno
-        return first_line
+        return first
 
     def calling_line(self) -> int:
         """The line of the submission that is being executed now; 0 if none is."""
         frame = sys._getframe(1)
         while frame is not None:
-            if frame.f_code.co_filename == self.path:
-                return frame.f_lineno
+            if line := self.line_in(frame.f_code.co_filename, frame.f_lineno):
+                return line
             frame = frame.f_back  # type: ignore[assignment]
         return 0
 
@@ -44,8 +59,7 @@ class Source:
         """The innermost line of the submission in a traceback."""
         line = None
         while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == self.path:
-                line = traceback.tb_lineno
+            line = self.line_in(traceback.tb_frame.f_code.co_filename, traceback.tb_lineno) or line
             traceback = traceback.tb_next
         return line
 
