@@ -117,6 +117,8 @@ class Session:
             elif buffer.role is Role.INPUT and _changed(buffer_view(buffer, region.data), inputs[buffer.name]):
                 kernel, line = self.stores.get(buffer.name, ("", 0))
                 self.findings.append(modified_input(buffer.name, kernel, line))
+        if self.cells:
+            self.cells.give_back()
         stdout, findings, profiles = "".join(self.stdout), tuple(self.findings), tuple(self.profiles)
         return Execution(outputs, findings, profiles, stdout, notes=self.notes, writer=self.writer)
 

@@ -7,8 +7,10 @@ first elements. Each worker has entries of its own, which stay from launch to la
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Collection, Sequence
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,15 +27,35 @@ NODE_MEMORY = 48 << 20  # bytes
 TABLE_MEMORY = 64 << 20  # bytes
 STEPS = 1 << 28  # nodes visited in a launch
 LARGEST_SEGMENT = 1 << 30
+SPARE = 8  # workers' entries that are kept for the next execution
 
 
 class WorkerCells:
     """The entries of one worker, and the number of its next segment."""
 
+    _spare: ClassVar[list[WorkerCells]] = []  # of executions that have ended: to clear memory takes long
+    _taking: ClassVar[threading.Lock] = threading.Lock()
+
     def __init__(self, cells: int) -> None:
-        self.entries = np.zeros((G.CELL_KINDS, max(cells, 64)), dtype=np.int64)
-        self.values = np.zeros(max(cells, 64), dtype=np.uint32)
+        self.entries = np.zeros((G.CELL_KINDS, cells), dtype=np.int64)
+        self.values = np.zeros(cells, dtype=np.uint32)
         self.next = 1
+
+    @classmethod
+    def take(cls, cells: int) -> WorkerCells:
+        """Some with room for so many cells; what earlier executions left in them has older numbers."""
+        with cls._taking:
+            fitting = [spare for spare in cls._spare if spare.values.size >= cells]
+            if fitting:
+                cls._spare.remove(fitting[0])
+                return fitting[0]
+        return cls(max(64, 1 << (cells - 1).bit_length()))
+
+    def give_back(self) -> None:
+        """The execution has ended as it should."""
+        with self._taking:
+            if len(self._spare) < SPARE:
+                self._spare.append(self)
 
     def forget_old(self) -> None:
         """Numbers are used up: start again with empty entries."""
@@ -81,11 +103,17 @@ class CellMap:
     def worker(self, number: int) -> WorkerCells:
         """The entries of a worker, with room for all regions so far."""
         while len(self.workers) <= number:
-            self.workers.append(WorkerCells(self._used))
+            self.workers.append(WorkerCells.take(self._used))
         if self.workers[number].values.size < self._used:
-            self.workers[number] = WorkerCells(self._used)
+            self.workers[number] = WorkerCells.take(self._used)
         self.workers[number].forget_old()
         return self.workers[number]
+
+    def give_back(self) -> None:
+        """The execution has ended as it should: others may use the workers' entries."""
+        for worker in self.workers:
+            worker.give_back()
+        self.workers = []
 
     @property
     def regions(self) -> list[Region]:

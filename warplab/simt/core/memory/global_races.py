@@ -126,14 +126,12 @@ from warplab.simt.core.state.races_layout import (
     WARP_SHIFT,
 )
 from warplab.simt.core.state.raw import (
-    copy_bytes,
     field,
     get,
     increase,
     load_i32,
     load_i64,
     load_u32,
-    operand,
     put,
     store_i32,
     store_i64,
@@ -605,7 +603,7 @@ def _first_of_row(m, races, entry, frame, constants, record, first, spread, grou
         return
     lower = start & FULL_MASK
     beside = at + stride if write else at - stride
-    plain = field(record, X1) == 4 and field(record, X3) & 0xFF == 4 and spread == 0
+    plain = field(record, X1) == 4 and field(record, X3) & 0xFF == 4 and get(entry, R_CELL_SHIFT) == 2
     if cells_of(at, np.int64(0)) == full and (plain or not write):
         alone = not near or (
             (cells_of(beside, np.int64(0)) | cells_of(beside, block)) == full
@@ -615,7 +613,10 @@ def _first_of_row(m, races, entry, frame, constants, record, first, spread, grou
             fill_cells(at, block << SEGMENT_SHIFT | lower, spread)
             if write:
                 values = get(races, G_VALUES) + 4 * (get(entry, R_CELL_FIRST) + first)
-                copy_bytes(values, operand(frame, constants, record, SRC_B), np.int64(4 * LANES))
+                for element in range(1 << spread):
+                    row = data_operand(frame, constants, record, element, SRC_B) + 4 * ((group * LANES) >> spread)
+                    for lane in range(LANES >> spread):
+                        store_u32(values + 4 * ((lane << spread) + element), load_u32(row + 4 * lane))
             return
     shift = get(entry, R_CELL_SHIFT)
     for i in range(LANES):
