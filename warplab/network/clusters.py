@@ -39,10 +39,10 @@ class _Cables:
             self.count += len(tails)
         return there, there + len(tails)
 
-    def topology(self, name: str, ranks: int, node: int, names: list[str], router: Router | None) -> Topology:
+    def topology(self, name: str, ranks: int, period: int, names: list[str], router: Router | None) -> Topology:
         tails, heads = np.concatenate(self.tails), np.concatenate(self.heads)
         return Topology(
-            name, ranks, node, names, tails, heads, np.concatenate(self.rates), np.concatenate(self.waits),
+            name, ranks, period, names, tails, heads, np.concatenate(self.rates), np.concatenate(self.waits),
             router or shortest_paths(name, ranks, tails, heads),
         )  # fmt: skip
 
@@ -173,7 +173,7 @@ def cluster(nodes: int, gpus: int = 8, nvlink: str = "nvlink4", fabric: Fabric |
         rows[far] = row
         return _packed(rows)
 
-    return cables.topology(kind, ranks, gpus, names, router)
+    return cables.topology(kind, ranks, gpus * fabric.nodes_per_leaf, names, router)
 
 
 def nvl72(racks: int = 1, fabric: Fabric | None = None) -> Topology:

@@ -27,12 +27,13 @@ class Topology:
     """A network of `ranks` GPUs. `router(sources, destinations)` gives link numbers, a row a pair, -1 after the last.
 
     `names` has one name a vertex; `heads`, `tails`, `bandwidth` (bytes/s) and `latency` (s) have one entry a link,
-    which leads from vertex `tails[i]` to vertex `heads[i]`. `node_size` ranks with neighbouring numbers share a node.
+    which leads from vertex `tails[i]` to vertex `heads[i]`. the network looks the same after every `period` ranks,
+    where it has that many leaves or nodes alike: a hint for the simulator, which checks it.
     """
 
     name: str
     ranks: int
-    node_size: int
+    period: int
     names: Sequence[str]
     tails: Integers
     heads: Integers
