@@ -201,7 +201,7 @@ FAULTS: tuple[Fault, ...] = (
     *_copies(DEADLOCK, "", "arrival_missing", "wrong_phase"),
     *_products(RACE, "never_awaited", "not_committed", "older_group_awaited", "no_fence_at_all"),
     *_products(RACE, "sums_scaled_without_fence", "overwritten_before_the_wait", "copies_not_awaited"),
-    *_products(RACE, "no_proxy_fence"),
+    *_products(RACE, "no_proxy_fence", "handed_back_before_the_wait"),
     *_products(RACE, "no_barrier_before_the_product", extra=(UNINITIALISED,)),
     *_products(UNINITIALISED, "half_a_tile_written"),
     *_products(DIVERGENT, "three_warps_only", "block_of_two_warps"),

@@ -80,6 +80,14 @@ ENTRIES: tuple[Entry, ...] = (
         _halves_of_k,
     ),
     Entry(
+        "wgmma/handed_back",
+        FILE,
+        "handed_back",
+        (read("a", "float16", 64, 64), read("b", "float16", 64, 64), write("c", "float32", 64, 64)),
+        {},
+        lambda v: {"c": v["a"].astype(np.float64) @ v["b"]},
+    ),
+    Entry(
         "wgmma/two_warpgroups",
         FILE,
         "warpgroups",

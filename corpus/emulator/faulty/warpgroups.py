@@ -105,6 +105,29 @@ extern "C" __global__ void overwritten_before_the_wait(const unsigned* a, float*
     out[threadIdx.x] = d[0];
 }
 
+extern "C" __global__ void handed_back_before_the_wait(const unsigned* a, float* out)
+{
+    FILL(tile);
+    __shared__ unsigned long long free;
+    if (threadIdx.x == 0) asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(ADDRESS(&free)) : "memory");
+    PROXY();
+    __syncthreads();
+    float d[4] = {1, 2, 3, 4};
+    FENCE();
+    MULTIPLY(d, tile);  // <- finding: race
+    COMMIT();
+    if (threadIdx.x == 0) asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(ADDRESS(&free)) : "memory");
+    if (threadIdx.x >= 32) {
+        int done = 0;
+        while (!done)
+            asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared.b64 p, [%1], 0; selp.b32 %0, 1, 0, p; }"
+                         : "=r"(done) : "r"(ADDRESS(&free)) : "memory");
+        tile[threadIdx.x] = ~a[threadIdx.x];
+    }
+    WAIT(0);
+    out[threadIdx.x] = d[0];
+}
+
 extern "C" __global__ void no_barrier_before_the_product(const unsigned* a, float* out)
 {
     FILL(tile);  // <- finding: race
@@ -216,6 +239,10 @@ def sums_scaled_without_fence(a, out):
 
 def overwritten_before_the_wait(a, out):
     _launch("overwritten_before_the_wait", a, out)
+
+
+def handed_back_before_the_wait(a, out):
+    _launch("handed_back_before_the_wait", a, out)
 
 
 def no_barrier_before_the_product(a, out):

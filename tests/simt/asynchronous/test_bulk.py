@@ -51,10 +51,11 @@ def test_one_warp_waits_and_the_other_reads() -> None:
 
 def test_bytes_that_never_come_are_named() -> None:
     body = "if (t == 0) { expect(&full, 1040); LOAD(tile, a, 1024, &full) }\nwait(&full, 0);"
-    finding = only(run(body), FindingKind.DEADLOCK, WAITING)
+    finding = only(run(body), FindingKind.DEADLOCK, 1)
     assert "16 of the bytes" in finding.message and "full" in finding.message
+    assert f"(through line {FIRST + WAITING}) waits" in finding.message
     body = "if (t == 0) { LOAD(tile, a, 1024, &full) }\nwait(&full, 0);"
-    finding = only(run(body), FindingKind.DEADLOCK, WAITING)
+    finding = only(run(body), FindingKind.DEADLOCK, 1)
     assert "1 arrivals" in finding.message and "1024 bytes that have come" in finding.message
 
 
