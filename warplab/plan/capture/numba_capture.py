@@ -156,7 +156,7 @@ class _NumbaFront:
                 builder.call(builder.module.declare_intrinsic("llvm.trap", (), kind), ())
             original_raise(convention, builder, *args, **kwargs)
 
-        CUDACallConv.return_user_exc = return_user_exc  # type: ignore[method-assign]
+        CUDACallConv.return_user_exc = return_user_exc
         target = type("TargetDevice", (), {"compute_capability": self._oldest})
         dispatcher.get_current_device = lambda: target
 
