@@ -7,8 +7,8 @@ from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import load
 
 
-def execute(plan, inputs):
-    execution = executor.execute(load(Path(plan)), inputs, architecture_of(present()))[0]
+def execute(plan, inputs, runs=1):
+    execution = executor.execute(load(Path(plan)), inputs, architecture_of(present()), runs)[-1]
     return {"outputs": execution.outputs, "findings": [f.kind.value for f in execution.findings]}
 
 

@@ -26,6 +26,21 @@ def numba(alpha, x, y, out):
 def beyond(alpha, x, y, out):
     KERNEL((x.size // 256 + 1,), (256,), (np.float32(alpha), x, y, out, np.int32(x.size + 1)))
 
+OWN_DATA = cupy.RawKernel(r'''
+#include <cooperative_groups.h>
+struct S { int n; double d; };
+extern "C" __global__ void own(float* out, float* table, const double* ones, S s, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = table[i % 4] + ones[i] + s.n + s.d;
+    cooperative_groups::this_grid().sync();
+    if (i < 4) table[i] = -1.f;
+}''', "own", enable_cooperative_groups=True)
+
+def own_data(alpha, x, y, out):
+    s = np.array((100, 0.5), np.dtype([("n", np.int32), ("d", np.float64)], align=True))
+    table = cupy.asarray(np.arange(4, dtype=np.float32))
+    OWN_DATA((4,), (256,), (out, table, cupy.full(out.size, 2.0), s, out.size), stream=cupy.cuda.Stream())
+
 WILD = cupy.RawKernel(r'''
 extern "C" __global__ void wild(float* out) { out[1ll << 40] = 1.f; }''', "wild")
 

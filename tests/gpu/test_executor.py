@@ -56,6 +56,13 @@ def test_both_languages_compute(worker, plans, inputs, function):
     assert answer["findings"] == []
 
 
+def test_host_data_structures_and_cooperative_grids(worker, plans, inputs):
+    """The kernel spoils its table after all blocks have read it: the second execution starts with the original."""
+    answer = worker.call("tests.gpu.gpu_targets:execute", timeout=60, plan=plans("own_data"), inputs=inputs, runs=2)
+    np.testing.assert_array_equal(answer["outputs"]["out"], np.arange(N) % 4 + 2 + 100 + 0.5)
+    assert answer["findings"] == []
+
+
 def test_scratch_carries_values_between_launches(worker, plans, inputs):
     answer = run(worker, plans("scratch"), inputs)
     expected = 1.5 * (1.5 * inputs["x"] + inputs["y"]) + inputs["y"]

@@ -150,6 +150,12 @@ COMPILE = {
         3,
         'extern "C"',
     ),
+    "cpp tensor map": (
+        CPP.replace("int n,", "const __grid_constant__ CUtensorMap n,")
+        + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
+        5,
+        "#include <cuda.h>",
+    ),
     "cpp own header": (
         CPP.replace("// a comment", '#include "mine.h"') + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
         4,

@@ -135,6 +135,24 @@ def f(y):
     assert np.allclose(found, expected, rtol=1e-6)
 
 
+def test_linked_sources_are_part_of_the_kernel(tmp_path: Path) -> None:
+    text = """
+code = cuda.CUSource('extern "C" __device__ int thrice(int* result, int v) { *result = 3 * v; return 0; }')
+thrice = cuda.declare_device("thrice", "int32(int32)", link=code)
+half = cuda.declare_device("half", "float32(float32)")
+other = cuda.CUSource('extern "C" __device__ int half(float* result, float v) { *result = v / 2; return 0; }')
+
+@cuda.jit(link=[other])
+def k(y):
+    i = cuda.grid(1)
+    y[i] = thrice(i) + half(i)
+
+def f(y):
+    k[2, 32](y)
+"""
+    assert np.array_equal(run(text, tmp_path).outputs["y"], np.arange(N) * 3.5)
+
+
 def test_structures_and_complex_numbers_by_value(tmp_path: Path) -> None:
     text = """
 k = cp.RawKernel(r'''

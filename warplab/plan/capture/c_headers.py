@@ -9,9 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-_EMPTY = ("stdio.h", "stdlib.h", "string.h", "assert.h", "math.h", "iostream", "vector", "string", "chrono", "fstream")
+_EMPTY: tuple[str, ...] = (
+    "stdio.h",
+    "stdlib.h",
+    "string.h",
+    "assert.h",
+    "math.h",
+    "iostream",
+    "vector",
+    "string",
+    "chrono",
+    "fstream",
+)
 _EMPTY += ("cstdio", "cstdlib", "cstring", "cassert", "iomanip", "sstream", "time.h", "ctime", "memory", "sys/types.h")
-_STANDARD = ("type_traits", "limits", "cmath", "cstddef", "tuple", "array", "functional")
+_STANDARD: tuple[str, ...] = ("type_traits", "limits", "cmath", "cstddef", "tuple", "array", "functional")
 _STANDARD += ("utility", "numeric", "complex", "optional", "bit", "initializer_list", "iterator")
 # Constants of ISO C that libcu++ leaves to the host's compiler: IEEE 754 floats, 64-bit long.
 _FLOATS = {

@@ -115,6 +115,8 @@ def _hint(parameter: EntryParameter) -> str:
         return "pass np.float32(...)"
     if parameter.type == "f64":
         return "pass np.float64(...)"
+    if parameter.is_aggregate and parameter.size == 128:
+        return "pass a tensor map as tensor_map(...) of warplab.ptx, a structure as np.array((...), its dtype)"
     if parameter.is_aggregate:
         return (
             "pass a half as np.float16(...)"

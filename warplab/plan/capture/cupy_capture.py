@@ -6,6 +6,7 @@ it is not part of a plan.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -17,6 +18,7 @@ import numpy as np
 
 from warplab.plan.capture import cupy_arrays
 from warplab.plan.capture.arrays import CapturedArray, unsupported
+from warplab.plan.capture.cupy_elementwise import CapturedElementwiseKernel
 from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, CapturedVariable, Compiler
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream
@@ -27,10 +29,17 @@ _FROM_NUMPY = (
 )
 
 
+_INSTEAD = {
+    "ReductionKernel": "write the reduction as a RawKernel, with a block for each result",
+    "fuse": "write it as a RawKernel or an ElementwiseKernel",
+    "random": "draw the numbers with NumPy and copy them with cupy.asarray",
+}
+
+
 def find_spec(fullname: str, recorder: Recorder) -> importlib.machinery.ModuleSpec:
     """The stand-in for `cupy` or `cupy.cuda`; CaptureFailure for other modules of CuPy."""
     if fullname not in ("cupy", "cupy.cuda"):
-        unsupported(f"Importing {fullname}", "use cupy.RawKernel and cupy.RawModule")
+        unsupported(f"Importing {fullname}", "write kernels as cupy.RawKernel, or with numba.cuda.jit")
     return importlib.machinery.ModuleSpec(fullname, _Loader(recorder), is_package=fullname == "cupy")
 
 
@@ -65,7 +74,7 @@ class _Module(ModuleType):
         if self.__name__ == "cupy" and name == "cuda":
             return importlib.import_module("cupy.cuda")
         unsupported(
-            f"{self.__name__}.{name}", "do that work in a kernel of your own, compiled by RawKernel or RawModule"
+            f"{self.__name__}.{name}", _INSTEAD.get(name, "do that work in a kernel of your own, in a RawKernel")
         )
 
 
@@ -96,6 +105,7 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
         __version__="14.0.0",
         RawKernel=raw_kernel,
         RawModule=raw_module,
+        ElementwiseKernel=functools.partial(CapturedElementwiseKernel, compiler),
         ndarray=_Array,
         **cupy_arrays.functions(),
     )

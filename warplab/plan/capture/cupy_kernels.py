@@ -31,6 +31,12 @@ _DEFAULT_SHARED = next(iter(LIMITS.values())).default_shared
 _UNMAPPED = "kernel.cu"  # the file of code that was not found in the submission
 
 
+class Generated(str):
+    """A source that was made here, not written by the user: it has no lines but those that it names itself."""
+
+    __slots__ = ()
+
+
 class CapturedVariable:
     """What RawModule.get_global gives: the memory of a variable, which cupy.ndarray makes an array of."""
 
@@ -193,12 +199,15 @@ class Compiler:
         """The source's PTX for each architecture."""
         key = (code, options, expressions)
         if key not in self._modules:
-            start = self.recorder.source.literal_line(code)
+            start = self._start(code)
             self._modules[key] = {
                 architecture: self._compile(code, start, options, expressions, architecture)
                 for architecture in self.recorder.architectures
             }
         return self._modules[key]
+
+    def _start(self, code: str) -> int | None:
+        return None if isinstance(code, Generated) else self.recorder.source.literal_line(code)
 
     def _compile(
         self, code: str, start: int | None, options: tuple[str, ...], expressions: tuple[str, ...], architecture: str
@@ -247,7 +256,7 @@ class Compiler:
         self, name: str, code: str, options: tuple[str, ...], expressions: tuple[str, ...], max_dynamic: int | None
     ) -> RecordedKernel:
         modules = self.modules(code, options, expressions)
-        start = self.recorder.source.literal_line(code)
+        start = self._start(code)
         ptx: dict[str, str] = {}
         found: Entry | None = None
         for architecture, module in modules.items():

@@ -19,6 +19,7 @@ from numba.cuda import compiler as numba_compiler
 from numba.cuda.core import sigutils
 from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.cudadrv import nvvm as numba_nvvm
+from numba.cuda.cudadrv.linkable_code import CUSource
 from numba.cuda.np import numpy_support
 from numba.cuda.typing.typeof import Purpose, typeof
 
@@ -156,7 +157,7 @@ class _NumbaFront:
                 builder.call(builder.module.declare_intrinsic("llvm.trap", (), kind), ())
             original_raise(convention, builder, *args, **kwargs)
 
-        CUDACallConv.return_user_exc = return_user_exc  # type: ignore[method-assign]
+        CUDACallConv.return_user_exc = return_user_exc
         target = type("TargetDevice", (), {"compute_capability": self._oldest})
         dispatcher.get_current_device = lambda: target
 
@@ -176,8 +177,10 @@ class _NumbaFront:
                 CaptureStatus.LAUNCH_ERROR,
                 f"'{function.__name__}' is a device function: launch a kernel that calls it.",
             )
-        if options.get("link") or options.get("extensions"):
-            unsupported(f"Linking other code into '{function.__name__}'", "write it in this file")
+        if options.get("extensions"):
+            unsupported(f"Extending the arguments of '{function.__name__}'", "pass arrays and numbers")
+        if not all(isinstance(code, CUSource) for code in options.get("link") or ()):
+            unsupported(f"Linking a file into '{function.__name__}'", "give its text, as cuda.CUSource(text)")
         with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source, line):
             fastmath = options.get("fastmath", False)
             self.traps = disp.traps
@@ -193,6 +196,8 @@ class _NumbaFront:
                 max_registers=options.get("max_registers"),
             )
             library = result.library
+            for code in options.get("link") or ():
+                library.add_linking_file(code)
             entry_function = library.get_function(result.fndesc.llvm_func_name)
             compiler.kernel_fixup(entry_function, False)
             nvvm.set_launch_bounds(entry_function, options.get("launch_bounds"))

@@ -134,6 +134,8 @@ def _diagnosis(log: str, status: str) -> CompileError:
     words = m.group(3).strip()
     if (missing := _NO_HEADER.search(words)) and "/include/" not in m.group(1):
         words += f" ({_WITHOUT.get(missing.group(1), 'put the text of headers of your own into the source')})"
+    if '"CUtensorMap" is undefined' in words:
+        words += " (#include <cuda.h>, and declare the parameter const __grid_constant__ CUtensorMap)"
     return CppError(words, int(m.group(2)), m.group(1))
 
 
