@@ -215,8 +215,7 @@ class Machine:
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
             L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,
             L.M_SEED: seed,
-            # Clusters that take turns are not told apart by the search: it ends when a second one joins.
-            L.M_RACES: races.address if races and beside is None else 0,
+            L.M_RACES: races.address if races else 0,
             L.M_CLEARED: program.shared_symbols.get(SCRATCH, 0),
             L.M_MAY_WAIT: not program.parallel,
             L.M_RECORDED: -1,

@@ -36,15 +36,18 @@ def split_input(schedule: Schedule, inputs: NDArray[Any]) -> list[dict[int, NDAr
 
     Raises ScheduleError if the elements are not a multiple of the chunks.
     """
-    held: list[dict[int, NDArray[Any]]] = []
-    for rank in range(schedule.ranks):
-        mine = [chunk for chunk in range(schedule.chunks) if starts_with(schedule, rank, chunk)]
-        if mine and inputs.shape[1] % len(mine):
-            raise ScheduleError(f"{schedule.name} cuts each rank's data in {len(mine)} chunks: give a multiple of as "
-                                f"many elements, not {inputs.shape[1]}.")  # fmt: skip
-        parts = np.split(inputs[rank], len(mine)) if mine else []
-        held.append({chunk: part.copy() for chunk, part in zip(mine, parts, strict=True)})
-    return held
+    return [split_own(schedule, rank, inputs[rank]) for rank in range(schedule.ranks)]
+
+
+def split_own(schedule: Schedule, rank: int, data: NDArray[Any]) -> dict[int, NDArray[Any]]:
+    """The chunks that a rank starts with, of its own data. Raises ScheduleError as `split_input` does."""
+    mine = [chunk for chunk in range(schedule.chunks) if starts_with(schedule, rank, chunk)]
+    if not mine:
+        return {}
+    if len(data) % len(mine):
+        raise ScheduleError(f"{schedule.name} cuts each rank's data in {len(mine)} chunks: give a multiple of as many "
+                            f"elements, not {len(data)}.")  # fmt: skip
+    return {chunk: part.copy() for chunk, part in zip(mine, np.split(data, len(mine)), strict=True)}
 
 
 def join_output(schedule: Schedule, rank: int, held: dict[int, NDArray[Any]]) -> NDArray[Any]:

@@ -1,0 +1,78 @@
+"""Carries chunks over torch.distributed: Gloo between processors, NCCL between GPUs.
+
+PyTorch is no dependency of the base install or of the tests (its CUDA build alone is larger than all the rest), so this
+module is imported in a rank's process, and only where the backend asks for it.
+
+Numbers and sizes of messages go over Gloo ahead of the data, on either backend: a peer that would send the wrong size
+is found out before a receive of the wrong size is posted, which neither library survives.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from warplab.network.execution.outcome import Backend, PeerError, Receive, Send, Verdict, check_header
+
+_STARTUP = timedelta(seconds=60)
+
+
+class Distributed:
+    """A process group of all ranks, which meet at a file. Raises RuntimeError if it cannot be made."""
+
+    def __init__(self, backend: Backend, rank: int, ranks: int, rendezvous: str, patience: float) -> None:
+        self._patience = timedelta(seconds=patience)
+        torch.set_num_threads(1)
+        dist.init_process_group(
+            "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks, timeout=_STARTUP
+        )
+        self._data: Any = None
+        self._device = torch.device("cpu")
+        if backend is Backend.NCCL:
+            self._device = torch.device("cuda", rank % max(torch.cuda.device_count(), 1))
+            torch.cuda.set_device(self._device)
+            self._data = dist.new_group(backend="nccl", timeout=_STARTUP)
+        dist.barrier()  # connections are made now, with the patience of a start
+
+    def exchange(self, sends: list[Send], receives: list[Receive]) -> None:
+        """Send and receive all. Raises PeerError for a peer that is gone, silent too long, or sends something else."""
+        outgoing = [torch.tensor([send.transfer, send.data.nbytes]) for send in sends]
+        incoming = [torch.zeros(2, dtype=torch.int64) for _ in receives]
+        works = [(dist.isend(header, send.peer), send.peer) for header, send in zip(outgoing, sends, strict=True)]
+        works += [(dist.irecv(header, one.peer), one.peer) for header, one in zip(incoming, receives, strict=True)]
+        self._wait(works)
+        for header, receive in zip(incoming, receives, strict=True):
+            check_header(receive.peer, receive, int(header[0]), int(header[1]))
+        data = [torch.from_numpy(np.ascontiguousarray(send.data)).to(self._device) for send in sends]
+        rooms = [torch.from_numpy(receive.into).to(self._device) for receive in receives]
+        if self._data is None:
+            works = [(dist.isend(one, send.peer), send.peer) for one, send in zip(data, sends, strict=True)]
+            works += [(dist.irecv(room, one.peer), one.peer) for room, one in zip(rooms, receives, strict=True)]
+            self._wait(works)
+            return  # a tensor on the processor shares the memory of its array
+        group = self._data
+        operations = [dist.P2POp(dist.isend, one, send.peer, group) for one, send in zip(data, sends, strict=True)]
+        operations += [dist.P2POp(dist.irecv, room, one.peer, group) for room, one in zip(rooms, receives, strict=True)]
+        for work in dist.batch_isend_irecv(operations) if operations else []:
+            work.wait()
+        torch.cuda.synchronize(self._device)
+        for room, receive in zip(rooms, receives, strict=True):
+            receive.into[...] = room.cpu().numpy()
+
+    def _wait(self, works: list[tuple[Any, int]]) -> None:
+        for work, peer in works:
+            try:
+                work.wait(self._patience)
+            except RuntimeError as error:
+                words = str(error).lower()
+                if "timed out" in words or "timeout" in words:
+                    text = f"was silent for {self._patience.total_seconds():g} s"
+                    raise PeerError(Verdict.HUNG, peer, text) from None
+                raise PeerError(Verdict.DIED, peer, "closed its connection") from None
+
+    def close(self) -> None:
+        dist.destroy_process_group()
