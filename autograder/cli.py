@@ -29,7 +29,7 @@ from warplab.sandbox.isolation import Isolation
 FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE = 0, 1, 2, 3
 EXIT_CODES = """\
 exit codes:
-  0  full marks for everything that this machine can judge (doctor: this machine can grade)
+  0  full marks for everything that this machine can judge (doctor: this machine can grade; class: all is graded)
   1  graded with less than full marks (starters --check: a starter is not up to date)
   2  wrong usage, or no such file or lab
   3  this machine cannot grade, or the judge itself failed
@@ -98,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
                 action="store_true",
                 help="ask compute-sanitizer too, for the record (needs a GPU and CUDA's toolkit)",
             )
+    whole = command("class", _class, "Grade a whole class: what it handed in, side by side, into one record.")
+    _add_class_options(whole)
     reference = command("reference", _reference, "Grade every reference solution into build/report.")
     _add_machine_options(reference)
     command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
@@ -203,6 +205,38 @@ def _page(reports: Sequence[Report]) -> str:
     from autograder.report.html_page import page  # its figures take longer to import than a short answer takes
 
     return page(reports)
+
+
+def _add_class_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("submissions", metavar="SUBMISSIONS", type=Path, help="a folder or an archive of them")
+    parser.add_argument(
+        "--out",
+        metavar="RESULTS",
+        type=Path,
+        required=True,
+        help="folder for the record and the table; the same again goes on",
+    )
+    parser.add_argument("--lab", help="the lab of all (default: the folder or file that is named like one)")
+    parser.add_argument(
+        "--device", choices=("auto", "gpu", "emulator"), default="auto", help="where kernels run (default: auto)"
+    )
+    parser.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="how many at a time (default: one a processor; one on a GPU)",
+    )
+    parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only this student or lab")
+    parser.add_argument("--regrade", action="store_true", help="grade again what has a grade")
+    parser.add_argument(
+        "--allow-reduced-isolation", action="store_true", help="grade even where submissions could read your files"
+    )
+
+
+def _class(options: argparse.Namespace, console: Console) -> int:
+    from autograder.classroom import command  # Dask takes longer to import than a short answer takes
+
+    return FULL_MARKS if command.run(options, console) else CANNOT_GRADE
 
 
 def _doctor(options: argparse.Namespace, console: Console) -> int:

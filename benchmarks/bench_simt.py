@@ -129,25 +129,60 @@ def turned(n: int) -> Plan:
     return _plan("turned", x, y)
 
 
+def _array(name: str, role: Role, *shape: int, dtype: str = "float32") -> ArrayArgument:
+    return ArrayArgument(name, dtype, shape, role)
+
+
+def loops() -> list[results.Record]:
+    """Warp instructions a second of loops that do one thing."""
+    x = np.linspace(0, 1, 1024, dtype=np.float32)
+    arithmetic = _plan("arithmetic", _array("x", Role.INOUT, 1024), ScalarArgument("n", 20_000))
+    memory = _plan("memory", _array("x", Role.INPUT, 1024), _array("y", Role.INOUT, 1024), ScalarArgument("n", 5_000))
+    return [
+        instruction_rate("arithmetic loop", arithmetic, {"x": x}),
+        instruction_rate("memory loop", memory, {"x": x, "y": x}),
+    ]
+
+
+def kernels() -> list[results.Record]:
+    """Warp instructions a second of kernels that students write."""
+    rng = np.random.default_rng(0)
+    n, rows, length = 128, (64, 1024), 1 << 18
+    matrices = [_array(name, Role.OUTPUT if name == "c" else Role.INPUT, n, n) for name in "abc"]
+    a, b = (rng.standard_normal((n, n), dtype=np.float32) for _ in range(2))
+    x = rng.standard_normal(length, dtype=np.float32)
+    values, counts = rng.integers(0, 256, length).astype(np.int32), np.zeros(256, np.int32)
+    line = [_array("x", Role.INPUT, length), _array("y", Role.OUTPUT, length)]
+    counted = [_array("values", Role.INPUT, length, dtype="int32"), _array("counts", Role.INOUT, 256, dtype="int32")]
+    softmax = _plan("row_softmax", _array("x", Role.INPUT, *rows), _array("y", Role.OUTPUT, *rows))
+    return [
+        instruction_rate("saxpy", _plan("axpy", *line, ScalarArgument("a", 2.0)), {"x": x}),
+        instruction_rate("row softmax", softmax, {"x": x[: rows[0] * rows[1]].reshape(rows)}),
+        instruction_rate("naive product", _plan("matmul", *matrices), {"a": a, "b": b}),
+        instruction_rate("tiled product", _plan("tiled", *matrices), {"a": a, "b": b}),
+        instruction_rate("histogram", _plan("histogram", *counted), {"values": values, "counts": counts}),
+        instruction_rate("scan", _plan("scan", *line), {"x": x}),
+        instruction_rate("mma product", *_reference("07_tensor_core_hgemm", "submission.py")),
+        instruction_rate("wgmma product", *_reference("08_hopper_hgemm", "submission.py")),
+    ]
+
+
+def _reference(lab_name: str, file: str) -> tuple[Plan, dict[str, np.ndarray]]:
+    """A lab's reference on the case that its traffic is counted on, of nominal size, and inputs for it."""
+    from autograder.own_work import capture_submission
+    from autograder.spec.inputs import generate
+    from autograder.spec.lab import find_lab, solutions_folder
+
+    lab = find_lab(lab_name)
+    case = lab.task.profile
+    plan = capture_submission(lab, solutions_folder() / lab_name / file, [case], 0, ARCHITECTURE).plans[case.name]
+    values = generate(np, lab.task, case, 0)
+    return plan, {name: values[name] for name in plan.buffers if name in values}
+
+
 def main() -> int:
     """Measure, print one line each, write the results file."""
-    x = np.linspace(0, 1, 1024, dtype=np.float32)
-    inout = ArrayArgument("x", "float32", x.shape, Role.INOUT)
-    steps = ScalarArgument("n", 20_000)
-    records = [
-        matrix_product(),
-        instruction_rate("arithmetic loop", _plan("arithmetic", inout, steps), {"x": x}),
-        instruction_rate(
-            "memory loop",
-            _plan(
-                "memory",
-                ArrayArgument("x", "float32", x.shape, Role.INPUT),
-                ArrayArgument("y", "float32", x.shape, Role.INOUT),
-                ScalarArgument("n", 5_000),
-            ),
-            {"x": x, "y": x},
-        ),
-    ]
+    records = [matrix_product(), *loops(), *kernels()]
     rates = len(records)
     records.append(memory_needed("axpy", axpy(1 << 26), (1 << 26,)))
     records.append(memory_needed("blocks with shared memory", turned(1 << 22), (1 << 22,)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from numba import cuda, float32
+import math
+
+from numba import cuda, float32, int32
 
 TILE = 16
 
@@ -67,6 +69,85 @@ def _collatz(steps):
     steps[i] = count
 
 
+@cuda.jit
+def _row_softmax(x, y):
+    maxima = cuda.shared.array(8, float32)
+    sums = cuda.shared.array(8, float32)
+    row, t = cuda.blockIdx.x, cuda.threadIdx.x
+    largest = float32(-math.inf)
+    for j in range(t, x.shape[1], cuda.blockDim.x):
+        largest = max(largest, x[row, j])
+    for distance in (16, 8, 4, 2, 1):
+        largest = max(largest, cuda.shfl_xor_sync(0xFFFFFFFF, largest, distance))
+    if t % 32 == 0:
+        maxima[t // 32] = largest
+    cuda.syncthreads()
+    for warp in range(cuda.blockDim.x // 32):
+        largest = max(largest, maxima[warp])
+    total = float32(0)
+    for j in range(t, x.shape[1], cuda.blockDim.x):
+        power = math.exp(x[row, j] - largest)
+        y[row, j] = power
+        total += power
+    for distance in (16, 8, 4, 2, 1):
+        total += cuda.shfl_xor_sync(0xFFFFFFFF, total, distance)
+    if t % 32 == 0:
+        sums[t // 32] = total
+    cuda.syncthreads()
+    total = float32(0)
+    for warp in range(cuda.blockDim.x // 32):
+        total += sums[warp]
+    for j in range(t, x.shape[1], cuda.blockDim.x):
+        y[row, j] /= total
+
+
+@cuda.jit
+def _tiled(a, b, c):
+    left = cuda.shared.array((TILE, TILE), float32)
+    right = cuda.shared.array((TILE, TILE), float32)
+    row, column = cuda.threadIdx.y, cuda.threadIdx.x
+    i = cuda.blockIdx.y * TILE + row
+    j = cuda.blockIdx.x * TILE + column
+    total = float32(0)
+    for k in range(0, a.shape[1], TILE):
+        left[row, column] = a[i, k + column]
+        right[row, column] = b[k + row, j]
+        cuda.syncthreads()
+        for inner in range(TILE):
+            total += left[row, inner] * right[inner, column]
+        cuda.syncthreads()
+    c[i, j] = total
+
+
+@cuda.jit
+def _histogram(values, counts):
+    own = cuda.shared.array(256, int32)
+    t = cuda.threadIdx.x
+    own[t] = 0
+    cuda.syncthreads()
+    for i in range(cuda.grid(1), values.size, cuda.gridsize(1)):
+        cuda.atomic.add(own, values[i], 1)
+    cuda.syncthreads()
+    cuda.atomic.add(counts, t, own[t])
+
+
+@cuda.jit
+def _scan(x, y):
+    sums = cuda.shared.array(512, float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    sums[t] = x[i]
+    here, distance = 0, 1
+    while distance < 256:
+        cuda.syncthreads()
+        mine = sums[256 * here + t]
+        if t >= distance:
+            mine += sums[256 * here + t - distance]
+        here = 1 - here
+        sums[256 * here + t] = mine
+        distance *= 2
+    y[i] = sums[256 * here + t]
+
+
 def collatz(steps):
     """How many steps the sequence that starts at i + 1 takes to reach 1."""
     _collatz[1, steps.shape[0]](steps)
@@ -91,6 +172,26 @@ def memory(x, y, n):
 def axpy(x, y, a):
     """y = a x + 1."""
     _axpy[(x.shape[0] + 255) // 256, 256](x, y, a)
+
+
+def row_softmax(x, y):
+    """The softmax of each row, a block of 256 threads a row."""
+    _row_softmax[x.shape[0], 256](x, y)
+
+
+def tiled(a, b, c):
+    """The matrix product through tiles of shared memory; sizes are multiples of TILE."""
+    _tiled[(c.shape[1] // TILE, c.shape[0] // TILE), (TILE, TILE)](a, b, c)
+
+
+def histogram(values, counts):
+    """How often each of 256 values occurs, counted in shared memory first; counts are added to."""
+    _histogram[8, 256](values, counts)
+
+
+def scan(x, y):
+    """Sums of each 256 elements up to each, Hillis and Steele's way."""
+    _scan[x.shape[0] // 256, 256](x, y)
 
 
 def turned(x, y):

@@ -1,7 +1,8 @@
 """Measures how long a learner waits: `python -m benchmarks.startup` writes benchmarks/results/startup.json. No GPU.
 
-Everything is measured in processes of its own with a cache folder of its own: first with nothing compiled, then warm.
-The machine should have nothing else to do. `step` is what a person would call it; wall seconds.
+Everything is measured in processes of its own with a cache folder of its own: first with nothing compiled, then warm;
+and at last in a clone of what is committed, where nothing is installed. The machine should have nothing else to do.
+`step` is what a person would call it; wall seconds.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from warplab.results import Record
 COMMAND = "python -m benchmarks.startup"
 LABS = tuple(name for name in known_labs() if name < "07")
 REPEATS = 3
+CLONE_STEPS = ("venv", "grade", "lint", "test")  # targets of make, in the order in which they are called
 _COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"
 # As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.
 _TRACED = """
@@ -67,20 +69,31 @@ def measure(cache: Path) -> Iterator[Record]:
                 _check(str(path), ahead)
                 times = [_check(str(path), ahead) for _ in range(REPEATS)]
                 yield _record("check, warm", times, f"{os.cpu_count()} processors", f"{lab}/{path.stem}")
+    yield from _clone_steps(cache)
+
+
+def _clone_steps(folder: Path) -> Iterator[Record]:
+    """The first minutes of a fresh clone with empty caches, packages fetched anew, and what a contributor waits for."""
+    clone = folder / "clone"
+    conditions = f"{os.cpu_count()} processors, a fresh clone, packages fetched"
+    steps = [("git clone", ["git", "clone", "--quiet", str(CHECKOUT), str(clone)], CHECKOUT)]
+    steps += [(f"make {step}", ["make", step], clone) for step in CLONE_STEPS]
+    for step, command, place in steps:
+        yield _record(step, [_seconds(command, folder / "of_clone", place)], conditions)
 
 
 def _check(path: str, cache: Path) -> float:
     return _seconds([sys.executable, "-m", "autograder", "check", path], cache)
 
 
-def _seconds(command: list[str], cache: Path) -> float:
-    """Wall seconds of a command with this cache folder. Ends the program if it fails."""
-    environment = {**os.environ, "WARPLAB_CACHE": str(cache), "PYTHONPATH": str(CHECKOUT)}
+def _seconds(command: list[str], cache: Path, place: Path = CHECKOUT) -> float:
+    """Wall seconds of a command in a checkout with this cache folder. Ends the program if it fails."""
+    environment = {**os.environ, "WARPLAB_CACHE": str(cache), "PYTHONPATH": str(place), "PIP_NO_CACHE_DIR": "1"}
     start = time.perf_counter()
-    run = subprocess.run(command, env=environment, cwd=CHECKOUT, capture_output=True, text=True)
+    run = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True)
     seconds = time.perf_counter() - start
     if run.returncode:
-        sys.exit(f"{' '.join(command)} ended with {run.returncode}: {run.stderr.strip()[-300:]}")
+        sys.exit(f"{' '.join(command)} ended with {run.returncode}: {(run.stdout + run.stderr).strip()[-2000:]}")
     return seconds
 
 

@@ -3,4 +3,4 @@
 from importlib.util import find_spec
 
 if find_spec("xdist"):
-    print("--numprocesses=auto --maxprocesses=4 --dist=loadfile")
+    print("--numprocesses=auto --maxprocesses=4 --dist=worksteal")

@@ -8,18 +8,47 @@ the same one, because they have the same seed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import product
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import overload
 
 from autograder.spec.inputs import uniform
 from autograder.spec.task import Case, Dimensions, Task
 
 
-def every(where: Callable[[Dimensions], bool] = lambda dimensions: True, **values: Sequence[int]) -> tuple[dict, ...]:
-    """A class of sizes: all combinations of the values of each dimension that satisfy `where`."""
-    combinations = (dict(zip(values, chosen, strict=True)) for chosen in product(*values.values()))
-    return tuple(dimensions for dimensions in combinations if where(dimensions))
+@dataclass(frozen=True)
+class Combinations(Sequence[Dimensions]):
+    """All combinations of the values of each dimension, the last one's changing fastest.
+
+    Each is made when it is asked for: a class may have a hundred thousand, of which a grade needs one.
+    """
+
+    values: tuple[tuple[str, Sequence[int]], ...]
+
+    def __len__(self) -> int:
+        return math.prod(len(values) for _, values in self.values)
+
+    @overload
+    def __getitem__(self, number: int) -> Dimensions: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[Dimensions]: ...
+    def __getitem__(self, number: int | slice) -> Dimensions | Sequence[Dimensions]:
+        if isinstance(number, slice):
+            return tuple(self[i] for i in range(*number.indices(len(self))))
+        rest = range(len(self))[number]  # raises IndexError beyond the end
+        chosen = {}
+        for name, values in reversed(self.values):
+            rest, place = divmod(rest, len(values))
+            chosen[name] = values[place]
+        return dict(reversed(chosen.items()))
+
+
+def every(where: Callable[[Dimensions], bool] | None = None, **values: Sequence[int]) -> Sequence[Dimensions]:
+    """A class of sizes: all combinations of the values of each dimension that satisfy `where`, if it is given."""
+    combinations = Combinations(tuple(values.items()))
+    return combinations if where is None else tuple(filter(where, combinations))
 
 
 def odd(low: int, high: int) -> range:
@@ -27,6 +56,7 @@ def odd(low: int, high: int) -> range:
     return range(low, high + 1, 2)
 
 
+@cache  # a worker loads its lab for every case
 def primes(low: int, high: int) -> tuple[int, ...]:
     """The primes from `low`, at least 2, to `high` inclusive."""
     return tuple(n for n in range(low, high + 1) if all(n % d for d in range(2, int(n**0.5) + 1)))

@@ -7,7 +7,7 @@ that a timed output need not leave the card to be checked.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
@@ -73,7 +73,7 @@ class Case:
     name: str
     dimensions: Dimensions
     family: Family
-    sizes: tuple[Dimensions, ...] = field(default=(), repr=False)
+    sizes: Sequence[Dimensions] = field(default=(), repr=False)
     hidden: bool = False
     needs_gpu: bool = False  # too large for the emulator
 

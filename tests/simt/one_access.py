@@ -52,4 +52,9 @@ def patterns(size: int) -> list[np.ndarray]:
         chosen = rng.integers(0, 500, 32) * size
         result.append(np.where(rng.random(32) < 0.5, chosen, 65535))
     result.append(np.where(lane < 20, lane * size + 32, 65535))
+    rows = [lane // 16 * 640 + lane % 16 * size, lane // 16 * 8 * size + lane % 16 * size, lane // 8 * 64]
+    rows += [lane // 16 * 96, lane // 8 * 32 + lane % 8 * 4 * size, 4096 - lane // 16 * 512 - lane % 16 * 3 * size]
+    rows += [lane // 4 * 1024 + lane % 4 * size, lane // 10 * 128 + lane % 10 * size, (lane + lane // 8) * size]
+    rows.append(lane % 16 * size)
+    result += rows + [np.where(lane % 16 < 13, row, 65535) for row in rows]
     return result

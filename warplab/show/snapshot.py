@@ -36,7 +36,7 @@ def snapshot(chart: Timeline, time: int, source: str = "", *, title: str = "") -
         if warp not in ended:
             _lanes(axes, warp, issue, stall)
         axes.text(
-            _LANES + 0.8, warp + 0.5, describe(issue, stall, rows, warp in ended).replace("$", r"\$"), va="center",
+            _LANES + 0.8, warp + 0.5, describe(issue, stall, rows, warp in ended), va="center",
             family="DejaVu Sans Mono", size=style.SMALL, color=style.INK, gid=f"state {warp}",
         )  # fmt: skip
     unit = "instruction" if chart.clock is Clock.ISSUE_ORDER else "modelled cycle"

@@ -112,7 +112,7 @@ def source(text: str, lines: Mapping[int, Counters], *, title: str = "") -> Figu
         if row.cells:
             axes.add_patch(Rectangle((0, middle - _ROW / 2), code, _ROW, facecolor=style.EMPTY, edgecolor="none"))
         axes.text(0.42, middle, f"{row.number}", ha="right", color=style.MUTED, **mono)
-        axes.text(0.55, middle, row.text.replace("$", r"\$"), color=style.INK, **mono)
+        axes.text(0.55, middle, row.text, color=style.INK, **mono)
         for column, left, right in zip(columns, edges, edges[1:], strict=False):
             if (cell := row.cells.get(column)) is None:
                 continue

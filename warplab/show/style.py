@@ -36,6 +36,7 @@ SMALL = 8.5
 HEAT = LinearSegmentedColormap.from_list("warplab_heat", [PANEL, "#FBE3C4", "#F2A65A", RED])
 
 _RC: dict[Any, Any] = {
+    "text.parse_math": False,  # a dollar sign in a kernel's name is no formula
     "figure.facecolor": PANEL,
     "axes.facecolor": PANEL,
     "savefig.facecolor": PANEL,

@@ -13,7 +13,7 @@ from warplab.simt.core.asynchronous.events import EVENTS_BYTES
 from warplab.simt.core.blocks import FULL_TURN
 from warplab.simt.core.memory.counting import SEEN_BYTES
 from warplab.simt.core.memory.request_log import RequestLog
-from warplab.simt.core.memory.shadow import SHADOW_BYTES
+from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state import layout as L
 from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
 from warplab.simt.core.tensor.warpgroups import WARPGROUP_BYTES
@@ -132,7 +132,8 @@ def resident_bytes(program: Program, launch: Launch) -> int:
     warp = program.frame_bytes + program.local_bytes * L.LANES
     if _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
         warp += state_bytes(program.frame_bytes)
-    shared = (program.dynamic_start + launch.shared_bytes) * (1 + SHADOW_BYTES // 4)
+    shared = program.dynamic_start + launch.shared_bytes
+    shared += -(-shared // CHUNK_SPAN) * CHUNK_BYTES
     return prod(launch.cluster) * (warps * warp + shared) + program.constant_bytes
 
 
@@ -224,7 +225,7 @@ class Machine:
                 L.M_FRAME_BYTES: frame_bytes,
                 L.M_WARPS: self._memory(warps * L.W_FIELDS * 8),
                 L.M_SHARED: self._memory(shared),
-                L.M_SHARED_SHADOW: self._memory(-(-shared // 4) * SHADOW_BYTES) if sanitize else 0,
+                L.M_SHARED_SHADOW: self._memory(-(-shared // CHUNK_SPAN) * CHUNK_BYTES) if sanitize else 0,
                 L.M_LOCAL: self._memory(program.local_bytes * L.LANES * warps),
                 L.M_BARRIERS: self._memory(L.BARRIERS * L.B_FIELDS * 8),
                 L.M_MBARRIER_CLOCKS: self._memory(columns * L.MBARRIER_CLOCKS * 4),

@@ -53,7 +53,9 @@ def test_cases_draw_independently(tmp_path: Path) -> None:
 
 
 def test_every_makes_all_combinations_that_satisfy_the_condition() -> None:
-    assert every(m=(1, 2), n=(3,)) == ({"m": 1, "n": 3}, {"m": 2, "n": 3})
+    both = every(m=(1, 2), n=(3, 5))
+    assert list(both) == [{"m": 1, "n": 3}, {"m": 1, "n": 5}, {"m": 2, "n": 3}, {"m": 2, "n": 5}]
+    assert (len(both), both[-1], both[1:3]) == (4, {"m": 2, "n": 5}, ({"m": 1, "n": 5}, {"m": 2, "n": 3}))
     assert every(m=(1, 2), n=(1, 2), where=lambda d: d["m"] < d["n"]) == ({"m": 1, "n": 2},)
 
 

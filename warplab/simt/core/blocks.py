@@ -14,7 +14,8 @@ from warplab.simt.core.asynchronous.events import clear_events
 from warplab.simt.core.asynchronous.waits import report_mbarrier_wait
 from warplab.simt.core.interpreter import run_warp
 from warplab.simt.core.memory.cluster_memory import check_visits, clear_visits, peer
-from warplab.simt.core.memory.shadow import SHADOW_BYTES, mark_written, start_clocks
+from warplab.simt.core.memory.shadow import mark_written, start_clocks
+from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
     FAULT_DEADLOCK,
@@ -170,7 +171,8 @@ def _start_block(m):
     """Undefined memory, fresh warps."""
     fill_bytes(get(m, M_SHARED), np.uint8(0xFF), get(m, M_SHARED_BYTES))
     if get(m, M_SHARED_SHADOW):
-        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), ((get(m, M_SHARED_BYTES) + 3) >> 2) * SHADOW_BYTES)
+        chunks = (get(m, M_SHARED_BYTES) + CHUNK_SPAN - 1) // CHUNK_SPAN
+        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), chunks * CHUNK_BYTES)
         start_clocks(m)
         clear_visits(m)
     if get(m, M_CLEARED):

@@ -14,6 +14,7 @@ import numpy as np
 from warplab.simt.core.state.faults import compiled
 from warplab.simt.core.state.layout import M_SEEN, M_SEEN_STAMP
 from warplab.simt.core.state.raw import (
+    fill_bytes,
     get,
     load_i32,
     load_i64,
@@ -24,7 +25,7 @@ from warplab.simt.core.state.raw import (
 )
 
 SEEN_SLOTS = 256  # twice the most that one access can ask for: 32 lanes of 16 bytes
-SEEN_BYTES = SEEN_SLOTS * 16 + 32 * 4  # the table, then one counter a bank
+SEEN_BYTES = SEEN_SLOTS * 16 + 32 * 4 + 32 * 32 * 4  # the table, then for each bank a counter and 32 words
 
 
 @compiled
@@ -71,25 +72,28 @@ def count_sectors(m, row, offset, size, mask):
 
 @compiled
 def _group_wavefronts(m, row, offset, size, mask):
-    """The most words that one bank has to give to the lanes of `mask`."""
-    seen = get(m, M_SEEN)
-    banks = seen + SEEN_SLOTS * 16
-    stamp = new_stamp(m)
-    for bank in range(32):
-        store_i32(banks + 4 * bank, np.int32(0))
+    """The most words that one bank has to give to the lanes of `mask`: at most 32 of 4 bytes, counted once each."""
+    counts = get(m, M_SEEN) + SEEN_SLOTS * 16
+    words = counts + 32 * 4  # that each bank has to give so far
+    fill_bytes(counts, np.uint8(0), 32 * 4)
     worst = np.int64(0)
-    words = max(size >> 2, 1)
+    width = max(size >> 2, 1)
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
         rest &= rest - np.uint32(1)
         first = (load_i64(row + 8 * lane) + offset) >> 2
-        for word in range(first, first + words):
-            if first_seen(seen, stamp, word):
-                bank = banks + 4 * (word & 31)
-                count = load_i32(bank) + np.int32(1)
-                store_i32(bank, count)
-                worst = max(worst, np.int64(count))
+        for word in range(first, first + width):
+            bank = word & 31
+            count = np.int64(load_i32(counts + 4 * bank))
+            known = words + 4 * 32 * bank
+            place = np.int64(0)
+            while place < count and load_i32(known + 4 * place) != np.int32(word):
+                place += 1
+            if place == count:
+                store_i32(known + 4 * count, np.int32(word))
+                store_i32(counts + 4 * bank, np.int32(count + 1))
+                worst = max(worst, count + 1)
     return worst
 
 

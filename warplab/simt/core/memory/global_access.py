@@ -11,6 +11,19 @@ import numpy as np
 
 from warplab.simt.core.alu.rows import lanes_matching
 from warplab.simt.core.memory.counting import count_sectors, first_seen, new_stamp
+from warplab.simt.core.memory.pieces import (
+    P_ADDRESS,
+    P_ENTRY,
+    P_FIRST,
+    P_LANES,
+    P_STEP,
+    PIECE_BYTES,
+    find_pieces,
+    is_side_by_side,
+    piece_fits,
+    piece_lanes,
+    piece_sectors,
+)
 from warplab.simt.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, LOG_WRITE, log_sectors
 from warplab.simt.core.memory.transfer import (
     count_transfer,
@@ -38,6 +51,7 @@ from warplab.simt.core.state.layout import (
     M_COUNTS,
     M_LOG,
     M_REGIONS,
+    M_SCRATCH,
     M_SEEN,
     PAST_L1_BIT,
     R_BYTES,
@@ -156,7 +170,60 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
                 check_initialised(m, entry, start, length, total, pc, warp, first)
             load_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), step)
             return
-    _load_scattered(m, warp, frame, constants, record, pc, mask, counted)
+    if not _in_pieces(m, warp, frame, constants, record, pc, mask, counted, 0):
+        _load_scattered(m, warp, frame, constants, record, pc, mask, counted)
+
+
+@compiled
+def _in_pieces(m, warp, frame, constants, record, pc, mask, counted, write):
+    """An access in a few pieces; False: it is none, or something is wrong with it."""
+    row, pieces = operand(frame, constants, record, SRC_A), get(m, M_SCRATCH)
+    offset = field(record, IMM)
+    total = field(record, X1) * field(record, X2)
+    count = find_pieces(pieces, row, offset, mask)
+    if count == 0:
+        return False
+    outside = np.int64(0)
+    for number in range(count):
+        piece = pieces + number * PIECE_BYTES
+        entry = region_at(m, get(piece, P_ADDRESS))
+        if entry == 0 or (write and not get(entry, R_FLAGS) & R_WRITABLE):
+            return False
+        if not piece_fits(piece, total, get(entry, R_START), get(entry, R_START) + get(entry, R_BYTES)):
+            return False
+        outside |= get(entry, R_FLAGS) & R_WRITABLE
+        put(piece, P_ENTRY, entry)
+    if counted or outside:
+        sectors = piece_sectors(pieces, count, total)
+        if sectors < 0:
+            sectors = count_sectors(m, row, offset, total, mask)
+        count_transfer(get(m, M_COUNTS) + pc * C_FIELDS * 8, sectors, total, mask)
+    for number in range(count):
+        piece = pieces + number * PIECE_BYTES
+        entry, step = get(piece, P_ENTRY), get(piece, P_STEP)
+        place = region_offset(entry, get(piece, P_ADDRESS))
+        host = get(entry, R_HOST) + place
+        if get(entry, R_FLAGS) & R_TRACKED:
+            _track_piece(m, warp, piece, entry, place, total, pc, write)
+        if write:
+            if get(entry, R_FIRST_STORE) < 0:
+                put(entry, R_FIRST_STORE, pc)
+            store_strided(frame, constants, record, piece_lanes(piece), host, step)
+        else:
+            load_strided(frame, constants, record, piece_lanes(piece), host, step)
+    return True
+
+
+@compiled
+def _track_piece(m, warp, piece, entry, place, size, pc, write):
+    """Note or check what a piece of an access writes or reads, lane by lane where it is not one stretch of memory."""
+    address, first, lanes, step = get(piece, P_ADDRESS), get(piece, P_FIRST), get(piece, P_LANES), get(piece, P_STEP)
+    runs, length = (1, lanes) if is_side_by_side(piece, size) else (lanes, 1)
+    for run in range(runs):
+        if write:
+            note_store(m, entry, pc, warp, first + run, place + run * step, size * length, size)
+        else:
+            check_initialised(m, entry, address + run * step, size * length, size, pc, warp, first + run)
 
 
 @compiled
@@ -244,6 +311,8 @@ def store_global(m, warp, frame, constants, record, pc, mask):
                 note_store(m, entry, pc, warp, first, region_offset(entry, start), length, total)
             store_strided(frame, constants, record, mask, get(entry, R_HOST) + region_offset(entry, start), total)
             return
+    if _in_pieces(m, warp, frame, constants, record, pc, mask, 1, 1):
+        return
     good = np.uint32(0)
     rest = np.uint32(mask)
     while rest:

@@ -1,10 +1,11 @@
 """The sanitizer of shared memory: races between barriers, and reads of what nothing wrote.
 
-Each 4-byte word has a shadow of 13 int32: who wrote it last and which two warps read it last, each with the warp's
-clock at that moment. A warp's clock advances at every barrier, where the participants also learn each other's clocks
-(vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier one by another warp if the
-later warp has not learnt of the earlier one's clock: then no barrier lies between them. An asynchronous copy may write
-its words at any time from its start until its thread has waited for it; any access in between is a fault.
+Each 4-byte word has a shadow of 14 int32 (see `shadow_chunks`): who wrote it last and which two warps read
+it last, each with the warp's clock at that moment. A warp's clock advances at every barrier, where the participants
+also learn each other's clocks (vector clocks, as in Flanagan and Freund's FastTrack). An access raced with an earlier
+one by another warp if the later warp has not learnt of the earlier one's clock: then no barrier lies between them. An
+asynchronous copy may write its words at any time from its start until its thread has waited for it; any access in
+between is a fault.
 
 Where the kernel has operations of the async proxy, each vector clock has a second half: up to which clock of each warp
 a fence.proxy.async has followed what the first half knows. Both halves are passed on together. Where it has wgmma, a
@@ -23,6 +24,28 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.memory.cluster_memory import offset_of, owner_of, visit_peer
+from warplab.simt.core.memory.shadow_chunks import (
+    CHUNK_BYTES,
+    PENDING,
+    READ1_CLOCK,
+    READ1_TAG,
+    READ2_CLOCK,
+    READ2_TAG,
+    READ_EPOCH,
+    READ_LANES,
+    READ_TAG,
+    SOURCE,
+    TAG_PC,
+    TAG_WARPS,
+    VALID,
+    WORDS,
+    WRITE_CLOCK,
+    WRITE_EPOCH,
+    WRITE_LANES,
+    WRITE_TAG,
+    read_chunk,
+    write_chunk,
+)
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
     FAULT_OPERAND,
@@ -60,19 +83,18 @@ from warplab.simt.core.state.raw import (
     trailing_zeros32,
 )
 
-SHADOW_BYTES = 56  # for a word of 4 bytes
-# Byte offsets in a word's shadow. A tag packs pc (19 bits), the warp's number in its cluster (9) and the bytes touched.
-WRITE_CLOCK, WRITE_TAG, VALID, READ1_CLOCK, READ1_TAG, READ2_CLOCK, READ2_TAG = 0, 4, 8, 12, 16, 20, 24
-# Lanes are four bytes, SEVERAL for more than one lane; the tag of the last read is for the rules inside a warp only.
-WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = 28, 32, 36, 40, 44
 SEVERAL = 255
-TAG_PC, TAG_PCS, TAG_WARPS = 13, (1 << 19) - 1, (1 << 9) - 1
-PENDING = 48  # the tag of an asynchronous copy that may still write the word; 0: none
-SOURCE = 52  # the tag of a bulk copy that may still read the word; 0: none
+TAG_PCS = (1 << 19) - 1
 # In VALID, beside the four bits of the bytes that were written: how the last write was made.
 ATOMIC_WRITE, ASYNC_WRITE = 16, 32
-PRODUCTS = 1 << 30  # a read's clock from here on: a product's number beyond that, with its warpgroup's first warp
+PRODUCTS = 1 << 30  # a read's clock from here on: a product's number beyond that, see record_product
 BY_PRODUCT = 2  # for `several` of check_read: the read is recorded by record_product
+
+
+@compiled
+def _word_at(shadow, index):
+    """The shadow of the index-th word: where its first field lies."""
+    return shadow + (index >> 3) * CHUNK_BYTES + (index & 7) * 4
 
 
 @compiled
@@ -187,6 +209,38 @@ def _warp_conflict(word, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched
 
 
 @compiled
+def _lane_shift(element, size, several):
+    """By how much the number of a word goes into that of the lane that touches it; -1 where lanes are no power of two
+    of bytes apart."""
+    if several or element == size or element <= 4:
+        return np.int64(0)
+    if element == 8:
+        return np.int64(1)
+    return np.int64(2) if element == 16 else np.int64(-1)
+
+
+@compiled
+def _first_lanes(element, lane, several):
+    """The lanes that touch the four bytes of the first word of an access that starts with a word."""
+    if several:
+        return np.int64(-1)
+    lanes = lane * 0x01010101
+    if element == 2:
+        return lanes + 0x01010000
+    return lanes + 0x03020100 if element == 1 else lanes
+
+
+@compiled
+def _lane_step(element, size, several):
+    """What is to be added to them for each further word, or two or four words (`_lane_shift`)."""
+    if several or (element == size and element >= 4):
+        return np.int64(0)
+    if element == 2:
+        return np.int64(0x02020202)
+    return np.int64(0x04040404) if element == 1 else np.int64(0x01010101)
+
+
+@compiled
 def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a read of bytes [start, start + size) of the shared memory of the block or of a peer.
 
@@ -199,15 +253,36 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     offset = offset_of(start)
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 0, pc, lane)
+    first, end = offset >> 2, (offset + size + 3) >> 2
+    shift = _lane_shift(element, size, several)
+    if (offset | size) & 3 or shift < 0 or volatile or atomic or several == BY_PRODUCT:
+        _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
+        return
+    state = warp_state(get(m, M_WARPS), warp)
+    mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
+    known = min(get(state, W_MIN_CLOCK), np.int64(0x7FFFFFFF))
+    tag = np.int64(_tag(pc, get(m, M_FIRST_WARP) + warp, 15))
+    lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
+    for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
+        low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
+        at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
+        if not read_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
+            low, high = low + WORDS * chunk, high + WORDS * chunk
+            _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
+
+
+@compiled
+def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end):
+    """The same for the words [first, end), one at a time, as far as they are part of the access."""
+    offset = offset_of(start)
     columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
     mine = np.int32(_clock_of(clocks, columns, me, me))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
     epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
-    last = (offset + size - 1) >> 2
-    for index in range(offset >> 2, last + 1):
-        word = shadow + index * SHADOW_BYTES
+    for index in range(first, end):
+        word = _word_at(shadow, index)
         low = max(offset - 4 * index, 0)
         high = min(offset + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
@@ -260,15 +335,36 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     offset = offset_of(start)
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 1, pc, lane)
+    first, end = offset >> 2, (offset + size + 3) >> 2
+    shift = _lane_shift(element, size, several)
+    if (offset | size) & 3 or shift < 0 or volatile or atomic:
+        _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
+        return
+    state = warp_state(get(m, M_WARPS), warp)
+    mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
+    known = min(get(state, W_MIN_CLOCK), np.int64(0x7FFFFFFF))
+    tag = np.int64(_tag(pc, get(m, M_FIRST_WARP) + warp, 15))
+    lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
+    for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
+        low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
+        at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
+        if not write_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
+            low, high = low + WORDS * chunk, high + WORDS * chunk
+            _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
+
+
+@compiled
+def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end):
+    """The same for the words [first, end), one at a time, as far as they are part of the access."""
+    offset = offset_of(start)
     columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
     mine = np.int32(_clock_of(clocks, columns, me, me))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
     epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
-    last = (offset + size - 1) >> 2
-    for index in range(offset >> 2, last + 1):
-        word = shadow + index * SHADOW_BYTES
+    for index in range(first, end):
+        word = _word_at(shadow, index)
         low = max(offset - 4 * index, 0)
         high = min(offset + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
@@ -319,31 +415,31 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
 
 
 @compiled
-def _word_shadow(m, start):
-    """The shadow of the word at an address, of the block or of a peer; 0: not sanitised."""
+def _shadow_of(m, start):
+    """The shadow of the shared memory that an address is in, of the block or of a peer; 0: not sanitised."""
     shadow = get(m, M_SHARED_SHADOW)
     if shadow and start >> RANK_SHIFT:
         shadow = get(owner_of(m, start), M_SHARED_SHADOW)
-    return shadow + (offset_of(start) >> 2) * SHADOW_BYTES if shadow else np.int64(0)
+    return shadow
 
 
 @compiled
 def mark_written(m, start, size):
     """`size` bytes (whole words) of the own block have a value from the start."""
-    word = _word_shadow(m, start)
-    for _ in range(size >> 2 if word else 0):
-        store_i32(word + VALID, np.int32(15))
-        word += SHADOW_BYTES
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    if shadow:
+        for index in range(first, first + (size >> 2)):
+            store_i32(_word_at(shadow, index) + VALID, np.int32(15))
 
 
 @compiled
 def start_copy(m, warp, start, size, pc):
     """From now on an asynchronous copy may write `size` bytes (whole words): nobody else may touch them."""
-    word = _word_shadow(m, start)
-    if word:
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    if shadow:
         tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
-        for index in range(size >> 2):
-            store_i32(word + index * SHADOW_BYTES + PENDING, tag)
+        for index in range(first, first + (size >> 2)):
+            store_i32(_word_at(shadow, index) + PENDING, tag)
 
 
 @compiled
@@ -355,38 +451,38 @@ def end_copy(m, warp, start, size):
 @compiled
 def end_copy_at(m, warp, start, size, clock):
     """The copy's bytes are there: its write counts as made by the warp when its clock was `clock`."""
-    word = _word_shadow(m, start)
-    if word:
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    if shadow:
         epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
-        for _ in range(size >> 2):
+        for index in range(first, first + (size >> 2)):
+            word = _word_at(shadow, index)
             store_i32(word + WRITE_CLOCK, np.int32(clock))
             store_i32(word + WRITE_TAG, load_i32(word + PENDING))
             store_i32(word + WRITE_EPOCH, epoch)
             store_i32(word + VALID, np.int32(15 | ASYNC_WRITE))
             store_i32(word + PENDING, np.int32(0))
-            word += SHADOW_BYTES
 
 
 @compiled
 def start_source(m, warp, start, size, pc):
     """From now on a bulk copy may read `size` bytes (whole words) of the own block: nobody may write to them."""
-    word = _word_shadow(m, start)
-    if word:
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    if shadow:
         tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
-        for index in range(size >> 2):
-            store_i32(word + index * SHADOW_BYTES + SOURCE, tag)
+        for index in range(first, first + (size >> 2)):
+            store_i32(_word_at(shadow, index) + SOURCE, tag)
 
 
 @compiled
 def end_source(m, warp, start, size, pc):
     """The copy has read its source; another copy that reads the same words may still be on its way."""
-    word = _word_shadow(m, start)
-    if word:
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    if shadow:
         tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
-        for _ in range(size >> 2):
+        for index in range(first, first + (size >> 2)):
+            word = _word_at(shadow, index)
             if load_i32(word + SOURCE) == tag:
                 store_i32(word + SOURCE, np.int32(0))
-            word += SHADOW_BYTES
 
 
 @compiled
@@ -408,7 +504,7 @@ def pass_moment(m, warp):
 @compiled
 def last_writer(m, address):
     """The pc of the instruction that wrote a word of shared memory last, or is writing it; -1 if there is none."""
-    word = get(m, M_SHARED_SHADOW) + (address >> 2) * SHADOW_BYTES
+    word = _word_at(get(m, M_SHARED_SHADOW), address >> 2)
     tag = np.int64(load_i32(word + PENDING))
     if tag == 0:
         tag = np.int64(load_i32(word + WRITE_TAG))
@@ -538,18 +634,18 @@ def check_async_read(m, warp, start, size, pc, lane):
     A fence.proxy.async must lie between an ordinary store that made them and now.
     """
     warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
-    word = _word_shadow(m, start)
-    if word == 0 or columns == warps:
+    shadow = _shadow_of(m, start)
+    if shadow == 0 or columns == warps:
         return
     row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
     for place in range(start, start + size, 4):
+        word = _word_at(shadow, offset_of(place) >> 2)
         clock, tag = load_i32(word + WRITE_CLOCK), load_u32(word + WRITE_TAG)
         author = row + 4 * _warp_of(tag)
         # A write that is not known at all is a race, which check_read reports.
         unfenced = load_i32(author + 4 * warps) < clock <= load_i32(author)
         if unfenced and load_i32(word + VALID) & ASYNC_WRITE == 0:
             report(m, FAULT_PROXY, pc, warp, lane, place, 4, 0, _pc_of(tag), SPACE_SHARED, 1)
-        word += SHADOW_BYTES
 
 
 @compiled
@@ -564,16 +660,17 @@ def _products_known(m, viewer, number):
 @compiled
 def record_product(m, leader, start, size, pc, moment):
     """From now on a product of the warpgroup whose first warp is `leader` may read `size` bytes (whole words)."""
-    word = _word_shadow(m, start)
-    tag = _tag(pc, get(m, M_FIRST_WARP) + leader, 15)
-    for _ in range(size >> 2 if word else 0):
+    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
+    # Numbered from the other end, so that it is nobody's own read: the first warp has to know of a wait as well.
+    tag = _tag(pc, TAG_WARPS - (get(m, M_FIRST_WARP) + leader), 15)
+    for index in range(first, first + (size >> 2 if shadow else 0)):
+        word = _word_at(shadow, index)
         older = load_i32(word + READ1_TAG)
         if _warp_of(older) != _warp_of(tag) or load_i32(word + READ1_CLOCK) < PRODUCTS:
             store_i32(word + READ2_CLOCK, load_i32(word + READ1_CLOCK))
             store_i32(word + READ2_TAG, older)
         store_i32(word + READ1_CLOCK, np.int32(PRODUCTS + moment))
         store_i32(word + READ1_TAG, tag)
-        word += SHADOW_BYTES
 
 
 @compiled
@@ -589,7 +686,7 @@ def know_product(m, warp, moment):
 def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
     """A warp writes a word that a product has read or will read: report it unless it knows that this is over."""
     moment, reader = load_i32(clock) - np.int32(PRODUCTS), load_i32(tag)
-    leader, me = _warp_of(reader), get(m, M_FIRST_WARP) + warp
+    leader, me = TAG_WARPS - _warp_of(reader), get(m, M_FIRST_WARP) + warp
     known = _products_known(m, me, leader)
     if moment <= load_i32(known):
         return
@@ -597,7 +694,7 @@ def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
     for member in range(leader, leader + WARPGROUP_WARPS):
         awaited = max(awaited, load_i32(_products_known(m, member, leader)))
     if moment <= awaited and known != _products_known(m, me, me):
-        _report_race(m, pc, warp, start, index, element, lane, 1, reader, 0)
+        _report_race(m, pc, warp, start, index, element, lane, 1, np.int64(_tag(_pc_of(reader), leader, 15)), 0)
         return
     owner = owner_of(m, start)
     inside = leader - get(owner, M_FIRST_WARP)

@@ -7,6 +7,18 @@ import numpy as np
 from warplab.simt.core.alu.rows import lanes_matching
 from warplab.simt.core.memory.cluster_memory import owner_of, shared_host
 from warplab.simt.core.memory.counting import count_wavefronts
+from warplab.simt.core.memory.pieces import (
+    P_ADDRESS,
+    P_FIRST,
+    P_LANES,
+    P_STEP,
+    PIECE_BYTES,
+    find_pieces,
+    is_side_by_side,
+    piece_fits,
+    piece_lanes,
+    piece_wavefronts,
+)
 from warplab.simt.core.memory.shadow import check_read, check_write
 from warplab.simt.core.memory.transfer import is_run, load_one, load_strided, store_strided, zero_lane
 from warplab.simt.core.state.faults import compiled, report
@@ -20,6 +32,7 @@ from warplab.simt.core.state.layout import (
     FAULT_OUT_OF_BOUNDS,
     IMM,
     M_COUNTS,
+    M_SCRATCH,
     M_SHARED,
     M_SHARED_BYTES,
     RANK_SHIFT,
@@ -49,6 +62,59 @@ def _host(m, shared, limit, address, size):
     if address >> RANK_SHIFT:
         return shared_host(m, address, size)
     return shared + address if address >= SHARED_BASE and address + size <= limit else np.int64(0)
+
+
+@compiled
+def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
+    """An access to the block's own memory in a few pieces; False: it is none, or something is wrong with it."""
+    row, pieces = operand(frame, constants, record, SRC_A), get(m, M_SCRATCH)
+    offset = field(record, IMM) - window
+    total = field(record, X1) * field(record, X2)
+    count = find_pieces(pieces, row, offset, mask)
+    if count == 0:
+        return False
+    for number in range(count):
+        if not piece_fits(pieces + number * PIECE_BYTES, total, SHARED_BASE, get(m, M_SHARED_BYTES)):
+            return False
+    wavefronts, ideal = np.int64(-1), np.int64(1)
+    if total <= 4:
+        wavefronts = piece_wavefronts(pieces, count, total)
+    if wavefronts < 0:
+        wavefronts, ideal = count_wavefronts(m, row, offset, total, mask, write)
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    increase(cell, C_SHARED_REQUESTS, 1)
+    increase(cell, C_WAVEFRONTS, wavefronts)
+    increase(cell, C_IDEAL, ideal)
+    volatile = field(record, X3) & VOLATILE_BIT
+    for number in range(count):
+        piece = pieces + number * PIECE_BYTES
+        address, step = get(piece, P_ADDRESS), get(piece, P_STEP)
+        host = get(m, M_SHARED) + address
+        _check_piece(m, warp, piece, total, pc, volatile, write)
+        if write:
+            store_strided(frame, constants, record, piece_lanes(piece), host, step)
+        else:
+            load_strided(frame, constants, record, piece_lanes(piece), host, step)
+    return True
+
+
+@compiled
+def _check_piece(m, warp, piece, size, pc, volatile, write):
+    """Tell the sanitizer of a piece of an access, lane by lane where it is not one stretch of memory."""
+    address, first, lanes, step = get(piece, P_ADDRESS), get(piece, P_FIRST), get(piece, P_LANES), get(piece, P_STEP)
+    if is_side_by_side(piece, size):
+        if write:
+            check_write(m, warp, address, size * lanes, size, pc, first, volatile, 0, 0)
+        else:
+            check_read(m, warp, address, size * lanes, size, pc, first, volatile, 0, 0)
+    elif step == 0 and not write:
+        check_read(m, warp, address, size, size, pc, first, volatile, 0, 1)
+    else:
+        for lane in range(lanes):
+            if write:
+                check_write(m, warp, address + lane * step, size, size, pc, first + lane, volatile, 0, 0)
+            else:
+                check_read(m, warp, address + lane * step, size, size, pc, first + lane, volatile, 0, 0)
 
 
 @compiled
@@ -91,6 +157,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
                 check_read(m, warp, start, length, total, pc, first, volatile, 0, several)
                 load_strided(frame, constants, record, mask, host, step)
             return
+    if _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
+        return
     good = np.uint32(0)
     own = np.uint32(0)  # lanes that stay in the block: others go through the network between SMs, not through banks
     rest = np.uint32(mask)

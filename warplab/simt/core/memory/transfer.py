@@ -11,6 +11,7 @@ from warplab.simt.core.state.raw import (
     copy_bytes,
     field,
     increase,
+    leading_zeros32,
     load_u8,
     load_u16,
     load_u32,
@@ -102,9 +103,12 @@ def load_strided(frame, constants, record, mask, host, step):
                 fill_row64(row, value, mask)
             else:
                 fill_row16(row, value, mask)
-        elif size == 4 and lane_bytes == 4 and mask == np.uint32(FULL_MASK):
-            for word in range(32):
-                store_u32(row + 4 * word, load_u32(source + word * step))
+        elif step == size and size == lane_bytes and count == 1 and is_run(mask):
+            copy_bytes(row + first * size, source, np.int64(popcount32(mask)) * size)
+        elif size == 4 and lane_bytes == 4 and is_run(mask):
+            last = np.int64(31) - np.int64(leading_zeros32(mask))
+            for place in range(first, last + 1):
+                store_u32(row + 4 * place, load_u32(source + (place - first) * step))
         else:
             rest = np.uint32(mask)
             while rest:
@@ -128,6 +132,13 @@ def store_strided(frame, constants, record, mask, host, step):
             copy_bytes(host, row, 256)
         return
     first = np.int64(trailing_zeros32(mask))
+    if size == 4 and lane_bytes == 4 and is_run(mask):
+        last = np.int64(31) - np.int64(leading_zeros32(mask))
+        for element in range(count):
+            row = data_operand(frame, constants, record, element, SRC_B)
+            for place in range(first, last + 1):
+                store_u32(host + (place - first) * step + element * size, load_u32(row + 4 * place))
+        return
     for element in range(count):
         row = data_operand(frame, constants, record, element, SRC_B)
         rest = np.uint32(mask)

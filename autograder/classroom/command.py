@@ -1,0 +1,85 @@
+"""`autograder class`: from what a class handed in to a table of grades."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from autograder.classroom.intake import read_class
+from autograder.classroom.ledger import Ledger, Line, Waiting
+from autograder.classroom.run import OnGrade, Way, run_class
+from autograder.classroom.table import table
+from autograder.records.status import NOT_JUDGED
+from autograder.records.text import clean
+from warplab.files import write_whole
+
+RECORD, TABLE = "class.sqlite", "results.csv"
+
+
+def run(options: argparse.Namespace, console: Console) -> bool:
+    """Grade the class; whether every submission that can be graded now has a grade. Raises ClassError, OSError."""
+    handed_in = read_class(options.submissions, options.lab)
+    way = Way(options.processes or _processes(options.device), options.device, options.allow_reduced_isolation)
+    with Ledger(options.out / RECORD) as ledger:
+        changed = ledger.take_in(handed_in)
+        work = ledger.waiting(options.only, options.regrade)
+        _say(console, f"{len(handed_in)} handed in, {changed} of them new or changed; {len(work)} to grade.")
+        try:
+            with _progress(console, len(work)) as on_grade:
+                run_class(ledger, work, way, on_grade)
+        finally:  # the table always shows what the record holds
+            lines = list(ledger.lines())
+            write_whole(options.out / TABLE, table(lines))
+    _show(lines, console)
+    _say(console, f"Written: {options.out / TABLE} (the record: {options.out / RECORD})")
+    return all(line.problem or (line.status and line.status not in NOT_JUDGED) for line in lines)
+
+
+def _processes(device: str) -> int:
+    """A GPU is timed by one process at a time."""
+    if device != "emulator":
+        from warplab.hardware.device import present
+
+        if present() is not None:
+            return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _progress(console: Console, count: int) -> Iterator[OnGrade]:
+    bar = TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(
+        *bar, TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
+    ) as progress:
+        task = progress.add_task("", total=count)
+
+        def on_grade(one: Waiting, status: str) -> None:
+            words = escape(clean(f"{one.student}, {one.lab}: {status}"))
+            progress.update(task, advance=1, description=words)
+
+        yield on_grade
+
+
+def _show(lines: Sequence[Line], console: Console) -> None:
+    """What needs a look, and how the labs went."""
+    for line in lines:
+        if line.problem:
+            _say(console, f"not graded: {clean(line.problem)}")
+    for lab in sorted({line.lab for line in lines if line.status}):
+        graded = [line for line in lines if line.lab == lab and line.status and line.status not in NOT_JUDGED]
+        full = sum(line.score >= line.max_score > 0 for line in graded)
+        mean = sum(line.score for line in graded) / len(graded) if graded else 0.0
+        _say(console, f"{lab}: {len(graded)} graded, {full} with full marks, mean {mean:.1f} points")
+        faults = sum(line.status in NOT_JUDGED for line in lines if line.lab == lab and line.status)
+        if faults:
+            _say(console, f"{lab}: {faults} could not be judged here; build/autograder.log has the reasons")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False)

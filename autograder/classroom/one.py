@@ -1,0 +1,41 @@
+"""Grades one submission of a class, in a process that Dask has started: what goes in and comes out is plain data."""
+
+from __future__ import annotations
+
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.records.machine import Machine, choose_machine, require_isolation
+from autograder.records.request import Request
+from autograder.spec.lab import find_lab
+from warplab.sandbox.isolation import Isolation
+
+_LONGEST_NAME = 200  # bytes: what file systems take
+
+
+@cache
+def _machine(device: str) -> Machine:
+    return choose_machine(device)
+
+
+def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow_reduced: bool) -> dict[str, Any]:
+    """The report (Report.to_json()) of a submission by its file's name and bytes, in a worker that nobody has used.
+
+    Raises DeviceError where this machine cannot grade other people's work.
+    """
+    machine = _machine(device)
+    with tempfile.TemporaryDirectory(prefix="warplab-class-") as folder:
+        name = (
+            Path(file).name if 0 < len(Path(file).name.encode(errors="replace")) <= _LONGEST_NAME else "submission.py"
+        )
+        source = Path(folder) / name
+        source.write_bytes(content)
+        require_isolation(machine.isolation, source, allow_reduced)
+        with ConfinedWorker(machine, own=False) as worker:
+            worker.start()
+            require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
+            return grade(Request(find_lab(lab), source, machine, seed), worker).to_json()

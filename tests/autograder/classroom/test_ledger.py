@@ -1,0 +1,106 @@
+"""The record of a class: what is kept, what is graded again, and what a killed run leaves."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from autograder.classroom.entries import ClassError
+from autograder.classroom.intake import HandedIn
+from autograder.classroom.ledger import TRIES, Ledger
+from autograder.classroom.table import table
+
+ADA = HandedIn("ada", "01_axpy", "submission.py", b"# a")
+BOB = HandedIn("bob", "01_axpy", "submission.py", b"# b")
+EVE = HandedIn("eve", "", "x.py", b"# e", "Nothing says which lab x.py is for: name it with --lab.")
+REPORT = {
+    "status": "passed", "score": 70.0, "max_score": 70.0, "full_score": 100.0, "efficiency": None,
+    "device": "emulator", "hardware": "emulator", "isolation": "bubblewrap", "seconds": 1.5,
+}  # fmt: skip
+
+
+def waiting(ledger: Ledger, *only: str, again: bool = False) -> list[str]:
+    return [one.student for one in ledger.waiting(only, again)]
+
+
+def test_what_has_a_grade_waits_no_more(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "r" / "class.sqlite") as ledger:
+        assert ledger.take_in([ADA, BOB, EVE]) == 3
+        assert waiting(ledger) == ["ada", "bob"]
+        ledger.keep(ledger.waiting()[0].number, REPORT)
+    with Ledger(tmp_path / "r" / "class.sqlite") as ledger:
+        assert ledger.take_in([ADA, BOB, EVE]) == 0
+        assert waiting(ledger) == ["bob"]
+        assert waiting(ledger, again=True) == ["ada", "bob"]
+        assert waiting(ledger, "ada") == [] and waiting(ledger, "ada", again=True) == ["ada"]
+        assert waiting(ledger, "01_axpy", again=True) == ["ada", "bob"]
+        with pytest.raises(ClassError, match="no student and no lab"):
+            ledger.waiting(["zoe"])
+
+
+def test_what_changed_is_graded_again(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([ADA])
+        ledger.keep(ledger.waiting()[0].number, REPORT)
+        assert ledger.take_in([replace(ADA, content=b"# better")]) == 1
+        assert [one.content for one in ledger.waiting()] == [b"# better"]
+        assert not next(ledger.lines()).status
+
+
+def test_who_handed_in_no_more_keeps_the_grade_unseen(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([ADA, BOB])
+        ledger.keep(ledger.waiting()[0].number, REPORT)
+        ledger.take_in([BOB])
+        assert [line.student for line in ledger.lines()] == ["bob"]
+        assert ledger.take_in([ADA, BOB]) == 0
+        assert next(ledger.lines()).score == 70
+
+
+def test_a_lab_has_one_secret_seed(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        first = ledger.seed_of("01_axpy")
+        assert first != ledger.seed_of("03_transpose")
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        assert ledger.seed_of("01_axpy") == first
+    assert stat.S_IMODE((tmp_path / "class.sqlite").stat().st_mode) == 0o600
+
+
+def test_what_is_lost_too_often_is_left_alone(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([ADA])
+        (one,) = ledger.waiting()
+        for _ in range(TRIES):
+            assert waiting(ledger) == ["ada"]
+            ledger.note_lost(one.number)
+        assert waiting(ledger) == []
+        assert "ended without a word 3 times" in next(ledger.lines()).problem
+        assert waiting(ledger, again=True) == ["ada"]
+
+
+def test_one_run_at_a_time(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite"), pytest.raises(ClassError, match="is used by another run"):
+        Ledger(tmp_path / "class.sqlite")
+
+
+def test_a_file_that_is_no_record(tmp_path: Path) -> None:
+    (tmp_path / "class.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(ClassError, match="is not a record of a class"):
+        Ledger(tmp_path / "class.sqlite")
+    sqlite3.connect(tmp_path / "other.sqlite").execute("CREATE TABLE x (y)").connection.close()
+    with pytest.raises(ClassError, match="is not a record of a class"):
+        Ledger(tmp_path / "other.sqlite")
+
+
+def test_the_table_has_no_formulas(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([replace(ADA, student='=HYPERLINK("http://x")', name="@x\n.py"), EVE])
+        ledger.keep(ledger.waiting()[0].number, REPORT)
+        lines = table(ledger.lines()).splitlines()
+    assert lines[1].startswith('"\'=HYPERLINK(""http://x"")",01_axpy,passed,70,70,100,,emulator,1.5,')
+    assert "'@x" in lines[1] and len(lines) == 3
+    assert lines[2].startswith("eve,,not graded,")
