@@ -256,7 +256,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
         shadow = _peer_shadow(m, warp, start, size, 0, pc, lane)
     first, end = offset >> 2, (offset + size + 3) >> 2
     shift = _lane_shift(element, size, several)
-    if (offset | size) & 3 or shift < 0 or volatile or atomic:
+    if (offset | size) & 3 or shift < 0 or volatile or atomic or several == BY_PRODUCT:
         _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
         return
     state = warp_state(get(m, M_WARPS), warp)
@@ -664,8 +664,9 @@ def _products_known(m, viewer, number):
 def record_product(m, leader, start, size, pc, moment):
     """From now on a product of the warpgroup whose first warp is `leader` may read `size` bytes (whole words)."""
     shadow, first = _shadow_of(m, start), offset_of(start) >> 2
-    tag = _tag(pc, get(m, M_FIRST_WARP) + leader, 15)
-    for index in range(first, first + (size >> 2) if shadow else first):
+    # Numbered from the other end, so that it is nobody's own read: the first warp has to know of a wait as well.
+    tag = _tag(pc, TAG_WARPS - (get(m, M_FIRST_WARP) + leader), 15)
+    for index in range(first, first + (size >> 2 if shadow else 0)):
         word = _word_at(shadow, index)
         older = load_i32(word + READ1_TAG)
         if _warp_of(older) != _warp_of(tag) or load_i32(word + READ1_CLOCK) < PRODUCTS:
@@ -688,7 +689,7 @@ def know_product(m, warp, moment):
 def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
     """A warp writes a word that a product has read or will read: report it unless it knows that this is over."""
     moment, reader = load_i32(clock) - np.int32(PRODUCTS), load_i32(tag)
-    leader, me = _warp_of(reader), get(m, M_FIRST_WARP) + warp
+    leader, me = TAG_WARPS - _warp_of(reader), get(m, M_FIRST_WARP) + warp
     known = _products_known(m, me, leader)
     if moment <= load_i32(known):
         return
@@ -696,7 +697,7 @@ def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
     for member in range(leader, leader + WARPGROUP_WARPS):
         awaited = max(awaited, load_i32(_products_known(m, member, leader)))
     if moment <= awaited and known != _products_known(m, me, me):
-        _report_race(m, pc, warp, start, index, element, lane, 1, reader, 0)
+        _report_race(m, pc, warp, start, index, element, lane, 1, np.int64(_tag(_pc_of(reader), leader, 15)), 0)
         return
     owner = owner_of(m, start)
     inside = leader - get(owner, M_FIRST_WARP)
