@@ -216,6 +216,40 @@ def test_what_is_not_known_while_recording_is_refused_with_its_line(function, ma
     assert str(caught.value).startswith(f"Line {number} of test_run.py: ") and words in str(caught.value)
 
 
+def sums_what_a_kernel_wrote(x, out):
+    scale[2, 32](x, 2, out)
+    return out.sum()
+
+
+def clears_between_launches(x, out):
+    scale[2, 32](x, 2, out)
+    out[:] = 0
+    scale[1, 32](x, 3, out)
+
+
+def prints_what_a_kernel_wrote(x, out):
+    scale[2, 32](x, 2, out)
+    print(out[1])
+
+
+@pytest.mark.parametrize("function", [sums_what_a_kernel_wrote, clears_between_launches, prints_what_a_kernel_wrote])
+def test_host_code_that_uses_what_a_kernel_changed_is_refused(function) -> None:
+    with pytest.raises(OwnCodeError, match=r"uses an array \(out\) after a launch that changes it"):
+        warplab.run(function, X, np.zeros(64, np.float32))
+
+
+def test_host_code_may_use_what_no_kernel_changes_and_draw_numbers(capsys) -> None:
+    def drawn(x, out):
+        noise = np.random.default_rng().standard_normal(64).astype(np.float32)
+        scale[2, 32](noise, 2, out)
+        print("sum", x.sum(), noise.size)
+        return noise
+
+    result = warplab.run(drawn, X, np.zeros(64, np.float32))
+    assert np.array_equal(result.outputs["out"], 2 * result.returned)
+    assert capsys.readouterr().out == f"sum {X.sum()} 64\n"
+
+
 def test_importing_warplab_is_light() -> None:
     text = "import sys, warplab; print([m for m in ('numpy', 'numba', 'cupy', 'cloudpickle') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)

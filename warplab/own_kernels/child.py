@@ -10,6 +10,7 @@ import ast
 import importlib.util
 import inspect
 import pickle
+import random
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -39,6 +40,8 @@ def main() -> None:
     folder = Path(sys.argv[1])
     call: OwnCall = pickle.loads((folder / "call").read_bytes())
     sys.argv = [call.file or "-"]
+    random.seed(0)
+    np.random.seed(0)
     listing = Listing(call.texts)
     answer: Recorded | Failed
     try:
@@ -53,7 +56,7 @@ def main() -> None:
 def recorded(call: OwnCall, listing: Listing) -> Recorded:
     """The call, recorded. Raises CaptureFailure."""
     recorder = Recorder(listing, (call.architecture,), MOST_CONTENT)
-    recorder.takes_host_arrays = True
+    recorder.takes_host_arrays, recorder.spoiled = True, call.spoiled
     hooks.install(recorder)
     results = HostResults(recorder)
     results.install()
@@ -70,9 +73,11 @@ def recorded(call: OwnCall, listing: Listing) -> Recorded:
     views = {n: view for a, n in zip(arguments, names, strict=False) if (view := results.view(a)) is not None}
     plan = recorder.plan(HostCall(call.function or "run", ()))
     buffers = {name: replace(b, role=Role.OUTPUT) for name, b in plan.buffers.items() if b.role is Role.SCRATCH}
-    kept = {view.buffer for view in [*views.values(), *_views(described)]}
+    copies = tuple(recorder.name_of(copy) or "" for copy in recorder.copies)
+    kept = {*copies, *(view.buffer for view in [*views.values(), *_views(described)])}
     plan = replace(plan, buffers={n: buffers[n] if n in kept else b for n, b in plan.buffers.items()})
-    return Recorded(plan, views, described, tuple((place, file) for file, place in listing.places.items()))
+    places = tuple((place, file) for file, place in listing.places.items())
+    return Recorded(plan, views, described, copies, places)
 
 
 def _views(value: Any) -> list[View]:

@@ -12,6 +12,7 @@ from warplab.plan.model import Plan
 class OwnCall:
     """What to run: a pickle of (function, arguments, keywords), or `function` of a file, on the file's ARGUMENTS.
 
+    `spoiled` are the copies of NumPy arrays to the device whose originals are overwritten when they are made.
     `names` are the parameters that the arguments are for. `texts` has the sources of functions that lie in no file, by
     the names that their code objects have. With `launch`, (grid, block, bytes of shared memory), the function is a
     kernel.
@@ -24,6 +25,7 @@ class OwnCall:
     file: str = ""
     function: str = ""
     texts: dict[str, str] = field(default_factory=dict)
+    spoiled: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -39,12 +41,18 @@ class View:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A run that was recorded. `arguments` maps a parameter to its array after the run; `returned` holds Views."""
+    """A run that was recorded.
+
+    `arguments` maps a parameter to its array after the run; `returned` holds Views; `copies` are the buffers that NumPy
+    arrays were copied to because a launch was given them; `printed` is what the host function printed.
+    """
 
     plan: Plan
     arguments: dict[str, View]
     returned: Any
+    copies: tuple[str, ...]
     places: tuple[tuple[int, str], ...]  # the files in the plan's source: the line before each one's first, its name
+    printed: str = ""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from warplab.errors import WarplabError
+from warplab.own_kernels.host_changes import alike, changed_copies
 from warplab.own_kernels.listing import is_library
 from warplab.own_kernels.messages import Failed, OwnCall, Recorded
 from warplab.own_kernels.result import Result
@@ -69,7 +71,7 @@ def run(
     launch = None if grid is None else (grid, block, shared)
     call = OwnCall(architecture, pickled, _names(function, len(values)), launch, texts=texts)
     given = {name: value for name, value in zip(call.names, values, strict=False) if isinstance(value, np.ndarray)}
-    return _result(_recorded(call, timeout), given, architecture, seed)
+    return _result(call, given, seed, timeout)
 
 
 def run_file(
@@ -82,12 +84,36 @@ def run_file(
     path = Path(path).resolve()
     if not path.is_file():
         raise OwnCodeError(f"There is no file {path}.")
-    return _result(_recorded(OwnCall(architecture, file=str(path), function=function), timeout), {}, architecture, seed)
+    return _result(OwnCall(architecture, file=str(path), function=function), {}, seed, timeout)
 
 
-def _result(recorded: Recorded, given: dict[str, np.ndarray], architecture: str, seed: int | None) -> Result:
-    execution = execute(recorded.plan, {}, architecture=architecture, seed=seed)
-    return Result(recorded, execution, given, architecture, seed)
+def _result(call: OwnCall, given: dict[str, np.ndarray], seed: int | None, timeout: float) -> Result:
+    recorded = _recorded(call, timeout)
+    sys.stdout.write(recorded.printed)
+    execution = execute(recorded.plan, {}, architecture=call.architecture, seed=seed)
+    changed = changed_copies(recorded, execution)
+    if changed and call.launch is None:
+        _require_that_changes_are_not_used(call, recorded, changed, timeout)
+    return Result(recorded, execution, given, call.architecture, seed)
+
+
+def _require_that_changes_are_not_used(call: OwnCall, first: Recorded, changed: frozenset[int], timeout: float) -> None:
+    """Refuse host code that uses a NumPy array after a launch that changes it: it saw the array as it was before.
+
+    The host code is run again, with these arrays overwritten as soon as a launch has got them. What it does may not
+    depend on that. Where it does, a third time tells whether it does the same twice at all.
+    """
+    try:
+        second = _recorded(replace(call, spoiled=changed), timeout)
+    except OwnCodeError:
+        second = None
+    if second is not None and alike(first, second) or not alike(first, _recorded(call, timeout)):
+        return
+    names = " and ".join(sorted({first.copies[index] for index in changed}))
+    raise OwnCodeError(
+        f"The host code uses an array ({names}) after a launch that changes it, which it cannot know yet: copy it to "
+        "the device (cuda.to_device, cupy.asarray), launch on that, and return a copy of it."
+    )
 
 
 def _recorded(call: OwnCall, timeout: float) -> Recorded:
@@ -112,16 +138,16 @@ def _recorded(call: OwnCall, timeout: float) -> Recorded:
                 f"The host code did not finish within {timeout:g} s: look for an endless loop outside of the kernels, "
                 "or pass a longer timeout=..."
             ) from None
-        sys.stdout.write(done.stdout)
         try:
             answer = pickle.loads((Path(folder) / "answer").read_bytes())
         except FileNotFoundError:
             last = done.stderr.strip().rsplit("\n", 1)[-1] or f"exit code {done.returncode}"
             raise OwnCodeError(f"The host code ended its process before its kernels were recorded ({last}).") from None
     if isinstance(answer, Failed):
+        sys.stdout.write(done.stdout)
         raise OwnCodeError(_located(answer))
     assert isinstance(answer, Recorded)
-    return answer
+    return replace(answer, printed=done.stdout)
 
 
 def _located(failed: Failed) -> str:

@@ -83,6 +83,9 @@ class Recorder:
         self._imported: dict[Any, dict[str, bytes]] | None = None  # before the first call
         self.host_arrays: dict[int, HostArray] = {}  # by id()
         self.host_names: dict[int, str] = {}  # what to call them, by id()
+        self.copies: list[CapturedArray] = []  # the device's copies, in the order in which they were made
+        # Which of these the host function loses when they are made: it may not use what kernels have changed.
+        self.spoiled: frozenset[int] = frozenset()
         # Whether CuPy's kernels take NumPy arrays as well, as they do not outside of a capture.
         self.takes_host_arrays = False
 
@@ -159,6 +162,9 @@ class Recorder:
         if known is None or not np.array_equal(_bytes(array), known.content):
             device = upload(array)
             device._storage.buffer = replace(device._storage.buffer, name=self.host_names.get(id(array), ""))
+            if len(self.copies) in self.spoiled and array.flags.writeable:
+                array.view(np.ndarray)[...] = np.frombuffer(b"\xff" * array.itemsize, array.dtype)[0]
+            self.copies.append(device)
             known = self.host_arrays[id(array)] = HostArray(array, _bytes(array), device)
         return known.device
 
