@@ -18,6 +18,7 @@ from warplab.network.costs import (
 )
 from warplab.network.links import NetworkError
 
+AR = Collective.ALL_REDUCE
 SIZES = (2, 4, 8, 16, 256)
 ALL = [(kind, way) for kind in Collective if kind is not Collective.SEND_RECV for way in algorithms(kind)]
 
@@ -43,7 +44,7 @@ def test_bus_factors_are_those_of_nccl_tests(collective: Collective, factor: flo
 @pytest.mark.parametrize("ranks", SIZES)
 def test_no_exchange_of_messages_goes_below_the_bounds(collective, algorithm, ranks: int) -> None:
     this, bound = cost(collective, algorithm, ranks), least(collective, ranks)
-    if algorithm is Algorithm.SWITCH:
+    if algorithm in (Algorithm.SWITCH, Algorithm.SHARP):
         assert this.messages <= 2
         return
     assert this.volume >= bound.volume * (1 - 1e-12)
@@ -61,6 +62,12 @@ def test_the_switch_halves_large_all_reduces_and_the_tree_small_ones() -> None:
     ring, switch = (cost(Collective.ALL_REDUCE, a, 1024) for a in (Algorithm.RING, Algorithm.SWITCH))
     assert ring.volume / switch.volume == pytest.approx(2, rel=0.003)
     assert ring.messages / cost(Collective.ALL_REDUCE, Algorithm.TREE, 1024).messages == pytest.approx(2046 / 20)
+
+
+def test_a_network_that_reduces_needs_half_of_the_nics() -> None:
+    node, network = Level(8, 0, 1e30), Level(64, 0, 50e9)
+    ring, sharp = (hierarchical(AR, 1e9, node, network, outer=way) for way in (Algorithm.RING, Algorithm.SHARP))
+    assert ring / sharp == pytest.approx(2 * 63 / 64)
 
 
 def test_bruck_sends_the_blocks_of_a_carried_out_exchange() -> None:

@@ -107,6 +107,9 @@ def test_the_reason_names_both() -> None:
     assert choice.reason.startswith("nvls with simple takes ")
     assert "times faster than ring with simple, which has both" in choice.reason
     assert [time for _, time in choice.candidates] == sorted(time for _, time in choice.candidates)
+    lines = choice.table().splitlines()
+    assert len(lines) == 1 + 7 and lines[1].split()[:3] == ["nvls", "simple", "25.0"]
+    assert float(lines[1].split()[-1]) == pytest.approx(choice.seconds * 1e6, abs=0.1)
 
 
 def test_what_nccl_has_no_answer_for() -> None:

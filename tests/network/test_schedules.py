@@ -233,6 +233,12 @@ def test_what_is_too_large_to_list_is_said() -> None:
         expand(build.ring(AR, 16384))
 
 
+def test_a_file_cannot_ask_for_more_than_there_is_memory() -> None:
+    huge = b'{"name":"a","collective":"all_reduce","ranks":2,"chunks":2147483648,"phases":[]}'
+    with pytest.raises(ScheduleError, match="has 2147483648 chunks on each of 2 ranks: at most"):
+        check(loads(huge))
+
+
 def test_data_must_fit_the_chunks() -> None:
     with pytest.raises(ScheduleError, match="a multiple of as many elements, not 7"):
         reference(build.ring(AR, 4), np.zeros((4, 7)))

@@ -195,6 +195,25 @@ def test_both_ways_of_simulating_agree(schedule: Schedule, topology) -> None:
     assert events.run(traffic, classify(traffic)).tolist() == pytest.approx(waves.run(traffic).tolist(), rel=1e-9)
 
 
+def with_repeats(repeats: int) -> Schedule:
+    """Ranks 0, 3 and 6 of 8 rest, the others exchange chunks and share links; a phase before and one after."""
+    pairs = ((1, 2), (2, 4), (4, 5), (7, 5), (5, 1))
+    moves = tuple(Transfer(step, one, other, 0) for step in (0, 1) for one, other in pairs)
+    return Schedule("some", AR, 8, 1, (Phase(moves[:1]), Phase(moves, repeats), Phase(moves[1:2])))
+
+
+def test_skipped_repeats_change_nothing() -> None:
+    exact = slow_simulator.seconds(with_repeats(20), pcie_server(8), 10**6)
+    assert simulate(with_repeats(20), pcie_server(8), 10**6).seconds == pytest.approx(exact, rel=1e-9)
+
+
+def test_repeats_are_skipped_where_some_ranks_have_no_part_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "MOST_EVENTS", 200)
+    many, more = (simulate(with_repeats(count), pcie_server(8), 10**6).seconds for count in (10**5, 2 * 10**5))
+    few, some = (simulate(with_repeats(count), pcie_server(8), 10**6).seconds for count in (10, 20))
+    assert (more - many) / (some - few) == pytest.approx(1e4)
+
+
 @pytest.mark.parametrize("ranks", [64, 256])
 def test_classes_change_nothing(ranks: int) -> None:
     """Everything for itself is a partition too: the result must be the same."""
@@ -304,5 +323,8 @@ def test_what_cannot_be_simulated_is_said() -> None:
         simulate(build.ring(AR, 4), nvswitch_node(), 1)
     with pytest.raises(NetworkError, match="size of -1 bytes"):
         simulate(build.ring(AR, 8), nvswitch_node(), -1)
+    endless = Schedule("endless", AR, 8, 1, (Phase((Transfer(0, 0, 1, 0),), 1 << 30),))
+    with pytest.raises(NetworkError, match="repeats a phase more than"):
+        simulate(endless, nvswitch_node(), 1)
     with pytest.raises(NetworkError, match="nothing to simulate"):
         simulate(Schedule("empty", AR, 8, 1, ()), nvswitch_node(), 1)

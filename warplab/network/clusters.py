@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 
 import numpy as np
@@ -173,7 +173,11 @@ def cluster(nodes: int, gpus: int = 8, nvlink: str = "nvlink4", fabric: Fabric |
         rows[far] = row
         return _packed(rows)
 
-    return cables.topology(kind, ranks, gpus * fabric.nodes_per_leaf, names, router)
+    node_of = np.concatenate([every // gpus, np.arange(nodes), ports // nics, np.full(leaves + spines, -1)])
+    group_of = np.where(node_of >= 0, node_of // fabric.nodes_per_leaf, -1)
+    group_of[leaf0 : leaf0 + leaves] = np.arange(leaves) // rails
+    topology = cables.topology(kind, ranks, gpus * fabric.nodes_per_leaf, names, router)
+    return replace(topology, levels=(("nodes", node_of), ("leaves", group_of)))
 
 
 def nvl72(racks: int = 1, fabric: Fabric | None = None) -> Topology:

@@ -29,7 +29,8 @@ class Algorithm(StrEnum):
     HALVING_DOUBLING = "halving_doubling"
     PAIRWISE = "pairwise"
     BRUCK = "bruck"
-    SWITCH = "switch"  # the switches between ranks reduce and replicate: NVLink SHARP in a node, SHARP over a network
+    SWITCH = "switch"  # a switch reduces what a rank asks for, and replicates what it stores: NVLink SHARP
+    SHARP = "sharp"  # a tree of network switches reduces on the way up and replicates on the way down
     DIRECT = "direct"
 
 
@@ -88,6 +89,7 @@ _FORMULAS: dict[tuple[Collective, Algorithm], Formula] = {
     (Collective.ALL_REDUCE, Algorithm.TWO_SHOT): lambda n: Cost(2, 2 * (n - 1) / n),
     (Collective.ALL_REDUCE, Algorithm.HALVING_DOUBLING): _folded,
     (Collective.ALL_REDUCE, Algorithm.SWITCH): _switch_reduce,
+    (Collective.ALL_REDUCE, Algorithm.SHARP): lambda n: Cost(2, 1),  # everybody's data up once, the sum down once
     (Collective.ALL_GATHER, Algorithm.RING): _ring_once,
     (Collective.ALL_GATHER, Algorithm.ONE_SHOT): _direct_once,
     (Collective.ALL_GATHER, Algorithm.HALVING_DOUBLING): _recursive_once,

@@ -134,6 +134,14 @@ class Choice:
     candidates: tuple[tuple[Entry, float], ...]  # the fastest first
     reason: str
 
+    def table(self) -> str:
+        """Each candidate in a line, the fastest first: latency (us), bandwidth (GB/s of the size), time (us)."""
+        lines = [f"{'algorithm':<10}{'protocol':<10}{'latency':>10}{'bandwidth':>11}{'time':>12}"]
+        for entry, time in self.candidates:
+            figures = f"{entry.latency / MICROSECOND:>10.1f}{entry.bandwidth / GB:>11.1f}{time / MICROSECOND:>12.1f}"
+            lines.append(f"{entry.method:<10}{entry.protocol:<10}{figures}")
+        return "\n".join(lines)
+
 
 def find_machine(name: str, nodes: int = 1) -> Machine:
     """A machine of data/nccl.toml by its name, as `nodes` of them. Raises NetworkError if there is none."""

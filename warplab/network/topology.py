@@ -29,6 +29,8 @@ class Topology:
     `names` has one name a vertex; `heads`, `tails`, `bandwidth` (bytes/s) and `latency` (s) have one entry a link,
     which leads from vertex `tails[i]` to vertex `heads[i]`. the network looks the same after every `period` ranks,
     where it has that many leaves or nodes alike: a hint for the simulator, which checks it.
+
+    `levels` are larger and larger parts: a name ("nodes") and the number of its part for each vertex, -1 for none.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Topology:
     bandwidth: Floats
     latency: Floats
     router: Router
+    levels: tuple[tuple[str, Integers], ...] = ()
 
     def routes(self, sources: Any, destinations: Any) -> Integers:
         """The links of each pair's way, a row a pair, padded with -1. Raises NetworkError for unknown ranks."""

@@ -51,9 +51,9 @@ def execute(
     if inputs.dtype.name not in TYPES or inputs.ndim != 2 or len(inputs) != schedule.ranks:
         raise ScheduleError(f"{schedule.name} needs a row of {', '.join(TYPES)} for each of its {schedule.ranks} "
                             f"ranks, not {inputs.dtype} of shape {inputs.shape}.")  # fmt: skip
-    split_input(schedule, inputs)
     if finding := check(schedule):
         return Outcome(Verdict.REFUSED, finding.sentence, finding.rank, finding.step)
+    split_input(schedule, inputs)
     with tempfile.TemporaryDirectory(prefix="warplab-ranks-") as folder:
         group = _Group(schedule, inputs, backend, patience, faults, Path(folder))
         try:

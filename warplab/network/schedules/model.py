@@ -21,7 +21,9 @@ from numpy.typing import NDArray
 from warplab.network.collectives import Collective
 from warplab.network.links import NetworkError
 
-MOST_EXPANDED = 1 << 24  # transfers that are listed one by one: beyond that only the simulator has use for a schedule
+# Beyond these only the simulator has use for a schedule.
+MOST_EXPANDED = 1 << 24  # transfers that are listed one by one
+MOST_HELD = 1 << 24  # chunks of all ranks together
 
 
 class ScheduleError(NetworkError):
@@ -112,10 +114,15 @@ def columns(phase: Phase) -> Columns:
 
 
 def expand(schedule: Schedule) -> Columns:
-    """Every transfer with its step from the beginning. Raises ScheduleError for more than MOST_EXPANDED."""
+    """Every transfer with its step from the beginning. Raises ScheduleError if it is too large to list."""
     if schedule.transfers > MOST_EXPANDED:
         raise ScheduleError(f"{schedule.name} has {schedule.transfers} transfers: at most {MOST_EXPANDED} can be "
                             "listed one by one; simulate it as it is, or check it with fewer ranks.")  # fmt: skip
+    if schedule.ranks * schedule.chunks > MOST_HELD:
+        raise ScheduleError(
+            f"{schedule.name} has {schedule.chunks} chunks on each of {schedule.ranks} ranks: at most {MOST_HELD} in "
+            "all can be followed one by one; use fewer."
+        )
     parts, begin = [], 0
     for phase in schedule.phases:
         once = columns(phase)

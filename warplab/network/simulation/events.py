@@ -83,7 +83,13 @@ class _Engine:
         self.remaining = np.zeros(0)
         self.rates = np.zeros(0)
         self.known: dict[bytes, Floats] = {}
-        self.mark = _Mark(0, 0.0, (), np.zeros(0))
+        self.marks = {phase: _Mark(0, 0.0, (), np.zeros(0)) for phase in range(len(self.repeats))}
+        # For each phase with repeats to skip, the first class that has a part in it.
+        self.leads = {
+            phase: next(number for number, phases in enumerate(self.todo) if phases[phase])
+            for phase, repeats in enumerate(self.repeats)
+            if repeats > 3
+        }
 
     def run(self) -> Floats:
         for rank in range(len(self.ranks)):
@@ -168,30 +174,39 @@ class _Engine:
         return self.known[key]
 
     def _leap(self) -> None:
-        """If all stands as when the leading class began its last repeat, skip those that will go the same way."""
-        lead = self.ranks[0]
-        if lead.step or lead.phase >= len(self.repeats) or lead.repeat in (0, self.mark.repeat):
-            return
+        """If all stands as when a phase's leading class began its last repeat, skip those that will go the same way."""
+        for phase, number in self.leads.items():
+            lead = self.ranks[number]
+            if lead.phase == phase and not lead.step and lead.repeat not in (0, self.marks[phase].repeat):
+                self._compare(phase, lead)
+
+    def _compare(self, phase: int, lead: _Rank) -> None:
         ahead = sorted((at - self.now, flow) for at, flow in self.starts)
         mark = _Mark(
             lead.repeat,
             self.now,
             (
-                tuple((rank.phase, rank.repeat - lead.repeat, rank.step, rank.left) for rank in self.ranks),
+                tuple((rank.phase, self._since(rank, lead), rank.step, rank.left) for rank in self.ranks),
                 tuple(flow.ends for flow in self.flows),
                 self.active.tobytes(),
                 tuple(flow for _, flow in ahead),
             ),
             np.array([*self.remaining, *(wait for wait, _ in ahead)]),
         )
-        last, self.mark = self.mark, mark
+        last, self.marks[phase] = self.marks[phase], mark
         if last.state != mark.state or not np.allclose(last.amounts, mark.amounts, rtol=1e-9, atol=1e-15):
             return
-        # One repeat more of each stays to be done, so that the phase ends as it would have.
-        skip = min(self.repeats[rank.phase] - rank.repeat for rank in self.ranks) - 2
+        # A repeat of each stays to be done, so that the phase ends as it would have.
+        moving = [rank for rank in self.ranks if rank.phase == phase]
+        skip = self.repeats[phase] - max(rank.repeat for rank in moving) - 2
         if skip > 0:
             later = skip * (mark.time - last.time)
-            for rank in self.ranks:
+            for rank in moving:
                 rank.repeat += skip
             self.starts = [(at + later, flow) for at, flow in self.starts]
             self.now += later
+
+    @staticmethod
+    def _since(rank: _Rank, lead: _Rank) -> int:
+        """How many repeats a class is ahead of the leading one; in another phase, where it stands."""
+        return rank.repeat - lead.repeat if rank.phase == lead.phase else rank.repeat

@@ -15,6 +15,7 @@ from warplab.network.topology import Topology
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+MOST_REPEATS = 1 << 20  # of a phase: a ring of a million ranks has as many
 _ROUNDS = 12  # of refinement: what is not settled by then is tried with the topology's period, then given up
 
 
@@ -43,6 +44,10 @@ def lay(schedule: Schedule, topology: Topology, size: float) -> Traffic:
         raise NetworkError(f"{schedule.name} is for {schedule.ranks} ranks, but {topology.name} has {topology.ranks}.")
     if not 0 <= size < float("inf"):
         raise NetworkError(f"A size of {size} bytes cannot be: give 0 or more.")
+    if max((phase.repeats for phase in schedule.phases), default=0) > MOST_REPEATS:
+        raise NetworkError(
+            f"{schedule.name} repeats a phase more than {MOST_REPEATS} times: nothing that needs it is known."
+        )
     if not schedule.phases:
         raise NetworkError(f"{schedule.name} has no transfers: there is nothing to simulate.")
     parts = [columns(phase) for phase in schedule.phases]
