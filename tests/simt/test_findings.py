@@ -384,3 +384,29 @@ def test_dynamic_shared_memory_that_the_launch_does_not_give(given: int, words: 
     result = execute(cuda_plan(DYNAMIC, "k", {"out": (out, Role.OUTPUT)}, ("out",), (1,), (32,), given), {})
     assert bool(result.findings) == bool(words)
     assert all(f.kind is FindingKind.OUT_OF_BOUNDS and words in f.message for f in result.findings)
+
+
+LOCAL_READS = r"""
+extern "C" __global__ void k(float* out, int first, int step)
+{
+    float own[16];
+    unsigned char bytes[8];
+    for (int i = first; i < 16; i += step) own[i] = i;
+    for (int i = 0; i < 8; i += step) bytes[i] = i;
+    out[threadIdx.x] = own[(threadIdx.x + first) % 16] + bytes[threadIdx.x % 8];
+}"""
+
+
+def test_uninitialised_local_memory() -> None:
+    out = np.zeros(32, np.float32)
+    line = 1 + next(i for i, text in enumerate(LOCAL_READS.splitlines()) if "own[(" in text)
+    for first, step, threads in ((0, 1, ()), (1, 1, (15, 31)), (0, 2, range(1, 32, 2))):
+        arguments = ("out", np.int32(first), np.int32(step))
+        plan = cuda_plan(LOCAL_READS, "k", {"out": (out, Role.OUTPUT)}, arguments, (1,), (32,))
+        found = execute(plan, {}).findings
+        assert bool(found) == bool(threads)
+        for finding in found:
+            assert finding.kind is FindingKind.UNINITIALISED and finding.line == line
+            assert finding.array == "a local array" and finding.thread[0] == threads[0]
+            assert finding.count == len(threads)
+        assert not execute(plan, {}, sanitize=False).findings

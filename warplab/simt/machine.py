@@ -130,7 +130,7 @@ def _uses(program: Program, *ops: int) -> bool:
 def resident_bytes(program: Program, launch: Launch) -> int:
     """Bytes of the registers, local memory, shared memory and its shadow of the blocks that run at one time."""
     warps = -(-prod(launch.block) // L.LANES)
-    warp = program.frame_bytes + program.local_bytes * L.LANES
+    warp = program.frame_bytes + (program.local_bytes + program.local_bytes // 4) * L.LANES
     if _uses(program, L.OP_WGMMA, L.OP_WGMMA_GROUP, L.OP_WGMMA_REGISTER):
         warp += state_bytes(program.frame_bytes)
     shared = program.dynamic_start + launch.shared_bytes
@@ -231,6 +231,7 @@ class Machine:
                 L.M_SHARED: self._memory(shared),
                 L.M_SHARED_SHADOW: self._memory(-(-shared // CHUNK_SPAN) * CHUNK_BYTES) if sanitize else 0,
                 L.M_LOCAL: self._memory(program.local_bytes * L.LANES * warps),
+                L.M_LOCAL_SHADOW: self._memory(program.local_bytes // 4 * L.LANES * warps) if sanitize else 0,
                 L.M_BARRIERS: self._memory(L.BARRIERS * L.B_FIELDS * 8),
                 L.M_MBARRIER_CLOCKS: self._memory(columns * L.MBARRIER_CLOCKS * 4),
                 L.M_REMOTE: self._memory(blocks * warps * L.REMOTE_FIELDS * 8),

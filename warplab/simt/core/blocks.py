@@ -45,6 +45,7 @@ from warplab.simt.core.state.layout import (
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
+    M_LOCAL_SHADOW,
     M_MAY_WAIT,
     M_PEERS,
     M_PRINT_USED,
@@ -201,6 +202,8 @@ def _start_block(m):
         _fill_specials(m, warp, frame)
     if get(m, M_LOCAL_BYTES):
         fill_bytes(get(m, M_LOCAL), np.uint8(0xFF), get(m, M_LOCAL_BYTES) * 32 * get(m, M_WARP_COUNT))
+        if get(m, M_LOCAL_SHADOW):
+            fill_bytes(get(m, M_LOCAL_SHADOW), np.uint8(0), (get(m, M_LOCAL_BYTES) >> 2) * 32 * get(m, M_WARP_COUNT))
 
 
 @compiled

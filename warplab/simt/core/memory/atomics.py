@@ -10,7 +10,7 @@ from warplab.simt.core.memory.causality import strong_read, strong_write
 from warplab.simt.core.memory.cluster_memory import owner_of, shared_host
 from warplab.simt.core.memory.global_access import fault_kind, region_offset, resolve
 from warplab.simt.core.memory.global_races import note_lane, note_seen
-from warplab.simt.core.memory.local_access import local_host
+from warplab.simt.core.memory.local_access import local_host, note_local
 from warplab.simt.core.memory.request_log import LOG_ATOMIC, log_sectors
 from warplab.simt.core.memory.shadow import check_read, check_write
 from warplab.simt.core.memory.transfer import read_element, write_element
@@ -241,6 +241,7 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole, strong, ret
         check_read(m, warp, address, said, said, pc, lane, 0, 1, 0)
         check_write(m, warp, address, said, said, pc, lane, 0, 1, 0)
         return host, space
+    note_local(m, warp, address, size, lane)
     return local_host(get(m, M_LOCAL) + warp * limit * 32, address, lane), space
 
 

@@ -406,6 +406,7 @@ def _clear_table(m, order):
         row = get(order, O_TABLE) + 4 * warps * np.int64(load_i32(node + 4 * NODE_CLUSTER))
         for other in range(warps):
             store_i32(row + 4 * other, np.int32(0))
+    increase(order, O_STEPS, -get(order, O_LISTED_COUNT))
     put(order, O_LISTED_COUNT, 0)
     put(order, O_SHOWN, 0)
     increase(order, O_GENERATION, 1)

@@ -97,6 +97,7 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SHARED_SHADOW,  # address of the race and initialisation shadow of shared memory; 0: not sanitised
     M_LOCAL,  # address of the first warp's local memory
     M_LOCAL_BYTES,  # a thread
+    M_LOCAL_SHADOW,  # address of a byte for each word of local memory: the bits of its bytes that were written; 0: none
     M_REGIONS,  # address of the table of windows: the address of the region that each belongs to, 0: of none
     M_SHARED_WINDOW,  # the generic address of shared address 0
     M_LOCAL_WINDOW,  # the generic address of the first byte of a thread's local memory
@@ -166,7 +167,7 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_RECORD,  # address of the trace for it
     M_CLEARED,  # the shared address of RESERVED_BYTES that are zero when a block starts; 0: none are
     M_FIELDS,
-) = range(82)
+) = range(83)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
