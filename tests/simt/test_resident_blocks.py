@@ -11,7 +11,7 @@ from tests.simt.plans import cuda_plan
 from warplab.plan.archive import dumps, loads
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
-from warplab.simt import execute, profile
+from warplab.simt import crew, execute, profile
 
 SOURCE = """#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
@@ -109,6 +109,13 @@ def test_more_blocks_than_the_gpu_holds() -> None:
     made, a = plan("by_hand", 32 * 132 + 1, 1, False)
     result = run(made, a, instruction_budget=20_000_000)
     assert [f.kind for f in result.findings] == [FindingKind.ENDLESS]
+
+
+def test_more_blocks_than_the_emulator_has_memory_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "MAX_RESIDENT", 1 << 20)
+    made, a = plan("cooperative", 500, 3, True)
+    (finding,) = run(made, a).findings
+    assert finding.kind is FindingKind.LAUNCH_FAILURE and "the emulator has memory for" in finding.message
 
 
 def test_a_grid_barrier_in_a_launch_that_is_not_cooperative() -> None:

@@ -9,15 +9,55 @@ for long and may be waiting, the next ones join it.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
+from warplab.plan.model import Launch
+from warplab.plan.occupancy import occupancy
 from warplab.simt import compiled
+from warplab.simt.core.blocks import SMS
 from warplab.simt.core.state import layout as L
-from warplab.simt.machine import Machine
+from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes
+from warplab.simt.program import Program
 from warplab.simt.recorder import Recorder
 
 SHORT_TURN = 256  # warp instructions before another warp's turn, where several clusters take turns
+
+
+@dataclass(frozen=True)
+class Residence:
+    """How many clusters of so many blocks are on the GPU at one time, and how many the emulator has memory for."""
+
+    blocks: int
+    gpu: int
+    emulator: int
+
+    @property
+    def most(self) -> int:
+        """The clusters that are run side by side."""
+        return max(min(self.gpu, self.emulator), 1)
+
+
+def residence(architecture: str, registers: int, program: Program, launch: Launch) -> Residence:
+    """The residence of a launch whose kernel takes so many registers a thread, 0: not known."""
+    static = program.static_shared - L.SHARED_BASE
+    each = occupancy(architecture, prod(launch.block), registers, static, launch.shared_bytes).blocks
+    size = prod(launch.cluster)
+    return Residence(size, each * SMS // size, MAX_RESIDENT // resident_bytes(program, launch))
+
+
+def cooperative_failure(found: Residence, launch: Launch) -> str:
+    """Why a cooperative launch is refused; empty if it is not."""
+    wanted = prod(launch.grid)
+    if wanted <= found.most * found.blocks:
+        return ""
+    if wanted > found.gpu * found.blocks:
+        fault = f"on the GPU at one time, but only {found.gpu * found.blocks} of them fit"
+    else:
+        fault = f"at one time, but the emulator has memory for {found.emulator * found.blocks} of them only"
+    return f"a cooperative launch needs its {wanted} blocks {fault}: launch fewer, and have each do more."
 
 
 class Crew:

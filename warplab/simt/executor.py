@@ -15,10 +15,8 @@ from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
-from warplab.plan.occupancy import occupancy
-from warplab.simt.core.blocks import SMS
 from warplab.simt.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
-from warplab.simt.crew import Crew
+from warplab.simt.crew import Crew, Residence, cooperative_failure, residence
 from warplab.simt.lowering.decoder import decoded
 from warplab.simt.machine import MAX_RESIDENT, Machine, resident_bytes, resolve_constants
 from warplab.simt.memory import (
@@ -145,11 +143,10 @@ class Session:
         loaded = self.load(launch.kernel)
         kernel = self.plan.kernels[launch.kernel]
         function = loaded.module.functions[loaded.program.entry]
-        failure = (
-            self._launch_failure(launch, kernel, loaded.program)
-            or self._cluster_failure(launch, function)
-            or self._cooperative_failure(replace(launch, cluster=_cluster_of(launch, function)), loaded.program)
-        )
+        failure = self._launch_failure(launch, kernel, loaded.program) or self._cluster_failure(launch, function)
+        if launch.cooperative and not failure:
+            clustered = replace(launch, cluster=_cluster_of(launch, function))
+            failure = cooperative_failure(self._residence(clustered), launch)
         if failure:
             message = f"The launch of {launch.kernel} fails: {failure}"
             self.findings.append(Finding(FindingKind.LAUNCH_FAILURE, message, launch.kernel, launch.line))
@@ -184,12 +181,11 @@ class Session:
         data.fill(0)
         return self.space.add(Region("the grid's barrier", data))
 
-    def _resident(self, launch: Launch, program: Program) -> int:
-        """How many clusters are on the GPU at one time, as far as the emulator has memory for them."""
+    def _residence(self, launch: Launch) -> Residence:
+        """How many blocks of a launch, with the clusters that it runs in, are there at one time."""
         cubin = self.plan.kernels[launch.kernel].cubins.get(self.architecture)
-        registers, static = cubin.registers if cubin else 0, program.static_shared - SHARED_BASE
-        blocks = occupancy(self.architecture, prod(launch.block), registers, static, launch.shared_bytes).blocks * SMS
-        return max(min(blocks // prod(launch.cluster), MAX_RESIDENT // resident_bytes(program, launch)), 1)
+        registers = cubin.registers if cubin else 0
+        return residence(self.architecture, registers, self.load(launch.kernel).program, launch)
 
     def _run_with_caches(self, chip: Chip, launch: Launch, crew: Crew, program: Program) -> CacheTraffic:
         """Run all clusters in waves and the model of the caches after each."""
@@ -211,7 +207,7 @@ class Session:
         workers = min(self.workers, clusters) if parallel else 1
         seed = _launch_seed(self.seed, len(self.profiles))
         recorder = self._recorder(launch)
-        resident = 1 if program.parallel and not launch.cooperative else self._resident(launch, program)
+        resident = 1 if program.parallel and not launch.cooperative else self._residence(launch).most
 
         # Memory is made here: what a worker makes for itself could be another's meanwhile.
         searches = [
@@ -338,18 +334,6 @@ class Session:
         if size > limit:
             return f"cluster {cluster} has {size} blocks, but {limit} are the limit for this kernel."
         return ""
-
-    def _cooperative_failure(self, launch: Launch, program: Program) -> str:
-        """Why the driver would refuse a cooperative launch; empty if it would not."""
-        if not launch.cooperative:
-            return ""
-        blocks, resident = prod(launch.grid), self._resident(launch, program) * prod(launch.cluster)
-        if blocks <= resident:
-            return ""
-        return (
-            f"a cooperative launch needs its {blocks} blocks on the GPU at one time, but only {resident} of them fit: "
-            "launch fewer, and have each do more."
-        )
 
     def _parameters(self, launch: Launch, loaded: _Loaded) -> np.ndarray:
         """The kernel's parameter bank."""
