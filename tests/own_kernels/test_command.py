@@ -82,6 +82,25 @@ def test_what_cannot_be_run_is_one_sentence(text: str, words: str, write, capsys
     assert words in said and said.startswith("warplab run: ") and said.count("\n") == 1
 
 
+CPP = """import cupy as cp
+module = cp.RawModule(code=r'''
+template <typename T> __global__ void twice(T* x) {
+    x[threadIdx.x] *= 2;
+}
+''', name_expressions=["twice<float>"])
+x = cp.arange(32, dtype=cp.float32)
+module.get_function("twice<float>")((1,), (32,), (x,))
+"""
+
+
+def test_lines_of_cuda_cpp_are_the_files(write, capsys) -> None:
+    assert main(["run", write(CPP)]) == CLEAN
+    (cost,) = [line for line in capsys.readouterr().out.splitlines() if "x[threadIdx.x] *= 2;" in line]
+    assert cost.split()[0] == "4"
+    assert main(["run", write(CPP.replace("*= 2", "*= two"))]) == USAGE_ERROR
+    assert capsys.readouterr().err.startswith("warplab run: Line 4 of mine.py: The CUDA C++ source does not compile")
+
+
 def test_a_file_that_is_not_there(tmp_path: Path, capsys) -> None:
     assert main(["run", str(tmp_path / "none.py")]) == USAGE_ERROR
     assert "There is no file" in capsys.readouterr().err

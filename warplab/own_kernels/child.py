@@ -42,7 +42,7 @@ def main() -> None:
     sys.argv = [call.file or "-"]
     random.seed(0)
     np.random.seed(0)
-    listing = Listing(call.texts)
+    listing = Listing(call.texts | _text_of(call.file))
     answer: Recorded | Failed
     try:
         answer = recorded(call, listing)
@@ -51,6 +51,14 @@ def main() -> None:
     except PlanError as error:
         answer = Failed(f"What was recorded is no usable plan: {error}")
     (folder / "answer").write_bytes(cloudpickle.dumps(answer))
+
+
+def _text_of(file: str) -> dict[str, str]:
+    """A file's text by its name; nothing if it is no text, which its import says better."""
+    try:
+        return {file: Path(file).read_text(encoding="utf-8")} if file else {}
+    except (OSError, UnicodeDecodeError):
+        return {}
 
 
 def recorded(call: OwnCall, listing: Listing) -> Recorded:

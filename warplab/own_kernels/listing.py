@@ -113,6 +113,7 @@ class Listing(Source):
                 return self.line_in(file, line)
         if code not in self._strings:
             self._strings[code] = self._append(code.rstrip("\n") + "\n", "a string", python=False)
+            self.places[f"<string {len(self._strings)}>"] = self._strings[code]
         return self._strings[code] + 1
 
     def origin(self, line: int) -> tuple[str, int]:
