@@ -55,6 +55,19 @@ def test_the_broadcasts_that_nccl_printed(power: int) -> None:
     assert (taken.method, taken.protocol) == (Method.RING, Protocol.LL if power <= 14 else Protocol.SIMPLE)
 
 
+@pytest.mark.parametrize("collective", [Collective.ALL_GATHER, Collective.REDUCE_SCATTER])
+@pytest.mark.parametrize("power", range(4, 27))
+def test_the_gathers_that_nccl_printed(collective: Collective, power: int) -> None:
+    """It took a ring over LL up to 16,384 bytes, PAT at 32,768 and a ring over Simple from there on.
+
+    The log has the bytes of one rank's part; the tuner, and this model, those of both ranks' parts together.
+    """
+    small, large = (Method.RING, Protocol.LL), (Method.RING, Protocol.SIMPLE)
+    printed = small if power <= 14 else (Method.PAT, Protocol.SIMPLE) if power == 15 else large
+    taken = choose(SOCKETS, collective, 2 << power).entry
+    assert (taken.method, taken.protocol) == printed
+
+
 def test_latencies_of_eight_gpus_on_nvlink() -> None:
     """By hand: 14 ring hops, or 14 tree hops (up and down a chain of 8), each after the base latency."""
     entries = {(e.method, e.protocol): e.latency * 1e6 for e in table(H100, Collective.ALL_REDUCE)}

@@ -30,7 +30,7 @@ from warplab.network.schedules.reference import split_input
 MOST_RANKS = 64  # processes on one machine
 TYPES = ("float32", "float64", "int32", "int64")
 _STARTUP_SECONDS = 120.0
-_GRACE_SECONDS = 1.0  # for those that blame each other: the one who is to blame may be heard of later
+_GRACE_SECONDS = 1.0
 _ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -194,16 +194,16 @@ class _Group:
 
     def _collect(self, selector: selectors.BaseSelector) -> Outcome:
         """Who is to blame: first a process that is gone, then a wrong message, then the one that all wait for."""
-        limit = time.monotonic() + _GRACE_SECONDS
-        while selector.get_map() and self._listen(selector, limit):
-            pass
-        gone = sorted(self.closed - self.outputs.keys() - self.blames.keys())
-        if gone:
+        # A slow rank may be blamed before it blames the one that it waits for itself: its own patience began later.
+        limit = time.monotonic() + self.patience + _GRACE_SECONDS
+        while not self._gone() and not self._wrong() and len(self.blames) + len(self.outputs) < len(self.processes) - 1:
+            if not self._listen(selector, limit):
+                break
+        if gone := self._gone():
             rank = gone[0]
             status = self.processes[rank].wait()
             return self._verdict(Verdict.DIED, rank, f"ended with status {status}{self._last_words(rank)}")
-        wrong = [b for b in self.blames.values() if b.verdict in (Verdict.WRONG_SIZE, Verdict.WRONG_MESSAGE)]
-        if wrong:
+        if wrong := self._wrong():
             first = min(wrong, key=lambda blame: blame.step)
             assert first.verdict is not None
             return self._verdict(first.verdict, first.peer, first.text, first.step)
@@ -213,6 +213,14 @@ class _Group:
             rank = self.blames[rank].peer
         text = next((b.text for b in self.blames.values() if b.peer == rank), "was silent")
         return self._verdict(Verdict.HUNG, rank, text)
+
+    def _gone(self) -> list[int]:
+        """Ranks whose process ended without a word."""
+        return sorted(self.closed - self.outputs.keys() - self.blames.keys())
+
+    def _wrong(self) -> list[Message]:
+        """What was said of messages that are not the schedule's."""
+        return [b for b in self.blames.values() if b.verdict in (Verdict.WRONG_SIZE, Verdict.WRONG_MESSAGE)]
 
     def _silent(self) -> Outcome:
         waiting = set(range(self.schedule.ranks)) - self.outputs.keys()
