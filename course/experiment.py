@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,21 +15,29 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 from warplab.simt import Profile, execute, profile
+from warplab.simt.profiling.profile import BUDGET
+from warplab.simt.profiling.reach import Reach
+from warplab.simt.profiling.reach import reach as reach_of
 
 OUTPUT = "out"  # the argument of this name is what a host function writes; all other arrays are inputs
 
 
 def emulate(
-    cell: KernelCell, cases: Sequence[dict[str, Any]], function: str = "", caches: Chip | None = None
+    cell: KernelCell,
+    cases: Sequence[dict[str, Any]],
+    function: str = "",
+    caches: Chip | None = None,
+    budget: int = BUDGET,
 ) -> list[Execution]:
     """Outputs, counters and findings of a call for each case; with a chip, its caches are modelled.
 
     A case has the host function's arguments by name, in order: NumPy arrays and numbers; `out` is written. `function`
-    is another host function of the cell than the one it is named after. Raises what `capture` raises.
+    is another host function of the cell than the one it is named after; a launch that has not ended after `budget` warp
+    instructions is taken to be endless. Raises what `capture` raises.
     """
     plans = _plans(cell, cases, function)
     return [
-        execute(plan, _inputs(plan, case), architecture=ARCHITECTURE, caches=caches)
+        execute(plan, _inputs(plan, case), architecture=ARCHITECTURE, caches=caches, instruction_budget=budget)
         for plan, case in zip(plans, cases, strict=True)
     ]
 
@@ -38,9 +48,21 @@ def observe(cell: KernelCell, case: dict[str, Any]) -> Profile:
     return profile(plan, _inputs(plan, case), architecture=ARCHITECTURE)
 
 
+def reach(cell: KernelCell, case: dict[str, Any], array: str = OUTPUT) -> Reach:
+    """Which elements of `array` each thread of the call's last launch touches; `array` is the kernel's name for it."""
+    (plan,) = _plans(cell, [case], "")
+    return reach_of(plan, _inputs(plan, case), array, architecture=ARCHITECTURE)
+
+
 def _plans(cell: KernelCell, cases: Sequence[dict[str, Any]], function: str) -> list[Plan]:
-    calls = [HostCall(function or cell.name, _described(case)) for case in cases]
-    return capture(cell.path, calls, (ARCHITECTURE,))
+    calls = tuple(HostCall(function or cell.name, _described(case)) for case in cases)
+    return list(_captured(cell.path, cell.path.read_bytes(), calls))
+
+
+@lru_cache(maxsize=16)
+def _captured(path: Path, _text: bytes, calls: tuple[HostCall, ...]) -> tuple[Plan, ...]:
+    """As `capture`, once for each text: a notebook runs a cell for its result, then again for a picture."""
+    return tuple(capture(path, calls, (ARCHITECTURE,)))
 
 
 def _described(case: dict[str, Any]) -> tuple[ArrayArgument | ScalarArgument, ...]:

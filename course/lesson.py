@@ -233,12 +233,17 @@ def costs(step: Step) -> HTML:
     return HTML(source_html(step.text, step.lines))
 
 
-def reveal(guess: float | None, counted: float, what: str, how: str = "Counted") -> Markdown:
-    """What was counted, or known `how` else, beside what the reader had written down."""
+def reveal(guess: float | None, counted: float, what: str, how: str = "Counted", *, exactly: bool = False) -> Markdown:
+    """What was counted, or known `how` else, beside what the reader had written down.
+
+    A guess is right within a tenth, or `exactly`: of a small number of things the neighbour is another answer.
+    """
     answer = f"**{how}: {_number(counted)} {what}.**"
     if guess is None:
         return Markdown(f"{answer} (No prediction was written down.)")
-    if abs(guess - counted) <= _CLOSE * max(abs(counted), 1e-12):
+    if not isinstance(guess, (int, float, np.integer, np.floating)):
+        return Markdown(f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit.")
+    if abs(guess - counted) <= (0 if exactly else _CLOSE) * max(abs(counted), 1e-12):
         return Markdown(f"{answer} You said {_number(guess)}: right.")
     factor = guess / counted if counted else float("inf")
     off = f"{_number(factor)} times what it is" if np.isfinite(factor) else "not what it is"

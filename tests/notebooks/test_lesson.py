@@ -81,6 +81,17 @@ def test_a_guess_is_compared_with_what_was_counted(guess: float | None, said: st
     assert answer.startswith("**Counted: 33 sectors.**") and said in answer
 
 
+def test_a_small_count_is_guessed_exactly_or_not() -> None:
+    assert "right" in reveal(250, 255, "threads").data
+    assert "0.98 times" in reveal(250, 255, "threads", exactly=True).data
+    assert "right" in reveal(255, 255, "threads", exactly=True).data
+
+
+@pytest.mark.parametrize("guess", ["255", "many", (4, 8)])
+def test_a_guess_that_is_no_number_is_answered(guess) -> None:
+    assert "no number" in reveal(guess, 255, "threads").data
+
+
 def test_a_guess_about_nothing() -> None:
     assert "right" in reveal(0, 0, "conflicts").data
     assert "not what it is" in reveal(5, 0, "conflicts").data

@@ -20,6 +20,7 @@ from warplab.quiz.check import check
 from warplab.quiz.draw import every_draw
 from warplab.quiz.expression import Value, evaluate
 from warplab.quiz.question import Kind, Question
+from warplab.show.waves import place_blocks
 
 QUESTIONS = {question.id: question for name in chapters() for question in load(name).questions}
 HOPPER = "sm_90a"
@@ -155,7 +156,54 @@ def handed_over(n: Mapping) -> int:
     return max(r for r in range(24, 241, 8) if 2 * 128 * r + 128 * n["keep"] <= 3 * 128 * 168)
 
 
+def numbered(n: Mapping) -> int:
+    """By starting thread after thread."""
+    return [(b, t) for b in range(n["b"] + 1) for t in range(n["d"])].index((n["b"], n["t"]))
+
+
+def without_element(n: Mapping) -> int:
+    starts = range(0, n["n"], n["block"])
+    return sum(start + t >= n["n"] for start in starts for t in range(n["block"]))
+
+
+def parted_lanes(n: Mapping) -> int:
+    """Of the one warp in which lanes disagree about the guard."""
+    missing = [sum(first + lane >= n["n"] for lane in range(32)) for first in range(0, n["n"], 32)]
+    (parted,) = [count for count in missing if 0 < count < 32]
+    return parted
+
+
+def swapped_sectors(n: Mapping) -> int:
+    threads = [(x, y) for y in range(32 // n["width"]) for x in range(n["width"])]
+    return len(sectors_of([4 * (1024 * x + y) for x, y in threads]).sectors)
+
+
+def lost_updates(n: Mapping) -> int:
+    count = [0] * n["k"]
+    read = [count[lane % n["k"]] for lane in range(32)]
+    for lane in range(32):
+        count[lane % n["k"]] = read[lane] + 1
+    return sum(count)
+
+
+def tree_barriers(n: Mapping) -> int:
+    sums, barriers = n["n"], 1  # one after the load
+    while sums > 1:
+        sums, barriers = sums // 2, barriers + 1
+    return barriers
+
+
 TRUTH: dict[str, Callable[[Mapping], float]] = {
+    "01-own-number": numbered,
+    "01-idle": without_element,
+    "01-guard-lanes": parted_lanes,
+    "01-waves": lambda n: max(one.end for one in place_blocks([1.0] * n["blocks"], H200.sms, n["places"])),
+    "01-lane-of": lambda n: [(x, y) for y in range(2) for x in range(n["width"])].index((n["x"], 1)),
+    "01-swapped": swapped_sectors,
+    "01-copies": lambda n: sum(np.empty(256, np.float32).nbytes for _ in range(n["blocks"])) / 1024,
+    "01-tree-barriers": tree_barriers,
+    "01-ballot": lambda n: sum(lane % n["m"] == 0 for lane in range(n["lane"])),
+    "01-lost": lost_updates,
     "02-peak": lambda n: peak(chip(n), Math.FP32) / 1e12,
     "02-partitions": lambda n: max(len(range(p, -(-n["threads"] // 32), 4)) for p in range(4)),
     "02-register-file": lambda n: chip(n).sms * chip(n).register_file_per_sm / 1024 / 1024,
@@ -296,6 +344,6 @@ def test_broadcasts() -> None:
 
 def test_how_many_there_are() -> None:
     assert {name[:2]: len(load(name).questions) >= 12 for name in chapters() if name < "06"} == dict.fromkeys(
-        ("02", "03", "04", "05"), True
+        ("01", "02", "03", "04", "05"), True
     )
     assert {name[:2] for name in chapters()} >= {"06", "07", "08"}

@@ -22,8 +22,12 @@ from warplab.hardware.requests import (
     sectors_of,
 )
 from warplab.show import style
+from warplab.show.explore import Explorer
 
-__all__ = ["BankAccess", "SectorAccess", "Wavefront", "banks_of", "lanes_to_banks", "lanes_to_sectors", "sectors_of"]
+__all__ = [
+    "BankAccess", "SectorAccess", "Wavefront", "banks_of", "explore_stride", "lanes_to_banks", "lanes_to_sectors",
+    "sectors_of",
+]  # fmt: skip
 
 _ROWS_DRAWN = 32  # more wavefronts than this are counted but not drawn
 
@@ -88,6 +92,16 @@ def lanes_to_sectors(addresses: Addresses, size: int = 4, *, title: str = "") ->
         f"{100 * share:.3g}% of their bytes are used",
     )
     return made
+
+
+def explore_stride(size: int = 4) -> Explorer:
+    """A slider over how far apart neighbouring lanes read, in elements of `size` bytes."""
+
+    def draw(stride: int) -> Figure:
+        addresses = [size * stride * lane for lane in range(LANES)]
+        return lanes_to_sectors(addresses, size, title=f"x[{stride} * lane], elements of {size} bytes")
+
+    return Explorer(draw, stride=(2, range(1, 33)))
 
 
 def _sector_boxes(sectors: Sequence[int]) -> tuple[dict[int, float], float]:
