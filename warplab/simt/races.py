@@ -20,7 +20,7 @@ from warplab.simt.core.state import races_layout as G
 from warplab.simt.memory import AddressSpace, Region, RegionTable
 from warplab.simt.program import Program
 
-CELLS = 1 << 20  # of an execution; each takes 68 bytes of a worker's memory once it is used
+CELLS = 1 << 19  # of an execution; each takes 68 bytes of a worker's memory once it is used
 FOR_VARIABLES = CELLS >> 4  # of these, for the variables of modules, which are met later
 SEGMENTS_LIVE, SEGMENTS_OF_A_CLUSTER = 1 << 21, 1 << 16
 NODE_MEMORY = 48 << 20  # bytes

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from warplab.isa.syntax import Address, Group, Instruction, Module, Operand, Pair, Register, Symbol
 
+# Compilers' kernels need two or three rounds; what needs more may write to anything.
+ROUNDS, PARAMETERS, INSTRUCTIONS = 16, 512, 100_000
 _ANYTHING = ""  # among names: any array
 _WRITERS = ("st", "red", "atom", "multimem", "wmma")
 _ELSEWHERE = ("shared", "shared::cta", "shared::cluster", "local", "param", "param::func")
@@ -22,23 +24,24 @@ def written_names(module: Module, entry: str) -> frozenset[str] | None:
     Names of scalars that take part in an address are among them.
     """
     function = module.functions[entry]
-    if any(parameter.size > 8 for parameter in function.parameters):
+    if len(function.parameters) > PARAMETERS or any(parameter.size > 8 for parameter in function.parameters):
         return None
-    holds: list[set[str]] = [set() for _ in function.registers]
     body = [step for step in function.body if isinstance(step, Instruction)]
-    grown = True
-    while grown:
+    if len(body) > INSTRUCTIONS or any(step.opcode.startswith("call") for step in body):
+        return None
+    flows = [_flow(step) for step in body]
+    holds: list[set[str]] = [set() for _ in function.registers]
+    for _ in range(ROUNDS):
         grown = False
-        for step in body:
-            words = step.opcode.split(".")
-            if words[0] == "call":
-                return None
-            new = _sources(step, words, holds)
-            for register in _targets(step, words):
-                if not new <= holds[register.index]:
-                    holds[register.index] |= new
+        for targets, sources, names in flows:
+            new = names.union(*(holds[source] for source in sources))
+            for target in targets:
+                if not new <= holds[target]:
+                    holds[target] |= new
                     grown = True
-    return _targets_of_writes(body, holds)
+        if not grown:
+            return _targets_of_writes(body, holds)
+    return None
 
 
 def _targets_of_writes(body: list[Instruction], holds: list[set[str]]) -> frozenset[str] | None:
@@ -73,23 +76,23 @@ def _registers(operand: Operand) -> Iterator[Register]:
         yield from _registers(operand.second)
 
 
-def _targets(step: Instruction, words: list[str]) -> Iterator[Register]:
-    """The registers that an instruction sets: its first operand, for all that is known of it."""
-    if step.operands and words[0] != "st":
-        yield from _registers(step.operands[0])
-
-
 def _names(operand: Operand, holds: list[set[str]]) -> set[str]:
     if isinstance(operand, Symbol):
         return {operand.name}
     return set().union(*(holds[register.index] for register in _registers(operand)))
 
 
-def _sources(step: Instruction, words: list[str], holds: list[set[str]]) -> set[str]:
-    """What the registers that an instruction sets may hold an address of."""
+def _flow(step: Instruction) -> tuple[list[int], list[int], set[str]]:
+    """The registers that an instruction sets, those that they may take an address from, and names beside them.
+
+    It sets those of its first operand, for all that is known of it.
+    """
+    words = step.opcode.split(".")
+    targets = [r.index for r in _registers(step.operands[0])] if step.operands and words[0] != "st" else []
     if words[0] in ("ld", "ldu", "atom"):
         address = next((o for o in step.operands if isinstance(o, Address)), None)
         if address is not None and isinstance(address.base, Symbol) and "param" in words:
-            return {address.base.name}
-        return {_ANYTHING} if words[-1] in _WIDE else set()
-    return set().union(*(_names(operand, holds) for operand in step.operands[1:]))
+            return targets, [], {address.base.name}
+        return targets, [], {_ANYTHING} if words[-1] in _WIDE else set()
+    sources = [r.index for operand in step.operands[1:] for r in _registers(operand)]
+    return targets, sources, {operand.name for operand in step.operands[1:] if isinstance(operand, Symbol)}
