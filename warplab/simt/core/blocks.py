@@ -122,7 +122,7 @@ POLL = 256  # warp instructions: a longer turn than this did more than to look a
 LONGEST_TURN_BITS = 9  # of a seeded run
 PATIENCE = 10_000  # rounds in which every warp only looks at mbarriers before it counts as a deadlock
 SLICE = 64  # clusters that are started between two looks at whether the user pressed Ctrl-C
-LONG = 1 << 20  # warp instructions of a cluster after which it may be waiting for others
+LONG = 1 << 22  # warp instructions of a cluster after which it may be waiting for others
 
 
 @compiled
