@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.simt.test_host_data import run
+from tests.simt.captured import run
 
 TEXT = r'''
 CODE = r"""

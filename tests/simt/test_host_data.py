@@ -7,34 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from warplab.plan.archive import dumps, loads
+from tests.simt.captured import N, grab, run
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.submission import capture
-from warplab.plan.execution import Execution
-from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 from warplab.simt import execute
-
-N = 64
-HEAD = """
-import cupy as cp
-import numpy as np
-from numba import cuda
-"""
-
-
-def grab(text: str, folder: Path) -> Plan:
-    """The plan of `f(y)`, y of N float32, as it comes back from its file."""
-    path = folder / "submission.py"
-    path.write_text(HEAD + text)
-    (plan,) = capture(path, [HostCall("f", (ArrayArgument("y", "float32", (N,), Role.OUTPUT),))])
-    return loads(dumps(plan))
-
-
-def run(text: str, folder: Path) -> Execution:
-    execution = execute(grab(text, folder), {})
-    assert execution.findings == ()
-    return execution
-
 
 NUMBA = """
 @cuda.jit
