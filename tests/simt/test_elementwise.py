@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.simt.host_code import grab, run
+from tests.simt.captured import grab, run
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.simt import execute
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.simt.host_code import run
+from tests.simt.captured import run
 
 TEXT = r'''
 CODE = r"""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.simt.host_code import N, grab, run
+from tests.simt.captured import N, grab, run
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.simt import execute
 

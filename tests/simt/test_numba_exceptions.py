@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.simt.host_code import grab
+from tests.simt.captured import grab
 from warplab.plan.execution import FindingKind
 from warplab.simt import execute
 
