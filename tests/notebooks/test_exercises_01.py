@@ -90,7 +90,7 @@ COLOURS = {"colour": np.arange(32, dtype=np.int32) % 4, "out": np.zeros(4, np.in
         ("keep", {"x": np.arange(32, dtype=np.int32), "out": np.zeros(32, np.int32)}, set()),
         ("lost", COLOURS, {FindingKind.RACE}),
         ("counted", COLOURS, set()),
-        ("ticket", {"x": np.arange(48), "out": np.zeros(1, np.int64)}, set()),
+        ("ticket", {"x": np.arange(50), "out": np.zeros(1, np.int64)}, set()),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )  # fmt: skip

@@ -17,8 +17,8 @@ _GAP = 0.7  # between blocks, in threads
 def threads_to_elements(reach: Reach, *, title: str = "", by_element: bool = False) -> Figure:
     """Each thread, joined to the elements of a one-dimensional array that it touched; red: outside of the array.
 
-    In each thread stands its threadIdx.x. A colour is a block's, or an element's if `by_element` is true. Raises ValueError for more than 64 threads or
-    elements, and for arrays or blocks of more than one dimension.
+    In each thread stands its threadIdx.x. A colour is a block's, or an element's if `by_element` is true. Raises
+    ValueError for more than 64 threads or elements, and for arrays or blocks of more than one dimension.
     """
     threads = list(reach.places)
     if len(reach.shape) != 1 or any(n > 1 for n in (*reach.grid[1:], *reach.block[1:])):
