@@ -135,7 +135,7 @@ def test_a_search_without_room_says_so_and_accuses_nobody(monkeypatch: pytest.Mo
     monkeypatch.setattr(races, "NODE_MEMORY", 1000)
     crowded = run(LOCK, 64)
     assert not crowded.findings
-    assert "more often than the search for races" in crowded.notes["races in kernel"]
+    assert "more often than there is room for" in crowded.notes["races in kernel"]
 
 
 def test_of_what_is_too_large_the_first_elements_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -429,14 +429,14 @@ def execute(
 
     `inputs` holds an array for each INPUT and INOUT buffer, of the buffer's shape and dtype; they are not modified.
     OUTPUT buffers and scratch start as 0xFF bytes (NaN) unless `zeroed` or with content. A fault drops the access and
-    the kernel goes on; a deadlock, a trap, an unknown instruction or a launch that used up `instruction_budget` warp instructions ends
-    the execution. `shared_limit` is the shared memory of a block in bytes (default: the architecture's).
-    `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without global atomics
-    or fences run on `workers` threads (default: one a core), those of small launches on one while races are sought.
-    Warps take turns in a fixed, fair order; a `seed` (any whole number) makes their order, the length of their turns
-    and what asynchronous operations do meanwhile random: the same seed gives the same execution, whatever `workers` is.
-    `watch` names a buffer and a byte in it: the result's `writer` is the thread whose store wrote that byte last. With
-    `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one thread.
+    the kernel goes on; a deadlock, a trap, an unknown instruction or a launch that used up `instruction_budget` warp
+    instructions ends the execution. `shared_limit` is the shared memory of a block in bytes (default: the
+    architecture's). `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without
+    global atomics or fences run on `workers` threads (default: one a core), those of small launches on one while races
+    are sought. Warps take turns in a fixed, fair order; a `seed` (any whole number) makes their order, the length of
+    their turns and what asynchronous operations do meanwhile random: the same seed gives the same execution, whatever
+    `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose store wrote that
+    byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one thread.
 
     Raises PlanError when the plan does not fit together or an input is missing.
     """

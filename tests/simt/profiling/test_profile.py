@@ -49,6 +49,7 @@ extern "C" __global__ void widths(const double4* a, const short* s, double2* out
     __syncthreads();
     if (t % 3) out[t].x = tile[order[t] / 2].x + small[t / 2];
     out[t].y = tile[t / 4].y + tile[0].y;
+    __syncthreads();
     atomicAdd(order + t / 8, 1);
 }
 extern "C" __global__ void generic(int* a, int n, int* out) {
