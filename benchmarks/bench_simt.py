@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -144,8 +144,8 @@ def loops() -> list[results.Record]:
     ]
 
 
-def kernels() -> list[results.Record]:
-    """Warp instructions a second of kernels that students write."""
+def plans() -> Iterator[tuple[str, Plan, dict[str, np.ndarray]]]:
+    """Kernels that students write, with inputs."""
     rng = np.random.default_rng(0)
     n, rows, length = 128, (64, 1024), 1 << 18
     matrices = [_array(name, Role.OUTPUT if name == "c" else Role.INPUT, n, n) for name in "abc"]
@@ -155,19 +155,23 @@ def kernels() -> list[results.Record]:
     line = [_array("x", Role.INPUT, length), _array("y", Role.OUTPUT, length)]
     counted = [_array("values", Role.INPUT, length, dtype="int32"), _array("counts", Role.INOUT, 256, dtype="int32")]
     softmax = _plan("row_softmax", _array("x", Role.INPUT, *rows), _array("y", Role.OUTPUT, *rows))
-    return [
-        instruction_rate("saxpy", _plan("axpy", *line, ScalarArgument("a", 2.0)), {"x": x}),
-        instruction_rate("row softmax", softmax, {"x": x[: rows[0] * rows[1]].reshape(rows)}),
-        instruction_rate("naive product", _plan("matmul", *matrices), {"a": a, "b": b}),
-        instruction_rate("tiled product", _plan("tiled", *matrices), {"a": a, "b": b}),
-        instruction_rate("histogram", _plan("histogram", *counted), {"values": values, "counts": counts}),
-        instruction_rate("scan", _plan("scan", *line), {"x": x}),
-        instruction_rate("mma product", *_reference("07_tensor_core_hgemm", "submission.py")),
-        instruction_rate("wgmma product", *_reference("08_hopper_hgemm", "submission.py")),
-    ]
+    yield "saxpy", _plan("axpy", *line, ScalarArgument("a", 2.0)), {"x": x}
+    yield "row softmax", softmax, {"x": x[: rows[0] * rows[1]].reshape(rows)}
+    yield "naive product", _plan("matmul", *matrices), {"a": a, "b": b}
+    yield "tiled product", _plan("tiled", *matrices), {"a": a, "b": b}
+    yield "histogram", _plan("histogram", *counted), {"values": values, "counts": counts}
+    yield "scan", _plan("scan", *line), {"x": x}
 
 
-def _reference(lab_name: str, file: str) -> tuple[Plan, dict[str, np.ndarray]]:
+def kernels() -> Iterator[results.Record]:
+    """Warp instructions a second of kernels that students write."""
+    for name, plan, inputs in plans():
+        yield instruction_rate(name, plan, inputs)
+    yield instruction_rate("mma product", *reference("07_tensor_core_hgemm", "submission.py"))
+    yield instruction_rate("wgmma product", *reference("08_hopper_hgemm", "submission.py"))
+
+
+def reference(lab_name: str, file: str) -> tuple[Plan, dict[str, np.ndarray]]:
     """A lab's reference on the case that its traffic is counted on, of nominal size, and inputs for it."""
     from autograder.own_work import capture_submission
     from autograder.spec.inputs import generate
