@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from autograder.records.report import Report
 from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.words import budget_words
 from corpus.judge.mutants.mutant import Mutant
+from warplab.plan.execution import Finding
 
 _ORDER = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
@@ -27,7 +29,7 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
         found.append(f"{part.part} failed with {', '.join(sorted(kinds))} instead of {cause.status}")
     if cause.at:
         wanted = {number for number, line in enumerate(source.split("\n"), start=1) if cause.at in line}
-        named = {f.line for p in report.parts for f in p.findings if f.kind.value == cause.status}
+        named = {n for p in report.parts for f in p.findings if f.kind.value == cause.status for n in _lines(f)}
         if not wanted:
             found.append(f"no line of the mutant has the text {cause.at!r}")
         elif not wanted & named:
@@ -39,6 +41,11 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
             if report.part(earlier).status is not Status.PASSED:
                 found.append(f"{earlier} failed too: {report.part(earlier).message}")
     return found
+
+
+def _lines(finding: Finding) -> set[int]:
+    """The kernel's line of a finding, and that of the function that it calls there."""
+    return {finding.line, *map(int, re.findall(r"\(through line (\d+)\)", finding.message))}
 
 
 def _texts(report: Report) -> Iterator[str]:
