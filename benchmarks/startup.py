@@ -43,11 +43,13 @@ print(len(profile(plan, {name: values[name] for name in plan.buffers if name in 
 
 
 def main() -> None:
-    """Measure and write; nothing is written if a step fails."""
+    """Measure and write; if a step fails, what was measured before it is kept."""
+    path, header = results.DIRECTORY / "startup.json", results.make_header(COMMAND)
+    records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="warplab-startup-") as folder:
-        records = list(measure(Path(folder)))
-    path = results.DIRECTORY / "startup.json"
-    results.write(path, results.make_header(COMMAND), records)
+        for record in measure(Path(folder)):
+            records.append(record)
+            results.write(path, header, records)
     print(f"Written: {path}")
 
 
