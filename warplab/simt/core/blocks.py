@@ -13,9 +13,10 @@ from warplab.simt.core.asynchronous.copies import clear_copies, finish_arrivals
 from warplab.simt.core.asynchronous.events import clear_events
 from warplab.simt.core.asynchronous.waits import report_mbarrier_wait
 from warplab.simt.core.interpreter import run_warp
+from warplab.simt.core.memory.clocks import start_clocks
 from warplab.simt.core.memory.cluster_memory import check_visits, clear_visits, peer
 from warplab.simt.core.memory.global_races import start_cluster
-from warplab.simt.core.memory.shadow import mark_written, start_clocks
+from warplab.simt.core.memory.shadow import mark_written
 from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (

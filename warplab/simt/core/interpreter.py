@@ -18,8 +18,8 @@ from warplab.simt.core.asynchronous.remote import issue_remote
 from warplab.simt.core.memory.access import memory_access
 from warplab.simt.core.memory.atomics import atomic_access
 from warplab.simt.core.memory.causality import fence_memory
+from warplab.simt.core.memory.clocks import fence_async
 from warplab.simt.core.memory.local_access import local_host
-from warplab.simt.core.memory.shadow import fence_async
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
     BARRIER_ARRIVE,

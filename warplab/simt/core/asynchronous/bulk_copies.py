@@ -25,21 +25,12 @@ from warplab.simt.core.asynchronous.tensor_copies import (
     tile_span,
     writable,
 )
+from warplab.simt.core.memory.clocks import own_clock, pass_moment, release_at
 from warplab.simt.core.memory.cluster_memory import mapped, offset_of, owner_of
 from warplab.simt.core.memory.global_access import resolve
+from warplab.simt.core.memory.in_flight import end_copy_at, end_source, start_copy, start_source
 from warplab.simt.core.memory.request_log import LOG_ATOMIC, LOG_BULK_READ, LOG_BULK_WRITE, log_span
-from warplab.simt.core.memory.shadow import (
-    check_async_read,
-    check_read,
-    check_write,
-    end_copy_at,
-    end_source,
-    own_clock,
-    pass_moment,
-    release_at,
-    start_copy,
-    start_source,
-)
+from warplab.simt.core.memory.shadow import check_async_read, check_read, check_write
 from warplab.simt.core.state.bulk_layout import (
     BULK_COMMIT,
     FORM_DIRECTION,

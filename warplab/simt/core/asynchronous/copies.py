@@ -9,11 +9,13 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.asynchronous.mbarriers import change, usable
+from warplab.simt.core.memory.clocks import release
 from warplab.simt.core.memory.counting import count_sectors, count_wavefronts
 from warplab.simt.core.memory.global_access import check_initialised, fault_kind, region_offset, resolve
 from warplab.simt.core.memory.global_races import note_lane
+from warplab.simt.core.memory.in_flight import end_copy, start_copy
 from warplab.simt.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, log_sectors
-from warplab.simt.core.memory.shadow import check_write, end_copy, release, start_copy
+from warplab.simt.core.memory.shadow import check_write
 from warplab.simt.core.memory.transfer import count_transfer
 from warplab.simt.core.state.faults import compiled, report
 from warplab.simt.core.state.layout import (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.core.memory.clocks import acquire, release
 from warplab.simt.core.memory.cluster_memory import mapped, offset_of, shared_host
-from warplab.simt.core.memory.shadow import acquire, check_read, check_write, release
+from warplab.simt.core.memory.shadow import check_read, check_write
 from warplab.simt.core.state.faults import compiled, report
 from warplab.simt.core.state.layout import (
     DST,

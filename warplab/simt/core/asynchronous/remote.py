@@ -7,16 +7,10 @@ import numpy as np
 from warplab.simt.core.asynchronous.events import new_event
 from warplab.simt.core.asynchronous.mbarriers import change, usable
 from warplab.simt.core.memory.atomics import combine
+from warplab.simt.core.memory.clocks import own_clock, pass_moment, release_at
 from warplab.simt.core.memory.cluster_memory import shared_host
-from warplab.simt.core.memory.shadow import (
-    check_read,
-    check_write,
-    end_copy_at,
-    own_clock,
-    pass_moment,
-    release_at,
-    start_copy,
-)
+from warplab.simt.core.memory.in_flight import end_copy_at, start_copy
+from warplab.simt.core.memory.shadow import check_read, check_write
 from warplab.simt.core.memory.transfer import data_operand, read_element, write_element
 from warplab.simt.core.state.faults import compiled, report
 from warplab.simt.core.state.layout import (

@@ -12,47 +12,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.core.memory.causality import includes, knows, start_order, state_of_warp
+from warplab.simt.core.memory.causality import start_order, state_of_warp
 from warplab.simt.core.memory.cells import cells_of, cells_with, fill_cells, foreign_cells
-from warplab.simt.core.memory.shadow import own_clock
+from warplab.simt.core.memory.conflicts import block_number, check_access, is_ordered, record_of, segment_of
 from warplab.simt.core.memory.transfer import data_operand, read_element
-from warplab.simt.core.state.faults import compiled, report, warp_state
+from warplab.simt.core.state.faults import compiled
 from warplab.simt.core.state.layout import (
-    F_FIELDS,
-    F_OTHER_BLOCK,
-    F_OTHER_THREAD,
-    FAULT_GLOBAL_RACE,
-    FAULT_SAME_VALUE,
     FULL_MASK,
     LANES,
-    M_BLOCK_X,
-    M_BLOCK_Y,
-    M_BLOCK_Z,
-    M_CLOCK_COLUMNS,
-    M_CLOCKS,
     M_CLUSTER,
     M_CLUSTER_WARPS,
-    M_FINDING_COUNT,
-    M_FINDINGS,
     M_FIRST_WARP,
-    M_GRID_X,
-    M_GRID_Y,
     M_PEERS,
     M_RACES,
-    M_RANK,
-    M_WARP_COUNT,
-    M_WARPS,
-    OTHER_BLOCK,
     R_CELL_FIRST,
     R_CELL_SHIFT,
     R_CELL_SLOT,
     R_CELLS,
     R_HOST,
-    R_START,
-    SAME_WARP,
-    SPACE_GLOBAL,
     SRC_B,
-    W_EPOCH,
     X1,
     X3,
 )
@@ -76,9 +54,6 @@ from warplab.simt.core.state.races_layout import (
     G_LIVE,
     G_NEXT,
     G_OFF,
-    G_ORDER,
-    G_RECORDS,
-    G_ROOM,
     G_STRIDE,
     G_VALUES,
     G_WARPS,
@@ -87,40 +62,14 @@ from warplab.simt.core.state.races_layout import (
     MIXED,
     MORE,
     OTHER_WRITE,
-    REASON_NONE,
-    REASON_READER_FENCE,
-    REASON_SCOPE,
-    REASON_SHIFT,
-    REASON_WRITER_BARRIER,
-    REASON_WRITER_FENCE,
-    RECORD_BLOCK,
-    RECORD_CLOCK,
-    RECORD_CLUSTER,
-    RECORD_EPOCH,
-    RECORD_NARROW,
-    RECORD_RELEASE,
-    RECORD_SIZE,
     RECORD_WARP,
-    S_CLOCK,
-    S_EPOCH,
     S_FIELDS,
-    S_NARROW,
-    S_NARROW_FENCE,
-    S_PENDING,
-    S_PENDING_NEAR,
-    S_RELEASE,
     S_SEEN,
     S_SEEN_COUNT,
-    S_SEGMENT,
     SCOPE,
-    SCOPE_BLOCK,
-    SCOPE_CLUSTER,
-    SCOPE_GPU,
     SEEN,
     SEGMENT_SHIFT,
     SEVERAL,
-    STRONG_BEFORE,
-    STRONG_NOW,
     TOUCHED,
     TOUCHED_SHIFT,
     WARP_SHIFT,
@@ -133,7 +82,6 @@ from warplab.simt.core.state.raw import (
     load_i64,
     load_u32,
     put,
-    store_i32,
     store_i64,
     store_u32,
 )
@@ -157,173 +105,9 @@ def start_cluster(m, cluster):
 
 
 @compiled
-def _block_number(m):
-    return get(m, M_BLOCK_X) + get(m, M_GRID_X) * (get(m, M_BLOCK_Y) + get(m, M_GRID_Y) * get(m, M_BLOCK_Z))
-
-
-@compiled
 def _owner(m):
     """Whose an access is where blocks are told apart later: the number of the cluster's first block, plus one."""
-    return _block_number(get(m, M_PEERS)) + 1
-
-
-@compiled
-def _record_of(races, segment):
-    return get(races, G_RECORDS) + (segment - get(races, G_BASE)) * RECORD_SIZE
-
-
-@compiled
-def _segment(m, races, warp):
-    """The segment that a warp is in; it gets a new one if its clock or its epoch has advanced."""
-    state = state_of_warp(m, races, warp)
-    epoch, clock = get(warp_state(get(m, M_WARPS), warp), W_EPOCH), own_clock(m, warp)
-    segment = get(state, S_SEGMENT)
-    if segment >= get(races, G_FIRST) and get(state, S_EPOCH) == epoch and get(state, S_CLOCK) == clock:
-        return segment
-    segment = get(races, G_NEXT)
-    if segment - get(races, G_BASE) >= get(races, G_ROOM):
-        put(races, G_BASE, segment)
-        put(races, G_FIRST, segment)
-    put(races, G_NEXT, segment + 1)
-    put(state, S_SEGMENT, segment)
-    put(state, S_EPOCH, epoch)
-    put(state, S_CLOCK, clock)
-    record = _record_of(races, segment)
-    store_i32(record + 4 * RECORD_BLOCK, np.int32(_block_number(m)))
-    store_i32(record + 4 * RECORD_CLUSTER, np.int32(get(races, G_CLUSTER)))
-    store_i32(record + 4 * RECORD_WARP, np.int32(get(m, M_FIRST_WARP) + warp))
-    store_i32(record + 4 * RECORD_CLOCK, np.int32(clock))
-    store_i32(record + 4 * RECORD_EPOCH, np.int32(epoch))
-    store_i32(record + 4 * RECORD_RELEASE, np.int32(get(state, S_RELEASE)))
-    store_i32(record + 4 * RECORD_NARROW, np.int32(get(state, S_NARROW)))
-    return segment
-
-
-# Is there a race?
-
-
-@compiled
-def _is_ordered(m, races, warp, record, segment):
-    """Does the warp know of all that was done in another warp's segment?"""
-    other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
-    if segment >= get(races, G_FIRST):
-        row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * get(m, M_CLOCK_COLUMNS)
-        return clock <= np.int64(load_i32(row + 4 * other))
-    return knows(m, races, warp, np.int64(load_i32(record + 4 * RECORD_CLUSTER)), other, clock)
-
-
-@compiled
-def _was_seen(m, races, warp, record):
-    """Would the warp know of what was done in a segment of another cluster, had it a fence just before?"""
-    pending = get(state_of_warp(m, races, warp), S_PENDING)
-    cluster, other = np.int64(load_i32(record + 4 * RECORD_CLUSTER)), np.int64(load_i32(record + 4 * RECORD_WARP))
-    return includes(m, races, pending, cluster, other, np.int64(load_i32(record + 4 * RECORD_CLOCK)))
-
-
-@compiled
-def _conflict(m, races, warp, old, mine):
-    """Does an access race with an earlier one? -1, or what its F_EXTRA says of the two threads."""
-    segment = old >> SEGMENT_SHIFT
-    if segment < get(races, G_BASE) or old & mine & TOUCHED == 0:
-        return np.int64(-1)
-    strong = min(old & SCOPE, mine & SCOPE)
-    record = _record_of(races, segment)
-    if segment < get(races, G_FIRST):
-        if get(races, G_LIVE) == 0 or strong == SCOPE_GPU or _is_ordered(m, races, warp, record, segment):
-            return np.int64(-1)
-        # A strong access keeps its place behind the strong reads before it: it needs no fence of its own.
-        if mine & SCOPE and _was_seen(m, races, warp, record):
-            return np.int64(-1)
-        return np.int64(OTHER_BLOCK)
-    other = np.int64(load_i32(record + 4 * RECORD_WARP))
-    if other == get(m, M_FIRST_WARP) + warp:
-        same_lane = (old ^ mine) & (31 << LANE_SHIFT) == 0 and (old | mine) & SEVERAL == 0
-        same_access = ((old ^ mine) & 0xFFFFFFFF) >> ACCESS_SHIFT == 0
-        epoch = get(state_of_warp(m, races, warp), S_EPOCH)
-        if strong or same_lane or same_access or np.int64(load_i32(record + 4 * RECORD_EPOCH)) != epoch:
-            return np.int64(-1)
-        return np.int64(SAME_WARP)
-    near = other // get(m, M_WARP_COUNT) == get(m, M_RANK)
-    if strong >= (SCOPE_BLOCK if near else SCOPE_CLUSTER) or _is_ordered(m, races, warp, record, segment):
-        return np.int64(-1)
-    return np.int64(0 if near else OTHER_BLOCK)
-
-
-@compiled
-def _reason(m, races, warp, old):
-    """Why an access of another cluster is not ordered, though a strong write that followed it was read."""
-    segment = old >> SEGMENT_SHIFT
-    record = _record_of(races, segment)
-    if segment >= get(races, G_FIRST):
-        return np.int64(REASON_NONE)
-    block, cluster = load_i32(record + 4 * RECORD_BLOCK), np.int64(load_i32(record + 4 * RECORD_CLUSTER))
-    other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
-    state = state_of_warp(m, races, warp)
-    if includes(m, races, get(state, S_PENDING_NEAR), cluster, other, clock):
-        return np.int64(REASON_SCOPE)
-    if _was_seen(m, races, warp, record):
-        return np.int64(REASON_SCOPE if get(state, S_NARROW_FENCE) else REASON_READER_FENCE)
-    count = min(get(state, S_SEEN_COUNT), SEEN)
-    for place in range(count):
-        seen = get(state, S_SEEN + place)
-        flag = _record_of(races, seen >> 2)
-        if seen >> 2 >= get(races, G_BASE) and load_i32(flag + 4 * RECORD_BLOCK) == block:
-            return _reason_of_flag(m, races, flag, seen & SCOPE, cluster, other, clock)
-    if get(races, G_ORDER) == 0 or count == 0:
-        return np.int64(REASON_NONE)
-    # An atomic that it read goes back to those of other blocks: is anything of that cluster known by it?
-    known = False
-    for mate in range(get(m, M_CLUSTER_WARPS)):
-        known = known or knows(m, races, warp, cluster, mate, np.int64(1))
-    if known:
-        beside = knows(m, races, warp, cluster, other, np.int64(1))
-        return np.int64(REASON_WRITER_FENCE if beside else REASON_WRITER_BARRIER)
-    seen = get(state, S_SEEN + (get(state, S_SEEN_COUNT) - 1) % SEEN)
-    flag = _record_of(races, seen >> 2)
-    if seen >> 2 < get(races, G_BASE) or load_i32(flag + 4 * RECORD_RELEASE):
-        return np.int64(REASON_NONE)
-    return np.int64(REASON_SCOPE if load_i32(flag + 4 * RECORD_NARROW) else REASON_WRITER_FENCE)
-
-
-@compiled
-def _reason_of_flag(m, races, flag, scope, cluster, other, clock):
-    """What a strong write that was read lacks to release what another warp of its block did."""
-    wide, narrow = np.int64(load_i32(flag + 4 * RECORD_RELEASE)), np.int64(load_i32(flag + 4 * RECORD_NARROW))
-    if scope != SCOPE_GPU or includes(m, races, wide, cluster, other, clock):
-        return np.int64(REASON_SCOPE)
-    if narrow != wide and includes(m, races, narrow, cluster, other, clock):
-        return np.int64(REASON_SCOPE)
-    same_warp = np.int64(load_i32(flag + 4 * RECORD_WARP)) == other
-    return np.int64(REASON_WRITER_FENCE if same_warp or narrow == 0 else REASON_WRITER_BARRIER)
-
-
-@compiled
-def _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, extra, kind):
-    """Report a race with an earlier access; its thread and block beside."""
-    shift = get(entry, R_CELL_SHIFT)
-    address = get(entry, R_START) + (cell << shift)
-    record = _record_of(races, old >> SEGMENT_SHIFT)
-    other = np.int64(load_i32(get(races, G_ACCESSES) - 4 * (1 + ((old & 0xFFFFFFFF) >> ACCESS_SHIFT))))
-    home = get(m, M_PEERS)
-    count = get(home, M_FINDING_COUNT)
-    report(m, kind, pc, warp, lane, address, np.int64(1) << shift, write, other, SPACE_GLOBAL, extra | other_writes)
-    if get(home, M_FINDING_COUNT) > count:
-        new = get(m, M_FINDINGS) + count * F_FIELDS * 8
-        put(new, F_OTHER_BLOCK, np.int64(load_i32(record + 4 * RECORD_BLOCK)))
-        put(new, F_OTHER_THREAD, ((old >> WARP_SHIFT) & 31) * 32 + ((old >> LANE_SHIFT) & 31))
-
-
-@compiled
-def _explain(m, races, warp, old, mine, write, extra):
-    """F_EXTRA with the reason, and which of the two accesses are strong."""
-    if extra & OTHER_BLOCK:
-        reason = np.int64(REASON_NONE)
-        if min(old & SCOPE, mine & SCOPE):
-            reason = np.int64(REASON_SCOPE)
-        elif not (write and mine & SCOPE):
-            reason = _reason(m, races, warp, old)
-        extra |= reason << REASON_SHIFT
-    return extra | (STRONG_NOW if mine & SCOPE else 0) | (STRONG_BEFORE if old & SCOPE else 0)
+    return block_number(get(m, M_PEERS)) + 1
 
 
 # One cell
@@ -349,27 +133,15 @@ def _is_same_access(old, mine):
 
 
 @compiled
-def _check(m, races, entry, warp, pc, lane, cell, mine, write, old, other_writes, same):
-    """Report a race with an earlier access, if it is one. `same`: both write the same, if the earlier one writes."""
-    extra = _conflict(m, races, warp, old, mine)
-    if extra < 0:
-        return False
-    kind = FAULT_SAME_VALUE if same and other_writes and (old | mine) & SCOPE == 0 else FAULT_GLOBAL_RACE
-    extra = _explain(m, races, warp, old, mine, write, extra)
-    _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, extra, kind)
-    return True
-
-
-@compiled
 def _check_writes(m, races, entry, warp, pc, lane, cell, mine, write, same):
     """Check an access against the last writes to a cell, the ordinary one and the strong one."""
     at = _address_of_cell(races, entry, cell, CELL_WRITE)
     oldest = get(races, G_BASE) << SEGMENT_SHIFT
     old = load_i64(at)
-    found = old >= oldest and _check(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, same)
+    found = old >= oldest and check_access(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, same)
     if not found and get(races, G_LIVE):
         old = load_i64(at + CELL_STRONG * get(races, G_STRIDE))
-        found = old >= oldest and _check(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, False)
+        found = old >= oldest and check_access(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, False)
     return found
 
 
@@ -383,12 +155,12 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
     elif _is_same_access(old, mine):
         store_i64(at, _merged(old, mine))
     else:
-        record = _record_of(races, old >> SEGMENT_SHIFT)
+        record = record_of(races, old >> SEGMENT_SHIFT)
         own = old >> SEGMENT_SHIFT >= get(races, G_FIRST)
         own = own and np.int64(load_i32(record + 4 * RECORD_WARP)) == get(m, M_FIRST_WARP) + warp
         if own and mine & SCOPE and old & SCOPE == 0:
             return  # an ordinary read races with more than a strong one
-        if own or _is_ordered(m, races, warp, record, old >> SEGMENT_SHIFT):
+        if own or is_ordered(m, races, warp, record, old >> SEGMENT_SHIFT):
             store_i64(at, mine | (old & MORE))
         elif old & MORE == 0:
             # Two warps that nothing orders have read it: any third that writes races with one of them at least.
@@ -406,10 +178,10 @@ def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value,
         at = _address_of_cell(races, entry, cell, CELL_READ)
         old = load_i64(at)
         if old >= oldest and not found:
-            found = _check(m, races, entry, warp, pc, lane, cell, mine, 1, old, 0, False)
+            found = check_access(m, races, entry, warp, pc, lane, cell, mine, 1, old, 0, False)
             older = load_i64(at + get(races, G_STRIDE))
             if not found and old & MORE and older >= oldest:
-                _check(m, races, entry, warp, pc, lane, cell, mine, 1, older, 0, False)
+                check_access(m, races, entry, warp, pc, lane, cell, mine, 1, older, 0, False)
     at = _address_of_cell(races, entry, cell, CELL_STRONG if mine & SCOPE else CELL_WRITE)
     old = load_i64(at)
     store_i64(at, _merged(old, mine) if old >= oldest and _is_same_access(old, mine) else mine)
@@ -517,7 +289,7 @@ def note_lane(m, entry, warp, frame, constants, record, pc, lane, place, size, w
     access = _access_of(races, pc)
     if get(races, G_OFF) or access < 0 or place >> get(entry, R_CELL_SHIFT) >= get(entry, R_CELLS):
         return
-    mine = _segment(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
+    mine = segment_of(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
     mine |= TOUCHED | (strong & SCOPE) | (SEVERAL if several else 0)
     if not write and strong & SCOPE:
         note_seen(m, entry, warp, place)
@@ -534,7 +306,7 @@ def note_run(m, entry, warp, frame, constants, record, pc, lane, lanes, place, s
     room = get(entry, R_CELLS) - (place >> shift)
     if get(races, G_OFF) or access < 0 or room <= 0:
         return
-    mine = _segment(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
+    mine = segment_of(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
     mine |= TOUCHED | (strong & SCOPE)
     if strong and not write:
         for other in range(lanes):

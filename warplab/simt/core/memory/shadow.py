@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.core.memory.causality import learn_from_cluster, meet
+from warplab.simt.core.memory.clocks import clock_of, own_clock, products_known
 from warplab.simt.core.memory.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.simt.core.memory.shadow_chunks import (
     CHUNK_BYTES,
@@ -60,12 +60,10 @@ from warplab.simt.core.state.layout import (
     M_CLOCKS,
     M_CLUSTER_WARPS,
     M_FIRST_WARP,
-    M_MBARRIER_CLOCKS,
     M_RANK,
     M_SHARED_SHADOW,
     M_WARP_COUNT,
     M_WARPS,
-    MBARRIER_CLOCKS,
     OTHER_BLOCK,
     RANK_SHIFT,
     SAME_WARP,
@@ -76,13 +74,10 @@ from warplab.simt.core.state.layout import (
 )
 from warplab.simt.core.state.raw import (
     get,
-    increase,
     load_i32,
     load_u32,
-    put,
     store_i32,
     store_u32,
-    trailing_zeros32,
 )
 
 SEVERAL = 255
@@ -93,13 +88,13 @@ BY_PRODUCT = 2  # for `several` of check_read: the read is recorded by record_pr
 
 
 @compiled
-def _word_at(shadow, index):
+def word_at(shadow, index):
     """The shadow of the index-th word: where its first field lies."""
     return shadow + (index >> 3) * CHUNK_BYTES + (index & 7) * 4
 
 
 @compiled
-def _tag(pc, warp, touched):
+def tag_of(pc, warp, touched):
     return np.int32((pc << TAG_PC) | (warp << 4) | touched)
 
 
@@ -114,11 +109,6 @@ def _warp_of(tag):
 
 
 @compiled
-def _clock_of(clocks, columns, viewer, other):
-    return np.int64(load_i32(clocks + 4 * (viewer * columns + other)))
-
-
-@compiled
 def _conflicts(m, clocks, columns, viewer, word, clock_at, tag_at, touched):
     """The tag of an earlier access by another warp that is not ordered before this one; -1 if there is none."""
     clock = np.int64(load_i32(word + clock_at))
@@ -126,7 +116,7 @@ def _conflicts(m, clocks, columns, viewer, word, clock_at, tag_at, touched):
     other = _warp_of(tag)
     if clock == 0 or other == viewer or (tag & touched & 15) == 0 or clock >= PRODUCTS:
         return np.int64(-1)
-    if clock <= _clock_of(clocks, columns, viewer, other):
+    if clock <= clock_of(clocks, columns, viewer, other):
         return np.int64(-1)
     return tag
 
@@ -262,13 +252,12 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
-    tag = np.int64(_tag(pc, get(m, M_FIRST_WARP) + warp, 15))
+    tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
     lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
-        kept = 0 if several == BY_PRODUCT else active
-        if not read_chunk(at, active, kept, known, mine, epoch, tag, lanes, step, shift, place):
+        if not read_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
             low, high = low + WORDS * chunk, high + WORDS * chunk
             _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
 
@@ -280,11 +269,11 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
     columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
-    mine = np.int32(_clock_of(clocks, columns, me, me))
+    mine = np.int32(clock_of(clocks, columns, me, me))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
     epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     for index in range(first, end):
-        word = _word_at(shadow, index)
+        word = word_at(shadow, index)
         low = max(offset - 4 * index, 0)
         high = min(offset + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
@@ -306,7 +295,7 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
         if volatile or atomic or several == BY_PRODUCT:
             continue
-        tag = _tag(pc, me, touched)
+        tag = tag_of(pc, me, touched)
         known_tag = load_i32(word + READ_TAG)
         if load_i32(word + READ_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
             # The lanes of one load come here one after the other.
@@ -345,12 +334,12 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
-    tag = np.int64(_tag(pc, get(m, M_FIRST_WARP) + warp, 15))
+    tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
     lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
-        if not write_chunk(at, active, active, known, mine, epoch, tag, lanes, step, shift, place):
+        if not write_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
             low, high = low + WORDS * chunk, high + WORDS * chunk
             _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
 
@@ -362,11 +351,11 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
     columns = get(m, M_CLOCK_COLUMNS)
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
-    mine = np.int32(_clock_of(clocks, columns, me, me))
+    mine = np.int32(clock_of(clocks, columns, me, me))
     known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
     epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
     for index in range(first, end):
-        word = _word_at(shadow, index)
+        word = word_at(shadow, index)
         low = max(offset - 4 * index, 0)
         high = min(offset + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
@@ -403,7 +392,7 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
         if not volatile:
-            tag = _tag(pc, me, touched)
+            tag = tag_of(pc, me, touched)
             known_tag = load_i32(word + WRITE_TAG)
             if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
                 lanes = _merged(load_u32(word + WRITE_LANES), lanes, touched)
@@ -417,7 +406,7 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
 
 
 @compiled
-def _shadow_of(m, start):
+def shadow_of(m, start):
     """The shadow of the shared memory that an address is in, of the block or of a peer; 0: not sanitised."""
     shadow = get(m, M_SHARED_SHADOW)
     if shadow and start >> RANK_SHIFT:
@@ -430,204 +419,17 @@ def mark_written(m, start, size):
     """`size` bytes (whole words) of the own block have a value from the start."""
     shadow, first = get(m, M_SHARED_SHADOW), offset_of(start) >> 2
     for index in range(first, first + (size >> 2) if shadow else first):
-        store_i32(_word_at(shadow, index) + VALID, np.int32(15))
-
-
-@compiled
-def start_copy(m, warp, start, size, pc):
-    """From now on an asynchronous copy may write `size` bytes (whole words): nobody else may touch them."""
-    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
-    if shadow:
-        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
-        for index in range(first, first + (size >> 2)):
-            store_i32(_word_at(shadow, index) + PENDING, tag)
-
-
-@compiled
-def end_copy(m, warp, start, size):
-    """The copy's thread has waited for it: its write counts as made by the warp at this moment."""
-    end_copy_at(m, warp, start, size, own_clock(m, warp))
-
-
-@compiled
-def end_copy_at(m, warp, start, size, clock):
-    """The copy's bytes are there: its write counts as made by the warp when its clock was `clock`."""
-    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
-    if shadow:
-        epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
-        for index in range(first, first + (size >> 2)):
-            word = _word_at(shadow, index)
-            store_i32(word + WRITE_CLOCK, np.int32(clock))
-            store_i32(word + WRITE_TAG, load_i32(word + PENDING))
-            store_i32(word + WRITE_EPOCH, epoch)
-            store_i32(word + VALID, np.int32(15 | ASYNC_WRITE))
-            store_i32(word + PENDING, np.int32(0))
-
-
-@compiled
-def start_source(m, warp, start, size, pc):
-    """From now on a bulk copy may read `size` bytes (whole words) of the own block: nobody may write to them."""
-    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
-    if shadow:
-        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
-        for index in range(first, first + (size >> 2)):
-            store_i32(_word_at(shadow, index) + SOURCE, tag)
-
-
-@compiled
-def end_source(m, warp, start, size, pc):
-    """The copy has read its source; another copy that reads the same words may still be on its way."""
-    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
-    if shadow:
-        tag = _tag(pc, get(m, M_FIRST_WARP) + warp, 15)
-        for index in range(first, first + (size >> 2)):
-            word = _word_at(shadow, index)
-            if load_i32(word + SOURCE) == tag:
-                store_i32(word + SOURCE, np.int32(0))
-
-
-@compiled
-def own_clock(m, warp):
-    """A warp's own clock."""
-    me = get(m, M_FIRST_WARP) + warp
-    return np.int64(_clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, me))
-
-
-@compiled
-def pass_moment(m, warp):
-    """Advance a warp's clock and return what it was: what the warp does from now on comes after that moment."""
-    me = get(m, M_FIRST_WARP) + warp
-    own = get(m, M_CLOCKS) + 4 * (me * get(m, M_CLOCK_COLUMNS) + me)
-    store_i32(own, load_i32(own) + np.int32(1))
-    return np.int64(load_i32(own)) - 1
+        store_i32(word_at(shadow, index) + VALID, np.int32(15))
 
 
 @compiled
 def last_writer(m, address):
     """The pc of the instruction that wrote a word of shared memory last, or is writing it; -1 if there is none."""
-    word = _word_at(get(m, M_SHARED_SHADOW), address >> 2)
+    word = word_at(get(m, M_SHARED_SHADOW), address >> 2)
     tag = np.int64(load_i32(word + PENDING))
     if tag == 0:
         tag = np.int64(load_i32(word + WRITE_TAG))
     return _pc_of(tag) if tag else np.int64(-1)
-
-
-@compiled
-def synchronise(m, warps_mask):
-    """The warps in the mask meet at a barrier: each learns all the others' clocks, then its own advances."""
-    if get(m, M_SHARED_SHADOW) == 0:
-        return
-    meet(m, warps_mask)
-    columns = get(m, M_CLOCK_COLUMNS)
-    clocks = get(m, M_CLOCKS) + get(m, M_FIRST_WARP) * columns * 4  # of the block's warps
-    states, own_column = get(m, M_WARPS), get(m, M_FIRST_WARP)
-    first = np.int64(trailing_zeros32(np.uint32(warps_mask)))
-    for other in range(columns):
-        newest = np.int32(0)
-        rest = np.uint32(warps_mask)
-        while rest:
-            warp = np.int64(trailing_zeros32(rest))
-            rest &= rest - np.uint32(1)
-            newest = max(newest, load_i32(clocks + 4 * (warp * columns + other)))
-        store_i32(clocks + 4 * (first * columns + other), newest)
-    lowest = np.int64(load_i32(clocks + 4 * first * columns))
-    for other in range(1, get(m, M_CLUSTER_WARPS)):
-        lowest = min(lowest, np.int64(load_i32(clocks + 4 * (first * columns + other))))
-    rest = np.uint32(warps_mask)
-    while rest:
-        warp = np.int64(trailing_zeros32(rest))
-        rest &= rest - np.uint32(1)
-        row = clocks + 4 * warp * columns
-        if warp != first:
-            for other in range(columns):
-                store_i32(row + 4 * other, load_i32(clocks + 4 * (first * columns + other)))
-        put(warp_state(states, warp), W_MIN_CLOCK, lowest)
-        increase(warp_state(states, warp), W_EPOCH, 1)
-    rest = np.uint32(warps_mask)
-    while rest:
-        warp = np.int64(trailing_zeros32(rest))
-        rest &= rest - np.uint32(1)
-        own = clocks + 4 * (warp * columns + own_column + warp)
-        store_i32(own, load_i32(own) + np.int32(1))
-
-
-@compiled
-def release_to(m, warp, kept, last):
-    """Add what a warp did and knows to the vector clock at `kept`.
-
-    `last`: the warp's clock advances, as what it does from then on is not part of that.
-    """
-    if get(m, M_SHARED_SHADOW) == 0:
-        return
-    columns = get(m, M_CLOCK_COLUMNS)
-    mine = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
-    for other in range(columns):
-        store_i32(kept + 4 * other, max(load_i32(kept + 4 * other), load_i32(mine + 4 * other)))
-    if last:
-        pass_moment(m, warp)
-
-
-@compiled
-def acquire_from(m, warp, kept):
-    """A warp learns what the vector clock at `kept` has been given by others."""
-    increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
-    learn_from_cluster(m, warp)
-    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
-    if get(m, M_SHARED_SHADOW) == 0 or columns == 1:
-        return
-    me = get(m, M_FIRST_WARP) + warp
-    mine = get(m, M_CLOCKS) + 4 * me * columns
-    lowest = np.int64(1 << 40)
-    for other in range(columns):
-        if other != me:
-            newest = max(load_i32(kept + 4 * other), load_i32(mine + 4 * other))
-            store_i32(mine + 4 * other, newest)
-            if other < warps:
-                lowest = min(lowest, np.int64(newest))
-    put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
-
-
-@compiled
-def _mbarrier_clocks(m, address):
-    """What arrivals at an mbarrier, of the block or of a peer, have released."""
-    place = (offset_of(address) >> 3) & (MBARRIER_CLOCKS - 1)
-    return get(owner_of(m, address), M_MBARRIER_CLOCKS) + place * get(m, M_CLOCK_COLUMNS) * 4
-
-
-@compiled
-def release(m, warp, address, last):
-    """A lane arrives at an mbarrier: who waits for it learns what this warp did and knows. `last`: see release_to."""
-    release_to(m, warp, _mbarrier_clocks(m, address), last)
-
-
-@compiled
-def release_at(m, warp, address, clock):
-    """An asynchronous operation completes at an mbarrier: release what its warp did until its clock was `clock`."""
-    if get(m, M_SHARED_SHADOW) == 0:
-        return
-    kept = _mbarrier_clocks(m, address) + 4 * (get(m, M_FIRST_WARP) + warp)
-    before = load_i32(kept)
-    release_to(m, warp, _mbarrier_clocks(m, address), False)
-    store_i32(kept, max(before, np.int32(clock)))
-
-
-@compiled
-def acquire(m, warp, address):
-    """A warp has seen a phase of an mbarrier end: it learns what those who arrived had released."""
-    acquire_from(m, warp, _mbarrier_clocks(m, address))
-
-
-@compiled
-def fence_async(m, warp):
-    """fence.proxy.async: what the warp knows to have been written may be read by the async proxy from now on."""
-    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
-    if get(m, M_SHARED_SHADOW) == 0 or columns == warps:
-        return
-    row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
-    for other in range(warps):
-        fenced = row + 4 * (warps + other)
-        store_i32(fenced, max(load_i32(fenced), load_i32(row + 4 * other)))
-    pass_moment(m, warp)
 
 
 @compiled
@@ -637,12 +439,12 @@ def check_async_read(m, warp, start, size, pc, lane):
     A fence.proxy.async must lie between an ordinary store that made them and now.
     """
     warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
-    shadow = _shadow_of(m, start)
+    shadow = shadow_of(m, start)
     if shadow == 0 or columns == warps:
         return
     row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * columns
     for place in range(start, start + size, 4):
-        word = _word_at(shadow, offset_of(place) >> 2)
+        word = word_at(shadow, offset_of(place) >> 2)
         clock, tag = load_i32(word + WRITE_CLOCK), load_u32(word + WRITE_TAG)
         author = row + 4 * _warp_of(tag)
         # A write that is not known at all is a race, which check_read reports.
@@ -652,22 +454,12 @@ def check_async_read(m, warp, start, size, pc, lane):
 
 
 @compiled
-def _products_known(m, viewer, number):
-    """The address of the last product of a warpgroup that a warp knows to have been waited for, by their numbers."""
-    warps = get(m, M_WARP_COUNT)
-    groups = (warps + WARPGROUP_WARPS - 1) // WARPGROUP_WARPS
-    column = 2 * get(m, M_CLUSTER_WARPS) + number // warps * groups + number % warps // WARPGROUP_WARPS
-    return get(m, M_CLOCKS) + 4 * (viewer * get(m, M_CLOCK_COLUMNS) + column)
-
-
-@compiled
 def record_product(m, leader, start, size, pc, moment):
     """From now on a product of the warpgroup whose first warp is `leader` may read `size` bytes (whole words)."""
-    shadow, first = _shadow_of(m, start), offset_of(start) >> 2
-    # Numbered from the other end, so that it is nobody's own read: the first warp has to know of a wait as well.
-    tag = _tag(pc, TAG_WARPS - (get(m, M_FIRST_WARP) + leader), 15)
+    shadow, first = shadow_of(m, start), offset_of(start) >> 2
+    tag = tag_of(pc, get(m, M_FIRST_WARP) + leader, 15)
     for index in range(first, first + (size >> 2 if shadow else 0)):
-        word = _word_at(shadow, index)
+        word = word_at(shadow, index)
         older = load_i32(word + READ1_TAG)
         if _warp_of(older) != _warp_of(tag) or load_i32(word + READ1_CLOCK) < PRODUCTS:
             store_i32(word + READ2_CLOCK, load_i32(word + READ1_CLOCK))
@@ -677,43 +469,19 @@ def record_product(m, leader, start, size, pc, moment):
 
 
 @compiled
-def know_product(m, warp, moment):
-    """A warp has waited for the products of its warpgroup up to this one."""
-    if get(m, M_SHARED_SHADOW):
-        me = get(m, M_FIRST_WARP) + warp
-        known = _products_known(m, me, me)
-        store_i32(known, max(load_i32(known), np.int32(moment)))
-
-
-@compiled
 def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
     """A warp writes a word that a product has read or will read: report it unless it knows that this is over."""
     moment, reader = load_i32(clock) - np.int32(PRODUCTS), load_i32(tag)
-    leader, me = TAG_WARPS - _warp_of(reader), get(m, M_FIRST_WARP) + warp
-    known = _products_known(m, me, leader)
+    leader, me = _warp_of(reader), get(m, M_FIRST_WARP) + warp
+    known = products_known(m, me, leader)
     if moment <= load_i32(known):
         return
     awaited = np.int32(0)
     for member in range(leader, leader + WARPGROUP_WARPS):
-        awaited = max(awaited, load_i32(_products_known(m, member, leader)))
-    if moment <= awaited and known != _products_known(m, me, me):
-        _report_race(m, pc, warp, start, index, element, lane, 1, np.int64(_tag(_pc_of(reader), leader, 15)), 0)
+        awaited = max(awaited, load_i32(products_known(m, member, leader)))
+    if moment <= awaited and known != products_known(m, me, me):
+        _report_race(m, pc, warp, start, index, element, lane, 1, reader, 0)
         return
     owner = owner_of(m, start)
     inside = leader - get(owner, M_FIRST_WARP)
     report(owner, FAULT_OPERAND, _pc_of(reader), inside, 0, 4 * index, 4, 0, pc, SPACE_SHARED, 0)
-
-
-@compiled
-def start_clocks(m):
-    """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
-    warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
-    first = get(m, M_FIRST_WARP)
-    for place in range(MBARRIER_CLOCKS * columns):
-        store_i32(get(m, M_MBARRIER_CLOCKS) + 4 * place, np.int32(0))
-    for warp in range(get(m, M_WARP_COUNT)):
-        row = get(m, M_CLOCKS) + 4 * (first + warp) * columns
-        for other in range(columns):
-            store_i32(row + 4 * other, np.int32(1 if first + warp == other else 0))
-        alone = np.int64(1 << 40) if warps == 1 else np.int64(0)
-        put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, alone)

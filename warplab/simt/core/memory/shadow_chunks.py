@@ -39,10 +39,9 @@ class _Chunk:
 
     def __init__(self, builder: ir.IRBuilder, arguments: list[ir.Value]) -> None:
         self.builder = builder
-        chunk, active, kept, known, mine, epoch, tag, lanes, step, shift, place = arguments
+        chunk, active, known, mine, epoch, tag, lanes, step, shift, place = arguments
         self._chunk = chunk
         self.active = builder.bitcast(builder.trunc(active, I8), _FLAGS)
-        self.kept = builder.bitcast(builder.trunc(kept, I8), _FLAGS)
         self.known, self.mine, self.epoch, self.tag = (self._splat(value) for value in (known, mine, epoch, tag))
         places = builder.add(self._splat(place), ir.Constant(_WORDS, list(range(WORDS))))
         steps = builder.mul(builder.lshr(places, self._splat(shift)), self._splat(step))
@@ -109,16 +108,15 @@ class _Chunk:
         return self.builder.icmp_unsigned("==", wrong, ir.Constant(I8, 0))
 
 
-_ARGUMENTS = [types.int64] * 11
+_ARGUMENTS = [types.int64] * 10
 
 
 @intrinsic
-def read_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, step, shift, place):
+def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, shift, place):
     """Check and record a read of whole words of a chunk; False if it is not certain to be right, nothing is done then.
 
-    `active` has a bit for each word, `kept` for each of them that is to be recorded. `known`: up to which clock the
-    warp knows all others; `mine`: its own clock. The word at `place` + i is read by the lanes
-    `lanes + (i >> shift) * step`.
+    `active` has a bit for each word. `known`: up to which clock the warp knows all others; `mine`: its own clock. The
+    word at `place` + i is read by the lanes `lanes + (i >> shift) * step`.
     """
 
     def codegen(context, builder, signature, args):
@@ -137,11 +135,11 @@ def read_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, s
             # The lanes of one load come here one after the other.
             shared = builder.and_(again, words.other_lanes(READ_LANES))
             first = words.ordered(READ1_CLOCK, READ1_TAG)
-            second = builder.and_(words.kept, builder.not_(first))
-            first = builder.and_(words.kept, first)
-            words.store(READ_LANES, builder.select(shared, _constant(-1), words.lanes), words.kept)
-            words.store(READ_EPOCH, words.epoch, words.kept)
-            words.store(READ_TAG, words.tag, words.kept)
+            second = builder.and_(words.active, builder.not_(first))
+            first = builder.and_(words.active, first)
+            words.store(READ_LANES, builder.select(shared, _constant(-1), words.lanes), words.active)
+            words.store(READ_EPOCH, words.epoch, words.active)
+            words.store(READ_TAG, words.tag, words.active)
             words.store(READ1_CLOCK, words.mine, first)
             words.store(READ1_TAG, words.tag, first)
             words.store(READ2_CLOCK, words.mine, second)
@@ -152,7 +150,7 @@ def read_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, s
 
 
 @intrinsic
-def write_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, step, shift, place):
+def write_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, shift, place):
     """The same for a write."""
 
     def codegen(context, builder, signature, args):
@@ -169,11 +167,11 @@ def write_chunk(typingctx, chunk, active, kept, known, mine, epoch, tag, lanes, 
             ]
         )
         with builder.if_then(clean, likely=True):
-            words.store(WRITE_CLOCK, words.mine, words.kept)
-            words.store(WRITE_TAG, words.tag, words.kept)
-            words.store(WRITE_LANES, words.lanes, words.kept)
-            words.store(WRITE_EPOCH, words.epoch, words.kept)
-            words.store(VALID, _constant(15), words.kept)
+            words.store(WRITE_CLOCK, words.mine, words.active)
+            words.store(WRITE_TAG, words.tag, words.active)
+            words.store(WRITE_LANES, words.lanes, words.active)
+            words.store(WRITE_EPOCH, words.epoch, words.active)
+            words.store(VALID, _constant(15), words.active)
         return clean
 
     return types.boolean(*_ARGUMENTS), codegen

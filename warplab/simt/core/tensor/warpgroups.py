@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.alu.rows import lanes_matching
-from warplab.simt.core.memory.shadow import BY_PRODUCT, check_async_read, check_read, know_product, record_product
+from warplab.simt.core.memory.clocks import know_product
+from warplab.simt.core.memory.shadow import BY_PRODUCT, check_async_read, check_read, record_product
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
     C_FIELDS,

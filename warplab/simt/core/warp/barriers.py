@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from warplab.simt.core.alu.rows import fill_row32
-from warplab.simt.core.memory.shadow import synchronise
+from warplab.simt.core.memory.clocks import synchronise
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
     B_AND,

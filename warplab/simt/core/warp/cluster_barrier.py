@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.core.memory.clocks import acquire_from, release_to
 from warplab.simt.core.memory.cluster_memory import peer
-from warplab.simt.core.memory.shadow import acquire_from, release_to
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
     CLUSTER_ARRIVE,
