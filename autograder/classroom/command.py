@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -18,6 +17,7 @@ from autograder.classroom.table import table
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from warplab.files import write_whole
+from warplab.hardware.processors import usable_processors
 
 RECORD, TABLE = "class.sqlite", "results.csv"
 
@@ -48,7 +48,7 @@ def _processes(device: str) -> int:
 
         if present() is not None:
             return 1
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return usable_processors()
 
 
 @contextmanager

@@ -33,6 +33,7 @@ from numba.core.registry import cpu_target
 
 from warplab.errors import WarplabError
 from warplab.folders import COMPILED, cache_folder
+from warplab.hardware.processors import usable_processors
 from warplab.simt import core
 from warplab.simt.core.alu.dispatch import vector_functions
 from warplab.simt.core.asynchronous.bulk_calls import run_bulk_copies
@@ -114,7 +115,7 @@ def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
     def compile_one(part: Piece) -> int:
         return subprocess.run([*command, part], stdout=subprocess.DEVNULL).returncode
 
-    with ThreadPoolExecutor(_processors()) as beside:
+    with ThreadPoolExecutor(usable_processors()) as beside:
         failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
     if failed:
         raise WarplabError(f"The emulator's {', '.join(failed)} did not compile; the lines above say why.")
@@ -228,10 +229,6 @@ def _function(part: Piece) -> CFunc:
     with _compiled_once():
         function.compile()
     return function
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _can_keep() -> bool:
