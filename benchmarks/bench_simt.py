@@ -144,6 +144,15 @@ def loops() -> list[results.Record]:
     ]
 
 
+def scattered_plans() -> Iterator[tuple[str, Plan, dict[str, np.ndarray]]]:
+    """Kernels that do little else than scattered accesses to what they write, with inputs."""
+    length = 1 << 18
+    inputs = {"x": np.random.default_rng(0).standard_normal(length, dtype=np.float32)}
+    source = _array("x", Role.INPUT, length)
+    yield "store with a stride of 512", _plan("scattered", source, _array("y", Role.OUTPUT, length)), inputs
+    yield "tree of sums in global memory", _plan("global_tree", source, _array("work", Role.OUTPUT, length)), inputs
+
+
 def plans() -> Iterator[tuple[str, Plan, dict[str, np.ndarray]]]:
     """Kernels that students write, with inputs."""
     rng = np.random.default_rng(0)

@@ -67,6 +67,7 @@ def costs() -> Iterator[Record]:
 
 def _kernels() -> Iterator[tuple[str, Plan, dict[str, np.ndarray]]]:
     yield from bench_simt.plans()
+    yield from bench_simt.scattered_plans()
     for lab in known_labs():
         for file in SUBMISSION_NAMES:
             if (solutions_folder() / lab / file).exists():

@@ -148,6 +148,24 @@ def _scan(x, y):
     y[i] = sums[256 * here + t]
 
 
+@cuda.jit
+def _scattered(x, y):
+    i = cuda.grid(1)
+    y[i % 512 * 512 + i // 512] = x[i]
+
+
+@cuda.jit
+def _global_tree(x, work):
+    first, t = cuda.blockIdx.x * 256, cuda.threadIdx.x
+    work[first + t] = x[first + t]
+    distance = 128
+    while distance > 0:
+        cuda.syncthreads()
+        if t < distance:
+            work[first + t] += work[first + t + distance]
+        distance //= 2
+
+
 def collatz(steps):
     """How many steps the sequence that starts at i + 1 takes to reach 1."""
     _collatz[1, steps.shape[0]](steps)
@@ -192,6 +210,16 @@ def histogram(values, counts):
 def scan(x, y):
     """Sums of each 256 elements up to each, Hillis and Steele's way."""
     _scan[x.shape[0] // 256, 256](x, y)
+
+
+def scattered(x, y):
+    """512 x 512 elements stored with a stride of 512: every lane into a sector of its own."""
+    _scattered[x.shape[0] // 256, 256](x, y)
+
+
+def global_tree(x, work):
+    """Sums of each 256 elements by a tree in global memory; the first of each 256 is the sum."""
+    _global_tree[x.shape[0] // 256, 256](x, work)
 
 
 def turned(x, y):

@@ -132,10 +132,13 @@ def test_two_files_of_which_none_is_meant(tmp_path: Path) -> None:
     assert (both["bob"].name, both["bob"].problem) == ("submission.py", "")
 
 
-def test_two_submissions_of_one_student(tmp_path: Path) -> None:
-    write(tmp_path, "01_axpy/ada.py", "ada/01_axpy/submission.py", "x/01_axpy/y.py")
-    ada = next(h for h in read_class(tmp_path) if h.student == "ada")
-    assert ada.problem or ada.name == "submission.py"
+def test_two_places_of_one_student(tmp_path: Path) -> None:
+    write(tmp_path, "01_axpy/ada.py", "ada/01_axpy/submission.py", "01_axpy/bob.py", "bob/01_axpy/mine.py")
+    by_student = {h.student: h for h in read_class(tmp_path)}
+    assert (by_student["ada"].name, by_student["ada"].problem) == ("submission.py", "")
+    assert by_student["bob"].problem.startswith(
+        "bob handed in 2 files (01_axpy/bob.py, bob/01_axpy/mine.py): leave one"
+    )
 
 
 @pytest.mark.parametrize(
