@@ -28,6 +28,7 @@ from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Executor, Status
 from autograder.spec.lab import Lab, find_lab, known_labs
+from corpus.judge import on_gpu
 from corpus.judge.entries import CORPORA, CorpusCase, cases
 from warplab import results
 from warplab.sandbox.isolation import Isolation
@@ -87,9 +88,9 @@ class TurnsOnTheGpu(ConfinedWorker):
     def __init__(self, card: Card, machine: Machine) -> None:
         super().__init__(machine, own=False)
         assert self._sandbox is not None
-        here = str(Path(__file__).parent)  # of which it calls judge_gpu.take
+        folder = str(Path(on_gpu.__file__).parents[1])
         self._sandbox = replace(
-            self._sandbox, packages=(*self._sandbox.packages, "benchmarks"), readable=(*self._sandbox.readable, here)
+            self._sandbox, packages=(*self._sandbox.packages, "corpus"), readable=(*self._sandbox.readable, folder)
         )
         self._card = card
         self.timed = True
@@ -101,7 +102,7 @@ class TurnsOnTheGpu(ConfinedWorker):
         measured = target.endswith(":efficiency")
         if measured and not self.timed:
             return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
-        super().call("corpus.judge.on_gpu:take", timeout=START_SECONDS)  # a new process keeps nobody waiting
+        super().call(f"{on_gpu.__name__}:{on_gpu.take.__name__}", timeout=START_SECONDS)  # a new process keeps nobody waiting
         with self._card.measuring() if measured else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
 

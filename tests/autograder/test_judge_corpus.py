@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.records.machine import choose_machine
 from autograder.records.report import PartResult, Report
 from autograder.records.status import Executor, Part, Status
-from benchmarks.judge import Card, Verdict, records
+from benchmarks.judge import Card, TurnsOnTheGpu, Verdict, records
+from corpus.judge import on_gpu
 from corpus.judge.entries import CORPORA, cases
 from corpus.judge.truth import SUBMISSIONS, mutants
 from tests.autograder.report.example_reports import report
@@ -88,3 +91,11 @@ def test_what_measures_has_the_card_alone() -> None:
         list(pool.map(use, [number % 5 == 0 for number in range(100)]))
     assert all(users == (True,) for users in seen if True in users)
     assert max(len(users) for users in seen) > 1, "those who only compute share it"
+
+
+def test_a_confined_worker_finds_what_prepares_it_for_the_gpu() -> None:
+    worker = TurnsOnTheGpu(Card(), choose_machine("emulator"))
+    try:
+        assert ConfinedWorker.call(worker, f"{on_gpu.__name__}:timing_seconds", timeout=60) == on_gpu.TIMING_SECONDS
+    finally:
+        worker.close()

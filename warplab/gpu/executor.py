@@ -112,7 +112,7 @@ class LoadedPlan:
         if static + item.shared_bytes > UNASKED_SHARED and item.shared_bytes:
             attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             checked(driver.cuKernelSetAttribute(attribute, item.shared_bytes, kernel.handle, Device().device_id))
-        alike = {"block": item.block, "shmem_size": item.shared_bytes, "cooperative_launch": item.cooperative}
+        alike = {"block": item.block, "shmem_size": item.shared_bytes}
         if item.cluster == (1, 1, 1):
             config = LaunchConfig(grid=item.grid, **alike)
         else:  # cuda.core counts the grid in clusters, the plan counts it in blocks as CUDA does
@@ -120,7 +120,8 @@ class LoadedPlan:
             config = LaunchConfig(grid=clusters, cluster=item.cluster, **alike)
         parameters = self.plan.kernels[item.kernel].parameters
         arguments = [self._argument(a, p) for a, p in zip(item.arguments, parameters, strict=True)]
-        if any(isinstance(a, np.ndarray) for a in arguments):
+        # cuda.core takes no structures, and its name for a cooperative launch is not the same in all its versions.
+        if item.cooperative or any(isinstance(a, np.ndarray) for a in arguments):
             return RawLaunch(item, kernel, [np.asarray(a) for a in arguments])
         return lambda stream: launch(stream, config, kernel, *arguments)
 
