@@ -33,14 +33,16 @@ from corpus.judge.entries import CORPORA, CorpusCase, cases
 from warplab import results
 from warplab.sandbox.isolation import Isolation
 from warplab.simt import compiled
+from warplab.worker.process import Sandbox
 
 # What never ends is a part of the corpus; nothing else of it takes long, beside the others of its kind.
 CAPTURE_SECONDS = 30.0
 CASE_SECONDS = 60.0
 START_SECONDS = 60.0
-MOST_WORKERS = 8
+MOST_WORKERS = 12
 COMMAND = "make test-judge"
 FILE = results.DIRECTORY / "judge.json"
+_TAKE = f"{on_gpu.__name__}:{on_gpu.take.__name__}"
 
 
 class Card:
@@ -87,13 +89,13 @@ class TurnsOnTheGpu(ConfinedWorker):
 
     def __init__(self, card: Card, machine: Machine) -> None:
         super().__init__(machine, own=False)
-        assert self._sandbox is not None
-        folder = str(Path(on_gpu.__file__).parents[1])
-        self._sandbox = replace(
-            self._sandbox, packages=(*self._sandbox.packages, "corpus"), readable=(*self._sandbox.readable, folder)
-        )
         self._card = card
         self.timed = True
+
+    def kept_in(self) -> Sandbox:
+        """As ConfinedWorker.kept_in, with the module that prepares it."""
+        usual, folder = super().kept_in(), str(Path(on_gpu.__file__).parents[1])
+        return replace(usual, packages=(*usual.packages, "corpus"), readable=(*usual.readable, folder))
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; waiting for a turn does not count."""
@@ -102,7 +104,7 @@ class TurnsOnTheGpu(ConfinedWorker):
         measured = target.endswith(":efficiency")
         if measured and not self.timed:
             return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
-        super().call(f"{on_gpu.__name__}:{on_gpu.take.__name__}", timeout=START_SECONDS)  # a new process keeps nobody waiting
+        super().call(_TAKE, timeout=START_SECONDS)  # a new process keeps nobody waiting
         with self._card.measuring() if measured else self._card.computing():
             return super().call(target, timeout=timeout, **payload)
 

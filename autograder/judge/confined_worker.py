@@ -51,8 +51,12 @@ class ConfinedWorker(Worker):
     """
 
     def __init__(self, machine: Machine, own: bool) -> None:
-        super().__init__(sandbox(machine, own))
         self._machine, self._own = machine, own
+        super().__init__(self.kept_in())
+
+    def kept_in(self) -> Sandbox:
+        """What this worker's process is kept in; asked again when what it gets copies of has changed."""
+        return sandbox(self._machine, self._own)
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; what is to be warm is compiled first, where nothing of a submission is."""
@@ -60,7 +64,7 @@ class ConfinedWorker(Worker):
             self._compile_missing(super().call(_MISSING, timeout=timeout, **payload))
         elif target == WARM_UP_GPU and _compile_for_gpu(payload["task"]):
             self.close()  # it has the copies from before
-            self._sandbox = sandbox(self._machine, self._own)
+            self._sandbox = self.kept_in()
         return super().call(target, timeout=timeout, **payload)
 
     def _compile_missing(self, parts: object) -> None:
