@@ -30,7 +30,7 @@ from warplab.worker.process import Worker
 
 ROWS, ELEMENTS = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536), 1 << 26
 COUNTERS = ("global_load_sectors", "global_store_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts")
-_MATH = {"fp32_fma": Math.FP32, "tensor_fp16": Math.FP16_TENSOR}
+_MATH = {"fp32_fma": Math.FP32, "tensor_fp16": Math.FP16_TENSOR, "tensor_fp8": Math.FP8_TENSOR}
 console = Console(width=160)
 
 
@@ -41,7 +41,7 @@ def ceilings(names: list[str]) -> list[results.Record]:
     with Worker() as worker:
         measured = worker.call("benchmarks.bench_gpu:measured_ceilings", timeout=120)
     records = []
-    for name in ("copy", "fp32_fma", "tensor_fp16"):
+    for name in ("copy", *_MATH):
         value = measured[name]
         if value is None:
             continue

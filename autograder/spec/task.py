@@ -39,6 +39,7 @@ class Ceiling(StrEnum):
     COPY = "copy"  # bytes read plus written a second by a streaming copy
     FP32_FMA = "fp32_fma"  # FLOP/s of dependent-free float32 FMAs, one FMA being two
     TENSOR_FP16 = "tensor_fp16"  # FLOP/s of a dense fp16 product with float32 accumulation
+    TENSOR_FP8 = "tensor_fp8"  # the same with e4m3 operands
 
 
 @dataclass(frozen=True)

@@ -270,6 +270,7 @@ def _datasheet(device: Device) -> dict[str, float]:
         Ceiling.COPY.value: chip.bandwidth,
         Ceiling.FP32_FMA.value: chip.peak(Math.FP32),
         Ceiling.TENSOR_FP16.value: chip.peak(Math.FP16_TENSOR),
+        Ceiling.TENSOR_FP8.value: chip.peak(Math.FP8_TENSOR),
     }
     return {name: float(peak) for name, peak in peaks.items() if peak}
 

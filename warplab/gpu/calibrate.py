@@ -79,22 +79,31 @@ class Fp32Fma(Calibration):
 
 
 class TensorFp16(Calibration):
-    """Dense fp16 products with float32 accumulation from shared memory (Hopper) or from registers (others)."""
+    """Dense products with float32 accumulation from shared memory (Hopper) or from registers (others)."""
+
+    name = "tensor_fp16"
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._sink = cupy.zeros(trusted.TENSOR_THREADS, dtype=cupy.float32)
         self._blocks = Device().properties.multiprocessor_count
-        capability = Device().compute_capability
-        self.work = float(self._blocks * _TENSOR_STEPS * trusted.tensor_flops_per_step((capability[0], capability[1])))
+        major, minor = Device().compute_capability
+        self.work = float(self._blocks * _TENSOR_STEPS * trusted.tensor_flops_per_step(self.name, (major, minor)))
 
     def launch(self) -> None:
         """Queue a few milliseconds of products."""
         arguments = np.uint64(self._sink.data.ptr), np.int32(_TENSOR_STEPS)
-        trusted.run(self._stream, "tensor_fp16", self._blocks, trusted.TENSOR_THREADS, *arguments)
+        trusted.run(self._stream, self.name, self._blocks, trusted.TENSOR_THREADS, *arguments)
 
 
-CONTESTANTS = {"copy": Copy, "fp32_fma": Fp32Fma, "tensor_fp16": TensorFp16}
+class TensorFp8(TensorFp16):
+    """The same with operands in e4m3."""
+
+    name = "tensor_fp8"
+
+
+CONTESTANTS = {"copy": Copy, "fp32_fma": Fp32Fma, "tensor_fp16": TensorFp16, "tensor_fp8": TensorFp8}
+_SINCE = {"tensor_fp16": (8, 0), "tensor_fp8": (8, 9)}  # compute capabilities
 
 
 def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float = 2.0) -> Ceilings:
@@ -103,7 +112,7 @@ def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float
         return kept
     rates: dict[str, float | None] = {}
     for name, candidate in CONTESTANTS.items():
-        if name == "tensor_fp16" and device.compute_capability < (8, 0):
+        if device.compute_capability < _SINCE.get(name, (0, 0)):
             rates |= {name: None, f"{name}_low": None, f"{name}_high": None}
             continue
         with on_stream() as stream:

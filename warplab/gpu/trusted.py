@@ -75,24 +75,35 @@ __device__ u32 half_bits(u32 x) {  // a half near [-2, 2] from a hash: tensor co
     return (x & 0x83ff83ffu) | 0x3c003c00u;
 }
 
+__device__ u32 code_bits(u32 x) {  // four e4m3 in [-2, 2] from a hash
+    return (half_bits(x) * 0x9e3779b1u & 0x87878787u) | 0x38383838u;
+}
+
 #if __CUDA_ARCH__ == 900
-// One warpgroup a 64 x 256 tile, operands in shared memory, nothing loaded in the loop: the peak of wgmma.
-extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) {
-    __shared__ alignas(1024) u32 tile[(64 * 64 + 256 * 64) / 2];
-    for (u32 i = threadIdx.x; i < sizeof(tile) / 4; i += blockDim.x) tile[i] = half_bits(i + blockIdx.x * 65537u);
+// One warpgroup a 64 x 256 tile, operands in shared memory, nothing loaded in the loop: the peak of wgmma. A step is
+// four products of 32 bytes along k, which are 16 halves or 32 e4m3.
+template <int FP8> __device__ void tensor_peak(float* out, int steps) {
+    __shared__ alignas(1024) u32 tile[(64 + 256) * 128 / 4];
+    for (u32 i = threadIdx.x; i < sizeof(tile) / 4; i += blockDim.x) {
+        u32 number = i + blockIdx.x * 65537u;
+        tile[i] = FP8 ? code_bits(number) : half_bits(number);
+    }
     asm volatile("fence.proxy.async.shared::cta;");
     __syncthreads();
     u32 address = (u32)__cvta_generic_to_shared(tile);
     // 128-byte swizzle, 1024 bytes between groups of eight rows (PTX ISA, wgmma matrix descriptor)
     u64 a = (u64)((address & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
-    u64 b = (u64)(((address + 64 * 64 * 2) & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
+    u64 b = (u64)(((address + 64 * 128) & 0x3ffff) >> 4) | (1ull << 16) | (64ull << 32) | (1ull << 62);
     float d[128];
     #pragma unroll
     for (int i = 0; i < 128; ++i) d[i] = 0.f;
     for (int s = 0; s < steps; ++s) {
         asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
         #pragma unroll
-        for (int k = 0; k < 4; ++k) { WGMMA(d, a + 2 * k, b + 2 * k); }
+        for (int k = 0; k < 4; ++k) {
+            if (FP8) { WGMMA_E4M3(d, a + 2 * k, b + 2 * k); }
+            else { WGMMA_F16(d, a + 2 * k, b + 2 * k); }
+        }
         asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
         asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
     }
@@ -101,6 +112,8 @@ extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int st
     for (int i = 0; i < 128; ++i) sum += d[i];
     if (sum == 12345.678f) out[threadIdx.x] = sum;
 }
+extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) { tensor_peak<0>(out, steps); }
+extern "C" __global__ void __launch_bounds__(384) tensor_fp8(float* out, int steps) { tensor_peak<1>(out, steps); }
 #elif __CUDA_ARCH__ >= 800
 // Four independent m16n8k16 products a warp and step.
 extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) {
@@ -120,6 +133,26 @@ extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int st
     for (int t = 0; t < 8; ++t) for (int i = 0; i < 4; ++i) sum += d[t][i];
     if (sum == 12345.678f) out[threadIdx.x] = sum;
 }
+#if __CUDA_ARCH__ >= 890
+// The same with m16n8k32 of e4m3.
+extern "C" __global__ void __launch_bounds__(384) tensor_fp8(float* out, int steps) {
+    u32 a[4], b[2];
+    for (int i = 0; i < 4; ++i) a[i] = code_bits(threadIdx.x * 7 + i);
+    for (int i = 0; i < 2; ++i) b[i] = code_bits(threadIdx.x * 11 + i);
+    float d[8][4] = {};
+    for (int s = 0; s < steps; ++s) {
+        #pragma unroll
+        for (int t = 0; t < 8; ++t)
+            asm volatile("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 "
+                "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
+                : "+f"(d[t][0]), "+f"(d[t][1]), "+f"(d[t][2]), "+f"(d[t][3])
+                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+    }
+    float sum = 0;
+    for (int t = 0; t < 8; ++t) for (int i = 0; i < 4; ++i) sum += d[t][i];
+    if (sum == 12345.678f) out[threadIdx.x] = sum;
+}
+#endif
 #endif
 """
 
@@ -127,15 +160,19 @@ FMA_FLOPS_PER_STEP = 8 * 16 * 2  # a thread
 TENSOR_THREADS = 384
 
 
-def _wgmma_macro() -> str:
-    """The WGMMA macro: m64n256k16, both operands in shared memory, accumulating into 128 floats."""
+def _wgmma_macros() -> str:
+    """WGMMA_F16 and WGMMA_E4M3: 64 x 256 outputs, both operands in shared memory, accumulating into 128 floats."""
     registers = ",".join(f"%{i}" for i in range(128))
     outputs = ", ".join(f'"+f"(d[{i}])' for i in range(128))
-    return (
-        "#define WGMMA(d, a, b) asm volatile("
-        f'"wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {{{registers}}}, %128, %129, 1, 1, 1, 0, 0;" '
-        f': {outputs} : "l"(a), "l"(b))\n'
-    )
+    macros = ""
+    # FP8 operands always have k along their lines; halves could have it across, and say that they do not
+    for name, k, transposed in (("f16", 16, ", 0, 0"), ("e4m3", 32, "")):
+        macros += (
+            f"#define WGMMA_{name.upper()}(d, a, b) asm volatile("
+            f'"wgmma.mma_async.sync.aligned.m64n256k{k}.f32.{name}.{name} {{{registers}}}, %128, %129, 1, 1, 1'
+            f'{transposed};" : {outputs} : "l"(a), "l"(b))\n'
+        )
+    return macros
 
 
 @cache
@@ -149,14 +186,15 @@ def _program() -> ObjectCode:
     device = Device()
     major, minor = device.compute_capability
     architecture = f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
-    return Program(_wgmma_macro() + SOURCE, "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin")
+    return Program(_wgmma_macros() + SOURCE, "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin")
 
 
-def tensor_flops_per_step(compute_capability: tuple[int, int]) -> int:
-    """Floating-point operations of one block's step of `tensor_fp16`."""
+def tensor_flops_per_step(name: str, compute_capability: tuple[int, int]) -> int:
+    """Floating-point operations of one block's step of `tensor_fp16` or `tensor_fp8`."""
+    k = 32 if name == "tensor_fp8" else 16
     if compute_capability == (9, 0):
-        return TENSOR_THREADS // 128 * 4 * 2 * 64 * 256 * 16
-    return TENSOR_THREADS // 32 * 8 * 2 * 16 * 8 * 16
+        return TENSOR_THREADS // 128 * 4 * 2 * 64 * 256 * k
+    return TENSOR_THREADS // 32 * 8 * 2 * 16 * 8 * k
 
 
 def run(stream: Stream, name: str, grid: int, block: int, *arguments: object) -> None:

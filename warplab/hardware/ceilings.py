@@ -26,6 +26,9 @@ class Ceilings:
     tensor_fp16: float | None  # FLOP/s, dense, float32 accumulation; None below compute capability 8.0
     tensor_fp16_low: float | None
     tensor_fp16_high: float | None
+    tensor_fp8: float | None  # the same of e4m3; None below compute capability 8.9
+    tensor_fp8_low: float | None
+    tensor_fp8_high: float | None
 
 
 def load(uuid: str, driver: str) -> Ceilings | None:
