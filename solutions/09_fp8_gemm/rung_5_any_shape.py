@@ -1,0 +1,428 @@
+"""fp8_gemm, rung 5: tiles, clusters and parts of k chosen for the shape.
+
+The persistent kernel with two consumers, and what is left: tiles that are as wide as the last wave of blocks wants them,
+blocks of a cluster that share the strip of x or of w that both need, parts of k where there are few tiles, results
+stored by tensor copies while the next tile is multiplied.
+"""
+
+from functools import cache
+
+import cupy
+import numpy as np
+
+from warplab.ptx import tensor_map
+
+TILE_K = 128  # as many as share a scale
+CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # of so many blocks that an H200 runs at once
+GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
+ROOM = 227 * 1024  # bytes of shared memory that a block may have
+CODE = r"""
+#include <cuda_fp16.h>
+typedef unsigned int u32;
+typedef unsigned long long u64;
+struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
+#define CONSUMERS (TILE_M / 64)
+#define THREADS (128 * (CONSUMERS + 1))
+#define SUMS (TILE_N / 2)
+#define X_BYTES (TILE_M * 128)
+#define W_BYTES (TILE_N * 128)
+#define STAGE_BYTES (X_BYTES + W_BYTES)
+#define PITCH (TILE_N + 8)    // floats from row to row of sums in shared memory: quads of lanes use other banks
+#define OUT_BYTES (16 * 64)   // 16 rows of 32 columns, what a warp stores at once
+#define BLOCKS (CLUSTER * SPLITS)
+#define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
+
+__device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ void init(u32 barrier, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
+}
+__device__ void expect(u32 barrier, u32 bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+__device__ void wait(u32 barrier, u32 parity)
+{
+    asm volatile("{ .reg .pred p;\n"
+                 "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+__device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same place of another block of the cluster
+{
+#if CLUSTER == 1
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+#else
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
+#endif
+}
+__device__ void sync_blocks()  // of a cluster, or the threads of a block alone
+{
+#if BLOCKS == 1
+    __syncthreads();
+#else
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+__device__ void load(const Map& map, u32 to, u32 barrier, int x, int y)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+__device__ void load_to_all(const Map& map, u32 to, u32 barrier, int x, int y)  // the same place in every block
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, {%2, %3}], [%4], %5;"
+                 :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"((short)((1 << CLUSTER) - 1)) : "memory");
+}
+__device__ void store(const Map& map, u32 from, int x, int y)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+                 :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+// Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
+__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+// d (64 x TILE_N) = a (64 x 32) b (32 x TILE_N) in e4m3, added to d if `add`.
+__device__ void multiply(float (&d)[SUMS], u64 a, u64 b, int add)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, " FLAG ", 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n" WIDTH "k32.f32.e4m3.e4m3 {" REGISTERS "}, " INPUTS ", p, 1, 1; }"
+                 : OPERANDS : "l"(a), "l"(b), "r"(add));
+}
+__device__ void multiply_block(float (&d)[SUMS], u32 x, u32 w)
+{
+    u64 a = descriptor(x), b = descriptor(w);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, i > 0);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+template <int N> __device__ void wait_products()
+{
+    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
+}
+// What a block of k is scaled by: x's two rows of this thread, and w's one or two panels of 128 columns.
+struct Scales { float upper, lower, first, second; };
+
+// sums += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second panel.
+__device__ void promote(float (&sums)[SUMS], const float (&d)[SUMS], const Scales& s, int cut)
+{
+    #pragma unroll
+    for (int j = 0; j < SUMS; j += 16) {  // 32 columns
+        float w = TWO_PANELS && 2 * j >= cut ? s.second : s.first;
+        float upper = s.upper * w, lower = s.lower * w;
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) sums[j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
+    }
+}
+__device__ u32 pack(float low, float high)
+{
+    half2 pair = __floats2half2_rn(low, high);
+    return *(u32*)&pair;
+}
+__device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another block of the cluster
+{
+    float4 r;
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
+                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
+                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address), "r"(rank) : "memory");
+    return r;
+}
+
+// Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets w again in the L2.
+__device__ void place(int tile, int rows, int columns, int& row, int& column)
+{
+    int first = tile / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
+    row = first + tile % (GROUP * columns) % height;
+    column = tile % (GROUP * columns) / height;
+    if (first / GROUP % 2) column = columns - 1 - column;
+}
+
+// y = (x x_scale) (w w_scale)^T. A cluster is CLUSTER blocks with tiles above each other that share w, or side by side
+// that share x, or SPLITS blocks with parts of k of the same tile.
+extern "C" __global__ void
+#if BLOCKS > 1
+__cluster_dims__(BLOCKS, 1, 1)
+#endif
+__launch_bounds__(THREADS, 1)
+gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y,
+     const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k)
+{
+    extern __shared__ char memory[];
+    __shared__ u64 barriers[2 * STAGES];
+    u32 base = (shared_address(memory) + 1023) & ~1023u;
+    u32 full = shared_address(barriers), empty = full + 8 * STAGES;
+    int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
+    u32 rank = 0;
+    if (BLOCKS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            init(full + 8 * s, 1);
+            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    sync_blocks();  // nobody signals a peer whose barriers are not there yet
+
+    constexpr int ABOVE = SHARE_X ? 1 : CLUSTER, BESIDE = SHARE_X ? CLUSTER : 1;
+    int rows = (m + TILE_M * ABOVE - 1) / (TILE_M * ABOVE), columns = (n + TILE_N * BESIDE - 1) / (TILE_N * BESIDE);
+    int first = blockIdx.x / BLOCKS, next = gridDim.x / BLOCKS, tiles = rows * columns;
+    u32 member = rank % CLUSTER, part_of_k = rank / CLUSTER;
+    int all_steps = (k + 127) / 128, start = part_of_k * all_steps / SPLITS;
+    int steps = (part_of_k + 1) * all_steps / SPLITS - start;
+    u32 stage = 0, phase = 0;
+    if (group == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        if (threadIdx.x == 0) {
+            for (int tile = first; tile < tiles; tile += next) {
+                int row, column;
+                place(tile, rows, columns, row, column);
+                row = (row * ABOVE + (SHARE_X ? 0 : member)) * TILE_M;
+                column = (column * BESIDE + (SHARE_X ? member : 0)) * TILE_N;
+                for (int step = start; step < start + steps; ++step) {
+                    wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
+                    u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
+                    expect(signal, STAGE_BYTES);
+                    constexpr int X_SHARE = TILE_M / BESIDE, W_SHARE = TILE_N / ABOVE;  // rows that this block brings
+                    if (BESIDE > 1)
+                        load_to_all(map_x, x + member * X_SHARE * 128, signal, step * 128, row + member * X_SHARE);
+                    else load(map_x, x, signal, step * 128, row);
+                    if (ABOVE > 1)
+                        load_to_all(map_w, w + member * W_SHARE * 128, signal, step * 128, column + member * W_SHARE);
+                    else load(map_w, w, signal, step * 128, column);
+                    if (++stage == STAGES) {
+                        stage = 0;
+                        phase ^= 1;
+                    }
+                }
+            }
+        }
+        __syncwarp();
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        u32 mine = (group - 1) * 64 * 128;
+        int warp = threadIdx.x / 32 - 4;
+        u32 out = base + STAGES * STAGE_BYTES + warp * 2 * OUT_BYTES;  // two pieces of 16 x 32 a warp
+        u32 out_row = out + lane % 16 * 64, half_of_eight = lane / 16, turn = lane / 2 % 4;
+        float sums[SUMS];
+        for (int tile = first; tile < tiles; tile += next) {
+            int row, column;
+            place(tile, rows, columns, row, column);
+            row = (row * ABOVE + (SHARE_X ? 0 : member)) * TILE_M + 16 * warp;
+            column = (column * BESIDE + (SHARE_X ? member : 0)) * TILE_N;
+            int panel = min(column, n - 1) / 128, cut = (panel + 1) * 128 - column;
+            const float* first_w = w_scale + (u64)panel * all_steps + start;
+            const float* second_w = TWO_PANELS && column + cut < n ? first_w + all_steps : first_w;
+            const float* upper = x_scale + (u64)start * m + min(row + lane / 4, m - 1);
+            int below = min(row + lane / 4 + 8, m - 1) - min(row + lane / 4, m - 1);
+            #pragma unroll
+            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+
+            auto read = [&](int step) {
+                const float* at = upper + (u64)step * m;
+                return Scales{at[0], at[below], first_w[step], TWO_PANELS ? second_w[step] : 0.f};
+            };
+            auto issue = [&](float (&d)[SUMS]) {
+                wait(full + 8 * stage, phase);
+                u32 at = base + stage * STAGE_BYTES;
+                multiply_block(d, at + mine, at + X_BYTES);
+            };
+            auto release = [&](u32 used) {
+                if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
+            };
+            auto advance = [&]() {
+                if (++stage == STAGES) {
+                    stage = 0;
+                    phase ^= 1;
+                }
+            };
+#if DOUBLE  // the next block's products are on their way while this one's are promoted
+            float d[SUMS], e[SUMS];
+            auto finish = [&]() {
+                wait_products<0>();
+                release(stage);
+                advance();
+            };
+            Scales of_d = read(0), of_e;
+            issue(d);
+            finish();
+            int step = 1;
+            for (; step + 1 < steps; step += 2) {
+                of_e = read(step);
+                issue(e);
+                promote(sums, d, of_d, cut);
+                finish();
+                of_d = read(step + 1);
+                issue(d);
+                promote(sums, e, of_e, cut);
+                finish();
+            }
+            if (step < steps) {
+                of_e = read(step);
+                issue(e);
+                promote(sums, d, of_d, cut);
+                finish();
+                promote(sums, e, of_e, cut);
+            } else {
+                promote(sums, d, of_d, cut);
+            }
+#else  // the other consumer's products are, if it is ahead or behind
+            float d[SUMS];
+            Scales following = read(0);  // ahead, or the products would not begin before a block's scales have come
+            for (int step = 0; step < steps; ++step) {
+                Scales scales = following;
+                following = read(min(step + 1, steps - 1));
+                issue(d);
+                wait_products<0>();
+                release(stage);
+                advance();
+                promote(sums, d, scales, cut);
+            }
+#endif
+#if SPLITS == 1
+            #pragma unroll
+            for (int part = 0; part < TILE_N / 32; ++part) {
+                u32 to = part % 2 * OUT_BYTES;
+                // What this piece held last has been read: the pieces alternate, unless a tile has only one.
+                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(TILE_N > 32) : "memory");
+                __syncwarp();
+                #pragma unroll
+                for (int q = 0; q < 2; ++q) {
+                    const float* s = sums + 16 * part + 8 * q;
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                                 :: "r"(out_row + to + (((2 * q + half_of_eight) ^ turn) << 4)), "r"(pack(s[0], s[1])),
+                                    "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+                }
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+                __syncwarp();
+                if (lane == 0) store(map_y, out + to, column + 32 * part, row);
+            }
+#else
+            asm volatile("bar.sync 2, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
+            float* all = (float*)(memory + (base - shared_address(memory)));
+            float* to = all + (16 * warp + lane / 4) * PITCH + lane % 4 * 2;
+            #pragma unroll
+            for (int j = 0; j < TILE_N / 8; ++j) {
+                *(float2*)(to + 8 * j) = make_float2(sums[4 * j], sums[4 * j + 1]);
+                *(float2*)(to + 8 * PITCH + 8 * j) = make_float2(sums[4 * j + 2], sums[4 * j + 3]);
+            }
+#endif
+        }
+        if (SPLITS == 1 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        __syncwarp();
+    }
+    if (SPLITS > 1) {  // every block adds up some rows of the tile, always in the same order
+        sync_blocks();
+        int row, column, quads = TILE_N / 4, top = rank * TILE_M / SPLITS;
+        place(first, rows, columns, row, column);
+        for (int i = threadIdx.x; i < ((rank + 1) * TILE_M / SPLITS - top) * quads; i += THREADS) {
+            u32 at = base + ((top + i / quads) * PITCH + i % quads * 4) * 4;
+            float4 sum = read_peer(at, 0);
+            #pragma unroll
+            for (int s = 1; s < SPLITS; ++s) {
+                float4 more = read_peer(at, s);
+                sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
+            }
+            int down = row * TILE_M + top + i / quads, across = column * TILE_N + i % quads * 4;
+            if (down < m && across < n)
+                y[((u64)down * n + across) / 4] = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
+        }
+    }
+    sync_blocks();  // no block leaves while a peer may still signal or read it
+}
+"""
+
+
+def stages(tile_m, tile_n):
+    """Of the ring: as many as there is room for beside what is stored."""
+    return min((ROOM - 1024 - 2 * 1024 * tile_m // 16) // (TILE_K * (tile_m + tile_n)), 12)
+
+
+def shared_bytes(tile_m, tile_n):
+    """Of a block: the ring of stages, what is stored at once, and room to align."""
+    return stages(tile_m, tile_n) * TILE_K * (tile_m + tile_n) + 2 * 1024 * tile_m // 16 + 1024
+
+
+@cache
+def kernel(tile_m, tile_n, cluster, share_x, splits, double):
+    """The kernel for one choice."""
+    sums = tile_n // 2  # float32 that a thread keeps
+    options = (
+        "-arch=sm_90a",
+        "-std=c++17",
+        *(
+            f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
+            f"-DCLUSTER={cluster} -DSHARE_X={int(share_x)} -DSPLITS={splits} -DDOUBLE={int(double)}"
+        ).split(),
+        '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
+        "-DOPERANDS=" + ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
+        f'-DWIDTH="{tile_n}"',
+        f'-DINPUTS="%{sums}, %{sums + 1}"',
+        f'-DFLAG="%{sums + 2}"',
+    )
+    made = cupy.RawModule(code=CODE, options=options).get_function("gemm")
+    made.max_dynamic_shared_size_bytes = shared_bytes(tile_m, tile_n)
+    return made
+
+
+def up(number, unit):
+    """`number` in whole units, rounded up."""
+    return -(-number // unit)
+
+
+def multiply_by(choice, x8, x_scale, w8, w_scale, y):
+    """y = (x8 x_scale) @ (w8 w_scale).T as `choice` says: the arguments of `kernel`."""
+    tile_m, tile_n, cluster, share_x, splits, _ = choice
+    (m, k), n = x8.shape, w8.shape[0]
+    above, beside = (1, cluster) if share_x else (cluster, 1)
+    map_x = tensor_map(x8, (tile_m // beside, TILE_K), swizzle=128)
+    map_w = tensor_map(w8, (tile_n // above, TILE_K), swizzle=128)
+    map_y = tensor_map(y, (16, 32), swizzle=64)
+    units = up(m, tile_m * above) * up(n, tile_n * beside)
+    # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
+    turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
+    blocks = up(units, turns) * cluster * splits
+    sizes = np.int32(m), np.int32(n), np.int32(k)
+    arguments = map_x, map_w, map_y, x_scale, w_scale, y, *sizes
+    threads = 128 * (tile_m // 64 + 1)
+    kernel(*choice)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n))
+
+
+def choices(m, n, k):
+    """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster and what they share, parts of k,
+    and whether a consumer has two accumulators."""
+    found = []
+    for tile_m in (64, 128):
+        if m <= 64 < tile_m:
+            continue
+        for tile_n in (32, 64, 96, 128, 160, 192):
+            if tile_m == 128 and tile_n < 64:
+                continue
+            tiles = up(m, tile_m) * up(n, tile_n)
+            for double in (False, True)[: 2 if tile_n <= 128 else 1]:
+                found.append((tile_m, tile_n, 1, False, 1, double))
+                if m > tile_m and tile_n % 16 == 0:
+                    found.append((tile_m, tile_n, 2, False, 1, double))
+                if n > tile_n:
+                    found.append((tile_m, tile_n, 2, True, 1, double))
+                for splits in (2, 3, 4, 6, 8):
+                    if splits <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[splits]:
+                        found.append((tile_m, tile_n, 1, False, splits, double))
+    return found
+
+
+def estimate(m, n, k, tile_m, tile_n, cluster, share_x, splits, double):
+    """About how many microseconds a choice takes on an H200."""
+    above, beside = (1, cluster) if share_x else (cluster, 1)
+    units, blocks = up(m, tile_m * above) * up(n, tile_n * beside), cluster * splits
+    turns = up(units, CLUSTERS[blocks])
+    step = max(tile_m * tile_n / 128 / 128 * 0.36, 0.0022 * (tile_m / beside + tile_n / above))  # products, or copies
+    return 5 + 2 * (splits > 1) + turns * (up(up(k, TILE_K), splits) * step + 0.4 * tile_n / 128 + 0.5)
+
+
+def multiply(x8, x_scale, w8, w_scale, y):
+    """y = (x8 x_scale) @ (w8 w_scale).T: x8 is m x k and w8 n x k in e4m3, y m x n in float16."""
+    (m, k), n = x8.shape, w8.shape[0]
+    choice = min(choices(m, n, k), key=lambda one: estimate(m, n, k, *one))
+    multiply_by(choice, x8, x_scale, w8, w_scale, y)
