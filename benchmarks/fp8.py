@@ -34,8 +34,8 @@ ROWS = (64, 128, 4096)
 # (n, k) at which DeepGEMM publishes its dense products (github.com/deepseek-ai/DeepGEMM, README)
 WEIGHTS = ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
 SHAPES = tuple((m, n, k) for m in ROWS for n, k in WEIGHTS)
-RACED = 10  # choices for a shape
-RACE_SECONDS, SECONDS, PRECISION = 0.4, 0.7, 0.004
+RACED = 16  # choices for a shape
+RACE_SECONDS, SECONDS, PRECISION = 0.5, 0.6, 0.004
 BASELINES = {
     "tensor-wise": "torch._scaled_mm, one scale a tensor, accurate accumulation, same turns",
     "tensor-wise fast": "torch._scaled_mm, one scale a tensor, fast accumulation, same turns",
@@ -45,6 +45,9 @@ BASELINES = {
 
 Shape = tuple[int, int, int]
 Choice = tuple[Any, ...]
+
+# Wrong for scales that differ along k: what promotion costs
+UNPROMOTED: tuple[Choice, ...] = ((128, 192, 1, 1, "none", False), (128, 256, 2, 1, "none", False))
 
 
 def call(function: str, shape: Shape) -> HostCall:
@@ -66,7 +69,14 @@ def call(function: str, shape: Shape) -> HostCall:
 def promising(rung: ModuleType, shape: Shape) -> list[Choice]:
     """The choices to race: those that its own estimate puts first."""
     ranked = sorted(rung.choices(*shape), key=lambda choice: rung.estimate(*shape, *choice))
-    return list(ranked[:RACED])
+    return [*ranked[:RACED], *(UNPROMOTED if shape[0] > 128 else ())]
+
+
+def name_of(choice: Choice) -> str:
+    """A choice in one word: tile, cluster, parts of k, accumulators."""
+    tile_m, tile_n, cluster, splits, style, turns = choice
+    shared = f"-by{cluster}" if cluster > 1 else ""
+    return f"{tile_m}x{tile_n}{shared}{f'-k{splits}' if splits > 1 else ''}-{style.replace(' ', '-')}{'-turns' if turns else ''}"
 
 
 def captured(wanted: Mapping[Choice, Sequence[Shape]], architecture: str, folder: Path) -> dict[tuple, str]:
@@ -74,8 +84,8 @@ def captured(wanted: Mapping[Choice, Sequence[Shape]], architecture: str, folder
     source = (FOLDER / f"{BEST}.py").read_text("utf-8")
 
     def make(choice: Choice) -> dict[tuple, str]:
-        stem = "_".join(str(int(part)) for part in choice)
-        path = folder / f"by_{stem}.py"
+        stem = name_of(choice)
+        path = folder / f"by_{stem.replace('-', '_')}.py"
         body = f"    multiply_by({choice!r}, x8, x_scale, w8, w_scale, y)\n"
         path.write_text(f"{source}\n\ndef chosen(x8, x_scale, w8, w_scale, y):\n{body}", "utf-8")
         made = {}
@@ -184,7 +194,7 @@ def main() -> int:
                 answer = worker.call(
                     "benchmarks.gemm.fp8_contest:timed",
                     timeout=120,
-                    plans={"_".join(str(int(p)) for p in c): f for (s, c), f in files.items() if s == shape},
+                    plans={name_of(c): f for (s, c), f in files.items() if s == shape},
                     plain=references.get(shape, ""),
                     shape=shape,
                     seconds=[RACE_SECONDS, SECONDS],
@@ -210,7 +220,7 @@ def main() -> int:
 def _line(shape: Shape, answer: Mapping[str, Any]) -> str:
     work = 2.0 * shape[0] * shape[1] * shape[2]
     rates = "  ".join(f"{name} {work / time['value'] / 1e9:.0f}" for name, time in answer["ms"].items())
-    return f"{'x'.join(map(str, shape)):18} {answer['choice']:16} TFLOP/s: {rates}; error {answer['error']}"
+    return f"{'x'.join(map(str, shape)):18} {answer['choice']:22} TFLOP/s: {rates}; error {answer['error']}"
 
 
 if __name__ == "__main__":

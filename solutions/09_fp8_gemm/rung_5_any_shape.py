@@ -23,10 +23,12 @@ typedef unsigned long long u64;
 struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define CONSUMERS (TILE_M / 64)
 #define THREADS (128 * (CONSUMERS + 1))
-#define SUMS (TILE_N / 2)
+#define SUMS (TILE_N / 2)       // of a thread
+#define PIECE (SUMS / PIECES)   // of them that one product makes
 #define X_BYTES (TILE_M * 128)
 #define W_BYTES (TILE_N * 128)
 #define STAGE_BYTES (X_BYTES + W_BYTES)
+#define SCALE_BYTES (TILE_M * 4)  // of a stage: x's scales lie behind all stages
 #define PITCH (TILE_N + 8)    // floats from row to row of sums in shared memory: quads of lanes use other banks
 #define OUT_BYTES (16 * 64)   // 16 rows of 32 columns, what a warp stores at once
 #define BLOCKS (CLUSTER * SPLITS)
@@ -75,6 +77,17 @@ __device__ void load_to_all(const Map& map, u32 to, u32 barrier, int x, int y)  
                  "[%0], [%1, {%2, %3}], [%4], %5;"
                  :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier), "h"((short)((1 << CLUSTER) - 1)) : "memory");
 }
+__device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+__device__ float read_shared(u32 at)
+{
+    float r;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(at) : "memory");
+    return r;
+}
 __device__ void store(const Map& map, u32 from, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
@@ -83,37 +96,33 @@ __device__ void store(const Map& map, u32 from, int x, int y)
 }
 // Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
 __device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
-// d (64 x TILE_N) = a (64 x 32) b (32 x TILE_N) in e4m3, added to d if `add`.
-__device__ void multiply(float (&d)[SUMS], u64 a, u64 b, int add)
+// d (64 x 2 PIECE) = a (64 x 32) b (32 x 2 PIECE) in e4m3, added to d if `add`.
+__device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " FLAG ", 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n" WIDTH "k32.f32.e4m3.e4m3 {" REGISTERS "}, " INPUTS ", p, 1, 1; }"
                  : OPERANDS : "l"(a), "l"(b), "r"(add));
 }
-__device__ void multiply_block(float (&d)[SUMS], u32 x, u32 w)
+__device__ void multiply_block(float (&d)[PIECE], u32 x, u32 w, int add)
 {
     u64 a = descriptor(x), b = descriptor(w);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
-    for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, i > 0);
+    for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, add || i > 0);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-template <int N> __device__ void wait_products()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" :: "n"(N) : "memory");
 }
 // What a block of k is scaled by: x's two rows of this thread, and w's one or two panels of 128 columns.
 struct Scales { float upper, lower, first, second; };
 
-// sums += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second panel.
-__device__ void promote(float (&sums)[SUMS], const float (&d)[SUMS], const Scales& s, int cut)
+// The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second panel.
+template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& s, int cut)
 {
     #pragma unroll
-    for (int j = 0; j < SUMS; j += 16) {  // 32 columns
-        float w = TWO_PANELS && 2 * j >= cut ? s.second : s.first;
+    for (int j = 0; j < PIECE; j += 16) {  // 32 columns
+        float w = TWO_PANELS && 2 * (FIRST + j) >= cut ? s.second : s.first;
         float upper = s.upper * w, lower = s.lower * w;
         #pragma unroll
-        for (int i = 0; i < 16; ++i) sums[j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
+        for (int i = 0; i < 16; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
     }
 }
 __device__ u32 pack(float low, float high)
@@ -139,8 +148,8 @@ __device__ void place(int tile, int rows, int columns, int& row, int& column)
     if (first / GROUP % 2) column = columns - 1 - column;
 }
 
-// y = (x x_scale) (w w_scale)^T. A cluster is CLUSTER blocks with tiles above each other that share w, or side by side
-// that share x, or SPLITS blocks with parts of k of the same tile.
+// y = (x x_scale) (w w_scale)^T. A cluster is CLUSTER blocks with tiles above each other, which share w, or SPLITS blocks
+// with parts of k of the same tile.
 extern "C" __global__ void
 #if BLOCKS > 1
 __cluster_dims__(BLOCKS, 1, 1)
@@ -153,6 +162,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     __shared__ u64 barriers[2 * STAGES];
     u32 base = (shared_address(memory) + 1023) & ~1023u;
     u32 full = shared_address(barriers), empty = full + 8 * STAGES;
+    u32 outs = base + STAGES * STAGE_BYTES, scales = outs + 4 * CONSUMERS * 2 * OUT_BYTES;
     int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
     u32 rank = 0;
     if (BLOCKS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -165,31 +175,33 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     }
     sync_blocks();  // nobody signals a peer whose barriers are not there yet
 
-    constexpr int ABOVE = SHARE_X ? 1 : CLUSTER, BESIDE = SHARE_X ? CLUSTER : 1;
-    int rows = (m + TILE_M * ABOVE - 1) / (TILE_M * ABOVE), columns = (n + TILE_N * BESIDE - 1) / (TILE_N * BESIDE);
+    int rows = (m + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER), columns = (n + TILE_N - 1) / TILE_N;
     int first = blockIdx.x / BLOCKS, next = gridDim.x / BLOCKS, tiles = rows * columns;
     u32 member = rank % CLUSTER, part_of_k = rank / CLUSTER;
     int all_steps = (k + 127) / 128, start = part_of_k * all_steps / SPLITS;
     int steps = (part_of_k + 1) * all_steps / SPLITS - start;
     u32 stage = 0, phase = 0;
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
         if (threadIdx.x == 0) {
             for (int tile = first; tile < tiles; tile += next) {
                 int row, column;
                 place(tile, rows, columns, row, column);
-                row = (row * ABOVE + (SHARE_X ? 0 : member)) * TILE_M;
-                column = (column * BESIDE + (SHARE_X ? member : 0)) * TILE_N;
+                row = (row * CLUSTER + member) * TILE_M, column *= TILE_N;
                 for (int step = start; step < start + steps; ++step) {
                     wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
                     u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
+#if COPIED
+                    u32 bytes = 4 * max(min(TILE_M, m - row), 0);
+                    expect(signal, STAGE_BYTES + bytes);
+                    if (bytes) load_line(x_scale + (u64)step * m + row, scales + stage * SCALE_BYTES, signal, bytes);
+#else
                     expect(signal, STAGE_BYTES);
-                    constexpr int X_SHARE = TILE_M / BESIDE, W_SHARE = TILE_N / ABOVE;  // rows that this block brings
-                    if (BESIDE > 1)
-                        load_to_all(map_x, x + member * X_SHARE * 128, signal, step * 128, row + member * X_SHARE);
-                    else load(map_x, x, signal, step * 128, row);
-                    if (ABOVE > 1)
-                        load_to_all(map_w, w + member * W_SHARE * 128, signal, step * 128, column + member * W_SHARE);
+#endif
+                    load(map_x, x, signal, step * 128, row);
+                    constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
+                    if (CLUSTER > 1)
+                        load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, column + member * SHARE);
                     else load(map_w, w, signal, step * 128, column);
                     if (++stage == STAGES) {
                         stage = 0;
@@ -200,36 +212,45 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         }
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
         u32 mine = (group - 1) * 64 * 128;
         int warp = threadIdx.x / 32 - 4;
-        u32 out = base + STAGES * STAGE_BYTES + warp * 2 * OUT_BYTES;  // two pieces of 16 x 32 a warp
+        u32 out = outs + warp * 2 * OUT_BYTES;  // two pieces of 16 x 32 a warp
         u32 out_row = out + lane % 16 * 64, half_of_eight = lane / 16, turn = lane / 2 % 4;
+        if (TURNS && group == 2) asm volatile("bar.arrive 1, 256;" ::: "memory");  // the first turn
         float sums[SUMS];
         for (int tile = first; tile < tiles; tile += next) {
             int row, column;
             place(tile, rows, columns, row, column);
-            row = (row * ABOVE + (SHARE_X ? 0 : member)) * TILE_M + 16 * warp;
-            column = (column * BESIDE + (SHARE_X ? member : 0)) * TILE_N;
+            row = (row * CLUSTER + member) * TILE_M + 16 * warp, column *= TILE_N;
             int panel = min(column, n - 1) / 128, cut = (panel + 1) * 128 - column;
             const float* first_w = w_scale + (u64)panel * all_steps + start;
             const float* second_w = TWO_PANELS && column + cut < n ? first_w + all_steps : first_w;
             const float* upper = x_scale + (u64)start * m + min(row + lane / 4, m - 1);
             int below = min(row + lane / 4 + 8, m - 1) - min(row + lane / 4, m - 1);
+            int tile_row = row - 16 * warp;
+            u32 upper_at = 4 * (min(row + lane / 4, m - 1) - tile_row), lower_at = upper_at + 4 * below;  // in a stage
+#if ACCUMULATORS > 0
             #pragma unroll
             for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-
-            auto read = [&](int step) {
-                const float* at = upper + (u64)step * m;
-                return Scales{at[0], at[below], first_w[step], TWO_PANELS ? second_w[step] : 0.f};
-            };
-            auto issue = [&](float (&d)[SUMS]) {
-                wait(full + 8 * stage, phase);
+#endif
+            // Issues the products of a block of k, or of one of its pieces; gives the block's scales.
+            auto issue = [&](float (&d)[PIECE], int piece, int step) {
+                Scales of{0, 0, first_w[step], TWO_PANELS ? second_w[step] : 0.f};
+#if !COPIED
+                of.upper = upper[(u64)step * m], of.lower = upper[(u64)step * m + below];
+#endif
+                if (piece == 0) wait(full + 8 * stage, phase);
                 u32 at = base + stage * STAGE_BYTES;
-                multiply_block(d, at + mine, at + X_BYTES);
-            };
-            auto release = [&](u32 used) {
-                if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
+                // In turns, a consumer's products begin when the other one's are on their way.
+                if (TURNS) asm volatile("bar.sync %0, 256;" :: "r"(group) : "memory");
+                multiply_block(d, at + mine, at + X_BYTES + piece * 2 * PIECE * 128, 0);
+                if (TURNS) asm volatile("bar.arrive %0, 256;" :: "r"(3 - group) : "memory");
+#if COPIED
+                u32 of_x = scales + stage * SCALE_BYTES;
+                if (tile_row < m) of.upper = read_shared(of_x + upper_at), of.lower = read_shared(of_x + lower_at);
+#endif
+                return of;
             };
             auto advance = [&]() {
                 if (++stage == STAGES) {
@@ -237,48 +258,99 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                     phase ^= 1;
                 }
             };
-#if DOUBLE  // the next block's products are on their way while this one's are promoted
-            float d[SUMS], e[SUMS];
-            auto finish = [&]() {
-                wait_products<0>();
+            auto release = [&](u32 used) {  // by every warp, when all of its lanes have read the scales
+                __syncwarp();
+                if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
+            };
+            auto finish = [&](int piece) {
+                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                if (piece < PIECES - 1) return;
                 release(stage);
                 advance();
             };
-            Scales of_d = read(0), of_e;
-            issue(d);
-            finish();
-            int step = 1;
-            for (; step + 1 < steps; step += 2) {
-                of_e = read(step);
-                issue(e);
-                promote(sums, d, of_d, cut);
-                finish();
-                of_d = read(step + 1);
-                issue(d);
-                promote(sums, e, of_e, cut);
-                finish();
+#if ACCUMULATORS == 2  // one's products are on their way while the other's are promoted
+            constexpr int LAST = PIECES - 1;
+            float d[PIECE], e[PIECE];
+            int item = 0;  // a block of k, or one of its pieces
+#if AHEAD  // four at a time, of which two are on their way: one waits for the other in the tensor cores' queue
+            auto issued = [&](int piece) {
+                if (piece == LAST) advance();
+            };
+            auto finish_older = [&](u32 used, int piece) {
+                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                if (piece == LAST) release(used);
+            };
+            for (; item + 4 <= steps * PIECES; item += 4) {
+                u32 of_first = stage;
+                Scales a = issue(d, 0, item / PIECES);
+                issued(0);
+                u32 of_second = stage;
+                Scales b = issue(e, LAST, (item + 1) / PIECES);
+                issued(LAST);
+                finish_older(of_first, 0);
+                promote<0>(sums, d, a, cut);
+                u32 of_third = stage;
+                a = issue(d, 0, (item + 2) / PIECES);
+                issued(0);
+                finish_older(of_second, LAST);
+                promote<LAST * PIECE>(sums, e, b, cut);
+                b = issue(e, LAST, (item + 3) / PIECES);
+                finish_older(of_third, 0);
+                promote<0>(sums, d, a, cut);
+                finish(LAST);
+                promote<LAST * PIECE>(sums, e, b, cut);
             }
-            if (step < steps) {
-                of_e = read(step);
-                issue(e);
-                promote(sums, d, of_d, cut);
-                finish();
-                promote(sums, e, of_e, cut);
+            for (; item < steps * PIECES; item += PIECES) {
+                Scales a = issue(d, 0, item / PIECES);
+                finish(0);
+                promote<0>(sums, d, a, cut);
+                if (PIECES == 1) continue;
+                a = issue(e, LAST, item / PIECES);
+                finish(LAST);
+                promote<LAST * PIECE>(sums, e, a, cut);
+            }
+#else
+            Scales of_d = issue(d, 0, 0), of_e;
+            finish(0);
+            for (item = 1; item + 1 < steps * PIECES; item += 2) {
+                of_e = issue(e, LAST, item / PIECES);
+                promote<0>(sums, d, of_d, cut);
+                finish(LAST);
+                of_d = issue(d, 0, (item + 1) / PIECES);
+                promote<LAST * PIECE>(sums, e, of_e, cut);
+                finish(0);
+            }
+            if (item < steps * PIECES) {
+                of_e = issue(e, LAST, item / PIECES);
+                promote<0>(sums, d, of_d, cut);
+                finish(LAST);
+                promote<LAST * PIECE>(sums, e, of_e, cut);
             } else {
-                promote(sums, d, of_d, cut);
+                promote<0>(sums, d, of_d, cut);
             }
-#else  // the other consumer's products are, if it is ahead or behind
-            float d[SUMS];
-            Scales following = read(0);  // ahead, or the products would not begin before a block's scales have come
+#endif
+#elif ACCUMULATORS == 1  // the other consumer's products are, if it is ahead or behind
+            float d[PIECE];
             for (int step = 0; step < steps; ++step) {
-                Scales scales = following;
-                following = read(min(step + 1, steps - 1));
-                issue(d);
-                wait_products<0>();
-                release(stage);
-                advance();
-                promote(sums, d, scales, cut);
+                Scales of_d = issue(d, 0, step);
+                finish(0);
+                promote<0>(sums, d, of_d, cut);
             }
+#else  // no promotion and no scales: wrong, and what promotion costs
+            u32 before = stage;
+            for (int step = 0; step < steps; ++step) {
+                wait(full + 8 * stage, phase);
+                u32 at = base + stage * STAGE_BYTES;
+                multiply_block(sums, at + mine, at + X_BYTES, step > 0);
+                if (step > 0) {
+                    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
+                    release(before);
+                }
+                before = stage;
+                advance();
+            }
+            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            release(before);
 #endif
 #if SPLITS == 1
             #pragma unroll
@@ -299,7 +371,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 if (lane == 0) store(map_y, out + to, column + 32 * part, row);
             }
 #else
-            asm volatile("bar.sync 2, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
+            asm volatile("bar.sync 3, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
             float* all = (float*)(memory + (base - shared_address(memory)));
             float* to = all + (16 * warp + lane / 4) * PITCH + lane % 4 * 2;
             #pragma unroll
@@ -309,6 +381,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             }
 #endif
         }
+        if (TURNS && group == 1) asm volatile("bar.sync 1, 256;" ::: "memory");  // the turn that nobody takes
         if (SPLITS == 1 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         __syncwarp();
     }
@@ -336,28 +409,31 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
 
 def stages(tile_m, tile_n):
     """Of the ring: as many as there is room for beside what is stored."""
-    return min((ROOM - 1024 - 2 * 1024 * tile_m // 16) // (TILE_K * (tile_m + tile_n)), 12)
+    return min((ROOM - 1024 - 128 * tile_m) // (TILE_K * (tile_m + tile_n) + 4 * tile_m), 12)
 
 
 def shared_bytes(tile_m, tile_n):
-    """Of a block: the ring of stages, what is stored at once, and room to align."""
-    return stages(tile_m, tile_n) * TILE_K * (tile_m + tile_n) + 2 * 1024 * tile_m // 16 + 1024
+    """Of a block: the ring of stages with x's scales, what is stored at once, and room to align."""
+    return stages(tile_m, tile_n) * (TILE_K * (tile_m + tile_n) + 4 * tile_m) + 128 * tile_m + 1024
 
 
 @cache
-def kernel(tile_m, tile_n, cluster, share_x, splits, double):
-    """The kernel for one choice."""
-    sums = tile_n // 2  # float32 that a thread keeps
+def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
+    """The kernel for one choice; `copied` if scales of x can come by bulk copies."""
+    pieces = 2 if "halves" in style else 1
+    sums = tile_n // 2 // pieces  # float32 that a product makes in a thread
     options = (
         "-arch=sm_90a",
         "-std=c++17",
         *(
             f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
-            f"-DCLUSTER={cluster} -DSHARE_X={int(share_x)} -DSPLITS={splits} -DDOUBLE={int(double)}"
+            f"-DCLUSTER={cluster} -DSPLITS={splits} -DPIECES={pieces} "
+            f"-DACCUMULATORS={ {'none': 0, 'one': 1}.get(style, 2)} -DTURNS={int(turns)} -DAHEAD={int('ahead' in style)} "
+            f"-DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
         "-DOPERANDS=" + ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
-        f'-DWIDTH="{tile_n}"',
+        f'-DWIDTH="{2 * sums}"',
         f'-DINPUTS="%{sums}, %{sums + 1}"',
         f'-DFLAG="%{sums + 2}"',
     )
@@ -373,52 +449,54 @@ def up(number, unit):
 
 def multiply_by(choice, x8, x_scale, w8, w_scale, y):
     """y = (x8 x_scale) @ (w8 w_scale).T as `choice` says: the arguments of `kernel`."""
-    tile_m, tile_n, cluster, share_x, splits, _ = choice
+    tile_m, tile_n, cluster, splits, _, _ = choice
     (m, k), n = x8.shape, w8.shape[0]
-    above, beside = (1, cluster) if share_x else (cluster, 1)
-    map_x = tensor_map(x8, (tile_m // beside, TILE_K), swizzle=128)
-    map_w = tensor_map(w8, (tile_n // above, TILE_K), swizzle=128)
+    map_x = tensor_map(x8, (tile_m, TILE_K), swizzle=128)
+    map_w = tensor_map(w8, (tile_n // cluster, TILE_K), swizzle=128)
     map_y = tensor_map(y, (16, 32), swizzle=64)
-    units = up(m, tile_m * above) * up(n, tile_n * beside)
+    units = up(m, tile_m * cluster) * up(n, tile_n)
     # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
     turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
     blocks = up(units, turns) * cluster * splits
     sizes = np.int32(m), np.int32(n), np.int32(k)
     arguments = map_x, map_w, map_y, x_scale, w_scale, y, *sizes
     threads = 128 * (tile_m // 64 + 1)
-    kernel(*choice)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n))
+    copied = m % 4 == 0  # bulk copies take multiples of 16 bytes
+    kernel(*choice, copied)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n))
 
 
 def choices(m, n, k):
-    """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster and what they share, parts of k,
-    and whether a consumer has two accumulators."""
+    """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster that share w, parts of k, how a
+    consumer multiplies, and whether consumers take turns.
+
+    A consumer has "one" accumulator, or "two" of the tile's width, or two of "halves" of it; of two it promotes one while
+    products go into the other, and "ahead" it has them wait for those before.
+    """
     found = []
     for tile_m in (64, 128):
-        if m <= 64 < tile_m:
-            continue
         for tile_n in (32, 64, 96, 128, 160, 192):
-            if tile_m == 128 and tile_n < 64:
+            if m <= 64 < tile_m or (tile_m == 128 and tile_n < 64):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)
-            for double in (False, True)[: 2 if tile_n <= 128 else 1]:
-                found.append((tile_m, tile_n, 1, False, 1, double))
-                if m > tile_m and tile_n % 16 == 0:
-                    found.append((tile_m, tile_n, 2, False, 1, double))
-                if n > tile_n:
-                    found.append((tile_m, tile_n, 2, True, 1, double))
-                for splits in (2, 3, 4, 6, 8):
-                    if splits <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[splits]:
-                        found.append((tile_m, tile_n, 1, False, splits, double))
+            clusters = [(1, 1)] + [(2, 1)] * (m > tile_m)
+            clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
+            styles = ["one"] + ["two", "two ahead"] * (tile_n <= 128) + ["halves", "halves ahead"] * (tile_n == 192)
+            for shared in clusters:
+                for style in styles:
+                    for turns in (False, True)[: tile_m // 64]:
+                        found.append((tile_m, tile_n, *shared, style, turns))
     return found
 
 
-def estimate(m, n, k, tile_m, tile_n, cluster, share_x, splits, double):
+def estimate(m, n, k, tile_m, tile_n, cluster, splits, style, turns):
     """About how many microseconds a choice takes on an H200."""
-    above, beside = (1, cluster) if share_x else (cluster, 1)
-    units, blocks = up(m, tile_m * above) * up(n, tile_n * beside), cluster * splits
-    turns = up(units, CLUSTERS[blocks])
-    step = max(tile_m * tile_n / 128 / 128 * 0.36, 0.0022 * (tile_m / beside + tile_n / above))  # products, or copies
-    return 5 + 2 * (splits > 1) + turns * (up(up(k, TILE_K), splits) * step + 0.4 * tile_n / 128 + 0.5)
+    units, blocks = up(m, tile_m * cluster) * up(n, tile_n), cluster * splits
+    waves, at_once = up(units, CLUSTERS[blocks]), min(units, CLUSTERS[blocks]) * blocks
+    area = tile_m * tile_n / 128**2
+    products = (0.37 if style == "one" else 0.15 if "ahead" in style else 0.24) + 0.24 * area
+    copies = 0.6 * at_once / 132 * (tile_m + tile_n / cluster) / 256
+    steps = up(up(k, TILE_K), splits)
+    return 7 + 1.5 * (splits > 1) * tile_n / 128 + waves * (steps * max(products, copies) + 0.65 * area)
 
 
 def multiply(x8, x_scale, w8, w_scale, y):
