@@ -13,14 +13,14 @@ SHORT, LONG = 16, 4096  # layers that a ray crosses
 BLOCK = 128  # four warps, each on its own until all tiles are looked at
 BLOCKS = 396  # three for each SM of an H200
 WARPS = BLOCK // 32
-EACH = 20  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
+EACH = 22  # long rays that a lane marches at once: independent, and fed by the same reads of the layers
 FULL = 32 * EACH
 FEW = 8  # the same for a warp's first batch, so that it need not look for long
 LOOK = 8  # rays that a lane looks at together
 TILE = 32 * LOOK
 ROOM = FULL + TILE  # of a list of long rays: a warp looks as long as it is not full
 STRETCH = 64  # layers that let the same part of a ray through
-LOOKS = 32  # the march stops so often for a look
+STRETCHES = LONG // STRETCH
 LISTS = WARPS * ROOM
 
 
@@ -71,27 +71,35 @@ def sixteen_layers(rays):
     return sixteen
 
 
-def crosser(rays, depth):
-    """A device function that takes `rays` rays through `depth` layers, whole stretches, beginning at any."""
+def crosser(rays):
+    """Device functions that take `rays` rays through a stretch: one with what it lets through, one that draws that.
+
+    The second has variables of its own for it. If a loop carried them on, the assembler would no longer keep their
+    registers in other banks than those of y, and a third of the time would go to reading registers.
+    """
     sixteen = sixteen_layers(rays)
 
     @cuda.jit(device=True, forceinline=True)
-    def cross(y, t, s, layers, first):
+    def cross(y, t, layers, first):
         k = first
-        while k < first + uint64(depth):
-            end = k + uint64(STRETCH)
-            while k < end:
-                sixteen(y, t, layers, k)
-                k += uint64(16)
-            for e in range(rays):
-                s[e] = uint32(uint32(1664525) * s[e] + uint32(1013904223))
-                t[e] = onward(s[e])
+        while k < first + uint64(STRETCH):
+            sixteen(y, t, layers, k)
+            k += uint64(16)
 
-    return cross
+    @cuda.jit(device=True, forceinline=True)
+    def cross_next(y, s, layers, first):
+        t = cuda.local.array(rays, float32)
+        for e in range(rays):
+            s[e] = uint32(uint32(1664525) * s[e] + uint32(1013904223))
+            t[e] = onward(s[e])
+        cross(y, t, layers, first)
+
+    return cross, cross_next
 
 
 cross_few_layers, cross_one_ray = sixteen_layers(LOOK), sixteen_layers(1)
-cross_few_rays, cross_full = crosser(FEW, LONG), crosser(EACH, LONG // LOOKS)
+cross_few, cross_few_next = crosser(FEW)
+cross_full, cross_full_next = crosser(EACH)
 
 
 @cuda.jit(device=True, forceinline=True)
@@ -144,13 +152,14 @@ def march_full(
         light = opacity[uint64(places[e])]
         t[e], s[e] = through(light), seed(light, places[e])
     cuda.syncwarp()  # from here on the list fills anew
-    for k in range(LOOKS):
+    cross_full(y, t, layers, uint64(0))
+    for k in range(1, STRETCHES):
         if tile < whole and waits < FULL:
             waits = look(out, layers, lists, start, waiting, warp, opacities, kinds, uint64(tile) + lane)
             tile += stride
             if tile < whole:
                 fetch(opacity, kind, opacities, kinds, uint64(tile) + lane)
-        cross_full(y, t, s, layers, uint64(k) * uint64(LONG // LOOKS))
+        cross_full_next(y, s, layers, uint64(k) * uint64(STRETCH))
     for e in range(EACH):
         out[uint64(places[e])] = y[e]
     return tile, waits
@@ -166,14 +175,16 @@ def march_few(opacity, out, layers, lists, batch):
         place = lists[batch + uint64(32 * e)]
         light = opacity[uint64(place)]
         t[e], s[e], y[e] = through(light), seed(light, place), float32(0)
-    cross_few_rays(y, t, s, layers, uint64(0))
+    cross_few(y, t, layers, uint64(0))
+    for k in range(1, STRETCHES):
+        cross_few_next(y, s, layers, uint64(k) * uint64(STRETCH))
     for e in range(FEW):
         out[uint64(lists[batch + uint64(32 * e)])] = y[e]
 
 
 def rest_marcher(rays):
     """A device function that marches what all warps of a block have left, from ray `first` on, `rays` a thread."""
-    cross = crosser(rays, LONG)
+    cross, cross_next = crosser(rays)
 
     @cuda.jit(device=True, forceinline=True)
     def march(opacity, out, layers, lists, starts, waiting, first, count):
@@ -192,7 +203,9 @@ def rest_marcher(rays):
                 light = opacity[places[e]]
             # The choice is of the opacity, not of t: then the assembler finds t and y registers in different banks.
             t[e], s[e] = through(light), seed(light, places[e])
-        cross(y, t, s, layers, uint64(0))
+        cross(y, t, layers, uint64(0))
+        for k in range(1, STRETCHES):
+            cross_next(y, s, layers, uint64(k) * uint64(STRETCH))
         for e in range(rays):
             if places[e] >= 0:
                 out[places[e]] = y[e]

@@ -8,9 +8,9 @@ import numpy as np
 BLOCK = 384  # 12 warps, each on its own until all tiles are looked at
 BLOCKS = 132  # one for each SM of an H200
 TILE = 256  # rays that a warp looks at together, eight a lane
-EACH = 36  # long rays that a lane marches at once
-# Bytes: two lists for every warp, and the layers. These 150 KB are there on an H200; on a GPU with less, begin with
-# blocks of 128 threads, three times as many, which need 60 KB each.
+EACH = 40  # long rays that a lane marches at once
+# Bytes: two lists for every warp, and the layers. These 160 KB are there on an H200; on a GPU with less, begin with
+# blocks of 128 threads, three times as many, which need 65 KB each.
 SHARED = 4 * (2 * BLOCK // 32 * (32 * EACH + TILE) + 4096)
 # END SOLUTION
 
@@ -19,7 +19,7 @@ march_kernel = cupy.RawKernel(
 // BEGIN SOLUTION
 // STARTER: constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 constexpr int SHORT = 16, LONG = 4096, BLOCK = 384, WARPS = BLOCK / 32;
-constexpr int EACH = 36, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
+constexpr int EACH = 40, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
 constexpr int FEW = 12;                     // the same in a warp's first batch, so that it need not look for long
 constexpr int LOOK = 8, TILE = 32 * LOOK;   // rays that a lane, and a warp, looks at together
 constexpr int ROOM = FULL + TILE;           // of a list: a warp looks as long as it is not full
@@ -56,15 +56,21 @@ __device__ void cross(float* y, const float* t, const float4* layers, int from, 
     }
 }
 
-// Take N rays through whole stretches
-template <int N>
-__device__ void cross_stretches(float* y, float* t, unsigned* s, const float4* layers, int from, int to)
+// Take N rays through all stretches; before each comes what is to be done `between` them
+template <int N, typename Between>
+__device__ void cross_stretches(float* y, const float* t, unsigned* s, const float4* layers, Between between)
 {
+    between();
+    cross<N>(y, t, layers, 0, STRETCH);
 #pragma unroll 1
-    for (int k = from; k < to; k += STRETCH) {
-        cross<N>(y, t, layers, k, k + STRETCH);
+    for (int k = STRETCH; k < LONG / 4; k += STRETCH) {
+        between();
+        // New variables each time: if the loop carried them on, the assembler would no longer keep their registers in
+        // other banks than those of y, and a third of the time would go to reading registers.
+        float next[N];
 #pragma unroll
-        for (int e = 0; e < N; ++e) t[e] = onward(s[e]);
+        for (int e = 0; e < N; ++e) next[e] = onward(s[e]);
+        cross<N>(y, next, layers, k, k + STRETCH);
     }
 }
 
@@ -148,11 +154,9 @@ struct Warp {
             float ray = opacity[batch[32 * e]];
             t[e] = through(ray), s[e] = seed(ray, batch[32 * e]), y[e] = 0.0f;
         }
-#pragma unroll 1
-        for (int k = 0; k < LONG / 4; k += STRETCH) {
+        cross_stretches<N>(y, t, s, layers, [this] {
             if (tile < whole && rays < FULL) look();
-            cross_stretches<N>(y, t, s, layers, k, k + STRETCH);
-        }
+        });
 #pragma unroll
         for (int e = 0; e < N; ++e) out[batch[32 * e]] = y[e];
     }
@@ -185,7 +189,7 @@ struct Rest {
             float ray = i < all ? opacity[place[e]] : 0.0f;
             t[e] = through(ray), s[e] = seed(ray, place[e]), y[e] = 0.0f;
         }
-        cross_stretches<N>(y, t, s, layers, 0, LONG / 4);
+        cross_stretches<N>(y, t, s, layers, [] {});
 #pragma unroll
         for (int e = 0; e < N; ++e)
             if (place[e] >= 0) out[place[e]] = y[e];
