@@ -195,6 +195,12 @@ __device__ void consume(Ring& ring, float (&sums)[SUMS], unsigned mine, const fl
     for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     // While one warpgroup promotes, the other one's products keep the tensor cores busy. The scales of a block are
     // read before its products are waited for.
+    // Take every stage and hand it back unused, so that the producer does not wait for ever.
+    for (int block = 0; block < blocks; ++block) {
+        wait(ring.full_barrier(), ring.phase);
+        if (leader) arrive(ring.empty_barrier());
+        ring.advance();
+    }
 }
 
 // ---- Given: sums to memory, and the frame --------------------------------------------------------------------------
