@@ -196,7 +196,7 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
 
 
 def audit(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> bool:
-    """Whether a timed product of whole numbers is exactly right, as in lab 08: their w has scales of 1, as k is long."""
+    """Whether a timed product of whole numbers is exactly right, as in lab 08. As k is long, w's scales are 1."""
     x8, x_scale = quantised(xp, values["x"])
     if not bool((outputs["x8"] == x8).all() and (outputs["x_scale"] == x_scale).all()):
         return False
@@ -210,9 +210,7 @@ def products_of_warpgroups(d: Dimensions) -> float:
 
 
 WHOLE_TILES = tuple(
-    d
-    for d in sizes(m=(128, 256), n=(128, 256), k=(256, 512, 1024))
-    if d["m"] * d["n"] * d["k"] == 256**3
+    d for d in sizes(m=(128, 256), n=(128, 256), k=(256, 512, 1024)) if d["m"] * d["n"] * d["k"] == 256**3
 )
 
 TASK = Task(

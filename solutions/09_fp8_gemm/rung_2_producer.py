@@ -17,8 +17,7 @@ OPTIONS = (
     "-std=c++17",
     "-arch=sm_90a",
     *(
-        f"-DTILE_M={TILE_M} -DTILE_N={TILE_N} -DTILE_K={TILE_K} -DSTAGES={STAGES} -DTHREADS={THREADS} "
-        f"-DSUMS={SUMS}"
+        f"-DTILE_M={TILE_M} -DTILE_N={TILE_N} -DTILE_K={TILE_K} -DSTAGES={STAGES} -DTHREADS={THREADS} -DSUMS={SUMS}"
     ).split(),
     '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(SUMS)) + '"',
     "-DOPERANDS=" + ", ".join(f'"+f"(d[{i}])' for i in range(SUMS)),
@@ -204,8 +203,8 @@ def fp8_gemm(x, w8, w_scale, x8, x_scale, y):
     """Quantise x in blocks of 1 x 128 into x8 and x_scale, then y = (x8 x_scale) @ (w8 w_scale).T.
 
     x is m x k and y m x n, float16; x8 (m x k) and w8 (n x k) hold e4m3 in uint8; x_scale has a row for each 128 of k
-    and a column for each row of x, w_scale a row for each 128 rows of w8 and a column for each 128 of k, float32. k is a
-    multiple of 16 and n of 8.
+    and a column for each row of x, w_scale a row for each 128 rows of w8 and a column for each 128 of k, float32. k is
+    a multiple of 16 and n of 8.
     """
     (m, k), n = x.shape, w8.shape[0]
     quantise_kernel(((m + 7) // 8, x_scale.shape[0]), (256,), (x, x8, x_scale, np.int32(m), np.int32(k)))

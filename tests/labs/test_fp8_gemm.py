@@ -75,7 +75,9 @@ def test_codes_are_the_nearest_for_every_half(largest: float) -> None:
     x8, x_scale = MODULE.quantised(np, x)
     scale = Fraction(float(x_scale[0, 0]))
     assert np.all(x_scale == x_scale[0, 0])
-    assert 448 * scale >= Fraction(largest) > 448 * scale / 2 and scale.numerator * scale.denominator & 1 == (scale == 1)
+    assert 448 * scale >= Fraction(largest) > 448 * scale / 2 and scale.numerator * scale.denominator & 1 == (
+        scale == 1
+    )
     expected = [nearest(Fraction(float(v)) / scale, bool(np.signbit(v))) for v in x.flat]
     assert x8.flat[:].tolist() == expected
 
@@ -118,7 +120,7 @@ def on_tensor_cores(values: Values, promoted: bool = True, sums: type = np.float
     """All outputs by wgmma's bits: promoted every 128 of k into `sums`, or scaled in between but never promoted."""
     x8, x_scale = MODULE.quantised(np, values["x"])
     a, b = (np.pad(codes, ((0, 0), (0, -codes.shape[1] % 128))) for codes in (x8, values["w8"]))
-    total = np.zeros((len(a), len(b)), sums)
+    total: np.ndarray = np.zeros((len(a), len(b)), sums)
     d = np.zeros(total.shape, np.float32)
     before = np.ones_like(d)
     for block in range(a.shape[1] // 128):
@@ -163,7 +165,7 @@ def test_sums_that_stay_in_the_tensor_core_fail_for_every_seed() -> None:
 
 def test_the_bound_holds_for_sums_that_lose_as_much_as_they_can() -> None:
     """Products of 15 beside one of 448 squared: multiples of 8 are kept in the first step, of 16 in the others."""
-    values = generate(np, TASK, replace(LONG, dimensions={**LONG.dimensions, "k": 128, "blocks": 1}), 1)
+    values: Any = generate(np, TASK, replace(LONG, dimensions={**LONG.dimensions, "k": 128, "blocks": 1}), 1)
     values["x"][...] = np.float16(3.75)
     values["x"][:, 0] = np.float16(448)
     values["w8"][...] = 0x48  # 4
@@ -216,7 +218,7 @@ def test_what_is_not_finite_gives_what_the_handout_says() -> None:
     """By the reference, on the emulator, whose conversions are the hardware's."""
     case = Case("few", {"m": 4, "n": 8, "k": 256, "blocks": 2, "panels": 1}, Family.NORMAL)
     path = solutions_folder() / LAB.name / "submission.py"
-    values = generate(np, TASK, case, 3)
+    values: Any = generate(np, TASK, case, 3)
     plan = capture_submission(LAB, path, [TASK.profile, case], 3, EMULATED_ARCHITECTURE).plans[case.name]
     rng = np.random.default_rng(1)
     x = rng.standard_normal((4, 256)).astype(np.float16)

@@ -7,6 +7,7 @@ from autograder.spec.task import Case, Family
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 
 _CUDA = "09_fp8_gemm/submission.py"
+_NUMBA = "09_fp8_gemm/numba_1_two_kernels.py"
 _WRONG, _RACE = "wrong answer", "race"
 
 
@@ -118,7 +119,7 @@ MUTANTS = (
                 "        if (leader) arrive(ring.empty_barrier());\n        products_wait<0>();\n",
             ),
         ),
-        Cause(Part.SAFETY, _RACE, words="before wgmma.wait_group"),
+        Cause(Part.SAFETY, _RACE, words="with no barrier between them"),
     ),
     Mutant(
         _CUDA,
@@ -130,9 +131,9 @@ MUTANTS = (
     Mutant(
         _CUDA,
         "every_thread_hands_back",
-        "a stage counts 256 arrivals where 8 empty it: it is filled again while it is read",
-        (Edit("if (leader) arrive(ring.empty_barrier())", "arrive(ring.empty_barrier())"),),
-        Cause(Part.SAFETY, _RACE),
+        "a warp arrives 32 times where it counts once: phases end that nobody waits for",
+        (Edit("        if (leader) arrive(ring.empty_barrier());\n", "        arrive(ring.empty_barrier());\n"),),
+        Cause(Part.SAFETY, "deadlock", words="arrivals"),
     ),
     Mutant(
         _CUDA,
@@ -140,5 +141,52 @@ MUTANTS = (
         "products begin on registers that promotion has just read",
         (Edit("        products_begin();\n", ""),),
         Cause(Part.SAFETY, _RACE, words="wgmma.fence"),
+    ),
+    Mutant(
+        _NUMBA,
+        "scale_by_the_exponent_alone",
+        "fractions above 0.75 do not get the next power of two, and are clamped to 448",
+        (Edit(" + 0x1FFFFF) >> 23", ") >> 23"),),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _NUMBA,
+        "lower_row_with_the_upper_scale",
+        "all sums of a thread are promoted by one row's scale",
+        (Edit("parts[4 * j + 2] * lower", "parts[4 * j + 2] * upper"),),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _NUMBA,
+        "old_products_kept",
+        "a block's products are added to those of the block before, which have been promoted",
+        (Edit("d = product(d, a, b, 0)", "d = product(d, a, b, 1)"),),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _NUMBA,
+        "sums_of_the_tile_before",
+        "what a block has added up for one tile is there when it begins the next",
+        (
+            Edit("            ptx.to_array(ZEROS, sums)\n", ""),
+            Edit(
+                "        while tile < tiles_m", "        ptx.to_array(ZEROS, sums)\n        while tile < tiles_m", 2, 1
+            ),
+        ),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _NUMBA,
+        "full_not_awaited",
+        "products begin before the copies have come",
+        (Edit("                ptx.mbarrier_wait(full + stage * u32(8), phase)\n", ""),),
+        Cause(Part.SAFETY, _RACE, words="mbarrier"),
+    ),
+    Mutant(
+        _NUMBA,
+        "one_warp_hands_back",
+        "a stage counts as empty when the first warp is done with it",
+        (Edit("ptx.mbarrier_init(empty + u32(8 * s), WARPS)", "ptx.mbarrier_init(empty + u32(8 * s), 1)"),),
+        Cause(Part.SAFETY, "deadlock", words="arrivals"),
     ),
 )
