@@ -11,6 +11,7 @@ from autograder.spec.lab import CHECKOUT
 from autograder.spec.task import Case
 from corpus.judge.mutants.mutant import Mutant
 
+NEARLY_ALL = 0.99
 SUBMISSIONS = CHECKOUT / "corpus" / "judge" / "submissions"
 
 
@@ -20,12 +21,18 @@ class Truth:
 
     `tolerances` (TOLERANCES) are two cases for tests/labs/test_tolerances.py: ragged and small, and for the reference's
     other path whole tiles; families differ in how errors cancel. `classes` (CLASSES, where a lab has any) gives by
-    input the share of outputs that another draw of it changes at least, where that is not nearly all of them.
+    input the share of an output that another draw of it changes at least, where that is not nearly all: of every
+    output, or by output; 0 for one that the input has no part in.
     """
 
     mutants: tuple[Mutant, ...]
     tolerances: tuple[Case, Case]
-    classes: Mapping[str, float]
+    classes: Mapping[str, float | Mapping[str, float]]
+
+    def share(self, name: str, output: str) -> float:
+        """The share of `output` that another draw of the input `name` changes at least; nothing of it changes if 0."""
+        share = self.classes.get(name, NEARLY_ALL)
+        return share.get(output, NEARLY_ALL) if isinstance(share, Mapping) else share
 
 
 def truth_of(lab: str) -> Truth:

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import numpy as np
 
+from autograder.spec import half_products
 from autograder.spec.half_products import HALF_OVERFLOW, HALF_SMALLEST, HALF_UNIT
 from autograder.spec.products import DEVIATIONS, SECTOR, UNIT, product, projected_error, squares
 from autograder.spec.sizes import every
@@ -58,8 +59,10 @@ def _whole(m: int, n: int, k: int) -> Dimensions:
 def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     """Make w8 and its scales of what was drawn, and put into x what a quantiser must get right.
 
-    Whole numbers keep whole scales, so that every sum is exact. Elsewhere some blocks of x are zeros, hold one number
-    of e4m3's largest times a power of two, which just fits, one float16 above it, which does not, or subnormal numbers.
+    Whole numbers keep scales of powers of two, so that every sum is exact; long sums have a large product that is taken
+    back in the last block. Elsewhere some blocks of x are zeros, hold one number of e4m3's largest times a power of
+    two, which just fits, one float16 above it, which does not, or subnormal numbers. One row of x and one of w have no
+    negative number: their product grows all the way, and what is cut of it never cancels.
     """
     x, w8, w_scale = values["x"], values["w8"], values["w_scale"]
     table = xp.asarray(_WHOLE if family is Family.INTEGERS else _BELL)
@@ -68,9 +71,14 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
         # Sums stay below 1,024 in steps of a half, which float16 has, where k is short
         small = x.shape[1] <= 2 * BLOCK
         w_scale[...] = xp.where(w_scale > 1, 2.0, xp.where(w_scale < -1, 0.5, 1.0)) if small else 1.0
+        if not small:
+            _place_pair(x, w8, draw)
         return
     w_scale[...] = xp.abs(w_scale) * np.float32(2.0**-6) + np.float32(2.0**-8)
     rows, k = x.shape
+    growing = draw.randrange(rows)
+    x[growing] = xp.abs(x[growing])
+    w8[draw.randrange(w8.shape[0])] &= 0x7F
     zeros, fits, beyond, tiny = (draw.randrange(rows) for _ in range(4))
     first = BLOCK * draw.randrange(-(-k // BLOCK))
     x[zeros, first : first + BLOCK] = 0
@@ -81,11 +89,25 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     x[beyond, column] = np.float16(28.0 + 2.0**-6)
 
 
+def _place_pair(x: Array, w8: Array, draw: Random) -> None:
+    """Add products of 2,688 to 5,760, all multiples of 16, in the first block of k, and their negatives in the last.
+
+    With the other products sums stay below 2^13: what wgmma adds keeps every bit, as does float32. Half precision loses
+    that of the odd sums, and the product that is taken back does not bring it again.
+    """
+    k = x.shape[1]
+    p, q = draw.randrange(BLOCK), draw.randrange((k - 1) // BLOCK * BLOCK, k)
+    x[:, p] = 16 * (x[:, p] + 11)  # 112 to 240 in e4m3's steps; the scales of these blocks differ from row to row
+    x[:, q] = x[:, p]
+    w8[:, p] = (w8[:, p] & 0x80) | 0x5C  # 24 of either sign
+    w8[:, q] = w8[:, p] ^ 0x80
+
+
 def quantised(xp: ModuleType, x: Array) -> tuple[Array, Array]:
     """x8 (uint8, of the shape of x) and x_scale (float32, blocks x rows) of float16 x, computed bit by bit.
 
     The scale of 128 elements of a row is the smallest power of two times which 448 is no less than their largest
-    magnitude; 1 if all are zero. Elements over it are rounded to the nearest e4m3 number, ties to even.
+    magnitude; 1 if all are zero. Elements over it are rounded to the nearest e4m3 number, ties to even. x is finite.
     """
     rows, k = x.shape
     blocks = -(-k // BLOCK)
@@ -129,13 +151,16 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     """0 for x8 and x_scale. For y, what Hopper's FP8 sums, promoted every 128 of k, may be off by.
 
     wgmma adds 32 products and the accumulator at a time (docs/tensor-numerics.md): each of the 33 terms loses less than
-    2^-13 of the largest one's power of two, and the result as much once more. No term exceeds S_b = sum |x w| over the
-    block, so the four steps of a block are off by less than 4 * 34 * 2^-13 S_b, 1.7%; the sum over blocks of scaled
-    sums in float32 adds one rounding for each product of scales, each scaled sum and each addition. Rounding to float16
-    adds 2^-11 of the result.
+    2^-13 of the largest one's power of two, and the result as much once more. Neither power exceeds S_b = sum |x w|
+    over the block: not by a term, and not by a subnormal element of x, which counts as 2^-6, as every block that is not
+    of zeros has an element above 224 and no w that is drawn is below 104 * 2^-8 or zero (whole numbers have no such
+    element of x). So the four steps of a block are off by less than 4 * 34 * 2^-13 S_b, 1.7%; the sum over blocks of
+    scaled sums in float32 adds one rounding for each product of scales, each scaled sum and each addition. Rounding to
+    float16 adds 2^-11 of the result.
 
-    Sums over all of k in the tensor core's accumulator cannot carry a scale for each block, and would be off by as many
-    times more as there are blocks.
+    That is the worst case, and sums of random signs stay far within it, promoted or not. The growing sums of `place`
+    are for those who leave them in the tensor core's accumulator and scale that in between: each step then cuts 33
+    terms at 2^-13 of all that has been added up, which is beyond the bound by k = 2,000.
     """
     x, w = dequantised(xp, values)
     total = product(xp, xp.abs(x), xp.abs(w).T)
@@ -170,15 +195,22 @@ def verify(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: i
     return projected_error(xp, x, w.T, y, allowed, seed)
 
 
+def audit(xp: ModuleType, values: Values, outputs: Mapping[str, Array], seed: int) -> bool:
+    """Whether a timed product of whole numbers is exactly right, as in lab 08. As k is long, w's scales are 1."""
+    x8, x_scale = quantised(xp, values["x"])
+    if not bool((outputs["x8"] == x8).all() and (outputs["x_scale"] == x_scale).all()):
+        return False
+    whole = xp.asarray(DECODED)[values["w8"]].T
+    return half_products.audit(xp, {"a": values["x"], "b": whole}, {"c": outputs["y"]}, seed)
+
+
 def products_of_warpgroups(d: Dimensions) -> float:
     """Instructions, one a warp: wgmma of 64 x 128 x 32, four warps each."""
     return 4 * d["m"] * d["n"] * d["k"] / (64 * 128 * 32)
 
 
 WHOLE_TILES = tuple(
-    d
-    for d in sizes(m=(128, 256, 384), n=(128, 256, 384), k=(256, 384, 512))
-    if d["m"] * d["n"] * d["k"] == 256**2 * 384
+    d for d in sizes(m=(128, 256), n=(128, 256), k=(256, 512, 1024)) if d["m"] * d["n"] * d["k"] == 256**3
 )
 
 TASK = Task(
@@ -195,9 +227,9 @@ TASK = Task(
         Case("quantise", _whole(8, 8, 128), Family.NORMAL, sizes((7, 8, 9), (8,), (128, 256))),
         Case("scale", _whole(128, 128, 256), Family.INTEGERS, sizes((128,), (128, 256), (256,))),
         Case("one row", _whole(1, 8, 16), Family.INTEGERS, sizes((1,), (8, 16), (16, 32))),
-        Case("promote", _whole(64, 128, 1024), Family.NORMAL, sizes((64,), (128,), (1024, 1152))),
+        Case("promote", _whole(64, 128, 2048), Family.NORMAL, sizes((64,), (128,), (2048, 2176))),
         Case("ragged", _whole(129, 264, 272), Family.NORMAL, sizes((129, 131), (264, 272), (272, 304))),
-        Case("overlap", _whole(64, 256, 1536), Family.INTEGERS, sizes((64,), (256,), (1408, 1536))),
+        Case("overlap", _whole(128, 128, 1408), Family.INTEGERS, sizes((128,), (128,), (1280, 1408))),
         Case("more tiles than SMs", _whole(2, 17024, 144), Family.INTEGERS, sizes((2, 3), (17024, 17032), (144,))),
         Case(
             "ragged k",
@@ -224,7 +256,7 @@ TASK = Task(
             needs_gpu=True,
         ),
     ),
-    profile=Case("profile", _whole(256, 256, 384), Family.NORMAL, WHOLE_TILES),
+    profile=Case("profile", _whole(256, 256, 256), Family.NORMAL, WHOLE_TILES),
     timing=Case(
         "timing",
         _whole(8192, 8192, 4096),
@@ -234,6 +266,7 @@ TASK = Task(
     expected=expected,
     bound=bound,
     verify=verify,
+    audit=audit,
     place=place,
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 3.0 * d["m"] * d["k"] + d["n"] * d["k"] + 2.0 * d["m"] * d["n"],
@@ -247,7 +280,7 @@ TASK = Task(
         ),
         Budget(
             "thread_read_sectors",
-            lambda d: (2 * d["m"] * d["k"] + 2 * d["m"] * d["n"]) / SECTOR + d["m"] * d["n"] * d["blocks"] / 256,
+            lambda d: 3 * d["m"] * d["k"] / SECTOR + d["m"] * d["n"] * d["blocks"] / 256,  # half of x's as slack
             "Threads should read x once, to quantise it, and scales; x8 and w8 come by tensor copies.",
         ),
         Budget(

@@ -47,7 +47,8 @@ def test_starters_get_a_clear_verdict_and_no_points(path: Path, worker: Worker) 
     report = judge(path, path.parent.name, worker)
     assert report.score == 0, show(report)
     assert report.status is Status.WRONG_ANSWER
-    assert "never written" in report.part(Part.CORRECTNESS).cases[0].cause
+    cause = report.part(Part.CORRECTNESS).cases[0].cause
+    assert "never written" in cause or "nothing has written yet" in cause, cause  # the latter: by the kernel before
 
 
 @pytest.mark.parametrize("path", files("*/rung_*.py", root=solutions_folder()), ids=name)

@@ -1,0 +1,79 @@
+"""The rungs of lab 09 on the emulator: exact for whole numbers at ragged sizes, no findings, and nothing serialized."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.spec.inputs import generate
+from autograder.spec.lab import find_lab, solutions_folder
+from autograder.spec.task import Case, Family
+from tests.labs.judging import judge, show
+from warplab.plan import assembler
+from warplab.plan.assemble import assemble
+from warplab.plan.capture.submission import capture
+from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
+from warplab.simt import execute
+from warplab.worker.process import Worker
+
+LAB = find_lab("09_fp8_gemm")
+FILES = sorted((solutions_folder() / LAB.name).glob("*.py"))
+FIRST_THAT_STAYS = "rung_3"
+FEW = re.compile(r"^((?:BLOCKS|SMS)(?:, THREADS)? = )132\b", re.MULTILINE)
+# 2 x 2 tiles, eight blocks of k of which the last is short, and edges in all directions
+RAGGED = Case("ragged", {"m": 200, "n": 248, "k": 912, "blocks": 8, "panels": 2}, Family.INTEGERS)
+
+
+def name(path: Path) -> str:
+    return path.stem
+
+
+def plan_of(path: Path) -> Plan:
+    return capture(path, [LAB.task.host_call(RAGGED.dimensions, {})], (EMULATED_ARCHITECTURE,))[0]
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("k", [16, 144, 272, 912])
+def test_any_number_of_blocks_and_several_tiles_each(path: Path, k: int, tmp_path: Path) -> None:
+    """One SM for four tiles, so that the ring goes on from tile to tile; one to eight blocks of k, odd and even."""
+    text, changed = FEW.subn(r"\g<1>1", path.read_text("utf-8"))
+    assert changed == (not path.stem.startswith("rung_") or path.stem >= FIRST_THAT_STAYS)
+    few = tmp_path / path.name
+    few.write_text(text, "utf-8")
+    case = Case("ragged", {**RAGGED.dimensions, "k": k, "blocks": -(-k // 128)}, Family.INTEGERS)
+    plan = capture(few, [LAB.task.host_call(case.dimensions, {})], (EMULATED_ARCHITECTURE,))[0]
+    values = generate(np, LAB.task, case, k)
+    run = execute(plan, dict(values), architecture=EMULATED_ARCHITECTURE, seed=k)
+    assert [finding.message for finding in run.findings] == []
+    for output, expected in LAB.task.expected(np, values).items():
+        np.testing.assert_array_equal(run.outputs[output].astype(np.float64), expected, output)
+
+
+@pytest.mark.parametrize("path", FILES, ids=name)
+def test_nothing_spills_and_no_product_waits_for_the_one_before(path: Path) -> None:
+    plan = plan_of(path)
+    for kernel in assemble(plan, EMULATED_ARCHITECTURE).kernels.values():
+        code = kernel.cubins[EMULATED_ARCHITECTURE]
+        assert code.spill_stores == code.spill_loads == code.stack == 0
+        log = assembler.run(kernel.ptx[EMULATED_ARCHITECTURE], EMULATED_ARCHITECTURE, 60.0).log
+        assert "registers" in log and "serialized" not in log, log
+
+
+def test_the_assembler_says_so_if_products_are_serialized(tmp_path: Path) -> None:
+    """Else the test above could not fail: promotion of sums that the tensor core still has."""
+    (path,) = (path for path in FILES if path.stem.startswith("rung_4"))
+    text = path.read_text("utf-8")
+    assert text.count("wait_products<1>();\n") == 3
+    early = tmp_path / path.name
+    early.write_text(text.replace("wait_products<1>();\n", "\n"), "utf-8")
+    (kernel,) = (kernel for kernel in plan_of(early).kernels.values() if kernel.name == "fp8_gemm")
+    assert "serialized" in assembler.run(kernel.ptx[EMULATED_ARCHITECTURE], EMULATED_ARCHITECTURE, 60.0).log
+
+
+def test_the_numba_kernel_earns_full_marks() -> None:
+    with Worker() as worker:
+        report = judge(solutions_folder() / LAB.name / "numba_1_two_kernels.py", LAB.name, worker)
+    assert report.full_marks, show(report)
