@@ -20,12 +20,14 @@ class Truth:
 
     `tolerances` (TOLERANCES) are two cases for tests/labs/test_tolerances.py: ragged and small, and for the reference's
     other path whole tiles; families differ in how errors cancel. `classes` (CLASSES, where a lab has any) gives by
-    input the share of outputs that another draw of it changes at least, where that is not nearly all of them.
+    input the share of outputs that another draw of it changes at least, where that is not nearly all of them. `finite`
+    (FINITE) is False for a lab that places NaN or infinities among its inputs.
     """
 
     mutants: tuple[Mutant, ...]
     tolerances: tuple[Case, Case]
     classes: Mapping[str, float]
+    finite: bool
 
 
 def truth_of(lab: str) -> Truth:
@@ -44,4 +46,4 @@ def _load(path: Path) -> Truth:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return Truth(module.MUTANTS, module.TOLERANCES, getattr(module, "CLASSES", {}))
+    return Truth(module.MUTANTS, module.TOLERANCES, getattr(module, "CLASSES", {}), getattr(module, "FINITE", True))

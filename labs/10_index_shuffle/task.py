@@ -165,7 +165,11 @@ TASK = Task(
             hidden=True,
         ),
         Case(
-            "many experts", {"tokens": 211, "k": 2, "experts": 320}, Family.WIDE, sizes(odd(201, 239), 2, 320), hidden=True
+            "many experts",
+            {"tokens": 211, "k": 2, "experts": 320},
+            Family.WIDE,
+            sizes(odd(201, 239), 2, 320),
+            hidden=True,
         ),
         Case(
             "a whole batch",

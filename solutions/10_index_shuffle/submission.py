@@ -11,13 +11,20 @@ from numba import cuda, int32, uint32
 from warplab import ptx
 
 # STARTER:
+# STARTER: BLOCK = 128
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit
+# STARTER: def index_shuffle_kernel(scores, chosen, count, first, order, position):
+# STARTER:     # scores is tokens x experts, chosen and position tokens x k; count and first have experts elements,
+# STARTER:     # order has tokens * k. Choose and sort here.
+# STARTER:     pass
+# STARTER:
+# STARTER:
 # One launch, and each score is read once. A block has a stretch of neighbouring tokens, each of its warps a stretch of
 # that. A warp chooses for one token after the other and counts its rows by expert; then all blocks wait for each other,
 # and a block that knows what those before it have counted knows where its rows go. Blocks need no barrier where there
 # is one, that of a cluster where there are few, and else that of a cooperative grid.
-# END SOLUTION
-# STARTER: BLOCK = 128
-# BEGIN SOLUTION
 THREADS = 1024
 WARPS = THREADS // 32
 SHARE = 128  # tokens that are worth a block: four a warp
@@ -197,15 +204,8 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
 
 
 # END SOLUTION
-# STARTER: @cuda.jit
-# STARTER: def index_shuffle_kernel(scores, chosen, count, first, order, position):
-# STARTER:     # scores is tokens x experts, chosen and position tokens x k; count and first have experts elements,
-# STARTER:     # order has tokens * k. Choose and sort here.
-# STARTER:     pass
-# STARTER:
-# STARTER:
 def index_shuffle(k, scores, chosen, count, first, order, position):
-    """Chooses k of the experts for every token and sorts the rows by expert; all but k are arrays, scores of float32."""
+    """Chooses k of the experts for every token and sorts the rows by expert; all but k are arrays (README.md)."""
     tokens, experts = scores.shape
     # BEGIN SOLUTION
     # STARTER: blocks = (tokens + BLOCK - 1) // BLOCK

@@ -26,8 +26,8 @@ __device__ int lane() { return threadIdx.x % 32; }
 // The expert of a lane's score number `e`: lanes read neighbours, and a lane's own scores are in ascending order.
 __device__ unsigned expert(int e) { return e / VECTOR * 32 * VECTOR + lane() * VECTOR + e % VECTOR; }
 
-// Unsigned numbers in the order of scores, above 0: NaN as minus infinity, -0 as +0. Made from the bits, as arithmetic on
-// floats may take subnormal numbers for zero: CuPy compiles it so.
+// Unsigned numbers in the order of scores, above 0: NaN as minus infinity, -0 as +0. Made from the bits, for arithmetic
+// on floats takes subnormal numbers for zero, as CuPy has it compiled.
 __device__ unsigned key(int bits)
 {
     int magnitude = bits & 0x7fffffff, sign = bits >> 31, infinity = 0x7f800000;
@@ -107,8 +107,8 @@ __cluster_dims__(CLUSTER)
 __launch_bounds__(THREADS)
 // END SOLUTION
 index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restrict__ count, int* __restrict__ first,
-// STARTER:                      int* __restrict__ order, int* __restrict__ position, int tokens)
 // BEGIN SOLUTION
+// STARTER:                      int* __restrict__ order, int* __restrict__ position, int tokens)
                      int* __restrict__ order, int* __restrict__ position, int* counted, int tokens)
 // END SOLUTION
 {
@@ -225,7 +225,7 @@ GRID = 132  # and with one: an H100 or H200 has a place for each
 
 
 def index_shuffle(k, scores, chosen, count, first, order, position):
-    """Chooses k of the experts for every token and sorts the rows by expert; all but k are arrays, scores of float32."""
+    """Chooses k of the experts for every token and sorts the rows by expert; all but k are arrays (README.md)."""
     tokens, experts = scores.shape
     # BEGIN SOLUTION
     # STARTER: index_shuffle_kernel = cupy.RawKernel(

@@ -42,7 +42,7 @@ def _redux(operation: str, meaning: str) -> Callable:
         f"redux.sync.{operation}.u32 {{d}}, {{0}}, 0xffffffff;",
         [U32],
         U32,
-        doc=f"redux_{operation}(value) -> uint32: {meaning} of a whole warp, in every lane (sm_80; PTX ISA, redux.sync).",
+        doc=f"redux_{operation}(value) -> uint32: {meaning} of a whole warp, in all lanes (sm_80; PTX, redux.sync).",
     )
 
 
