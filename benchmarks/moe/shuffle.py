@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def timed(plans: Mapping[str, str], experts: int, k: int, warm: bool, seconds: f
             loaded.reset({"scores": cupy.asarray(scores)})
             ours = Captured(loaded.launch, torch_stream)
             rivals = {
-                name: Captured(lambda given=given, narrow=narrow: chain(given, k, narrow), torch_stream)
+                name: Captured(partial(chain, given, k, narrow), torch_stream)
                 for name, narrow in ((WIDE, False), (NARROW, True))
             }
             ours.launch()

@@ -20,18 +20,29 @@ constexpr int EACH = (EXPERTS + 32 * VECTOR - 1) / (32 * VECTOR) * VECTOR;  // s
 constexpr int GROUP = 32 / K;            // tokens whose rows a warp holds at a time, one a lane
 constexpr int AHEAD = EACH > 4 ? 2 : 4;  // tokens whose scores are on their way
 constexpr unsigned NOBODY = 0xffffffff;
+constexpr int TAKEN = 0x80000000;  // below the key of every score
 
 __device__ int lane() { return threadIdx.x % 32; }
 
 // The expert of a lane's score number `e`: lanes read neighbours, and a lane's own scores are in ascending order.
 __device__ unsigned expert(int e) { return e / VECTOR * 32 * VECTOR + lane() * VECTOR + e % VECTOR; }
 
-// Unsigned numbers in the order of scores, above 0: NaN as minus infinity, -0 as +0. Made from the bits, for arithmetic
-// on floats takes subnormal numbers for zero, as CuPy has it compiled.
-__device__ unsigned key(int bits)
+// Whole numbers in the order of scores: NaN as minus infinity, -0 as +0. Made from the bits, for arithmetic on floats
+// takes subnormal numbers for zero, as CuPy has it compiled.
+__device__ int key(int bits)
 {
     int magnitude = bits & 0x7fffffff, sign = bits >> 31, infinity = 0x7f800000;
-    return magnitude > infinity ? 1 : (magnitude ^ sign) - sign + infinity + 1;
+    return magnitude > infinity ? -infinity : (magnitude ^ sign) - sign;
+}
+
+// Puts the larger key first, with its expert; equal ones stay as they are.
+__device__ void sort(int& key, int& other, unsigned& expert, unsigned& its)
+{
+    bool swap = key < other;
+    int smaller = swap ? key : other;
+    unsigned last = swap ? expert : its;
+    key = swap ? other : key, expert = swap ? its : expert;
+    other = smaller, its = last;
 }
 
 // One token's scores, as far as they are this lane's. Another token's are on their way meanwhile.
@@ -53,23 +64,43 @@ struct Scores {
         }
     }
 
-    // The K best experts of the token; lane `at` + i keeps number i in `row`.
+    // The K best experts of the token; lane `at` + i keeps number i in `row`. A lane has its keys sorted, vector by
+    // vector, so that only the first of each vector is looked at, and the others move up when it is taken.
     __device__ void choose(int at, unsigned& row) const
     {
-        unsigned keys[EACH];
+        int keys[EACH];
+        unsigned experts[EACH];
 #pragma unroll
-        for (int e = 0; e < EACH; ++e) keys[e] = expert(e) < EXPERTS ? key(each[e]) : 0;
+        for (int e = 0; e < EACH; ++e) {
+            experts[e] = expert(e);
+            keys[e] = experts[e] < EXPERTS ? key(each[e]) : TAKEN;
+        }
+#pragma unroll
+        for (int v = 0; v < EACH; v += VECTOR)
+#pragma unroll
+            for (int sorted = 1; sorted < VECTOR; ++sorted)
+#pragma unroll
+                for (int e = v; e < v + VECTOR - sorted; ++e) sort(keys[e], keys[e + 1], experts[e], experts[e + 1]);
 #pragma unroll
         for (int i = 0; i < K; ++i) {
-            unsigned largest = keys[0], mine = NOBODY;
+            int largest = keys[0];
+            unsigned mine = NOBODY;
 #pragma unroll
-            for (int e = 1; e < EACH; ++e) largest = max(largest, keys[e]);
+            for (int v = VECTOR; v < EACH; v += VECTOR) largest = max(largest, keys[v]);
             largest = __reduce_max_sync(ALL, largest);
 #pragma unroll
-            for (int e = EACH - 1; e >= 0; --e) mine = keys[e] == largest ? expert(e) : mine;
+            for (int v = EACH - VECTOR; v >= 0; v -= VECTOR) mine = keys[v] == largest ? experts[v] : mine;
             unsigned best = __reduce_min_sync(ALL, mine);  // of equal scores that of the lowest index
 #pragma unroll
-            for (int e = 0; e < EACH; ++e) keys[e] = expert(e) == best ? 0 : keys[e];
+            for (int v = 0; v < EACH; v += VECTOR) {
+                bool taken = experts[v] == best;
+#pragma unroll
+                for (int e = v; e < v + VECTOR - 1; ++e) {
+                    keys[e] = taken ? keys[e + 1] : keys[e];
+                    experts[e] = taken ? experts[e + 1] : experts[e];
+                }
+                keys[v + VECTOR - 1] = taken ? TAKEN : keys[v + VECTOR - 1];
+            }
             row = lane() == at + i ? best : row;
         }
     }

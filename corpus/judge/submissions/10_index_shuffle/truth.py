@@ -72,7 +72,7 @@ MUTANTS = (
         _CUDA,
         "negative_zero_is_less",
         "-0 gets a key below that of +0",
-        (Edit("(magnitude ^ sign) - sign + infinity", "(magnitude ^ sign) + infinity"),),
+        (Edit("(magnitude ^ sign) - sign;", "magnitude ^ sign;"),),
         Cause(Part.CORRECTNESS, _WRONG, words="of chosen are wrong"),
     ),
     Mutant(
