@@ -7,6 +7,7 @@ that a timed output need not leave the card to be checked.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -44,7 +45,10 @@ class Ceiling(StrEnum):
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """An array argument of the host function; `shape` names dimensions ("m") or gives numbers. Contiguous, C order."""
+    """An array argument of the host function, contiguous and in C order.
+
+    `shape` names dimensions ("m"), products of them ("m*n"), or gives numbers.
+    """
 
     name: str
     dtype: str
@@ -141,7 +145,9 @@ class Task:
 
     def shape(self, array: ArraySpec, dimensions: Dimensions) -> tuple[int, ...]:
         """The concrete shape of an array argument, in elements."""
-        return tuple(dimensions[n] if isinstance(n, str) else n for n in array.shape)
+        return tuple(
+            math.prod(dimensions[name] for name in n.split("*")) if isinstance(n, str) else n for n in array.shape
+        )
 
     def host_call(self, dimensions: Dimensions, scalars: Mapping[str, int | float]) -> HostCall:
         """The call to capture for one case; `scalars` has the values of the scalar arguments."""

@@ -22,12 +22,14 @@ class Truth:
     `tolerances` (TOLERANCES) are two cases for tests/labs/test_tolerances.py: ragged and small, and for the reference's
     other path whole tiles; families differ in how errors cancel. `classes` (CLASSES, where a lab has any) gives by
     input the share of an output that another draw of it changes at least, where that is not nearly all: of every
-    output, or by output; 0 for one that the input has no part in.
+    output, or by output; 0 for one that the input has no part in. `finite` (FINITE) is False for a lab that places NaN
+    or infinities among its inputs.
     """
 
     mutants: tuple[Mutant, ...]
     tolerances: tuple[Case, Case]
     classes: Mapping[str, float | Mapping[str, float]]
+    finite: bool
 
     def share(self, name: str, output: str) -> float:
         """The share of `output` that another draw of the input `name` changes at least; nothing of it changes if 0."""
@@ -51,4 +53,4 @@ def _load(path: Path) -> Truth:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return Truth(module.MUTANTS, module.TOLERANCES, getattr(module, "CLASSES", {}))
+    return Truth(module.MUTANTS, module.TOLERANCES, getattr(module, "CLASSES", {}), getattr(module, "FINITE", True))

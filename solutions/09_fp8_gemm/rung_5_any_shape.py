@@ -428,7 +428,7 @@ def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
         *(
             f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
             f"-DCLUSTER={cluster} -DSPLITS={splits} -DPIECES={pieces} "
-            f"-DACCUMULATORS={ {'none': 0, 'one': 1}.get(style, 2)} -DTURNS={int(turns)} -DAHEAD={int('ahead' in style)} "
+            f"-DACCUMULATORS={ {'none': 0, 'one': 1}.get(style, 2) } -DTURNS={int(turns)} -DAHEAD={int('ahead' in style)} "
             f"-DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',

@@ -296,4 +296,18 @@ def _surroundings() -> Case:
     return Case("surroundings", _look_around, {}, {"lanes": lanes, "elected": elected, "ranks": lanes * 0 + 2})
 
 
-CASES = [*_products(), _moves(), _copies(), _conversions(), _surroundings()]
+def _agree(a, sums, largest, smallest):
+    t = cuda.threadIdx.x
+    sums[t] = ptx.redux_add(a[t])
+    largest[t] = ptx.redux_max(a[t])
+    smallest[t] = ptx.redux_min(a[t])
+
+
+def _agreement() -> Case:
+    a = np.random.default_rng(3).integers(0, 1 << 32, 32, dtype=np.uint32)  # the sum wraps, half are negative as int32
+    every = np.ones(32, np.uint32)
+    outputs = {"sums": every * a.sum(dtype=np.uint32), "largest": every * a.max(), "smallest": every * a.min()}
+    return Case("agreement", _agree, {"a": a}, outputs)
+
+
+CASES = [*_products(), _moves(), _copies(), _conversions(), _surroundings(), _agreement()]

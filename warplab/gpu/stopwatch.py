@@ -135,13 +135,16 @@ def time_in_turns(
     precision: float = 0.01,
     compare: tuple[str, str] | None = None,
     placements: int = 1,
+    warm: bool = False,
 ) -> TurnTimes:
     """Time `candidates` in turns until the answer is known well enough.
 
     Stops when at least MINIMUM_TURNS turns were timed in at least LEAST_SECONDS and the 95% interval of every
     candidate's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
     `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS, nor below PLACED_TURNS in each of the
-    `placements` that the candidates rotate through. Whatever a candidate's methods raise passes through.
+    `placements` that the candidates rotate through. With `warm` a candidate is launched untimed right before it is
+    timed, so that the L2 has what fits of its data, instead of the sweep. Whatever a candidate's methods raise passes
+    through.
     """
     cold = ColdCache(stream)
     dither = random.Random()
@@ -150,7 +153,10 @@ def time_in_turns(
     def turn(number: int, candidate: Candidate) -> float:
         candidate.prepare(number)
         stream.sync()
-        cold.sweep()
+        if warm:
+            candidate.launch()
+        else:
+            cold.sweep()
         trusted.spin(stream, HIDE_MICROSECONDS * (1 + candidate.launches), dither.randrange(TICK_CYCLES))
         stream.record(begin)
         candidate.launch()

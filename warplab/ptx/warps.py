@@ -35,6 +35,21 @@ elect = instruction(
     doc="elect() -> uint32: 1 in exactly one lane of a whole warp (sm_90; PTX ISA, elect.sync).",
 )
 
+
+def _redux(operation: str, meaning: str) -> Callable:
+    return instruction(
+        f"redux_{operation}",
+        f"redux.sync.{operation}.u32 {{d}}, {{0}}, 0xffffffff;",
+        [U32],
+        U32,
+        doc=f"redux_{operation}(value) -> uint32: {meaning} of a whole warp, in all lanes (sm_80; PTX, redux.sync).",
+    )
+
+
+redux_add = _redux("add", "the sum, modulo 2^32, of the values")
+redux_max = _redux("max", "the largest of the values")
+redux_min = _redux("min", "the smallest of the values")
+
 cluster_arrive = instruction(
     "cluster_arrive",
     "barrier.cluster.arrive.release.aligned;",

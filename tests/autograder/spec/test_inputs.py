@@ -7,6 +7,7 @@ import pytest
 
 from autograder.spec import inputs
 from autograder.spec.inputs import generate, scalars, secret_seed
+from autograder.spec.lab import find_lab
 from autograder.spec.task import ArraySpec, Case, Ceiling, Family, ScalarSpec, Task
 from warplab.plan.model import Role
 
@@ -105,6 +106,12 @@ def test_outputs_are_not_drawn_and_dimensions_are_scalars() -> None:
     values = draw(Family.NORMAL)
     assert set(values) == {"alpha", "n", "x", "y"}
     assert values["n"] == COUNT
+
+
+def test_a_shape_may_be_a_product_of_dimensions() -> None:
+    task = find_lab("10_index_shuffle").task
+    shapes = {spec.name: task.shape(spec, {"tokens": 5, "k": 3, "experts": 7}) for spec in task.arrays()}
+    assert shapes["scores"] == (5, 7) and shapes["order"] == (15,) and shapes["position"] == (5, 3)
 
 
 def test_scalars_stay_while_iterations_change_the_arrays() -> None:

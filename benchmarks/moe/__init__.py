@@ -1,0 +1,1 @@
+"""Mixtures of experts: the labs' kernels beside what a user of PyTorch would call."""
