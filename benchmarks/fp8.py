@@ -76,7 +76,8 @@ def name_of(choice: Choice) -> str:
     """A choice in one word: tile, cluster, parts of k, accumulators."""
     tile_m, tile_n, cluster, splits, style, turns = choice
     shared = f"-by{cluster}" if cluster > 1 else ""
-    return f"{tile_m}x{tile_n}{shared}{f'-k{splits}' if splits > 1 else ''}-{style.replace(' ', '-')}{'-turns' if turns else ''}"
+    parts = f"-k{splits}" if splits > 1 else ""
+    return f"{tile_m}x{tile_n}{shared}{parts}-{style.replace(' ', '-')}{'-turns' if turns else ''}"
 
 
 def captured(wanted: Mapping[Choice, Sequence[Shape]], architecture: str, folder: Path) -> dict[tuple, str]:

@@ -1,8 +1,8 @@
 """fp8_gemm, rung 5: tiles, clusters and parts of k chosen for the shape.
 
-The persistent kernel with two consumers, and what is left: tiles that are as wide as the last wave of blocks wants them,
-blocks of a cluster that share the strip of x or of w that both need, parts of k where there are few tiles, results
-stored by tensor copies while the next tile is multiplied.
+The persistent kernel with two consumers, and what is left: tiles that are as wide as the last wave of blocks wants
+them, blocks of a cluster that share the strip of w that both need, parts of k where there are few tiles, scales that
+come with their stage, results stored by tensor copies.
 """
 
 from functools import cache
@@ -114,7 +114,8 @@ __device__ void multiply_block(float (&d)[PIECE], u32 x, u32 w, int add)
 // What a block of k is scaled by: x's two rows of this thread, and w's one or two panels of 128 columns.
 struct Scales { float upper, lower, first, second; };
 
-// The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second panel.
+// The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second
+// panel.
 template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& s, int cut)
 {
     #pragma unroll
@@ -148,8 +149,8 @@ __device__ void place(int tile, int rows, int columns, int& row, int& column)
     if (first / GROUP % 2) column = columns - 1 - column;
 }
 
-// y = (x x_scale) (w w_scale)^T. A cluster is CLUSTER blocks with tiles above each other, which share w, or SPLITS blocks
-// with parts of k of the same tile.
+// y = (x x_scale) (w w_scale)^T. A cluster is CLUSTER blocks with tiles above each other, which share w, or SPLITS
+// blocks with parts of k of the same tile.
 extern "C" __global__ void
 #if BLOCKS > 1
 __cluster_dims__(BLOCKS, 1, 1)
@@ -469,8 +470,8 @@ def choices(m, n, k):
     """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster that share w, parts of k, how a
     consumer multiplies, and whether consumers take turns.
 
-    A consumer has "one" accumulator, or "two" of the tile's width, or two of "halves" of it; of two it promotes one while
-    products go into the other, and "ahead" it has them wait for those before.
+    A consumer has "one" accumulator, or "two" of the tile's width, or two of "halves" of it; of two it promotes one
+    while products go into the other, and "ahead" it has them wait for those before.
     """
     found = []
     for tile_m in (64, 128):
