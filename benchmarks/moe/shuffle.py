@@ -108,6 +108,7 @@ class Captured:
         import torch
 
         self._torch, self._stream = torch, stream
+        self._queue = queue  # and with it all memory that the graph uses
         with torch.cuda.stream(stream):
             for _ in range(2):  # libraries choose kernels and allocate at a first call
                 queue()
