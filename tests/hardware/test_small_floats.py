@@ -17,8 +17,8 @@ from warplab.simt.core.tensor.numerics import Kind, decode
 def nearest(number: SmallFloat, x: float) -> int:
     """By looking at every code, in exact arithmetic: the nearest finite magnitude, of two as near the even code."""
     x = abs(x)
-    distances = [(abs(Fraction(float(value)) - Fraction(x)), code % 2, code) for code, value in enumerate(number.magnitudes)]
-    return min(distances)[2]
+    values = enumerate(number.magnitudes.tolist())
+    return min((abs(Fraction(value) - Fraction(x)), code % 2, code) for code, value in values)[2]
 
 
 @pytest.mark.parametrize(

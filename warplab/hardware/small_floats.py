@@ -90,7 +90,7 @@ class SmallFloat:
         `saturate` a number out of range, in a format with neither NaN nor infinity.
         """
         x = np.asarray(x, np.float64)
-        magnitude = np.minimum(np.abs(x), 4 * self.largest)  # infinity has no quantum; NaN passes, and is put back below
+        magnitude = np.minimum(np.abs(x), 4 * self.largest)  # infinity has no quantum; NaN is put back below
         exponent = np.frexp(np.where(np.isnan(x), 1.0, magnitude))[1] - 1
         quantum = 2.0 ** (np.maximum(exponent, self.lowest_exponent) - self.fraction_bits)
         rounded = np.rint(magnitude / quantum) * quantum  # exact in float64 up to here; rint takes ties to even

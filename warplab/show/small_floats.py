@@ -1,4 +1,4 @@
-"""Formats of 4 and 8 bits as pictures: all values on a line, one number rounded, the error of rounding over the range."""
+"""Formats of 4 and 8 bits as pictures: all values on a line, one number rounded, the error over the range."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def number_line(number: SmallFloat) -> Figure:
     whole.legend(
         handles=[
             Patch(color=style.ORANGE, label="subnormal"),
-            Patch(color=style.BLUE, label="normal; the two blues"),
-            Patch(color=style.SKY, label="are powers of two in turns"),
+            Patch(color=style.BLUE, label="normal, one power of two"),
+            Patch(color=style.SKY, label="normal, the next"),
         ],
         loc="lower right", bbox_to_anchor=(1, 1), ncols=3, frameon=False, fontsize=style.SMALL,
     )  # fmt: skip
@@ -125,7 +125,7 @@ def _ticks(axes: Axes, number: SmallFloat, values: np.ndarray) -> None:
     colours = np.array(_BINADES)[exponent % 2]
     colours = np.where(magnitude < number.smallest_normal, style.ORANGE, colours)
     heights = np.where(magnitude == 2.0**exponent, 1.0, 0.72)
-    axes.vlines(values, 0, heights, colors=colours, linewidth=1.3)
+    axes.vlines(values, 0, heights, colors=colours.tolist(), linewidth=1.3)
     axes.set_ylim(0, 1.08)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
