@@ -13,6 +13,7 @@ from warplab import results
 from warplab.hardware import CHIPS, Chip, Math, Roofline
 from warplab.hardware.chips import H200
 from warplab.hardware.requests import banks_of, sectors_of
+from warplab.hardware.small_floats import SmallFloat, Specials
 from warplab.plan.limits import limits_of
 from warplab.plan.occupancy import occupancy
 from warplab.quiz import chapters, load
@@ -20,6 +21,7 @@ from warplab.quiz.check import check
 from warplab.quiz.draw import every_draw
 from warplab.quiz.expression import Value, evaluate
 from warplab.quiz.question import Kind, Question
+from warplab.show.promotion import Promotion
 from warplab.show.waves import place_blocks
 
 QUESTIONS = {question.id: question for name in chapters() for question in load(name).questions}
@@ -193,6 +195,15 @@ def tree_barriers(n: Mapping) -> int:
     return barriers
 
 
+def stalled(n: Mapping) -> float:
+    """By adding product after product, each cut to 13 fraction bits below the sum's exponent, until nothing changes."""
+    total, before = n["p"], 0.0
+    while total != before:
+        unit = 2.0 ** (math.floor(math.log2(total)) - 13)
+        total, before = total + n["p"] // unit * unit, total
+    return total
+
+
 TRUTH: dict[str, Callable[[Mapping], float]] = {
     "01-own-number": numbered,
     "01-idle": without_element,
@@ -261,6 +272,12 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "08-accumulators": lambda n: np.empty((64, n["n"]), np.float32).nbytes / 4 / 128,
     "08-setmaxnreg": handed_over,
     "08-multicast": lambda n: 100 * (n["size"] * n["m"] + n["n"]) / (n["size"] * (n["m"] + n["n"])),
+    "09-largest": lambda n: SmallFloat("drawn", n["e"], n["f"], Specials.ONE_NAN).magnitudes.max(),
+    "09-stall": stalled,
+    "09-share": lambda n: 100 * (1 / Promotion(64, 1, n["k"], n["i"]).busy - 1),
+    "09-registers": lambda n: 2 * np.empty((64, n["n"]), np.float32).nbytes / 4 / 128,
+    "09-tokens": lambda n: Roofline(peak(chip(n), Math.FP8_TENSOR), chip(n).bandwidth).ridge / 2,
+    "09-overhead": lambda n: (n["bits"] * 128 + n["scale"] * (128 // n["block"])) / 128,
 }
 
 
@@ -273,12 +290,19 @@ def product_intensity(m: int, n: int, k: int, b: int) -> float:
     return 2 * m * n * k / sum(matrix.nbytes for matrix in matrices)
 
 
+def worst_rounding(f: float) -> float:
+    """By rounding many numbers of one binade, the half-way ones among them."""
+    x = 1 + np.arange(2 ** (f + 1) * 8) / (2 ** (f + 1) * 8)
+    return float(np.abs(np.rint(x * 2**f) / 2**f / x - 1).max())
+
+
 FORMULAS: dict[str, Callable[..., float]] = {
     "02-peak-formula": lambda s, t, f, c: sum(2 * t * f * c for _ in range(s)),
     "03-ilp-formula": lambda w, i, l: issued(w, i, l),  # noqa: E741
     "04-padded-bytes": lambda r, c: np.empty((r, c + 1), np.float32).nbytes,
     "05-gemm-formula": product_intensity,
     "06-tile-intensity": tiled_reads,
+    "09-rounding": worst_rounding,
 }
 
 

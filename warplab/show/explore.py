@@ -13,19 +13,25 @@ class Explorer:
     """`draw(**choices)` gives a figure; each choice is its name = (the first value, all values).
 
     Shown in a notebook it is the figure of the first values, and below it a slider for each choice of numbers in a
-    row and a menu for each other one. A choice that `draw` refuses with ValueError shows its sentence instead.
+    row, a box to type in for any number (`float` in place of values), and a menu for each other one. A choice that
+    `draw` refuses with ValueError shows its sentence instead.
     """
 
-    def __init__(self, draw: Callable[..., Figure], **choices: tuple[Any, Sequence[Any]]) -> None:
+    def __init__(self, draw: Callable[..., Figure], **choices: tuple[Any, Sequence[Any] | type[float]]) -> None:
         import ipywidgets
 
         self._draw = draw
         self.figure = draw(**{name: first for name, (first, _) in choices.items()})
         self.controls: dict[str, Any] = {}
         for name, (first, values) in choices.items():
-            kind = ipywidgets.SelectionSlider if isinstance(values, range) else ipywidgets.Dropdown
-            self.controls[name] = kind(options=list(values), value=first, description=name.replace("_", " "))
-            self.controls[name].observe(self._change, names="value")
+            common = {"value": first, "description": name.replace("_", " ")}
+            if isinstance(values, type):
+                control = ipywidgets.FloatText(**common)
+            else:
+                kind = ipywidgets.SelectionSlider if isinstance(values, range) else ipywidgets.Dropdown
+                control = kind(options=list(values), **common)
+            self.controls[name] = control
+            control.observe(self._change, names="value")
         self.image = ipywidgets.Image(format="png", layout=ipywidgets.Layout(display="none", max_width="100%"))
         self.message = ipywidgets.HTML()
         self.widget = ipywidgets.VBox([ipywidgets.HBox(list(self.controls.values())), self.message, self.image])
