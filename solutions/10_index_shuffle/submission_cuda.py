@@ -124,6 +124,7 @@ __device__ void wait_for_all_blocks()
 #if GRID
     cooperative_groups::this_grid().sync();
 #elif CLUSTER > 1
+    __syncwarp();  // the barrier is one of whole warps
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #else
@@ -255,7 +256,7 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
 THREADS = 1024
 SHARE = 128  # tokens that are worth a block: four a warp
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
-GRID = 132  # and with one: an H100 or H200 has a place for each
+GRID = 132  # and with one: an H100 SXM or H200 has a place for each
 # END SOLUTION
 
 
