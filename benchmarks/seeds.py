@@ -33,7 +33,7 @@ from autograder.records.status import Part, Status
 from autograder.spec.inputs import scalars
 from autograder.spec.lab import Lab, find_lab, known_labs, solutions_folder
 from autograder.spec.task import Case
-from autograder.worker.emulator_stage import INSTRUCTION_BUDGET
+from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, order_may_matter
 from autograder.worker.judge_case import judge_case
 from corpus.judge.truth import SUBMISSIONS, mutants
 from warplab import results, simt
@@ -196,18 +196,13 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
 
     def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         executions.append(executed(plan, inputs, None))
-        if searched and not executions[0].findings and _asynchronous(plan):
+        if not contender.right and not executions[0].findings and order_may_matter(plan, EMULATED_ARCHITECTURE):
             executions.append(executed(plan, inputs, seed & 0xFFFF))  # as a grade: some races show in other orders only
         return executions
 
     outcome = judge_case(lab.task, case, seed, plans.plan(seed, case), execute)
     outcome.counters = executions[0].total
     return outcome
-
-
-def _asynchronous(plan: Plan) -> bool:
-    texts = [text for kernel in plan.kernels.values() for text in kernel.ptx.values()]
-    return any(word in text for text in texts for word in ("cp.async", "wgmma.", "mbarrier."))
 
 
 def _over_budget(lab: Lab, profile: CaseOutcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -22,7 +23,8 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, 
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
-_ASYNCHRONOUS = ("cp.async", "wgmma.", "mbarrier.")  # in the PTX: what completes later than it is issued
+# In the PTX: what completes later than it is issued, and atomics that may tell in which order blocks came along.
+_ORDERED = re.compile(r"cp\.async|wgmma\.|mbarrier\.|\batom\.(?!\S*shared)")
 _SHUFFLED_BLOCKS = 64  # of a launch: what a random order shows, it shows on a few blocks
 
 _PROBE = """
@@ -56,11 +58,12 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
     def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
         # Once only: the emulator is deterministic and finds races and uninitialised reads by itself. In its fixed order
-        # asynchronous operations complete as late as they can; one that must not complete earlier shows in another.
+        # asynchronous operations complete as late as they can; one that must not complete earlier shows in another, and
+        # so does a result that depends on which block comes first.
         architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
         execution = simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
         executions.append(execution)
-        if execution.findings or not _asynchronous(loaded, architecture):
+        if execution.findings or not order_may_matter(loaded, architecture):
             return [execution]
         shuffled = simt.execute(
             loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, seed=seed & 0xFFFF
@@ -92,9 +95,10 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     return outcome.to_wire()
 
 
-def _asynchronous(plan: Plan, architecture: str) -> bool:
+def order_may_matter(plan: Plan, architecture: str) -> bool:
+    """Whether a plan is run a second time, in a random order: it could be right by luck of the emulator's own."""
     few = all(math.prod(launch.grid) <= _SHUFFLED_BLOCKS for launch in plan.launches)
-    return few and any(word in kernel.ptx[architecture] for kernel in plan.kernels.values() for word in _ASYNCHRONOUS)
+    return few and any(_ORDERED.search(kernel.ptx[architecture]) for kernel in plan.kernels.values())
 
 
 def parts_needed(plans: Iterable[Plan]) -> list[str]:

@@ -23,20 +23,21 @@ def scores_of(tokens: int, experts: int, seed: int = 0) -> np.ndarray:
     return (ranks - experts / 2) / np.float32(16)
 
 
-def chain(scores: Any, k: int, narrow: bool) -> dict[str, Any]:
+def chain(scores: Any, ones: Any, narrow: bool) -> dict[str, Any]:
     """The choices, the stable order of the rows and the count of each expert, by calls of PyTorch.
 
+    `ones` is an int64 for each row, tokens times k of them, which a user would keep from call to call.
     `torch.bincount` would wait for the device to learn how many bins it needs, which no graph can hold: an addition by
     index counts instead. topk gives int64, which a radix sort takes four times as many passes for as for int16:
     `narrow` converts first.
     """
     import torch
 
-    _, chosen = torch.topk(scores, k, dim=1)
+    _, chosen = torch.topk(scores, ones.numel() // scores.shape[0], dim=1)
     flat = chosen.reshape(-1)
     _, order = torch.sort(flat.to(torch.int16) if narrow else flat, stable=True)
     count = torch.zeros(scores.shape[1], dtype=torch.int64, device=scores.device)
-    count.scatter_add_(0, flat, torch.ones_like(flat))
+    count.scatter_add_(0, flat, ones)
     return {"chosen": chosen, "order": order, "count": count}
 
 
@@ -69,13 +70,13 @@ def timed(plans: Mapping[str, str], experts: int, k: int, warm: bool, seconds: f
         torch_stream = torch.cuda.ExternalStream(int(stream.handle))
         for tokens in map(int, plans):
             scores = scores_of(tokens, experts)
-            given = torch.from_numpy(scores).cuda()
+            given, ones = torch.from_numpy(scores).cuda(), torch.ones(tokens * k, dtype=torch.int64, device="cuda")
             torch.cuda.synchronize()
             loaded = LoadedPlan(load(Path(plans[str(tokens)])), architecture_of(device), stream)
             loaded.reset({"scores": cupy.asarray(scores)})
             ours = Captured(loaded.launch, torch_stream)
             rivals = {
-                name: Captured(partial(chain, given, k, narrow), torch_stream)
+                name: Captured(partial(chain, given, ones, narrow), torch_stream)
                 for name, narrow in ((WIDE, False), (NARROW, True))
             }
             ours.launch()

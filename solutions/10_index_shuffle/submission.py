@@ -29,7 +29,7 @@ THREADS = 1024
 WARPS = THREADS // 32
 SHARE = 128  # tokens that are worth a block: four a warp
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
-GRID = 132  # and with one: an H100 or H200 has a place for each
+GRID = 132  # and with one: an H100 SXM or H200 has a place for each
 ALL = 0xFFFFFFFF  # lanes that take part
 NOBODY = uint32(0xFFFFFFFF)
 INFINITY = uint32(0x7F800000)
@@ -67,6 +67,7 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
     group = 32 // k  # tokens whose rows a warp holds at a time, one a lane
     share = THREADS // experts  # threads that add up the counts of one expert
     span = (experts + 31) // 32  # experts of a lane in the sum over all of them
+    alone = cluster == 1 and not blocks_share_the_grid  # there is one block
     in_clusters = ptx.cluster_size(cluster) if cluster > 1 else nothing
     wait_for_all_blocks = wait_for_grid if blocks_share_the_grid else wait_for_cluster if cluster > 1 else nothing
 
@@ -101,6 +102,9 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
         start = min(block * a_block + warp * a_warp, block_end)
         end = min(start + a_warp, block_end)
 
+        keys = cuda.local.array(each, uint32)
+        bits = cuda.local.array(each, uint32)
+        load(scores, start, end, lane, bits)
         for e in range(lane, experts, 32):
             following[warp, e] = 0
         for e in range(thread, experts, THREADS):
@@ -108,9 +112,6 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
             before[e] = 0
         cuda.syncwarp()
 
-        keys = cuda.local.array(each, uint32)
-        bits = cuda.local.array(each, uint32)
-        load(scores, start, end, lane, bits)
         row = NOBODY
         for tile in range(start, end, group):
             row = NOBODY
@@ -132,10 +133,10 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
                     for e in range(each):
                         expert = e // vector * 32 * vector + lane * vector + e % vector
                         keys[e] = uint32(0) if uint32(expert) == best else keys[e]
-                    row = best if lane == t * k + i else row
+                    row = best if uint32(lane) == uint32(t * k + i) else row
             if row != NOBODY:
                 chosen[tile + lane // k, lane % k] = row
-            peers = uint32(cuda.match_any_sync(ALL, row))  # lanes whose rows go to the same expert
+            peers = uint32(cuda.match_any_sync(ALL, int32(row)))  # lanes whose rows go to the same expert
             if row != NOBODY and peers & lower == 0:
                 following[warp, row] += cuda.popc(peers)
             cuda.syncwarp()
@@ -148,12 +149,15 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
                 of_warp = following[w, e]
                 following[w, e] = rows
                 rows += of_warp
-            counted[block, e] = rows
+            if alone:
+                total[e] = rows
+            else:
+                counted[block, e] = rows
         cuda.syncthreads()
         wait_for_all_blocks()
 
         # Rows of earlier blocks and of all, by expert. Several threads share an expert.
-        if thread < share * experts:
+        if not alone and thread < share * experts:
             e = thread % int32(experts)
             everybody = earlier = int32(0)
             for b in range(thread // int32(experts), blocks, share):
@@ -188,7 +192,7 @@ def kernel_for(k, experts, cluster, blocks_share_the_grid):
             mine = row
             if tile + group < end:
                 mine = uint32(chosen[tile + lane // k, lane % k]) if lane < group * k else NOBODY
-            peers = uint32(cuda.match_any_sync(ALL, mine))
+            peers = uint32(cuda.match_any_sync(ALL, int32(mine)))
             to = int32(0)
             if mine != NOBODY:
                 to = following[warp, mine] + int32(cuda.popc(peers & lower))

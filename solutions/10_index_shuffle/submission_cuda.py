@@ -19,6 +19,7 @@ constexpr int WARPS = THREADS / 32;
 constexpr int EACH = (EXPERTS + 32 * VECTOR - 1) / (32 * VECTOR) * VECTOR;  // scores of a lane, VECTOR at a time
 constexpr int GROUP = 32 / K;            // tokens whose rows a warp holds at a time, one a lane
 constexpr int AHEAD = EACH > 4 ? 2 : 4;  // tokens whose scores are on their way
+constexpr bool ALONE = CLUSTER == 1 && !GRID;  // there is one block
 constexpr unsigned NOBODY = 0xffffffff;
 constexpr int TAKEN = 0x80000000;  // below the key of every score
 
@@ -123,6 +124,7 @@ __device__ void wait_for_all_blocks()
 #if GRID
     cooperative_groups::this_grid().sync();
 #elif CLUSTER > 1
+    __syncwarp();  // the barrier is one of whole warps
     asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 #else
@@ -154,13 +156,13 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
     int block_end = min((blockIdx.x + 1) * a_block, tokens);
     int start = min(blockIdx.x * a_block + warp * a_warp, block_end), end = min(start + a_warp, block_end);
 
-    for (int e = lane(); e < EXPERTS; e += 32) next[warp][e] = 0;
-    for (int e = threadIdx.x; e < EXPERTS; e += THREADS) total[e] = before[e] = 0;
-    __syncwarp();
     const int* bits = reinterpret_cast<const int*>(scores);
     Scores waiting[AHEAD];
 #pragma unroll
     for (int t = 0; t < AHEAD; ++t) waiting[t].load(bits, start + t, end);
+    for (int e = lane(); e < EXPERTS; e += 32) next[warp][e] = 0;
+    for (int e = threadIdx.x; e < EXPERTS; e += THREADS) total[e] = before[e] = 0;
+    __syncwarp();
     unsigned row = NOBODY;
     for (int group = start; group < end; group += GROUP) {
         row = NOBODY;
@@ -185,13 +187,16 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
             next[w][e] = sum;
             sum += rows;
         }
-        counted[blockIdx.x * EXPERTS + e] = sum;
+        if (ALONE)
+            total[e] = sum;
+        else
+            counted[blockIdx.x * EXPERTS + e] = sum;
     }
     wait_for_all_blocks();
 
     // Rows of earlier blocks and of all, by expert. Several threads share an expert and take every so many-th block.
     constexpr int SHARE = THREADS / EXPERTS;
-    if (threadIdx.x < SHARE * EXPERTS) {
+    if (!ALONE && threadIdx.x < SHARE * EXPERTS) {
         int e = threadIdx.x % EXPERTS, all = 0, earlier = 0;
         for (int b = threadIdx.x / EXPERTS; b < gridDim.x; b += SHARE) {
             int rows = counted[b * EXPERTS + e];
@@ -251,7 +256,7 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
 THREADS = 1024
 SHARE = 128  # tokens that are worth a block: four a warp
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
-GRID = 132  # and with one: an H100 or H200 has a place for each
+GRID = 132  # and with one: an H100 SXM or H200 has a place for each
 # END SOLUTION
 
 
