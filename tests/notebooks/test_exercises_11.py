@@ -37,9 +37,9 @@ def solution_of(number: int) -> str:
 @pytest.fixture(scope="module")
 def names() -> dict[str, Any]:
     """What the exercises use of the notebook."""
-    made: dict[str, Any] = {"display": lambda *shown: None, "reveal": lambda *said: None}
+    made: dict[str, Any] = {"display": lambda *shown: None}
     exec(cell_with("ALL_REDUCE, ALL_TO_ALL ="), made)
-    made |= {"reveal": lambda *said: None, "one_ring_ms": None, "node": made["nvswitch_node"]()}
+    made |= {"reveal": lambda *said, **how: None, "one_ring_ms": None, "node": made["nvswitch_node"]()}
     exec("alpha, port = node.alpha(0, 1), node.rate(0, 1)\nnic = find_link('infiniband_ndr')", made)
     exec(cell_with("NODES, LARGE ="), made)
     exec(re.findall(r"^def two_levels.*?\n\n\n", cell_with("def two_levels("), re.S | re.M)[0], made)
@@ -117,3 +117,11 @@ def test_the_rings_fill_a_slimmer_tree_only_from_4_to_1(names: dict[str, Any]) -
     assert rings[1] == pytest.approx(rings[0]) and rings[2] > 1.8 * rings[0]
     # Half of 32 GPUs' GB goes up from each GPU through a 16th of what its group has: 0.5 GB at 50/4 GB/s.
     assert everybody[2] == pytest.approx(0.5e9 / (50e9 / 4), rel=0.01)
+
+
+def test_few_fat_flows_collide_and_many_small_ones_do_not(names: dict[str, Any]) -> None:
+    mine = {**names, "pod": cluster(4), "round_robin_times": None, "suffers_more": None, "table": lambda heads, rows: rows}
+    exec(cell_with("def orders("), mine)
+    exec(cell_with("fabrics = {"), mine)
+    halving, everybody, rings = mine["ratios"]
+    assert halving > 1.3 and everybody < 1.05 and rings < 1.05
