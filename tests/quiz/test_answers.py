@@ -14,6 +14,10 @@ from warplab.hardware import CHIPS, Chip, Math, Roofline
 from warplab.hardware.chips import H200
 from warplab.hardware.requests import banks_of, sectors_of
 from warplab.hardware.small_floats import SmallFloat, Specials
+from warplab.network.clusters import Fabric, cluster, nvswitch_node
+from warplab.network.collectives import Collective
+from warplab.network.schedules.build import ring
+from warplab.network.simulation import max_min, simulate
 from warplab.plan.limits import limits_of
 from warplab.plan.occupancy import occupancy
 from warplab.quiz import chapters, load
@@ -204,6 +208,33 @@ def stalled(n: Mapping) -> float:
     return total
 
 
+def half_reached(n: Mapping) -> float:
+    """By halving the interval: the size in kB whose rate is half of the link's."""
+    low, high = 0.0, 1e12
+    for _ in range(100):
+        size = (low + high) / 2
+        rate = size / (n["alpha"] * 1e-6 + size / (n["rate"] * 1e9))
+        low, high = (size, high) if rate < n["rate"] * 1e9 / 2 else (low, size)
+    return low / 1000
+
+
+def port_bytes(collective: Collective, ranks: int, size: float) -> float:
+    """What a ring sends through the busiest port, counted by the simulator."""
+    return float(simulate(ring(collective, ranks), nvswitch_node(ranks), size).link_bytes.max())
+
+
+def held_back(n: Mapping) -> float:
+    flows = [0, *range(n["n"])]
+    links = [1, *[0] * n["n"]]
+    capacity = np.array([n["rate"], n["narrow"]], float)
+    return float(max_min(capacity, np.array(links), np.array(flows), np.ones(len(flows)), n["n"])[-1])
+
+
+def crossing(n: Mapping) -> float:
+    taper = Fabric(nodes_per_leaf=n["nodes"], oversubscription=n["taper"])
+    return 100 * cluster(2 * n["nodes"], 2, fabric=taper).rate(0, 2 * n["nodes"]) / 50e9
+
+
 TRUTH: dict[str, Callable[[Mapping], float]] = {
     "01-own-number": numbered,
     "01-idle": without_element,
@@ -278,6 +309,10 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "09-registers": lambda n: 2 * np.empty((64, n["n"]), np.float32).nbytes / 4 / 128,
     "09-tokens": lambda n: Roofline(peak(chip(n), Math.FP8_TENSOR), chip(n).bandwidth).ridge / 2,
     "09-overhead": lambda n: (n["bits"] * 128 + n["scale"] * (128 // n["block"])) / 128,
+    "11-half-size": half_reached,
+    "11-ring-port": lambda n: 1e3 * port_bytes(Collective.ALL_REDUCE, n["n"], n["size"] * 1e9) / (n["rate"] * 1e9),
+    "11-fair": held_back,
+    "11-taper": crossing,
 }
 
 
@@ -303,6 +338,7 @@ FORMULAS: dict[str, Callable[..., float]] = {
     "05-gemm-formula": product_intensity,
     "06-tile-intensity": tiled_reads,
     "09-rounding": worst_rounding,
+    "11-bus": lambda s, t, n: port_bytes(Collective.ALL_GATHER, int(n), s) / t,
 }
 
 
@@ -370,4 +406,4 @@ def test_how_many_there_are() -> None:
     assert {name[:2]: len(load(name).questions) >= 12 for name in chapters() if name < "06"} == dict.fromkeys(
         ("01", "02", "03", "04", "05"), True
     )
-    assert {name[:2] for name in chapters()} >= {"06", "07", "08"}
+    assert {name[:2] for name in chapters()} >= {"06", "07", "08", "11"}
