@@ -37,17 +37,20 @@ def safety_part(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool) 
 
 
 def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
-    """One finding per kind, kernel, line and array; those of hidden cases tell no sizes."""
+    """One finding per kind, kernel, line and array; those of hidden cases tell no sizes, and are not counted.
+
+    A fault a row, or a thread, would otherwise tell how many there are.
+    """
     merged: dict[tuple, Finding] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.case in hidden):
         for finding in outcome.findings:
             key = (finding.kind, finding.kernel, finding.line, finding.array)
-            if key in merged:
-                merged[key] = replace(merged[key], count=merged[key].count + finding.count)
-            elif outcome.case in hidden:
+            if outcome.case in hidden:
                 message = f"Line {finding.line}: {finding.kind} on a hidden case, whose size and values are not shown."
                 # names are the submission's to choose, which knows the hidden sizes
-                merged[key] = Finding(finding.kind, message, line=finding.line, count=finding.count)
+                merged.setdefault(key, Finding(finding.kind, message, line=finding.line))
+            elif key in merged:
+                merged[key] = replace(merged[key], count=merged[key].count + finding.count)
             else:
                 merged[key] = replace(finding, message=clean(finding.message), array=clean(finding.array))
     # what was read before it was written is more often the consequence than the cause

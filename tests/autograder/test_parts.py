@@ -180,6 +180,11 @@ def test_a_hidden_case_keeps_its_secrets(lab: Lab) -> None:
     safety = safety_part(lab, [CaseOutcome("secret size", Status.PASSED, findings=[finding])], True)
     assert (safety.status, safety.findings[0].line) == (Status.OUT_OF_BOUNDS, 9)
     assert "77" not in repr(safety)
+    often = replace(finding, message="m", count=77, thread=(0, 0, 0), index=(0,))
+    alone = safety_part(lab, [CaseOutcome("secret size", Status.PASSED, findings=[often])], True)
+    seen = CaseOutcome("ragged", Status.PASSED, findings=[replace(often, count=3)])
+    both = safety_part(lab, [seen, CaseOutcome("secret size", Status.PASSED, findings=[often])], True)
+    assert [f.count for part in (alone, both) for f in part.findings] == [1, 3]
 
 
 def test_the_students_faults_come_before_the_emulators_limits(lab: Lab) -> None:

@@ -92,7 +92,9 @@ def told(report: Report) -> str:
         for case in part["cases"]:
             del case["seconds"]
     page = re.sub(r'<style>.*?</style>|<div class="source">.*?</div>', "", html_page.page([report]), flags=re.S)
-    return "\n".join((json.dumps(data), console.file.getvalue(), page))  # type: ignore[attr-defined]
+    text = "\n".join((json.dumps(data), console.file.getvalue(), page))  # type: ignore[attr-defined]
+    # Of visible cases; a sum of whole numbers may be any number. tests/autograder/test_parts.py has the hidden ones.
+    return re.sub(r"got [^ ]+, expected [^ ]+", "got and expected", text)
 
 
 def judged(path: Path, labs: Path, worker: Worker, monkeypatch: pytest.MonkeyPatch) -> tuple[str, set[str]]:
