@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.spec.lab import find_lab, solutions_folder
+from autograder.spec.task import Task
 from benchmarks.moe.shuffle import NARROW, OURS, WIDE
 from warplab import results
 from warplab.errors import WarplabError
@@ -47,9 +48,8 @@ class Router:
 ROUTERS = (Router(16, 1), Router(32, 4), Router(128, 4), Router(128, 8), Router(320, 8))
 
 
-def plans_of(router: Router, architecture: str) -> dict[int, Plan]:
+def plans_of(task: Task, router: Router, architecture: str) -> dict[int, Plan]:
     """The reference's plan for each number of tokens, assembled."""
-    task = find_lab(LAB).task
     sizes = [{"tokens": tokens, "k": router.k, "experts": router.experts} for tokens in TOKENS]
     calls = [task.host_call(size, {"k": router.k}) for size in sizes]
     plans = capture(solutions_folder() / LAB / f"{REFERENCE}.py", calls, (architecture,), timeout=120)
@@ -58,8 +58,9 @@ def plans_of(router: Router, architecture: str) -> dict[int, Plan]:
 
 def shuffle(worker: Worker, architecture: str) -> list[results.Record]:
     """A record for each router, number of tokens and state of the L2: microseconds beside PyTorch's."""
+    task = find_lab(LAB).task
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        made = dict(zip(ROUTERS, pool.map(lambda router: plans_of(router, architecture), ROUTERS), strict=True))
+        made = dict(zip(ROUTERS, pool.map(lambda router: plans_of(task, router, architecture), ROUTERS), strict=True))
     records = []
     with tempfile.TemporaryDirectory() as folder:
         for router, plans in made.items():

@@ -24,7 +24,7 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
 # In the PTX: what completes later than it is issued, and atomics that may tell in which order blocks came along.
-_ORDERED = re.compile(r"cp\.async|wgmma\.|mbarrier\.|\batom\.(?!\S*shared)")
+_ORDERED = re.compile(r"cp\.async|wgmma\.|mbarrier\.|\batom\.(?!\S{0,40}shared)")
 _SHUFFLED_BLOCKS = 64  # of a launch: what a random order shows, it shows on a few blocks
 
 _PROBE = """

@@ -23,6 +23,34 @@ def same_work_twice():
         return {"ratio": ratio.value, "copy": pair["first"].work / result.time("first").value * 1e3}
 
 
+class Counted:
+    """A candidate without work that counts its launches since the last check."""
+
+    launches = 1
+
+    def __init__(self):
+        self.since, self.seen = 0, set()
+
+    def prepare(self, turn):
+        pass
+
+    def launch(self):
+        self.since += 1
+
+    def check(self, turn):
+        self.seen.add(self.since)
+        self.since = 0
+
+
+def launches_a_turn(warm):
+    from warplab.gpu.stopwatch import time_in_turns
+
+    with executor.on_stream() as stream:
+        candidate = Counted()
+        time_in_turns({"counted": candidate}, stream, budget_seconds=0.1, warm=warm)
+        return sorted(candidate.seen)
+
+
 def what_a_plan_leaves(plan, inputs):
     """How many bytes of a plan's buffers are not zero after a run, and after they were given back."""
     loaded_plan = load(Path(plan))

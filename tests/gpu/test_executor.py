@@ -106,6 +106,11 @@ def test_the_same_work_takes_the_same_time_and_no_less_than_the_datasheet_allows
     assert chip is None or answer["copy"] < chip.bandwidth
 
 
+@pytest.mark.parametrize(("warm", "launches"), [(False, [1]), (True, [2])])
+def test_what_is_timed_warm_is_launched_right_before(worker, warm, launches):
+    assert worker.call("tests.gpu.gpu_targets:launches_a_turn", timeout=60, warm=warm) == launches
+
+
 def test_buffers_are_overwritten_before_they_are_given_back(worker, plans, inputs):
     answer = worker.call("tests.gpu.gpu_targets:what_a_plan_leaves", timeout=60, plan=plans("scratch"), inputs=inputs)
     assert answer["before"] > 0 and answer["after"] == 0
