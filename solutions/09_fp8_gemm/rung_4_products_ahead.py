@@ -1,7 +1,7 @@
 """fp8_gemm, rung 4: the products of the next block of k are issued before this one's sums are promoted.
 
-Each consumer has two sets of 64 sums in turn: the tensor core fills one while the warps scale the other into a third.
-At most one group of products is waited for behind, and a stage is handed back one block later than it was issued.
+Each consumer has two sets of 64 sums for the tensor core, which fills one while the warps scale the other into a third.
+A stage goes back when the products that read it are done, which is now after the next ones have been issued.
 """
 
 import cupy
@@ -199,6 +199,7 @@ fp8_gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, c
                 u32 at = base + stage * STAGE_BYTES;
                 multiply_block(d, at + mine, at + X_BYTES);
             };
+            // What follows on the products of a block: its stage goes back, and its sums are scaled and added up.
             auto finish = [&](const float (&d)[SUMS], float2 scale, u32 done) {
                 if (threadIdx.x % 32 == 0) arrive(empty + 8 * done);
                 promote(sums, d, scale.x, scale.y);
