@@ -16,6 +16,47 @@ TILE_K = 128  # as many as share a scale
 CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # of so many blocks that an H200 runs at once
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 ROOM = 227 * 1024  # bytes of shared memory that a block may have
+quantise_kernel = cupy.RawKernel(
+    r"""
+#include <cuda_fp16.h>
+
+// Two floats to two e4m3 in the lower 16 bits, `low` first: to nearest even, clamped to 448.
+__device__ unsigned to_e4m3(float low, float high)
+{
+    unsigned short pair;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(pair) : "f"(high), "f"(low));
+    return pair;
+}
+
+// x8 and x_scale of x (m x k): warp after warp, a row's next 128 elements each. Row and block of k vary such that the
+// eight warps of a block write neighbouring scales.
+extern "C" __global__ void quantise(const half* x, unsigned* x8, float* x_scale, int m, int k)
+{
+    int lane = threadIdx.x % 32, row = blockIdx.x * 8 + threadIdx.x / 32, block = blockIdx.y;
+    if (row >= m) return;
+    int column = block * 128 + 4 * lane;  // of this lane's four elements; k is a multiple of 16
+    // The scale is the smallest power of two of which the block's largest magnitude is at most 448; 1 for a block of
+    // zeros. float16 numbers over a power of two are exact in float32.
+    uint2 word = make_uint2(0, 0);
+    if (column < k) word = *(const uint2*)(x + (long long)row * k + column);
+    float2 a = __half22float2(*(half2*)&word.x), b = __half22float2(*(half2*)&word.y);
+    float largest = fmaxf(fmaxf(fabsf(a.x), fabsf(a.y)), fmaxf(fabsf(b.x), fabsf(b.y)));
+    for (int distance = 16; distance > 0; distance /= 2)
+        largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, distance));
+    // 448 is 1.75 times 2^8: a larger fraction needs the next power of two.
+    unsigned exponent = ((__float_as_uint(largest) + 0x1fffff) >> 23) - 8;
+    if (largest == 0) exponent = 127;
+    float scale = __uint_as_float(exponent << 23), inverse = __uint_as_float((254 - exponent) << 23);
+    if (column < k)
+        x8[((long long)row * k + column) / 4] =
+            to_e4m3(a.x * inverse, a.y * inverse) | to_e4m3(b.x * inverse, b.y * inverse) << 16;
+    if (lane == 0) x_scale[(long long)block * m + row] = scale;
+}
+""",
+    "quantise",
+    options=("-std=c++17", "-arch=sm_90a"),
+)
+
 CODE = r"""
 #include <cuda_fp16.h>
 typedef unsigned int u32;
@@ -357,8 +398,12 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             #pragma unroll
             for (int part = 0; part < TILE_N / 32; ++part) {
                 u32 to = part % 2 * OUT_BYTES;
-                // What this piece held last has been read: the pieces alternate, unless a tile has only one.
-                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(TILE_N > 32) : "memory");
+                // What this piece held last has been read: pieces alternate, but an odd number of them begins the next
+                // tile with the piece that ended this one.
+                if (lane == 0) {
+                    if (part == 0 && TILE_N / 32 % 2) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+                    else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
+                }
                 __syncwarp();
                 #pragma unroll
                 for (int q = 0; q < 2; ++q) {
@@ -511,3 +556,10 @@ def multiply(x8, x_scale, w8, w_scale, y):
     (m, k), n = x8.shape, w8.shape[0]
     choice = min(choices(m, n, k), key=lambda one: estimate(m, n, k, *one))
     multiply_by(choice, x8, x_scale, w8, w_scale, y)
+
+
+def fp8_gemm(x, w8, w_scale, x8, x_scale, y):
+    """Quantise x in blocks of 1 x 128 into x8 and x_scale, then y = (x8 x_scale) @ (w8 w_scale).T."""
+    m, k = x.shape
+    quantise_kernel(((m + 7) // 8, x_scale.shape[0]), (256,), (x, x8, x_scale, np.int32(m), np.int32(k)))
+    multiply(x8, x_scale, w8, w_scale, y)

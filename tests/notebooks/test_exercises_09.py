@@ -127,15 +127,29 @@ def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypa
     monkeypatch.setattr(results, "DIRECTORY", tmp_path)
     names: dict[str, Any] = {"Markdown": Markdown, "table": table, "display": lambda *shown: None}
     cell = cell_with("def products_measured(").rsplit("\nproducts_measured()", 1)[0]
-    exec(cell, names)
-    assert "not measured yet" in names["products_measured"]().data
+    promotion = cell_with("def promotion_measured(").rsplit("\npromotion_measured()", 1)[0]
+    exec(cell + promotion, names)
+    for function in ("products_measured", "promotion_measured"):
+        assert "ot measured yet" in names[function]().data
     header = results.Header("NVIDIA H200", "1", {}, "abc", "make bench", "2026-01-02T00:00:00+00:00")
-    record = results.Record(
-        "09_fp8_gemm/rung_1_plain", "rate", 1.2e15, "FLOP/s", shape=(4096, 7168, 2048),
-        baseline="torch._scaled_mm tensor-wise", baseline_value=1e15, ratio=1.2,
-    )  # fmt: skip
-    other = results.Record("08_hopper_hgemm/submission", "rate", 1.0, "FLOP/s")
-    results.write(tmp_path / "fp8.json", header, [record, other])
+    shape = (4096, 7168, 2048)
+    products = [
+        results.Record(
+            f"09_fp8_gemm/{name}", "rate", 1.2e15, "FLOP/s", variant=f"beside {library}", shape=shape,
+            baseline="torch", baseline_value=1.2e15 / ratio, ratio=ratio,
+        )
+        for name, factor in (("rung_5_any_shape", 1), ("submission", 3))
+        for library, ratio in (("tensor-wise", 0.9 * factor), ("tensor-wise fast", 0.8 * factor), ("bfloat16", 1.5 * factor))
+    ]  # fmt: skip
+    times = [
+        results.Record("09_fp8_gemm/rung_5_any_shape", "time", value, "ms", variant=f"choice {choice}", shape=shape)
+        for choice, value in (("128x192-one", 0.12), ("128x192-halves", 0.11), ("128x192-none", 0.1), ("128x256-by2-none", 0.09))
+    ]  # fmt: skip
+    results.write(tmp_path / "fp8.json", header, [*products, *times])
+    exec(cell + promotion, names)
     said = names["products_measured"]().data
-    assert "| rung 1 plain | 4,096 x 7,168 x 2,048 | 1,200 | 1.20 times torch._scaled_mm tensor-wise |" in said
-    assert "submission" not in said
+    assert "| 4,096 x 7,168 x 2,048 | 1,200 | 0.90 | 0.80 |  | 1.50 |" in said
+    assert "2.7" not in said  # the reference's
+    work = 2e-9 * 4096 * 7168 * 2048
+    assert f"| {work / 0.11:,.0f} | {work / 0.1:,.0f} | {work / 0.09:,.0f} | 10% |" in names["promotion_measured"]().data
+

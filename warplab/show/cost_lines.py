@@ -60,8 +60,8 @@ def cost_lines(
     for number, (at, text) in enumerate(sorted(marks)):
         axes.axvline(at, color=style.MUTED, linewidth=1.0, zorder=0)
         left = number % 2 == 0 and len(marks) > 1  # the names of two that are close together stand on either side
-        place = (-3 if left else 3, 4 + 12 * (number // 2))
-        axes.annotate(text, (at, 0), xycoords=("data", "axes fraction"), xytext=place, textcoords="offset points",
+        offset = (-3 if left else 3, 4 + 12 * (number // 2))
+        axes.annotate(text, (at, 0), xycoords=("data", "axes fraction"), xytext=offset, textcoords="offset points",
                       ha="right" if left else "left", va="bottom", size=style.SMALL, color=style.MUTED)  # fmt: skip
     axes.set_xscale("log", base=10)
     axes.set_yscale("log", base=10)
