@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import exp, fsum, log
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -194,11 +194,6 @@ def shapes(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[re
     if ratios := [r.ratio for r in records if r.ratio]:
         print(f"{len(ratios)} shapes: geometric mean {geometric_mean(ratios):.4f}, least {min(ratios):.4f}", flush=True)
     return records
-
-
-def geometric_mean(values: list[float]) -> float:
-    """Of ratios."""
-    return exp(fsum(map(log, values)) / len(values))
 
 
 def counters() -> list[results.Record]:

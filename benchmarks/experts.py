@@ -14,8 +14,8 @@ import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from math import exp, fsum, log
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from autograder.spec.lab import find_lab, solutions_folder
@@ -71,7 +71,7 @@ def shuffle(worker: Worker, architecture: str) -> list[results.Record]:
                 records += measure(worker, files, router, warm)
     for variant in ("cold", "warm"):
         if ratios := [r.ratio for r in records if r.variant == variant and r.ratio]:
-            mean = exp(fsum(map(log, ratios)) / len(ratios))
+            mean = geometric_mean(ratios)
             print(f"{variant}: {len(ratios)} shapes, geometric mean {mean:.2f}, least {min(ratios):.2f}", flush=True)
     return records
 

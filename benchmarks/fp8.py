@@ -12,8 +12,9 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from math import exp, fsum, log
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from statistics import geometric_mean
 from types import ModuleType
 from typing import Any
 
@@ -64,6 +65,15 @@ def call(function: str, shape: Shape) -> HostCall:
             ArrayArgument("y", "float16", (m, n), Role.OUTPUT),
         ),
     )
+
+
+def best_rung() -> ModuleType:
+    """The last rung as a module, for what it can choose."""
+    spec = spec_from_file_location(BEST, FOLDER / f"{BEST}.py")
+    assert spec is not None and spec.loader is not None
+    rung = module_from_spec(spec)
+    spec.loader.exec_module(rung)
+    return rung
 
 
 def promising(rung: ModuleType, shape: Shape) -> list[Choice]:
@@ -163,23 +173,13 @@ def raced(shape: Shape, answer: Mapping[str, Any]) -> list[results.Record]:
     ]
 
 
-def geometric_mean(values: Sequence[float]) -> float:
-    """Of ratios."""
-    return exp(fsum(map(log, values)) / len(values))
-
-
 def main() -> int:
     """Measure; exit code 3 if there is nothing to measure on."""
     device = present()
     if device is None:
         print("There is no GPU here to time products on.", file=sys.stderr)
         return 3
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    spec = spec_from_file_location(BEST, FOLDER / f"{BEST}.py")
-    assert spec is not None and spec.loader is not None
-    rung = module_from_spec(spec)
-    spec.loader.exec_module(rung)
+    rung = best_rung()
     header = results.make_header("python -m benchmarks.fp8")
     wanted: dict[Choice, list[Shape]] = {}
     for shape in SHAPES:

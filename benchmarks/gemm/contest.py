@@ -129,15 +129,17 @@ class Library:
 
 
 class Product:
-    """A plan as a candidate."""
+    """A plan as a candidate; `output` is the name of its result."""
 
-    def __init__(self, plan: Plan, architecture: str, stream: Any, inputs: Mapping[str, Any]) -> None:
+    def __init__(
+        self, plan: Plan, architecture: str, stream: Any, inputs: Mapping[str, Any], output: str = "c"
+    ) -> None:
         from warplab.gpu.executor import LoadedPlan
 
         self.launches = len(plan.launches)
         self._loaded = LoadedPlan(plan, architecture, stream)
         self._loaded.reset(dict(inputs))
-        self.output = self._loaded.buffers["c"].array
+        self.output = self._loaded.buffers[output].array
 
     def prepare(self, turn: int) -> None:
         """Nothing to prepare: the work does not depend on the data."""

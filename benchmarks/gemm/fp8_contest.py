@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks.gemm.contest import Product
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import load
-from warplab.plan.model import Plan
 
 SAMPLED = 64  # rows of a product that are checked in float64
 ALLOWED = 2e-3  # of the product's size, in the root mean square: cuts of the short accumulator, and float16's rounding
@@ -33,15 +33,15 @@ def timed(
         inputs = Inputs(*shape)
         wrong: list[str] = []
         entries: dict[str, Product] = {}
+        errors: dict[str, float] = {}
         for name, path in {**plans, **({"plain": plain} if plain else {})}.items():
-            product = Product(load(Path(path)), architecture_of(device), stream, inputs.arrays)
+            product = Product(load(Path(path)), architecture_of(device), stream, inputs.arrays, "y")
             product.launch()
             error = inputs.error(product.output)
             if not error < ALLOWED and "none" not in name:
                 wrong.append(f"{name} is off by {error:.3g} of the product for {shape}: left out")
                 continue
-            product.error = error
-            entries[name] = product
+            errors[name], entries[name] = error, product
         choices = {name: entry for name, entry in entries.items() if name != "plain"}
         race = time_in_turns(choices, stream, budget_seconds=seconds[0], precision=0.02)
         took = {name: race.time(name).value for name in choices}
@@ -60,7 +60,7 @@ def timed(
             "choice": choice,
             "turns": result.turns,
             "ms": {name: {"value": t.value, "low": t.low, "high": t.high} for name, t in times.items()},
-            "error": {name: candidates[name].error for name in ("best", "plain") if name in candidates},
+            "error": {"best": errors[choice]} | ({"plain": errors["plain"]} if "plain" in errors else {}),
         }
 
 
@@ -184,28 +184,3 @@ class Library:
 
     def check(self, turn: int) -> None:
         """Nothing to check."""
-
-
-class Product:
-    """A plan as a candidate."""
-
-    error = 0.0
-
-    def __init__(self, plan: Plan, architecture: str, stream: Any, inputs: Mapping[str, Any]) -> None:
-        from warplab.gpu.executor import LoadedPlan
-
-        self.launches = len(plan.launches)
-        self._loaded = LoadedPlan(plan, architecture, stream)
-        self._loaded.reset(dict(inputs))
-        self.output = self._loaded.buffers["y"].array
-        self._stream = stream
-
-    def prepare(self, turn: int) -> None:
-        """Nothing to prepare: the work does not depend on the data."""
-
-    def launch(self) -> None:
-        """Queue the product."""
-        self._loaded.launch()
-
-    def check(self, turn: int) -> None:
-        """Nothing to check: the first launch was compared."""

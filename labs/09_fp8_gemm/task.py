@@ -18,6 +18,7 @@ from autograder.spec.half_products import HALF_OVERFLOW, HALF_SMALLEST, HALF_UNI
 from autograder.spec.products import DEVIATIONS, SECTOR, UNIT, product, projected_error, squares
 from autograder.spec.sizes import every
 from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from warplab.hardware.small_floats import E4M3
 from warplab.plan.model import Role
 
 BLOCK = 128  # elements along k that share a scale
@@ -26,16 +27,7 @@ STEP = 32  # products that are added at a time
 LARGEST = 448.0  # of e4m3
 
 
-def _decoded() -> np.ndarray:
-    """The float32 value of each e4m3 code."""
-    codes = np.arange(256)
-    exponent, fraction = codes >> 3 & 15, codes & 7
-    magnitude = np.where(exponent == 0, fraction / 512, (8 + fraction) * 2.0 ** (exponent - 10.0))
-    magnitude[(codes & 127) == 127] = np.nan
-    return np.where(codes & 128, -magnitude, magnitude).astype(np.float32)
-
-
-DECODED = _decoded()
+DECODED = E4M3.values.astype(np.float32)  # by code
 # Codes for the numbers that are drawn for w8: 0 to 8 stand for -4 to 4, and 0 to 127 for a bell curve of width 40.
 _WHOLE = np.array([0xC8, 0xC4, 0xC0, 0xB8, 0x00, 0x38, 0x40, 0x44, 0x48], np.uint8)
 _BELL = np.array(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ import pytest
 from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
-from benchmarks.fp8 import SHAPES, call, name_of
+from benchmarks.fp8 import SHAPES, best_rung, call, name_of
 from warplab import results
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
@@ -37,14 +35,6 @@ CHOICES = [
     ((128, 96, 1, 2, "two", True), (128, 392, 784)),
     ((64, 64, 1, 7, "one", False), (33, 72, 2064)),
 ]
-
-
-def rung() -> ModuleType:
-    spec = spec_from_file_location(PATH.stem, PATH)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def plan_of(choice: tuple[Any, ...], shape: tuple[int, int, int], folder: Path, one_sm: bool) -> Plan:
@@ -79,7 +69,7 @@ def test_no_product_waits_for_the_one_before(choice: tuple[Any, ...], tmp_path: 
 
 def test_the_estimate_chooses_nearly_the_fastest_of_what_was_measured() -> None:
     """On an H200, at the shapes of the record: within a fifth at every one, within 6% in the mean."""
-    module, times = rung(), {}
+    module, times = best_rung(), {}
     for record in results.read(results.DIRECTORY / "fp8.json").records:
         if record.metric == "time":
             times[record.shape, record.variant.removeprefix("choice ")] = record.value
