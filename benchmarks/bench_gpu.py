@@ -19,7 +19,7 @@ from autograder.own_work import capture_submission
 from autograder.records import measurement
 from autograder.records.machine import choose_machine
 from autograder.records.measurement import Measurement
-from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, known_labs
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, kernel_labs
 from autograder.spec.task import Ceiling
 from course.rungs import Rung, climb
 from warplab import results
@@ -203,14 +203,14 @@ PARTS = {"ceilings": ceilings, "labs": labs, "rows": rows}
 def main(arguments: list[str]) -> int:
     """Measure the named parts, or all. Exit code 0, or 2 for an unknown part, 3 if this machine cannot measure."""
     parts = [argument for argument in arguments if argument in PARTS]
-    names = [argument for argument in arguments if argument in known_labs()]
+    names = [argument for argument in arguments if argument in kernel_labs()]
     if unknown := set(arguments) - set(parts) - set(names):
         print(f"There is no part or lab named {unknown.pop()}: parts are {', '.join(PARTS)}.", file=sys.stderr)
         return 2
     for part in parts or PARTS:
         header = results.make_header(" ".join(["python -m benchmarks.bench_gpu", part, *names]))
         try:
-            records = PARTS[part](names or known_labs())
+            records = PARTS[part](names or kernel_labs())
             results.write(results.DIRECTORY / f"{part}.json", header, records, merge=bool(names))
         except WarplabError as error:
             print(error, file=sys.stderr)

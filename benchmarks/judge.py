@@ -27,7 +27,7 @@ from autograder.records.machine import Machine, choose_machine
 from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Executor, Status
-from autograder.spec.lab import Lab, find_lab, known_labs
+from autograder.spec.lab import AnyLab, find_any, known_labs
 from corpus.judge import on_gpu
 from corpus.judge.entries import CORPORA, CorpusCase, cases
 from warplab import results
@@ -120,7 +120,7 @@ class Verdict:
 
 def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, workers: int) -> Iterator[Verdict]:
     """The verdicts on all cases, in their order, printing a line for each as it is there."""
-    labs = {name: find_lab(name) for name in known_labs()}
+    labs = {name: find_any(name) for name in known_labs()}
     idle: queue.Queue[TurnsOnTheGpu] = queue.Queue()
     card = Card()
     for number in range(workers):
@@ -137,7 +137,7 @@ def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, work
 
 
 def _one(
-    case: CorpusCase, lab: Lab, folder: Path, machine: Machine, seed: int | None, idle: queue.Queue[TurnsOnTheGpu]
+    case: CorpusCase, lab: AnyLab, folder: Path, machine: Machine, seed: int | None, idle: queue.Queue[TurnsOnTheGpu]
 ) -> Verdict:
     worker = idle.get()
     worker.timed = case.timed

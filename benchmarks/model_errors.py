@@ -21,7 +21,7 @@ from cuda.core import Device, EventOptions
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
-from autograder.spec.lab import CHECKOUT, find_lab, known_labs
+from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from benchmarks import nsight, sized
 from warplab import results, simt
 from warplab.errors import DeviceError, WarplabError
@@ -53,7 +53,7 @@ def subjects(architecture: str) -> list[Subject]:
     """The sized kernels and the labs'."""
     plans = sized.plans(architecture)
     found = [Subject(f"sized/{case.name}", plans[case.name], case.draw()) for case in sized.SIZED]
-    for name in known_labs():
+    for name in kernel_labs():
         lab = find_lab(name)
         case = lab.task.profile
         values = generate(np, lab.task, case, SEED)

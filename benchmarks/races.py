@@ -12,7 +12,7 @@ from unittest import mock
 
 import numpy as np
 
-from autograder.spec.lab import SUBMISSION_NAMES, known_labs, solutions_folder
+from autograder.spec.lab import SUBMISSION_NAMES, kernel_labs, solutions_folder
 from benchmarks import bench_simt
 from corpus.emulator.global_races import PAIRS
 from corpus.emulator.plans import assemble_file
@@ -68,7 +68,7 @@ def costs() -> Iterator[Record]:
 def _kernels() -> Iterator[tuple[str, Plan, dict[str, np.ndarray]]]:
     yield from bench_simt.plans()
     yield from bench_simt.scattered_plans()
-    for lab in known_labs():
+    for lab in kernel_labs():
         for file in SUBMISSION_NAMES:
             if (solutions_folder() / lab / file).exists():
                 yield (f"{lab}/{file.removesuffix('.py')}", *bench_simt.reference(lab, file))

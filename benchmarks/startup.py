@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, known_labs, solutions_folder
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, kernel_labs, solutions_folder
 from warplab import results
 from warplab.results import Record
 
 COMMAND = "python -m benchmarks.startup"
-LABS = tuple(name for name in known_labs() if name < "07")
+LABS = tuple(name for name in kernel_labs() if name < "07")
 REPEATS = 3
 CLONE_STEPS = ("venv", "grade", "lint", "test")  # targets of make, in the order in which they are called
 _COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"

@@ -23,7 +23,7 @@ from typing import Any
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.records.measurement import Measurement, from_wire
-from autograder.spec.lab import SUBMISSION_NAMES, find_lab, known_labs, solutions_folder
+from autograder.spec.lab import SUBMISSION_NAMES, find_lab, kernel_labs, solutions_folder
 from autograder.spec.score import efficiency_points
 from warplab import results
 from warplab.errors import WarplabError
@@ -372,14 +372,14 @@ def main(arguments: list[str]) -> int:
     if arguments[:1] == ["--load"]:
         keep_busy(float(arguments[1]))
     parts = [argument for argument in arguments if argument in PARTS]
-    labs = [argument for argument in arguments if argument in known_labs()]
+    labs = [argument for argument in arguments if argument in kernel_labs()]
     if unknown := set(arguments) - set(parts) - set(labs):
         print(f"There is no part or lab named {unknown.pop()}: parts are {', '.join(PARTS)}.", file=sys.stderr)
         return 2
     try:
         merge = bool(parts)
         for part in parts or PARTS:
-            for records in PARTS[part](labs or known_labs()):  # each takes a minute: what there is, is kept
+            for records in PARTS[part](labs or kernel_labs()):  # each takes a minute: what there is, is kept
                 header = results.make_header(" ".join(["python -m benchmarks.stopwatch", part, *labs]))
                 results.write(FILE, header, records, merge=merge)
                 merge = True

@@ -21,7 +21,7 @@ from rich.table import Table
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
-from autograder.spec.lab import CHECKOUT, find_lab, known_labs
+from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from autograder.spec.task import Task, Values
 from benchmarks import nsight
 from corpus.emulator import random_programs
@@ -59,7 +59,7 @@ class Subject:
 def subjects(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
     """Every reference, rung and correct submission of every lab and the corpus, captured and assembled."""
     files: list[tuple[str, Path]] = []
-    for name in known_labs():
+    for name in kernel_labs():
         paths = [*(CHECKOUT / "solutions" / name).glob("*.py")]
         paths += (CHECKOUT / "corpus" / "judge" / "submissions" / name / "correct").glob("*.py")
         files += [(name, path) for path in sorted(paths) if _label(path).startswith(beginnings)]

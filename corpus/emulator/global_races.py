@@ -97,6 +97,25 @@ PAIRS: tuple[Pair, ...] = (
         "queue_with_plain_head slot_reused_unseen",
         *_BOTH,
     ),
+    *_pairs(
+        "grids",
+        "block_barrier_for_the_grid one_grid_barrier_a_round stencil_between_grid_barriers wrong_one_of_two_buffers "
+        "result_before_the_grid_barrier hand_barrier_holds_one_warp hand_barrier_counts_from_zero_again "
+        "hand_barrier_misses_one_block",
+        READ_WRITE,
+    ),
+    *_pairs("grids", "lost_update_between_grid_barriers", *_BOTH),
+    # Which of a barrier's parts is missing is only said where the reader has seen a flag of the writer's own.
+    *_pairs(
+        "grids",
+        "hand_barrier_without_fence hand_barrier_with_fence_of_the_block hand_barrier_arrives_early "
+        "sense_of_the_barrier_unfenced",
+        READ_WRITE,
+        FENCE,
+        SCOPE,
+        BARRIER,
+    ),
+    *_pairs("grids", "hand_barrier_left_without_fence flag_of_a_later_block_without_fence", FENCE),
     *_pairs("in_numba", "numba_lost_update numba_histogram", *_BOTH),
     *_pairs("in_numba", "numba_blur numba_neighbours", READ_WRITE),
     *_pairs("in_numba", "numba_scatter", WRITE_WRITE),

@@ -66,7 +66,6 @@ def test_counters_are_of_the_expressions_line(tmp_path: Path) -> None:
         ("both(x, x)", "is given float32 for 'y', which is float64"),
         ("axpy(1, np.ones(64, np.float32), x)", "cupy.asarray"),
         ("cp.ElementwiseKernel('float x', 'float32 y', 'y = x')", "'float x'"),
-        ("cp.ReductionKernel('T x', 'T y', 'x', 'a + b', 'y = a', '0')", "RawKernel, with a block for each result"),
     ],
 )
 def test_what_does_not_fit_is_said(call: str, words: str, tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
-from tests.simt.captured import run
+from tests.simt.captured import grab, run
+from warplab.plan.capture.failure import CaptureFailure
 
 TEXT = r'''
 CODE = r"""
@@ -56,3 +58,18 @@ def test_headers_of_c_and_cub(tmp_path: Path) -> None:
     expected = np.cumsum(np.arange(64)) - np.arange(64)
     expected[0] = 2 + 250 + 1 + 16 + 1000
     assert np.array_equal(execution.outputs["y"], expected) and execution.stdout == f"{sum(range(64))}\n"
+
+
+@pytest.mark.parametrize(
+    ("header", "statement"),
+    [
+        ("cub/device/device_reduce.cuh", ""),
+        ("cub/cub.cuh", "size_t bytes = 0; cub::DeviceReduce::Sum((void*)0, bytes, y, y, 1);"),
+        ("thrust/device_vector.h", ""),
+    ],
+)
+def test_what_cub_and_thrust_launch_themselves_is_refused(header: str, statement: str, tmp_path: Path) -> None:
+    code = f'#include <{header}>\nextern "C" __global__ void k(float* y) {{ {statement} }}'
+    with pytest.raises(CaptureFailure) as caught:
+        grab(f'k = cp.RawKernel(r"""{code}""", "k")\ndef f(y):\n    k((1,), (1,), (y,))\n', tmp_path)
+    assert "call cub::BlockReduce and its like in a kernel of yours" in caught.value.message

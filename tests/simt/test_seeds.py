@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.simt.plans import cuda_plan
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
-from warplab.simt import execute
+from warplab.simt import execute, executor
+from warplab.simt.crew import Residence
 
 
 def plan_of(body: str, grid: int = 1, threads: int = 256) -> Plan:
@@ -89,3 +91,43 @@ def test_a_seed_repeats_itself_on_any_number_of_workers() -> None:
         assert alone.findings == shared.findings
     blocks = run(plan, 1).outputs["out"].reshape(16, 256)[:, 0]
     assert len(set(blocks.tolist())) > 2, "every block has an order of its own"
+
+
+TICKET = "if (t == 0) out[1 + blockIdx.x] = atomicAdd(out, 1);"
+WARP_TICKET = "if (t % 32 == 0) out[1 + t / 32] = atomicAdd(out, 1);"
+
+
+def turns(body: str, places: int, grid: int = 1, **order) -> np.ndarray:
+    """The turn at which each block, or warp, came."""
+    source = f'extern "C" __global__ void k(int* out)\n{{\n    int t = threadIdx.x;\n    {body}\n}}'
+    plan = cuda_plan(source, "k", {"out": (np.zeros(4096, np.int32), Role.INOUT)}, ("out",), (grid,), (256,))
+    result = execute(plan, {"out": np.zeros(4096, np.int32)}, **order)
+    assert not result.findings
+    return result.outputs["out"][1 : 1 + places]
+
+
+@pytest.mark.parametrize("grid", [1, 2, 7, 64, 1000])
+def test_each_block_starts_once_in_every_order(grid: int) -> None:
+    numbers = np.arange(grid)
+    assert np.array_equal(turns(TICKET, grid, grid), numbers)
+    assert np.array_equal(turns(TICKET, grid, grid, reverse=True), numbers[::-1])
+    drawn = [turns(TICKET, grid, grid, seed=seed) for seed in range(8)]
+    assert all(np.array_equal(np.sort(order), numbers) for order in drawn)
+    assert grid < 7 or len({order.tobytes() for order in drawn}) > 4
+    assert grid == 1 or len({int(order[0] < order[-1]) for order in drawn}) == 2, "the first block comes after the last"
+
+
+def test_blocks_start_in_order_as_far_as_there_is_no_room_for_them_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executor, "residence", lambda *_: Residence(1, 10, 10))
+    came = turns(TICKET, 25, 25, reverse=True)
+    assert came.tolist() == [*range(9, -1, -1), *range(19, 9, -1), *range(24, 19, -1)]
+
+
+def test_warps_start_backwards_in_the_reverse_order() -> None:
+    assert turns(WARP_TICKET, 8).tolist() == list(range(8))
+    assert turns(WARP_TICKET, 8, reverse=True).tolist() == list(range(7, -1, -1))
+
+
+def test_an_order_is_reversed_or_drawn() -> None:
+    with pytest.raises(ValueError, match="leave out one of the two"):
+        turns(TICKET, 1, seed=1, reverse=True)

@@ -94,10 +94,11 @@ class Crew:
     def _grow(self, clusters: int) -> None:
         """Have so many machines, if so many clusters can be resident."""
         if self.first.races is not None and min(clusters, self._resident) > 1:
-            self.first.races.end("runs blocks that wait for each other")  # it does not tell clusters in turns apart
+            self.first.races.take_turns()
         while len(self._machines) < min(clusters, self._resident):
             machine = self._fresh(self.first)
             machine.states[:, L.M_LOG] = self.first.states[0, L.M_LOG]
+            machine.states[:, L.M_SLOT] = len(self._machines)
             if self._recorder is not None:
                 machine.record(self._recorder)
             self._machines.append(machine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -29,6 +28,7 @@ from warplab.simt.memory import (
     plan_regions,
 )
 from warplab.simt.model.caches import CacheModel
+from warplab.simt.order import Order, downwards, drawn, upwards
 from warplab.simt.program import Program
 from warplab.simt.races import CellMap, RaceSearch, races_between_blocks
 from warplab.simt.recorder import Recorder
@@ -73,6 +73,7 @@ class Session:
     seed: int | None = None
     recorder: Recorder | None = None
     caches: Chip | None = None
+    reverse: bool = False
     space: AddressSpace = field(init=False)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -187,6 +188,14 @@ class Session:
         registers = cubin.registers if cubin else 0
         return residence(self.architecture, registers, self.load(launch.kernel).program, launch)
 
+    def _order(self, window: int) -> Order:
+        """The order of the running launch; `window` clusters may come in any."""
+        if self.caches is not None:
+            window = 1  # its model takes blocks to start in the order of their numbers
+        if self.seed is not None:
+            return drawn(self.seed, len(self.profiles), window)
+        return downwards(window) if self.reverse else upwards()
+
     def _run_with_caches(self, chip: Chip, launch: Launch, crew: Crew, program: Program) -> CacheTraffic:
         """Run all clusters in waves and the model of the caches after each."""
         kernel = self.plan.kernels[launch.kernel]
@@ -205,9 +214,10 @@ class Session:
         large = clusters * prod(launch.cluster) * prod(launch.block) >= LARGE
         parallel = program.parallel and not launch.cooperative and (large or not self.sanitize)
         workers = min(self.workers, clusters) if parallel else 1
-        seed = _launch_seed(self.seed, len(self.profiles))
         recorder = self._recorder(launch)
-        resident = 1 if program.parallel and not launch.cooperative else self._residence(launch).most
+        independent = program.parallel and not launch.cooperative
+        resident = 1 if independent else self._residence(launch).most
+        order = self._order(clusters if independent else resident)
 
         # Memory is made here: what a worker makes for itself could be another's meanwhile.
         searches = [
@@ -218,7 +228,7 @@ class Session:
         def new_crew(share: int) -> Crew:
             def fresh(beside: Machine | None) -> Machine:
                 budget, sanitize, search = self.instruction_budget, self.sanitize, searches[share]
-                return Machine(program, launch, constants, self.space, table, budget, sanitize, seed, search, beside)
+                return Machine(program, launch, constants, self.space, table, budget, sanitize, order, search, beside)
 
             crew = Crew(fresh, resident, launch.cooperative)
             if recorder is not None:
@@ -407,11 +417,6 @@ def shared_limit_of(architecture: str) -> int:
     return SHARED_LIMITS.get(name, 227) * 1024
 
 
-def _launch_seed(seed: int | None, launch: int) -> int:
-    """What the `launch`-th launch draws its random numbers from: 1 to 2**62, 0 without a seed."""
-    return 0 if seed is None else 1 + random.Random(f"{seed} {launch}").getrandbits(62)
-
-
 def execute(
     plan: Plan,
     inputs: dict[str, np.ndarray],
@@ -422,6 +427,7 @@ def execute(
     sanitize: bool = True,
     workers: int | None = None,
     seed: int | None = None,
+    reverse: bool = False,
     caches: Chip | None = None,
     watch: tuple[str, int] | None = None,
 ) -> Execution:
@@ -433,16 +439,22 @@ def execute(
     instructions ends the execution. `shared_limit` is the shared memory of a block in bytes (default: the
     architecture's). `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without
     global atomics or fences run on `workers` threads (default: one a core), those of small launches on one while races
-    are sought. Warps take turns in a fixed, fair order; a `seed` (any whole number) makes their order, the length of
-    their turns and what asynchronous operations do meanwhile random: the same seed gives the same execution, whatever
-    `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose store wrote that
-    byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one thread.
+    are sought. Blocks start, and warps take turns, in a fixed, fair order, from the first to the last; `reverse` has
+    the last come first, as far as blocks would be on the GPU together. A `seed` (any whole number) makes both orders,
+    the length of turns and what asynchronous operations do meanwhile random: the same seed gives the same execution,
+    whatever `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose store
+    wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one thread, and
+    blocks start in the order of their numbers.
 
-    Raises PlanError when the plan does not fit together or an input is missing.
+    Raises PlanError when the plan does not fit together or an input is missing, ValueError for `reverse` with a seed.
     """
+    if reverse and seed is not None:
+        raise ValueError("an order is either reversed or drawn from a seed: leave out one of the two")
     limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
     threads = 1 if watch else workers or os.cpu_count() or 1  # the last store is that of the last block
-    session = Session(plan, architecture, instruction_budget, sanitize, limit, threads, seed, caches=caches)
+    session = Session(
+        plan, architecture, instruction_budget, sanitize, limit, threads, seed, caches=caches, reverse=reverse
+    )
     return session.execute(inputs, watch)
 
 

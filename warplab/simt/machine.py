@@ -16,11 +16,13 @@ from warplab.simt.core.memory.request_log import RequestLog
 from warplab.simt.core.memory.shadow_chunks import CHUNK_BYTES, CHUNK_SPAN
 from warplab.simt.core.state import layout as L
 from warplab.simt.core.state.bulk_layout import Q_FIELDS, Q_FIRST, Q_ROOM
+from warplab.simt.core.state.races_layout import S_FIELDS
 from warplab.simt.core.tensor.warpgroups import WARPGROUP_BYTES
 from warplab.simt.core.tensor.wgmma_queue import state_bytes
 from warplab.simt.core.warp.cluster_barrier import cluster_barrier_bytes
 from warplab.simt.lowering.lowering import SCRATCH
 from warplab.simt.memory import AddressSpace, RegionTable, aligned_bytes
+from warplab.simt.order import Order
 from warplab.simt.program import Constant, Program
 from warplab.simt.races import RaceSearch
 from warplab.simt.recorder import Recorder
@@ -153,7 +155,7 @@ class Machine:
         regions: RegionTable,
         budget: int,
         sanitize: bool,
-        seed: int,
+        order: Order,
         races: RaceSearch | None = None,
         beside: Machine | None = None,
     ) -> None:
@@ -214,8 +216,14 @@ class Machine:
             L.M_CLOCK_COLUMNS: columns,
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
             L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,
-            L.M_SEED: seed,
+            L.M_SEED: order.seed,
+            L.M_CLUSTERS: prod(launch.grid) // blocks,
+            L.M_ORDER_WINDOW: order.window,
+            L.M_ORDER_START: order.start,
+            L.M_ORDER_STEP: order.step,
+            L.M_BACKWARDS: order.backwards,
             L.M_RACES: races.address if races else 0,
+            L.M_RACE_WARPS: self._memory(8 * S_FIELDS * blocks * warps, cleared=True) if races else 0,
             L.M_CLEARED: program.shared_symbols.get(SCRATCH, 0),
             L.M_MAY_WAIT: not program.parallel,
             L.M_RECORDED: -1,

@@ -137,24 +137,19 @@ class RaceSearch:
 
     def __init__(self, program: Program, launch: Launch, cells: WorkerCells, slots: int) -> None:
         self.cells = cells
-        self._why = "synchronises its blocks more often than there is room for"
         self.accesses = _accesses(program)
         self.extents = np.tile(np.array([G.NOWHERE, -1] * 2, dtype=np.int64), (max(slots, 1), 1))
         warps = prod(launch.cluster) * -(-prod(launch.block) // L.LANES)
-        live = not program.parallel
+        live = not program.parallel or launch.cooperative
         room = SEGMENTS_LIVE if live else SEGMENTS_OF_A_CLUSTER
-        self._kept: list[np.ndarray] = [
-            np.zeros((warps, G.S_FIELDS), dtype=np.int64),
-            np.zeros((room, G.RECORD_SIZE // 4), dtype=np.int32),
-        ]
+        self._kept: list[np.ndarray] = [np.zeros((room, G.RECORD_SIZE // 4), dtype=np.int32)]
         self.state = np.zeros(G.G_FIELDS, dtype=np.int64)
         for key, value in {
             G.G_NEXT: cells.next, G.G_BASE: cells.next, G.G_FIRST: cells.next,
-            G.G_RECORDS: self._kept[1].ctypes.data, G.G_ROOM: room,
+            G.G_RECORDS: self._kept[0].ctypes.data, G.G_ROOM: room,
             G.G_CELLS: cells.entries.ctypes.data, G.G_STRIDE: cells.entries.strides[0],
             G.G_VALUES: cells.values.ctypes.data, G.G_EXTENTS: self.extents.ctypes.data,
             G.G_ACCESSES: self.accesses.ctypes.data + 4 * G.ACCESSES, G.G_LIVE: live,
-            G.G_WARPS: self._kept[0].ctypes.data,
         }.items():  # fmt: skip
             self.state[key] = value
         if live and _orders(program):
@@ -179,7 +174,7 @@ class RaceSearch:
         }
         for key, array in memory.items():
             order[key] = array.ctypes.data
-        order[G.O_NODE_BYTES], order[G.O_ROOM], order[G.O_COUNT], order[G.O_FIRST] = node, nodes, 1, 1
+        order[G.O_NODE_BYTES], order[G.O_ROOM], order[G.O_COUNT] = node, nodes, 1
         order[G.O_GENERATION], order[G.O_PLACES_MASK], order[G.O_STEPS] = 1, G.PLACES - 1, STEPS
         self._kept += [order, *memory.values()]
         self.state[G.G_ORDER] = order.ctypes.data
@@ -196,15 +191,14 @@ class RaceSearch:
             int(max(extent[G.EXTENT_WRITTEN + 1], extent[G.EXTENT_READ + 1])),
         )
 
-    def end(self, why: str) -> None:
-        """Search no more in this launch."""
-        self.state[G.G_OFF] = 1
-        self._why = why
+    def take_turns(self) -> None:
+        """From now on several clusters run in turns."""
+        self.state[G.G_FIRST] = G.NEVER
 
     @property
     def ended_early(self) -> str:
         """Why a part of the launch was not searched; empty if all of it was."""
-        return self._why if self.state[G.G_OFF] else ""
+        return "synchronises its blocks more often than there is room for" if self.state[G.G_OFF] else ""
 
     @property
     def is_live(self) -> bool:

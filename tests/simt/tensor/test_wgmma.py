@@ -154,6 +154,13 @@ def test_a_chain_of_products_and_groups() -> None:
     assert np.array_equal(result.outputs["d"], sums(3 * ab + c))
 
 
+@pytest.mark.parametrize(("waits", "drains"), [((0,), 1), ((1, 0), 1), ((0, 0), 2), ((1, 1), 0)], ids=str)
+def test_waits_that_leave_nothing_on_its_way_are_counted_for_each_warp(waits: tuple[int, ...], drains: int) -> None:
+    steps = "".join(f"\n{{one}}\n{{commit}}\nwgmma.wait_group.sync.aligned {pending};" for pending in waits)
+    result, _, _ = small("{fence}" + steps)
+    assert result.total.warpgroup_drains == 4 * drains
+
+
 def test_without_a_wait_sums_are_old_and_it_is_found() -> None:
     result, _, c = small("{fence}\n{one}\n{commit}")
     assert np.array_equal(result.outputs["d"], sums(c))

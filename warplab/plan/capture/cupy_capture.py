@@ -20,6 +20,7 @@ from warplab.plan.capture import cupy_arrays
 from warplab.plan.capture.arrays import CapturedArray, unsupported
 from warplab.plan.capture.cupy_elementwise import CapturedElementwiseKernel
 from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, CapturedVariable, Compiler
+from warplab.plan.capture.cupy_reduction import CapturedReductionKernel
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream
 
@@ -30,16 +31,22 @@ _FROM_NUMPY = (
 
 
 _INSTEAD = {
-    "ReductionKernel": "write the reduction as a RawKernel, with a block for each result",
     "fuse": "write it as a RawKernel or an ElementwiseKernel",
+    **dict.fromkeys(
+        ("sum", "prod", "max", "min", "amax", "amin", "mean"), "write it as a ReductionKernel or a RawKernel"
+    ),
     "random": "draw the numbers with NumPy and copy them with cupy.asarray",
+}
+
+_IMPORT_INSTEAD = {
+    "cupyx": "what cupyx.jit.rawkernel takes, numba.cuda.jit takes too, with its own names for threads and barriers"
 }
 
 
 def find_spec(fullname: str, recorder: Recorder) -> importlib.machinery.ModuleSpec:
     """The stand-in for `cupy` or `cupy.cuda`; CaptureFailure for other modules of CuPy."""
     if fullname not in ("cupy", "cupy.cuda"):
-        unsupported(f"Importing {fullname}", "write kernels as cupy.RawKernel, or with numba.cuda.jit")
+        unsupported(f"Importing {fullname}", _IMPORT_INSTEAD.get(fullname, "write kernels as cupy.RawKernel"))
     return importlib.machinery.ModuleSpec(fullname, _Loader(recorder), is_package=fullname == "cupy")
 
 
@@ -106,6 +113,7 @@ def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
         RawKernel=raw_kernel,
         RawModule=raw_module,
         ElementwiseKernel=functools.partial(CapturedElementwiseKernel, compiler),
+        ReductionKernel=functools.partial(CapturedReductionKernel, compiler),
         ndarray=_Array,
         **cupy_arrays.functions(),
     )

@@ -17,11 +17,15 @@ from numba import cuda
 from numba.cuda import api, dispatcher
 from numba.cuda import compiler as numba_compiler
 from numba.cuda.core import sigutils
-from numba.cuda.core.callconv import CUDACallConv
 from numba.cuda.cudadrv import nvvm as numba_nvvm
 from numba.cuda.cudadrv.linkable_code import CUSource
 from numba.cuda.np import numpy_support
 from numba.cuda.typing.typeof import Purpose, typeof
+
+try:
+    from numba.cuda.core.callconv import CUDACallConv
+except ImportError:  # its place in numba-cuda 0.22
+    from numba.cuda.target import CUDACallConv
 
 from warplab.isa.entry import (
     compiler_version,
@@ -93,9 +97,8 @@ class _NumbaFront:
 
     def __init__(self, recorder: Recorder) -> None:
         self.recorder = recorder
-        self._targets = [parse_architecture(a) for a in recorder.architectures]
         # One lowering serves all architectures, so it may use only what the oldest of them has.
-        self._oldest = min(t[:2] for t in self._targets)
+        self._oldest = min(parse_architecture(a)[:2] for a in recorder.architectures)
         self._compiled: dict[tuple[int, Any], RecordedKernel] = {}
         self._alive: list[Any] = []
         self.traps = False  # whether what is compiled now stops where it raises an exception
@@ -202,8 +205,8 @@ class _NumbaFront:
             compiler.kernel_fixup(entry_function, False)
             nvvm.set_launch_bounds(entry_function, options.get("launch_bounds"))
             ptx = {
-                name: self._ptx(library, cc, entry_function.name, options.get("max_registers"))
-                for name, cc in zip(self.recorder.architectures, self._targets, strict=True)
+                name: self._ptx(library, name, entry_function.name, options.get("max_registers"))
+                for name in self.recorder.architectures
             }
         self.recorder.versions["nvvm"] = compiler_version(next(iter(ptx.values())))
         for text in ptx.values():
@@ -217,11 +220,10 @@ class _NumbaFront:
         cooperative = library.use_cooperative  # as Numba itself launches what waits for the whole grid
         return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name), cooperative=cooperative)
 
-    def _ptx(self, library: Any, cc: tuple, entry: str, max_registers: int | None) -> str:
-        architecture = "sm_{}{}{}".format(*cc)
-        ptx = "\n".join(library.get_asm_strs(cc=cc))
+    def _ptx(self, library: Any, architecture: str, entry: str, max_registers: int | None) -> str:
+        ptx = numba_link.ptx_of(library, architecture)
         if externals(ptx):
-            ptx = numba_link.with_numbas_functions(library, ptx, cc, architecture)
+            ptx = numba_link.with_numbas_functions(library, ptx, architecture)
         ptx = self.recorder.source.ours(ptx)
         return with_max_registers(ptx, entry, max_registers) if max_registers else ptx
 

@@ -27,6 +27,12 @@ _DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)
 _NO_HEADER = re.compile(r'cannot open source file "([^"]*)"')
 _WITHOUT = {"curand_kernel.h": "install the package nvidia-curand, which has it"}
 
+_HOST_SIDE = re.compile(r"cub::Device[A-Z]|/cub/device/|thrust::|/thrust/")
+_NO_HOST_SIDE = (
+    "Thrust and what is device-wide in CUB are host code of C++, which launches kernels of its own and is not "
+    "recorded: include cub/cub.cuh and call cub::BlockReduce and its like in a kernel of yours"
+)
+
 
 class CppError(CompileError):
     """The compiler's first error, with the file and the line that it is about."""
@@ -131,6 +137,9 @@ def _diagnosis(log: str, status: str) -> CompileError:
     m = _DIAGNOSTIC.search(log)
     if m is None:
         return CompileError(" ".join(log.split())[:300] or status)
+    if _HOST_SIDE.search(log):
+        inside = "/include/" in m.group(1)
+        return CompileError(_NO_HOST_SIDE) if inside else CppError(_NO_HOST_SIDE, int(m.group(2)), m.group(1))
     words = m.group(3).strip()
     if (missing := _NO_HEADER.search(words)) and "/include/" not in m.group(1):
         words += f" ({_WITHOUT.get(missing.group(1), 'put the text of headers of your own into the source')})"

@@ -24,6 +24,7 @@ from warplab.simt.core.state.layout import (
     FAULT_ENDLESS,
     FULL_MASK,
     LATER,
+    M_BACKWARDS,
     M_BLOCK_DIM_X,
     M_BLOCK_DIM_Y,
     M_BLOCK_X,
@@ -36,6 +37,7 @@ from warplab.simt.core.state.layout import (
     M_CLUSTER_X,
     M_CLUSTER_Y,
     M_CLUSTER_Z,
+    M_CLUSTERS,
     M_FAILED,
     M_FINDING_COUNT,
     M_FRAME_BYTES,
@@ -48,6 +50,10 @@ from warplab.simt.core.state.layout import (
     M_LOCAL_BYTES,
     M_LOCAL_SHADOW,
     M_MAY_WAIT,
+    M_NUMBER,
+    M_ORDER_START,
+    M_ORDER_STEP,
+    M_ORDER_WINDOW,
     M_PEERS,
     M_PRINT_USED,
     M_QUANTUM,
@@ -208,6 +214,20 @@ def _start_block(m):
 
 
 @compiled
+def _place_in_grid(m, position):
+    """The number of the cluster that is the `position`-th to start.
+
+    A GPU starts clusters in the order of their numbers as room becomes free; which of those that are there together
+    comes first is open. So the order differs within windows of as many clusters as there is room for. A step that has
+    no factor in common with the size of a window meets each of its clusters once.
+    """
+    window, step = get(m, M_ORDER_WINDOW), get(m, M_ORDER_STEP)
+    first = position // window * window
+    size = min(window, get(m, M_CLUSTERS) - first)
+    return first + (get(m, M_ORDER_START) + step * (position - first)) % size
+
+
+@compiled
 def _start_cluster(m, cluster):
     """Place the blocks of the cluster of that number in the grid and start them together."""
     blocks = get(m, M_CLUSTER)
@@ -215,7 +235,7 @@ def _start_cluster(m, cluster):
     start_random_order(m, cluster)
     clear_cluster_barrier(m)
     clear_events(m)
-    start_cluster(m, cluster)
+    start_cluster(m)
     put(m, M_RUNNING, 1)
     put(m, M_IDLE, 0)
     put(m, M_STARTED, get(m, M_BUDGET))
@@ -225,6 +245,7 @@ def _start_cluster(m, cluster):
         put(block, M_BLOCK_X, cluster % width * get(m, M_CLUSTER_X) + rank % get(m, M_CLUSTER_X))
         put(block, M_BLOCK_Y, cluster // width % height * get(m, M_CLUSTER_Y) + inside % get(m, M_CLUSTER_Y))
         put(block, M_BLOCK_Z, cluster // (width * height) * get(m, M_CLUSTER_Z) + inside // get(m, M_CLUSTER_Y))
+        put(block, M_NUMBER, cluster)
         put(block, M_SM, (cluster * blocks + rank) % SMS)
         recorded = cluster == get(m, M_RECORDED) and rank == get(m, M_RECORDED_RANK)
         put(block, M_TRACE, get(m, M_RECORD) if recorded else np.int64(0))
@@ -316,15 +337,16 @@ def _give_up_on_products(m):
 
 @compiled
 def _round(m):
-    """Give each warp of a cluster a turn: one after the other, or in a seeded run as chance has it."""
+    """Give each warp of a cluster a turn: one after the other, upwards or downwards, or as chance has it (seeded)."""
     warps = get(m, M_WARP_COUNT)
     total = get(m, M_CLUSTER_WARPS)
     random = is_random(m)
+    backwards = get(m, M_BACKWARDS) or random_below(m, 2)
     done = 0
     failed = 0
     ran = 0
     skipped = 0
-    start = random_below(m, total)
+    start = total - 1 if get(m, M_BACKWARDS) else random_below(m, total)
     block = peer(m, start // warps)
     warp = start % warps
     for _ in range(total):
@@ -339,10 +361,16 @@ def _round(m):
                     return
         if get(address, W_STATUS) == STATUS_DONE:
             done += 1
-        warp += 1
-        if warp == warps:
-            warp = np.int64(0)
-            block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
+        if backwards:
+            warp -= 1
+            if warp < 0:
+                warp = warps - 1
+                block = peer(m, (get(block, M_RANK) + get(m, M_CLUSTER) - 1) % get(m, M_CLUSTER))
+        else:
+            warp += 1
+            if warp == warps:
+                warp = np.int64(0)
+                block = peer(m, (get(block, M_RANK) + 1) % get(m, M_CLUSTER))
     if done == total:
         complete_all(m)
         put(m, M_RUNNING, 0)
@@ -369,7 +397,9 @@ def _hand_over(m, following):
 
 
 def run_clusters(machines, count, first, last):
-    """Run clusters [first, last), `count` of them at one time, until some have been started; gives the next to start.
+    """Run clusters, `count` of them at one time, until some have been started; gives the next to start.
+
+    They are those that are the `first`-th and so on to start, up to the one before the `last`-th.
 
     At `machines` are the addresses of the states of so many clusters' first blocks. Clusters that have not ended
     (M_RUNNING) go on in the next call. The first machine has M_WAITS set where its cluster, the only one, has run for
@@ -389,7 +419,7 @@ def run_clusters(machines, count, first, last):
             if not get(m, M_RUNNING):
                 if first == last:
                     continue
-                _start_cluster(m, first)
+                _start_cluster(m, _place_in_grid(m, first))
                 first += 1
             _round(m)
             running += get(m, M_RUNNING)

@@ -40,6 +40,8 @@ from warplab.simt.core.state.layout import (
     OP_STMATRIX,
     OP_STORE,
     OP_WGMMA,
+    OP_WGMMA_GROUP,
+    WGMMA_WAIT,
     X0,
     X2,
     X4,
@@ -107,6 +109,8 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
     elif op == OP_WGMMA:
         result.warpgroup_read_requests = counts[C_SHARED_REQUESTS]
         result.warpgroup_read_wavefronts = counts[C_WAVEFRONTS]
+    elif op == OP_WGMMA_GROUP and record[X0] == WGMMA_WAIT and record[IMM] == 0:
+        result.warpgroup_drains = counts[C_WARPS]
     return result
 
 

@@ -58,6 +58,7 @@ from warplab.simt.core.state.layout import (
     FAULT_WARPGROUP,
     OFFSET_MASK,
     OP,
+    OP_BULK,
     OP_COPY,
     OTHER_BLOCK,
     RANK_SHIFT,
@@ -315,20 +316,27 @@ class Explainer:
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
+        """Names a barrier only where one mends it: what one line does to an element may have to be atomic instead."""
+        pcs = int(record[F_PC]), int(record[F_OTHER])
         verb = "writes" if record[F_WRITE] else "reads"
         other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
-        line = self._where(int(record[F_OTHER]))
+        line, same = self._where(pcs[1]), self._where(pcs[0]) == self._where(pcs[1])
         if int(record[F_EXTRA]) & SAME_WARP:
-            who, need = "another thread of the same warp", "__syncwarp"
+            who, need = "another thread of the same warp", "with no __syncwarp between"
         elif int(record[F_EXTRA]) & OTHER_BLOCK:
-            who, need = "another block of the cluster", "barrier"
+            who, need = "another block of the cluster", "with no barrier.cluster between them"
         else:
-            who, need = "another warp", "barrier"
-        if line:
-            who = f"{line} {other} in {who}"
-        else:
-            who += f" {other}"
-        return f"{verb} {place} that {who}, with no {need} between{'' if need == '__syncwarp' else ' them'}."
+            who, need = "another warp", "with no barrier between them"
+        if any(int(self.program.code[pc, OP]) == OP_BULK for pc in pcs):
+            need = (
+                "and nothing orders the two: a copy may start only when all have read what it overwrites, and is read "
+                "when its mbarrier has been waited for"
+            )
+        elif same and line and verb == other:
+            need = "and nothing orders the two: let one thread write it, or each an element of its own"
+        elif same and line:
+            need += ", and no atomic update"
+        return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
 
     def _pending(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"

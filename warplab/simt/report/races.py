@@ -24,6 +24,7 @@ from warplab.simt.core.state.races_layout import (
     REASON_WRITER_FENCE,
     STRONG_BEFORE,
     STRONG_NOW,
+    TOGETHER,
 )
 
 
@@ -104,10 +105,25 @@ def _remedy(record: np.ndarray, lines: np.ndarray) -> str:
         return "the thread that has seen the flag needs __threadfence() before it goes on"
     if now or before:
         return "both have to be atomic" if extra & OTHER_BLOCK else "both have to be atomic, or __syncthreads() between"
-    if one_line:
+    both_write = bool(record[F_WRITE]) and bool(extra & 1)
+    if one_line and (extra & OTHER_BLOCK or both_write):
         return "the update has to be atomic, or every thread needs an element of its own"
+    if one_line:
+        barrier = "of one warp, __syncwarp()" if extra & SAME_WARP else "of one block, __syncthreads()"
+        return (
+            "the update has to be atomic, or every thread needs an element of its own, or, where all threads are "
+            f"{barrier} between reading and writing"
+        )
     if not extra & OTHER_BLOCK:
-        return "the threads of the block need __syncthreads() between the two"
-    if record[F_WRITE] and extra & 1:
+        return (
+            "the threads of the block need __syncthreads() between the two, or an atomic update if both change this "
+            "element"
+        )
+    if both_write:
         return "one of the blocks alone should write it, or both atomically"
+    if extra & TOGETHER:
+        return (
+            "the blocks need a barrier of the whole grid between the two (grid.sync(), or by hand with __threadfence() "
+            "before a block arrives and after it has waited)"
+        )
     return "blocks run in any order, so one of the two belongs into a launch of its own"

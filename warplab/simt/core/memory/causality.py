@@ -25,19 +25,22 @@ from warplab.simt.core.state.layout import (
     M_CLOCKS,
     M_CLUSTER,
     M_CLUSTER_WARPS,
+    M_FIRST_NODE,
     M_FIRST_WARP,
+    M_NUMBER,
+    M_PEERS,
+    M_RACE_WARPS,
     M_RACES,
     M_RANK,
+    M_SLOT,
     M_WARPS,
     RANK_SHIFT,
     RELEASE_BIT,
     W_MIN_CLOCK,
 )
 from warplab.simt.core.state.races_layout import (
-    G_CLUSTER,
     G_OFF,
     G_ORDER,
-    G_WARPS,
     NODE_A,
     NODE_B,
     NODE_CLOCKS,
@@ -46,8 +49,10 @@ from warplab.simt.core.state.races_layout import (
     NODE_SHOWN,
     NODE_WALK,
     O_COUNT,
-    O_FIRST,
     O_GENERATION,
+    O_JOINED,
+    O_JOINED_A,
+    O_JOINED_B,
     O_LISTED,
     O_LISTED_COUNT,
     O_NODE_BYTES,
@@ -82,13 +87,14 @@ from warplab.simt.core.state.races_layout import (
 from warplab.simt.core.state.raw import copy_bytes, get, increase, load_i32, load_i64, put, store_i32, trailing_zeros32
 
 _SHARED_END = 1 << 32  # of addresses in shared memory
-_SPINE = 6  # how far it is looked whether a node has another one in it already
+_SLOT_SHIFT = 32  # of the key of such an address: each machine's clusters have their own
+_SPINE = 1 << 13  # how far it is looked whether a node has another one in it already: a barrier of all blocks that fit
 
 
 @compiled
-def state_of_warp(m, races, warp):
+def state_of_warp(m, warp):
     """The address of what the search keeps for a warp of the block."""
-    return get(races, G_WARPS) + (get(m, M_FIRST_WARP) + warp) * (S_FIELDS * 8)
+    return get(m, M_RACE_WARPS) + (get(m, M_FIRST_WARP) + warp) * (S_FIELDS * 8)
 
 
 @compiled
@@ -135,14 +141,19 @@ def _join(races, order, a, b):
         return b
     if _has(order, a, b):
         return a
-    return _new_node(races, order, a, b, -1)
+    # Blocks that meet at a barrier of the grid join the same two, one after the other.
+    if get(order, O_JOINED_A) != a or get(order, O_JOINED_B) != b:
+        put(order, O_JOINED, _new_node(races, order, a, b, -1))
+        put(order, O_JOINED_A, a)
+        put(order, O_JOINED_B, b)
+    return get(order, O_JOINED)
 
 
 @compiled
 def _release(m, races, order, warp, scope):
     """A node for all that a warp did and knows at this moment."""
-    state = state_of_warp(m, races, warp)
-    number = _new_node(races, order, get(state, S_KNOWN), np.int64(0), get(races, G_CLUSTER))
+    state = state_of_warp(m, warp)
+    number = _new_node(races, order, get(state, S_KNOWN), np.int64(0), get(m, M_NUMBER))
     if number == 0:
         return number
     node = _node(order, number)
@@ -163,11 +174,15 @@ def _pass_moment(m, warp):
 
 @compiled
 def _learn_nearby(m, races, order, warp, start):
-    """A warp learns what releases of its own cluster that a node includes have said of the cluster's warps."""
-    first = get(order, O_FIRST)
+    """A warp learns what releases of its own cluster that a node includes have said of the cluster's warps.
+
+    It has learned so already from what it knows.
+    """
+    first, cluster = get(get(m, M_PEERS), M_FIRST_NODE), get(m, M_NUMBER)
     if start < first:
         return
     me, warps, columns = get(m, M_FIRST_WARP) + warp, get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
+    known = get(state_of_warp(m, warp), S_KNOWN)
     row = get(m, M_CLOCKS) + 4 * me * columns
     mark = np.int32(get(order, O_WALK) + 1)
     put(order, O_WALK, np.int64(mark))
@@ -178,10 +193,11 @@ def _learn_nearby(m, races, order, warp, start):
         waiting -= 1
         number = np.int64(load_i32(stack + 4 * waiting))
         node = _node(order, number)
-        if number < first or load_i32(node + 4 * NODE_WALK) == mark:
+        if number < first or number == known or load_i32(node + 4 * NODE_WALK) == mark:
             continue
         store_i32(node + 4 * NODE_WALK, mark)
-        if load_i32(node + 4 * NODE_CLUSTER) < 0:
+        if np.int64(load_i32(node + 4 * NODE_CLUSTER)) != cluster:
+            # Two others joined, or a release of a cluster that runs beside this one and knew of it.
             increase(order, O_STEPS, -1)
             store_i32(stack + 4 * waiting, load_i32(node + 4 * NODE_A))
             store_i32(stack + 4 * (waiting + 1), load_i32(node + 4 * NODE_B))
@@ -192,6 +208,8 @@ def _learn_nearby(m, races, order, warp, start):
             if other != me:
                 known = load_i32(row + 4 * other)
                 store_i32(row + 4 * other, max(known, load_i32(node + 4 * (NODE_CLOCKS + other))))
+    if get(order, O_STEPS) < 0:
+        put(races, G_OFF, 1)
     lowest = np.int64(1 << 40)
     for other in range(warps):
         if other != me:
@@ -202,8 +220,11 @@ def _learn_nearby(m, races, order, warp, start):
 @compiled
 def _acquire(m, races, order, warp, scope):
     """What strong reads of a warp have seen is known to it, as far as the scope of its fence goes."""
-    state = state_of_warp(m, races, warp)
-    pending, near = get(state, S_PENDING), get(state, S_PENDING_NEAR)
+    state = state_of_warp(m, warp)
+    pending, near, known = get(state, S_PENDING), get(state, S_PENDING_NEAR), get(state, S_KNOWN)
+    if pending and _has(order, known, pending):
+        pending = np.int64(0)  # as of each but the first look at a flag
+        put(state, S_PENDING, 0)
     if scope > SCOPE_BLOCK or get(m, M_CLUSTER) == 1:
         if near:
             _learn_nearby(m, races, order, warp, near)
@@ -211,7 +232,7 @@ def _acquire(m, races, order, warp, scope):
         if pending:
             _learn_nearby(m, races, order, warp, pending)
     if pending and scope == SCOPE_GPU:
-        put(state, S_KNOWN, _join(races, order, get(state, S_KNOWN), pending))
+        put(state, S_KNOWN, _join(races, order, known, pending))
         put(state, S_PENDING, 0)
         put(state, S_NARROW_FENCE, 0)
     elif pending:
@@ -227,7 +248,7 @@ def fence_memory(m, warp, scope):
     order = get(races, G_ORDER)
     _acquire(m, races, order, warp, scope)
     number = _release(m, races, order, warp, scope)
-    state = state_of_warp(m, races, warp)
+    state = state_of_warp(m, warp)
     put(state, S_NARROW, number)
     put(state, S_NARROW_SCOPE, scope)
     if scope == SCOPE_GPU:
@@ -240,14 +261,15 @@ def _place_of(m, races, order, address, make):
     """The entry of an address among the places that were released; 0: there is none."""
     if 0 <= address < _SHARED_END and address >> RANK_SHIFT == 0:
         address |= (get(m, M_RANK) + 1) << RANK_SHIFT
-    key = address + 1
+    shared = 0 <= address < _SHARED_END
+    key = address + 1 + (get(m, M_SLOT) << _SLOT_SHIFT if shared else 0)
     mask = get(order, O_PLACES_MASK)
     slot = (key * np.int64(0x9E3779B97F4A7C1) >> 20) & mask
     while True:
         place = get(order, O_PLACES) + slot * (PLACE_FIELDS * 8)
         found = get(place, PLACE_KEY)
         if found == key:
-            if key <= _SHARED_END and get(place, PLACE_WIDE) < get(order, O_FIRST):
+            if shared and get(place, PLACE_WIDE) < get(get(m, M_PEERS), M_FIRST_NODE):
                 put(place, PLACE_WIDE, 0)  # the shared memory of blocks that have ended
             return place
         if found == 0:
@@ -269,7 +291,7 @@ def strong_write(m, warp, address, strength, atomic):
     races = get(m, M_RACES)
     if races == 0 or get(races, G_ORDER) == 0 or get(races, G_OFF):
         return
-    order, state = get(races, G_ORDER), state_of_warp(m, races, warp)
+    order, state = get(races, G_ORDER), state_of_warp(m, warp)
     scope = strength & 3
     wide, near, near_scope = get(state, S_RELEASE), get(state, S_NARROW), get(state, S_NARROW_SCOPE)
     if strength & RELEASE_BIT:
@@ -284,7 +306,7 @@ def strong_write(m, warp, address, strength, atomic):
     place = _place_of(m, races, order, address, wide != 0 or near != 0)
     if place == 0:
         return
-    block = get(races, G_CLUSTER) * 16 + get(m, M_RANK)
+    block = get(m, M_NUMBER) * 16 + get(m, M_RANK)
     put(place, PLACE_WIDE, _join(races, order, get(place, PLACE_WIDE), wide) if atomic else wide)
     if near and atomic and get(place, PLACE_NEAR_BLOCK) == block:
         put(place, PLACE_NEAR, _join(races, order, get(place, PLACE_NEAR), near))
@@ -305,8 +327,8 @@ def strong_read(m, warp, address, strength):
     place = _place_of(m, races, order, address, False)
     if place == 0:
         return
-    state, scope = state_of_warp(m, races, warp), strength & 3
-    block = get(races, G_CLUSTER) * 16 + get(m, M_RANK)
+    state, scope = state_of_warp(m, warp), strength & 3
+    block = get(m, M_NUMBER) * 16 + get(m, M_RANK)
     wide, near, other = get(place, PLACE_WIDE), get(place, PLACE_NEAR), get(place, PLACE_NEAR_BLOCK)
     if wide and scope == SCOPE_GPU:
         put(state, S_PENDING, _join(races, order, get(state, S_PENDING), wide))
@@ -348,7 +370,7 @@ def meet(m, warps_mask):
     same = True  # the last fence of each was for the GPU
     rest = np.uint32(warps_mask)
     while rest:
-        state = state_of_warp(m, races, np.int64(trailing_zeros32(rest)))
+        state = state_of_warp(m, np.int64(trailing_zeros32(rest)))
         rest &= rest - np.uint32(1)
         same = same and get(state, S_NARROW) == get(state, S_RELEASE)
     for field in (S_KNOWN, S_PENDING, S_PENDING_NEAR, S_RELEASE, S_NARROW, S_NARROW_SCOPE):
@@ -357,14 +379,14 @@ def meet(m, warps_mask):
         while rest:
             warp = np.int64(trailing_zeros32(rest))
             rest &= rest - np.uint32(1)
-            state = state_of_warp(m, races, warp)
+            state = state_of_warp(m, warp)
             own = get(state, S_RELEASE if same and field == S_NARROW else field)
             joined = max(joined, own) if field == S_NARROW_SCOPE else _join(races, order, joined, own)
         rest = np.uint32(warps_mask)
         while rest:
             warp = np.int64(trailing_zeros32(rest))
             rest &= rest - np.uint32(1)
-            put(state_of_warp(m, races, warp), field, joined)
+            put(state_of_warp(m, warp), field, joined)
     _share_seen(m, races, warps_mask)
 
 
@@ -375,7 +397,7 @@ def _share_seen(m, races, warps_mask):
     for spread in range(2):
         rest = np.uint32(warps_mask)
         while rest:
-            state = state_of_warp(m, races, np.int64(trailing_zeros32(rest)))
+            state = state_of_warp(m, np.int64(trailing_zeros32(rest)))
             rest &= rest - np.uint32(1)
             if get(state, S_SEEN_COUNT) and spread == 0:
                 source = state
@@ -389,11 +411,11 @@ def learn_from_cluster(m, warp):
     races = get(m, M_RACES)
     if races == 0 or get(races, G_ORDER) == 0 or get(races, G_OFF):
         return
-    order, mine = get(races, G_ORDER), state_of_warp(m, races, warp)
+    order, mine = get(races, G_ORDER), state_of_warp(m, warp)
     for field in (S_KNOWN, S_PENDING, S_RELEASE):
         joined = get(mine, field)
         for other in range(get(m, M_CLUSTER_WARPS)):
-            joined = _join(races, order, joined, get(get(races, G_WARPS) + other * (S_FIELDS * 8), field))
+            joined = _join(races, order, joined, get(get(m, M_RACE_WARPS) + other * (S_FIELDS * 8), field))
         put(mine, field, joined)
 
 
@@ -466,7 +488,7 @@ def knows(m, races, warp, cluster, other, clock):
     order = get(races, G_ORDER)
     if order == 0:
         return False
-    return _clock_in(m, races, order, get(state_of_warp(m, races, warp), S_KNOWN), cluster, other) >= clock
+    return _clock_in(m, races, order, get(state_of_warp(m, warp), S_KNOWN), cluster, other) >= clock
 
 
 @compiled
@@ -481,4 +503,4 @@ def start_order(m, races):
     """At the start of a cluster its warps know nothing of others."""
     order = get(races, G_ORDER)
     if order:
-        put(order, O_FIRST, get(order, O_COUNT))
+        put(m, M_FIRST_NODE, get(order, O_COUNT))

@@ -27,6 +27,7 @@ from warplab.simt.core.state.layout import (
     M_FIRST_WARP,
     M_GRID_X,
     M_GRID_Y,
+    M_NUMBER,
     M_PEERS,
     M_RANK,
     M_WARP_COUNT,
@@ -42,7 +43,6 @@ from warplab.simt.core.state.races_layout import (
     ACCESS_SHIFT,
     G_ACCESSES,
     G_BASE,
-    G_CLUSTER,
     G_FIRST,
     G_LIVE,
     G_NEXT,
@@ -50,6 +50,7 @@ from warplab.simt.core.state.races_layout import (
     G_RECORDS,
     G_ROOM,
     LANE_SHIFT,
+    NEVER,
     REASON_NONE,
     REASON_READER_FENCE,
     REASON_SCOPE,
@@ -83,6 +84,7 @@ from warplab.simt.core.state.races_layout import (
     SEVERAL,
     STRONG_BEFORE,
     STRONG_NOW,
+    TOGETHER,
     TOUCHED,
     WARP_SHIFT,
 )
@@ -100,24 +102,33 @@ def record_of(races, segment):
 
 
 @compiled
+def is_own(m, races, segment):
+    """Is a segment, G_BASE or later, of the cluster that has its turn?"""
+    if segment >= get(races, G_FIRST):
+        return True
+    return np.int64(load_i32(record_of(races, segment) + 4 * RECORD_CLUSTER)) == get(m, M_NUMBER)
+
+
+@compiled
 def segment_of(m, races, warp):
     """The segment that a warp is in; it gets a new one if its clock or its epoch has advanced."""
-    state = state_of_warp(m, races, warp)
+    state = state_of_warp(m, warp)
     epoch, clock = get(warp_state(get(m, M_WARPS), warp), W_EPOCH), own_clock(m, warp)
     segment = get(state, S_SEGMENT)
-    if segment >= get(races, G_FIRST) and get(state, S_EPOCH) == epoch and get(state, S_CLOCK) == clock:
+    if segment >= get(races, G_BASE) and get(state, S_EPOCH) == epoch and get(state, S_CLOCK) == clock:
         return segment
     segment = get(races, G_NEXT)
     if segment - get(races, G_BASE) >= get(races, G_ROOM):
         put(races, G_BASE, segment)
-        put(races, G_FIRST, segment)
+        if get(races, G_FIRST) != NEVER:
+            put(races, G_FIRST, segment)
     put(races, G_NEXT, segment + 1)
     put(state, S_SEGMENT, segment)
     put(state, S_EPOCH, epoch)
     put(state, S_CLOCK, clock)
     record = record_of(races, segment)
     store_i32(record + 4 * RECORD_BLOCK, np.int32(block_number(m)))
-    store_i32(record + 4 * RECORD_CLUSTER, np.int32(get(races, G_CLUSTER)))
+    store_i32(record + 4 * RECORD_CLUSTER, np.int32(get(m, M_NUMBER)))
     store_i32(record + 4 * RECORD_WARP, np.int32(get(m, M_FIRST_WARP) + warp))
     store_i32(record + 4 * RECORD_CLOCK, np.int32(clock))
     store_i32(record + 4 * RECORD_EPOCH, np.int32(epoch))
@@ -130,7 +141,7 @@ def segment_of(m, races, warp):
 def is_ordered(m, races, warp, record, segment):
     """Does the warp know of all that was done in another warp's segment?"""
     other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
-    if segment >= get(races, G_FIRST):
+    if is_own(m, races, segment):
         row = get(m, M_CLOCKS) + 4 * (get(m, M_FIRST_WARP) + warp) * get(m, M_CLOCK_COLUMNS)
         return clock <= np.int64(load_i32(row + 4 * other))
     return knows(m, races, warp, np.int64(load_i32(record + 4 * RECORD_CLUSTER)), other, clock)
@@ -139,7 +150,7 @@ def is_ordered(m, races, warp, record, segment):
 @compiled
 def _was_seen(m, races, warp, record):
     """Would the warp know of what was done in a segment of another cluster, had it a fence just before?"""
-    pending = get(state_of_warp(m, races, warp), S_PENDING)
+    pending = get(state_of_warp(m, warp), S_PENDING)
     cluster, other = np.int64(load_i32(record + 4 * RECORD_CLUSTER)), np.int64(load_i32(record + 4 * RECORD_WARP))
     return includes(m, races, pending, cluster, other, np.int64(load_i32(record + 4 * RECORD_CLOCK)))
 
@@ -152,7 +163,7 @@ def _conflict(m, races, warp, old, mine):
         return np.int64(-1)
     strong = min(old & SCOPE, mine & SCOPE)
     record = record_of(races, segment)
-    if segment < get(races, G_FIRST):
+    if not is_own(m, races, segment):
         if get(races, G_LIVE) == 0 or strong == SCOPE_GPU or is_ordered(m, races, warp, record, segment):
             return np.int64(-1)
         # A strong access keeps its place behind the strong reads before it: it needs no fence of its own.
@@ -163,7 +174,7 @@ def _conflict(m, races, warp, old, mine):
     if other == get(m, M_FIRST_WARP) + warp:
         same_lane = (old ^ mine) & (31 << LANE_SHIFT) == 0 and (old | mine) & SEVERAL == 0
         same_access = ((old ^ mine) & 0xFFFFFFFF) >> ACCESS_SHIFT == 0
-        epoch = get(state_of_warp(m, races, warp), S_EPOCH)
+        epoch = get(state_of_warp(m, warp), S_EPOCH)
         if strong or same_lane or same_access or np.int64(load_i32(record + 4 * RECORD_EPOCH)) != epoch:
             return np.int64(-1)
         return np.int64(SAME_WARP)
@@ -178,22 +189,25 @@ def _reason(m, races, warp, old):
     """Why an access of another cluster is not ordered, though a strong write that followed it was read."""
     segment = old >> SEGMENT_SHIFT
     record = record_of(races, segment)
-    if segment >= get(races, G_FIRST):
+    if is_own(m, races, segment):
         return np.int64(REASON_NONE)
     block, cluster = load_i32(record + 4 * RECORD_BLOCK), np.int64(load_i32(record + 4 * RECORD_CLUSTER))
     other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
-    state = state_of_warp(m, races, warp)
+    state = state_of_warp(m, warp)
     if includes(m, races, get(state, S_PENDING_NEAR), cluster, other, clock):
         return np.int64(REASON_SCOPE)
     if _was_seen(m, races, warp, record):
         return np.int64(REASON_SCOPE if get(state, S_NARROW_FENCE) else REASON_READER_FENCE)
     count = min(get(state, S_SEEN_COUNT), SEEN)
+    together = get(races, G_FIRST) == NEVER
     for place in range(count):
         seen = get(state, S_SEEN + place)
         flag = record_of(races, seen >> 2)
-        if seen >> 2 >= get(races, G_BASE) and load_i32(flag + 4 * RECORD_BLOCK) == block:
+        # Of blocks that run side by side a flag may be older than the access: it told of what came before.
+        oldest = segment if together else get(races, G_BASE)
+        if seen >> 2 >= oldest and load_i32(flag + 4 * RECORD_BLOCK) == block:
             return _reason_of_flag(m, races, flag, seen & SCOPE, cluster, other, clock)
-    if get(races, G_ORDER) == 0 or count == 0:
+    if get(races, G_ORDER) == 0 or count == 0 or together:
         return np.int64(REASON_NONE)
     # An atomic that it read goes back to those of other blocks: is anything of that cluster known by it?
     known = False
@@ -239,8 +253,9 @@ def _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, ext
 
 @compiled
 def _explain(m, races, warp, old, mine, write, extra):
-    """F_EXTRA with the reason, and which of the two accesses are strong."""
+    """F_EXTRA with the reason, which of the two accesses are strong, and whether the blocks were there together."""
     if extra & OTHER_BLOCK:
+        extra |= TOGETHER if get(races, G_FIRST) == NEVER else 0
         reason = np.int64(REASON_NONE)
         if min(old & SCOPE, mine & SCOPE):
             reason = np.int64(REASON_SCOPE)

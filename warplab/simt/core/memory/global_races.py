@@ -14,7 +14,7 @@ import numpy as np
 
 from warplab.simt.core.memory.causality import start_order, state_of_warp
 from warplab.simt.core.memory.cells import cells_of, cells_with, fill_cells, foreign_cells
-from warplab.simt.core.memory.conflicts import block_number, check_access, is_ordered, record_of, segment_of
+from warplab.simt.core.memory.conflicts import block_number, check_access, is_ordered, is_own, record_of, segment_of
 from warplab.simt.core.memory.transfer import data_operand, read_element
 from warplab.simt.core.state.faults import compiled
 from warplab.simt.core.state.layout import (
@@ -24,6 +24,7 @@ from warplab.simt.core.state.layout import (
     M_CLUSTER_WARPS,
     M_FIRST_WARP,
     M_PEERS,
+    M_RACE_WARPS,
     M_RACES,
     R_CELL_FIRST,
     R_CELL_SHIFT,
@@ -47,7 +48,6 @@ from warplab.simt.core.state.races_layout import (
     G_ACCESSES,
     G_BASE,
     G_CELLS,
-    G_CLUSTER,
     G_CROSSED,
     G_EXTENTS,
     G_FIRST,
@@ -56,11 +56,11 @@ from warplab.simt.core.state.races_layout import (
     G_OFF,
     G_STRIDE,
     G_VALUES,
-    G_WARPS,
     LANE_SHIFT,
     LANE_STEP,
     MIXED,
     MORE,
+    NEVER,
     OTHER_WRITE,
     RECORD_WARP,
     S_FIELDS,
@@ -86,21 +86,19 @@ from warplab.simt.core.state.raw import (
     store_u32,
 )
 
-_NEVER = 1 << 30  # a segment that no run reaches
-
 
 @compiled
-def start_cluster(m, cluster):
+def start_cluster(m):
     """A new cluster: what others did is of others from now on."""
     races = get(m, M_RACES)
     if races == 0:
         return
-    put(races, G_CLUSTER, cluster)
-    put(races, G_FIRST, get(races, G_NEXT))
+    if get(races, G_FIRST) != NEVER:
+        put(races, G_FIRST, get(races, G_NEXT))
     if get(races, G_LIVE) == 0:
         put(races, G_BASE, get(races, G_NEXT))
     for place in range(get(m, M_CLUSTER_WARPS) * S_FIELDS):
-        put(get(races, G_WARPS), place, 0)
+        put(get(m, M_RACE_WARPS), place, 0)
     start_order(m, races)
 
 
@@ -156,7 +154,7 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
         store_i64(at, _merged(old, mine))
     else:
         record = record_of(races, old >> SEGMENT_SHIFT)
-        own = old >> SEGMENT_SHIFT >= get(races, G_FIRST)
+        own = is_own(m, races, old >> SEGMENT_SHIFT)
         own = own and np.int64(load_i32(record + 4 * RECORD_WARP)) == get(m, M_FIRST_WARP) + warp
         if own and mine & SCOPE and old & SCOPE == 0:
             return  # an ordinary read races with more than a strong one
@@ -333,11 +331,11 @@ def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, sp
     stride = get(races, G_STRIDE)
     at = _address_of_cell(races, entry, first, 0)
     start = mine + ((group * LANES) >> spread) * LANE_STEP
-    own = get(races, G_FIRST) if get(m, M_CLUSTER) == 1 else np.int64(_NEVER)
+    own = get(races, G_FIRST) if get(m, M_CLUSTER) == 1 else np.int64(NEVER)
     # Strong accesses, and cells that have had one, are compared one by one.
     foreign = np.uint32(mine & SCOPE)
     if get(races, G_LIVE):
-        foreign |= foreign_cells(at + CELL_STRONG * stride, start, spread, get(races, G_BASE), np.int64(_NEVER))
+        foreign |= foreign_cells(at + CELL_STRONG * stride, start, spread, get(races, G_BASE), np.int64(NEVER))
     if write or near:
         foreign |= foreign_cells(at, start, spread, get(races, G_BASE), own)
     if near or not write:
@@ -424,9 +422,9 @@ def note_seen(m, entry, warp, place):
         return
     old = load_i64(_address_of_cell(races, entry, cell, CELL_STRONG))
     segment = old >> SEGMENT_SHIFT
-    if old & SCOPE == 0 or segment < get(races, G_BASE) or segment >= get(races, G_FIRST):
+    if old & SCOPE == 0 or segment < get(races, G_BASE) or is_own(m, races, segment):
         return
-    state = state_of_warp(m, races, warp)
+    state = state_of_warp(m, warp)
     seen = segment << 2 | (old & SCOPE)
     count = get(state, S_SEEN_COUNT)
     if count == 0 or get(state, S_SEEN + (count - 1) % SEEN) != seen:

@@ -166,8 +166,17 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_RECORDED_RANK,  # of that block in its cluster
     M_RECORD,  # address of the trace for it
     M_CLEARED,  # the shared address of RESERVED_BYTES that are zero when a block starts; 0: none are
+    M_NUMBER,  # of the cluster in the grid
+    M_CLUSTERS,  # of the grid
+    M_ORDER_WINDOW,  # clusters among which the order is not that of their numbers, see place_in_grid
+    M_ORDER_START,
+    M_ORDER_STEP,
+    M_BACKWARDS,  # 1: the last warp has the first turn of each round
+    M_SLOT,  # the number of this machine among those that take turns
+    M_RACE_WARPS,  # address of what the search for races keeps of the cluster's warps, see races_layout.py
+    M_FIRST_NODE,  # what orders blocks: the first node that the cluster can have made
     M_FIELDS,
-) = range(83)
+) = range(92)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte

@@ -5,7 +5,8 @@ each kind below. The upper half of an entry is a segment, or in the last four ki
 lower half is the access: its number in the program, the warp in its block, the lane, and the bits below.
 
 A segment is what a warp does between two moments at which its vector clock or its epoch advances. Its record says whose
-it is. Segments are numbered as they begin, so that a number tells the running cluster's from those of others.
+it is. Segments are numbered as they begin: where clusters run one after the other, a number tells the running
+cluster's from those of others.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ THREAD = 0x3FF << LANE_SHIFT | SEVERAL | MORE  # what differs unless an entry is
     G_OFF,  # 1: something did not fit, and nothing more is searched in this launch
     G_NEXT,  # the number of the next segment
     G_BASE,  # segments before it are forgotten
-    G_FIRST,  # the first segment of the running cluster
+    G_FIRST,  # segments from it on are the running cluster's; NEVER: clusters take turns, and their records tell
     G_RECORDS,  # address of the records from G_BASE on
     G_ROOM,  # how many of them there can be
     G_CELLS,  # address of the entries of kind 0
@@ -45,11 +46,11 @@ THREAD = 0x3FF << LANE_SHIFT | SEVERAL | MORE  # what differs unless an entry is
     G_ACCESSES,  # address of the number of each instruction's access, int32
     G_LIVE,  # 1: blocks are compared as they run, 0: FIRST_WRITE and so on are kept
     G_CROSSED,  # 1: some cell has an OTHER_WRITE or OTHER_READ, or was both read and written by different blocks
-    G_CLUSTER,  # number of the running cluster
-    G_WARPS,  # address of the state of the cluster's first warp
     G_ORDER,  # address of what orders blocks; 0: the kernel has nothing that does
     G_FIELDS,
-) = range(17)
+) = range(15)
+
+NEVER = 1 << 30  # a segment that no run reaches
 
 EXTENT_WRITTEN, EXTENT_READ, EXTENT_FIELDS = 0, 2, 4  # int64 units; NOWHERE to -1: none
 NOWHERE = 1 << 40
@@ -84,7 +85,6 @@ SEEN = S_FIELDS - S_SEEN
     O_NODE_BYTES,
     O_COUNT,  # of nodes; node 0 is nobody's
     O_ROOM,
-    O_FIRST,  # the first node of the running cluster
     O_TABLE,  # address of the clocks known, an int32 for each warp of each cluster
     O_SHOWN,  # the node that the table shows; 0: none, and it is empty
     O_GENERATION,  # nodes with this mark are in the table
@@ -96,11 +96,15 @@ SEEN = S_FIELDS - S_SEEN
     O_PLACES_USED,
     O_STEPS,  # nodes that may still be visited
     O_WALK,  # the mark of the walk before
+    O_JOINED,  # the node that was made last of two others, O_JOINED_A and O_JOINED_B
+    O_JOINED_A,
+    O_JOINED_B,
     O_FIELDS,
-) = range(17)
+) = range(19)
 # A node: int32 units. One with a cluster is a release: the clocks that its warp knew of its cluster's warps follow.
 NODE_A, NODE_B, NODE_CLUSTER, NODE_SHOWN, NODE_WALK, NODE_SCOPE, NODE_CLOCKS = range(7)
-# A place that was released: int64 units. The key is the address plus one.
+# A place that was released: int64 units. The key is the address plus one; of shared memory it
+# also has the machine's number.
 PLACE_KEY, PLACE_WIDE, PLACE_NEAR, PLACE_NEAR_SCOPE, PLACE_NEAR_BLOCK, PLACE_FIELDS = range(6)
 PLACES = 1 << 16
 
@@ -108,3 +112,4 @@ PLACES = 1 << 16
 REASON_SHIFT, REASON_MASK = 3, 7
 REASON_NONE, REASON_SCOPE, REASON_WRITER_FENCE, REASON_READER_FENCE, REASON_WRITER_BARRIER = range(5)
 STRONG_NOW, STRONG_BEFORE = 64, 128
+TOGETHER = 256  # the two blocks ran side by side

@@ -286,6 +286,9 @@ def decode_row(bits, kind, rule, significands, exponents):
         exponents[place] = exponent
 
 
+_HALF_BITS = int(FORMATS[Kind.F16, 1])
+
+
 @numba.njit(nogil=True, error_model="numpy")
 def multiply_accumulate(a, b, c, d, rule):
     """D = A B + C for one instruction's operands, as bit patterns in unsigned integer arrays.
@@ -298,7 +301,7 @@ def multiply_accumulate(a, b, c, d, rule):
     block, fraction_bits, through_half = _TABLE[rule, 3], _TABLE[rule, 4], _TABLE[rule, 6]
     lift = fraction_bits - FORMATS[_TABLE[rule, 0], 1] - FORMATS[_TABLE[rule, 1], 1]
     if through_half:
-        lift, block = fraction_bits - 2 * FORMATS[Kind.F16, 1], min(block, k_total // 2)
+        lift, block = fraction_bits - 2 * _HALF_BITS, min(block, k_total // 2)
     sig_a, exp_a = np.empty(k_total, np.int32), np.empty(k_total, np.int32)
     sig_b, exp_b = np.empty((k_total, n), np.int32), np.empty((k_total, n), np.int32)
     for j in range(n):

@@ -1,0 +1,27 @@
+"""Runs the pairs of racy kernels and their mended twins; each file of them is captured once."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from corpus.emulator.global_races import PAIRS, Pair
+from corpus.emulator.plans import assemble_file
+from warplab import simt
+from warplab.plan.execution import Execution
+from warplab.plan.model import Plan
+
+ARCHITECTURE = "sm_90a"
+BUDGET = 5_000_000  # warp instructions; one that waits for a block that has not started takes four millions of them
+
+
+@cache
+def _plans(file: str) -> dict[str, Plan]:
+    pairs = [p for p in PAIRS if p.file == file]
+    return assemble_file([*pairs, *(p.mended for p in pairs)], ARCHITECTURE)
+
+
+def run_pair(pair: Pair, **options: Any) -> Execution:
+    """Run a pair's faulty kernel, or its twin if that is what it is; `options` are those of `execute`."""
+    plan = _plans(pair.file)[pair.name]
+    return simt.execute(plan, pair.draw(), architecture=ARCHITECTURE, instruction_budget=BUDGET, **options)
