@@ -23,6 +23,7 @@ from autograder.records.machine import choose_machine
 from autograder.spec.lab import CHECKOUT, known_labs, labs_folder
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
+from warplab.hardware.toolkit import CUPY, installed, refusal, toolkit
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.escape_probe import ATTEMPTS, Proof, prove
@@ -31,19 +32,19 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, L
 from warplab.sandbox.isolation import Isolation
 from warplab.worker.process import WorkerError
 
-_REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -e .` in the checkout."
-# distribution, module to import, what is lost without it, whether grading needs it
-_PACKAGES = (
+_REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -c constraints-cu13.txt -e .[cu13]` in the checkout."
+# distributions (one of them), module to import, what is lost without it, whether grading needs it
+_PACKAGES: tuple[tuple[str | tuple[str, ...], str, str, bool], ...] = (
     ("numpy", "numpy", "everything", True),
     ("numba", "numba", "the emulator", True),
     ("numba-cuda", "numba.cuda", "kernels in Numba CUDA", True),
-    ("cupy-cuda13x", "cupy", "kernels in CUDA C++", True),
+    (CUPY, "cupy", "kernels in CUDA C++", True),
     ("cuda-bindings", "cuda.bindings.nvrtc", "compiling CUDA C++", True),
     ("cuda-core", "cuda.core", "running on a GPU", False),
     ("rich", "rich", "this output", True),
     ("matplotlib", "matplotlib", "figures in HTML reports", True),
     ("jupyterlab", "", "the notebooks", False),
-    ("torch", "", "comparing kernels with its products by hand; no lab needs it (extra `gpu`)", False),
+    ("torch", "", "notebook 14, and comparing kernels with it by hand; no lab needs it (`make torch`)", False),
 )
 _LEAST_DISK = 1 << 30
 _PROBES = {
@@ -132,7 +133,8 @@ def _python() -> Check:
     return Check("Python", State.BROKEN, version, "Install Python 3.11, 3.12 or 3.13 and run `make venv` with it.")
 
 
-def _package(distribution: str, module: str, purpose: str, needed: bool) -> Check:
+def _package(names: str | tuple[str, ...], module: str, purpose: str, needed: bool) -> Check:
+    distribution = names if isinstance(names, str) else installed(names)
     missing = State.BROKEN if needed else State.LIMITED
     try:
         version = metadata.version(distribution)
@@ -195,7 +197,11 @@ def _gpu() -> Check:
     gpu = present()
     if gpu is not None:
         memory = f"{gpu.memory / 2**30:.0f} GiB"
-        return Check("GPU", State.GOOD, f"{gpu.name}, {gpu.sms} SMs, {memory}, driver {gpu.driver}, CUDA {gpu.cuda}")
+        found = f"{gpu.name}, {gpu.sms} SMs, {memory}, driver {gpu.driver}, CUDA {gpu.cuda}"
+        if refused := refusal(gpu.driver, toolkit()):
+            mend = "Run `make venv`: it installs the packages that this driver takes; or renew the driver."
+            return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", mend)
+        return Check("GPU", State.GOOD, found)
     driver = shutil.which("nvidia-smi")
     mend = (
         "nvidia-smi is installed, so a driver may be broken or hide its GPUs: run it, and look at CUDA_VISIBLE_DEVICES."

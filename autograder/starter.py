@@ -68,6 +68,18 @@ def make_starter(solution: str, name: str = "solution") -> str:
     return text
 
 
+def solution_lines(solution: str) -> list[str]:
+    """The lines of a solution that its starter leaves out."""
+    kept: list[str] = []
+    begun = False
+    for line in solution.splitlines():
+        if _BEGIN.match(line) or _END.match(line):
+            begun = bool(_BEGIN.match(line))
+        elif begun and not _STARTER.match(line):
+            kept.append(line)
+    return kept
+
+
 def starters() -> list[StarterFile]:
     """The starter of every solution of every lab that stands in the checkout. Raises StarterError."""
     found = []

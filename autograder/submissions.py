@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, lab_of, labs_folder, solutions_folder
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, find_any, lab_of, labs_folder, solutions_folder
 from warplab.errors import WarplabError
 
 
@@ -13,7 +13,7 @@ class NoSubmission(WarplabError):
     """There is nothing to grade at a path."""
 
 
-def resolve(path: Path, lab_name: str | None) -> tuple[Lab, Path]:
+def resolve(path: Path, lab_name: str | None) -> tuple[AnyLab, Path]:
     """The lab and the file to grade for a path: a submission, or a folder that holds one.
 
     Raises NoSubmission if there is no file, LabError if the lab is unknown.
@@ -23,7 +23,7 @@ def resolve(path: Path, lab_name: str | None) -> tuple[Lab, Path]:
     if not path.exists():
         raise NoSubmission(f"There is no file {path}.")
     source = _in_folder(path) if path.is_dir() else path
-    return (find_lab(lab_name) if lab_name else lab_of(source)), source
+    return (find_any(lab_name) if lab_name else lab_of(source)), source
 
 
 def _in_folder(folder: Path) -> Path:
@@ -39,10 +39,10 @@ def is_own(source: Path) -> bool:
     return any(source.resolve().is_relative_to(place.resolve()) for place in places)
 
 
-def references() -> list[tuple[Lab, Path]]:
+def references() -> list[tuple[AnyLab, Path]]:
     """Every reference solution of every lab, in the order of the course. Raises NoSubmission, LabError."""
     found = [
-        (find_lab(path.parent.name), path)
+        (find_any(path.parent.name), path)
         for path in sorted(solutions_folder().glob("*/submission*.py"))
         if path.name in SUBMISSION_NAMES
     ]

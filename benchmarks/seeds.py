@@ -31,10 +31,11 @@ from autograder.judge.traffic import traffic_part
 from autograder.records.outcome import CaseOutcome
 from autograder.records.status import Part, Status
 from autograder.spec.inputs import scalars
-from autograder.spec.lab import Lab, find_lab, known_labs, solutions_folder
+from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case
-from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, order_may_matter
-from autograder.worker.judge_case import judge_case
+from autograder.worker.emulator_stage import INSTRUCTION_BUDGET
+from autograder.worker.judge_case import Run, judge_case
+from autograder.worker.orders import Order, in_orders
 from corpus.judge.truth import SUBMISSIONS, mutants
 from warplab import results, simt
 from warplab.plan.capture.submission import capture
@@ -74,7 +75,12 @@ class Contender:
 
 
 def contenders() -> Iterator[Contender]:
-    """References, right and wrong submissions, and mutants."""
+    """References, right and wrong submissions, and mutants, of the labs that ask for kernels."""
+    labs = set(kernel_labs())
+    yield from (one for one in _all() if one.lab in labs)
+
+
+def _all() -> Iterator[Contender]:
     for path in sorted(solutions_folder().glob("*/submission*.py")):
         lab, text = path.parent.name, path.read_text("utf-8")
         yield Contender("reference", lab, path.stem, text, Part.TRAFFIC, Status.PASSED)
@@ -183,22 +189,24 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
     executions: list[Execution] = []
     searched = contender.part is Part.SAFETY and not contender.right
 
-    def executed(plan: Plan, inputs: dict[str, np.ndarray], order: int | None) -> Execution:
-        return simt.execute(
-            plan,
-            inputs,
-            architecture=EMULATED_ARCHITECTURE,
-            instruction_budget=INSTRUCTION_BUDGET,
-            sanitize=searched,
-            workers=1,
-            seed=order,
-        )
+    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+        def executed(order: Order) -> Execution:
+            return simt.execute(
+                plan,
+                inputs,
+                architecture=EMULATED_ARCHITECTURE,
+                instruction_budget=INSTRUCTION_BUDGET,
+                sanitize=searched,
+                workers=1,
+                reverse=order.reverse,
+                seed=order.seed,
+            )
 
-    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        executions.append(executed(plan, inputs, None))
-        if not contender.right and not executions[0].findings and order_may_matter(plan, EMULATED_ARCHITECTURE):
-            executions.append(executed(plan, inputs, seed & 0xFFFF))  # as a grade: some races show in other orders only
-        return executions
+        runs = in_orders(
+            executed, plan, EMULATED_ARCHITECTURE, seed
+        )  # as a grade: some faults show in other orders only
+        executions.extend(execution for _, execution in runs)
+        return [Run(execution, str(order)) for order, execution in runs]
 
     outcome = judge_case(lab.task, case, seed, plans.plan(seed, case), execute)
     outcome.counters = executions[0].total
@@ -247,13 +255,13 @@ def record(contender: Contender, tally: Tally) -> results.Record:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Judge on many seeds; 0 if every verdict is right."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("labs", nargs="*", metavar="LAB", help=f"only these of {', '.join(known_labs())}")
+    parser.add_argument("labs", nargs="*", metavar="LAB", help=f"only these of {', '.join(kernel_labs())}")
     parser.add_argument("--seeds", type=int, default=SEEDS, help="how many, from 0 on (default: %(default)s)")
     parser.add_argument("--only", default="", metavar="TEXT", help="only submissions with this in their name")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     options = parser.parse_args(arguments)
-    if unknown := set(options.labs) - set(known_labs()):
-        parser.error(f"There is no lab {', '.join(sorted(unknown))}: the labs are {', '.join(known_labs())}.")
+    if unknown := set(options.labs) - set(kernel_labs()):
+        parser.error(f"There is no lab {', '.join(sorted(unknown))}: the labs are {', '.join(kernel_labs())}.")
     chosen = [one for one in contenders() if not options.labs or one.lab in options.labs]
     chosen = [one for one in chosen if options.only in one.identifier]
     header = results.make_header(COMMAND)

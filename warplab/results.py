@@ -20,6 +20,7 @@ from typing import Any
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 from warplab.hardware import present
+from warplab.hardware.toolkit import CUPY
 
 DIRECTORY = Path(__file__).resolve().parent.parent / "benchmarks" / "results"
 PACKAGES = (
@@ -27,7 +28,7 @@ PACKAGES = (
     "numpy",
     "numba",
     "numba-cuda",
-    "cupy-cuda13x",
+    *CUPY,
     "cuda-core",
     "cuda-bindings",
     "cuda-toolkit",

@@ -16,11 +16,15 @@ from autograder.spec.inputs import host_calls
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
 from warplab.plan.capture.failure import CaptureFailure
+from warplab.plan.capture.records import RecordForm
 from warplab.plan.capture.source_file import read_source
 from warplab.plan.capture.submission import answer_of
+from warplab.plan.model import HostCall
 from warplab.sandbox.isolation import Isolation
 
-CAPTURE_SECONDS = 60.0  # a reference in Numba takes 8 s of a processor, and three times that on a busy machine
+# For who sleeps; who computes without end has child_process.PROCESSOR_SECONDS. The dearest reference takes 10 s of a
+# processor, and was refused after 60 s on a machine with eight processes for each of its processors.
+CAPTURE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
@@ -51,31 +55,60 @@ def capture_cases(
 
     `isolation` is the strongest that this machine has, unless one is named.
     """
-    groups = [group for hidden in (False, True) if (group := [case for case in cases if case.hidden is hidden])]
+    groups = []
+    for hidden in (False, True):
+        group = [case for case in cases if case.hidden is hidden]
+        names = [case.name for case in group]
+        groups.append(list(zip(names, host_calls(lab.task, group, seed), strict=True)))
+    return capture_groups(submission, groups, architecture, isolation)
 
-    def captured(group: Sequence[Case]) -> Answer:
-        return _captured(lab, submission, group, seed, architecture, isolation)
+
+Group = Sequence[tuple[str, HostCall]]  # the names of cases and their calls
+
+
+def capture_groups(
+    submission: Submission,
+    groups: Sequence[Group],
+    architecture: str,
+    isolation: Isolation | None = None,
+    records: RecordForm | None = None,
+) -> list[Answer]:
+    """The answers of the capture processes of two groups of cases: those that are shown, and the hidden ones.
+
+    `records`: what the functions return is asked for, in that form, not what they launch. Raises Rejected.
+    """
+    taken = [(group, hidden) for group, hidden in zip(groups, (False, True), strict=True) if group]
+
+    def of_group(one: tuple[Group, bool]) -> Answer:
+        return captured(submission, *one, architecture, isolation, records)
 
     # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.
-    with ThreadPoolExecutor(len(groups) or 1) as pool:
-        return list(pool.map(captured, groups))
+    with ThreadPoolExecutor(len(taken) or 1) as pool:
+        return list(pool.map(of_group, taken))
 
 
-def _captured(
-    lab: Lab, submission: Submission, group: Sequence[Case], seed: int, architecture: str, isolation: Isolation | None
+def captured(
+    submission: Submission,
+    group: Group,
+    hidden: bool,
+    architecture: str,
+    isolation: Isolation | None,
+    records: RecordForm | None,
+    contents: Sequence[str] = (),
 ) -> Answer:
-    """The answer of one capture process for cases that are all hidden, or none of them."""
-    hidden = group[0].hidden
+    """The answer of one capture process for cases that are all hidden, or none of them. Raises Rejected."""
     try:
         content = answer_of(
             submission.text,
             submission.name,
-            host_calls(lab.task, group, seed),
+            [call for _, call in group],
             (architecture,),
             timeout=CAPTURE_SECONDS,
             isolation=isolation,
+            records=records,
+            contents=contents,
         )
     except CaptureFailure as failure:
         rejection = rejected(failure)
         raise (without_details(rejection) if hidden else rejection) from failure
-    return Answer(tuple(case.name for case in group), content, hidden)
+    return Answer(tuple(name for name, _ in group), content, hidden)

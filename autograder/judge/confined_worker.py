@@ -22,6 +22,7 @@ from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
 from warplab.folders import COMPILED, cache_folder
+from warplab.hardware.toolkit import CUPY
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
 from warplab.sandbox.isolation import Isolation, root
@@ -40,6 +41,8 @@ _CEILINGS = "ceilings"  # the folder of warplab.hardware.ceilings in the cache
 _GPU_FILES: tuple[str, ...] = ("/sys/devices/system", "/sys/bus/pci", "/sys/devices/pci*", "/proc/devices")
 _GPU_FILES += ("/proc/driver/nvidia", "/proc/sys/vm", "/proc/cpuinfo", "/proc/meminfo")
 _GPU_FILES += ("/usr/share/nvidia", "/etc/nvidia")
+# What BLAS and Numba compute for: the compiled emulator of an image is found on other processors of a kind.
+_INHERITED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
 _GPU_DEVICES: tuple[str, ...] = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _GPU_DEVICES += ("/dev/nvidia-caps/*", "/dev/dxg")  # the last for Windows Subsystem for Linux
 
@@ -88,7 +91,7 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
     """What a worker for this machine's device is kept in."""
     gpu = machine.device is Executor.GPU
     readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
-    environment = [(name, os.environ[name]) for name in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE") if name in os.environ]
+    environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
     for kind in (COMPILED, _CEILINGS, CUBINS) if own else (COMPILED, _CEILINGS):
         with suppress(OSError):  # then nothing is kept there
@@ -133,7 +136,7 @@ def _installation(*packages: str) -> tuple[str, ...]:
         for path in sorted((root() / package).glob("**/*.py")):
             digest.update(path.read_bytes())
     versions = []
-    for name in ("cupy-cuda13x", "numpy"):
+    for name in (*CUPY, "numpy"):
         try:
             versions.append(metadata.version(name))
         except metadata.PackageNotFoundError:

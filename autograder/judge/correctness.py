@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from autograder.records.outcome import CaseOutcome
 from autograder.records.report import CaseResult, PartResult
 from autograder.records.status import UNFINISHED, Part, Status
 from autograder.records.text import clean
-from autograder.spec.lab import Lab
+from autograder.spec.lab import AnyLab, Lab
 from autograder.spec.task import Case
+
+_ORDERS = (Status.WRONG_ANSWER, Status.RUNS_DISAGREE)  # what another order of threads shows
 
 
 def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> list[CaseOutcome]:
@@ -18,26 +20,31 @@ def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> l
 
     A case that is right on the GPU and wrong on the emulator is wrong: its result depends on the order of threads.
     """
-    known = {outcome.case: outcome for outcome in emulated if outcome.status is Status.WRONG_ANSWER}
+    known = {outcome.case: outcome for outcome in emulated if outcome.status in _ORDERS}
     explained = []
     for outcome in on_gpu:
         other = known.get(outcome.case)
         if other is not None and outcome.status is Status.PASSED:
-            words = f"Right on the GPU, but not on the emulator, where threads run in another order: {other.message}"
+            words = f"Right on the GPU, but not on the emulator, where threads run in other orders: {other.message}"
             outcome = replace(other, message=words)
-        elif other is not None and outcome.status is Status.WRONG_ANSWER and _place(other) == _place(outcome):
+        elif other is not None and other.status is outcome.status and _same_place(other, outcome):
             outcome = replace(outcome, message=other.message, cause=other.cause, first_wrong=other.first_wrong)
         explained.append(outcome)
     return explained
 
 
-def _place(outcome: CaseOutcome) -> tuple[str, tuple[int, ...]] | None:
-    first = outcome.first_wrong
-    return (first.output, first.index) if first else None
+def _same_place(one: CaseOutcome, other: CaseOutcome) -> bool:
+    a, b = ((o.first_wrong.output, o.first_wrong.index) if o.first_wrong else None for o in (one, other))
+    return a == b
 
 
-def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case]) -> PartResult:
-    """The part of the grade: full points if every case that ran passed. `skipped` cases need a GPU."""
+def correctness_part(
+    lab: AnyLab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case], stages: Collection[str] = ()
+) -> PartResult:
+    """The part of the grade: full points if every case that ran passed, else what its stages have earned (Case.points).
+
+    `skipped` cases need a GPU; `stages` names the cases whose points count.
+    """
     hidden = [case.name for case in lab.task.correctness if case.hidden]
     numbers = {name: number for number, name in enumerate(hidden, start=1)}
     cases = [_case_result(outcome, numbers) for outcome in outcomes]
@@ -61,7 +68,21 @@ def correctness_part(lab: Lab, outcomes: Sequence[CaseOutcome], skipped: Sequenc
     # the student's faults before the emulator's limits; then the case that shows most
     telling = max(failed, key=lambda case: (case.status not in UNFINISHED, case.total))
     message = f"{len(failed)} of {ran} cases failed, among them {telling.name}: {telling.message}"
-    return PartResult(Part.CORRECTNESS, telling.status, 0.0, points, message, feedback, tuple(cases))
+    passed = {outcome.case for outcome in outcomes if outcome.status is Status.PASSED}.intersection(stages)
+    earned = sum(case.points for case in lab.task.correctness if isinstance(case, Case) and case.name in passed)
+    if earned:
+        message += f" The stages that are right keep {earned:g} points."
+    return PartResult(Part.CORRECTNESS, telling.status, earned, points, message, feedback, tuple(cases))
+
+
+def clean_stages(lab: Lab, profile: CaseOutcome, outcomes: Sequence[CaseOutcome]) -> set[str]:
+    """Names of the cases with points of their own in which nothing was found; none if the profile case shows nothing of
+    what the lab's stages are about."""
+    used = lab.task.stages_use
+    if not used or not profile.counters or not profile.counters.amount(used):
+        return set()
+    faulty = {outcome.case for outcome in outcomes if outcome.findings}
+    return {case.name for case in lab.task.correctness if case.points} - faulty
 
 
 def _case_result(outcome: CaseOutcome, hidden_numbers: dict[str, int]) -> CaseResult:

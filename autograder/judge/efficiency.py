@@ -17,11 +17,15 @@ _FAILURES = {
     "nonsense": Status.WORKER_CRASHED,
 }
 Measure = Callable[[], Measurement | Unmeasured]
+TARGETS_SET_ON = "NVIDIA H200"  # the card of benchmarks/results/labs.json, from which lab.toml has its targets
 
 
-def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool, others: str = "") -> PartResult:
+def efficiency_part(
+    lab: Lab, measure: Measure | None, answers_right: bool, others: str = "", hardware: str = TARGETS_SET_ON
+) -> PartResult:
     """The part of the grade. `measure` times the plan once; None says that this machine has no GPU to do it on.
-    `others` says why other kernels would be timed than were judged, if so (autograder.worker.same_kernels)."""
+    `others` says why other kernels would be timed than were judged, if so (autograder.worker.same_kernels).
+    `hardware` is what measures (Machine.hardware): a target that another card set is said to be such."""
     points, feedback = lab.points.efficiency, lab.feedback.get(Part.EFFICIENCY, "")
     if measure is None:
         message = "Needs a GPU; the points of this part are left out of the maximum."
@@ -33,6 +37,8 @@ def efficiency_part(lab: Lab, measure: Measure | None, answers_right: bool, othe
         return PartResult(Part.EFFICIENCY, Status.OTHER_KERNELS, 0.0, points, others, feedback)
     measured = _measure_fairly(lab, measure)
     status, earned, message = _judged(lab, measured)
+    if isinstance(measured, Measurement) and measured.counts and not hardware.startswith(TARGETS_SET_ON):
+        message += f" The target was set on an {TARGETS_SET_ON}, in shares of that card's ceilings."
     return PartResult(Part.EFFICIENCY, status, earned, points, clean(message), feedback, measurement=measured)
 
 

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from autograder.judge.capture_stage import Submission, capture_cases, read_submission
-from autograder.judge.correctness import correctness_part, located
+from autograder.judge.correctness import clean_stages, correctness_part, located
 from autograder.judge.efficiency import Measure, efficiency_part
 from autograder.judge.runner import Caller, JudgeError, Runner
 from autograder.judge.safety import safety_part
+from autograder.judge.schedules import grade_schedules
 from autograder.judge.second_opinion import second_opinions
 from autograder.judge.traffic import traffic_part
 from autograder.records.measurement import Measurement, Unmeasured
@@ -23,6 +24,7 @@ from autograder.records.request import OnProgress, Request
 from autograder.records.status import Executor, Status
 from autograder.report import build as report
 from autograder.spec.inputs import secret_seed
+from autograder.spec.lab import ScheduleLab
 from warplab.sandbox.isolation import weakest
 
 log = logging.getLogger("autograder")
@@ -57,8 +59,11 @@ def grade(request: Request, worker: Caller, progress: OnProgress = lambda what, 
 
 def _grade(request: Request, submission: Submission, worker: Caller, progress: OnProgress) -> Report:
     seed = secret_seed() if request.seed is None else request.seed
-    request = replace(request, lab=request.lab.drawn(seed))
-    lab, machine = request.lab, request.machine
+    drawn = request.lab.drawn(seed)
+    request = replace(request, lab=drawn)
+    if isinstance(drawn, ScheduleLab):
+        return grade_schedules(request, drawn, submission, worker, seed, progress)
+    lab, machine = request.kernels, request.machine
     runner = Runner(worker, lab, seed)
     progress("capturing", 0.0)
     with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
@@ -108,12 +113,13 @@ def _judge_parts(
     others: str,
     progress: OnProgress,
 ) -> tuple[PartResult, ...]:
-    lab = request.lab
+    lab = request.kernels
     names = {case.name for case in request.correctness_cases()}
     answers = located(evidence.on_gpu, evidence.emulated) or [
         outcome for outcome in evidence.emulated if outcome.case in names
     ]
-    correctness = correctness_part(lab, answers, request.skipped_cases())
+    stages = clean_stages(lab, evidence.emulated[-1], [*evidence.emulated, *evidence.on_gpu])
+    correctness = correctness_part(lab, answers, request.skipped_cases(), stages)
     right = correctness.status is Status.PASSED
     safety = safety_part(lab, [*evidence.emulated, *evidence.on_gpu], right)
     traffic = traffic_part(lab, evidence.emulated[-1], right, others)
@@ -125,4 +131,4 @@ def _judge_parts(
         def measure() -> Measurement | Unmeasured:
             return runner.efficiency(plans[timing], timing)
 
-    return correctness, safety, traffic, efficiency_part(lab, measure, right, others)
+    return correctness, safety, traffic, efficiency_part(lab, measure, right, others, request.machine.hardware)

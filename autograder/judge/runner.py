@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -14,11 +14,12 @@ from autograder.judge.confined_worker import WARM_UP, WARM_UP_GPU, WARM_UP_SECON
 from autograder.records import measurement
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
-from autograder.records.prepared import Answer, Prepared
+from autograder.records.prepared import Advanced, Answer, Checked, Prepared, RankAnswer
 from autograder.records.rejection import Rejected
+from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Executor, Status
 from autograder.records.text import clean
-from autograder.spec.lab import Lab
+from autograder.spec.lab import AnyLab
 from warplab.errors import WarplabError
 from warplab.plan.execution import Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault
@@ -27,16 +28,20 @@ PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes 
 CASE_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 20.0}
 ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
+SCHEDULE_SECONDS = 120.0  # checking all schedules of a submission, or modelling one; a reference takes a second
 _TRIES = 3
 _PREPARE_TARGET = "autograder.worker.prepare_stage:prepare"
 _CASE_TARGETS = {
     Executor.EMULATOR: "autograder.worker.emulator_stage:run",
     Executor.GPU: "autograder.worker.gpu_stage:correctness",
 }
+_CHECK_TARGET = "autograder.worker.record_stage:check_all"
+_ADVANCE_TARGET = "autograder.worker.program_stage:advance"
+_MODEL_TARGET = "autograder.worker.record_stage:model"
 _EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
 
 # What a submission can make our code raise: exceptions of any other kind are faults of ours.
-_SUBMISSIONS_OWN = frozenset({"PlanError", "CompileError", "MemoryError", "RecursionError"})
+_SUBMISSIONS_OWN = frozenset({"PlanError", "CompileError", "NetworkError", "MemoryError", "RecursionError"})
 
 
 class JudgeError(WarplabError):
@@ -51,9 +56,9 @@ class Caller(Protocol):
 
 
 class Runner:
-    """Executes plans of one lab through `worker`, with one secret seed."""
+    """Executes plans of one lab, or checks its schedules, through `worker`, with one secret seed."""
 
-    def __init__(self, worker: Caller, lab: Lab, seed: int) -> None:
+    def __init__(self, worker: Caller, lab: AnyLab, seed: int) -> None:
         self._worker = worker
         self._lab = lab
         self._seed = seed
@@ -121,6 +126,50 @@ class Runner:
         except WorkerError as error:
             return Unmeasured("fault", self._failed(Executor.GPU, case, error, EFFICIENCY_SECONDS).message)
 
+    def check_schedules(self, answers: Sequence[Answer]) -> tuple[list[CaseOutcome], dict[str, bytes]]:
+        """The outcome of every case in the answers, and by name the schedules that are to be run, as JSON.
+
+        Raises Rejected for a submission that is at fault, JudgeError if the worker does not work."""
+        said = self._schedules(_CHECK_TARGET, "checking its schedules", answers)
+        try:
+            checked = msgspec.convert(said, Checked, str_keys=True, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
+        if checked.refused:
+            raise Rejected(checked.refused.status, checked.refused.message, checked.refused.line)
+        return checked.outcomes, checked.run
+
+    def advance_programs(self, rounds: Sequence[Sequence[RankAnswer]], quick: bool) -> Advanced:
+        """Where programs of ranks are after these rounds. Raises Rejected, JudgeError as `check_schedules` does."""
+        payload = {"rounds": [[asdict(answer) for answer in answers] for answers in rounds], "quick": quick}
+        said = self._records(_ADVANCE_TARGET, "computing what its programs ask for", payload)
+        try:
+            advanced = msgspec.convert(said, Advanced, str_keys=True, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
+        if advanced.refused:
+            raise Rejected(advanced.refused.status, advanced.refused.message, advanced.refused.line)
+        return advanced
+
+    def model_schedule(self, answers: Sequence[Answer], case: str) -> ScheduleModel:
+        """The modelled time of one case. Raises Rejected, JudgeError as `check_schedules` does."""
+        said = self._schedules(_MODEL_TARGET, "modelling the time of its schedules", answers, case=case)
+        try:
+            return ScheduleModel.from_wire(said)
+        except msgspec.ValidationError as error:
+            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
+
+    def _schedules(self, target: str, what: str, answers: Sequence[Answer], **more: Any) -> Any:
+        return self._records(target, what, {"answers": [asdict(a) for a in answers], **more})
+
+    def _records(self, target: str, what: str, more: Mapping[str, Any]) -> Any:
+        payload = {"task": str(self._lab.folder), "seed": self._seed, **more}
+        try:
+            return self._call(target, SCHEDULE_SECONDS, **payload)
+        except WorkerError as error:
+            status, words = self._own_fault(error, what, SCHEDULE_SECONDS)
+            raise Rejected(status, words) from error
+
     def _call(self, target: str, seconds: float, **payload: Any) -> Any:
         """The worker's answer. A worker that died is not the submission's doing until that has happened _TRIES times:
         something outside may have killed it, and every call gives the same answer again."""
@@ -166,7 +215,7 @@ class Runner:
 
 
 def _nonsense_words(error: msgspec.ValidationError) -> str:
-    return f"The kernel made the judge's worker answer nonsense ({clean(str(error))})."
+    return f"The submission made the judge's worker answer nonsense ({clean(str(error))})."
 
 
 def _fault(case: str, kind: FindingKind, message: str) -> CaseOutcome:

@@ -8,12 +8,13 @@ from autograder.records.status import UNFINISHED, Part, Status
 from autograder.records.text import clean
 from autograder.report.words import budget_words
 from autograder.spec.lab import Lab
+from autograder.spec.score import budget_share, traffic_points
 from warplab.plan.execution import METRICS, Counters
 
 
 def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "") -> PartResult:
-    """The part of the grade: full points if every budget is kept. `others` says why other kernels are timed than what
-    was counted, if so (autograder.worker.same_kernels)."""
+    """The part of the grade: full points if every budget is kept, fewer by how far the worst is missed. `others` says
+    why other kernels are timed than what was counted, if so (autograder.worker.same_kernels)."""
     points, feedback = lab.points.traffic, lab.feedback.get(Part.TRAFFIC, "")
     if profile.status in UNFINISHED:
         return PartResult(Part.TRAFFIC, profile.status, 0.0, points, clean(profile.message), feedback)
@@ -32,18 +33,29 @@ def traffic_part(lab: Lab, profile: CaseOutcome, answers_right: bool, others: st
         )
         for budget in lab.task.budgets
     )
-    over = [budget for budget in budgets if not budget.passed]
-    if over:
-        return PartResult(
-            Part.TRAFFIC, Status.OVER_BUDGET, 0.0, points, budget_words(over[0]), feedback, budgets=budgets
-        )
+    right = answers_right and profile.status is Status.PASSED
+    if missed := missed_part(budgets, points if right and not others else 0.0, points, feedback):
+        return missed
     if others:
         return PartResult(Part.TRAFFIC, Status.OTHER_KERNELS, 0.0, points, others, feedback, budgets=budgets)
-    if not answers_right or profile.status is not Status.PASSED:
+    if not right:
         message = "The budgets are kept, but points are given only to a kernel whose answers are right."
         return PartResult(Part.TRAFFIC, Status.WITHHELD, 0.0, points, message, feedback, budgets=budgets)
     message = "Every counter is within its budget."
     return PartResult(Part.TRAFFIC, Status.PASSED, points, points, message, feedback, budgets=budgets)
+
+
+def missed_part(budgets: tuple[BudgetResult, ...], to_earn: float, points: float, feedback: str) -> PartResult | None:
+    """The part if a budget is missed: the share of `to_earn` that the worst of them leaves. None if all are kept."""
+    worst = min(budgets, key=_share, default=None)
+    if worst is None or worst.passed:
+        return None
+    earned = traffic_points(_share(worst), to_earn)
+    return PartResult(Part.TRAFFIC, Status.OVER_BUDGET, earned, points, budget_words(worst), feedback, budgets=budgets)
+
+
+def _share(budget: BudgetResult) -> float:
+    return budget_share(budget.value, budget.limit)
 
 
 def _metric(counters: Counters, name: str) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 from autograder.records.status import Executor
 from warplab.errors import DeviceError
+from warplab.hardware.toolkit import CUPY, refusal, toolkit
 from warplab.plan.capture.escape_probe import strongest
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
 
-_PACKAGES = ("warplab", "numba", "numba-cuda", "cupy-cuda13x", "cuda-core", "nvidia-cuda-nvcc", "numpy")
+_PACKAGES = ("warplab", "numba", "numba-cuda", *CUPY, "cuda-core", "nvidia-cuda-nvcc", "nvidia-cuda-nvcc-cu12", "numpy")
 
 
 class ReducedIsolation(DeviceError):
@@ -33,19 +34,44 @@ class Machine:
     isolation: Isolation = field(default_factory=strongest)
 
 
-def choose_machine(wanted: str) -> Machine:
-    """The machine for "auto", "gpu" or "emulator". Raises DeviceError if a GPU is wanted and there is none."""
-    if wanted != "emulator":
-        from warplab.hardware.device import architecture_of, present
+def choose_machine(wanted: str, needs: str = "") -> Machine:
+    """The machine for "auto", "gpu" or "emulator", and for a lab whose kernels need an architecture (`serves`).
 
-        gpu = present()
-        if gpu is not None:
-            return Machine(Executor.GPU, architecture_of(gpu), f"{gpu.name}, driver {gpu.driver}")
-        if wanted == "gpu":
-            raise DeviceError("No usable GPU was found: run `autograder doctor`, or grade with --device emulator.")
-    return Machine(
-        Executor.EMULATOR, EMULATED_ARCHITECTURE, f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}"
-    )
+    Raises DeviceError if a GPU is wanted and there is none that serves.
+    """
+    if wanted == "emulator":
+        return _emulator()
+    from warplab.hardware.device import architecture_of, present
+
+    gpu = present()
+    if gpu is None:
+        why = "No usable GPU was found: run `autograder doctor`"
+    elif refused := refusal(gpu.driver, toolkit()):
+        why = f"The GPU cannot be used, for {refused}: remove .venv and run `make venv`"
+    elif not serves(architecture_of(gpu), needs):
+        why = f"This lab's kernels need {needs}, which the {gpu.name} ({architecture_of(gpu)}) is not"
+    else:
+        return Machine(Executor.GPU, architecture_of(gpu), f"{gpu.name}, driver {gpu.driver}")
+    if wanted == "gpu":
+        raise DeviceError(f"{why}, or grade with --device emulator.")
+    return _emulator() if gpu is None else _emulator(f". {why}")
+
+
+def serves(architecture: str, needs: str) -> bool:
+    """Whether a GPU of this architecture runs what `needs` names: "sm_80" is that or newer, "sm_90a" that one alone,
+    for instructions with an "a" are dropped by the next generation; "" is any."""
+    if not needs or needs.endswith("a"):
+        return needs in ("", architecture)
+    return _number(architecture) >= _number(needs)
+
+
+def _number(architecture: str) -> int:
+    return int(architecture.removeprefix("sm_").rstrip("a"))
+
+
+def _emulator(why: str = "") -> Machine:
+    hardware = f"emulator ({EMULATED_ARCHITECTURE}) on {platform.machine()}{why}"
+    return Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, hardware)
 
 
 def require_isolation(isolation: Isolation, source: Path, allow_reduced: bool = False) -> None:

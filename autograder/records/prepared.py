@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import msgspec
 
+from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected
 from autograder.records.report import KernelFigures
+from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
 from autograder.records.text import clean
 from warplab.plan.model import Language
@@ -52,6 +54,45 @@ class _Refused:
     status: Status
     message: str
     line: int
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What the worker says of schedules: an outcome a case, and those to be run, as JSON by case; or a refusal."""
+
+    outcomes: list[CaseOutcome] = field(default_factory=list)
+    run: dict[str, bytes] = field(default_factory=dict)
+    refused: _Refused | None = None
+
+
+@dataclass(frozen=True)
+class RankAnswer:
+    """What a capture process said of one step of one rank's programs."""
+
+    rank: int
+    cases: tuple[str, ...]
+    content: bytes
+    hidden: bool
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a capture process is to be asked: the next step of one rank's programs, and what the rank has for each."""
+
+    rank: int
+    hidden: bool
+    cases: tuple[str, ...]
+    contents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Advanced:
+    """What the worker says of programs after some steps: whom to ask next, and how those went that have ended."""
+
+    next: list[Asked] = field(default_factory=list)
+    outcomes: list[CaseOutcome] = field(default_factory=list)
+    models: list[ScheduleModel] = field(default_factory=list)
+    refused: _Refused | None = None
 
 
 def _cleaned(prepared: Prepared) -> Prepared:

@@ -20,6 +20,7 @@ _STATUSES = {
     CaptureStatus.COMPILE_ERROR: Status.COMPILE_ERROR,
     CaptureStatus.LAUNCH_ERROR: Status.LAUNCH_ERROR,
     CaptureStatus.NO_LAUNCH: Status.NO_LAUNCH,
+    CaptureStatus.NO_RECORDS: Status.NO_RECORDS,
     CaptureStatus.UNSUPPORTED: Status.HOST_UNSUPPORTED,
     CaptureStatus.RESOURCES: Status.RESOURCES,
 }

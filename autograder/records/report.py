@@ -14,10 +14,11 @@ from typing import Any
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import FirstWrong
 from autograder.records.status import NOT_JUDGED, Executor, Part, Status
+from autograder.spec.lab import SUBMISSION_NAMES
 from warplab.plan.execution import Counters, Finding
 from warplab.sandbox.isolation import Isolation
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class BudgetResult:
     """One counter, or total of several, against its limit on the profile case."""
 
     counter: str
-    metric: str  # Nsight Compute's name
+    metric: str  # Nsight Compute's name; empty for what it does not count
     value: int
     limit: float
     reason: str  # shown when the limit is exceeded
@@ -115,6 +116,36 @@ class SecondOpinion:
 
 
 @dataclass(frozen=True)
+class SimilarRung:
+    """A recorded rung of the lab beside a submission.
+
+    `share` is how fast it was, as a fraction of what `Resemblance.of` names, None if nobody timed it; `distance` is 1
+    where each counter is twice the submission's, or half of it (autograder.report.resemblance).
+    """
+
+    name: str
+    what: str  # it does, in a line; empty for a reference
+    share: float | None
+    distance: float
+
+    @property
+    def is_reference(self) -> bool:
+        """Whether it is no rung, but what the lab's rungs lead to."""
+        return f"{self.name}.py" in SUBMISSION_NAMES
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """What a submission that nobody timed resembles, by its counters; it gives and takes no points."""
+
+    words: str  # all of it, in sentences
+    alike: tuple[SimilarRung, ...]  # those that counters do not tell apart, the nearest first; none if it is like none
+    further: SimilarRung | None  # the rung to look at next
+    of: str  # what shares are fractions of
+    gpu: str  # that rungs were timed on
+
+
+@dataclass(frozen=True)
 class Profile:
     """Emulated counters of the profile case: in total and per source line."""
 
@@ -148,6 +179,7 @@ class Report:
     profile: Profile | None = None
     wasted: tuple[WastedLine, ...] = ()  # the worst first
     second_opinions: tuple[SecondOpinion, ...] = ()
+    resemblance: Resemblance | None = None  # for right answers where efficiency was not measured
     next_step: str = ""  # the one thing to try, and the section that explains it
     source: str = field(default="", repr=False)
     seconds: float = 0.0

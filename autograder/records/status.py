@@ -27,6 +27,7 @@ class Status(StrEnum):
     COMPILE_ERROR = "compile error"
     LAUNCH_ERROR = "launch error"
     NO_LAUNCH = "no kernel launched"
+    NO_RECORDS = "no records returned"
     HOST_UNSUPPORTED = "unsupported host call"
     RESOURCES = "too many resources"
     WRONG_LANGUAGE = "language not allowed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from autograder.records.measurement import Measurement
@@ -18,8 +19,7 @@ _FOR_FINDINGS = {
     FindingKind.MISALIGNED: "let a vector access begin at a multiple of its own size",
     FindingKind.NULL_POINTER: "pass the kernel the array that it expects here",
     FindingKind.UNINITIALISED: "find the thread that should have written this element before, and why it does not",
-    FindingKind.RACE: "put a barrier between the two lines that every thread of the block reaches "
-    "(cuda.syncthreads() or __syncthreads())",
+    FindingKind.RACE: "order the two accesses, in the way that the finding names",
     FindingKind.DIVERGENT_BARRIER: "move the barrier out of the branch, and guard the loads and stores instead",
     FindingKind.DEADLOCK: "let every thread that is waited for reach this barrier",
     FindingKind.ENDLESS: "make sure that every loop comes to its end",
@@ -27,6 +27,12 @@ _FOR_FINDINGS = {
     FindingKind.INPUT_MODIFIED: "store to the output, or to an array of your own, instead of an input",
     FindingKind.LAUNCH_FAILURE: "change the launch so that a GPU accepts it",
 }
+
+# What the emulator says of a race that a barrier of the block mends, and of no other.
+_BETWEEN_WARPS = re.compile(r"with no barrier between them(?!,)")
+_BARRIER = (
+    "put a barrier between the two lines that every thread of the block reaches (cuda.syncthreads() or __syncthreads())"
+)
 
 
 def next_step(
@@ -48,13 +54,28 @@ def next_step(
     return ""
 
 
+def next_step_of_schedules(parts: Sequence[PartResult]) -> str:
+    """The same for a submission of schedules."""
+    by_name = {part.part: part for part in parts}
+    lost = next((by_name[name] for name in Part if by_name[name].lost), None)
+    if lost is None:
+        return ""
+    if lost.part is Part.TRAFFIC:
+        return _with_section(_for_traffic(lost, ()), lost)
+    if lost.part is Part.EFFICIENCY:
+        slow = next((case for case in lost.cases if case.status is Status.SLOW), None)
+        return _with_section(f"Begin with {slow.name}: {slow.message}." if slow else "", lost)
+    return _with_section("Draw the ranks of the smallest case that fails and follow what is named.", lost)
+
+
 def _with_section(sentence: str, part: PartResult) -> str:
     read = f"Read {part.feedback}." if part.feedback else ""
     return " ".join(text for text in (sentence, read) if text)
 
 
 def _for_finding(finding: Finding) -> str:
-    what = _FOR_FINDINGS[finding.kind]
+    needs_barrier = finding.kind is FindingKind.RACE and _BETWEEN_WARPS.search(finding.message)
+    what = _BARRIER if needs_barrier else _FOR_FINDINGS[finding.kind]
     return f"Line {finding.line}: {what}." if finding.line else f"{what[0].upper()}{what[1:]}."
 
 

@@ -9,13 +9,16 @@ from autograder.records.machine import versions
 from autograder.records.outcome import CaseOutcome
 from autograder.records.prepared import Prepared
 from autograder.records.rejection import Rejected
-from autograder.records.report import PartResult, Profile, Report
+from autograder.records.report import PartResult, Profile, Report, Resemblance
 from autograder.records.request import Request
 from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
-from autograder.report.advice import next_step
+from autograder.report.advice import next_step, next_step_of_schedules
+from autograder.report.resemblance import resemblance
 from autograder.report.waste import wasted_lines
+from autograder.spec.lab import Lab
 from warplab.errors import WarplabError
+from warplab.plan.execution import Counters
 
 
 def judged(
@@ -35,16 +38,32 @@ def judged(
         source=clean_source(text),
         profile=Profile(profile.case, counters, profile.lines) if counters is not None else None,
         wasted=wasted,
+        resemblance=_resemblance(request.kernels, parts, counters),
         next_step=next_step(parts, wasted, captured.kernels),
     )
+
+
+def _resemblance(lab: Lab, parts: Sequence[PartResult], counters: Counters | None) -> Resemblance | None:
+    """What right answers resemble, where no GPU has told how fast they come."""
+    if counters is None or parts[0].status is not Status.PASSED or parts[-1].judged:
+        return None
+    return resemblance(lab, counters)
+
+
+def judged_schedules(request: Request, text: str, parts: tuple[PartResult, ...]) -> Report:
+    """The report of a submission, whose source is `text`, whose schedules were checked."""
+    status, message = _overall(parts)
+    step = next_step_of_schedules(parts)
+    return _report(request, status, message, parts, language="schedules", source=clean_source(text), next_step=step)
 
 
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:
     """The report of a submission, whose source is `text`, that could not be captured: no points for anything."""
     points = request.lab.points
     message = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
-    nothing = "No kernel was run."
-    efficiency = Status.WITHHELD if request.has_gpu else Status.NOT_MEASURED
+    kernels = isinstance(request.lab, Lab)
+    nothing = "No kernel was run." if kernels else "There is no schedule to judge."
+    efficiency = Status.WITHHELD if request.has_gpu or not kernels else Status.NOT_MEASURED
     parts = (
         PartResult(Part.CORRECTNESS, rejection.status, 0.0, points.correctness, message),
         PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points.safety, nothing),
@@ -78,6 +97,7 @@ def _overall(parts: Sequence[PartResult]) -> tuple[Status, str]:
 
 
 def _report(request: Request, status: Status, message: str, parts: tuple[PartResult, ...], **more: Any) -> Report:
+    simulated = "a simulated network, and processes of this machine"
     return Report(
         lab=request.lab.name,
         title=request.lab.title,
@@ -87,7 +107,7 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
         parts=parts,
         full_score=sum(part.max_score for part in parts),
         device=request.machine.device,
-        hardware=request.machine.hardware,
+        hardware=request.machine.hardware if isinstance(request.lab, Lab) else simulated,
         versions=versions(),
         isolation=request.machine.isolation,
         notebook=request.lab.notebook,

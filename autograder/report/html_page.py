@@ -5,10 +5,10 @@ The templates beside this file escape whatever they are given, so that no place 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autograder.records.report import Report
 from autograder.records.status import Status
@@ -30,10 +30,24 @@ _ALIGNMENT = (
 )
 
 
-def page(reports: Sequence[Report]) -> str:
-    """The whole page for one or more reports."""
-    title = f"{reports[0].lab}: {reports[0].title}" if len(reports) == 1 else "Grades"
-    return _environment().get_template("page.html").render(title=title, style=_style(), reports=reports)
+def page(reports: Sequence[Report], title: str = "", notes: Sequence[str] = ()) -> str:
+    """The whole page for reports; `notes` are sentences about what has none."""
+    title = title or (f"{reports[0].lab}: {reports[0].title}" if len(reports) == 1 else "Grades")
+    return _environment().get_template("page.html").render(title=title, style=_style(), reports=reports, notes=notes)
+
+
+def table_page(title: str, text: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A page with a paragraph and one table."""
+    found = _environment().get_template("table.html")
+    return found.render(title=title, style=_style(), text=text, columns=columns, rows=rows)
+
+
+def similar_page(
+    title: str, usual: Mapping[str, float | None], shown: Sequence[tuple[Any, str, str]], count: int
+) -> str:
+    """A page of pairs that are alike (`autograder.overview.similar`), each with an excerpt of either side."""
+    found = _environment().get_template("similar.html")
+    return found.render(title=title, style=_style(), usual=usual, shown=shown, count=count, likeness=_likeness)
 
 
 def fragment(report: Report) -> str:
@@ -82,6 +96,10 @@ def _scoped_style() -> str:
 def _scoped(rules: str) -> str:
     parts = [part for part in rules.split("}") if part.strip()]
     return " ".join(f".warplab-report {part.strip()} }}" for part in parts)
+
+
+def _likeness(value: float | None) -> str:
+    return "-" if value is None else f"{value:.0%}"
 
 
 def _kind_of(status: Status) -> str:

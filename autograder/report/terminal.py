@@ -53,6 +53,8 @@ def show_briefly(report: Report, console: Console) -> None:
         details = [Text(report.message), *_excerpt(report, report.line)]
     for block in details:
         console.print(block)
+    if report.resemblance:
+        console.print(Text(report.resemblance.words))
     if report.next_step:
         console.print(_next(report))
 
@@ -135,6 +137,8 @@ def _lessons(report: Report) -> list[RenderableType]:
     if report.second_opinions:
         blocks.append(Text("\nsecond opinion of compute-sanitizer", "bold"))
         blocks += [Text(f"• {opinion_words(opinion)}") for opinion in report.second_opinions]
+    if report.resemblance:
+        blocks += [Text(""), Text(report.resemblance.words)]
     if report.next_step:
         blocks += [Text(""), _next(report)]
     return blocks

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from autograder.records.report import BudgetResult, SecondOpinion
+from collections.abc import Sequence
+
+from autograder.records.report import BudgetResult, SecondOpinion, SimilarRung
+from autograder.spec.recorded import Recorded
+
+_NAMED = 2  # rungs that counters do not tell apart
 
 
 def _words(counter: str) -> str:
@@ -14,9 +19,14 @@ def budget_words(budget: BudgetResult) -> str:
     name = _words(next(iter(budget.parts)) if len(budget.parts) == 1 else budget.counter)
     if len(budget.parts) > 1:
         name += f" ({', '.join(f'{amount:,} {_words(part)}' for part, amount in budget.parts.items())})"
-    times = budget.value / budget.limit if budget.limit > 0 else 0.0
-    excess = f" ({times:,.{1 if times < 10 else 0}f} times)" if times else ""
-    return f"{budget.value:,} {name} where {budget.limit:,.0f} are allowed{excess}. {budget.reason}"
+    return f"{budget.value:,} {name} where {budget.limit:,.0f} are allowed{_excess(budget)}. {budget.reason}"
+
+
+def _excess(budget: BudgetResult) -> str:
+    if budget.limit <= 0:
+        return ""
+    times = budget.value / budget.limit
+    return f" ({times - 1:.1%} more)" if times < 1.1 else f" ({times:,.{1 if times < 10 else 0}f} times)"
 
 
 def opinion_words(opinion: SecondOpinion) -> str:
@@ -28,3 +38,59 @@ def opinion_words(opinion: SecondOpinion) -> str:
     said = f"reports {errors}{lines}" if opinion.errors else "finds nothing"
     same = "as the emulator does" if opinion.agrees else "which the emulator does not: the grade is the emulator's"
     return f"{opinion.tool} {said} on the case {opinion.case!r}, {same}."
+
+
+def resemblance_words(
+    alike: Sequence[SimilarRung],
+    nearest: SimilarRung,
+    further: SimilarRung | None,
+    references: Sequence[SimilarRung],
+    known: Recorded,
+    section: str,
+) -> str:
+    """Sentences about the rungs that a submission is like. `section` of the course explains the way to the reference,
+    of which there may be one for each language, the fastest first."""
+    if not alike:
+        return f"Its counters are like those of no recorded rung of this lab; the nearest is {_rung_words(nearest)}."
+    shares = [rung.share for rung in alike if rung.share is not None]
+    beside = next((rung.share for rung in references if rung not in alike), None)
+    words = f"Its counters are most like those of {_list(alike)}"
+    if shares:
+        reached = _percent(min(shares))
+        if _percent(max(shares)) != reached:
+            reached += f" to {_percent(max(shares))}"
+        which = "which reached" if len(alike) == 1 else "which they do not tell apart; these reached"
+        words += f", {which} {reached} of {known.of} on an {known.gpu}"
+    else:
+        words += ", whose time is not recorded" if len(alike) == 1 else ", which they do not tell apart"
+    if beside and not any(rung.is_reference for rung in alike):
+        words += f" (the reference: {_percent(beside)})"
+    return f"{words}.{_further_words(further, section)}"
+
+
+def _further_words(further: SimilarRung | None, section: str) -> str:
+    if further is None:
+        return ""
+    if further.is_reference:
+        return f" Only the reference is above: read {section}." if section else ""
+    reached = f", which reached {_percent(further.share)}" if further.share is not None else ""
+    return f" Above that is {_rung_words(further)}{reached}."
+
+
+def _list(rungs: Sequence[SimilarRung]) -> str:
+    shown = [_rung_words(rung) for rung in rungs[:_NAMED]]
+    left = len(rungs) - len(shown)
+    shown += [f"{left} other{'s' if left > 1 else ''}"] if left else []
+    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+
+
+def _rung_words(rung: SimilarRung) -> str:
+    if rung.is_reference:
+        return "the reference in CUDA C++" if rung.name.endswith("cuda") else "the reference"
+    ladder, number = rung.name.split("_")[:2]
+    name = f"rung {int(number)}" if ladder == "rung" else f"rung {int(number)} in {ladder.capitalize()}"
+    return f'{name} ("{rung.what}")'
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 else f"{share:.1%}"

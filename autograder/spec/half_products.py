@@ -20,6 +20,7 @@ HALF_UNIT = 2.0**-11  # unit roundoff of float16
 HALF_SMALLEST = 2.0**-24  # the distance of float16's subnormal numbers
 HALF_OVERFLOW = 65520.0  # from here on rounding to float16 gives infinity
 HALF_WHOLE = 2048.0  # whole numbers below are float16 numbers, and nothing else is rounded to them
+_STEPS = 16  # of k that are expanded at a time where rows are computed anew
 
 
 def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
@@ -128,8 +129,12 @@ def _most_large_rows(m: int, n: int, k: int) -> float:
 
 
 def _product_of_rows(xp: ModuleType, rows: Array, b: Array) -> Array:
-    """Sums of whole numbers, exact in float32 as in float64, for a few rows."""
+    """Sums of whole numbers, exact in float32 as in float64, for a few rows.
+
+    A step of k at a time would be thousands of launches, and all of k at once too much memory.
+    """
     total = xp.zeros((rows.shape[0], b.shape[1]), dtype=np.float32)
-    for p in range(rows.shape[1]):
-        total += rows[:, p, None].astype(np.float32) * b[p].astype(np.float32)
+    for start in range(0, rows.shape[1], _STEPS):
+        part = slice(start, start + _STEPS)
+        total += (rows[:, part, None].astype(np.float32) * b[None, part].astype(np.float32)).sum(axis=1)
     return total

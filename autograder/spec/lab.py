@@ -1,15 +1,25 @@
-"""Finds and loads labs: a folder with `lab.toml` (texts and points) and `task.py` (the trusted specification)."""
+"""Finds and loads labs: a folder with `lab.toml` (texts and points) and `task.py` (the trusted specification).
+
+Most labs ask for kernels, and are a Lab. One whose lab.toml says `kind = "schedules"`, of collectives, or
+`kind = "pipelines"`, or "programs" of ranks is a ScheduleLab.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
+from autograder.spec.pipelines import PipelineTask
+from autograder.spec.programs import ProgramTask
+from autograder.spec.records import RecordCase
+from autograder.spec.schedules import ScheduleTask
 from autograder.spec.sizes import drawn
 from autograder.spec.task import Case, Task
 from warplab.errors import WarplabError
@@ -17,6 +27,14 @@ from warplab.plan.model import Language
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SUBMISSION_NAMES = ("submission.py", "submission_cuda.py")
+_KERNELS = "kernels"
+_ARCHITECTURE = re.compile(r"(?:sm_\d{2,3}a?)?")
+AnyRecordTask: TypeAlias = ScheduleTask | PipelineTask | ProgramTask
+_TASKS: dict[str, type[AnyRecordTask]] = {
+    "schedules": ScheduleTask,
+    "pipelines": PipelineTask,
+    "programs": ProgramTask,
+}
 
 
 class LabError(WarplabError):
@@ -43,7 +61,10 @@ class EfficiencyScale:
 
 @dataclass(frozen=True)
 class Lab:
-    """One lab. `feedback` maps a part's name to the section of the course that explains it."""
+    """One lab. `feedback` maps a part's name to the section of the course that explains it.
+
+    `needs` is the architecture that its kernels cannot do without: "sm_80" or newer, "sm_90a" alone, "" for any.
+    """
 
     name: str
     folder: Path
@@ -54,6 +75,8 @@ class Lab:
     task: Task = field(repr=False)
     notebook: str = ""
     feedback: Mapping[str, str] = field(default_factory=dict)
+    needs: str = ""
+    judged_without_gpu: ClassVar = ("correctness", "safety", "traffic")
 
     def drawn(self, seed: int) -> Lab:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""
@@ -65,6 +88,32 @@ class Lab:
             if case.name == name:
                 return case
         raise LabError(f"Lab {self.name} has no case named {name!r}.")
+
+
+@dataclass(frozen=True)
+class ScheduleLab:
+    """One lab whose submissions are schedules, of collectives or of a pipeline's passes, or programs of ranks.
+
+    `efficiency` is in shares of the bound of what is modelled.
+    """
+
+    name: str
+    folder: Path
+    title: str
+    points: Points
+    efficiency: EfficiencyScale
+    task: AnyRecordTask = field(repr=False)
+    notebook: str = ""
+    feedback: Mapping[str, str] = field(default_factory=dict)
+    needs: ClassVar = ""
+    judged_without_gpu: ClassVar = ("correctness", "safety", "traffic", "efficiency")  # its time is modelled
+
+    def drawn(self, seed: int) -> ScheduleLab:
+        """The lab as one grade sees it: the seed draws the size of each case from its class."""
+        return replace(self, task=self.task.drawn(seed))
+
+
+AnyLab: TypeAlias = Lab | ScheduleLab
 
 
 def labs_folder() -> Path:
@@ -83,53 +132,103 @@ def known_labs() -> list[str]:
     return sorted(path.parent.name for path in folder.glob("*/lab.toml")) if folder.is_dir() else []
 
 
-def find_lab(name: str) -> Lab:
-    """Load the lab called `name`. Raises LabError naming the labs that exist."""
+def kernel_labs() -> list[str]:
+    """Names of the labs that ask for kernels."""
+    return [name for name in known_labs() if _kind(labs_folder() / name) == _KERNELS]
+
+
+def find_any(name: str) -> AnyLab:
+    """Load the lab called `name`, whatever it asks for. Raises LabError naming the labs that exist."""
     known = known_labs()
     if name not in known:
         listing = f"the labs are {', '.join(known)}" if known else f"there are no labs in {labs_folder()}"
         raise LabError(f"There is no lab named {name!r}: {listing}.")
-    return load_lab(labs_folder() / name)
+    folder = labs_folder() / name
+    return load_schedule_lab(folder) if _kind(folder) in _TASKS else load_lab(folder)
 
 
-def lab_of(path: Path) -> Lab:
+def find_lab(name: str) -> Lab:
+    """Load the lab called `name`, which asks for kernels. Raises LabError naming the labs that exist."""
+    lab = find_any(name)
+    if not isinstance(lab, Lab):
+        raise LabError(f"Lab {name} asks for schedules, not for kernels: those that do are {', '.join(kernel_labs())}.")
+    return lab
+
+
+def lab_of(path: Path) -> AnyLab:
     """The lab that a submission belongs to: the nearest folder above it named like a lab. Raises LabError."""
     known = set(known_labs())
     resolved = path.resolve()
     for part in (resolved, *resolved.parents):
         if part.name in known:
-            return find_lab(part.name)
+            return find_any(part.name)
     listing = ", ".join(sorted(known)) or f"none in {labs_folder()}"
     raise LabError(f"{path} does not lie in a folder named after a lab: say which with --lab (known: {listing}).")
 
 
 def load_lab(folder: Path) -> Lab:
     """Load the lab in `folder`. Its task.py is trusted code. Raises LabError if a file is missing or malformed."""
+    texts, points, scale = _described(folder)
+    try:
+        languages = frozenset(Language(name) for name in texts["languages"])
+        needs = texts.get("needs", "")
+        if not _ARCHITECTURE.fullmatch(needs):
+            raise ValueError(f'needs is an architecture such as "sm_80" or "sm_90a", and not {needs!r}')
+    except (KeyError, TypeError, ValueError) as error:
+        raise LabError(f"{folder / 'lab.toml'} is not a valid lab description: {error}.") from error
+    task = _load_task(folder)
+    if not isinstance(task, Task):
+        raise LabError(f"{folder / 'task.py'} must define TASK, a autograder.spec.task.Task.")
+    _require_distinct_names([*task.correctness, task.profile, task.timing], folder)
+    return Lab(folder.name, folder, _title(folder, texts), languages, points, scale, task, *_further(texts), needs)
+
+
+def load_schedule_lab(folder: Path) -> ScheduleLab:
+    """The same for a lab that asks for schedules."""
+    texts, points, scale = _described(folder)
+    task = _load_task(folder)
+    wanted = _TASKS.get(_kind(folder), ScheduleTask)
+    if not isinstance(task, wanted):
+        raise LabError(f"{folder / 'task.py'} must define TASK, a {wanted.__module__}.{wanted.__name__}.")
+    _require_distinct_names([case for _, case in task.cases()], folder)
+    return ScheduleLab(folder.name, folder, _title(folder, texts), points, scale, task, *_further(texts))
+
+
+def _kind(folder: Path) -> str:
+    try:
+        return str(tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8")).get("kind", _KERNELS))
+    except (OSError, ValueError):
+        return _KERNELS  # loading it says what is wrong
+
+
+def _described(folder: Path) -> tuple[dict[str, Any], Points, EfficiencyScale]:
     try:
         texts = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
         points = Points(**{key: float(value) for key, value in texts["points"].items()})
         scale = EfficiencyScale(float(texts["efficiency"]["floor"]), float(texts["efficiency"]["target"]))
-        languages = frozenset(Language(name) for name in texts["languages"])
         if not 0 < scale.floor < scale.target <= 1:
             raise ValueError("efficiency needs 0 < floor < target <= 1")
+        kinds = (_KERNELS, *_TASKS)
+        if texts.get("kind", _KERNELS) not in kinds:
+            raise ValueError(f"kind is {', '.join(kinds[:-1])} or {kinds[-1]}")
     except OSError as error:
         raise LabError(f"The lab in {folder} has no readable lab.toml ({error.strerror}).") from error
     except (KeyError, TypeError, ValueError) as error:
         raise LabError(f"{folder / 'lab.toml'} is not a valid lab description: {error}.") from error
-    return Lab(
-        name=folder.name,
-        folder=folder,
-        title=str(texts.get("title", folder.name)),
-        languages=languages,
-        points=points,
-        efficiency=scale,
-        task=_load_task(folder),
-        notebook=str(texts.get("notebook", "")),
-        feedback={str(key): str(value) for key, value in texts.get("feedback", {}).items()},
-    )
+    return texts, points, scale
 
 
-def _load_task(folder: Path) -> Task:
+def _title(folder: Path, texts: Mapping[str, Any]) -> str:
+    return str(texts.get("title", folder.name))
+
+
+def _further(texts: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
+    """The notebook and the feedback."""
+    feedback = {str(key): str(value) for key, value in texts.get("feedback", {}).items()}
+    return str(texts.get("notebook", "")), feedback
+
+
+def _load_task(folder: Path) -> object:
     name = f"warplab_labs.{folder.name}.task"
     path = folder / "task.py"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -139,17 +238,13 @@ def _load_task(folder: Path) -> Task:
     sys.modules[name] = module  # data classes defined in a task look their module up
     try:
         spec.loader.exec_module(module)
-        task = module.TASK
+        return module.TASK
     except Exception as error:
         raise LabError(f"{path} does not load: {type(error).__name__}: {error}.") from error
-    if not isinstance(task, Task):
-        raise LabError(f"{path} must define TASK, a autograder.spec.task.Task.")
-    _require_distinct_names(task, path)
-    return task
 
 
-def _require_distinct_names(task: Task, path: Path) -> None:
-    seen: dict[str, Case] = {}
-    for case in (*task.correctness, task.profile, task.timing):
+def _require_distinct_names(cases: Sequence[Case] | Sequence[RecordCase], folder: Path) -> None:
+    seen: dict[str, Case | RecordCase] = {}
+    for case in cases:
         if seen.setdefault(case.name, case) != case:
-            raise LabError(f"{path} gives two different cases the name {case.name!r}.")
+            raise LabError(f"{folder / 'task.py'} gives two different cases the name {case.name!r}.")

@@ -73,6 +73,9 @@ class Case:
 
     `dimensions` is the nominal size, one of the class `sizes`, which lessons and benchmarks use; a grade uses the one
     that its seed draws (autograder.spec.sizes). A case without a class, such as one of a single element, has only it.
+
+    `points` are for a stage of a long lab: of those for correctness, so many are kept by whoever passes this case
+    without a finding, though another case fails.
     """
 
     name: str
@@ -81,6 +84,7 @@ class Case:
     sizes: Sequence[Dimensions] = field(default=(), repr=False)
     hidden: bool = False
     needs_gpu: bool = False  # too large for the emulator
+    points: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Task:
     `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
     INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
     one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one
-    whose products are to be made on CUDA cores.
+    whose products are to be made on CUDA cores. `stages_use` is a counter that must not be 0 on the profile case if
+    cases are to give points of their own (`Case.points`): such points are for a part of what is asked, not for less.
     """
 
     function: str
@@ -134,6 +139,7 @@ class Task:
     exact_on_integers: bool = True
     reproducible: bool = True
     tensor_cores: bool = True
+    stages_use: str = ""
 
     def exact(self, case: Case) -> bool:
         """Whether the outputs of a case must be equal to what is expected, bit for bit."""

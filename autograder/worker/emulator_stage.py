@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
-import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,18 +13,15 @@ import numpy as np
 
 from autograder.records.status import Status
 from autograder.spec.lab import load_lab
-from autograder.worker.judge_case import judge_case
+from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
+from autograder.worker.orders import Order, in_orders
 from autograder.worker.second_call import second_call
 from warplab.plan.archive import loads
 from warplab.plan.execution import Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
-
-# In the PTX: what completes later than it is issued, and atomics that may tell in which order blocks came along.
-_ORDERED = re.compile(r"cp\.async|wgmma\.|mbarrier\.|\batom\.(?!\S{0,40}shared)")
-_SHUFFLED_BLOCKS = 64  # of a launch: what a random order shows, it shows on a few blocks
 
 _PROBE = """
 .version 9.0
@@ -56,49 +52,50 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     lab = load_lab(Path(task)).drawn(seed)
     executions: list[Execution] = []
 
-    def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        # Once only: the emulator is deterministic and finds races and uninitialised reads by itself. In its fixed order
-        # asynchronous operations complete as late as they can; one that must not complete earlier shows in another, and
-        # so does a result that depends on which block comes first.
-        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
-        execution = simt.execute(loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET)
-        executions.append(execution)
-        if execution.findings or not order_may_matter(loaded, architecture):
-            return [execution]
-        shuffled = simt.execute(
-            loaded, inputs, architecture=architecture, instruction_budget=INSTRUCTION_BUDGET, seed=seed & 0xFFFF
-        )
-        return [execution, shuffled]
-
-    def find_writer(loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
-        architecture = next(iter(next(iter(loaded.kernels.values())).ptx))
-        again = simt.execute(
+    def execute_in(order: Order, loaded: Plan, inputs: dict[str, np.ndarray], **options: Any) -> Execution:
+        return simt.execute(
             loaded,
             inputs,
-            architecture=architecture,
+            architecture=_architecture(loaded),
             instruction_budget=INSTRUCTION_BUDGET,
-            sanitize=False,  # what that finds is known from the first run
-            watch=(output, byte),
+            reverse=order.reverse,
+            seed=order.seed,
+            **options,
         )
-        return again.writer
+
+    def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+        # The emulator is deterministic and finds races and uninitialised reads by itself, so each order needs one run.
+        # In the fixed one asynchronous operations complete as late as they can; one that must not complete earlier
+        # shows in another, and so does a result that depends on which block or warp comes first.
+        runs = in_orders(lambda order: execute_in(order, loaded, inputs), loaded, _architecture(loaded), seed)
+        executions.extend(execution for _, execution in runs)
+        return [
+            Run(execution, str(order), partial(find_writer, order, loaded, inputs) if shown else None)
+            for order, execution in runs
+        ]
+
+    def find_writer(order: Order, loaded: Plan, inputs: dict[str, np.ndarray], output: str, byte: int) -> Writer | None:
+        # What sanitizers find is known from the first run.
+        return execute_in(order, loaded, inputs, sanitize=False, watch=(output, byte)).writer
+
+    def execute_once(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+        return [Run(execute_in(Order(), loaded, inputs))]
 
     judged, loaded = lab.case(case), loads(plan)
-    profiled = judged == lab.task.profile  # of which only counters and findings are shown, and of no other counters
-    outcome = judge_case(lab.task, judged, seed, loaded, execute, None if profiled else find_writer)
-    if profiled:
+    shown = judged != lab.task.profile  # of that only counters and findings are, and of no other counters
+    outcome = judge_case(lab.task, judged, seed, loaded, execute)
+    if not shown:
         outcome.counters, outcome.lines = executions[0].total, executions[0].lines
     if outcome.status is Status.PASSED and keeps_state(loaded):
-        again = second_call(lab.task, judged, seed, loaded, execute)
+        again = second_call(lab.task, judged, seed, loaded, execute_once)
         if again.status is not Status.PASSED:
             outcome = replace(again, findings=outcome.findings, counters=outcome.counters, lines=outcome.lines)
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
 
 
-def order_may_matter(plan: Plan, architecture: str) -> bool:
-    """Whether a plan is run a second time, in a random order: it could be right by luck of the emulator's own."""
-    few = all(math.prod(launch.grid) <= _SHUFFLED_BLOCKS for launch in plan.launches)
-    return few and any(_ORDERED.search(kernel.ptx[architecture]) for kernel in plan.kernels.values())
+def _architecture(plan: Plan) -> str:
+    return next(iter(next(iter(plan.kernels.values())).ptx))
 
 
 def parts_needed(plans: Iterable[Plan]) -> list[str]:

@@ -21,7 +21,7 @@ from autograder.spec import inputs as families
 from autograder.spec.lab import load_lab
 from autograder.spec.task import Array, Case, Ceiling, Family, Task, Values
 from autograder.worker.compare import worst_ratio
-from autograder.worker.judge_case import judge_case
+from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.physical_floor import impossible
 from autograder.worker.second_call import second_call
@@ -34,7 +34,6 @@ from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
 from warplab.plan.archive import loads
-from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role
 
 BUDGET_SECONDS = 2.0
@@ -54,11 +53,11 @@ def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     start = time.perf_counter()
     lab, device = load_lab(Path(task)).drawn(seed), _device()
 
-    def execute(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        return executor.execute(loaded, inputs, architecture_of(device), runs=2)
+    def execute(loaded: Plan, inputs: dict[str, np.ndarray], runs: int = 2) -> list[Run]:
+        return [Run(execution) for execution in executor.execute(loaded, inputs, architecture_of(device), runs=runs)]
 
-    def once(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        return executor.execute(loaded, inputs, architecture_of(device))
+    def once(loaded: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+        return execute(loaded, inputs, runs=1)
 
     judged, captured = lab.case(case), loads(plan)
     outcome = judge_case(lab.task, judged, seed, captured, execute)

@@ -7,8 +7,7 @@ have held them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,23 @@ from autograder.worker.diagnosis import diagnose, never_written
 from warplab.plan.execution import Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan, Role
 
-Execute = Callable[[Plan, dict[str, np.ndarray]], Sequence[Execution]]
-FindWriter = Callable[[Plan, dict[str, np.ndarray], str, int], Writer | None]
+FindWriter = Callable[[str, int], Writer | None]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of a case.
+
+    `order` says in words how it was run, where that may differ. `find_writer(output, byte)`, where the executor can
+    tell, gives the thread that stored a byte of an output last.
+    """
+
+    execution: Execution
+    order: str = ""
+    find_writer: FindWriter | None = None
+
+
+Execute = Callable[[Plan, dict[str, np.ndarray]], Sequence[Run]]
 # After one of these a kernel has not done its work, whatever the output holds.
 _FATAL = {
     FindingKind.NULL_POINTER,
@@ -37,32 +51,32 @@ _FATAL = {
 }
 
 
-def judge_case(
-    task: Task, case: Case, seed: int, plan: Plan, execute: Execute, find_writer: FindWriter | None = None
-) -> CaseOutcome:
+def judge_case(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
     """Run a plan on a case's inputs and compare what it wrote.
 
-    `execute` gives one Execution a run, each from the same inputs with outputs poisoned afresh. The runs must agree
-    bitwise; if the task says that they need not, each must be right. Where the executor can tell, `find_writer(plan,
-    inputs, output, byte)` gives the thread that stored a byte of an output last: the first wrong element of a case that
-    is not hidden is asked for. Exceptions pass through.
+    `execute` gives the runs, each from the same inputs with outputs poisoned afresh. They must agree bitwise; if the
+    task says that they need not, each must be right. Who stored the first wrong element of a case that is not hidden is
+    asked of its run. Exceptions pass through.
     """
     values = generate(np, task, case, seed)
     arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
-    executions = execute(plan, arrays)
-    findings = _distinct([finding for execution in executions for finding in execution.findings])
+    runs = execute(plan, arrays)
+    findings = _distinct([finding for run in runs for finding in run.execution.findings])
     findings += _modified_inputs(task, values, arrays, findings)
     for finding in findings:
         if finding.kind in _FATAL:
             return CaseOutcome(case.name, Status(finding.kind.value), message=finding.message, findings=findings)
-    disagreement = _disagreement([execution.outputs for execution in executions])
+    disagreement = _disagreement(runs)
     if disagreement and task.reproducible:
         return CaseOutcome(case.name, Status.RUNS_DISAGREE, message=disagreement, findings=findings)
-    judged = [execution.outputs for execution in (executions if disagreement else executions[:1])]
-    outcomes = [compare_outputs(task, case, values, outputs, findings) for outputs in judged]
-    outcome, outputs = max(zip(outcomes, judged, strict=True), key=lambda pair: pair[0].worst_ratio)
+    judged = runs if disagreement else runs[:1]
+    outcomes = [compare_outputs(task, case, values, run.execution.outputs, findings) for run in judged]
+    outcome, run = max(zip(outcomes, judged, strict=True), key=lambda pair: pair[0].worst_ratio)
     if outcome.first_wrong and not case.hidden:
-        outcome = _explained(outcome, plan, outputs, find_writer and partial(find_writer, plan, arrays))
+        outcome = _explained(outcome, plan, run)
+    if outcome.status is Status.WRONG_ANSWER and outcomes[0].status is Status.PASSED and run.order:
+        words = f" That is {run.order}; {runs[0].order} it is right, but a GPU promises no order."
+        outcome = replace(outcome, message=outcome.message + words)
     return outcome
 
 
@@ -94,17 +108,15 @@ def compare_outputs(
     )
 
 
-def _explained(
-    outcome: CaseOutcome, plan: Plan, outputs: dict[str, np.ndarray], find: Callable[[str, int], Writer | None] | None
-) -> CaseOutcome:
+def _explained(outcome: CaseOutcome, plan: Plan, run: Run) -> CaseOutcome:
     """The outcome with the thread that stored the first wrong element, or that none did."""
     assert outcome.first_wrong is not None
     output, index = outcome.first_wrong.output, outcome.first_wrong.index
-    unwritten = bool(never_written(outputs[output])[index])
+    unwritten = bool(never_written(run.execution.outputs[output])[index])
     writer = None
-    if find is not None and not unwritten:
+    if run.find_writer is not None and not unwritten:
         place = sum(i * stride for i, stride in zip(index, plan.buffers[output].strides, strict=True))
-        writer = find(output, place)
+        writer = run.find_writer(output, place)
     words = " No thread stored it." if unwritten else _writer_words(writer) if writer else ""
     first = replace(outcome.first_wrong, unwritten=unwritten, writer=writer)
     return replace(outcome, message=outcome.message + words, first_wrong=first)
@@ -151,13 +163,16 @@ def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     return sorted(seen.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)
 
 
-def _disagreement(outputs: Sequence[dict[str, np.ndarray]]) -> str | None:
-    for other in outputs[1:]:
-        for name, array in outputs[0].items():
-            if array.tobytes() != other[name].tobytes():
-                differing = int(np.count_nonzero(_bits(array) != _bits(other[name])))
+def _disagreement(runs: Sequence[Run]) -> str | None:
+    for run in runs[1:]:
+        for name, array in runs[0].execution.outputs.items():
+            other = run.execution.outputs[name]
+            if array.tobytes() != other.tobytes():
+                differing = int(np.count_nonzero(_bits(array) != _bits(other)))
+                orders = f", one {runs[0].order}, one {run.order}," if run.order else ""
+                elements = "1 element" if differing == 1 else f"{differing} elements"
                 return (
-                    f"Two runs on the same inputs differ in {differing} elements of {name}: the result depends on the "
+                    f"Two runs on the same inputs{orders} differ in {elements} of {name}: the result depends on the "
                     "order in which threads run, or on memory that nothing had written."
                 )
     return None

@@ -26,7 +26,7 @@ def second_call(task: Task, case: Case, seed: int, plan: Plan, execute: Execute)
     first, second = (generate(np, task, case, seed, iteration=number) for number in (0, 1))
     arrays = {spec.name: first[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
     arrays |= {spec.name + _SUFFIX: second[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
-    outputs = execute(twice(plan), arrays)[0].outputs
+    outputs = execute(twice(plan), arrays)[0].execution.outputs
     outcome = compare_outputs(
         task, case, second, {spec.name: outputs[spec.name + _SUFFIX] for spec in task.arrays(Role.OUTPUT, Role.INOUT)}
     )

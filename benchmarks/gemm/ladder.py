@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.spec.lab import find_lab, known_labs, solutions_folder
+from autograder.spec.lab import find_lab, kernel_labs, solutions_folder
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 
@@ -32,7 +32,7 @@ def order(name: str) -> tuple[str, bool, bool, int, str]:
 def rungs() -> list[Rung]:
     """All of them: a lab's function and dtype are those of its task."""
     found = []
-    for lab in known_labs():
+    for lab in kernel_labs():
         task = find_lab(lab).task
         if task.library != "matmul":
             continue

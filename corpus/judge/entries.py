@@ -20,7 +20,7 @@ from autograder.records.report import PartResult, Report
 from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import solutions_folder
 from corpus.judge.mutants.mutant import Mutant
-from corpus.judge.mutants.verdict import objections
+from corpus.judge.mutants.verdict import failed, objections
 from corpus.judge.truth import SUBMISSIONS, mutants
 
 CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input", "file")
@@ -178,7 +178,7 @@ def _as_the_file_says(path: Path) -> Callable[[Report], list[str]]:
 
 def _fails_in(report: Report, name: Part, status: str | None) -> list[str]:
     part = report.part(name)
-    if report.full_marks or part.score:
+    if report.full_marks or not failed(part):
         return [f"earned {part.score:g} of {part.max_score:g} points for {part.part}"]
     kinds = _kinds(part)
     return [] if status is None or status in kinds else [f"{', '.join(sorted(kinds))} instead of {status}"]

@@ -20,14 +20,14 @@ class Truth:
     """`mutants` of the references (MUTANTS), and what the tests of a task cannot find out by themselves.
 
     `tolerances` (TOLERANCES) are two cases for tests/labs/test_tolerances.py: ragged and small, and for the reference's
-    other path whole tiles; families differ in how errors cancel. `classes` (CLASSES, where a lab has any) gives by
-    input the share of an output that another draw of it changes at least, where that is not nearly all: of every
-    output, or by output; 0 for one that the input has no part in. `finite` (FINITE) is False for a lab that places NaN
-    or infinities among its inputs.
+    other path whole tiles; families differ in how errors cancel. A lab of schedules, which are exact, has none.
+    `classes` (CLASSES, where a lab has any) gives by input the share of an output that another draw of it changes at
+    least, where that is not nearly all: of every output, or by output; 0 for one that the input has no part in.
+    `finite` (FINITE) is False for a lab that places NaN or infinities among its inputs.
     """
 
     mutants: tuple[Mutant, ...]
-    tolerances: tuple[Case, Case]
+    tolerances: tuple[Case, ...]
     classes: Mapping[str, float | Mapping[str, float]]
     finite: bool
 
@@ -53,4 +53,9 @@ def _load(path: Path) -> Truth:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return Truth(module.MUTANTS, module.TOLERANCES, getattr(module, "CLASSES", {}), getattr(module, "FINITE", True))
+    return Truth(
+        module.MUTANTS,
+        getattr(module, "TOLERANCES", ()),
+        getattr(module, "CLASSES", {}),
+        getattr(module, "FINITE", True),
+    )

@@ -11,7 +11,7 @@ from warplab.plan.model import Role
 WHOLE_TILES = every(  # of 128 x 256 x 64, and as many multiply-adds as 256 x 256 x 192
     m=(128, 256, 384),
     n=(256, 512, 768),
-    k=(128, 192, 384),
+    k=(192, 384),  # three steps of 64 or more, so that products which wait for each other are told from those ahead
     where=lambda d: d["m"] * d["n"] * d["k"] == 256 * 256 * 192,
 )
 
@@ -27,6 +27,11 @@ def products_of_warpgroups(dimensions: Dimensions) -> float:
     return 4 * dimensions["m"] * dimensions["n"] * dimensions["k"] / (64 * 128 * 16)
 
 
+def drained_once_a_tile(dimensions: Dimensions) -> float:
+    """Waits for all products, one a warp: once for each 64 x 128 outputs, of four warps, or for larger tiles."""
+    return 4 * dimensions["m"] * dimensions["n"] / (64 * 128)
+
+
 TASK = Task(
     function="hgemm",
     arguments=(
@@ -35,14 +40,28 @@ TASK = Task(
         ArraySpec("c", "float16", ("m", "n"), Role.OUTPUT),
     ),
     correctness=(
-        Case("one tile", {"m": 128, "n": 256, "k": 64}, Family.INTEGERS, every(m=(128,), n=(256,), k=(64, 128))),
+        Case(
+            "descriptors",  # one stage of one tile: nothing else is needed
+            {"m": 128, "n": 256, "k": 64},
+            Family.INTEGERS,
+            every(m=(120, 128), n=(248, 256), k=(56, 64)),
+            points=5,
+        ),
         Case("one row", {"m": 1, "n": 8, "k": 8}, Family.INTEGERS, every(m=(1,), n=(8, 16), k=(8, 16))),
+        Case(
+            "order of tiles",  # a tile for each block, and a stage for each tile
+            {"m": 1152, "n": 512, "k": 32},
+            Family.INTEGERS,
+            every(m=(1100, 1152), n=(512, 520), k=(24, 32)),
+            points=5,
+        ),
         Case("four tiles", {"m": 256, "n": 512, "k": 96}, Family.NORMAL, every(m=(256,), n=(512,), k=(88, 96, 104))),
         Case(
             "twice round the ring",
             {"m": 128, "n": 128, "k": 640},
             Family.NORMAL,
             every(m=(128,), n=(128,), k=(640, 704)),
+            points=10,
         ),
         Case(
             "ragged",
@@ -109,6 +128,7 @@ TASK = Task(
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 2.0 * (d["m"] * d["k"] + d["k"] * d["n"] + d["m"] * d["n"]),
     compute_ceiling=Ceiling.TENSOR_FP16,
+    stages_use="warpgroup_read_requests",
     budgets=(
         Budget(
             "bulk_load_sectors",
@@ -131,6 +151,12 @@ TASK = Task(
             products_of_warpgroups,
             "The products should be those of a warpgroup (wgmma), 64 x 128 outputs or more each: they read what they "
             "need from shared memory once for 64 rows.",
+        ),
+        Budget(
+            "warpgroup_drains",
+            drained_once_a_tile,
+            "A warp should wait for all of its products (wgmma.wait_group 0) once a tile, and until then for those of "
+            "the stage before, so that the tensor cores have the next ones already.",
         ),
     ),
 )

@@ -13,6 +13,8 @@ from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimens
 from warplab.plan.model import Role
 
 SECTOR = 32  # bytes
+SIGN = np.int32(-(2**31))  # the bits of -0.0
+INFINITY = np.int32(0x7F800000)  # its bits
 TAKEN = np.int32(-(2**31))  # below the key of every score
 SPECIAL = 12  # rows of a case that are made special, at most
 
@@ -21,10 +23,13 @@ def _keys(xp: ModuleType, scores: Array) -> Array:
     """int32 keys in the order of the scores: NaN as minus infinity, -0.0 as +0.0.
 
     Positive floats are in the order of their bits; the bits of negative ones, but for the sign, in the opposite one.
+    All is asked of the bits: CuPy compares subnormal numbers as if they were zero.
     """
-    scores = xp.where(xp.isnan(scores), np.float32(-np.inf), scores)
-    bits = xp.where(scores == 0, np.float32(0), scores).view(np.int32)
-    return xp.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)
+    bits = scores.view(np.int32)
+    magnitude = bits & np.int32(0x7FFFFFFF)
+    keys = xp.where(bits < 0, -magnitude - np.int32(1), magnitude)
+    keys = xp.where(magnitude == 0, np.int32(0), keys)
+    return xp.where(magnitude > INFINITY, -INFINITY - np.int32(1), keys)
 
 
 def _chosen(xp: ModuleType, scores: Array, k: int) -> Array:
@@ -84,7 +89,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
             scores[row] = 0.5
             scores[row, some] = 0.75
         elif kind % 8 == 2:
-            scores[row] = -0.0
+            scores.view(np.int32)[row] = SIGN  # by its bits: CuPy fills with zeros of the other sign
             scores[row, some] = 0.0
         elif kind % 8 == 3:
             scores[row, some] = np.inf

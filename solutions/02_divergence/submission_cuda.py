@@ -8,9 +8,9 @@ import numpy as np
 BLOCK = 384  # 12 warps, each on its own until all tiles are looked at
 BLOCKS = 132  # one for each SM of an H200
 TILE = 256  # rays that a warp looks at together, eight a lane
-EACH = 40  # long rays that a lane marches at once
-# Bytes: two lists for every warp, and the layers. These 160 KB are there on an H200; on a GPU with less, begin with
-# blocks of 128 threads, three times as many, which need 65 KB each.
+EACH = 28  # long rays that a lane marches at once
+# Bytes: two lists for every warp, and the layers. These 127 KB are there on an H200; on a GPU with less, begin with
+# blocks of 128 threads, three times as many, which need 53 KB each.
 SHARED = 4 * (2 * BLOCK // 32 * (32 * EACH + TILE) + 4096)
 # END SOLUTION
 
@@ -19,7 +19,7 @@ march_kernel = cupy.RawKernel(
 // BEGIN SOLUTION
 // STARTER: constexpr int SHORT = 16, LONG = 4096, BLOCK = 128;
 constexpr int SHORT = 16, LONG = 4096, BLOCK = 384, WARPS = BLOCK / 32;
-constexpr int EACH = 40, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
+constexpr int EACH = 28, FULL = 32 * EACH;  // long rays that a lane, and a warp, marches at once
 constexpr int FEW = 12;                     // the same in a warp's first batch, so that it need not look for long
 constexpr int LOOK = 8, TILE = 32 * LOOK;   // rays that a lane, and a warp, looks at together
 constexpr int ROOM = FULL + TILE;           // of a list: a warp looks as long as it is not full
@@ -42,7 +42,7 @@ __device__ float onward(unsigned& s)
 template <int N, bool FIRST = false>
 __device__ void cross(float* y, const float* t, const float4* layers, int from, int to)
 {
-#pragma unroll 4
+#pragma unroll 2
     for (int k = from; k < to; ++k) {
         float4 four = layers[k];
 #pragma unroll

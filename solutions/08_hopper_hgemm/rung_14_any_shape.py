@@ -15,10 +15,11 @@ from warplab.ptx import tensor_map
 
 TILE_M, TILE_K = 128, 64
 CONSUMERS, THREADS = 2, 384  # warpgroups that multiply; one more that copies
-CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}  # of so many blocks that an H200 runs at once
+# Clusters of so many blocks that an H200 runs at once; elsewhere ask cuOccupancyMaxActiveClusters.
+CLUSTERS = {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15}
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 STAGES = {256: 4, 128: 6, 64: 8}  # by the columns of a tile
-OUT_BYTES = 4 * CONSUMERS * 2 * 16 * 128
+STORE_BYTES = 4 * CONSUMERS * 2 * 16 * 128  # two pieces of 16 x 64 for each warp that multiplies
 CODE = r"""
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -29,6 +30,8 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define STAGE_BYTES (A_BYTES + PARTS * PART_BYTES)
 #define PITCH (TILE_N + 8)  // floats from row to row of sums in shared memory: quads of lanes use other banks
 #define OUT_BYTES (16 * 128)  // 16 rows of 64 columns, what a warp stores at once
+// TURNS steps before its end the second consumer waits for the first, which needs as many stages meanwhile.
+static_assert(TURNS == 0 || TURNS < STAGES, "consumers in turn need more stages than steps that one waits");
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ void init(u32 barrier, int count)
@@ -304,7 +307,7 @@ def kernel(name, tile_n, cluster, splits, bfloat16, in_turn=False):
 
 def shared_bytes(tile_n):
     """Of a block: the ring of stages, what is stored at once, and room to align."""
-    return STAGES[tile_n] * 2 * TILE_K * (TILE_M + tile_n) + OUT_BYTES + 1024
+    return STAGES[tile_n] * 2 * TILE_K * (TILE_M + tile_n) + STORE_BYTES + 1024
 
 
 def up(number, unit):

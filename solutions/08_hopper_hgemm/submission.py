@@ -1,7 +1,8 @@
 """Lab 08_hopper_hgemm: c = a @ b on Hopper's tensor cores, float16 with float32 sums, in CUDA C++.
 
 One warpgroup brings tiles with the tensor memory accelerator, two multiply them with wgmma, and each block takes tile
-after tile. Parts 1 to 4 are yours; the rest is given and works.
+after tile. Parts 1 to 4 are yours; the rest is given and works. What stands in parts 2 to 4 is enough for one stage of
+one tile, so that each part can be tried when those before it are right.
 """
 
 import cupy
@@ -117,7 +118,8 @@ __device__ void multiply_stage(float (&d)[TILE_N / 2], unsigned a, unsigned b, b
 __device__ bool place(int number, int m, int n, int& row, int& column)
 {
     // BEGIN SOLUTION
-    // STARTER: return false;
+    // STARTER: row = column = 0;
+    // STARTER: return number == 0;
     constexpr int GROUP = 8;  // rows of tiles that are walked down together
     int down = (m + TILE_M - 1) / TILE_M, across = (n + TILE_N - 1) / TILE_N;
     int first = number / (GROUP * across) * GROUP, within = number % (GROUP * across);
@@ -156,9 +158,10 @@ struct Ring {
 __device__ void init_barriers(const Ring& ring)
 {
     for (int s = 0; s < STAGES; ++s) {
-        // How many arrivals end a phase of each?
-        // BEGIN SOLUTION
         init(ring.full + 8 * s, 1);
+        // How many arrivals end a phase of `empty`?
+        // BEGIN SOLUTION
+        // STARTER: init(ring.empty + 8 * s, 1);
         init(ring.empty + 8 * s, 4 * CONSUMERS);
         // END SOLUTION
     }
@@ -169,17 +172,18 @@ __device__ void init_barriers(const Ring& ring)
 __device__ void produce(Ring& ring, const Map& map_a, const Map& map_b, int row, int column, int steps)
 {
     for (int step = 0; step < steps; ++step) {
-        // A box of a is TILE_M x TILE_K, a box of b TILE_K x 64. What lies outside of a matrix comes as zeros, and
-        // counts as bytes like everything else.
+        // Not before the stage is empty.
         // BEGIN SOLUTION
         wait(ring.empty_barrier(), ring.phase ^ 1);
+        // END SOLUTION
+        // A box of a is TILE_M x TILE_K, a box of b TILE_K x 64. What lies outside of a matrix comes as zeros, and
+        // counts as bytes like everything else.
         arrive_expecting(ring.full_barrier(), STAGE_BYTES);
         load_box(ring.data(), map_a, step * TILE_K, row, ring.full_barrier());
         for (int panel = 0; panel < TILE_N / 64; ++panel) {
             unsigned to = ring.data() + A_BYTES + panel * PANEL_BYTES;
             load_box(to, map_b, column + 64 * panel, step * TILE_K, ring.full_barrier());
         }
-        // END SOLUTION
         ring.advance();
     }
 }
@@ -190,14 +194,16 @@ __device__ void produce(Ring& ring, const Map& map_a, const Map& map_b, int row,
 __device__ void consume(Ring& ring, float (&d)[TILE_N / 2], unsigned mine, int steps)
 {
     bool leader = threadIdx.x % 32 == 0;  // a warp knows of its own products only, so each hands back for itself
-    unsigned before = 0;  // the empty barrier of the stage before
+    unsigned before = 0;                  // the empty barrier of the stage before
     for (int step = 0; step < steps; ++step) {
-        // Let the tensor cores run on: wait for the products of the stage *before*, and hand that stage back.
-        // BEGIN SOLUTION
         wait(ring.full_barrier(), ring.phase);
         products_begin();
         multiply_stage(d, ring.data() + mine, ring.data() + A_BYTES, step == 0);
         products_commit();
+        // Let the tensor cores run on: wait for the products of the stage *before*, and hand that stage back.
+        // BEGIN SOLUTION
+        // STARTER: products_wait<0>();
+        // STARTER: if (leader) arrive(ring.empty_barrier());
         products_wait<1>();
         if (step > 0 && leader) arrive(before);
         // END SOLUTION

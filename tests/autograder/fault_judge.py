@@ -22,7 +22,7 @@ from autograder.records.status import Executor, Status
 from autograder.report.json_file import write_reports
 from autograder.spec.lab import load_lab
 from autograder.worker import prepare_stage
-from autograder.worker.judge_case import judge_case
+from autograder.worker.judge_case import Run, judge_case
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
@@ -37,9 +37,9 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     """What `emulator_stage.run` does, with NumPy for the kernels: out = factor * x. Runs in the worker."""
     lab = load_lab(Path(task))
 
-    def execute(captured: Plan, inputs: Mapping[str, np.ndarray]) -> list[Execution]:
+    def execute(captured: Plan, inputs: Mapping[str, np.ndarray]) -> list[Run]:
         factor = next(a.value for a in captured.launches[0].arguments if getattr(a, "dtype", "") == "float32")
-        return [Execution({"out": np.float32(factor) * inputs["x"]})]
+        return [Run(Execution({"out": np.float32(factor) * inputs["x"]}))]
 
     captured = loads(plan)
     outcome = judge_case(lab.task, lab.case(case), seed, captured, execute)

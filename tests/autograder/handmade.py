@@ -13,6 +13,7 @@ from autograder.records.measurement import Measurement
 from autograder.records.request import Request
 from autograder.records.status import Executor
 from autograder.spec.lab import Lab, load_lab
+from autograder.worker.judge_case import Run
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Plan
 
@@ -60,10 +61,10 @@ TASK = Task(
         Case("tiny", {"n": 3}, Family.INTEGERS),
         Case("ragged", {"n": 133}, Family.NORMAL),
         Case("secret size", {"n": 77}, Family.WIDE, hidden=True),
-        Case("huge", {"n": 1 << 24}, Family.NORMAL, needs_gpu=True),
+        Case("huge", {"n": 1 << 20}, Family.NORMAL, needs_gpu=True),
     ),
     profile=Case("profile", {"n": 1024}, Family.NORMAL),
-    timing=Case("timing", {"n": 1 << 24}, Family.NORMAL),
+    timing=Case("timing", {"n": 1 << 20}, Family.NORMAL),
     expected=expected,
     bound=bound,
     flops=lambda d: 1.0 * d["n"],
@@ -106,10 +107,10 @@ def measurement(**changed: Any) -> Measurement:
 
 def executor(
     compute: Callable[[dict[str, np.ndarray]], np.ndarray], *findings: Finding, runs: int = 1
-) -> Callable[[Plan, dict[str, np.ndarray]], list[Execution]]:
+) -> Callable[[Plan, dict[str, np.ndarray]], list[Run]]:
     """An executor whose kernels do what `compute` does with the inputs."""
 
-    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        return [Execution({"out": compute(inputs)}, findings) for _ in range(runs)]
+    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+        return [Run(Execution({"out": compute(inputs)}, findings)) for _ in range(runs)]
 
     return execute

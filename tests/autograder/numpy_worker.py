@@ -8,7 +8,7 @@ import numpy as np
 
 from autograder.spec.lab import Lab
 from autograder.worker import prepare_stage
-from autograder.worker.judge_case import judge_case
+from autograder.worker.judge_case import Run, judge_case
 from tests.autograder.handmade import measurement
 from warplab.plan.archive import loads
 from warplab.plan.execution import Counters, Execution, Finding
@@ -60,10 +60,10 @@ class NumPyWorker:
             good = measurement(efficiency=0.95, efficiency_low=0.949, efficiency_high=0.951).to_wire()
             return good if self.timing is None else self.timing
 
-        def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+        def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
             (factor,) = (a.value for a in plan.launches[0].arguments if getattr(a, "parameter", "") == "factor")
             found = (self.profiled,) if self.profiled and payload["case"] == "profile" else ()
-            return [Execution({"out": np.float32(factor) * inputs["x"]}, found)]
+            return [Run(Execution({"out": np.float32(factor) * inputs["x"]}, found))]
 
         plan = loads(payload["plan"])
         outcome = judge_case(self.lab.task, self.lab.case(payload["case"]), payload["seed"], plan, execute)

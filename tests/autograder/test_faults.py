@@ -21,6 +21,7 @@ import pytest
 from autograder.records.status import Status
 from autograder.report import json_file
 from autograder.spec.lab import CHECKOUT
+from benchmarks.class_faults import descendants
 from tests.autograder.handmade import make_lab
 from warplab.plan.capture.escape_probe import strongest
 
@@ -56,20 +57,7 @@ KINDS = (
 
 def children(process: int, words: str) -> list[int]:
     """Processes whose command line has `words`, below a process."""
-    parents, matching = {}, []
-    for entry in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, ValueError):
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            if words.encode() in (entry / "cmdline").read_bytes():
-                matching.append(int(entry.name))
-    below = []
-    for candidate in matching:
-        ancestor = candidate
-        while ancestor in parents and ancestor != process:
-            ancestor = parents[ancestor]
-        if ancestor == process and candidate != process:
-            below.append(candidate)
-    return below
+    return [one for one, command in descendants(process).items() if words in command]
 
 
 SORTS = ("worker", "capture", "judge")

@@ -18,7 +18,7 @@ from autograder.records.outcome import CaseOutcome, FirstWrong
 from autograder.records.status import Part, Status
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
-from autograder.worker.judge_case import judge_case
+from autograder.worker.judge_case import Run, judge_case
 from tests.autograder.handmade import TASK_PY, executor, make_lab, measurement
 from warplab.plan.execution import TOTALS, Counters, Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan
@@ -78,15 +78,15 @@ def test_integers_are_compared_exactly_and_floats_within_the_bound(lab: Lab) -> 
 
 
 def test_runs_that_disagree_fail_even_if_each_is_right(lab: Lab) -> None:
-    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
+    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
         out = factor(lab, "tiny") * inputs["x"]
         other = out.copy()
         other[1] = np.nextafter(out[1], np.float32(99))
-        return [Execution({"out": out}), Execution({"out": other})]
+        return [Run(Execution({"out": out}), "forwards"), Run(Execution({"out": other}), "backwards")]
 
     outcome = judge(lab, execute, "tiny")
     assert outcome.status is Status.RUNS_DISAGREE
-    assert "differ in 1 elements of out" in outcome.message
+    assert "one forwards, one backwards, differ in 1 element of out" in outcome.message
 
 
 def test_runs_may_disagree_where_the_lab_says_so_if_each_is_right(lab: Lab) -> None:
@@ -98,10 +98,14 @@ def test_runs_may_disagree_where_the_lab_says_so_if_each_is_right(lab: Lab) -> N
         ((right, wrong.astype(np.float32)), Status.WRONG_ANSWER),
         ((wrong.astype(np.float32), right), Status.WRONG_ANSWER),
     ):
-        executions = [Execution({"out": out}) for out in outputs]
-        outcome = judge(lab, lambda plan, inputs, executions=executions: executions)
+        runs = [
+            Run(Execution({"out": out}), order) for out, order in zip(outputs, ("forwards", "backwards"), strict=True)
+        ]
+        outcome = judge(lab, lambda plan, inputs, runs=runs: runs)
         assert outcome.status is status
         assert status is Status.PASSED or outcome.first_wrong is not None and outcome.first_wrong.index == (5,)
+        depends = status is not Status.PASSED and outputs[0] is right
+        assert ("That is backwards; forwards it is right" in outcome.message) is depends
 
 
 def test_the_bound_may_hold_for_whole_numbers_too(lab: Lab) -> None:
@@ -224,6 +228,28 @@ def test_traffic_names_the_budget_that_is_exceeded(lab: Lab) -> None:
     assert (part.status, part.score) == (Status.PASSED, 20)
 
 
+def test_a_budget_missed_by_little_costs_little(lab: Lab) -> None:
+    def judged(loads: int, stores: int, status: Status = Status.PASSED, right: bool = True, others: str = ""):
+        counters = Counters(global_load_sectors=loads, global_store_sectors=stores)
+        return traffic_part(lab, CaseOutcome("profile", status, counters=counters), right, others)
+
+    part = judged(129, 128)
+    assert (part.status, part.score) == (Status.OVER_BUDGET, 19.6)  # 20 (1 - ln(129 / 128) / ln 1.5), rounded down
+    assert "(0.8% more)" in part.message and part.lost
+    half = judged(157, 128)  # close to 128 times the root of 1.5
+    assert half.score == pytest.approx(10, abs=0.2)
+    assert judged(128, 157).score == half.score
+    both = judged(129, 157)  # the worst decides, and is named
+    assert both.score == half.score and both.message.startswith("157 global store sectors")
+    assert judged(192, 128).score == 0
+    for unearned in (
+        judged(129, 128, right=False),
+        judged(129, 128, Status.WRONG_ANSWER),
+        judged(129, 128, others="Two kernels."),
+    ):
+        assert (unearned.status, unearned.score) == (Status.OVER_BUDGET, 0)
+
+
 ALL_WAYS = """
 from autograder.spec.task import Budget
 LIMITS = (
@@ -237,8 +263,8 @@ LIMITS = (
     ("ways", "words"),
     [
         (dict(global_atomic_sectors=300), "300 global atomic sectors where 128 are allowed (2.3 times). Read less."),
-        (dict(bulk_load_sectors=129), "129 bulk load sectors where 128 are allowed (1.0 times). Read less."),
-        (dict(local_load_sectors=129), "129 local load sectors where 128 are allowed (1.0 times). Read less."),
+        (dict(bulk_load_sectors=193), "193 bulk load sectors where 128 are allowed (1.5 times). Read less."),
+        (dict(local_load_sectors=193), "193 local load sectors where 128 are allowed (1.5 times). Read less."),
         (dict(bulk_store_sectors=200), "200 bulk store sectors where 128 are allowed (1.6 times). Write less."),
         (dict(local_store_sectors=200), "200 local store sectors where 128 are allowed (1.6 times). Write less."),
         (
@@ -313,6 +339,14 @@ def test_a_time_that_does_not_count_gives_nothing(lab: Lab, timing: Measurement 
     assert (part.part, part.status, part.score, part.message) == (Part.EFFICIENCY, expected, 0, "why")
 
 
+def test_another_cards_target_is_said_to_be_one(lab: Lab) -> None:
+    def words(hardware: str) -> str:
+        return efficiency_part(lab, lambda: measured(0.5, 0.4, 0.6), True, hardware=hardware).message
+
+    assert "The target was set on an NVIDIA H200" in words("Tesla T4, driver 580.65.06")
+    assert "was set on" not in words("NVIDIA H200, driver 580.159.04")
+
+
 def test_an_open_or_throttled_measurement_is_repeated(lab: Lab) -> None:
     answers = iter([measured(0.9, 0.88, 0.92), measured(0.91, 0.905, 0.915)])
     part = efficiency_part(lab, lambda: next(answers), True)
@@ -354,9 +388,10 @@ def test_the_gpus_wrong_answers_are_explained_by_the_emulator() -> None:
 
 
 def test_an_answer_that_is_right_on_the_gpu_only_is_wrong() -> None:
-    emulated = CaseOutcome("ragged", Status.WRONG_ANSWER, "2 of 9 elements are wrong.", total=9)
-    (outcome,) = located([passed("ragged")], [emulated])
-    assert outcome.status is Status.WRONG_ANSWER
-    assert "Right on the GPU, but not on the emulator" in outcome.message
+    for status in (Status.WRONG_ANSWER, Status.RUNS_DISAGREE):
+        emulated = CaseOutcome("ragged", status, "2 of 9 elements are wrong.", total=9)
+        (outcome,) = located([passed("ragged")], [emulated])
+        assert outcome.status is status
+        assert "Right on the GPU, but not on the emulator" in outcome.message
     unsupported = CaseOutcome("ragged", Status.UNSUPPORTED, "no such instruction")
     assert located([passed("ragged")], [unsupported]) == [passed("ragged")]

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from autograder.judge import pipeline
+from autograder.judge.capture_stage import Submission
 from autograder.judge.pipeline import grade
+from autograder.records.prepared import Answer
 from autograder.records.report import Report
 from autograder.records.status import Part, Status
 from autograder.spec.lab import Lab
+from autograder.spec.recorded import FILE
+from autograder.spec.task import Case
 from tests.autograder.handmade import EMULATOR, GPU, LAB_TOML, make_lab, measurement, request
 from tests.autograder.numpy_worker import GOOD, SEED, NumPyWorker
 from warplab.plan.execution import Counters, Finding, FindingKind
@@ -24,6 +29,23 @@ def lab(tmp_path: Path) -> Lab:
     lab = make_lab(tmp_path)
     (lab.folder / "submission.py").write_text(GOOD)
     return lab
+
+
+_ANSWERS: dict[Any, Any] = {}
+_capture = pipeline.capture_cases
+
+
+@pytest.fixture(autouse=True)
+def captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Most tests grade the same kernel, and what they try comes after its capture."""
+
+    def captured(lab: Lab, submission: Submission, cases: Sequence[Case], seed: int, *how: Any) -> list[Answer]:
+        key = submission.text, tuple((case.name, *case.dimensions.items()) for case in cases), seed, how
+        if key not in _ANSWERS:
+            _ANSWERS[key] = _capture(lab, submission, cases, seed, *how)
+        return _ANSWERS[key]
+
+    monkeypatch.setattr(pipeline, "capture_cases", captured)
 
 
 def graded(lab: Lab, worker: NumPyWorker | None = None, **more: Any) -> Report:
@@ -66,7 +88,7 @@ def test_no_report_knows_the_seed(lab: Lab) -> None:
     text = json.dumps(graded(lab).to_json(), allow_nan=False)
     assert str(SEED) not in text
     assert "secret size" not in text
-    assert json.loads(text)["schema_version"] == 1
+    assert json.loads(text)["schema_version"] == 2
 
 
 def test_secret_seeds_differ_between_grades(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,6 +243,19 @@ def test_a_kernel_for_what_is_counted_and_another_for_what_is_timed(lab: Lab) ->
         assert [part.part for part in lost] == [Part.TRAFFIC, Part.EFFICIENCY][: 1 + (machine is GPU)]
         assert report.score == 50
         assert "the timed case launches other_kernel, the profile case kernel" in report.message
+
+
+def test_where_nothing_was_timed_a_report_says_what_a_right_submission_resembles(lab: Lab) -> None:
+    counters = {"global_load_sectors": 1.0, "global_store_sectors": 1.0, "warp_instructions": 3.0}
+    counted = [{"size": {"n": 1024}, "counters": counters}]
+    rungs = [{"name": "rung_1_naive", "what": "an element a thread", "share": 0.25, "counted": counted}]
+    data = {"gpu": "NVIDIA H200", "of": "the roofline", "rungs": rungs, "left_out": []}
+    (lab.folder / FILE).write_text(json.dumps(data))
+    own = Counters(global_load_sectors=128, global_store_sectors=128, warp_instructions=864)
+    found = graded(lab, NumPyWorker(lab, counters=own)).resemblance
+    assert found is not None and [rung.name for rung in found.alike] == ["rung_1_naive"]
+    assert 'rung 1 ("an element a thread"), which reached 25% of the roofline' in found.words
+    assert graded(lab, NumPyWorker(lab, counters=own), machine=GPU).resemblance is None
 
 
 def test_a_kernel_for_edges_costs_nothing(lab: Lab) -> None:

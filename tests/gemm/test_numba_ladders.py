@@ -12,7 +12,7 @@ import pytest
 from autograder.spec.lab import CHECKOUT
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
-from warplab.plan.execution import Execution
+from warplab.plan.execution import Counters, Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 from warplab.simt import execute
 
@@ -21,39 +21,51 @@ MMA = [f"07_tensor_core_hgemm/{path.stem}" for path in sorted((FOLDER / "07_tens
 WGMMA = [f"08_hopper_hgemm/{path.stem}" for path in sorted((FOLDER / "08_hopper_hgemm").glob("numba_*.py"))]
 
 
-def plan_of(path: Path, m: int, n: int, k: int) -> Plan:
-    shapes = {"a": (m, k), "b": (k, n), "c": (m, n)}
-    arguments = tuple(
-        ArrayArgument(name, "float16", shape, Role.OUTPUT if name == "c" else Role.INPUT)
-        for name, shape in shapes.items()
-    )
-    return capture(path, [HostCall("hgemm", arguments)], ("sm_90a",))[0]
+Shape = tuple[int, int, int]  # m, n, k
 
 
-def run(path: Path, m: int, n: int, k: int) -> Execution:
+def plans_of(path: Path, *shapes: Shape) -> list[Plan]:
+    """A plan for each shape, from one run of the file: Numba compiles for seconds, but once."""
+    calls = []
+    for m, n, k in shapes:
+        sizes = {"a": (m, k), "b": (k, n), "c": (m, n)}
+        arguments = (
+            ArrayArgument(name, "float16", size, Role.OUTPUT if name == "c" else Role.INPUT)
+            for name, size in sizes.items()
+        )
+        calls.append(HostCall("hgemm", tuple(arguments)))
+    return capture(path, calls, ("sm_90a",))
+
+
+def run(plan: Plan, m: int, n: int, k: int) -> Execution:
     rng = np.random.default_rng(m + n + k)
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((m, k), (k, n)))
-    execution = execute(plan_of(path, m, n, k), {"a": a, "b": b}, seed=m)
+    execution = execute(plan, {"a": a, "b": b}, seed=m)
     assert [finding.message for finding in execution.findings] == []
     exact = a.astype(np.float64) @ b.astype(np.float64)  # at most 16 k: every sum is exact in float32
     np.testing.assert_array_equal(execution.outputs["c"], exact.astype(np.float16))
     return execution
 
 
+def right_at_any_size(rung: str, *shapes: Shape) -> None:
+    """At each of the shapes, of which the first is one of whole tiles; and no register is spilled."""
+    plans = plans_of(FOLDER / f"{rung}.py", *shapes)
+    whole, *_ = [run(plan, *shape) for plan, shape in zip(plans, shapes, strict=True)]
+    m, n, k = shapes[0]
+    assert whole.total.tensor_multiply_adds == m * n * k
+    for kernel in assemble(plans[0], "sm_90a").kernels.values():
+        code = kernel.cubins["sm_90a"]
+        assert code.spill_stores == code.spill_loads == code.stack == 0
+
+
 @pytest.mark.parametrize("rung", MMA)
 def test_mma_of_any_size(rung: str) -> None:
-    whole = run(FOLDER / f"{rung}.py", 128, 256, 320)
-    assert whole.total.tensor_multiply_adds == 128 * 256 * 320
-    for m, n, k in ((37, 70, 45), (128, 256, 128), (1, 1, 1)):
-        run(FOLDER / f"{rung}.py", m, n, k)
+    right_at_any_size(rung, (128, 256, 320), (37, 70, 45), (128, 256, 128), (1, 1, 1))
 
 
 @pytest.mark.parametrize("rung", WGMMA)
 def test_wgmma_of_any_size(rung: str) -> None:
-    whole = run(FOLDER / f"{rung}.py", 256, 256, 320)
-    assert whole.total.tensor_multiply_adds == 256 * 256 * 320
-    for m, n, k in ((200, 264, 104), (1, 8, 8)):
-        run(FOLDER / f"{rung}.py", m, n, k)
+    right_at_any_size(rung, (256, 256, 320), (200, 264, 104), (1, 8, 8))
 
 
 @pytest.mark.parametrize("rung", WGMMA[2:])
@@ -65,29 +77,26 @@ def test_blocks_that_stay_take_several_tiles(rung: str, tmp_path: Path) -> None:
     assert changed == 1
     path = tmp_path / "rung.py"
     path.write_text(text)
-    run(path, 392, 520, 328)
+    run(*plans_of(path, (392, 520, 328)), 392, 520, 328)
+
+
+def counted(rung: str, *shape: int) -> Counters:
+    (plan,) = plans_of(FOLDER / f"{rung}.py", shape)
+    return run(plan, *shape).total
 
 
 def test_swizzling_ends_the_conflicts() -> None:
     """ldmatrix of eight rows in the same banks takes eight wavefronts instead of one."""
-    plain, swizzled = (run(FOLDER / f"{rung}.py", 128, 128, 128).total for rung in MMA[1:3])
+    plain, swizzled = (counted(rung, 128, 128, 128) for rung in MMA[1:3])
     assert plain.matrix_load_requests == swizzled.matrix_load_requests
     assert plain.matrix_load_wavefronts == 8 * swizzled.matrix_load_wavefronts
     assert swizzled.shared_load_bank_conflicts == swizzled.shared_store_bank_conflicts == 0
 
 
 def test_a_cluster_copies_b_once_for_two_blocks() -> None:
-    alone, pairs = (run(FOLDER / f"{rung}.py", 256, 256, 320).total for rung in WGMMA[2:])
+    alone, pairs = (counted(rung, 256, 256, 320) for rung in WGMMA[2:])
     assert alone.bulk_load_sectors == 2 * 320 * (256 + 2 * 256) // 32
     assert pairs.bulk_load_sectors == 2 * 320 * (256 + 256) // 32
-
-
-@pytest.mark.parametrize("rung", [*MMA, *WGMMA])
-def test_nothing_spills(rung: str) -> None:
-    plan = assemble(plan_of(FOLDER / f"{rung}.py", 256, 256, 320), "sm_90a")
-    for kernel in plan.kernels.values():
-        code = kernel.cubins["sm_90a"]
-        assert code.spill_stores == code.spill_loads == code.stack == 0
 
 
 @pytest.mark.gpu

@@ -1,26 +1,44 @@
-"""Judging the files of the corpus on the emulator."""
+"""Judging the files of the corpus on the emulator: a part of them by default, all with WARPLAB_WHOLE=1.
+
+`make test` judges a part, so that it takes minutes; `make test-long` sets WARPLAB_WHOLE. Whoever changes a lab does so,
+too: `WARPLAB_WHOLE=1 python -m pytest tests/labs -k 06_tiled_gemm`.
+"""
 
 from __future__ import annotations
 
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Executor, Part, Status
-from autograder.spec.lab import find_lab
+from autograder.spec.lab import find_any
 from corpus.judge.truth import SUBMISSIONS as CORPUS
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
+T = TypeVar("T")
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
+WHOLE = os.environ.get("WARPLAB_WHOLE", "") not in ("", "0")
 SCORED = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
 
 def files(*patterns: str, root: Path = CORPUS) -> list[Path]:
     return sorted(path for pattern in patterns for path in root.glob(pattern))
+
+
+def part_of(whole: Iterable[T], every: int, kind: Callable[[T], object] = lambda path: path.parts[-3]) -> list[T]:
+    """Every so many of each kind (of each lab, for files), the first included; all of them if WHOLE."""
+    kinds: dict[object, list[T]] = defaultdict(list)
+    for one in whole:
+        kinds[kind(one)].append(one)
+    return [one for of_a_kind in kinds.values() for one in of_a_kind[:: 1 if WHOLE else every]]
 
 
 def name(path: Path) -> str:
@@ -36,7 +54,7 @@ def expectation(path: Path) -> tuple[str, str, str]:
 
 
 def judge(path: Path, lab: str, worker: Worker, quick: bool = False) -> Report:
-    report = grade(Request(find_lab(lab), path, EMULATOR, seed=SEED, quick=quick), worker)
+    report = grade(Request(find_any(lab), path, EMULATOR, seed=SEED, quick=quick), worker)
     assert report.status is not Status.JUDGE_ERROR, report.message
     return report
 

@@ -12,9 +12,8 @@ from autograder.own_work import capture_submission
 from autograder.records.status import Status
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
-from autograder.worker.judge_case import judge_case
+from autograder.worker.judge_case import Run, judge_case
 from warplab import simt
-from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
 LAB = find_lab("02_divergence")
@@ -35,8 +34,8 @@ def test_full_batches_are_right_and_free_of_races(file: str, tmp_path: Path) -> 
     path = on_one_block(file, tmp_path)
     plans = capture_submission(LAB, path, [BATCHES, LAB.task.profile], 1, EMULATED_ARCHITECTURE).plans
 
-    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-        return [simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE)]
+    def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+        return [Run(simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE))]
 
     outcome = judge_case(LAB.task, BATCHES, 1, plans[BATCHES.name], execute)
     assert outcome.status is Status.PASSED, outcome.message

@@ -17,14 +17,15 @@ from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Part, Status
 from autograder.spec.inputs import generate
-from autograder.spec.lab import CHECKOUT, find_lab, solutions_folder
+from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, solutions_folder
+from autograder.worker.compare import error_ratios, wrong_elements
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 from warplab.plan.model import Role
 from warplab.worker.process import Worker
 
 pytestmark = pytest.mark.gpu
 BAD_INPUT = CHECKOUT / "corpus" / "judge" / "submissions" / "bad_input"
-REFERENCES = sorted(solutions_folder().glob("*/submission*.py"))
+REFERENCES = [path for lab in kernel_labs() for path in sorted((solutions_folder() / lab).glob("submission*.py"))]
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,26 @@ def test_one_element_wrong_by_little_in_timed_launches_is_found(worker: Worker, 
     part = report.part(Part.EFFICIENCY)
     assert (part.status, part.score) == (Status.WRONG_ANSWER, 0), part.message
     assert "whole numbers" in part.message
+
+
+@pytest.mark.parametrize("name", kernel_labs())
+def test_cupy_draws_and_expects_what_numpy_does(name: str) -> None:
+    """Timed launches are judged by CuPy's expected values, all others by NumPy's."""
+    import cupy
+
+    lab = find_lab(name).drawn(20)
+    for case in lab.task.correctness:
+        if case.needs_gpu:
+            continue
+        ours, theirs = generate(np, lab.task, case, 20), generate(cupy, lab.task, case, 20)
+        for argument, value in ours.items():
+            if isinstance(value, np.ndarray):
+                np.testing.assert_array_equal(cupy.asnumpy(theirs[argument]), value)
+        bounds, expected = lab.task.bound(np, ours), lab.task.expected(np, ours)
+        for output, value in lab.task.expected(cupy, theirs).items():
+            bound = np.zeros(1) if value.dtype.kind in "iu" else 0.1 * np.asarray(bounds[output])
+            ratios = error_ratios(np, cupy.asnumpy(value), expected[output], bound)
+            assert not wrong_elements(ratios).any(), (case.name, output)
 
 
 def poison(dtype: str) -> float:

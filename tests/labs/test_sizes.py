@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.spec.lab import Lab, find_lab, known_labs
+from autograder.spec.lab import Lab, find_lab, kernel_labs
 from autograder.spec.task import Case, Dimensions
 
-LABS = [find_lab(name) for name in known_labs()]
+LABS = [find_lab(name) for name in kernel_labs()]
 SEEDS = range(200)
 
 pytestmark = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)

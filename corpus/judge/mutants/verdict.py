@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from autograder.records.report import Report
+from autograder.records.report import PartResult, Report
 from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.words import budget_words
 from corpus.judge.mutants.mutant import Mutant
@@ -20,7 +20,7 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
     found = []
     if report.status in NOT_JUDGED:
         return [f"was not judged: {report.message}"]
-    if report.full_marks or part.score != 0:
+    if report.full_marks or not failed(part):
         found.append(f"earned {part.score:g} of {part.max_score:g} points for {part.part}")
     kinds = {part.status.value, *(finding.kind.value for finding in part.findings)}
     # On a GPU, where threads run in no fixed order, a wrong answer may be another one each time.
@@ -41,6 +41,14 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
             if report.part(earlier).status is not Status.PASSED:
                 found.append(f"{earlier} failed too: {report.part(earlier).message}")
     return found
+
+
+def failed(part: PartResult) -> bool:
+    """Whether a part says of a submission that it fails: without points, but for traffic, whose points have degrees,
+    and correctness, of which a stage of a long lab may have earned some."""
+    if part.part in (Part.TRAFFIC, Part.CORRECTNESS):
+        return part.status is not Status.PASSED and part.score < part.max_score
+    return part.score == 0
 
 
 def _lines(finding: Finding) -> set[int]:

@@ -7,7 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from autograder.records.outcome import FirstWrong
-from autograder.records.report import BudgetResult, CaseResult, KernelFigures, PartResult, Profile, Report
+from autograder.records.report import (
+    BudgetResult,
+    CaseResult,
+    KernelFigures,
+    PartResult,
+    Profile,
+    Report,
+    Resemblance,
+    SimilarRung,
+)
 from autograder.records.status import Executor, Part, Status
 from autograder.records.text import clean, clean_source
 from tests.autograder.handmade import measurement
@@ -20,6 +29,13 @@ from numba import cuda  # {EVIL}
 x = load[i * 32]
 s = tile[i]
 """
+RESEMBLANCE = Resemblance(
+    "Its counters are most like those of rung 1.",
+    (SimilarRung("rung_1_naive", "one thread an element", 0.12, 0.3),),
+    SimilarRung("rung_2_shared_tile", "a tile", None, 1.2),
+    "the roofline",
+    "NVIDIA H200",
+)
 
 
 def report(**more) -> Report:

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from autograder.records.measurement import Library, Unmeasured
-from autograder.records.report import Report, SecondOpinion, WastedLine
+from autograder.records.report import Report, SecondOpinion, WastedLine, plain
 from autograder.records.status import Executor, Part, Status
 from autograder.report import json_file
 from tests.autograder.handmade import measurement
-from tests.autograder.report.example_reports import measured, report
+from tests.autograder.report.example_reports import RESEMBLANCE, measured, report
 from warplab.plan.execution import Counters, FindingKind
 from warplab.sandbox.isolation import Isolation
 
@@ -165,6 +165,21 @@ class OpinionJson(Strict):
     agrees: bool | None
 
 
+class SimilarRungJson(Strict):
+    name: str
+    what: str
+    share: float | None
+    distance: float
+
+
+class ResemblanceJson(Strict):
+    words: str
+    alike: list[SimilarRungJson]
+    further: SimilarRungJson | None
+    of: str
+    gpu: str
+
+
 class ReportJson(Strict):
     lab: str
     title: str
@@ -184,9 +199,10 @@ class ReportJson(Strict):
     profile: ProfileJson | None
     wasted: list[WastedJson]
     second_opinions: list[OpinionJson]
+    resemblance: ResemblanceJson | None
     next_step: str
     seconds: float
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     score: float
     max_score: float
     full_marks: bool
@@ -194,7 +210,7 @@ class ReportJson(Strict):
 
 
 class FileJson(Strict):
-    schema_version: Literal[1]
+    schema_version: Literal[2]
     reports: list[ReportJson]
 
 
@@ -207,7 +223,7 @@ def test_reports_are_read_back_by_their_schema(tmp_path: Path) -> None:
     wasted = (WastedLine(2, 0.5, "wasted"),)
     opinions = (SecondOpinion("memcheck", "tiny", 1, "words", (2,), False),)
     reports = [
-        report(wasted=wasted, second_opinions=opinions),
+        report(wasted=wasted, second_opinions=opinions, resemblance=RESEMBLANCE),
         report(profile=None, kernels=(), line=2),
         timed(measurement(library=Library("torch.mm", 0.2, 0.2), throttled=True, throttle_reasons=("hot",))),
         timed(measurement(message="No kernel is so fast.")),
@@ -230,8 +246,9 @@ def test_reports_are_read_back_by_their_schema(tmp_path: Path) -> None:
         lambda data: data.update(more=1),
         lambda data: data["parts"][0]["cases"][0].update(more=1),
         lambda data: data["parts"][3]["measurement"].update(more=1),
+        lambda data: data.update(resemblance=plain(RESEMBLANCE) | {"more": 1}),
         lambda data: data["profile"]["total"].pop("barriers"),
-        lambda data: data.update(schema_version=2),
+        lambda data: data.update(schema_version=3),
     ],
 )
 def test_the_schema_notices_a_change(change: Callable[[dict], None]) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from autograder.platforms.judged import headline
 from autograder.records.measurement import COPY, Library
 from autograder.records.report import (
     PartResult,
@@ -22,10 +23,11 @@ from autograder.records.report import (
     WastedLine,
 )
 from autograder.records.status import Part, Status
+from autograder.records.stored import report_of
 from autograder.records.text import clean, clean_source
 from autograder.report import html_page, json_file, terminal
 from tests.autograder.handmade import measurement
-from tests.autograder.report.example_reports import SCRIPT, measured, report
+from tests.autograder.report.example_reports import RESEMBLANCE, SCRIPT, measured, report
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -88,7 +90,7 @@ def test_html_escapes_every_text_of_a_report() -> None:
     timing = measurement(library=library, throttle_reasons=("hot",))
     efficiency = PartResult(Part.EFFICIENCY, Status.PARTIAL, 15, 30, "half", measurement=timing)
     parts = (*report().parts[:3], efficiency)
-    evil = poisoned(report(line=2, wasted=wasted, second_opinions=opinions, parts=parts))
+    evil = poisoned(report(line=2, wasted=wasted, second_opinions=opinions, parts=parts, resemblance=RESEMBLANCE))
     assert evil.next_step == SCRIPT and evil.versions == {f"python{SCRIPT}": f"3.11{SCRIPT}"}
     for html in (html_page.page([evil]), html_page.page([evil, evil]), html_page.fragment(evil)):
         assert "script" not in tags(html).seen
@@ -138,7 +140,7 @@ def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "reports.json"
     json_file.write_reports([report(), measured(1e10)], path)
     data = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert data["schema_version"] == 1
+    assert data["schema_version"] == 2
     first, second = data["reports"]
     assert (first["status"], first["score"], first["max_score"], first["full_score"]) == ("wrong answer", 0, 70, 100)
     assert first["efficiency"] is None and second["efficiency"] == 0.5
@@ -155,6 +157,20 @@ def test_grades_have_one_object_a_report(tmp_path: Path) -> None:
     assert {"lab", "language", "status", "score", "max_score", "parts", "device", "efficiency"} <= set(first)
     assert first["parts"]["efficiency"]["score"] is None
     assert (second["device"], second["efficiency"], second["score"]) == ("gpu", 0.5, 15)
+
+
+def test_every_form_says_what_a_submission_resembles() -> None:
+    resembling, output = report(resemblance=RESEMBLANCE), console()
+    terminal.show(resembling, output)
+    terminal.show_briefly(resembling, output)
+    assert text_of(output).count("most like those of rung 1") == 2
+    assert "most like those of rung 1" in html_page.page([resembling])
+    data = resembling.to_json()
+    assert "most like those of rung 1" in headline(data)
+    assert data["resemblance"]["alike"][0]["share"] == 0.12
+    assert report_of(data).resemblance == RESEMBLANCE
+    del data["resemblance"]  # as version 1 had it
+    assert report_of(data).resemblance is None
 
 
 def console() -> Console:

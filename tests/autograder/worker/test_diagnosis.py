@@ -88,3 +88,12 @@ def test_integers_and_single_elements_are_taken() -> None:
     right = np.array([3], dtype=np.int32)
     assert diagnose(np.array([4], dtype=np.int32), right, np.array([True])) == ""
     assert "never written" in diagnose(np.array([-1], dtype=np.int32), right, np.array([True]))
+
+
+def test_half_precision_is_named_beside_numbers_that_it_cannot_hold() -> None:
+    right = changed(lambda out: out.ravel().__setitem__(np.s_[:3], (65600.0, 3e38, 2.0**-140)))
+    with np.errstate(over="ignore"):
+        half = right.astype(np.float16).astype(np.float32)
+    assert "lower precision" in said(half, right) and "2 of them became infinite" in said(half, right)
+    # A large element may hide no wrong formula
+    assert "lower precision" not in said((right * np.float32(1.1)).clip(-1e38, 1e38) + np.float32(0.1), right)

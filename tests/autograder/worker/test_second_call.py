@@ -10,13 +10,13 @@ import pytest
 
 from autograder.records.status import Status
 from autograder.spec.inputs import scalars
+from autograder.worker.judge_case import Run
 from autograder.worker.module_variables import ModuleVariable, device_bytes, keeps_state, variables
 from autograder.worker.second_call import second_call, twice
 from tests.autograder.handmade import make_lab
 from warplab import simt
 from warplab.isa.text import PtxError
 from warplab.plan.capture.submission import capture
-from warplab.plan.execution import Execution
 from warplab.plan.model import Plan, Role, TensorMap
 
 CUDA = '''
@@ -47,8 +47,8 @@ def captured(tmp_path: Path, variables: str, body: str = RIGHT) -> tuple:
     return lab.task, case, plan
 
 
-def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Execution]:
-    return [simt.execute(plan, inputs)]
+def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
+    return [Run(simt.execute(plan, inputs))]
 
 
 @pytest.mark.parametrize(

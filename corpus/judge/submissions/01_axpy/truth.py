@@ -30,7 +30,7 @@ MUTANTS = (
         "swapped_index",
         "a thread stores neighbours of its own where it should step by the block",
         (Edit("out[first + e * BLOCK]", "out[first + e]"),),
-        Cause(Part.CORRECTNESS, _WRONG, words="never written"),
+        Cause(Part.SAFETY, "race", at="out[first + e]", words="every thread needs an element of its own"),
     ),
     Mutant(
         _NUMBA,

@@ -58,7 +58,7 @@ MUTANTS = (
         "swapped_blocks",
         "the tile is stored where it came from",
         (Edit("out[col0 + j, row0 + i]", "out[row0 % n + j, col0 % m + i]", times=2, only=0),),
-        Cause(Part.CORRECTNESS, _WRONG, words="never written"),
+        Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
         _NUMBA,

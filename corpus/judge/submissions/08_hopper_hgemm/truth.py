@@ -129,6 +129,24 @@ MUTANTS = (
     ),
     Mutant(
         _CUDA,
+        "products_in_turn",
+        "each stage's products are waited for before the next ones begin",
+        (
+            Edit("products_wait<1>();", "products_wait<0>();"),
+            Edit("if (step > 0 && leader) arrive(before);", "if (leader) arrive(ring.empty_barrier());"),
+            Edit("    if (leader) arrive(before);\n", ""),
+        ),
+        Cause(Part.TRAFFIC, "over budget", words="wgmma.wait_group 0"),
+    ),
+    Mutant(
+        _CUDA,
+        "tiles_left_out",
+        "groups are taken for columns: some tiles are made twice, others never",
+        (Edit("column = within / height", "column = within % height"),),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _CUDA,
         "first_wave_only",
         "blocks stop after their first tile",
         (Edit("return number < down * across;", "return number < down * across && number < gridDim.x;"),),

@@ -119,7 +119,7 @@ MUTANTS = (
                 "        if (leader) arrive(ring.empty_barrier());\n        products_wait<0>();\n",
             ),
         ),
-        Cause(Part.SAFETY, _RACE, words="with no barrier between them"),
+        Cause(Part.SAFETY, _RACE, words="a copy may start only when all have read"),
     ),
     Mutant(
         _CUDA,

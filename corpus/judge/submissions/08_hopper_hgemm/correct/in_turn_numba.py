@@ -1,4 +1,4 @@
-# expect: all: passed: Numba; 128 x 128 by two warpgroups that load, wait and multiply in turn
+# expect: safety: passed: Numba; 128 x 128 by two warpgroups that load, wait and multiply in turn: too many drains
 from numba import cuda
 from numba.cuda import types
 

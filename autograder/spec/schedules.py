@@ -1,0 +1,58 @@
+"""What a lab asks for whose submissions are schedules of collectives.
+
+A submission has a function for each exchange. It is called with sizes and returns the transfers of a schedule, as
+records (step, source, destination, chunk, operation). A task says which sizes, on which network time is modelled, and
+how many bytes a schedule may send where.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from autograder.spec.records import Asked, Limit, RecordTask
+from autograder.spec.task import Dimensions
+from warplab.network.collectives import Collective
+from warplab.network.topology import Topology
+from warplab.plan.capture.records import RecordForm
+
+
+@dataclass(frozen=True)
+class SendBudget:
+    """An upper limit on one counter of autograder.worker.schedule_stage in the modelled case, of size `size`."""
+
+    counter: str
+    limit: Callable[[Dimensions, float], float]
+    reason: str  # what a schedule that exceeds it does wrong, and what to do
+
+
+@dataclass(frozen=True)
+class Exchange(Asked):
+    """One function of the submission: the collective that its schedules must do, and what they are judged by.
+
+    `ranks` and `chunks` follow from the arguments. Time is modelled for `size` bytes (as warplab.network.collectives
+    counts them) on `network`, and held against the bound of warplab.network.bounds.
+    """
+
+    collective: Collective
+    ranks: Callable[[Dimensions], int]
+    chunks: Callable[[Dimensions], int]
+    network: Callable[[Dimensions], Topology]
+    size: float
+    budgets: tuple[SendBudget, ...] = ()
+
+    def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
+        """The budgets of the modelled case."""
+        size = self.modelled.dimensions
+        return tuple(  # bytes are whole
+            Limit(budget.counter, math.ceil(budget.limit(size, self.size)), budget.reason) for budget in self.budgets
+        )
+
+
+@dataclass(frozen=True)
+class ScheduleTask(RecordTask[Exchange]):
+    """What `labs/<lab>/task.py` defines as TASK where lab.toml has `kind = "schedules"`."""
+
+    form: ClassVar = RecordForm.TRANSFERS

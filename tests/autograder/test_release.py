@@ -1,0 +1,85 @@
+"""The students' repository: it works, it holds no answers, and it would be noticed if it did."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.release import ReleaseError, leaks, write_release
+from autograder.spec.lab import CHECKOUT, find_any, find_lab, known_labs
+from autograder.starter import make_starter, solution_lines
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("release") / "students"
+    write_release(folder, [find_any(name) for name in known_labs()])
+    return folder
+
+
+def test_there_are_no_solutions_and_nothing_for_instructors(release: Path) -> None:
+    names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
+    assert not [n for n in names if n.startswith(("solutions", "corpus", "tests", "docker", ".git"))]
+    assert "docs/threat-model.md" not in names and "docs/instructors.md" not in names
+    assert {"AGENTS.md", "README.md", "Makefile", "labs/03_transpose/task.py", "autograder/cli.py"} <= set(names)
+    assert "labs/03_transpose/rungs.json" in names  # what the judge compares with, and no line of a solution
+    assert not [n for n in names if "BEGIN SOLUTION" in _text(release / n) and not n.startswith("autograder/")]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def test_the_only_texts_with_answers_are_those_that_are_known(release: Path) -> None:
+    """Labs 09 and 11 begin with the pipeline that lab 08 asks for, in parts the same: docs/instructors.md says so."""
+    assert {(leak.file.as_posix(), leak.solution) for leak in leaks(release)} == {
+        ("labs/09_fp8_gemm/submission.py", "08_hopper_hgemm/submission.py"),
+        ("labs/09_fp8_gemm/submission.py", "11_grouped_gemm/submission.py"),
+        ("labs/11_grouped_gemm/submission.py", "08_hopper_hgemm/submission.py"),
+        ("labs/11_grouped_gemm/submission.py", "09_fp8_gemm/submission.py"),
+    }
+
+
+def test_a_solution_that_got_out_is_found(release: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(release, tmp_path / "copy")
+    solution = (CHECKOUT / "solutions" / "03_transpose" / "submission.py").read_text()
+    (copy / "docs" / "hints.md").write_text(solution.replace("    ", "  "))
+    assert "docs/hints.md" in {leak.file.as_posix() for leak in leaks(copy)}
+
+
+def test_its_starters_are_the_labs(release: Path) -> None:
+    for name in known_labs():
+        for path in (release / "labs" / name).glob("submission*.py"):
+            solution = (CHECKOUT / "solutions" / name / path.name).read_text()
+            assert path.read_text() == make_starter(solution)
+
+
+def test_the_judge_in_it_grades(release: Path) -> None:
+    command = [sys.executable, "-m", "autograder", "check", "labs/01_axpy/submission.py", "--device", "emulator"]
+    environment = os.environ | {"PYTHONPATH": str(release)}
+    done = subprocess.run(command, cwd=release, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1 and "wrong answer" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("x")
+    with pytest.raises(ReleaseError, match="not an empty folder"):
+        write_release(tmp_path, [])
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+
+
+def test_closed_labs_come_with_their_rungs_and_not_their_solutions(tmp_path: Path) -> None:
+    write_release(tmp_path / "new", [find_lab("06_tiled_gemm")], ["06_tiled_gemm"])
+    names = {path.name for path in (tmp_path / "new" / "solutions" / "06_tiled_gemm").iterdir()}
+    assert "rung_1_naive.py" in names and not [name for name in names if name.startswith("submission")]
+    assert {path.name for path in (tmp_path / "new" / "labs").iterdir()} == {"06_tiled_gemm"}
+
+
+def test_solution_lines_are_what_the_starter_leaves_out() -> None:
+    text = "a = 1\n# BEGIN SOLUTION\nb = 2\n# STARTER: pass\n# END SOLUTION\nc = 3\n"
+    assert solution_lines(text) == ["b = 2"]

@@ -1,0 +1,85 @@
+"""Lab 08 part by part: what the starter earns as its parts are completed, in the order of the handout."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.records.machine import Machine
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import Executor, Status
+from autograder.spec.lab import find_lab, solutions_folder
+from autograder.starter import make_starter
+from warplab.plan.model import EMULATED_ARCHITECTURE
+
+EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+LAB = "08_hopper_hgemm"
+BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4
+
+
+def completed(blocks: int) -> str:
+    """The reference with its first solution blocks, and the starter's text for the rest."""
+    text = (solutions_folder() / LAB / "submission.py").read_text(encoding="utf-8")
+    pieces = re.split(r"(?<=// END SOLUTION\n)", text)
+    return make_starter("".join(_without_marks(p) if n < blocks else p for n, p in enumerate(pieces)))
+
+
+def _without_marks(piece: str) -> str:
+    return re.sub(r"^ *// (BEGIN SOLUTION|END SOLUTION|STARTER:.*)\n", "", piece, flags=re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[ConfinedWorker]:
+    with ConfinedWorker(EMULATOR, own=False) as shared:
+        yield shared
+
+
+def graded(text: str, worker: ConfinedWorker, folder: Path) -> Report:
+    path = folder / "submission.py"
+    path.write_text(text, encoding="utf-8")
+    return grade(Request(find_lab(LAB), path, EMULATOR, seed=3, quick=True), worker)
+
+
+def passed(report: Report) -> set[str]:
+    return {case.name for case in report.parts[0].cases if case.status is Status.PASSED}
+
+
+def test_each_part_earns_what_its_case_gives(worker: ConfinedWorker, tmp_path: Path) -> None:
+    nothing = graded(completed(0), worker, tmp_path)
+    assert nothing.score == 0
+    assert not any(finding.kind == "deadlock" for finding in nothing.parts[1].findings)
+    earned = []
+    for blocks in BLOCKS[:2]:
+        report = graded(completed(blocks), worker, tmp_path)
+        assert [part.score for part in report.parts[1:3]] == [0, 0]
+        earned.append(report.parts[0].score)
+    assert earned == [5, 10]
+
+
+def test_the_ring_earns_all_answers_but_not_the_drains(worker: ConfinedWorker, tmp_path: Path) -> None:
+    text = completed(BLOCKS[2])
+    report = graded(text, worker, tmp_path)
+    assert all(part.status is Status.PASSED and part.score == part.max_score for part in report.parts[:2])
+    over = [budget.counter for budget in report.parts[2].budgets if not budget.passed]
+    assert over == ["warpgroup_drains"] and report.parts[2].score < report.parts[2].max_score
+
+    # A ring that is right but for the order of tiles keeps what its own case gives.
+    wrong = graded(text.replace("column = within / height", "column = within % height"), worker, tmp_path)
+    assert wrong.parts[0].score == 15 and {"descriptors", "twice round the ring"} <= passed(wrong)
+    assert "order of tiles" not in passed(wrong)
+
+
+def test_a_case_with_a_finding_earns_nothing(worker: ConfinedWorker, tmp_path: Path) -> None:
+    """Stages are handed back when their products are issued: the answers of the ring are right by luck."""
+    text = completed(BLOCKS[3])
+    early = text.replace("if (step > 0 && leader) arrive(before);", "if (leader) arrive(ring.empty_barrier());")
+    early = early.replace("    products_wait<0>();\n    if (leader) arrive(before);\n", "    products_wait<0>();\n")
+    early = early.replace("column = within / height", "column = within % height")
+    report = graded(early, worker, tmp_path)
+    assert report.parts[0].score == 5 and report.parts[1].score == 0

@@ -1,0 +1,265 @@
+"""Labs whose submissions are schedules: what they ask for is sound, and nothing that a stranger sends is believed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from autograder.judge import schedules as judge_schedules
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.judge.runner import JudgeError, Runner
+from autograder.records.prepared import Answer
+from autograder.records.rejection import Rejected
+from autograder.records.request import Request
+from autograder.records.schedule_model import ScheduleModel
+from autograder.records.status import Part, Status
+from autograder.spec.lab import LabError, ScheduleLab, find_lab
+from autograder.spec.programs import Program
+from autograder.spec.schedules import Exchange
+from autograder.worker import record_rows, record_stage, schedule_stage
+from corpus.judge.truth import SUBMISSIONS
+from tests.labs.judging import EMULATOR
+from tests.labs.record_labs import FUNCTIONS, LABS, SEED, Saying, answers, reference
+from warplab.network import schedules
+from warplab.network.bounds import bound
+from warplab.network.execution import Backend, Verdict, execute
+from warplab.network.schedules import Op, Phase, Schedule, Transfer
+from warplab.network.simulation import simulate
+from warplab.plan.capture.protocol import encode_records
+from warplab.plan.capture.records import RecordForm, to_json
+from warplab.worker.process import WorkerError, WorkerFault
+
+EXCHANGES = [pytest.param(*f, id=f"{f[0].name}/{f[1].function}") for f in FUNCTIONS if isinstance(f[1], Exchange)]
+LAB = LABS[0]
+FIRST = LAB.task.functions[0].correctness[0]
+
+
+def built(lab: ScheduleLab, exchange: Exchange, size: Any) -> Schedule:
+    """The reference's schedule for one size, without a judge."""
+    records = getattr(reference(lab), exchange.function)(**size)
+    phases = (Phase(tuple(Transfer(*record[:4], Op(record[4]), *record[5:]) for record in records)),)
+    return Schedule(exchange.function, exchange.collective, exchange.ranks(size), exchange.chunks(size), phases)
+
+
+@pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
+class TestEveryScheduleLab:
+    def test_handout_states_the_grading_as_it_is(self, lab: ScheduleLab) -> None:
+        handout = (lab.folder / "README.md").read_text(encoding="utf-8")
+        points = {part: getattr(lab.points, part) for part in ("correctness", "safety", "traffic", "efficiency")}
+        assert sum(points.values()) == 100
+        assert all(f"| {part} | {value:.0f} |" in handout for part, value in points.items())
+        scale = lab.efficiency
+        assert f"full points at {100 * scale.target:.0f}% of the bound, none at {100 * scale.floor:.0f}%" in handout
+        for asked in lab.task.functions:
+            names = list(asked.modelled.dimensions)
+            if isinstance(asked, Program):
+                call = asked.call(asked.modelled, 0, asked.drawn_arrays(asked.modelled, SEED))
+                names = [argument.name for argument in call.arguments]
+            assert f"def {asked.function}({', '.join(names)})" in handout
+
+    def test_feedback_points_to_sections_that_exist(self, lab: ScheduleLab) -> None:
+        handout = (lab.folder / "README.md").read_text(encoding="utf-8")
+        assert set(lab.feedback) == {"correctness", "safety", "traffic", "efficiency"}
+        for words in lab.feedback.values():
+            assert f"\n## {words.split('section ')[1].strip(chr(39))}\n" in handout
+
+    def test_what_a_secret_seed_must_decide_is_drawn(self, lab: ScheduleLab) -> None:
+        for asked, case in lab.task.cases():
+            if case.hidden or case is asked.modelled:
+                assert len({tuple(size.items()) for size in case.sizes}) >= 3, case.name
+            assert not case.sizes or dict(case.dimensions) in case.sizes
+            assert not (case.run and (case.hidden or case.sizes)), case.name
+        for exchange in lab.task.functions:
+            drawn = [
+                tuple(lab.drawn(seed).task.case(exchange.modelled.name)[1].dimensions.items()) for seed in range(99)
+            ]
+            assert max(drawn.count(size) for size in set(drawn)) < 50
+            assert any(case.hidden for case in exchange.correctness)
+            assert isinstance(exchange, Program) or any(case.run for case in exchange.correctness)
+
+    def test_it_is_no_lab_of_kernels(self, lab: ScheduleLab) -> None:
+        with pytest.raises(LabError, match="asks for schedules"):
+            find_lab(lab.name)
+
+
+@pytest.mark.parametrize(("lab", "exchange"), EXCHANGES)
+class TestReferences:
+    def test_right_for_every_size_that_a_seed_can_draw(self, lab: ScheduleLab, exchange: Exchange) -> None:
+        for case in exchange.correctness:
+            for size in case.sizes or (case.dimensions,):
+                assert schedules.check(built(lab, exchange, size)) is None, (case.name, size)
+
+    def test_fast_enough_for_the_ends_of_the_class(self, lab: ScheduleLab, exchange: Exchange) -> None:
+        sizes = exchange.modelled.sizes
+        for size in (sizes[0], sizes[len(sizes) // 2 - 1], sizes[len(sizes) // 2], sizes[-1]):
+            schedule, network = built(lab, exchange, size), exchange.network(size)
+            assert schedules.check(schedule) is None
+            simulated = simulate(schedule, network, exchange.size)
+            share = bound(exchange.collective, network, exchange.size).seconds / simulated.seconds
+            assert lab.efficiency.target < share <= 1, size
+            found = schedule_stage.counters(simulated)
+            assert all(found[b.counter] <= b.limit(size, exchange.size) + 1 for b in exchange.budgets), size
+
+    def test_gloo_ends_with_the_sums(self, lab: ScheduleLab, exchange: Exchange) -> None:
+        pytest.importorskip("torch")
+        case = next(case for case in exchange.correctness if case.run)
+        schedule = built(lab, exchange, case.dimensions)
+        inputs = np.random.default_rng(1).integers(-9, 9, (schedule.ranks, schedule.chunks * 2)).astype(np.float32)
+        outcome = execute(schedule, inputs, Backend.GLOO, patience=30.0)
+        assert outcome.verdict is Verdict.RIGHT
+        for output, true in zip(outcome.outputs, schedules.expected(schedule, inputs), strict=True):
+            np.testing.assert_array_equal(output, true)
+
+
+class TestCounters:
+    def test_are_those_of_a_count_by_hand(self) -> None:
+        """An all-to-all of two nodes of two: each rank has four chunks of 256 bytes."""
+        exchange = next(e for e in LAB.task.functions if e.function == "all_to_all")
+        size = {"nodes": 2, "per_node": 2}
+        direct = tuple(Transfer(0, s, d, 4 * s + d) for s in range(4) for d in range(4) if s != d)
+        schedule = Schedule("direct", exchange.collective, 4, 16, (Phase(direct),))
+        found = schedule_stage.counters(simulate(schedule, exchange.network(size), 1024))
+        # Out of a node: two ranks times two chunks; over a spine: the half of them that change the rail, both nodes'.
+        expected = {"sent_bytes": 768, "peers": 3, "node_bytes": 1024, "spine_bytes": 1024, "steps": 1}
+        assert found == expected
+        relayed = built(LAB, exchange, size)
+        found = schedule_stage.counters(simulate(relayed, exchange.network(size), 1024))
+        assert (found["spine_bytes"], found["node_bytes"], found["steps"]) == (0, 1024, 2)
+
+
+class TestWhatTheWorkerIsSent:
+    @pytest.mark.parametrize(
+        "blob",
+        [
+            b"",
+            b"[[0,0,1,0]]",
+            b'[[0,0,1,0,"add",null]]',
+            b'[[-1,0,1,0,"copy",null]]',
+            b'[[0,0,1,0,"copy",null,1]]',
+            b'[[0,0,1,1e3,"copy",null]]',
+            b'[[4294967296,0,1,0,"copy",null]]',
+            b'{"passed":true}',
+            b"[" * 100_000,
+            b'[[0,0,1,0,"copy",null]] and more',
+            b"\xff\xfe",
+        ],
+    )
+    def test_what_is_no_list_of_records_is_refused(self, blob: bytes) -> None:
+        said = record_stage.check_all(str(LAB.folder), SEED, answers(FIRST, blob))
+        assert said["refused"]["status"] == Status.HOST_CRASHED
+        assert "no usable answer" in said["refused"]["message"]
+
+    def test_too_many_records_are_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(record_rows, "MOST_BYTES", 8)
+        said = record_stage.check_all(str(LAB.folder), SEED, answers(FIRST, b'[[0,0,1,0,"copy",null]]'))
+        assert said["refused"]["status"] == Status.RESOURCES
+
+    def test_an_answer_with_fewer_cases_is_refused(self) -> None:
+        given = [{"cases": [FIRST.name, "another"], "content": encode_records([b"[]"]), "hidden": True}]
+        said = record_stage.check_all(str(LAB.folder), SEED, given)
+        assert said["refused"]["message"] == "On a size that is not shown: host code crashed."
+
+
+def runner(answer: Any) -> Runner:
+    return Runner(Saying(answer), LAB, SEED)
+
+
+class TestWhatTheWorkerSays:
+    @pytest.mark.parametrize("said", [None, {"outcomes": 3}, {"outcomes": [{"case": "x"}]}, {"run": {"x": "text"}}])
+    def test_nonsense_is_no_verdict(self, said: Any) -> None:
+        with pytest.raises(Rejected) as found:
+            runner(said).check_schedules([])
+        assert found.value.status is Status.WORKER_CRASHED
+
+    @pytest.mark.parametrize(("seconds", "least"), [(0.0, 1.0), (1.0, float("nan")), (1e300, 1.0), (-1.0, -1.0)])
+    def test_times_that_cannot_be_are_nonsense(self, seconds: float, least: float) -> None:
+        with pytest.raises(Rejected) as found:
+            runner({"case": "x", "seconds": seconds, "bound": least, "counters": {}}).model_schedule([], "x")
+        assert found.value.status is Status.WORKER_CRASHED
+
+    def test_time_without_end_is_the_submissions_fault(self) -> None:
+        with pytest.raises(Rejected, match="took more than") as found:
+            runner(WorkerError(WorkerFault.TIMEOUT, "no answer")).model_schedule([Answer((), b"", False)], "x")
+        assert found.value.status is Status.RESOURCES
+
+    def test_below_the_bound_is_impossible(self) -> None:
+        models = {e.function: ScheduleModel("x", 1.0, 1.1, {}) for e in LAB.task.functions}
+        part = judge_schedules.efficiency_part(LAB, models, right=True)
+        assert (part.status, part.score) == (Status.IMPOSSIBLE, 0)
+
+    def test_a_third_of_the_points_for_each_function(self) -> None:
+        target, floor = LAB.efficiency.target, LAB.efficiency.floor
+        shares = (target, floor, (target * floor) ** 0.5)  # all, none and, halfway by the logarithm, half
+        models = {
+            e.function: ScheduleModel("x", 1.0, share, {}) for e, share in zip(LAB.task.functions, shares, strict=True)
+        }
+        part = judge_schedules.efficiency_part(LAB, models, right=True)
+        assert part.score == pytest.approx(LAB.points.efficiency / 3 * 1.5, abs=0.1)
+        assert part.status is Status.PARTIAL
+
+    @pytest.mark.parametrize("content", [b"{}", schedules.dumps(Schedule("x", "all_reduce", 2, 1, ()))])  # type: ignore
+    def test_a_wrong_schedule_is_not_run_but_a_fault_of_the_judge(self, content: bytes) -> None:
+        with pytest.raises(JudgeError):
+            judge_schedules.safety_part(LAB, [], True, {FIRST.name: content}, SEED)
+
+
+class TestRecords:
+    def test_numbers_and_words_of_any_make(self) -> None:
+        rows = (np.array([1, 0, 1, 2]).tolist() + ["copy"], (np.int8(1), True, 0, np.uint64(3), "reduce", 4))
+        assert json.loads(to_json(iter(rows), RecordForm.TRANSFERS, "f")) == [
+            [1, 0, 1, 2, "copy", None],
+            [1, 1, 0, 3, "reduce", 4],
+        ]
+
+    @pytest.mark.parametrize(
+        ("returned", "words"),
+        [
+            (None, "returns None"),
+            ("text", "returns a str"),
+            (3, "returns a int"),
+            ([3], "Record 0 of f is a int"),
+            ([(1, 2, 3, "copy")], "a tuple of 4"),
+            ([(0, 0, 1, 0, "copy"), (0, 0, 1.0, 0, "copy")], "Record 1 of f has a float for its destination"),
+            ([(0, 0, -1, 0, "copy")], "-1 for its destination"),
+            ([(0, 0, 1, 0, "sum")], "the operation 'sum'"),
+            ([(0, 0, 1, 0, "copy", "now")], "for its step of the destination"),
+        ],
+    )
+    def test_what_is_none_is_said_in_a_sentence(self, returned: Any, words: str) -> None:
+        with pytest.raises(Exception, match=words.replace("(", r"\(")) as found:
+            to_json(returned, RecordForm.TRANSFERS, "f")
+        assert found.value.status == "no records"  # type: ignore[attr-defined]
+
+
+def test_reports_tell_no_hidden_size(tmp_path: Path) -> None:
+    """A submission that is wrong on hidden sizes only, and says what it is asked for."""
+    names = "ranks", "pieces"
+    text = (SUBMISSIONS / LAB.name / "wrong" / "direct.py").read_text("utf-8")
+    hidden = LAB.drawn(SEED).task.case("ring: hidden")[1].dimensions
+    shown = [tuple(c.dimensions.values()) for c in LAB.drawn(SEED).task.functions[0].cases() if not c.hidden]
+    assert tuple(hidden.values()) not in shown
+    text += f"""
+
+right = ring_all_reduce
+
+
+def ring_all_reduce(ranks, pieces):
+    if (ranks, pieces) not in {shown}:
+        return [(0, ranks * 1000 + pieces, 0, 0, "copy")]
+    return right(ranks, pieces)
+"""
+    path = tmp_path / LAB.name / "submission.py"
+    path.parent.mkdir()
+    path.write_text(text)
+    with ConfinedWorker(EMULATOR, own=False) as worker:
+        report = grade(Request(LAB, path, EMULATOR, SEED), worker)
+    assert report.part(Part.CORRECTNESS).status is Status.OUT_OF_BOUNDS
+    assert report.part(Part.SAFETY).findings
+    told = json.dumps(report.to_json())
+    assert f"{hidden['ranks'] * 1000 + hidden['pieces']}" not in told and "ring: hidden" not in told
+    assert not any(f"{names[0]}={hidden['ranks']}, {names[1]}={hidden['pieces']})" in told for _ in names)
