@@ -2,6 +2,8 @@
 
 shuffle   lab 10's reference: 16 to 16,384 tokens and the experts of five models, against torch.topk, a stable
           torch.sort and a count, each as one CUDA graph, in the same turns, with a cold L2 and with a warm one
+grouped   lab 11's products for prefill (4 groups of 8192 rows, 8 of 4096) and decode (32 groups of about 20), beside
+          torch's FP8 products of groups and a dense product of lab 09, in the same turns, with a cold L2
 
 Run as `python -m benchmarks.experts` on a Hopper GPU, or name the parts.
 """
@@ -11,7 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,7 @@ from typing import Any
 
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Task
+from benchmarks.moe import grouped
 from benchmarks.moe.shuffle import NARROW, OURS, WIDE
 from warplab import results
 from warplab.errors import WarplabError
@@ -56,24 +59,25 @@ def plans_of(task: Task, router: Router, architecture: str) -> dict[int, Plan]:
     return {tokens: assemble(plan, architecture) for tokens, plan in zip(TOKENS, plans, strict=True)}
 
 
-def shuffle(worker: Worker, architecture: str) -> list[results.Record]:
-    """A record for each router, number of tokens and state of the L2: microseconds beside PyTorch's."""
+def shuffle(worker: Worker, architecture: str) -> Iterator[list[results.Record]]:
+    """Records of each router, one for each number of tokens and state of the L2: microseconds beside PyTorch's."""
     task = find_lab(LAB).task
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = dict(zip(ROUTERS, pool.map(lambda router: plans_of(task, router, architecture), ROUTERS), strict=True))
-    records = []
+    records: list[results.Record] = []
     with tempfile.TemporaryDirectory() as folder:
         for router, plans in made.items():
             files = {str(tokens): str(Path(folder) / f"{tokens}.plan") for tokens in plans}
             for tokens, plan in plans.items():
                 save(plan, Path(files[str(tokens)]))
             for warm in (False, True):
-                records += measure(worker, files, router, warm)
+                made_now = measure(worker, files, router, warm)
+                records += made_now
+                yield made_now
     for variant in ("cold", "warm"):
         if ratios := [r.ratio for r in records if r.variant == variant and r.ratio]:
             mean = geometric_mean(ratios)
             print(f"{variant}: {len(ratios)} shapes, geometric mean {mean:.2f}, least {min(ratios):.2f}", flush=True)
-    return records
 
 
 def measure(worker: Worker, files: dict[str, str], router: Router, warm: bool) -> list[results.Record]:
@@ -122,7 +126,10 @@ def record(answer: dict[str, Any], tokens: int, router: Router, warm: bool) -> r
     )
 
 
-PARTS = {"shuffle": shuffle}
+PARTS: dict[str, Callable[[Worker, str], Iterator[list[results.Record]]]] = {
+    "shuffle": shuffle,
+    "grouped": grouped.measured,
+}
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -133,15 +140,17 @@ def main(arguments: Sequence[str]) -> int:
     try:
         device = present()
         if device is None:
-            raise WarplabError("There is no GPU here to time routing on.")
+            raise WarplabError("There is no GPU here to time routing and products on.")
         header = results.make_header(" ".join(["python -m benchmarks.experts", *arguments]))
         records: list[results.Record] = []
         with Worker() as worker:
             for part in arguments or PARTS:
-                records += PARTS[part](worker, architecture_of(device))
+                for made in PARTS[part](worker, architecture_of(device)):
+                    records += made
+                    if records:  # whoever ends it early keeps what there is
+                        results.write(FILE, header, records, merge=bool(arguments))
         if not records:
             raise WarplabError("Nothing could be measured: the sentences above say why.")
-        results.write(FILE, header, records, merge=bool(arguments))
     except WarplabError as error:
         print(error, file=sys.stderr)
         return 3
