@@ -77,9 +77,12 @@ def limit_resources(limits: Limits) -> None:
         if which is None or value is None:
             continue
         _, hard = resource.getrlimit(which)
-        most = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        free = hard == resource.RLIM_INFINITY or value < hard
+        most = value if free else hard
+        # At the hard limit of processor time comes SIGKILL, which anybody could have sent; a second before, SIGXCPU.
+        last = most + 1 if free and name == "RLIMIT_CPU" else most
         with suppress(ValueError, OSError):
-            resource.setrlimit(which, (most, most))
+            resource.setrlimit(which, (most, last))
 
 
 def give_up_privileges() -> None:

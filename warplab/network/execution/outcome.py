@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 from numpy.typing import NDArray
@@ -90,6 +90,12 @@ class Message(msgspec.Struct, frozen=True, omit_defaults=True):
     verdict: Verdict | None = None
     text: str = ""
     bytes: int = 0
+
+
+def say(target: BinaryIO, message: Message, more: bytes = b"") -> None:
+    """Write a message, with the bytes that follow it."""
+    target.write(msgspec.json.encode(message) + b"\n" + more)
+    target.flush()
 
 
 class PeerError(Exception):

@@ -21,6 +21,7 @@ from warplab.network.execution.outcome import (
     PeerError,
     Receive,
     Send,
+    say,
 )
 from warplab.network.execution.sockets import Sockets
 from warplab.network.schedules.interpret import RankStep, programs
@@ -46,20 +47,20 @@ def main() -> None:
     try:
         transport = _transport(job)
     except (ImportError, RuntimeError, ValueError) as error:
-        _say(target, Message("unable", text=str(error).splitlines()[0] if str(error) else type(error).__name__))
+        say(target, Message("unable", text=str(error).splitlines()[0] if str(error) else type(error).__name__))
         return
-    _say(target, Message("ready"))
+    say(target, Message("ready"))
     if not source.readline():
         return
     try:
         held = _run(job, data, transport, source, target)
     except PeerError as error:
         step = -1 if error.transfer is None else int(expand(job.schedule).step[error.transfer])
-        _say(target, Message("blame", step, error.peer, error.verdict, error.text))
+        say(target, Message("blame", step, error.peer, error.verdict, error.text))
         source.read()  # until told to end: a peer that waits for this rank should not take it for dead
         return
     output = join_output(job.schedule, job.rank, held).astype(job.dtype)
-    _say(target, Message("done", bytes=output.nbytes), output.tobytes())
+    say(target, Message("done", bytes=output.nbytes), output.tobytes())
     source.read()
     transport.close()
 
@@ -77,7 +78,7 @@ def _run(job: Job, data: np.ndarray, transport: Transport, source: BinaryIO, tar
     held = split_own(job.schedule, job.rank, data)
     length = _chunk_length(job, held)
     for step in programs(moves, job.schedule.ranks)[job.rank]:
-        _say(target, Message("step", step=step.step))
+        say(target, Message("step", step=step.step))
         sends, receives = _parts(moves, step, held, length, job.dtype)
         if job.fault is not None and step.step >= job.fault_step:
             sends = _misbehave(job.fault, sends, source)
@@ -108,11 +109,6 @@ def _misbehave(kind: FaultKind, sends: list[Send], source: BinaryIO) -> list[Sen
         source.read()  # for ever, but not longer than the program that started this process
         os._exit(0)
     return [Send(send.peer, send.transfer, send.data[:-1]) for send in sends]
-
-
-def _say(target: BinaryIO, message: Message, more: bytes = b"") -> None:
-    target.write(msgspec.json.encode(message) + b"\n" + more)
-    target.flush()
 
 
 if __name__ == "__main__":

@@ -20,10 +20,20 @@ from typing import Any, NoReturn
 from warplab.errors import PlanError
 from warplab.plan.capture import hooks
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.protocol import READY, SOURCE_NAME, Request, decode_request, encode_failure, encode_plans
+from warplab.plan.capture.program_step import step_of
+from warplab.plan.capture.protocol import (
+    READY,
+    SOURCE_NAME,
+    Request,
+    decode_request,
+    encode_failure,
+    encode_plans,
+    encode_records,
+)
 from warplab.plan.capture.recorder import Recorder
+from warplab.plan.capture.records import RecordForm, hide_schedules, to_json
 from warplab.plan.capture.source import Source
-from warplab.plan.model import HostCall, Plan
+from warplab.plan.model import ArrayArgument, HostCall, Plan, ScalarArgument
 from warplab.sandbox import confinement
 from warplab.sandbox.confinement import Limits
 from warplab.sandbox.system_calls import Role
@@ -47,7 +57,10 @@ def main() -> NoReturn:
     os.write(answer, READY)
     sys.argv = [SOURCE_NAME]
     try:
-        data = encode_plans(capture_here(request, str(path)))
+        if request.records:
+            data = encode_records(records_here(request, request.records, str(path)))
+        else:
+            data = encode_plans(capture_here(request, str(path)))
     except CaptureFailure as failure:
         data = encode_failure(failure)
     except PlanError as error:
@@ -86,6 +99,37 @@ def capture_here(request: Request, path: str) -> list[Plan]:
     return plans
 
 
+def records_here(request: Request, form: RecordForm, path: str) -> list[bytes]:
+    """What each call returns, records of the form as JSON. Raises CaptureFailure."""
+    source = _parse(request, path)
+    hide_schedules()
+    module = _import(source, request.name)
+    answers: list[bytes] = []
+    for call in request.calls:
+        function = _function(module, call, request.name)
+        what = f"'{call.function}'"
+        if form is RecordForm.STEPS:
+            content = request.contents[len(answers)]
+            answers.append(
+                run_host_code(source, CaptureStatus.HOST_ERROR, what, step_of, function, call, content, what)
+            )
+            continue
+        arguments = [argument.value for argument in call.arguments if isinstance(argument, ScalarArgument)]
+        # what is returned may be a generator, and its numbers of the submission's own making: its code runs here too
+        answers.append(
+            run_host_code(
+                source,
+                CaptureStatus.HOST_ERROR,
+                what,
+                lambda f, a, w: to_json(f(*a), form, w),
+                function,
+                arguments,
+                what,
+            )
+        )
+    return answers
+
+
 def _parse(request: Request, path: str) -> Source:
     try:
         return Source(request.source, path, SOURCE_NAME)
@@ -112,10 +156,11 @@ def _function(module: ModuleType, call: HostCall, name: str) -> Callable[..., An
         raise CaptureFailure(CaptureStatus.NO_FUNCTION, f"{name} defines no function '{call.function}'.")
     arguments = ", ".join(a.name for a in call.arguments)
     if not inspect.isfunction(function):
+        does = " that launches your kernel" if any(isinstance(a, ArrayArgument) for a in call.arguments) else ""
         raise CaptureFailure(
             CaptureStatus.NO_FUNCTION,
             f"'{call.function}' is a {type(function).__name__}, not a host function: write a plain function "
-            f"{call.function}({arguments}) that launches your kernel.",
+            f"{call.function}({arguments}){does}.",
         )
     try:
         inspect.signature(function).bind(*call.arguments)

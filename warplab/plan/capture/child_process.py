@@ -20,6 +20,8 @@ from warplab.plan.capture.protocol import MAX_RESPONSE, READY, Request, encode_r
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
+# Of a processor, whatever else the machine does meanwhile. The dearest reference in Numba, lab 10's, takes ten.
+PROCESSOR_SECONDS = 40
 MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
 _KEPT_OUTPUT = 4000
 _TRIES = 3
@@ -204,7 +206,11 @@ def _crash(killer: signal.Signals | None, output: bytes) -> CaptureFailure:
     """The failure for a child that died without an answer."""
     if killer is not None:
         if killer.name == "SIGXCPU":
-            return CaptureFailure(CaptureStatus.TIMEOUT, "The host code used up its processor time.")
+            return CaptureFailure(
+                CaptureStatus.TIMEOUT,
+                f"The host code used up the {PROCESSOR_SECONDS} s of a processor that it has: look for an endless loop "
+                "outside the kernels.",
+            )
         return CaptureFailure(CaptureStatus.CRASHED, f"The host code crashed the process ({killer.name}).")
     last = printable(output.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1])
     if "MemoryError" in last:

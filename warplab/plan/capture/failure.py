@@ -22,6 +22,7 @@ class CaptureStatus(StrEnum):
     COMPILE_ERROR = "compile error"  # device code does not compile
     LAUNCH_ERROR = "launch error"  # a launch that no GPU would accept
     NO_LAUNCH = "no launch"  # the host function launched nothing
+    NO_RECORDS = "no records"  # where records are asked for: the function returned something else
     UNSUPPORTED = "unsupported"  # a host API that has no meaning in a plan
     RESOURCES = "resources"  # too much memory, output or too many launches
 

@@ -1,6 +1,7 @@
 """The two messages between capture and its child process: what to capture, and what came of it.
 
-Both are JSON. What comes back is not trusted: the child has run a stranger's code, which could have written it.
+What is captured are plans, of what host functions launch, or records, of what they return. Both messages are JSON. What
+comes back is not trusted: the child has run a stranger's code, which could have written it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from warplab.errors import PlanError
 from warplab.plan import archive
 from warplab.plan.capture.arrays import contiguous_strides
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.records import RecordForm
 from warplab.plan.fields import Fields
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
@@ -31,7 +33,9 @@ class Request:
 
     `name` is what messages call the file, `SOURCE_NAME` what code does.
     `seconds` is the processor time that it may use. `readable`, if it is given, is all that it may see of the file
-    system beside its own folder, and it has to see to that itself.
+    system beside its own folder, and it has to see to that itself. `records`: the functions launch nothing, and what
+    they return is asked for, records of that form. `contents` has for each call what a rank's program has and was
+    given.
     """
 
     source: str
@@ -40,6 +44,8 @@ class Request:
     architectures: tuple[str, ...]
     seconds: int
     readable: tuple[str, ...] | None = None
+    records: RecordForm | None = None
+    contents: tuple[str, ...] = ()
 
 
 def encode_request(request: Request) -> bytes:
@@ -60,6 +66,8 @@ def encode_request(request: Request) -> bytes:
         "architectures": request.architectures,
         "seconds": request.seconds,
         "readable": request.readable,
+        "records": request.records,
+        "contents": request.contents,
     }
     return json.dumps(document).encode()
 
@@ -78,13 +86,27 @@ def decode_request(data: bytes) -> Request:
         calls.append(HostCall(call["function"], tuple(arguments)))
     architectures = tuple(document["architectures"])
     readable = None if document["readable"] is None else tuple(document["readable"])
-    return Request(document["source"], document["name"], tuple(calls), architectures, document["seconds"], readable)
+    return Request(
+        document["source"],
+        document["name"],
+        tuple(calls),
+        architectures,
+        document["seconds"],
+        readable,
+        RecordForm(document["records"]) if document["records"] else None,
+        tuple(document["contents"]),
+    )
 
 
 def encode_plans(plans: Sequence[Plan]) -> bytes:
     """A success: one line of JSON with the size of each plan, then the plans."""
     blobs = [archive.dumps(plan) for plan in plans]
     return json.dumps({"plans": [len(b) for b in blobs]}).encode() + b"\n" + b"".join(blobs)
+
+
+def encode_records(records: Sequence[bytes]) -> bytes:
+    """A success where records were asked for: one line of JSON with the size of each call's, then these, JSON too."""
+    return json.dumps({"records": [len(r) for r in records]}).encode() + b"\n" + b"".join(records)
 
 
 def encode_failure(failure: CaptureFailure) -> bytes:
@@ -96,27 +118,47 @@ def encode_failure(failure: CaptureFailure) -> bytes:
 def decode_response(data: bytes, request: Request) -> list[Plan]:
     """The plans in a response, checked against what was asked. Raises CaptureFailure: the child's own, or CRASHED."""
     try:
-        head, _, body = data.partition(b"\n")
-        fields = Fields(json.loads(head.decode()), "the answer")
-        if "status" in fields.names():
-            raise _failure(fields)
-        sizes = fields.integers("plans")
-        fields.done()
-        if len(sizes) != len(request.calls) or min(sizes, default=0) < 0 or sum(sizes) != len(body):
-            raise PlanError("it has not one plan for each call.")
-        plans, start = [], 0
-        for size, call in zip(sizes, request.calls, strict=True):
-            plan = archive.loads(body[start : start + size])
+        plans = []
+        for blob, call in zip(_blobs(data, "plans", len(request.calls)), request.calls, strict=True):
+            plan = archive.loads(blob)
             _check_answer(plan, call, request)
             plans.append(plan)
-            start += size
     except CaptureFailure:
         raise
     except (PlanError, ValueError, RecursionError) as error:
-        raise CaptureFailure(
-            CaptureStatus.CRASHED, f"The capture process gave no usable answer: {printable(str(error))}"
-        ) from None
+        raise unusable(error) from None
     return plans
+
+
+def decode_records(data: bytes, calls: int) -> list[bytes]:
+    """What each of so many calls returned, as JSON that nobody has looked at. Raises CaptureFailure: the child's own,
+    or CRASHED."""
+    try:
+        return _blobs(data, "records", calls)
+    except (PlanError, ValueError, RecursionError) as error:
+        raise unusable(error) from None
+
+
+def unusable(error: Exception) -> CaptureFailure:
+    """The failure of a child whose answer cannot be read."""
+    return CaptureFailure(CaptureStatus.CRASHED, f"The capture process gave no usable answer: {printable(str(error))}")
+
+
+def _blobs(data: bytes, what: str, calls: int) -> list[bytes]:
+    """The parts of an answer, one a call. Raises CaptureFailure, the child's own, PlanError and ValueError."""
+    head, _, body = data.partition(b"\n")
+    fields = Fields(json.loads(head.decode()), "the answer")
+    if "status" in fields.names():
+        raise _failure(fields)
+    sizes = fields.integers(what)
+    fields.done()
+    if len(sizes) != calls or min(sizes, default=0) < 0 or sum(sizes) != len(body):
+        raise PlanError(f"it has not {what} for each call.")
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(body[start : start + size])
+        start += size
+    return parts
 
 
 def _failure(fields: Fields) -> CaptureFailure:

@@ -7,10 +7,12 @@ and ends it. Whatever the isolation, nothing that it answers is trusted.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from warplab.plan.capture import child_process, escape_probe
+from warplab.plan.capture import child_process, escape_probe, spool
 from warplab.plan.capture.protocol import Request, decode_response
+from warplab.plan.capture.records import RecordForm
 from warplab.plan.capture.source_file import read_source
 from warplab.plan.limits import limits_of
 from warplab.plan.model import HostCall, Plan
@@ -44,16 +46,26 @@ def answer_of(
     *,
     timeout: float = 60.0,
     isolation: Isolation | None = None,
+    records: RecordForm | None = None,
+    contents: Sequence[str] = (),
 ) -> bytes:
     """The same for a submission's text, up to what the child process answers, which nobody has looked at yet.
 
-    `protocol.decode_response` reads it; that is done in a sandbox where the submission is another person's.
+    `protocol.decode_response` reads it; that is done in a sandbox where the submission is another person's. With
+    `records` the answer is what the host functions return (`records.py`), and `protocol.decode_records` reads it;
+    `contents` are those of `Request`. Where
+    WARPLAB_CAPTURE_SPOOL names a folder, the child process is one of the capture service that works there.
     """
-    request = _request(text, name, calls, architectures, timeout)
-    return child_process.run(request, isolation or escape_probe.strongest(), timeout)
+    request = replace(_request(text, name, calls, architectures, timeout), records=records, contents=tuple(contents))
+    wanted = isolation or escape_probe.strongest()
+    elsewhere = spool.folder()
+    if elsewhere is not None:
+        return spool.answer_from(elsewhere, request, wanted, timeout)
+    return child_process.run(request, wanted, timeout)
 
 
 def _request(text: str, name: str, calls: Sequence[HostCall], architectures: Sequence[str], timeout: float) -> Request:
     for architecture in architectures:
         limits_of(architecture)
-    return Request(text, name, tuple(calls), tuple(architectures), int(timeout) + 5)
+    seconds = min(int(timeout) + 5, child_process.PROCESSOR_SECONDS)
+    return Request(text, name, tuple(calls), tuple(architectures), seconds)

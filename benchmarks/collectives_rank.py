@@ -1,0 +1,211 @@
+"""One rank of benchmarks.collectives: does every collective and schedule over torch.distributed, and times it.
+
+PyTorch is no dependency of the base install, so this module is imported in a rank's process only.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from warplab.network.collectives import Collective
+from warplab.network.schedules import Schedule, build
+from warplab.network.schedules.interpret import programs
+from warplab.network.schedules.model import expand, starts_with
+
+Call = Callable[[], None]
+GRAPHED = 256 << 10  # bytes; launching one by one would take longer than what is launched
+IN_GRAPH = 20
+WORK = 64 << 20  # bytes that a sample moves about, in as many calls as that takes
+_ITEM = 4  # bytes of a float32
+_TOGETHER = timedelta(seconds=300)
+
+
+def main() -> int:
+    """Measure as the JSON on the command line says; rank 0 prints a line of JSON for each measurement."""
+    job = json.loads(sys.argv[1])
+    rank, ranks, gpu = job["rank"], job["ranks"], job["backend"] == "nccl"
+    device = torch.device("cuda", rank) if gpu else torch.device("cpu")
+    if gpu:
+        torch.cuda.set_device(device)
+    else:
+        torch.set_num_threads(1)
+    dist.init_process_group(
+        job["backend"],
+        init_method=f"file://{job['meeting']}",
+        rank=rank,
+        world_size=ranks,
+        timeout=_TOGETHER,
+        device_id=device if gpu else None,
+    )
+    clock = _Clock(device, dist.new_group(backend="gloo", timeout=_TOGETHER))
+    for name, variant, size, call, check in _work(job, rank, ranks, device):
+        call()
+        clock.wait()
+        if wrong := check():
+            raise SystemExit(f"{name} of {size} bytes by {variant} ended with {wrong} on rank {rank}.")
+        samples = [] if job["once"] else clock.samples(call, size, job["samples"])
+        if rank == 0:
+            print(json.dumps({"name": name, "variant": variant, "size": size, "samples": samples}), flush=True)
+    dist.destroy_process_group()
+    return 0
+
+
+def _work(
+    job: Any, rank: int, ranks: int, device: torch.device
+) -> Iterator[tuple[str, str, int, Call, Callable[[], str]]]:
+    """Name, variant, size, the call, and what is wrong with its result after the first call ("" if nothing is)."""
+    for kind in map(Collective, job["collectives"]):
+        for size in job["sizes"]:
+            yield kind.value, "library", size, *_collective(kind, size // _ITEM, rank, ranks, device)
+    if not job["once"]:
+        for schedule in schedules(ranks):
+            for size in job["sizes"]:
+                yield schedule.collective.value, schedule.name, size, *_schedule(schedule, size, rank, device)
+
+
+def schedules(ranks: int) -> list[Schedule]:
+    """The schedules that are timed beside the library, over its point-to-point messages."""
+    kind = Collective.ALL_REDUCE
+    found = [build.ring(kind, ranks), build.one_shot(kind, ranks), build.two_shot_all_reduce(ranks)]
+    return [*found, build.all_to_all(ranks)]
+
+
+def elements(size: int, ranks: int) -> int:
+    """The float32 numbers that a size of so many bytes is rounded down to: a multiple of the ranks, at least one each.
+
+    The size is nccl-tests' (warplab.network.collectives).
+    """
+    return max(size // _ITEM // ranks, 1) * ranks
+
+
+def _collective(
+    kind: Collective, count: int, rank: int, ranks: int, device: torch.device
+) -> tuple[Call, Callable[[], str]]:
+    count = elements(count * _ITEM, ranks)
+    whole = torch.zeros(count, device=device)
+    if kind is Collective.ALL_REDUCE:
+        whole += rank + 1
+        sums: list[float] = []
+
+        def reduce() -> None:
+            dist.all_reduce(whole)
+            if not sums:
+                sums.append(whole[0].item())
+                whole.zero_()  # sums of sums would overflow
+
+        return reduce, lambda: "" if sums == [ranks * (ranks + 1) / 2] else str(sums)
+    if kind is Collective.BROADCAST:
+        whole += rank + 1
+        return lambda: dist.broadcast(whole, 0), lambda: _unequal(whole, 1)
+    part = torch.full((count // ranks,), rank + 1.0, device=device)
+    if kind is Collective.ALL_GATHER:
+        return lambda: dist.all_gather_into_tensor(whole, part), lambda: _unequal(whole[-1:], ranks)
+    source = torch.full((count,), rank + 1.0, device=device)
+    if kind is Collective.REDUCE_SCATTER:
+        return (
+            lambda: dist.reduce_scatter_tensor(part, source),
+            lambda: _unequal(part, ranks * (ranks + 1) / 2),
+        )
+    return lambda: dist.all_to_all_single(whole, source), lambda: _unequal(whole[-1:], ranks)
+
+
+def _unequal(found: torch.Tensor, wanted: float) -> str:
+    return "" if bool((found == wanted).all()) else f"{found[0].item():g} instead of {wanted:g}"
+
+
+def _schedule(schedule: Schedule, size: int, rank: int, device: torch.device) -> tuple[Call, Callable[[], str]]:
+    """A schedule over point-to-point messages, a batch of them a step."""
+    moves = expand(schedule)
+    length = max(int(size * schedule.chunk_share()) // _ITEM, 1)
+    held = torch.zeros(schedule.chunks, length, device=device)
+    for chunk in range(schedule.chunks):
+        if starts_with(schedule, rank, chunk):
+            held[chunk] = 1.0
+    steps = programs(moves, schedule.ranks)[rank]
+    rooms = {number: torch.empty(length, device=device) for step in steps for number in step.receives}
+    largest: list[float] = []
+
+    def run() -> None:
+        for step in steps:
+            operations = [
+                dist.P2POp(dist.isend, held[int(moves.chunk[i])], int(moves.destination[i])) for i in step.sends
+            ]
+            operations += [dist.P2POp(dist.irecv, rooms[i], int(moves.source[i])) for i in step.receives]
+            for work in dist.batch_isend_irecv(operations) if operations else []:
+                work.wait()
+            for i in step.receives:
+                room = held[int(moves.chunk[i])]
+                _ = room.add_(rooms[i]) if moves.reduce[i] else room.copy_(rooms[i])
+        if not largest:
+            largest.append(held.max().item())
+            held.zero_()
+
+    most = schedule.ranks if schedule.collective is Collective.ALL_REDUCE else 1
+    return run, lambda: "" if largest == [most] else str(largest)
+
+
+class _Clock:
+    """Times calls: by events on a GPU, in graphs where they are short; else by the wall. The slowest rank counts."""
+
+    def __init__(self, device: torch.device, group: Any) -> None:
+        self._device, self._group = device, group
+
+    def wait(self) -> None:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+
+    def samples(self, call: Call, size: int, count: int) -> list[float]:
+        """Seconds of one call, `count` times, the slowest rank's each."""
+        calls = max(1, min(IN_GRAPH, WORK // max(size, 1)))
+        if self._device.type == "cuda" and size <= GRAPHED:
+            call, calls = self._graph(call), IN_GRAPH
+            repeats = 1
+        else:
+            repeats = calls
+        found = []
+        for number in range(count + 2):
+            dist.barrier(group=self._group)
+            seconds = torch.tensor([self._once(call, repeats) / calls], dtype=torch.float64)
+            dist.all_reduce(seconds, dist.ReduceOp.MAX, group=self._group)
+            if number >= 2:
+                found.append(float(seconds))
+        return found
+
+    def _once(self, call: Call, repeats: int) -> float:
+        if self._device.type != "cuda":
+            begin = time.perf_counter()
+            for _ in range(repeats):
+                call()
+            return time.perf_counter() - begin
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(repeats):
+            call()
+        end.record()
+        torch.cuda.synchronize(self._device)
+        return start.elapsed_time(end) * 1e-3
+
+    def _graph(self, call: Call) -> Call:
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                call()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for _ in range(IN_GRAPH):
+                call()
+        return graph.replay
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+# expect: correctness: deadlock: the last rank takes the last micro-batch first, which rank 0 lets in only later
+def one_f_one_b(ranks, micro_batches):
+    records = []
+    for rank in range(ranks):
+        forward = backward = 0
+        while backward < micro_batches:
+            if forward < micro_batches and forward - backward < ranks - rank:
+                records.append((rank, "F", forward, 0))
+                forward += 1
+            else:
+                records.append((rank, "B", backward, 0))
+                backward += 1
+    last = ranks - 1
+    return [(rank, kind, micro_batches - 1 - n if rank == last else n, 0) for rank, kind, n, _ in records]
+
+
+def interleaved(ranks, micro_batches, chunks):
+    records, total = [], micro_batches * chunks
+    for rank in range(ranks):
+        room = 2 * (ranks - 1 - rank) + (chunks - 1) * ranks + 1
+        forward = backward = 0
+        while backward < total:
+            ahead = forward < total and forward - backward < room
+            number = forward if ahead else backward
+            chunk = number // ranks % chunks
+            micro_batch = number // (ranks * chunks) * ranks + number % ranks
+            if ahead:
+                records.append((rank, "F", micro_batch, chunk))
+                forward += 1
+            else:
+                records.append((rank, "B", micro_batch, chunks - 1 - chunk))
+                backward += 1
+    return records
+
+
+def zero_bubble(ranks, micro_batches):
+    records = []
+    for rank in range(ranks):
+        forward = backward = weights = 0
+        while weights < micro_batches:
+            if backward - weights > rank or backward == micro_batches:
+                records.append((rank, "W", weights, 0))
+                weights += 1
+            elif forward < micro_batches and forward - backward < ranks - rank:
+                records.append((rank, "F", forward, 0))
+                forward += 1
+            else:
+                records.append((rank, "B", backward, 0))
+                backward += 1
+    return records
