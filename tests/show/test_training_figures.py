@@ -1,0 +1,33 @@
+"""Figures of chapter 14: what is drawn is what was given."""
+
+from __future__ import annotations
+
+import pytest
+
+from warplab.show.live_memory import Course, live_memory
+from warplab.show.trade import trade
+
+
+def test_the_first_curve_is_stairs_and_points_have_names() -> None:
+    made = trade(
+        {"plans": [(3, 10), (1, 40), (2, 20)], "others": [(1, 50), (3, 30)]}, {"full": (0.5, 60)},
+        title="t", across="MB", up="%",
+    )  # fmt: skip
+    (axes,) = made.axes
+    stairs, others, full = axes.lines
+    assert list(stairs.get_xdata()) == [1, 2, 3] and list(stairs.get_ydata()) == [40, 20, 10]
+    assert stairs.get_drawstyle() == "steps-post" and others.get_drawstyle() == "default"
+    assert (full.get_xdata()[0], full.get_ydata()[0]) == (0.5, 60)
+    assert "full" in [text.get_text() for text in axes.texts]
+    with pytest.raises(ValueError, match="between 1 and 6 curves, not 0"):
+        trade({}, {}, title="t", across="", up="")
+
+
+def test_memory_is_drawn_over_the_work_done_and_the_turn_is_marked() -> None:
+    course = Course(live=[4_000_000, 9_000_000, 2_000_000], flops=[10**9, 0, 3 * 10**9], forward=2)
+    (axes,) = live_memory({"plain": course}, title="t").axes
+    line, turn = axes.lines
+    assert list(line.get_xdata()) == [1, 1, 4] and list(line.get_ydata()) == [4, 9, 2]
+    assert (turn.get_xdata()[0], turn.get_ydata()[0]) == (1, 9)
+    with pytest.raises(ValueError, match="not 0"):
+        live_memory({}, title="t")
