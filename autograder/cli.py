@@ -11,17 +11,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import new_lab, starter, submissions
+from autograder import instructor_options, new_lab, starter, submissions
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.second_opinion import require_second_opinion
-from autograder.records.machine import Machine, choose_machine, require_isolation
+from autograder.records.machine import choose_machine, require_isolation
 from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from autograder.report import json_file, terminal
-from autograder.spec.lab import CHECKOUT, Lab
+from autograder.spec.lab import CHECKOUT, AnyLab
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
 from warplab.sandbox.isolation import Isolation
@@ -100,6 +100,7 @@ def _parser() -> argparse.ArgumentParser:
             )
     whole = command("class", _class, "Grade a whole class: what it handed in, side by side, into one record.")
     _add_class_options(whole)
+    instructor_options.add_commands(command)
     reference = command("reference", _reference, "Grade every reference solution into build/report.")
     _add_machine_options(reference)
     command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
@@ -133,9 +134,9 @@ def _check(options: argparse.Namespace, console: Console) -> int:
 
 def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> int:
     work = [submissions.resolve(path, options.lab) for path in options.paths]
-    machine, second = choose_machine(options.device), getattr(options, "second_opinion", False)
+    second = getattr(options, "second_opinion", False)
     if second:
-        require_second_opinion(machine)
+        require_second_opinion(choose_machine(options.device))
     show = terminal.show_briefly if quick else terminal.show
     reports = []
     if second and (others := [source for _, source in work if not submissions.is_own(source)]):
@@ -143,7 +144,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
             f"{others[0]} may be another person's, and compute-sanitizer runs outside the sandbox: copy it into the "
             "lab's folder if it is yours, or leave --second-opinion out."
         )
-    for report in _grades(work, machine, options, quick, console, second):
+    for report in _grades(work, options, quick, console, second):
         show(report, console)
         reports.append(report)
     if len(reports) > 1:
@@ -157,7 +158,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
 
 def _reference(options: argparse.Namespace, console: Console) -> int:
     work = submissions.references()
-    reports = list(_grades(work, choose_machine(options.device), options, False, console))
+    reports = list(_grades(work, options, False, console))
     for report in reports:
         if not report.full_marks:
             terminal.show(report, console)
@@ -170,8 +171,7 @@ def _reference(options: argparse.Namespace, console: Console) -> int:
 
 
 def _grades(
-    work: Sequence[tuple[Lab, Path]],
-    machine: Machine,
+    work: Sequence[tuple[AnyLab, Path]],
     options: argparse.Namespace,
     quick: bool,
     console: Console,
@@ -180,10 +180,13 @@ def _grades(
     """Grade in turn: one's own submissions in one worker, each of the others in a fresh one that nobody has used."""
     allow_reduced = getattr(options, "allow_reduced_isolation", False)
     others = [source for _, source in work if not submissions.is_own(source)]
-    with ConfinedWorker(machine, own=True) as shared:
+    machines = {lab.needs: choose_machine(options.device, lab.needs) for lab, _ in work}
+    with ExitStack() as kept:
+        shared = {machine: kept.enter_context(ConfinedWorker(machine, own=True)) for machine in machines.values()}
         for lab, source in work:
             with ExitStack() as stack:
-                worker = shared
+                machine = machines[lab.needs]
+                worker = shared[machine]
                 if source in others:
                     require_isolation(machine.isolation, source, allow_reduced)
                     worker = stack.enter_context(ConfinedWorker(machine, own=False))
@@ -225,6 +228,13 @@ def _add_class_options(parser: argparse.ArgumentParser) -> None:
         type=int,
         metavar="N",
         help="how many at a time (default: one a processor; one on a GPU)",
+    )
+    parser.add_argument(
+        "--slurm",
+        dest="cluster",
+        type=Path,
+        metavar="FILE",
+        help="grade in jobs of Slurm, as the table [slurm] of this TOML file says",
     )
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only this student or lab")
     parser.add_argument("--regrade", action="store_true", help="grade again what has a grade")

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from autograder.classroom.clusters import read_jobs
 from autograder.classroom.intake import read_class
-from autograder.classroom.ledger import Ledger, Line, Waiting
+from autograder.classroom.ledger import RECORD, Ledger, Line, Waiting
 from autograder.classroom.run import OnGrade, Way, run_class
 from autograder.classroom.table import table
 from autograder.records.status import NOT_JUDGED
@@ -19,13 +20,15 @@ from autograder.records.text import clean
 from warplab.files import write_whole
 from warplab.hardware.processors import usable_processors
 
-RECORD, TABLE = "class.sqlite", "results.csv"
+TABLE = "results.csv"
 
 
 def run(options: argparse.Namespace, console: Console) -> bool:
     """Grade the class; whether every submission that can be graded now has a grade. Raises ClassError, OSError."""
     handed_in = read_class(options.submissions, options.lab)
-    way = Way(options.processes or _processes(options.device), options.device, options.allow_reduced_isolation)
+    jobs = read_jobs(options.cluster) if options.cluster else None
+    processes = options.processes or (1 if jobs else _processes(options.device))
+    way = Way(processes, options.device, options.allow_reduced_isolation, jobs)
     with Ledger(options.out / RECORD) as ledger:
         changed = ledger.take_in(handed_in)
         work = ledger.waiting(options.only, options.regrade)

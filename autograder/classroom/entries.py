@@ -21,9 +21,11 @@ from warplab.plan.capture.source_file import MAX_SOURCE
 MOST_ENTRIES = 50_000
 MOST_BYTES = 1 << 30  # of all files that are read
 MOST_ARCHIVE = 256 << 20  # bytes of an archive inside of an archive or a folder
+NOTEBOOK = ".ipynb"
 _ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 _METADATA = ("submission_metadata.yml",)  # what an export says of itself; may be larger than a submission
 _LARGEST_METADATA = 64 << 20
+_LARGEST_NOTEBOOK = 16 << 20  # its outputs come with it
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 # Folders and files that operating systems and tools leave in archives.
 _IGNORED = {"__MACOSX", "__pycache__", ".git", ".ipynb_checkpoints"}
@@ -58,8 +60,8 @@ class _Budget:
 
 
 def read_entries(place: Path) -> list[Entry]:
-    """The Python files, metadata and problems in a folder or an archive, sorted by path; archives in a folder are
-    read as folders of their names. Raises ClassError if there is no such place, or it holds too much."""
+    """The Python files, notebooks, metadata and problems in a folder or an archive, sorted by path; archives in a
+    folder are read as folders of their names. Raises ClassError if there is no such place, or it holds too much."""
     budget = _Budget()
     if place.is_dir():
         found = list(_in_folder(place, budget))
@@ -201,6 +203,7 @@ def _member(
 def _bounded(path: PurePosixPath, opened: IO[bytes], budget: _Budget, place: str) -> Entry:
     """The entry of an open file that is wanted; a file that is too large is not read to its end."""
     most = _LARGEST_METADATA if path.name in _METADATA else MAX_SOURCE
+    most = _LARGEST_NOTEBOOK if path.suffix == NOTEBOOK else most
     content = opened.read(most + 1)
     budget.take(len(content), place)
     entry = Entry(path, content)
@@ -210,7 +213,7 @@ def _bounded(path: PurePosixPath, opened: IO[bytes], budget: _Budget, place: str
 
 
 def _is_wanted(name: str) -> bool:
-    return (name.lower().endswith(".py") and not name.startswith("._")) or name in _METADATA
+    return (name.lower().endswith((".py", NOTEBOOK)) and not name.startswith("._")) or name in _METADATA
 
 
 def _is_archive(name: str) -> bool:

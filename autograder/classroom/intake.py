@@ -5,7 +5,7 @@
 | Gradescope, "Export submissions" | `submission_123/...` and `submission_metadata.yml` with the names |
 | Moodle, "Download all submissions" | `Full Name_123_assignsubmission_file/...`, or so begins a file's name |
 | Canvas, "Download submissions" | `name_123_456_file.py`, `name_LATE_123_456_file.py`, resubmitted: `file-1.py` |
-| nbgrader | `submitted/student/assignment/file.py` |
+| nbgrader | `submitted/student/assignment/file.py`, or a notebook whose cell writes submission.py |
 | plain | a folder or an archive a student, or a file a student (`ada.py`), also below folders named like labs |
 """
 
@@ -19,7 +19,8 @@ from pathlib import Path, PurePosixPath
 
 import yaml
 
-from autograder.classroom.entries import ClassError, Entry, read_entries
+from autograder.classroom.entries import NOTEBOOK, ClassError, Entry, read_entries
+from autograder.classroom.notebook import without_notebook
 from autograder.spec.lab import SUBMISSION_NAMES, known_labs
 
 _MOODLE = re.compile(r"(?P<student>.+)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
@@ -59,13 +60,21 @@ def read_class(place: Path, lab: str | None = None) -> list[HandedIn]:
     known = known_labs()
     if lab is not None and lab not in known:
         raise ClassError(f"There is no lab {lab!r} (known: {', '.join(known)}).")
-    claims = _claims(_without_root(read_entries(place), known), known)
+    claims = _claims(_without_root([without_notebook(entry) for entry in read_entries(place)], known), known)
     groups: dict[tuple[str, str], list[_Claim]] = defaultdict(list)
     for claim in claims:
         groups[claim.student, lab or _lab_of(claim, known)].append(claim)
     if not groups:
-        raise ClassError(f"Nothing in {place} is a Python file: see docs/instructors.md for what is understood.")
+        raise ClassError(f"Nothing in {place} is a Python file or a notebook: docs/instructors.md says what is read.")
     return [_chosen(student, name, group) for (student, name), group in sorted(groups.items())]
+
+
+def read_one(place: Path, lab: str) -> HandedIn:
+    """What one student handed in for `lab`: the file that counts in a folder or an archive. Raises ClassError."""
+    entries = [without_notebook(entry) for entry in read_entries(place) if entry.path.name != _METADATA]
+    if not entries:
+        raise ClassError(f"There is no Python file: hand in {SUBMISSION_NAMES[0]}.")
+    return _chosen("You", lab, [_Claim("You", entry.path, entry) for entry in entries])
 
 
 def _without_root(entries: Sequence[Entry], known: Sequence[str]) -> list[Entry]:
@@ -132,16 +141,18 @@ def _chosen(student: str, lab: str, claims: Sequence[_Claim]) -> HandedIn:
     if not whole:
         return HandedIn(student, lab, claims[0].rest.name, problem=claims[0].entry.problem)
     candidates = _newest(whole)
+    notebooks = [claim for claim in candidates if claim.rest.suffix == NOTEBOOK]
     named = [claim for claim in candidates if claim.rest.name in SUBMISSION_NAMES]
-    if len(candidates) > 1:
-        candidates = named
+    if len(candidates) > 1:  # a notebook's submission.py is what its cell wrote when it was last run
+        candidates = notebooks or named
     if len(candidates) != 1:
         files = ", ".join(str(claim.entry.path) for claim in whole[:4]) + (", ..." if len(whole) > 4 else "")
         words = f"{student} handed in {len(whole)} files ({files}): leave one, or name it submission.py."
         return HandedIn(student, lab, whole[0].rest.name, problem=words)
     claim = candidates[0]
     problem = "" if lab else f"Nothing says which lab {claim.entry.path} is for: name it with --lab."
-    return HandedIn(student, lab, claim.rest.name, claim.entry.content, problem)
+    name = claim.rest.with_suffix(".py").name if claim.rest.suffix == NOTEBOOK else claim.rest.name
+    return HandedIn(student, lab, name, claim.entry.content, problem)
 
 
 def _newest(claims: Sequence[_Claim]) -> list[_Claim]:

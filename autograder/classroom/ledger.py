@@ -19,6 +19,7 @@ from autograder.classroom.entries import ClassError
 from autograder.classroom.intake import HandedIn
 from autograder.spec.inputs import secret_seed
 
+RECORD = "class.sqlite"  # its name in the folder of a class's results
 SCHEMA = "1"
 TRIES = 3  # of a submission whose grading was lost with the process that did it
 
@@ -66,6 +67,7 @@ class Line:
     seconds: float
     finished: str
     report: dict[str, Any]
+    content: bytes = b""
 
 
 class Ledger:
@@ -192,16 +194,17 @@ class Ledger:
         """Everything that is handed in now, by student and lab."""
         rows = self._database.execute(
             "SELECT student, lab, file, problem, lost, status, score, max_score, full_score, efficiency, hardware, "
-            "seconds, finished, report FROM submission LEFT JOIN grade ON grade.submission = submission.id "
+            "seconds, finished, report, content FROM submission LEFT JOIN grade ON grade.submission = submission.id "
             "WHERE present ORDER BY student, lab"
         )
-        for student, lab, file, problem, lost, status, *numbers, hardware, seconds, finished, report in rows:
+        for student, lab, file, problem, lost, status, *numbers, hardware, seconds, finished, report, content in rows:
             if lost >= TRIES and not status:
                 problem = f"Its grading ended without a word {TRIES} times: grade it alone with `autograder grade`."
             score, most, full, efficiency = numbers
             yield Line(
                 student, lab, file, problem, status or "", score or 0.0, most or 0.0, full or 0.0, efficiency,
                 hardware or "", seconds or 0.0, finished or "", json.loads(report) if report else {},
+                content,
             )  # fmt: skip
 
 

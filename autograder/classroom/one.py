@@ -11,15 +11,15 @@ from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine, choose_machine, require_isolation
 from autograder.records.request import Request
-from autograder.spec.lab import find_lab
+from autograder.spec.lab import find_any
 from warplab.sandbox.isolation import Isolation
 
 _LONGEST_NAME = 200  # bytes: what file systems take
 
 
 @cache
-def _machine(device: str) -> Machine:
-    return choose_machine(device)
+def _machine(device: str, needs: str) -> Machine:
+    return choose_machine(device, needs)
 
 
 def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow_reduced: bool) -> dict[str, Any]:
@@ -27,7 +27,8 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
 
     Raises DeviceError where this machine cannot grade other people's work.
     """
-    machine = _machine(device)
+    found = find_any(lab)
+    machine = _machine(device, found.needs)
     with tempfile.TemporaryDirectory(prefix="warplab-class-") as folder:
         name = (
             Path(file).name if 0 < len(Path(file).name.encode(errors="replace")) <= _LONGEST_NAME else "submission.py"
@@ -38,4 +39,4 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
         with ConfinedWorker(machine, own=False) as worker:
             worker.start()
             require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
-            return grade(Request(find_lab(lab), source, machine, seed), worker).to_json()
+            return grade(Request(found, source, machine, seed), worker).to_json()

@@ -6,13 +6,14 @@ submission that it had.
 
 from __future__ import annotations
 
-import logging
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from distributed import Client, Future, LocalCluster, as_completed
+from distributed import Client, Future
 from distributed.scheduler import KilledWorker
 
+from autograder.classroom import clusters
 from autograder.classroom.entries import ClassError
 from autograder.classroom.ledger import Ledger, Waiting
 from autograder.classroom.one import grade_one
@@ -21,13 +22,18 @@ from warplab.errors import DeviceError
 
 @dataclass(frozen=True)
 class Way:
-    """How a class is graded: on how many processes, on what, and whether reduced isolation is accepted."""
+    """How a class is graded: on how many processes, on what, and whether reduced isolation is accepted.
+
+    With `jobs` the processes are Slurm's, as many as it says.
+    """
 
     processes: int
     device: str
     allow_reduced: bool = False
+    jobs: clusters.SlurmJobs | None = None
 
 
+_LOOK_SECONDS = 10.0
 OnGrade = Callable[[Waiting, str], None]  # a submission, and its status or what became of it
 
 
@@ -39,17 +45,23 @@ def run_class(ledger: Ledger, work: Sequence[Waiting], way: Way, on_grade: OnGra
     if not work:
         return
     seeds = {one.lab: ledger.seed_of(one.lab) for one in work}
-    with (
-        LocalCluster(
-            n_workers=min(way.processes, len(work)), threads_per_worker=1, processes=True, memory_limit=0,
-            dashboard_address=None, silence_logs=logging.CRITICAL,
-        ) as cluster,
-        Client(cluster, set_as_default=False) as client,
-    ):  # fmt: skip
-        running = {_submit(client, one, seeds[one.lab], way): one for one in work}
-        for future in as_completed(list(running), loop=client.loop):
-            _finish(ledger, running.pop(future), future, on_grade)
-            future.release()
+    started = clusters.slurm(way.jobs, len(work)) if way.jobs else clusters.local(min(way.processes, len(work)))
+    with started as processes:
+        running = {_submit(processes.client, one, seeds[one.lab], way): one for one in work}
+        while running:
+            for future in _finished(list(running)):
+                _finish(ledger, running.pop(future), future, on_grade)
+                future.release()
+            if running and (words := processes.gone()):
+                raise ClassError(words)
+
+
+def _finished(running: Sequence[Future]) -> list[Future]:
+    """What has ended, as soon as something has; nothing after a while, so that whoever waits can look around."""
+    deadline = time.monotonic() + _LOOK_SECONDS
+    while not (done := [future for future in running if future.done()]) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return done
 
 
 def _submit(client: Client, one: Waiting, seed: int, way: Way) -> Future:

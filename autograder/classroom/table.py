@@ -28,11 +28,11 @@ def table(lines: Iterable[Line]) -> str:
         state = line.status or ("not graded" if line.problem else "waiting")
         words = (line.student, line.lab, state, *numbers, efficiency, line.hardware)
         rest = (f"{line.seconds:.1f}" if graded else "", line.finished, line.file, line.problem)
-        writer.writerow([_cell(text) for text in (*words, *rest)])
+        writer.writerow([cell(text) for text in (*words, *rest)])
     return out.getvalue()
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """A stranger's text as a cell: one line without control characters, and never a formula."""
     text = " ".join(clean(text).split())
     return "'" + text if text.startswith(_FORMULA) else text

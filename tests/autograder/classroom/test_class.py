@@ -1,71 +1,65 @@
-"""A small class, graded for real: as one by one, and through processes that are killed."""
+"""A class, graded for real: everybody gets what they get alone, whoever else is in it."""
 
 from __future__ import annotations
 
-import os
-import random
-import signal
 import subprocess
-import sys
-import time
+from collections.abc import Collection
 from pathlib import Path
 
-from autograder.classroom.command import RECORD, TABLE
-from autograder.classroom.ledger import Ledger, Line
-from autograder.spec.lab import CHECKOUT
+import pytest
 
-EXPLOITS = CHECKOUT / "corpus" / "judge" / "submissions" / "01_axpy" / "exploit"
-CLASS = {
-    "ada": CHECKOUT / "solutions" / "01_axpy" / "submission.py",
-    "bob": CHECKOUT / "labs" / "01_axpy" / "submission.py",
-    "eve": EXPLOITS / "cache_by_pointer.py",
-}
+from autograder.classroom.command import TABLE
+from autograder.records.stored import report_of
+from autograder.spec.lab import CHECKOUT, known_labs
+from benchmarks import known_class
+from benchmarks.known_class import Kind
+from corpus.judge.entries import cases
 
-
-def hand_in(folder: Path) -> None:
-    for student, source in CLASS.items():
-        (folder / student).mkdir(parents=True)
-        (folder / student / "submission.py").write_bytes(source.read_bytes())
+LAB = "01_axpy"
+STARTER = CHECKOUT / "labs" / LAB / "submission.py"
+EXPLOITS = {f"{case.lab}/{case.name}": case for case in cases() if case.corpus == "exploit"}
+# Those that go for the machine that others are graded on, or for what is kept of others.
+SAMPLE = ("01_axpy/cache_by_pointer", "01_axpy/fork_bomb", "01_axpy/escapes")
 
 
-def start(folder: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "autograder", "class", str(folder / "class"), "--out", str(folder / "out")]
-    command += ["--lab", "01_axpy", "--device", "emulator", "--processes", "2"]
-    return subprocess.Popen(
-        command, cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
-    )
+def grade(folder: Path, students: dict[str, Kind]) -> str:
+    known_class.hand_in(folder / "class", students)
+    command = known_class.command(folder / "class", folder / "out", "--processes", "2")
+    done = subprocess.run(command, cwd=CHECKOUT, env=known_class.environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
 
 
-def graded(folder: Path) -> dict[str, Line]:
-    with Ledger(folder / "out" / RECORD) as ledger:
-        return {line.student: line for line in ledger.lines()}
-
-
-def test_a_class_gets_what_each_gets_alone(tmp_path: Path) -> None:
-    hand_in(tmp_path / "class")
-    run = start(tmp_path)
-    said, _ = run.communicate()
-    assert run.returncode == 0, said
-    lines = graded(tmp_path)
+def test_the_record_and_the_table_hold_the_class(tmp_path: Path) -> None:
+    right = known_class.references(LAB)[0]
+    said = grade(tmp_path, {"ada": right, "bob": known_class.kind("starter", LAB, STARTER)})
+    lines = known_class.lines(tmp_path / "out")
     assert (lines["ada"].status, lines["ada"].score, lines["ada"].max_score) == ("passed", 70, 70)
-    assert lines["bob"].score == lines["eve"].score == 0
-    assert "3 handed in, 3 of them new or changed; 3 to grade." in said
-    assert (tmp_path / "out" / TABLE).read_text().count("\n") == 4
+    assert (lines["bob"].status, lines["bob"].score) == ("wrong answer", 0)
+    assert "2 handed in, 2 of them new or changed; 2 to grade." in said
+    assert (tmp_path / "out" / TABLE).read_text().count("\n") == 3
     assert not lines["ada"].report.get("source") and "seed" not in str(lines["ada"].report)
 
 
-def test_killed_runs_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
-    hand_in(tmp_path / "class")
-    draw = random.Random(1)
-    for _ in range(3):
-        run = start(tmp_path)
-        time.sleep(draw.uniform(1.0, 6.0))  # wherever it is by then, on whatever machine
-        os.killpg(run.pid, signal.SIGKILL)
-        run.communicate()
-    before = {student: line.finished for student, line in graded(tmp_path).items() if line.status}
-    run = start(tmp_path)
-    said, _ = run.communicate()
-    assert run.returncode == 0, said
-    lines = graded(tmp_path)
-    assert {student: line.score for student, line in lines.items()} == {"ada": 70, "bob": 0, "eve": 0}
-    assert {student: lines[student].finished for student in before} == before  # nothing was graded twice
+def hostile(folder: Path, exploits: Collection[str], labs: Collection[str]) -> None:
+    """Grade honest students of the labs among exploits: each gets what they get alone, and what the corpus says."""
+    honest = {f"honest_{lab}_{number}": one for lab in labs for number, one in enumerate(known_class.references(lab))}
+    cheating = {
+        name.replace("/", "_"): known_class.kind("exploit", EXPLOITS[name].lab, EXPLOITS[name].source(folder))
+        for name in exploits
+    }
+    grade(folder, honest | cheating)
+    assert known_class.differences(honest, folder / "out") == []
+    lines = known_class.lines(folder / "out")
+    assert all(report_of(lines[student].report).full_marks for student in honest)
+    wrong = {name: EXPLOITS[name].object(report_of(lines[name.replace("/", "_")].report)) for name in exploits}
+    assert not {name: objections for name, objections in wrong.items() if objections}
+
+
+def test_honest_students_among_exploits_get_what_they_get_alone(tmp_path: Path) -> None:
+    hostile(tmp_path, SAMPLE, [LAB])
+
+
+@pytest.mark.instructor
+def test_honest_students_among_all_exploits_get_what_they_get_alone(tmp_path: Path) -> None:
+    hostile(tmp_path, list(EXPLOITS), known_labs())

@@ -1,0 +1,183 @@
+"""The commands of an instructor's desk beside `autograder class`: what goes out to a class and to its platforms.
+
+Their options are in `instructor_options`, so that other commands need nothing of what these import.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from autograder.classroom.entries import ClassError
+from autograder.classroom.ledger import RECORD, Ledger, Line
+from autograder.records.report import plain
+from autograder.records.text import clean
+from autograder.report.json_file import dump
+from autograder.spec.lab import find_any, known_labs
+from warplab.files import write_whole
+
+
+def _lines(results: Path, lab: str | None = None) -> list[Line]:
+    """What a class's record holds, of one lab or of all. Raises ClassError."""
+    record = results / RECORD
+    if not record.is_file():
+        raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
+    with Ledger(record) as ledger:
+        found = [line for line in ledger.lines() if lab in (None, line.lab)]
+    if lab is not None and not found:
+        raise ClassError(f"The record {record} holds nothing of a lab {lab!r}.")
+    return found
+
+
+def export(options: argparse.Namespace, console: Console) -> int:
+    """`autograder export`. Raises ClassError, LabError, OSError."""
+    lines = _on_time(options, _lines(options.results)) if options.late else _lines(options.results, options.lab)
+    if options.late_days and not options.late:
+        raise ClassError("--late-days needs a table of who was late: name it with --late.")
+    if options.to == "nbgrader":
+        from autograder.platforms.nbgrader_gradebook import import_grades
+
+        _say(console, f"{import_grades(lines, options.out)} grades written to {options.out}")
+        return 0
+    if options.to == "gradescope":
+        from autograder.platforms.bundle import gradescope_delivered
+
+        if options.lab is None:
+            raise ClassError("An autograder of Gradescope grades one lab: name it with --lab.")
+        write_whole(options.out, gradescope_delivered(lines))
+    else:
+        from autograder.platforms import gradebook
+
+        text = gradebook.moodle(lines, options.key) if options.to == "moodle" else _canvas(options, lines)
+        write_whole(options.out, text)
+    _say(console, f"Written: {options.out}")
+    return 0
+
+
+def _on_time(options: argparse.Namespace, lines: list[Line]) -> list[Line]:
+    """The lines to export, with what lateness leaves of their points; free days are counted over all labs."""
+    from autograder.platforms.late import Late, read_days, without_late_points
+
+    if options.to not in ("canvas", "moodle"):
+        raise ClassError(f"--late is for canvas and moodle: {options.to} counts late days by rules of its own.")
+    if options.late_days < 0 or not 0 <= options.late_penalty <= 100:
+        raise ClassError("--late-days is 0 or more, --late-penalty a share from 0 to 100 percent.")
+    late = Late(read_days(options.late), options.late_days, options.late_penalty)
+    return [line for line in without_late_points(lines, late) if options.lab in (None, line.lab)]
+
+
+def _canvas(options: argparse.Namespace, lines: list[Line]) -> str:
+    from autograder.platforms import gradebook
+
+    if options.gradebook is None:
+        raise ClassError("Canvas imports its own gradebook: export it there, and name the file with --gradebook.")
+    try:
+        exported = options.gradebook.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError):
+        raise ClassError(f"{options.gradebook} cannot be read as text.") from None
+    pairs = [text.partition("=") for text in options.column]
+    if any(not title for _, _, title in pairs):
+        raise ClassError("--column takes a lab and a column's title: --column 03_transpose='Transpose (1234)'.")
+    named = {lab: title for lab, _, title in pairs}
+    return gradebook.canvas(lines, exported, {line.lab: named.get(line.lab, line.lab) for line in lines})
+
+
+def harness(options: argparse.Namespace, console: Console) -> int:
+    """`autograder harness`. Raises ClassError, LabError, OSError."""
+    from autograder.platforms import bundle
+    from autograder.platforms.nbgrader_course import write_course
+
+    names = options.lab or (known_labs() if options.platform == "nbgrader" else [])
+    if not names or (len(names) > 1 and options.platform != "nbgrader"):
+        raise ClassError(f"What is written for {options.platform} grades one lab: name it with --lab.")
+    labs = [find_any(name) for name in names]
+    if options.platform == "nbgrader":
+        written = write_course(labs, options.out, options.gpu)
+    elif options.platform == "prairielearn":
+        written = bundle.write_prairielearn(labs[0], options.out)
+    else:
+        made = bundle.gradescope_inside if options.platform == "gradescope" else bundle.otter
+        write_whole(options.out, made(labs[0]))
+        written = [options.out]
+    for path in written:
+        _say(console, f"Written: {path}")
+    return 0
+
+
+def feedback(options: argparse.Namespace, console: Console) -> int:
+    """`autograder feedback`. Raises ClassError, OSError."""
+    from autograder.overview.feedback import write_feedback
+    from autograder.overview.leaderboard import pseudonym
+
+    lines, salt = _lines(options.results), _salt(options.results)
+    names = {line.student: pseudonym(line.student, salt) for line in lines}
+    files = write_feedback(lines, options.out, names)
+    _say(console, f"Written: {len(files)} pages in {options.out}")
+    return 0
+
+
+def stats(options: argparse.Namespace, console: Console) -> int:
+    """`autograder stats`. Raises ClassError, OSError."""
+    from autograder.overview.stats import lab_stats, words
+
+    found = lab_stats(_lines(options.results))
+    for lab in found:
+        for line in words(lab):
+            _say(console, line)
+    if options.json:
+        write_whole(options.json, dump([plain(lab) for lab in found]))
+    return 0
+
+
+def leaderboard(options: argparse.Namespace, console: Console) -> int:
+    """`autograder leaderboard`. Raises ClassError, OSError."""
+    from autograder.overview.leaderboard import leaderboard_page, places
+
+    best = places(_lines(options.results, options.lab), options.lab)
+    salt = None if options.names else _salt(options.results)
+    write_whole(options.out, leaderboard_page(options.lab, best, salt))
+    _say(console, f"Written: {options.out}, {len(best)} places")
+    return 0
+
+
+def similar(options: argparse.Namespace, console: Console) -> int:
+    """`autograder similar`. Raises ClassError, LabError, DeviceError, OSError."""
+    from autograder.overview import similar as hints
+    from autograder.overview.alike import pairs
+    from autograder.records.machine import choose_machine, require_isolation
+
+    lab, lines = find_any(options.lab), _lines(options.results, options.lab)
+    machine = None if options.tokens_only else choose_machine("emulator")
+    if machine is not None:
+        require_isolation(machine.isolation, options.results)
+    found = pairs(hints.works(lines, lab, machine), hints.starters(lab))
+    write_whole(options.out, hints.page(lab, found))
+    for pair in found[: options.show]:
+        _say(console, clean(f"{pair.strongest:4.0%}  {pair.first.student} and {pair.second.student}"))
+    _say(console, f"Written: {options.out}, {len(found)} pairs compared")
+    return 0
+
+
+def release(options: argparse.Namespace, console: Console) -> int:
+    """`autograder release`. Raises ReleaseError, LabError, OSError."""
+    from autograder.release import leaks, write_release
+
+    for name in options.rungs:
+        find_any(name)
+    files = write_release(options.out, [find_any(name) for name in options.lab or known_labs()], options.rungs)
+    for leak in leaks(options.out):
+        _say(console, f"{leak.file} has {leak.lines} of {leak.of} lines of the solution {leak.solution}.")
+    _say(console, f"Written: {len(files)} files in {options.out}")
+    return 0
+
+
+def _salt(results: Path) -> int:
+    """What the pseudonyms of a class are drawn with; kept in its record."""
+    with Ledger(results / RECORD) as ledger:
+        return ledger.seed_of("leaderboard")
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

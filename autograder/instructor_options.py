@@ -1,0 +1,90 @@
+"""The options of the instructor's commands (`instructor`), which are imported when one of them runs."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+
+Command = Callable[..., argparse.ArgumentParser]
+
+
+def add_commands(command: Command) -> None:
+    """Add the commands to the parser of `autograder`; `command(name, run, summary)` makes one."""
+    sub = command("export", _later("export"), "Write a class's grades as a platform imports them.")
+    _add_results(sub)
+    sub.add_argument("--to", choices=("canvas", "moodle", "gradescope", "nbgrader"), required=True, help="the platform")
+    sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file; nbgrader: its gradebook.db")
+    sub.add_argument("--lab", help="only this lab; gradescope needs one")
+    sub.add_argument("--gradebook", type=Path, metavar="CSV", help="canvas: the gradebook that it exported")
+    sub.add_argument(
+        "--column", action="append", default=[], metavar="LAB=TITLE", help="canvas: a lab's column; may be repeated"
+    )
+    sub.add_argument(
+        "--key", default="Email address", help="moodle: what the students' names are (default: %(default)s)"
+    )
+    sub.add_argument(
+        "--late", type=Path, metavar="CSV", help="canvas, moodle: days late, in columns student, lab and days"
+    )
+    sub.add_argument(
+        "--late-days", type=int, default=0, metavar="N", help="free days of a student, all labs together (default: 0)"
+    )
+    sub.add_argument(
+        "--late-penalty",
+        type=float,
+        default=10.0,
+        metavar="PERCENT",
+        help="of the points, each further day (default: 10)",
+    )
+
+    sub = command("harness", _later("harness"), "Write what a platform needs to grade labs itself.")
+    sub.add_argument("platform", choices=("gradescope", "otter", "prairielearn", "nbgrader"))
+    sub.add_argument("--lab", action="append", metavar="LAB", help="the lab; nbgrader: may be repeated (default: all)")
+    sub.add_argument("--out", type=Path, required=True, metavar="PATH", help="a zip, or a folder for several files")
+    sub.add_argument("--gpu", action="store_true", help="nbgrader: a cell for efficiency too, which a GPU must grade")
+
+    sub = command("release", _later("release"), "Write the repository that students get: no solutions, no corpus.")
+    sub.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="a new or an empty folder")
+    sub.add_argument("--lab", action="append", metavar="LAB", help="only this lab; may be repeated (default: all)")
+    sub.add_argument(
+        "--rungs", action="append", default=[], metavar="LAB", help="a closed lab: with the steps to its solution"
+    )
+
+    sub = command("feedback", _later("feedback"), "Write a page a student with all their grades.")
+    _add_results(sub)
+    sub.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="where the pages go")
+
+    sub = command("stats", _later("stats"), "Say how a class did: points, hardest case, time.")
+    _add_results(sub)
+    sub.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON")
+
+    sub = command("leaderboard", _later("leaderboard"), "Write a page with the best submissions of a lab.")
+    _add_results(sub)
+    sub.add_argument("--lab", required=True, help="the lab")
+    sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page, HTML")
+    sub.add_argument("--names", action="store_true", help="show students by name (default: by pseudonyms)")
+
+    sub = command("similar", _later("similar"), "Write hints at submissions of a lab that are alike.")
+    _add_results(sub)
+    sub.add_argument("--lab", required=True, help="the lab")
+    sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page, HTML")
+    sub.add_argument("--show", type=int, default=5, metavar="N", help="pairs named here too (default: %(default)s)")
+    sub.add_argument("--tokens-only", action="store_true", help="compile nothing, which takes seconds a submission")
+
+
+def _add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("results", metavar="RESULTS", type=Path, help="the --out folder of `autograder class`")
+
+
+def _later(name: str) -> Callable[[argparse.Namespace, Console], int]:
+    """The command of that name, which imports what it needs when it runs."""
+
+    def run(options: argparse.Namespace, console: Console) -> int:
+        from autograder import instructor
+
+        chosen: Callable[[argparse.Namespace, Console], int] = getattr(instructor, name)
+        return chosen(options, console)
+
+    return run

@@ -1,0 +1,83 @@
+"""Pairs of submissions that are alike, as hints for an instructor: a page with their common parts side by side."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from autograder.classroom.ledger import Line
+from autograder.judge.capture_stage import Submission
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.shape import NoShape, shape_of
+from autograder.overview.alike import Pair, Passage, Work, passage
+from autograder.overview.tokens import Token, tokens
+from autograder.records.machine import Machine, require_isolation
+from autograder.records.shape import Shape
+from autograder.records.text import clean_source
+from autograder.report.html_page import similar_page
+from autograder.spec.lab import SUBMISSION_NAMES, AnyLab, Lab
+from warplab.hardware.processors import usable_processors
+from warplab.sandbox.isolation import Isolation
+
+SEED = 1  # of the sizes that are compiled for: nothing is graded, and all are compared on the same
+SHOWN = 25  # pairs that the page shows with their common part
+MOST_LINES = 40  # of a common part that are shown
+
+
+def works(lines: Iterable[Line], lab: AnyLab, machine: Machine | None) -> list[Work]:
+    """The submissions of a lab as they are compared, kernels compiled on `machine` if one is given; each in a sandbox
+    of its own. Raises DeviceError where other people's work must not run."""
+    handed_in = [line for line in lines if line.lab == lab.name and line.content]
+
+    def read(line: Line) -> Work:
+        text = line.content.decode("utf-8", "replace")
+        compiled = _compiled(lab, Submission(line.file, text), machine) if isinstance(lab, Lab) and machine else None
+        return Work(line.student, clean_source(text), tuple(tokens(text)), compiled)
+
+    with ThreadPoolExecutor(usable_processors()) as pool:
+        return list(pool.map(read, handed_in))
+
+
+def starters(lab: AnyLab) -> list[list[Token]]:
+    """The tokens of what everybody was given."""
+    files = [lab.folder / name for name in SUBMISSION_NAMES]
+    return [tokens(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
+
+
+def page(lab: AnyLab, found: Sequence[Pair]) -> str:
+    """The page: the most alike pairs with their common parts, and what is usual in this class."""
+    shown = [(pair, *_excerpts(pair, passage(pair))) for pair in found[:SHOWN]]
+    usual = {
+        "tokens": _median(pair.by_tokens for pair in found),
+        "compiled": _median(pair.compiled for pair in found),
+        "work": _median(pair.work for pair in found),
+    }
+    return similar_page(f"Submissions alike: {lab.name}", usual, shown, len(found))
+
+
+def _compiled(lab: Lab, submission: Submission, machine: Machine) -> Shape | None:
+    with ConfinedWorker(machine, own=False) as worker:
+        worker.start()
+        require_isolation(worker.isolation or Isolation.REDUCED, lab.folder / submission.name)
+        try:
+            return shape_of(lab, submission, SEED, machine, worker)
+        except NoShape:
+            return None
+
+
+def _excerpts(pair: Pair, common: Passage | None) -> tuple[str, str]:
+    if common is None:
+        return "", ""
+    return _lines(pair.first.text, *common.first), _lines(pair.second.text, *common.second)
+
+
+def _lines(text: str, first: int, last: int) -> str:
+    rows = text.split("\n")[first - 1 : last]
+    shown = [f"{number:4d}  {row}" for number, row in enumerate(rows[:MOST_LINES], start=first)]
+    return "\n".join(shown + ([f"      ... to line {last}"] if len(rows) > MOST_LINES else []))
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None

@@ -1,0 +1,75 @@
+"""A grade as Gradescope's results.json.
+
+The form: https://gradescope-autograders.readthedocs.io/en/latest/specs/, section "Output format". Its containers have
+half a processor, ten minutes and no GPU by default, so that a grade comes from the emulator inside of one, or from
+another machine (`bundle.delivered`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from autograder.platforms.judged import headline, is_judged, judged_parts
+
+_NO_FAULT = "The judge failed, not your submission: hand it in again, and tell your instructor if that changes nothing."
+_LATER = "Your file has arrived. It is graded on your instructor's machine, and your points appear here afterwards."
+
+
+def results(report: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of a report (Report.to_json()); where the judge failed, the words of `failed`."""
+    if not is_judged(report):
+        return failed(str(report["message"]))
+    tests = [
+        {
+            "name": part.name,
+            "score": part.score,
+            "max_score": part.most,
+            "status": "passed" if part.passed else "failed",
+            "output": part.text,
+            "output_format": "text",
+            "visibility": "visible",
+        }
+        for part in judged_parts(report)
+    ]
+    found: dict[str, Any] = {
+        "score": max(0.0, float(report["score"])),
+        "execution_time": round(float(report["seconds"])),
+        "output": headline(report),
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "extra_data": {key: report[key] for key in ("lab", "status", "hardware", "max_score", "full_score")},
+        "tests": tests,
+    }
+    if report["efficiency"] is not None:
+        percent = round(100 * float(report["efficiency"]), 1)
+        found["leaderboard"] = [{"name": "% of the roofline", "value": percent, "order": "desc"}]
+    return found
+
+
+def failed(reason: str) -> dict[str, Any]:
+    """The results where there is no grade: Gradescope asks for a score, so 0 with words that say it is not one."""
+    return _without_tests(_NO_FAULT, reason, "judge error")
+
+
+def not_handed_in(reason: str) -> dict[str, Any]:
+    """The results of a submission that cannot be graded, with the sentence that says why."""
+    return _without_tests(reason, reason, "nothing to grade")
+
+
+def waiting() -> dict[str, Any]:
+    """The results of a submission that another machine has not graded yet."""
+    return _without_tests(_LATER, "", "waiting")
+
+
+def _without_tests(words: str, reason: str, status: str) -> dict[str, Any]:
+    return {
+        "score": 0.0,
+        "output": words,
+        "output_format": "text",
+        "visibility": "visible",
+        "stdout_visibility": "hidden",
+        "extra_data": {"status": status, "reason": reason},
+        "tests": [],
+    }

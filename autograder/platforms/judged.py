@@ -1,0 +1,71 @@
+"""What every platform shows of a grade: the judged parts of a report, each with its points and a text.
+
+A report is plain data here (Report.to_json()): it may come from a class's record, or from another machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from autograder.records.status import NOT_JUDGED, Status
+from autograder.records.text import clean
+
+_MOST_LINES = 8  # cases and findings of a part; a report in HTML has them all
+
+
+@dataclass(frozen=True)
+class JudgedPart:
+    """One part of a grade that counts on the machine that gave it: points, and the words for a student."""
+
+    name: str
+    score: float
+    most: float
+    text: str
+
+    @property
+    def passed(self) -> bool:
+        """Whether it earned all its points."""
+        return self.score >= self.most
+
+
+def is_judged(report: Mapping[str, Any]) -> bool:
+    """Whether a report says something of the submission: not where the judge itself failed."""
+    return report["status"] not in NOT_JUDGED
+
+
+def judged_parts(report: Mapping[str, Any]) -> list[JudgedPart]:
+    """The parts of a report that count, in its order."""
+    parts = [part for part in report["parts"] if part["status"] not in NOT_JUDGED]
+    return [
+        JudgedPart(str(p["part"]), max(0.0, float(p["score"])), float(p["max_score"]), _text(p)) for p in parts
+    ]  # fmt: skip
+
+
+def headline(report: Mapping[str, Any]) -> str:
+    """A few lines about the whole grade: what it is, what was not judged, what to try next."""
+    lines = [f"{report['status']}: {report['score']:g} of {report['max_score']:g} points. {report['message']}"]
+    if report["max_score"] < report["full_score"] and is_judged(report):
+        lines.append(
+            f"The lab gives {report['full_score']:g} points; the rest was not judged on this machine "
+            f"({report['hardware']})."
+        )
+    if report.get("resemblance"):
+        lines.append(report["resemblance"]["words"])
+    if report.get("next_step"):
+        lines.append(f"Next: {report['next_step']}")
+    return clean("\n".join(lines))
+
+
+def _text(part: Mapping[str, Any]) -> str:
+    lines = [part["message"]]
+    failed = [c for c in part["cases"] if c["status"] not in (Status.PASSED, Status.SKIPPED)]
+    shown = [f"{case['name']}: {case['message']} {case['cause']}".strip() for case in failed]
+    shown += [f"{finding['kind']}: {finding['message']}" for finding in part["findings"]]
+    lines += shown[:_MOST_LINES]
+    if len(shown) > _MOST_LINES:
+        lines.append(f"... and {len(shown) - _MOST_LINES} more.")
+    if part["feedback"] and part["score"] < part["max_score"]:
+        lines.append(f"See {part['feedback']}.")
+    return clean("\n".join(line for line in lines if line))

@@ -1,0 +1,132 @@
+"""Writes the repository that students get: the labs, the notebooks and the judge, without solutions and the corpus.
+
+Whether an answer got out another way is looked for in every text that is written: lines of a solution that its starter
+does not have. Seeds are no files: one is drawn for each grade.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, solutions_folder
+from autograder.starter import solution_lines
+from warplab.errors import WarplabError
+from warplab.files import write_whole
+
+STUDENT_FILES = Path(__file__).parent / "student_files"
+_FILES = (
+    "LICENSE",
+    "pyproject.toml",
+    "constraints.txt",
+    "constraints-cu12.txt",
+    "constraints-cu13.txt",
+    "environment.yml",
+    "scripts/setup.sh",
+    "scripts/sandbox.sh",
+)
+_FOLDERS = (
+    "warplab", "autograder", "course", "notebooks", "benchmarks/results", "benchmarks/micro", "docs/images",
+    "docs/syllabi",
+)  # fmt: skip
+# What a learner reads; the threat model and the instructor's pages are not among it.
+_DOCUMENTS = (
+    "emulator", "grading", "measuring", "networks", "profiling", "ptx", "tensor-numerics", "validation",
+    "your-own-kernels", "instructions", "architecture",
+)  # fmt: skip
+_LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "student_files", "template"}
+_DISTINCT = 28  # characters of a line that two people do not write alike by chance
+_LEAK_LINES, _LEAK_SHARE = 4, 0.2  # of a solution's lines: what several labs' starters share is less
+
+
+class ReleaseError(WarplabError):
+    """The release cannot be written there."""
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A released text that has lines of a lab's solution."""
+
+    file: Path  # below the release
+    solution: str
+    lines: int
+    of: int
+
+
+def write_release(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str] = ()) -> list[Path]:
+    """Write the students' repository with `labs` into `folder`; gives its files, relative to it.
+
+    `rungs` names labs that are closed: the steps towards their solutions come with them, for the lessons that climb
+    them. Raises ReleaseError if the folder is not empty, OSError.
+    """
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ReleaseError(f"{folder} is not an empty folder: name a new one with --out.")
+    for name, source in _sources(labs, rungs):
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
+        shutil.copymode(source, target)
+    listing = "\n".join(f"* [{lab.name}](labs/{lab.name}/README.md): {lab.title}" for lab in labs)
+    for source in sorted(STUDENT_FILES.iterdir()):
+        text = source.read_text(encoding="utf-8")
+        write_whole(folder / source.name, text.replace("{labs}", listing) if source.suffix == ".md" else text)
+    return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def leaks(folder: Path) -> list[Leak]:
+    """The texts in a release that have several distinctive lines of a solution, the most telling first."""
+    solutions = {
+        f"{path.parent.name}/{path.name}": _distinct(solution_lines(path.read_text(encoding="utf-8")))
+        for path in sorted(solutions_folder().glob("*/submission*.py"))
+        if path.name in SUBMISSION_NAMES
+    }
+    found = []
+    for path in sorted(folder.rglob("*")):
+        rows = _rows(path)
+        for name, lines in solutions.items() if rows else ():
+            both = len(rows & lines)
+            if both >= _LEAK_LINES and both >= _LEAK_SHARE * len(lines):
+                found.append(Leak(path.relative_to(folder), name, both, len(lines)))
+    return sorted(found, key=lambda leak: -leak.lines / leak.of)
+
+
+def _sources(labs: Sequence[AnyLab], rungs: Sequence[str]) -> Iterator[tuple[Path, Path]]:
+    """Each file of the release by its place in it."""
+    for name in (*_FILES, *(f"docs/{name}.md" for name in _DOCUMENTS)):
+        if (CHECKOUT / name).is_file():
+            yield Path(name), CHECKOUT / name
+    for name in _FOLDERS:
+        yield from _below(CHECKOUT / name, Path(name))
+    for lab in labs:
+        yield from _below(lab.folder, Path("labs") / lab.name)
+    for lab_name in rungs:
+        for path in sorted((solutions_folder() / lab_name).glob("*.py")):
+            if path.name not in SUBMISSION_NAMES:
+                yield Path("solutions") / lab_name / path.name, path
+
+
+def _below(place: Path, name: Path) -> Iterator[tuple[Path, Path]]:
+    for path in sorted(place.rglob("*")):
+        inner = path.relative_to(place)
+        if path.is_file() and not path.is_symlink() and not _LEFT_OUT & set(inner.parts):
+            yield name / inner, path
+
+
+def _rows(path: Path) -> set[str]:
+    """The distinctive lines of a text file; of a notebook those of its cells and of what they printed."""
+    if not path.is_file() or path.suffix not in (".py", ".md", ".ipynb", ".cu", ".toml"):
+        return set()
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        cells = json.loads(text)["cells"]
+        shown = json.dumps([cell.get("outputs", []) for cell in cells]).replace("\\n", "\n").replace('\\"', '"')
+        text = "\n".join("".join(cell["source"]) for cell in cells) + "\n" + shown
+    return _distinct(text.splitlines())
+
+
+def _distinct(lines: Sequence[str]) -> set[str]:
+    plain = (" ".join(line.split()) for line in lines)
+    return {line for line in plain if len(line) >= _DISTINCT and not line.startswith(("#", "//", "from ", "import "))}

@@ -1,0 +1,154 @@
+"""How long a class takes: `python -m benchmarks.class_grading` writes benchmarks/results/class.json. No GPU is needed.
+
+Two hundred students hand in lab 03 or lab 06, in the shares of SHARES: right and slow kernels of the solutions and the
+corpus, wrong ones of the corpus, host code and kernels that never end, crashes. `autograder class` grades them on the
+emulator with two processes, from an empty record. Then each different submission is graded alone, in this process,
+with the same seeds: `different` counts the students whose status, points or parts differ from that.
+
+Processor time is that of the whole machine while the class is graded: run it where nothing else does. With
+`--submissions` another number is graded to try it, and nothing is written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from autograder.spec.lab import CHECKOUT, solutions_folder
+from benchmarks import known_class
+from benchmarks.known_class import Kind
+from warplab import results
+from warplab.results import Record
+
+COMMAND = "python -m benchmarks.class_grading"
+FILE = results.DIRECTORY / "class.json"
+LABS = ("03_transpose", "06_tiled_gemm")
+SUBMISSIONS, PROCESSES = 200, 2
+SHARES = {"correct": 0.4, "slow": 0.2, "wrong": 0.25, "hanging": 0.05, "crashing": 0.1}
+SLOWEST_RUNGS = ("rung_1_*.py", "rung_2_*.py")
+
+_HANGING = {
+    "host code without end": "def {function}(*arguments):\n    while True:\n        pass\n",
+    "kernel without end": """\
+from numba import cuda
+
+
+@cuda.jit
+def endless(out):
+    while out.shape[0] > 0:
+        out[0, 0] += 1
+
+
+def {function}(*arguments):
+    endless[1, 32](arguments[-1])
+""",
+}
+_CRASHING = {
+    "host code that raises": "def {function}(*arguments):\n    return 1 // 0\n",
+    "host code that kills its process": """\
+import os
+import signal
+
+
+def {function}(*arguments):
+    os.kill(os.getpid(), signal.SIGSEGV)
+""",
+    "kernel that stores far outside": """\
+from numba import cuda
+
+
+@cuda.jit
+def astray(out):
+    out[out.shape[0] + 1000000 + cuda.threadIdx.x, 0] = 1
+
+
+def {function}(*arguments):
+    astray[1, 32](arguments[-1])
+""",
+}
+
+
+def kinds(lab: str) -> dict[str, list[Kind]]:
+    """The submissions of a lab by sort."""
+    function = known_class.function(lab)
+    slow = [path for pattern in SLOWEST_RUNGS for path in sorted((solutions_folder() / lab).glob(pattern))]
+    made = {
+        sort: [Kind(sort, lab, name, text.format(function=function)) for name, text in texts.items()]
+        for sort, texts in (("hanging", _HANGING), ("crashing", _CRASHING))
+    }
+    return made | {
+        "correct": known_class.references(lab) + known_class.corpus("correct", lab),
+        "slow": [known_class.kind("slow", lab, path) for path in slow],
+        "wrong": known_class.corpus("wrong", lab),
+    }
+
+
+def students(count: int) -> dict[str, Kind]:
+    """Who hands in what, the same for every run: the sorts in their shares, labs in turns, in a drawn order."""
+    by_lab = {lab: kinds(lab) for lab in LABS}
+    chosen: list[Kind] = []
+    for sort, share in SHARES.items():
+        for number in range(max(1, round(share * count))):
+            of_sort = by_lab[LABS[number % len(LABS)]][sort]
+            chosen.append(of_sort[number // len(LABS) % len(of_sort)])
+    random.Random(2025).shuffle(chosen)
+    return {f"student_{number:03}": one for number, one in enumerate(chosen)}
+
+
+def measure(count: int) -> Iterator[Record]:
+    """Grade a class of `count` students, then each different submission alone; a record a number."""
+    handed_in = students(count)
+    with tempfile.TemporaryDirectory(prefix="warplab-known-class-") as name:
+        submissions, out = Path(name, "class"), Path(name, "out")
+        known_class.hand_in(submissions, handed_in)
+        load, busy, start = os.getloadavg()[0], _busy(), time.perf_counter()
+        command = known_class.command(submissions, out, "--processes", str(PROCESSES))
+        done = subprocess.run(command, cwd=CHECKOUT, env=known_class.environment(), capture_output=True, text=True)
+        seconds, busy = time.perf_counter() - start, _busy() - busy
+        if done.returncode:
+            raise SystemExit(f"The class was not graded: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        conditions = {"submissions": len(handed_in), "processes": PROCESSES, "load_before": round(load, 1)}
+        yield Record("class", "time", seconds, "s", extra=conditions)
+        yield Record("class", "rate", 60 * len(handed_in) / seconds, "submissions/min", extra=conditions)
+        yield Record("class", "processor time of a submission", busy / len(handed_in), "s", extra=conditions)
+        found = known_class.lines(out)
+        for sort in SHARES:
+            taken = [found[student].seconds for student, one in handed_in.items() if one.sort == sort]
+            if taken:
+                extra = {"submissions": len(taken), "longest": max(taken)}
+                yield Record("class", "mean time of a submission", sum(taken) / len(taken), "s", sort, extra=extra)
+        differ = known_class.differences(handed_in, out)
+        alone = {"graded_alone": len(set(handed_in.values()))}
+        yield Record("class", "different", len(differ), "students", extra=alone | {"who": differ})
+
+
+def _busy() -> float:
+    """Seconds that the machine's processors have worked since it started (proc(5), /proc/stat)."""
+    user, nice, system, _, _, irq, softirq = map(int, Path("/proc/stat").read_text().split(None, 8)[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def main() -> int:
+    """Grade, say what came of it and write; 1 if a student got something else than alone."""
+    parser = argparse.ArgumentParser(description="How long a class takes.")
+    parser.add_argument("--submissions", type=int, default=SUBMISSIONS, help="another number is not written")
+    count = parser.parse_args().submissions
+    header, records = results.make_header(COMMAND), []
+    for record in measure(count):
+        records.append(record)
+        print(f"{record.metric} {record.variant}: {record.value:.2f} {record.unit} {record.extra}", flush=True)
+    if count == SUBMISSIONS:
+        results.write(FILE, header, records)
+        print(f"Written: {FILE}")
+    return int(records[-1].value > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

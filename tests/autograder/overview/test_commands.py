@@ -1,0 +1,89 @@
+"""The instructor's commands on a small record: what they write, and what they say where there is nothing to write."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from autograder.classroom.intake import HandedIn
+from autograder.classroom.ledger import RECORD, Ledger
+from autograder.cli import main
+from autograder.spec.lab import CHECKOUT
+from tests.autograder.platforms.reports import ON_GPU, WRONG
+
+LAB = "01_axpy"
+SOLUTION = (CHECKOUT / "solutions" / LAB / "submission.py").read_text()
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """The record of three students: a reference, the same renamed, and a text that does not compile."""
+    texts = {"ada": SOLUTION, "bob": SOLUTION.replace("out", "result"), "eve": "def axpy(a, x, y, out):\n    pass\n"}
+    with Ledger(tmp_path / RECORD) as ledger:
+        ledger.take_in([HandedIn(name, LAB, "submission.py", text.encode()) for name, text in texts.items()])
+        for one in ledger.waiting():
+            found = ON_GPU if one.student != "eve" else WRONG
+            ledger.keep(one.number, {**found, "lab": LAB})
+    return tmp_path
+
+
+def test_pairs_are_compared_in_sandboxes_of_their_own(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = results / "similar.html"
+    assert main(["similar", str(results), "--lab", LAB, "--out", str(page)]) == 0
+    said = capsys.readouterr().out
+    assert "100%  ada and bob" in said and "3 pairs compared" in said
+    text = page.read_text()
+    assert "tokens 100%, compiled 100%" in text and "<script" not in text
+
+
+def test_every_command_writes_what_it_says(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = results / "out"
+    assert main(["feedback", str(results), "--out", str(out)]) == 0
+    assert {path.name for path in out.iterdir()} == {"ada.html", "bob.html", "eve.html"}
+    assert main(["stats", str(results), "--json", str(out / "stats.json")]) == 0
+    assert json.loads((out / "stats.json").read_text())[0]["graded"] == 3
+    assert main(["leaderboard", str(results), "--lab", LAB, "--out", str(out / "board.html")]) == 0
+    assert "ada" not in (out / "board.html").read_text()
+    assert main(["export", str(results), "--to", "moodle", "--out", str(out / "grades.csv")]) == 0
+    assert (out / "grades.csv").read_text().count("\n") == 4
+    assert main(["export", str(results), "--to", "gradescope", "--lab", LAB, "--out", str(out / "a.zip")]) == 0
+    assert main(["harness", "otter", "--lab", LAB, "--out", str(out / "o.zip")]) == 0
+    assert "Written" in capsys.readouterr().out
+
+
+def test_late_days_are_taken_off_what_is_exported(results: Path) -> None:
+    (results / "late.csv").write_text(f"student,lab,days\nada,{LAB},3\nbob,{LAB},1\n")
+    out = results / "grades.csv"
+    command = ["export", str(results), "--to", "moodle", "--out", str(out), "--lab", LAB]
+    assert main([*command, "--late", str(results / "late.csv"), "--late-days", "1", "--late-penalty", "50"]) == 0
+    rows = dict(line.split(",") for line in out.read_text().splitlines())
+    assert float(ON_GPU["score"]) > 0 and float(rows["ada"]) == 0 and float(rows["bob"]) == float(ON_GPU["score"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["stats", "nowhere"], "There is no record"),
+        (["export", "RESULTS", "--to", "moodle", "--out", "x", "--late-days", "2"], "--late-days needs a table"),
+        (["export", "RESULTS", "--to", "nbgrader", "--out", "x", "--late", "x.csv"], "--late is for canvas and moodle"),
+        (
+            ["export", "RESULTS", "--to", "moodle", "--out", "x", "--late", "x.csv", "--late-penalty", "110"],
+            "--late-penalty a share from 0 to 100",
+        ),
+        (["leaderboard", "RESULTS", "--lab", "99_x", "--out", "x.html"], "holds nothing of a lab '99_x'"),
+        (["export", "RESULTS", "--to", "gradescope", "--out", "x"], "name it with --lab"),
+        (["export", "RESULTS", "--to", "canvas", "--out", "x"], "--gradebook"),
+        (["export", "RESULTS", "--to", "nbgrader", "--out", "nowhere.db"], "nbgrader"),
+        (["harness", "otter", "--out", "x"], "name it with --lab"),
+        (["release", "--out", "RESULTS"], "not an empty folder"),
+    ],
+)
+def test_a_mistake_is_one_sentence(
+    results: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], words: str
+) -> None:
+    given = [str(results) if word == "RESULTS" else word for word in arguments]
+    assert main(given) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1

@@ -1,0 +1,231 @@
+"""results.json of Gradescope and PrairieLearn, against the forms that their documentation describes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from autograder.platforms import gradescope, in_container, prairielearn
+from autograder.platforms.bundle import gradescope_delivered, gradescope_inside, otter, write_prairielearn
+from autograder.platforms.nbgrader_course import parts_of
+from autograder.records.status import Status
+from autograder.spec.lab import CHECKOUT, find_any, find_lab
+from tests.autograder.platforms.reports import BROKEN, ON_GPU, WRONG, line, problem
+from tests.autograder.report.example_reports import report
+
+_FORMATS = ["text", "html", "simple_format", "md", "ansi"]
+_VISIBLE = ["hidden", "after_due_date", "after_published", "visible"]
+_TEXT = {"type": "string"}
+_POINTS = {"type": "number", "minimum": 0}
+# https://gradescope-autograders.readthedocs.io/en/latest/specs/, "Output format"
+GRADESCOPE = {
+    "type": "object",
+    "additionalProperties": False,
+    "required": ["score"],
+    "properties": {
+        "score": _POINTS,
+        "execution_time": {"type": "integer", "minimum": 0},
+        "output": _TEXT,
+        "output_format": {"enum": _FORMATS},
+        "test_output_format": {"enum": _FORMATS},
+        "test_name_format": {"enum": _FORMATS},
+        "visibility": {"enum": _VISIBLE},
+        "stdout_visibility": {"enum": _VISIBLE},
+        "extra_data": {"type": "object"},
+        "tests": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "properties": {
+                    "score": _POINTS,
+                    "max_score": _POINTS,
+                    "status": {"enum": ["passed", "failed"]},
+                    "name": _TEXT,
+                    "name_format": {"enum": _FORMATS},
+                    "number": _TEXT,
+                    "output": _TEXT,
+                    "output_format": {"enum": _FORMATS},
+                    "tags": {"type": "array", "items": _TEXT},
+                    "visibility": {"enum": _VISIBLE},
+                    "extra_data": {"type": "object"},
+                },
+            },
+        },
+        "leaderboard": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["name", "value"],
+                "properties": {
+                    "name": _TEXT, "value": {"type": ["number", "string"]}, "order": {"enum": ["asc", "desc"]},
+                },
+            },
+        },
+    },
+}  # fmt: skip
+# PrairieLearn, docs/externalGrading.md, "Grading results"
+PRAIRIELEARN = {
+    "type": "object",
+    "properties": {
+        "gradable": {"type": "boolean"},
+        "score": {"type": "number", "minimum": 0, "maximum": 1},
+        "message": _TEXT,
+        "output": _TEXT,
+        "format_errors": {"type": ["string", "array"], "items": _TEXT},
+        "tests": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["name", "points", "max_points"],
+                "properties": {
+                    "name": _TEXT, "description": _TEXT, "message": _TEXT, "output": _TEXT,
+                    "points": _POINTS, "max_points": _POINTS, "images": {"type": "array"},
+                },
+            },
+        },
+    },
+    "if": {"properties": {"gradable": {"const": False}}, "required": ["gradable"]},
+    "then": {"required": ["format_errors"]},
+    "else": {"required": ["score"]},
+}  # fmt: skip
+SCHEMAS = {"gradescope": GRADESCOPE, "prairielearn": PRAIRIELEARN}
+
+
+@pytest.mark.parametrize("found", [WRONG, ON_GPU, BROKEN], ids=["wrong", "on a GPU", "judge error"])
+def test_every_report_has_the_platforms_form(found: Mapping[str, Any]) -> None:
+    jsonschema.validate(gradescope.results(found), GRADESCOPE)
+    jsonschema.validate(prairielearn.results(found), PRAIRIELEARN)
+
+
+def test_the_points_are_those_of_the_report() -> None:
+    results = gradescope.results(ON_GPU)
+    assert results["score"] == sum(test["score"] for test in results["tests"]) == ON_GPU["score"] == 15
+    assert sum(test["max_score"] for test in results["tests"]) == ON_GPU["max_score"] == 100
+    assert results["leaderboard"][0]["value"] == round(100 * ON_GPU["efficiency"], 1)
+    assert prairielearn.results(ON_GPU)["score"] == 0.15
+
+
+def test_what_was_not_judged_takes_no_points_away() -> None:
+    results = gradescope.results(WRONG)
+    assert [test["name"] for test in results["tests"]] == ["correctness", "safety", "traffic"]
+    assert "was not judged" in results["output"] and "leaderboard" not in results
+
+
+def test_a_fault_of_the_judge_is_told_as_one() -> None:
+    assert "not your submission" in gradescope.results(BROKEN)["output"]
+    assert prairielearn.results(BROKEN)["gradable"] is False
+
+
+def test_a_file_that_is_no_python_costs_no_attempt() -> None:
+    found = report(status=Status.SYNTAX_ERROR, message="Line 1: no").to_json()
+    assert prairielearn.results(found) == {"gradable": False, "format_errors": ["Line 1: no"], "message": "Line 1: no"}
+
+
+@pytest.mark.parametrize("platform", sorted(SCHEMAS))
+@pytest.mark.parametrize("files", [{}, {"a.py": "x", "b.py": "y"}, {"submission.py": ""}], ids=["none", "two", "empty"])
+def test_what_cannot_be_graded_has_results_too(tmp_path: Path, platform: str, files: Mapping[str, str]) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    place = tmp_path / "results" / "results.json"
+    arguments = [platform, "--lab", "01_axpy", "--submission", str(tmp_path), "--results", str(place)]
+    assert in_container.main(arguments) == 0
+    found = json.loads(place.read_text())
+    jsonschema.validate(found, SCHEMAS[platform])
+    assert "Python file" in str(found) or "handed in 2 files" in str(found) or "is empty" in str(found)
+
+
+@pytest.mark.parametrize("platform", sorted(SCHEMAS))
+def test_a_judge_that_never_ends_leaves_results(tmp_path: Path, platform: str) -> None:
+    (tmp_path / "submission.py").write_text("x = 1\n")
+    place = tmp_path / "results.json"
+    arguments = [platform, "--lab", "01_axpy", "--submission", str(tmp_path), "--results", str(place)]
+    assert in_container.main([*arguments, "--seconds", "0.01"]) == 0
+    found = json.loads(place.read_text())
+    jsonschema.validate(found, SCHEMAS[platform])
+    assert "did not finish within 0.01 s" in str(found)
+
+
+def test_results_too_large_for_the_platform_lose_their_texts(tmp_path: Path) -> None:
+    results = gradescope.results(ON_GPU)
+    results["tests"][0]["output"] = "x" * in_container.MOST_RESULTS
+    in_container.write_results(results, tmp_path / "results.json")
+    assert (tmp_path / "results.json").stat().st_size < in_container.MOST_RESULTS
+    assert json.loads((tmp_path / "results.json").read_text())["score"] == results["score"]
+
+
+def unpacked(archive: bytes, place: Path) -> list[str]:
+    with zipfile.ZipFile(BytesIO(archive)) as opened:
+        opened.extractall(place)
+        return opened.namelist()
+
+
+def test_grades_made_elsewhere_are_handed_out(tmp_path: Path) -> None:
+    lines = [line("ada", content=b"# ada's"), line("bob", found=WRONG, content=b"# bob's"), problem("eve")]
+    archive = gradescope_delivered(lines)
+    assert b"ada" not in archive and b"bob" not in archive
+    unpacked(archive, tmp_path / "source")
+    for content, wanted in ((b"# ada's", 15.0), (b"# bob's", 0.0), (b"# new", 0.0)):
+        (tmp_path / "submission").mkdir(exist_ok=True)
+        (tmp_path / "submission" / "any name.py").write_bytes(content)
+        command = [
+            sys.executable,
+            "deliver.py",
+            str(tmp_path / "submission"),
+            "graded.json",
+            str(tmp_path / "out.json"),
+        ]
+        subprocess.run(command, cwd=tmp_path / "source", check=True, env={"PATH": os.environ["PATH"]})
+        found = json.loads((tmp_path / "out.json").read_text())
+        jsonschema.validate(found, GRADESCOPE)
+        assert found["score"] == wanted
+    assert "has arrived" in found["output"]  # the last one, which nobody has graded
+
+
+def test_what_gradescope_gets_holds_one_lab_and_no_answers(tmp_path: Path) -> None:
+    names = unpacked(gradescope_inside(find_lab("03_transpose")), tmp_path)
+    assert {name.split("/")[1] for name in names if name.startswith("labs/")} == {"03_transpose"}
+    assert not [name for name in names if name.startswith(("solutions", "corpus", "tests"))]
+    for script in ("setup.sh", "run_autograder"):
+        assert subprocess.run(["bash", "-n", str(tmp_path / script)]).returncode == 0
+    assert "mode=inside lab=03_transpose" in (tmp_path / "settings").read_text()
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("03_transpose", {"correctness", "safety", "traffic"}),
+        # Its time is modelled: no GPU is needed.
+        ("12_collectives", {"correctness", "safety", "traffic", "efficiency"}),
+    ],
+)
+def test_otters_points_are_the_labs(tmp_path: Path, name: str, parts: set[str]) -> None:
+    lab = find_any(name)
+    unpacked(otter(lab), tmp_path)
+    assert {path.stem for path in (tmp_path / "tests").glob("*.py")} == parts
+    assert {part.value for part, _ in parts_of(lab, gpu=False)} == parts
+    for part in parts:
+        text = (tmp_path / "tests" / f"{part}.py").read_text()
+        compile(text, part, "exec")
+        assert f"points = {getattr(lab.points, part)}" in text
+
+
+def test_prairielearns_question_names_what_it_writes(tmp_path: Path) -> None:
+    write_prairielearn(find_lab("03_transpose"), tmp_path)
+    options = json.loads((tmp_path / "info.json").read_text())["externalGradingOptions"]
+    assert options["enableNetworking"] is False and options["timeout"] <= 600
+    entry = tmp_path / Path(options["entrypoint"]).relative_to("/grade")
+    assert os.access(entry, os.X_OK) and subprocess.run(["sh", "-n", str(entry)]).returncode == 0
+    assert (CHECKOUT / "labs" / options["environment"]["WARPLAB_LAB"]).is_dir()
