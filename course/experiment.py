@@ -28,16 +28,20 @@ def emulate(
     function: str = "",
     caches: Chip | None = None,
     budget: int = BUDGET,
+    seed: int | None = None,
 ) -> list[Execution]:
     """Outputs, counters and findings of a call for each case; with a chip, its caches are modelled.
 
     A case has the host function's arguments by name, in order: NumPy arrays and numbers; `out` is written. `function`
     is another host function of the cell than the one it is named after; a launch that has not ended after `budget` warp
-    instructions is taken to be endless. Raises what `capture` raises.
+    instructions is taken to be endless; a seed draws the order of warps and of what completes. Raises what `capture`
+    raises.
     """
     plans = _plans(cell, cases, function)
     return [
-        execute(plan, _inputs(plan, case), architecture=ARCHITECTURE, caches=caches, instruction_budget=budget)
+        execute(
+            plan, _inputs(plan, case), architecture=ARCHITECTURE, caches=caches, instruction_budget=budget, seed=seed
+        )
         for plan, case in zip(plans, cases, strict=True)
     ]
 

@@ -28,6 +28,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
+from course.prediction import Prediction
 from course.rungs import Rung, climb
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
@@ -110,7 +111,7 @@ class Lesson:
 
     def __init__(self, lab: str) -> None:
         self.lab = find_lab(lab)
-        self.machine = choose_machine("auto")
+        self.machine = choose_machine("auto", self.lab.needs)
         self.shipped = None if self.machine.device is Executor.GPU else _shipped()
 
     @property
@@ -233,21 +234,30 @@ def costs(step: Step) -> HTML:
     return HTML(source_html(step.text, step.lines))
 
 
-def reveal(guess: float | None, counted: float, what: str, how: str = "Counted", *, exactly: bool = False) -> Markdown:
+def reveal(
+    guess: Prediction | float | None, counted: float, what: str, how: str = "Counted", *, exactly: bool = False
+) -> Markdown:
     """What was counted, or known `how` else, beside what the reader had written down.
 
     A guess is right within a tenth, or `exactly`: of a small number of things the neighbour is another answer.
     """
     answer = f"**{how}: {_number(counted)} {what}.**"
+    if isinstance(guess, Prediction):
+        guess = guess.value
     if guess is None:
         return Markdown(f"{answer} (No prediction was written down.)")
     if not isinstance(guess, (int, float, np.integer, np.floating)):
         return Markdown(f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit.")
     if abs(guess - counted) <= (0 if exactly else _CLOSE) * max(abs(counted), 1e-12):
         return Markdown(f"{answer} You said {_number(guess)}: right.")
-    factor = guess / counted if counted else float("inf")
-    off = f"{_number(factor)} times what it is" if np.isfinite(factor) else "not what it is"
-    return Markdown(f"{answer} You said {_number(guess)}, {off}. Find out why before you read on.")
+    if not counted:
+        return Markdown(f"{answer} You said {_number(guess)}, not what it is. Find out why before you read on.")
+    if counted < 1 < guess and abs(guess / 100 - counted) <= _CLOSE * counted:
+        return Markdown(f"{answer} You said {_number(guess)}, which is right in percent: here 1 is all of it.")
+    return Markdown(
+        f"{answer} You said {_number(guess)}, {_number(guess / counted)} times what it is. "
+        "Find out why before you read on."
+    )
 
 
 def speed(step: Step) -> Markdown:

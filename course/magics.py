@@ -12,7 +12,7 @@ from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.request import Request
 from autograder.report.html_page import fragment
-from autograder.spec.lab import CHECKOUT, find_lab
+from autograder.spec.lab import CHECKOUT, find_any
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 
@@ -29,10 +29,10 @@ def submit(line: str, cell: str) -> None:
     from IPython.display import HTML, display
 
     try:
-        lab = find_lab(line.strip())
+        lab = find_any(line.strip())
         path = submission_path(lab.name)
         write_whole(path, cell)
-        machine = choose_machine("auto")
+        machine = choose_machine("auto", lab.needs)
         if machine not in _workers:
             _workers[machine] = ConfinedWorker(machine, own=True)
         report = grade(Request(lab, path, machine), _workers[machine])

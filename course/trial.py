@@ -71,13 +71,14 @@ def attempt(
     expected: np.ndarray | None = None,
     function: str = "",
     budget: int = BUDGET,
+    seed: int | None = None,
 ) -> Trial:
     """Run a cell as `emulate` does and compare `out`, element by element, with `expected`, if that is given.
 
     A cell that does not compile or cannot be captured is a Trial too, whose `problem` says why.
     """
     try:
-        (run,) = emulate(cell, [case], function, budget=budget)
+        (run,) = emulate(cell, [case], function, budget=budget, seed=seed)
     except WarplabError as error:
         return Trial("", False, problem=str(error))
     output, source = run.outputs[OUTPUT], cell.path.read_text(encoding="utf-8")

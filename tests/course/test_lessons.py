@@ -52,11 +52,19 @@ def test_a_good_kernel_wastes_nothing() -> None:
 
 
 def test_what_is_next_begins_with_the_sanitizers() -> None:
-    race = Finding(FindingKind.RACE, "m", "k", 12)
     wrong = failed(Part.CORRECTNESS, Status.WRONG_ANSWER)
-    said = next_step(parts(**wrong, **failed(Part.SAFETY, Status.RACE, findings=(race,))))
-    assert said.startswith("Line 12: put a barrier between the two lines")
-    assert said.endswith("Read section safety.")
+    for message, advice in (
+        ("Line 12 reads x[0], with no barrier between them (thread 0).", "put a barrier between the two lines"),
+        (
+            "Line 12 reads x[0], with no barrier between them, and no atomic update (thread 0).",
+            "order the two accesses",
+        ),
+        ("Line 12 reads x[0], and nothing orders the two (missing fence).", "order the two"),
+    ):
+        race = Finding(FindingKind.RACE, message, "k", 12)
+        said = next_step(parts(**wrong, **failed(Part.SAFETY, Status.RACE, findings=(race,))))
+        assert said.startswith(f"Line 12: {advice}")
+        assert said.endswith("Read section safety.")
 
 
 def test_a_wrong_answer_leads_to_the_thread_that_stored_it() -> None:

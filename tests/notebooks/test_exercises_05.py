@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "05_roofline.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
-CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)
+CELLS = re.findall(r"```\{code-cell\} ipython3\n(?:---\n.*?^---\n)?(.*?)```", TEXT, re.S | re.M)  # without metadata
 
 
 def given(name: str) -> str:

@@ -72,7 +72,7 @@ def test_templates() -> None:
     [
         ("4.8", "TB/s", 4.8), ("4,800 GB/s", "TB/s", 4.8), ("4.8e12 B/s", "TB/s", 4.8), ("6 TFLOPS", "TFLOP/s", 6),
         ("64 KiB", "KiB", 64), ("65536 bytes", "KiB", 64), ("1 sector", "sectors", 1), ("50%", "%", 50),
-        ("2 µs", "us", 2), ("0.002 ms", "us", 2), ("1.", "", 1), ("-3", "", -3),
+        ("2 µs", "us", 2), ("0.002 ms", "us", 2), ("1.", "", 1), ("-3", "", -3), ("12,345.5", "", 12345.5),
     ],
 )  # fmt: skip
 def test_numbers_with_units(text: str, unit: str, value: float) -> None:
@@ -83,6 +83,19 @@ def test_numbers_with_units(text: str, unit: str, value: float) -> None:
 def test_what_is_no_number_in_the_unit_is_no_attempt(text: str) -> None:
     verdict = check(one("05-attainable"), text)
     assert not verdict.right and not verdict.understood and "\n" not in verdict.message
+
+
+@pytest.mark.parametrize("text", ["15,7", "1,2,3", "1500,000", "0,5", "4,80 TB/s"])
+def test_a_comma_that_groups_no_thousands_is_asked_about(text: str) -> None:
+    with pytest.raises(ValueError, match="15.7 with a point"):
+        in_unit(text, "TB/s")
+
+
+def test_a_share_where_percent_are_asked_for_is_no_attempt() -> None:
+    question = one("04-structures")
+    verdict = check(question, repr(float(question.answer) / 100))
+    assert not verdict.right and not verdict.understood and "In percent" in verdict.message
+    assert check(question, repr(float(question.answer))).right
 
 
 def test_a_formula_is_judged_by_its_values() -> None:

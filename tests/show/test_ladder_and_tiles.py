@@ -48,6 +48,11 @@ def test_zero_is_a_value() -> None:
     assert [t.get_text() for t in figure.axes[0].texts] == ["31.7 k", "992", "0"]
 
 
+def test_a_resource_that_is_not_used_is_no_record_in_sparing_it() -> None:
+    figure = ladder(RUNGS, [Metric("shared wavefronts", "", [0, 16, 2], higher_is_better=False)])
+    assert [text.get_fontweight() for text in figure.axes[0].texts] == ["normal", "normal", "bold"]
+
+
 @pytest.mark.parametrize(("values", "message"), [([1, 2], "2 values for 3 rungs"), ([1, 2, -1], "negative")])
 def test_bad_ladders(values: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -16,6 +16,8 @@ _PREFIXES = {
 }  # fmt: skip
 _PREFIXED = ("FLOP/s", "FLOPS", "FLOP", "B/s", "B", "Hz", "W", "J", "s")  # longest first: units that take a prefix
 _ANSWER = re.compile(r"\s*([-+]?[\d.,_ ]*\d\.?(?:[eE][-+]?\d+)?)\s*(.*?)\s*")
+_GROUPED = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+_SAME = {"x": "time", "×": "time", "percent": "%"}  # what people write for a unit, plainly
 _FORMULA_TOLERANCE = 1e-9
 _ROUNDING = 1e-9  # relative; what is left of a whole number after arithmetic
 
@@ -45,6 +47,8 @@ def in_unit(text: str, unit: str) -> float:
     Raises ValueError with one sentence for the learner.
     """
     match = _ANSWER.fullmatch(text)
+    if match and "," in match.group(1) and not _GROUPED.fullmatch(match.group(1)):
+        raise ValueError(f"{text!r} can be read in two ways: write 15.7 with a point, and 1,500 with groups of three.")
     try:
         value = float(re.sub(r"[ ,_]", "", match.group(1))) if match else math.nan
     except ValueError:
@@ -74,6 +78,8 @@ def _number(drawn: Drawn, text: str) -> Verdict:
     for wrong, says in drawn.traps:
         if _close(value, wrong, question.tolerance):
             return Verdict(False, says)
+    if question.unit == "%" and value <= 1 and _close(100 * value, answer, question.tolerance):
+        return Verdict(False, f"That is the share. In percent it is {number(100 * value)}.", understood=False)
     if value > 0 and answer > 0 and not 1 / 900 < value / answer < 900:
         asked = f" The answer is asked for in {question.unit}." if question.unit else ""
         return Verdict(False, f"Not right, by a factor of more than 900.{asked}")
@@ -109,7 +115,8 @@ def _close(value: float, answer: float, tolerance: float) -> bool:
 
 
 def _plain(unit: str) -> str:
-    return unit.lower().rstrip("s").replace(" ", "")
+    plain = unit.lower().rstrip("s").replace(" ", "")
+    return _SAME.get(plain, plain)
 
 
 def _split(unit: str) -> tuple[float, str]:

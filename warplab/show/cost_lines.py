@@ -71,6 +71,9 @@ def cost_lines(
     axes.set_ylabel(up)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value, units[0])))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value, units[1])))
+    low, high = axes.get_ylim()
+    if high < 10 * low:  # no two powers of ten are there to be named
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _said(value, units[1])))
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=style.SMALL + 1)
     style.headline(made, title, subtitle)
     return made

@@ -47,6 +47,7 @@ _NAMES = {
     "special": ("special", style.GREEN),
     "load_store": ("load, store", "#B4BCC6"),
 }
+_L1 = "#EBD9A5"  # a memory's own colour, as tensor cores are orange
 _WIDE, _HIGH = 10.0, 6.6  # of one partition, in units of the drawing
 _CELL = 0.262
 
@@ -54,7 +55,8 @@ _CELL = 0.262
 def floor_plan(chip: Chip, *, title: str = "") -> Figure:
     """One SM of a chip: a partition has a scheduler, a quarter of the registers, its lanes and its tensor cores.
 
-    A small box is one lane: 32 in a row take a warp's instruction in one cycle, 16 in two. Sizes are not to scale.
+    A small box is one result a cycle: 32 of a kind take a warp's instruction every cycle, 16 every other one. How the
+    units are wired is not drawn, and sizes are not to scale.
     Raises ValueError for a compute capability whose units are not known here.
     """
     units = UNITS.get(chip.compute_capability)
@@ -69,7 +71,7 @@ def floor_plan(chip: Chip, *, title: str = "") -> Figure:
         left, bottom = (_WIDE + 0.6) * (number % 2), (_HIGH + 0.4) * (1 - number // 2)
         _partition(axes, left, bottom, number, chip, units)
     _box(
-        axes, 0, -1.25, 2 * _WIDE + 0.6, 0.95, style.ORANGE, "l1",
+        axes, 0, -1.25, 2 * _WIDE + 0.6, 0.95, _L1, "l1",
         f"L1 cache and shared memory: one array, up to {chip.shared_per_sm // KIB} KiB of it shared memory,"
         " 32 banks of 4 bytes",
     )  # fmt: skip
@@ -77,8 +79,7 @@ def floor_plan(chip: Chip, *, title: str = "") -> Figure:
     style.headline(
         made,
         title or f"One of the {chip.sms} SMs of the {chip.name}",
-        f"{chip.cuda_cores_per_sm} float32 lanes in four partitions; a box is a lane, 32 lanes are a warp a cycle;"
-        " not to scale",
+        f"{chip.cuda_cores_per_sm} float32 lanes in four partitions; a box is one result a cycle; not to scale",
     )
     return made
 

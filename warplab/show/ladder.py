@@ -26,7 +26,7 @@ class Metric:
 
 
 def ladder(rungs: Sequence[str], metrics: Sequence[Metric], *, title: str = "", subtitle: str = "") -> Figure:
-    """A panel of bars for each metric, rungs from top to bottom; the best bar of a panel is dark.
+    """A panel of bars for each metric, rungs from top to bottom; the best bar of a panel, other than 0, is dark.
 
     Raises ValueError if a metric has another number of values than there are rungs, or a value is negative.
     """
@@ -50,7 +50,8 @@ def _panel(axes: Axes, metric: Metric, colour: str) -> None:
     positive = [value for value in (*measured, metric.limit) if value]
     logarithmic = bool(positive) and max(positive) / min(positive) > _LOG_FROM
     start = min(positive) / 3 if logarithmic else 0.0
-    best = (max if metric.higher_is_better else min)(measured, default=None)
+    # A resource that a rung does not use at all is no record in using it sparingly.
+    best = max(measured, default=None) if metric.higher_is_better else min(filter(None, measured), default=None)
     for place, value in enumerate(metric.values):
         if value is None:
             axes.text(

@@ -13,6 +13,7 @@ from warplab.hardware.roofline import Roofline
 from warplab.show import style
 
 _BESIDE = 1.35  # how far a label begins from its point, as a factor of intensity
+_AT_RIDGE = 1.3  # up to so many times the ridge's intensity, a point stands at the ridge
 _LETTER = 0.0105  # the width of a letter of a label, as a share of the horizontal axis
 _LINE = 0.058  # the height of a line of text, as a share of the vertical axis
 
@@ -156,27 +157,37 @@ def _label_points(axes: Axes, roof: Roofline, points: Sequence[Point]) -> None:
     """A line of text beside each point: to the right of points left of the ridge, to the left of the others.
 
     Points right of the ridge stand close under the roof: where they differ in intensity, their labels go below all of
-    them, each with a line to its point.
+    them, each with a line to its point. Where they stand at the ridge itself, the labels of points left of it are in
+    the way, and theirs go to the right too.
     """
     for memory_bound in (True, False):
         side = [p for p in points if (p.intensity < roof.ridge) is memory_bound]
-        apart = not memory_bound and _apart(side)
+        at_ridge = len(side) < len(points) and all(1 <= p.intensity / roof.ridge < _AT_RIDGE for p in side)
+        to_the_right = memory_bound or at_ridge
+        apart = not to_the_right and _apart(side)
         texts = [
             f"{p.name}: {style.quantity(p.flops, 'FLOP/s')}, {p.flops / roof.attainable(p.intensity):.0%}" for p in side
         ]
-        leader = {"arrowstyle": "-", "color": style.MUTED, "linewidth": 0.8, "shrinkA": 0, "relpos": (1, 0.5)}
+        column = max((p.intensity for p in side), default=1.0)
         places = _label_heights(axes, side, texts, apart) if memory_bound or apart else _column_heights(axes, side)
         for point, text, height in zip(side, texts, places, strict=True):
+            beside = column if apart else point.intensity  # one column, clear of the labels left of the ridge
+            place = (beside * _BESIDE ** (1 if to_the_right else -1), height)
+            at = (point.intensity, point.flops)
+            if apart or to_the_right:  # below all labels, so that no leader strikes through one
+                leader = {"arrowstyle": "-", "color": style.MUTED, "linewidth": 0.8, "shrinkA": 0, "shrinkB": 4}
+                axes.annotate("", at, xytext=place, textcoords="data", arrowprops=leader, zorder=2.5)
             axes.annotate(
                 text,
-                (point.intensity, point.flops),
-                xytext=(point.intensity * _BESIDE ** (1 if memory_bound else -1), height),
+                at,
+                xytext=place,
                 textcoords="data",
-                ha="left" if memory_bound else "right",
+                ha="left" if to_the_right else "right",
                 va="center",
                 fontsize=style.SMALL + 0.5,
                 color=style.INK,
-                arrowprops=leader if apart else None,
+                zorder=4,
+                bbox={"facecolor": style.PANEL, "edgecolor": "none", "pad": 0.5},
             )
 
 

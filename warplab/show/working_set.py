@@ -27,11 +27,14 @@ def working_set(
     levels: Sequence[Level],
     *,
     label: str,
+    across: str = "size of what is read again and again",
     logarithmic: bool = False,
     title: str = "",
     subtitle: str = "",
 ) -> Figure:
     """Curves of (bytes, value) over a logarithmic axis of bytes; `levels` from the smallest to the largest are bands.
+
+    `label` names the values, `across` the bytes.
 
     Raises ValueError if a curve has no points, or a size or a value that is not positive.
     """
@@ -65,11 +68,11 @@ def working_set(
     every = 2 if len(ticks) > 12 else 1
     axes.set_xticks(ticks[::every], [byte_size(tick) for tick in ticks[::every]])
     axes.set_xticks([], minor=True)
-    axes.set_xlabel("bytes that are accessed again and again")
+    axes.set_xlabel(across)
     axes.set_ylabel(f"{label}, {unit}")
     axes.grid(True, axis="y")
     if len(curves) > 1:
-        axes.legend(frameon=False, fontsize=style.SMALL, labelcolor=style.INK, loc="center left")
+        axes.legend(frameon=False, fontsize=style.SMALL, labelcolor=style.INK, loc="center right")
     style.headline(made, title or f"{label.capitalize()} by working set", subtitle)
     return made
 
