@@ -8,6 +8,8 @@ ifeq ($(VENV),none)
 PY := python3
 READY :=
 READY_GPU :=
+READY_TORCH :=
+READY_INSTRUCTOR :=
 OF_VENV :=
 else
 PY := $(VENV)/bin/python
@@ -15,13 +17,15 @@ READY := $(VENV)/.ready-dev
 # In terminals and notebooks of JupyterLab `autograder` and `python` are those of the environment.
 OF_VENV := PATH="$(abspath $(VENV))/bin:$$PATH"
 READY_GPU := $(VENV)/.ready-gpu
+READY_TORCH := $(VENV)/.ready-torch
+READY_INSTRUCTOR := $(VENV)/.ready-instructor
 endif
 
 # The checkout is what runs, wherever the packages come from; a PYTHONPATH of the user's own stays behind it.
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv grade test test-gpu test-judge test-long lab bench bench-cpu validate notebooks facts lint clean
+.PHONY: help venv torch grade test test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks facts lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -35,14 +39,17 @@ help:  ## show this list
 venv: $(READY)  ## set up .venv, nothing else
 	@echo "Ready: $(PY)"
 
-$(VENV)/.ready-%: pyproject.toml constraints.txt scripts/setup.sh
+torch: $(READY) $(READY_TORCH)  ## add PyTorch, which chapter 14 needs
+	@echo "Ready: $(PY), with torch"
+
+$(VENV)/.ready-%: pyproject.toml $(wildcard constraints*.txt) scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) $*
 
 grade: $(READY)  ## grade every reference solution into build/report
 	@$(PY) -m autograder reference
 
-test: $(READY)  ## run the tests that need no GPU
-	@$(PY) -m pytest -q -m "not gpu and not multigpu" $$($(PY) scripts/test_workers.py)
+test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU
+	@$(PY) -m pytest -q -m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
 
 test-gpu: $(READY)  ## run the tests that need a GPU, keeping their record
 	@$(PY) -m benchmarks.gpu_tests
@@ -50,17 +57,20 @@ test-gpu: $(READY)  ## run the tests that need a GPU, keeping their record
 test-judge: $(READY)  ## judge the judge: right, wrong and cheating submissions, a line each
 	@$(PY) -m benchmarks.judge
 
-test-long: $(READY)  ## every submission over 200 seeds, tolerances too, secrets of every run, a hundred killed processes
-	@WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 $(PY) -m pytest -q $$($(PY) scripts/test_workers.py) \
-		tests/autograder/test_faults.py tests/labs/test_tolerances.py tests/labs/test_seeds.py \
-		tests/labs/test_secrets.py
+test-instructor: $(READY) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker and Slurm, which are started as root
+	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh $(PY) -m pytest -q -m instructor tests/autograder
+
+test-long: $(READY) $(READY_TORCH)  ## every submission of the corpus, over 200 seeds too, every rung, a hundred killed processes
+	@WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
+		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py) \
+		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm
 
 lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
 	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \
 		--ServerApp.root_dir="$(CURDIR)" notebooks/00_start_here.ipynb
 
-bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: the ladder of products beside cuBLAS
-	@$(PY) -m benchmarks.$(if $(GEMM),bench_gemm,bench_gpu)
+bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: products beside cuBLAS; NET=1: collectives
+	@$(PY) -m benchmarks.$(if $(NET),collectives,$(if $(GEMM),bench_gemm,bench_gpu))
 	@$(if $(GEMM),$(PY) -m benchmarks.bench_gemm counters)
 
 bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
@@ -69,7 +79,7 @@ bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
 validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (needs a GPU and ncu)
 	@$(PY) -m benchmarks.validate
 
-notebooks: $(READY)  ## run every notebook from its Markdown source, keeping the outputs
+notebooks: $(READY) $(READY_TORCH)  ## run every notebook from its Markdown source, keeping the outputs
 	@$(PY) -m scripts.notebooks
 
 facts: $(READY)  ## write docs/facts.md from the citations in the notebooks

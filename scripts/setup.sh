@@ -1,8 +1,9 @@
 #!/bin/sh
 # usage: setup.sh VENV EXTRA
 #
-# Makes VENV with this checkout installed in it (editable) at the versions of constraints.txt, with the packages of
-# EXTRA ("dev", "gpu"). What pip says goes to build/setup.log; what goes wrong is one sentence that says what to do.
+# Makes VENV with this checkout installed in it (editable) at the versions of constraints*.txt, with the packages of
+# CUDA that the driver takes (WARPLAB_CUDA=12 or 13 chooses instead; 13 where there is no driver) and those of
+# EXTRA ("dev", "gpu", "torch"). What pip says goes to build/setup.log; what goes wrong is one sentence that says what to do.
 set -u
 
 venv=$1
@@ -17,6 +18,15 @@ fail() {
 
 supported() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' >/dev/null 2>&1
+}
+
+toolkit() {
+    case ${WARPLAB_CUDA:-} in
+    12 | 13) printf '%s' "$WARPLAB_CUDA" && return ;;
+    ?*) fail "WARPLAB_CUDA is '$WARPLAB_CUDA': set it to 12 or 13, or leave it out." ;;
+    esac
+    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | sed -n '1s/[^0-9].*//p')
+    if [ -n "$driver" ] && [ "$driver" -lt 580 ]; then printf 12; else printf 13; fi
 }
 
 find_python() {
@@ -67,13 +77,14 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || ! supported "$venv/b
     rm -rf "$venv"
     "$python" -m venv "$venv" >>"$log" 2>&1 || fail "$python could not make $venv: see $log."
 fi
-if [ "$extra" = gpu ]; then
-    need_disk 10485760
-fi
+case $extra in
+gpu | torch) need_disk 10485760 ;; # pip may choose the build for CUDA
+esac
 
-echo "Setting up $venv ($extra): a few minutes the first time, pip's words go to $log"
+cuda=$(toolkit) || exit 1
+echo "Setting up $venv ($extra, CUDA $cuda): a few minutes the first time, pip's words go to $log"
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 2 \
-    -c constraints.txt -e ".[$extra]" >>"$log" 2>&1 || explain
+    -c constraints.txt -c "constraints-cu$cuda.txt" -e ".[$extra,cu$cuda]" >>"$log" 2>&1 || explain
 
 # Ahead, so that the first kernel need not wait. Where it fails the first kernel says why, so nothing ends here.
 "$venv/bin/python" -c 'from warplab.simt.compiled import compile_parts; compile_parts()' ||

@@ -1,0 +1,85 @@
+"""Which drivers load what which toolkit compiles, and what is said where they do not."""
+
+from __future__ import annotations
+
+import tomllib
+from types import SimpleNamespace
+
+import pytest
+
+from autograder.records.machine import choose_machine, serves
+from autograder.records.status import Executor
+from autograder.spec.lab import CHECKOUT, find_any, known_labs
+from warplab.errors import DeviceError
+from warplab.hardware import device
+from warplab.hardware.toolkit import LEAST_DRIVER, installed, refusal
+
+PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+
+
+@pytest.mark.parametrize(
+    ("driver", "major", "refused"),
+    [
+        ("580.65.06", 13, False),  # the oldest of the 13 series: release notes of CUDA 13.0, table of drivers
+        ("580.159.04", 13, False),
+        ("575.57.08", 13, True),
+        ("550.54.15", 13, True),  # what Colab had
+        ("550.54.15", 12, False),
+        ("525.60.13", 12, False),
+        ("470.256.02", 12, True),
+        ("470.256.02", None, False),  # no toolkit of ours: nothing is known
+    ],
+)
+def test_a_driver_loads_what_toolkits_of_its_time_compile(driver: str, major: int | None, refused: bool) -> None:
+    words = refusal(driver, major)
+    assert bool(words) is refused
+    assert not refused or (driver in words and LEAST_DRIVER[major or 0] in words)
+
+
+def test_an_old_driver_leaves_the_emulator_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(name="Tesla T4", driver="470.57.02", compute_capability=(7, 5))
+    monkeypatch.setattr(device, "present", lambda index=0: gpu)
+    monkeypatch.setattr("autograder.records.machine.toolkit", lambda: 13)
+    machine = choose_machine("auto")
+    assert machine.device is Executor.EMULATOR and "driver 470.57.02" in machine.hardware
+    with pytest.raises(DeviceError, match=r"470\.57\.02.*make venv.*--device emulator"):
+        choose_machine("gpu")
+    monkeypatch.setattr("autograder.records.machine.toolkit", lambda: None)
+    assert choose_machine("gpu").device is Executor.GPU
+
+
+def test_every_toolkit_that_installs_has_its_least_driver() -> None:
+    majors = {int(name.removeprefix("cu")) for name in PROJECT["optional-dependencies"] if name.startswith("cu")}
+    assert majors == set(LEAST_DRIVER)
+
+
+def test_the_distribution_that_is_there_is_named() -> None:
+    assert installed(("no-such-package", "numpy")) == "numpy"
+    assert installed(("no-such-package", "nor-this")) == "no-such-package"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "served"),
+    [
+        ("sm_75", {"", "sm_75"}),  # T4
+        ("sm_80", {"", "sm_75", "sm_80"}),  # A100
+        ("sm_89", {"", "sm_75", "sm_80"}),  # L4, RTX 4090
+        ("sm_90a", {"", "sm_75", "sm_80", "sm_90", "sm_90a"}),
+        ("sm_100a", {"", "sm_75", "sm_80", "sm_90"}),  # wgmma is Hopper's alone: PTX ISA, "wgmma.mma_async", Target ISA
+        ("sm_120a", {"", "sm_75", "sm_80", "sm_90"}),
+    ],
+)
+def test_hoppers_own_instructions_run_on_hopper_alone(architecture: str, served: set[str]) -> None:
+    assert {needs for needs in ("", "sm_75", "sm_80", "sm_90", "sm_90a") if serves(architecture, needs)} == served
+
+
+def test_a_lab_that_a_gpu_cannot_run_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(name="NVIDIA L4", driver="580.65.06", compute_capability=(8, 9))
+    monkeypatch.setattr(device, "present", lambda index=0: gpu)
+    monkeypatch.setattr("autograder.records.machine.toolkit", lambda: 13)
+    chosen = {name: choose_machine("auto", find_any(name).needs) for name in known_labs()}
+    emulated = {name for name, machine in chosen.items() if machine.device is Executor.EMULATOR}
+    assert emulated == {"08_hopper_hgemm", "09_fp8_gemm", "10_index_shuffle", "11_grouped_gemm"}
+    assert "need sm_90a, which the NVIDIA L4 (sm_89) is not" in chosen["08_hopper_hgemm"].hardware
+    with pytest.raises(DeviceError, match="need sm_90a"):
+        choose_machine("gpu", "sm_90a")
