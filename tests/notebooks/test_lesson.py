@@ -23,7 +23,7 @@ HEADER = Header("NVIDIA H200", "580", {"numpy": "2"}, "abc", "make bench", "2026
 @pytest.fixture
 def on_emulator(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine without a GPU, and a folder of results that is still empty."""
-    monkeypatch.setattr(module, "choose_machine", lambda wanted: EMULATOR)
+    monkeypatch.setattr(module, "choose_machine", lambda wanted, needs="": EMULATOR)
     monkeypatch.setattr(module, "DIRECTORY", tmp_path)
     monkeypatch.setattr(module, "CHECKOUT", tmp_path)
     return tmp_path
