@@ -83,7 +83,8 @@ def two_shot_shape(layout: Layout, nbytes: int, threads: int = 256) -> Shape:
     """As `one_shot_shape`, for the two-shot: a rank's share is what the blocks divide."""
     if nbytes < 1:
         raise PeerError("The array is empty: an all-reduce needs at least one number.")
-    share = -(-(-(-nbytes // UNIT)) // layout.ranks)
+    units = -(-nbytes // UNIT)
+    share = -(-units // layout.ranks)
     blocks = min(layout.blocks, -(-share // threads))
     each = -(-share // blocks)
     if each > layout.units:

@@ -16,7 +16,7 @@ from benchmarks.peer.kernels import CPP_NAMES, SOURCE, Layout
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
-from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Value
+from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure, Value
 from warplab.simt import execute
 
 KERNELS = r"""
@@ -101,7 +101,7 @@ def run(
     state: np.ndarray | None = None,
     **options,
 ) -> Execution:
-    """Launches `kernel` so that blocks play the ranks: all of them, or the first `ranks`. `change` spoils the source."""
+    """Launches `kernel` so that blocks play the ranks: all, or the first `ranks`. `change` spoils the source."""
     stride = -(-layout.nbytes // 256) * 256
     held = np.zeros(layout.ranks * stride // 8, np.uint64)
     state = np.zeros(layout.ranks * layout.state_bytes // 4, np.uint32) if state is None else state
@@ -109,10 +109,10 @@ def run(
     launched = launched or layout.blocks
     side = np.array(
         (stride, PATIENCE, layout.blocks, layout.lines, layout.units, launched, calls),
-        np.dtype([(n, "u8") for n in ("stride", "patience")] + [(n, "u4") for n in ("b", "l", "u", "n", "c")], align=True),
+        np.dtype(
+            [(n, "u8") for n in ("stride", "patience")] + [(n, "u4") for n in ("b", "l", "u", "n", "c")], align=True
+        ),
     )
-    from warplab.plan.model import Structure
-
     arguments = (Pointer("memory"), Pointer("state"), Structure(side.tobytes()), *(Pointer(name) for name in arrays))
     arguments += tuple(Value(number.dtype.name, number.item()) for number in numbers)
     text = change(SOURCE.read_text("utf-8")) + KERNELS
