@@ -9,13 +9,15 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
+from warplab.errors import WarplabError
 from warplab.network.collectives import Collective
 from warplab.network.schedules import Schedule, build
 from warplab.network.schedules.interpret import programs
@@ -30,7 +32,11 @@ _TOGETHER = timedelta(seconds=120)
 _SLEEP = 1_000_000  # cycles, half a millisecond: all of a sample is queued by then
 
 
-def main() -> int:
+class WrongResult(WarplabError):
+    """A collective gave something else than it must."""
+
+
+def main() -> None:
     """Measure as the JSON on the command line says; rank 0 prints a line of JSON for each measurement."""
     job = json.loads(sys.argv[1])
     rank, ranks = job["rank"], job["ranks"]
@@ -44,12 +50,11 @@ def main() -> int:
         call()
         clock.wait()
         if wrong := check():
-            raise SystemExit(f"{name} of {size} bytes by {variant} ended with {wrong} on rank {rank}.")
+            raise WrongResult(f"{name} of {size} bytes by {variant} ended with {wrong} on rank {rank}.")
         samples = [] if job["once"] else clock.samples(call, size, job["samples"])
         if rank == 0:
             print(json.dumps({"name": name, "variant": variant, "size": size, "samples": samples}), flush=True)
-    leave(group)
-    return 0
+    dist.barrier(group=group)
 
 
 def join(job: Any) -> tuple[torch.device, Any]:
@@ -71,15 +76,24 @@ def join(job: Any) -> tuple[torch.device, Any]:
     return device, dist.new_group(backend="gloo", timeout=_TOGETHER)
 
 
-def leave(group: Any) -> None:
-    """End this process when all ranks are done, without taking the communicator apart.
+def to_the_end(work: Callable[[], None]) -> NoReturn:
+    """Does a rank's work and ends this process at once, with 1 if it failed, without taking anything apart.
 
-    NCCL's does not end before every CUDA graph that holds it has been destroyed (pytorch issue 115388).
+    NCCL's communicator does not end before every CUDA graph that holds it has been destroyed (pytorch issue 115388),
+    nor while another rank is gone.
     """
-    dist.barrier(group=group)
+    code = 0
+    try:
+        work()
+    except WarplabError as error:
+        print(error, file=sys.stderr)
+        code = 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)
+    os._exit(code)
 
 
 def _work(
@@ -254,4 +268,4 @@ class Clock:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    to_the_end(main)

@@ -19,7 +19,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.functional import rms_norm
 
-from benchmarks.collectives_rank import Clock, join, leave
+from benchmarks.collectives_rank import Clock, join, to_the_end
 from benchmarks.peer.kernels import PeerError, Shape, one_shot_shape, two_shot_shape
 from benchmarks.peer.team import PeerTeam
 from benchmarks.peer.truth import drawn, first_wrong, normed, sums
@@ -175,30 +175,26 @@ class Contest:
         dist.barrier(group=self._group)
 
 
-def main() -> int:
+def main() -> None:
     """Measure as the JSON on the command line says."""
     job = json.loads(sys.argv[1])
     rank, ranks = job["rank"], job["ranks"]
     device, group = join(job)
     cupy.cuda.Device(rank).use()
     clock = Clock(device, group)
-    try:
-        team = PeerTeam(rank, ranks, group)
-        contest = Contest(team, clock, rank, ranks, group)
-        for ready in contest.work():
-            if not clock.agree(time.time() < job["until"]):
-                if rank == 0:
-                    print(json.dumps({"cut": "all-reduces by hand"}), flush=True)
-                break
-            said, ways = ready()
-            said["ways"] = contest.in_turns(ways, job["samples"])
+    team = PeerTeam(rank, ranks, group)
+    contest = Contest(team, clock, rank, ranks, group)
+    for ready in contest.work():
+        if not clock.agree(time.time() < job["until"]):
             if rank == 0:
-                print(json.dumps(said | {"memory": team.way}), flush=True)
-    except PeerError as error:
-        raise SystemExit(str(error)) from None
-    leave(group)
-    return 0
+                print(json.dumps({"cut": "all-reduces by hand"}), flush=True)
+            break
+        said, ways = ready()
+        said["ways"] = contest.in_turns(ways, job["samples"])
+        if rank == 0:
+            print(json.dumps(said | {"memory": team.way}), flush=True)
+    dist.barrier(group=group)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    to_the_end(main)

@@ -1,4 +1,4 @@
-"""What all-reduces by hand must give: inputs that every rank can draw again, float64 results, and what is close enough."""
+"""What all-reduces by hand must give: inputs that every rank can draw, float64 results, what is close enough."""
 
 from __future__ import annotations
 
