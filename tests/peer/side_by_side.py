@@ -98,13 +98,16 @@ def run(
     threads: int = 64,
     ranks: int = 0,
     change: Callable[[str], str] = same,
-    state: np.ndarray | None = None,
+    before: Execution | None = None,
     **options,
 ) -> Execution:
-    """Launches `kernel` so that blocks play the ranks: all, or the first `ranks`. `change` spoils the source."""
-    stride = -(-layout.nbytes // 256) * 256
-    held = np.zeros(layout.ranks * stride // 8, np.uint64)
-    state = np.zeros(layout.ranks * layout.state_bytes // 4, np.uint32) if state is None else state
+    """Launches `kernel` so that blocks play the ranks: all, or the first `ranks`. `change` spoils the source.
+
+    `before` is an execution whose memory and state this one goes on with.
+    """
+    stride = layout.nbytes
+    held = before.outputs["memory"] if before else np.zeros(layout.ranks * stride // 8, np.uint64)
+    state = before.outputs["state"] if before else np.zeros(layout.ranks * layout.state_bytes // 4, np.uint32)
     every = {"memory": (held, Role.INOUT), "state": (state, Role.INOUT), **arrays}
     launched = launched or layout.blocks
     side = np.array(
