@@ -255,7 +255,7 @@ class _Ran:
             raise CannotMeasure(self.problem)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """All ranks are on this machine: they meet over its loopback. Multicast over NVLink is never used, by anybody."""
     never = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
     return {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", **os.environ, **never}
@@ -265,7 +265,7 @@ def _run(module: str, job: dict[str, Any], log: bool = False) -> _Ran:
     """Runs a module in a process a rank until all have ended or one has failed."""
     with tempfile.TemporaryDirectory(prefix="warplab-collectives-") as folder:
         place = Path(folder)
-        environment = _environment()
+        environment = environment()
         if log:
             environment |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING", "NCCL_DEBUG_FILE": f"{place}/log.%p"}
         processes = []

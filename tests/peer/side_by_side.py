@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from benchmarks.peer.kernels import CPP_NAMES, SOURCE, Layout
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
-from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure, Value
+from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Pointer, Role, Structure, Value
 from warplab.simt import execute
 
 KERNELS = r"""
@@ -72,11 +73,14 @@ __global__ void fused_calls(
 """
 SMALL = {"blocks": 2, "lines": 96, "units": 48}  # little to emulate, and all of it is searched for races
 PATIENCE = 400_000  # ticks: an instruction each, of all blocks
+_WORDS = ("blocks", "lines", "units", "launched", "calls")
+SIDE = np.dtype([("stride", "u8"), ("patience", "u8"), *((name, "u4") for name in _WORDS)], align=True)
+Arrays = Mapping[str, tuple[np.ndarray, Role]]
 
 
 @cache
-def _ptx(text: str, name: str) -> tuple[str, str]:
-    made = compile_cpp(text, SOURCE.name, (), (name,), EMULATED_ARCHITECTURE)
+def _ptx(text: str, name: str, architecture: str) -> tuple[str, str]:
+    made = compile_cpp(text, SOURCE.name, (), (name,), architecture)
     return made.ptx, made.lowered[name]
 
 
@@ -85,11 +89,11 @@ def same(text: str) -> str:
     return text
 
 
-def run(
+def planned(
     kernel: str,
     dtype: str,
     layout: Layout,
-    arrays: Mapping[str, tuple[np.ndarray, Role]],
+    arrays: Arrays,
     numbers: tuple[np.generic, ...],
     *,
     calls: int = 1,
@@ -99,29 +103,41 @@ def run(
     ranks: int = 0,
     change: Callable[[str], str] = same,
     before: Execution | None = None,
-    **options,
-) -> Execution:
-    """Launches `kernel` so that blocks play the ranks: all, or the first `ranks`. `change` spoils the source.
+    patience: int = PATIENCE,
+    architecture: str = EMULATED_ARCHITECTURE,
+) -> tuple[Plan, dict[str, np.ndarray]]:
+    """A plan that launches `kernel` so that blocks play the ranks, all or the first `ranks`; and what it starts with.
 
-    `before` is an execution whose memory and state this one goes on with.
+    `change` spoils the source. `before` is an execution whose memory and state this one goes on with.
     """
     stride = layout.nbytes
     held = before.outputs["memory"] if before else np.zeros(layout.ranks * stride // 8, np.uint64)
     state = before.outputs["state"] if before else np.zeros(layout.ranks * layout.state_bytes // 4, np.uint32)
     every = {"memory": (held, Role.INOUT), "state": (state, Role.INOUT), **arrays}
     launched = launched or layout.blocks
-    side = np.array(
-        (stride, PATIENCE, layout.blocks, layout.lines, layout.units, launched, calls),
-        np.dtype(
-            [(n, "u8") for n in ("stride", "patience")] + [(n, "u4") for n in ("b", "l", "u", "n", "c")], align=True
-        ),
-    )
+    side = np.array((stride, patience, layout.blocks, layout.lines, layout.units, launched, calls), SIDE)
     arguments = (Pointer("memory"), Pointer("state"), Structure(side.tobytes()), *(Pointer(name) for name in arrays))
     arguments += tuple(Value(number.dtype.name, number.item()) for number in numbers)
     text = change(SOURCE.read_text("utf-8")) + KERNELS
-    ptx, entry = _ptx(text, f"{kernel}<{CPP_NAMES[dtype]}, {layout.ranks}>")
+    ptx, entry = _ptx(text, f"{kernel}<{CPP_NAMES[dtype]}, {layout.ranks}>", architecture)
     buffers = {name: buffer(name, array, role) for name, (array, role) in every.items()}
     plan = plan_of(ptx, entry, buffers, arguments, ((ranks or layout.ranks) * launched,), (threads,), source=text)
     launch = replace(plan.launches[0], cooperative=True)
+    kernels = {name: replace(one, ptx={architecture: ptx}) for name, one in plan.kernels.items()}
     inputs = {name: array for name, (array, role) in every.items() if role is not Role.OUTPUT}
-    return execute(replace(plan, launches=(launch,) * launches), inputs, **options)
+    return replace(plan, kernels=kernels, launches=(launch,) * launches), inputs
+
+
+def run(
+    kernel: str,
+    dtype: str,
+    layout: Layout,
+    arrays: Arrays,
+    numbers: tuple[np.generic, ...],
+    *,
+    seed: int | None = None,
+    **options: Any,
+) -> Execution:
+    """What `planned` plans, on the emulator; a seed draws the order of warps and blocks."""
+    plan, inputs = planned(kernel, dtype, layout, arrays, numbers, **options)
+    return execute(plan, inputs, seed=seed)

@@ -60,8 +60,7 @@ def is_sum(execution: Execution, x: np.ndarray, dtype: str, count: int) -> bool:
     return bool((results(execution, x, dtype, count) == truth).all())
 
 
-@pytest.mark.parametrize("seed", [None, 3])
-@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize(("ranks", "seed"), [(2, None), (2, 1), (4, 2), (8, 3)])
 @pytest.mark.parametrize(("kernel", "dtype"), WHOLE)
 def test_every_rank_has_the_exact_sum_in_every_call(kernel: str, dtype: str, ranks: int, seed: int | None) -> None:
     """Five calls use each set of lines more than once; 37 numbers fill no line, unit or share."""
@@ -71,7 +70,7 @@ def test_every_rank_has_the_exact_sum_in_every_call(kernel: str, dtype: str, ran
     assert is_sum(execution, x, dtype, 37)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 8, 61, 190, 384])
+@pytest.mark.parametrize("count", [1, 3, 190, 384])
 @pytest.mark.parametrize("kernel", ["one_shots", "two_shots"])
 def test_ragged_lengths(kernel: str, count: int) -> None:
     """From one number, which leaves blocks and shares empty, to as many as the memory has room for."""
