@@ -265,15 +265,15 @@ def _run(module: str, job: dict[str, Any], log: bool = False) -> _Ran:
     """Runs a module in a process a rank until all have ended or one has failed."""
     with tempfile.TemporaryDirectory(prefix="warplab-collectives-") as folder:
         place = Path(folder)
-        environment = environment()
+        variables = environment()
         if log:
-            environment |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING", "NCCL_DEBUG_FILE": f"{place}/log.%p"}
+            variables |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING", "NCCL_DEBUG_FILE": f"{place}/log.%p"}
         processes = []
         for rank in range(job["ranks"]):
             said = json.dumps({**job, "rank": rank, "meeting": str(place / "meeting")})
             command = [sys.executable, "-m", module, said]
             with open(place / f"rank_{rank}.out", "wb") as out, open(place / f"rank_{rank}.err", "wb") as err:
-                processes.append(subprocess.Popen(command, stdout=out, stderr=err, env=environment))
+                processes.append(subprocess.Popen(command, stdout=out, stderr=err, env=variables))
         try:
             problem = _problem(processes, job["until"] + _GRACE, place)
         finally:

@@ -31,12 +31,13 @@ def test_the_source_reads_the_structure_as_this_side_writes_it() -> None:
     """Every field has a number of its own, which a kernel tells."""
     told = r"""
 extern "C" __global__ void told(const __grid_constant__ Team team, u64* out) {
-    static_assert(MOST_RANKS == %d && LINE == %d && ROW_TURNS == %d && sizeof(uint4) == %d, "constants");
     out[0] = team.rank, out[1] = team.blocks, out[2] = team.lines, out[3] = team.units, out[4] = team.patience;
     out[5] = (u64)team.state;
     for (int p = 0; p < MOST_RANKS; ++p) out[6 + p] = (u64)team.memory[p];
 }
-""" % (MOST_RANKS, LINE, ROW_TURNS, UNIT)
+"""
+    told += f"static_assert(MOST_RANKS == {MOST_RANKS} && LINE == {LINE} && sizeof(uint4) == {UNIT});"
+    told += f"static_assert(ROW_TURNS == {ROW_TURNS});"
     team = np.array((1, 2, 3, 4, 5 << 33, 6 << 33, [(7 + p) << 33 for p in range(MOST_RANKS)]), TEAM)
     out = np.zeros(6 + MOST_RANKS, np.uint64)
     ptx = compile_cpp(SOURCE.read_text("utf-8") + told, "x.cu", (), (), EMULATED_ARCHITECTURE).ptx
