@@ -1,8 +1,10 @@
-"""Measures collectives on two GPUs or more: times by size, what NCCL chose, fits of alpha and beta, schedules.
+"""Measures collectives on two GPUs or more: times by size, what NCCL chose, fits of alpha and beta, schedules, and
+all-reduces by hand (benchmarks/peer) in the same turns as NCCL's.
 
 `python -m benchmarks.collectives`, or `make bench NET=1`, writes benchmarks/results/collectives.json, where records of
-other numbers of GPUs stay. `--backend gloo` does the same on processes of this machine, whose times say nothing of a
-network, and writes to build/collectives.json unless told otherwise.
+other numbers of GPUs stay; `--part` measures one part of it. It ends within `--minutes`: what there was no time for is
+named, and what was measured before a rank failed is written. `--backend gloo` does the same on processes of this
+machine, whose times say nothing of a network, and writes to build/collectives.json unless told otherwise.
 
 Sizes are powers of two and one and a half times these; the fits know the powers of two only, so that their errors on
 the others are those of a prediction. A fit is up to three lines, alpha + size / bandwidth each, one for each range of
@@ -21,6 +23,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +45,14 @@ COLLECTIVES = (
     Collective.BROADCAST,
 )
 LARGEST = 1 << 30
-_MINUTES = 9.0
+LIBRARY, SCHEDULES, BY_HAND = "library", "schedules", "by-hand"
+PARTS = {"nccl": (BY_HAND, LIBRARY, SCHEDULES), "gloo": (LIBRARY, SCHEDULES)}
+MINUTES = 7.0
+_GRACE = 30.0  # seconds that ranks have to end by themselves when the time is over
+_RANK = "benchmarks.collectives_rank"
+_LIBRARY = "NCCL's all_reduce, same turns"
+_SEPARATE = "NCCL's all_reduce and our kernel of residual and norm, same turns"
+_TURNS = "{} samples in turns, the slowest rank of each; CUDA graphs of 50 calls; zeros; NVLS off; torch's all_reduce"
 _CHOICE = re.compile(r"NCCL INFO (\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)")
 _NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter",
           "Broadcast": "broadcast"}  # fmt: skip
@@ -56,22 +66,34 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, fit, write."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Measures collectives by size.")
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
+    parser.add_argument("--part", choices=PARTS["nccl"], help="what to measure (default: all)")
     parser.add_argument("--ranks", type=int, help="GPUs or processes (default: all GPUs; 2 processes)")
     parser.add_argument("--largest", type=int, default=LARGEST, metavar="BYTES")
     parser.add_argument("--samples", type=int, default=15)
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"when to end (default: {MINUTES:g})")
     parser.add_argument("--out", type=Path, help="the results file")
     options = parser.parse_args(arguments)
     default = results.DIRECTORY if options.backend == "nccl" else results.DIRECTORY.parents[1] / "build"
     path = options.out or default / "collectives.json"
+    parts = (options.part,) if options.part else PARTS[options.backend]
+    until = time.time() + 60 * options.minutes - _GRACE
+    records: list[Record] = []
+    problem = ""
     try:
         ranks = options.ranks or _gpus(options.backend)
-        records = list(measure(options.backend, ranks, sizes(options.largest), options.samples))
-        results.write(path, results.make_header(COMMAND), records, merge=True)
+        for record in measure(options.backend, parts, ranks, sizes(options.largest), options.samples, until):
+            records.append(record)
     except WarplabError as error:
-        print(f"collectives: {error}", file=sys.stderr)
-        return 1
-    print(f"written: {path}")
-    return 0
+        problem = str(error)
+    try:
+        if records:
+            results.write(path, results.make_header(COMMAND), records, merge=True)
+            print(f"written: {path}")
+    except WarplabError as error:
+        problem = problem or str(error)
+    if problem:
+        print(f"collectives: {problem}", file=sys.stderr)
+    return 1 if problem else 0
 
 
 def sizes(largest: int) -> list[int]:
@@ -80,18 +102,39 @@ def sizes(largest: int) -> list[int]:
     return sorted({*powers, *(power * 3 // 2 for power in powers[:-1])})
 
 
-def measure(backend: str, ranks: int, of: Sequence[int], samples: int) -> Iterator[Record]:
-    """A record a collective, way and size, then those of the fits. Raises CannotMeasure."""
+def measure(
+    backend: str, parts: Sequence[str], ranks: int, of: Sequence[int], samples: int, until: float
+) -> Iterator[Record]:
+    """A record a collective, way and size, then those of the fits. `until` is when to end, as time.time() has it.
+
+    Raises CannotMeasure, after the records of what had been measured before.
+    """
     if ranks < 2:
         raise CannotMeasure(f"There is {ranks} GPU: two are needed; `--backend gloo` runs processes on any machine.")
-    kinds = [kind.value for kind in COLLECTIVES]
-    job = {"backend": backend, "ranks": ranks, "sizes": list(of), "samples": samples, "collectives": kinds}
-    chosen = choices(_run({**job, "once": True}, log=True)[1], of) if backend == "nccl" else {}
-    found = _run({**job, "once": False})[0]
-    for one in found:
+    job = {"backend": backend, "ranks": ranks, "sizes": list(of), "samples": samples, "until": until, "once": False}
+    if BY_HAND in parts:
+        if backend != "nccl":
+            raise CannotMeasure("All-reduces by hand need GPUs: leave `--backend gloo` out.")
+        ran = _run("benchmarks.peer.contest", job)
+        for one in ran.found:
+            yield from by_hand(one, ranks)
+        ran.whole()
+    if LIBRARY not in parts and SCHEDULES not in parts:
+        return
+    kinds = [kind.value for kind in COLLECTIVES] if LIBRARY in parts else []
+    job |= {"collectives": kinds, "schedules": False}
+    chosen: dict[tuple[str, int], tuple[str, str]] = {}
+    if backend == "nccl" and kinds:
+        ran = _run(_RANK, {**job, "once": True}, log=True)
+        ran.whole()
+        if not (chosen := choices(ran.log, of)):
+            print("NCCL's log did not say what it chose.", flush=True)
+    ran = _run(_RANK, {**job, "schedules": SCHEDULES in parts})
+    for one in ran.found:
         yield _time(one, backend, ranks, chosen)
-    for key, group in itertools.groupby(found, key=lambda one: (one["name"], one["variant"])):
+    for key, group in itertools.groupby(ran.found, key=lambda one: (one["name"], one["variant"])):
         yield from _fitted(*key, list(group), backend, ranks)
+    ran.whole()
 
 
 def choices(log: str, of: Sequence[int]) -> dict[tuple[str, int], tuple[str, str]]:
@@ -126,6 +169,30 @@ def _time(one: dict[str, Any], backend: str, ranks: int, chosen: dict[tuple[str,
         name, "time", interval.value, "us", variant, (ranks, size), "float32", (interval.low, interval.high),
         conditions=f"{interval.samples} samples, the slowest rank of each; zeros; {_where(backend)}", extra=extra,
     )  # fmt: skip
+
+
+def by_hand(one: dict[str, Any], ranks: int) -> Iterator[Record]:
+    """Records of one size: each way beside NCCL's, whose time in the same turns is the baseline."""
+    took = {way: median_interval([second * 1e6 for second in samples]) for way, samples in one["ways"].items()}
+    shape, words = (ranks, *one["shape"]), "x".join(map(str, one["shape"]))
+    for way, interval in took.items():
+        extra: dict[str, Any] = {"gpus": ranks, "memory": one["memory"]}
+        if launch := one.get("launches", {}).get(way):
+            extra["launch"] = launch
+        against = _SEPARATE if len(took) > 3 else _LIBRARY
+        beside: dict[str, Any] = {}
+        if way != "nccl":
+            rival = took["nccl"].value
+            beside = {"baseline": against, "baseline_value": rival, "ratio": rival / interval.value}
+        print(
+            f"{one['name']:32}{one['dtype']:10}{way:16}{words:>10} {interval.value:9.2f} us"
+            f" {interval.value / took['nccl'].value:6.2f} of NCCL's",
+            flush=True,
+        )
+        yield Record(
+            one["name"], "time", interval.value, "us", f"by hand: {way}", shape, one["dtype"],
+            (interval.low, interval.high), conditions=_TURNS.format(interval.samples), extra=extra, **beside,
+        )  # fmt: skip
 
 
 def _fitted(name: str, way: str, found: Sequence[dict[str, Any]], backend: str, ranks: int) -> Iterator[Record]:
@@ -174,44 +241,72 @@ def _gpus(backend: str) -> int:
     return sum(line.startswith("GPU ") for line in asked.stdout.splitlines())
 
 
-def _run(job: dict[str, Any], log: bool = False) -> tuple[list[dict[str, Any]], str]:
-    """What rank 0 measured, and NCCL's log of it. Raises CannotMeasure with the words of the first rank that failed."""
+@dataclass(frozen=True)
+class _Ran:
+    """What rank 0 measured, NCCL's log of it, and what went wrong."""
+
+    found: list[dict[str, Any]] = field(default_factory=list)
+    log: str = ""
+    problem: str = ""
+
+    def whole(self) -> None:
+        """Raises CannotMeasure if something went wrong."""
+        if self.problem:
+            raise CannotMeasure(self.problem)
+
+
+def environment() -> dict[str, str]:
+    """All ranks are on this machine: they meet over its loopback. Multicast over NVLink is never used, by anybody."""
+    never = {"NCCL_NVLS_ENABLE": "0", "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1"}
+    return {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo", **os.environ, **never}
+
+
+def _run(module: str, job: dict[str, Any], log: bool = False) -> _Ran:
+    """Runs a module in a process a rank until all have ended or one has failed."""
     with tempfile.TemporaryDirectory(prefix="warplab-collectives-") as folder:
         place = Path(folder)
-        environment = dict(os.environ)
+        variables = environment()
         if log:
-            environment |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING", "NCCL_DEBUG_FILE": f"{place}/log.%p"}
+            variables |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING", "NCCL_DEBUG_FILE": f"{place}/log.%p"}
         processes = []
         for rank in range(job["ranks"]):
             said = json.dumps({**job, "rank": rank, "meeting": str(place / "meeting")})
-            command = [sys.executable, "-m", "benchmarks.collectives_rank", said]
+            command = [sys.executable, "-m", module, said]
             with open(place / f"rank_{rank}.out", "wb") as out, open(place / f"rank_{rank}.err", "wb") as err:
-                processes.append(subprocess.Popen(command, stdout=out, stderr=err, env=environment))
+                processes.append(subprocess.Popen(command, stdout=out, stderr=err, env=variables))
         try:
-            failed = _failed(processes)
+            problem = _problem(processes, job["until"] + _GRACE, place)
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
-        if failed:
-            words = (place / f"rank_{failed[0]}.err").read_text(errors="replace").strip().splitlines() or ["no word"]
-            raise CannotMeasure(f"Rank {failed[0]} failed: {words[-1][:300]}")
-        lines = (place / "rank_0.out").read_text().splitlines()
+        lines = (place / "rank_0.out").read_text(errors="replace").splitlines()
+        found = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+        for one in found:
+            if "cut" in one:
+                print(f"There was no time left for {one['cut']} and what comes after it.", flush=True)
         logs = [path.read_text(errors="replace") for path in sorted(place.glob("log.*"))]
-        return [json.loads(line) for line in lines if line.startswith("{")], _first(logs)
+        return _Ran([one for one in found if "cut" not in one], _first(logs), problem)
 
 
-def _failed(processes: Sequence[subprocess.Popen[bytes]]) -> list[int]:
-    """The first ranks that failed, as soon as one has; nobody if all have ended. Raises CannotMeasure."""
-    limit = time.monotonic() + _MINUTES * 60
-    while time.monotonic() < limit:
+def _problem(processes: Sequence[subprocess.Popen[bytes]], limit: float, place: Path) -> str:
+    """What the first rank that failed said, as soon as one has; "" when all have ended well."""
+    while time.time() < limit:
         codes = [process.poll() for process in processes]
         if failed := [rank for rank, code in enumerate(codes) if code]:
-            return failed
+            time.sleep(1)  # the one that it was waiting for may have more to say
+            said = [f"Rank {rank} failed: {_last_words(place / f'rank_{rank}.err')}" for rank in failed]
+            return said[0]
         if None not in codes:
-            return []
+            return ""
         time.sleep(0.1)
-    raise CannotMeasure(f"The ranks did not finish within {_MINUTES:g} minutes.")
+    return "The ranks did not finish in time."
+
+
+def _last_words(path: Path) -> str:
+    """What a rank said last, without what libraries log (in brackets) while it ends."""
+    lines = [line for line in path.read_text(errors="replace").splitlines() if line.strip() and line[0] not in "[ "]
+    return (lines or ["no word"])[-1][:600]
 
 
 def _first(logs: Sequence[str]) -> str:

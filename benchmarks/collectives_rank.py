@@ -6,15 +6,18 @@ PyTorch is no dependency of the base install, so this module is imported in a ra
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 
+from warplab.errors import WarplabError
 from warplab.network.collectives import Collective
 from warplab.network.schedules import Schedule, build
 from warplab.network.schedules.interpret import programs
@@ -25,13 +28,38 @@ GRAPHED = 256 << 10  # bytes; launching one by one would take longer than what i
 IN_GRAPH = 20
 WORK = 64 << 20  # bytes that a sample moves about, in as many calls as that takes
 _ITEM = 4  # bytes of a float32
-_TOGETHER = timedelta(seconds=300)
+_TOGETHER = timedelta(seconds=120)
+_SLEEP = 1_000_000  # cycles, half a millisecond: all of a sample is queued by then
 
 
-def main() -> int:
+class WrongResult(WarplabError):
+    """A collective gave something else than it must."""
+
+
+def main() -> None:
     """Measure as the JSON on the command line says; rank 0 prints a line of JSON for each measurement."""
     job = json.loads(sys.argv[1])
-    rank, ranks, gpu = job["rank"], job["ranks"], job["backend"] == "nccl"
+    rank, ranks = job["rank"], job["ranks"]
+    device, group = join(job)
+    clock = Clock(device, group)
+    for name, variant, size, call, check in _work(job, rank, ranks, device):
+        if not clock.agree(time.time() < job["until"]):
+            if rank == 0:
+                print(json.dumps({"cut": f"{name} of {size} bytes by {variant}"}), flush=True)
+            break
+        call()
+        clock.wait()
+        if wrong := check():
+            raise WrongResult(f"{name} of {size} bytes by {variant} ended with {wrong} on rank {rank}.")
+        samples = [] if job["once"] else clock.samples(call, size, job["samples"])
+        if rank == 0:
+            print(json.dumps({"name": name, "variant": variant, "size": size, "samples": samples}), flush=True)
+    dist.barrier(group=group)
+
+
+def join(job: Any) -> tuple[torch.device, Any]:
+    """This rank's device, and a Gloo group of all ranks beside the process group of the job's backend."""
+    rank, gpu = job["rank"], job["backend"] == "nccl"
     device = torch.device("cuda", rank) if gpu else torch.device("cpu")
     if gpu:
         torch.cuda.set_device(device)
@@ -41,21 +69,31 @@ def main() -> int:
         job["backend"],
         init_method=f"file://{job['meeting']}",
         rank=rank,
-        world_size=ranks,
+        world_size=job["ranks"],
         timeout=_TOGETHER,
         device_id=device if gpu else None,
     )
-    clock = _Clock(device, dist.new_group(backend="gloo", timeout=_TOGETHER))
-    for name, variant, size, call, check in _work(job, rank, ranks, device):
-        call()
-        clock.wait()
-        if wrong := check():
-            raise SystemExit(f"{name} of {size} bytes by {variant} ended with {wrong} on rank {rank}.")
-        samples = [] if job["once"] else clock.samples(call, size, job["samples"])
-        if rank == 0:
-            print(json.dumps({"name": name, "variant": variant, "size": size, "samples": samples}), flush=True)
-    dist.destroy_process_group()
-    return 0
+    return device, dist.new_group(backend="gloo", timeout=_TOGETHER)
+
+
+def to_the_end(work: Callable[[], None]) -> NoReturn:
+    """Does a rank's work and ends this process at once, with 1 if it failed, without taking anything apart.
+
+    NCCL's communicator does not end before every CUDA graph that holds it has been destroyed (pytorch issue 115388),
+    nor while another rank is gone.
+    """
+    code = 0
+    try:
+        work()
+    except WarplabError as error:
+        print(error, file=sys.stderr)
+        code = 1
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _work(
@@ -65,7 +103,7 @@ def _work(
     for kind in map(Collective, job["collectives"]):
         for size in job["sizes"]:
             yield kind.value, "library", size, *_collective(kind, size // _ITEM, rank, ranks, device)
-    if not job["once"]:
+    if job["schedules"]:
         for schedule in schedules(ranks):
             for size in job["sizes"]:
                 yield schedule.collective.value, schedule.name, size, *_schedule(schedule, size, rank, device)
@@ -152,40 +190,60 @@ def _schedule(schedule: Schedule, size: int, rank: int, device: torch.device) ->
     return run, lambda: "" if largest == [most] else str(largest)
 
 
-class _Clock:
-    """Times calls: by events on a GPU, in graphs where they are short; else by the wall. The slowest rank counts."""
+class Clock:
+    """Times calls: by events on a GPU, in graphs where they are short; else by the wall. The slowest rank counts.
+
+    On a GPU the ranks begin together: each first lets its GPU sleep for as long as the host may take to queue
+    everything, then meets the others in an all-reduce of one number, and then the clock starts. Without that the time
+    by which one process is behind the other would be in each sample.
+    """
 
     def __init__(self, device: torch.device, group: Any) -> None:
         self._device, self._group = device, group
+        self._gpu = device.type == "cuda"
+        self._meeting = torch.zeros(1, device=device)
 
     def wait(self) -> None:
-        if self._device.type == "cuda":
+        """Until all that was queued is done."""
+        if self._gpu:
             torch.cuda.synchronize(self._device)
+
+    def agree(self, yes: bool) -> bool:
+        """Whether all ranks say yes; all get the same answer."""
+        answer = torch.tensor([int(yes)])
+        dist.all_reduce(answer, dist.ReduceOp.MIN, group=self._group)
+        return bool(answer.item())
 
     def samples(self, call: Call, size: int, count: int) -> list[float]:
         """Seconds of one call, `count` times, the slowest rank's each."""
         calls = max(1, min(IN_GRAPH, WORK // max(size, 1)))
-        if self._device.type == "cuda" and size <= GRAPHED:
-            call, calls = self._graph(call), IN_GRAPH
-            repeats = 1
-        else:
-            repeats = calls
-        found = []
-        for number in range(count + 2):
-            dist.barrier(group=self._group)
-            seconds = torch.tensor([self._once(call, repeats) / calls], dtype=torch.float64)
-            dist.all_reduce(seconds, dist.ReduceOp.MAX, group=self._group)
-            if number >= 2:
-                found.append(float(seconds))
+        if not self._gpu or size > GRAPHED:
+            return self._sampled(call, calls, calls, count)
+        graph = self.graph(call, IN_GRAPH)
+        found = self._sampled(graph.replay, 1, IN_GRAPH, count)
+        graph.reset()
         return found
 
-    def _once(self, call: Call, repeats: int) -> float:
-        if self._device.type != "cuda":
+    def _sampled(self, call: Call, repeats: int, calls: int, count: int) -> list[float]:
+        return self.slowest([self.once(call, repeats) / calls for _ in range(count + 2)][2:])
+
+    def slowest(self, seconds: Sequence[float]) -> list[float]:
+        """The times of the slowest rank, sample by sample."""
+        times = torch.tensor(seconds, dtype=torch.float64)
+        dist.all_reduce(times, dist.ReduceOp.MAX, group=self._group)
+        return times.tolist()
+
+    def once(self, call: Call, repeats: int) -> float:
+        """Seconds of so many calls, one after the other, on this rank."""
+        dist.barrier(group=self._group)
+        if not self._gpu:
             begin = time.perf_counter()
             for _ in range(repeats):
                 call()
             return time.perf_counter() - begin
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(_SLEEP)
+        dist.all_reduce(self._meeting)
         start.record()
         for _ in range(repeats):
             call()
@@ -193,19 +251,21 @@ class _Clock:
         torch.cuda.synchronize(self._device)
         return start.elapsed_time(end) * 1e-3
 
-    def _graph(self, call: Call) -> Call:
+    def graph(self, call: Call, calls: int) -> torch.cuda.CUDAGraph:
+        """So many calls as one graph. Reset it before the next one: it holds memory and NCCL's communicator."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
             for _ in range(3):
                 call()
         torch.cuda.current_stream().wait_stream(side)
+        torch.cuda.synchronize(self._device)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            for _ in range(IN_GRAPH):
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+            for _ in range(calls):
                 call()
-        return graph.replay
+        return graph
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    to_the_end(main)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -33,6 +34,64 @@ def test_without_two_gpus_it_says_what_to_do(tmp_path: Path, capsys: pytest.Capt
     assert collectives.main(["--ranks", "1", "--out", str(tmp_path / "x.json")]) == 1
     assert "--backend gloo" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_what_was_measured_before_a_rank_failed_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And the rank that waits for it is ended, long before its time."""
+    monkeypatch.setattr(collectives, "_RANK", "tests.failing_rank")
+    path = tmp_path / "collectives.json"
+    asked = ["--backend", "gloo", "--part", "library", "--largest", "1024", "--out", str(path)]
+    begin = time.monotonic()
+    assert collectives.main(asked) == 1
+    assert time.monotonic() - begin < 30
+    assert "Rank 1 failed: its reason" in capsys.readouterr().err
+    assert [(record.name, record.value) for record in results.read(path).records] == [("broadcast", 12.0)]
+
+
+def test_ranks_that_do_not_end_are_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(collectives, "_RANK", "tests.failing_rank")
+    monkeypatch.setattr(collectives, "_GRACE", 1.0)
+    monkeypatch.setenv("WARPLAB_TEST_HANGS", "1")
+    path = tmp_path / "collectives.json"
+    asked = ["--backend", "gloo", "--part", "library", "--minutes", "0.05", "--out", str(path)]
+    assert collectives.main(asked) == 1
+    assert "did not finish in time" in capsys.readouterr().err
+    assert len(results.read(path).records) == 1
+
+
+def test_multicast_over_nvlink_is_off_whatever_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_NVLS_ENABLE", "1")
+    monkeypatch.setenv("TORCH_SYMM_MEM_DISABLE_MULTICAST", "0")
+    monkeypatch.setenv("NCCL_SOCKET_IFNAME", "eth7")
+    found = collectives.environment()
+    assert (found["NCCL_NVLS_ENABLE"], found["TORCH_SYMM_MEM_DISABLE_MULTICAST"]) == ("0", "1")
+    assert found["NCCL_SOCKET_IFNAME"] == "eth7"
+
+
+def test_by_hand_is_beside_nccl_in_the_same_turns(tmp_path: Path) -> None:
+    """The ratio is how many times as fast, so that a one-shot of half of NCCL's time has 2."""
+    ways = {"nccl": [10e-6, 9e-6, 11e-6], "one-shot": [5e-6, 4e-6, 6e-6], "two-shot": [20e-6] * 3}
+    said = {"name": "all_reduce", "dtype": "float32", "shape": [1024], "memory": "CUDA IPC", "ways": ways}
+    rows = said | {"name": "rows", "shape": [4, 8192], "ways": {**ways, "fused": [2e-6] * 3}}
+    records = [*collectives.by_hand(said | {"launches": {"one-shot": [8, 128]}}, 2), *collectives.by_hand(rows, 2)]
+    results.write(tmp_path / "x.json", results.make_header("x"), records)
+    read = results.read(tmp_path / "x.json")
+    one = read.find("all_reduce", "time", variant="by hand: one-shot")
+    assert (one.value, one.ratio, one.shape, one.extra["launch"]) == (5.0, 2.0, (2, 1024), [8, 128])
+    assert read.find("all_reduce", "time", variant="by hand: two-shot").ratio == 0.5
+    assert read.find("all_reduce", "time", variant="by hand: nccl").baseline is None
+    fused = read.find("rows", "time", variant="by hand: fused")
+    assert fused.ratio == 5.0 and fused.baseline is not None and "residual and norm" in fused.baseline
+
+
+def test_by_hand_needs_gpus(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--backend", "gloo", "--part", "by-hand", "--out", str(tmp_path / "x.json")]
+    assert collectives.main(asked) == 1
+    assert "need GPUs" in capsys.readouterr().err and not list(tmp_path.iterdir())
 
 
 def test_two_processes_over_gloo(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import jupytext
 import pytest
 
+from benchmarks import collectives
 from warplab import results
 from warplab.network.collectives import Collective, bus_factor
 
@@ -124,3 +125,41 @@ def test_gpus_are_quoted_only_if_they_were_measured(
     ]
     results.write(tmp_path / "collectives.json", header, records)
     assert names["on_gpus"]("all_reduce") == [(2, 1024, 9.0), (2, 2048, 9.5)]
+
+
+def test_the_mark_is_where_one_shot_and_two_shot_cross(names: dict[str, Any]) -> None:
+    """For every number of ranks on the slider; and the answer to the prediction is the one for eight."""
+    drawn: list[tuple[Any, float]] = []
+    names |= {
+        "cost_lines": lambda lines, *, marks, **how: drawn.append((lines, marks[0][0])),
+        "Explorer": lambda draw, ranks: [draw(n) for n in ranks[1]],
+        "two_shot_from": None,
+    }
+    exec(cell_with("def by_protocol("), names)
+    assert len(drawn) == 7
+    for lines, mark in drawn:
+        one, two = (next(line for line in lines if name in line.name) for name in ("one-shot", "two-shot"))
+        slower = [size for size, a, b in zip(one.sizes, one.values, two.values, strict=True) if a > b]
+        before = [size for size in one.sizes if size < slower[0]]
+        assert before[-1] <= mark <= slower[0]
+    assert names["cross"] == drawn[-1][1]
+
+
+def test_all_reduces_by_hand_are_shown_if_they_were_measured(names: dict[str, Any], tmp_path: Path) -> None:
+    names["Markdown"] = lambda text: text
+    names["DIRECTORY"] = tmp_path
+    for cell in ("def raced(", "fused = {"):
+        exec(cell_with(cell), names)
+        assert "Not measured yet" in names["shown"]
+    ways = {"nccl": [1e-5] * 3, "one-shot": [4e-6] * 3, "two-shot": [8e-6] * 3}
+    said = {"name": "all_reduce", "dtype": "float32", "shape": [1024], "memory": "", "ways": ways}
+    fused = said | {"name": "all_reduce, residual, RMS norm", "dtype": "bfloat16", "shape": [4, 8192]}
+    fused["ways"] = {"nccl": [1e-5] * 3, "nccl and torch": [2e-5] * 3, "one-shot": [5e-6] * 3, "fused": [3e-6] * 3}
+    records = [*collectives.by_hand(said, 2), *collectives.by_hand(fused, 2)]
+    results.write(tmp_path / "collectives.json", results.make_header("x"), records)
+    shown: list[Any] = []
+    names["display"] = lambda one: shown.append(one)
+    exec(cell_with("def raced("), names)
+    assert shown == [[("1 KiB", "10.00", "4.00", "8.00", "0.40", "0.80")]]
+    exec(cell_with("fused = {"), names)
+    assert names["shown"] == [("2 GPUs, 4 rows of 8192", "20.00", "10.00", "5.00", "3.00")]

@@ -491,6 +491,7 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "12-all-reduce-halves": lambda n: (
         n["time"] * ring_seconds(Collective.ALL_REDUCE, n) / ring_seconds(Collective.REDUCE_SCATTER, n)
     ),
+    "12-one-shot-port": lambda n: np.full((n["n"] - 1, n["size"] * 250, 8), 1e-3).sum(),
     "12-ll-share": lambda n: n["rate"] * np.repeat([1, 0], [n["data"], n["flag"]]).mean(),
     "12-steps": lambda n: (
         ring(Collective.ALL_REDUCE, n["n"]).steps / halving_doubling(Collective.ALL_REDUCE, n["n"]).steps

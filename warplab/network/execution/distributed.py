@@ -9,6 +9,7 @@ is found out before a receive of the wrong size is posted, which neither library
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import Any
 
@@ -33,6 +34,9 @@ class Distributed:
         self._data: Any = None
         self._device = torch.device("cpu")
         if backend is Backend.NCCL:
+            os.environ["NCCL_NVLS_ENABLE"] = (
+                "0"  # NCCL would set up multicast over NVLink, which not every machine lets
+            )
             self._device = torch.device("cuda", rank % max(torch.cuda.device_count(), 1))
             torch.cuda.set_device(self._device)
             self._data = dist.new_group(backend="nccl", timeout=_STARTUP)

@@ -1,0 +1,182 @@
+"""A rank's side of all-reduces by hand on a GPU: its memory, the others' as it sees it, and the launches.
+
+PyTorch is no dependency of the base install, so this module is imported in a rank's process only.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import cupy
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from benchmarks.peer import kernels
+from benchmarks.peer.kernels import TEAM, Layout, PeerError, Shape
+from warplab.hardware.device import architecture_of, present
+
+PATIENCE = 2.0  # seconds that a kernel waits for a message before it gives up
+DTYPES = ("float32", "bfloat16", "float16")
+_runtime = cupy.cuda.runtime
+
+
+class PeerTeam:
+    """The kernels for one rank of a process group, on the current GPU; all ranks make one together.
+
+    All ranks must make the same calls in the same order on one stream each. Calls may be captured in CUDA graphs.
+    `way` says how the memory is shared. Raises PeerError on all ranks where it cannot be.
+    """
+
+    def __init__(self, rank: int, ranks: int, group: Any, way: str = "") -> None:
+        if not 2 <= ranks <= kernels.MOST_RANKS:
+            raise PeerError(f"{ranks} ranks: the kernels are for 2 to {kernels.MOST_RANKS}.")
+        self.layout = Layout(ranks)
+        self.rank, self._group = rank, group
+        self._kept: list[Any] = []
+        self.way, addresses = self._share(way)
+        self._state = cupy.zeros(self.layout.state_bytes // 4, np.uint32)
+        self._team = np.zeros((), TEAM)
+        team: Any = self._team
+        team["rank"], team["blocks"] = rank, self.layout.blocks
+        team["lines"], team["units"] = self.layout.lines, self.layout.units
+        team["patience"], team["state"] = int(PATIENCE * 1e9), self._state.data.ptr
+        team["memory"][:ranks] = addresses
+        self._kernels = self._load(ranks)
+        cupy.cuda.Device().synchronize()
+        dist.barrier(group=group)  # nobody sends before all memory is zero
+
+    def one_shot(self, source: torch.Tensor, out: torch.Tensor, shape: Shape | None = None) -> None:
+        """out = the sum of the ranks' `source`, at most 1 MiB of one of DTYPES; `out` may be `source`."""
+        self._whole("one_shot", source, out, shape or kernels.one_shot_shape(self.layout, source.nbytes), 8)
+
+    def two_shot(self, source: torch.Tensor, out: torch.Tensor, shape: Shape | None = None) -> None:
+        """The same by two shots, for 2 MiB at least."""
+        self._whole("two_shot", source, out, shape or kernels.two_shot_shape(self.layout, source.nbytes), 16)
+
+    def fused(
+        self,
+        source: torch.Tensor,
+        residual: torch.Tensor,
+        weight: torch.Tensor,
+        hidden: torch.Tensor,
+        out: torch.Tensor,
+        epsilon: float,
+    ) -> None:
+        """hidden = the sum of the ranks' `source` + `residual`; out = its RMS norm by rows, times `weight`."""
+        rows, width = source.shape
+        shape = kernels.row_shape(self.layout, rows, width * source.element_size())
+        arrays = (source, residual, weight, hidden, out)
+        self._launch("fused", source.dtype, shape, self._team, arrays, (np.uint32(rows), np.uint32(width)), epsilon)
+
+    def add_norm(
+        self,
+        source: torch.Tensor,
+        residual: torch.Tensor,
+        weight: torch.Tensor,
+        hidden: torch.Tensor,
+        out: torch.Tensor,
+        epsilon: float,
+    ) -> None:
+        """The same without the all-reduce: a kernel that follows one."""
+        rows, width = source.shape
+        threads = kernels.row_shape(self.layout, 1, width * source.element_size()).threads
+        arrays = (source, residual, weight, hidden, out)
+        self._launch("add_norm", source.dtype, Shape(rows, threads), None, arrays, (np.uint32(width),), epsilon)
+
+    def fault(self) -> str:
+        """A sentence about the first block that waited in vain since the team was made; "" if none has."""
+        faults = self._state.get().reshape(-1, 2)[:, 1]
+        if not faults.any():
+            return ""
+        block = int(np.flatnonzero(faults)[0]) % self.layout.blocks
+        return (
+            f"Rank {self.rank}'s block {block} waited {PATIENCE:g} s for rank {faults.max() - 1}, which sent nothing."
+        )
+
+    def _whole(self, what: str, source: torch.Tensor, out: torch.Tensor, shape: Shape, align: int) -> None:
+        if out.shape != source.shape or out.dtype != source.dtype:
+            raise PeerError(f"The sum of {list(source.shape)} {source.dtype} does not fit its output: give one alike.")
+        if source.data_ptr() % align or out.data_ptr() % align:
+            raise PeerError(f"An array does not begin at a multiple of {align} bytes: give whole arrays, no slices.")
+        self._launch(what, source.dtype, shape, self._team, (source, out), (np.uint32(source.numel()),))
+
+    def _launch(
+        self, what: str, dtype: torch.dtype, shape: Shape, team: Any, arrays: tuple, numbers: tuple, epsilon: Any = None
+    ) -> None:
+        name = str(dtype).removeprefix("torch.")
+        if name not in DTYPES or not all(a.is_contiguous() and a.dtype == dtype for a in arrays):
+            raise PeerError(f"The kernels take contiguous arrays of one of {', '.join(DTYPES)}: not these ({name}).")
+        arguments = [] if team is None else [team]
+        arguments += [np.uint64(array.data_ptr()) for array in arrays]
+        arguments += [*numbers, *([] if epsilon is None else [np.float32(epsilon)])]
+        with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
+            self._kernels[what, name]((shape.blocks,), (shape.threads,), tuple(arguments))
+
+    def _load(self, ranks: int) -> dict[tuple[str, str], Any]:
+        device = present(torch.cuda.current_device())
+        assert device is not None
+        module = kernels.compiled(DTYPES, ranks, architecture_of(device))
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "all_reduce.ptx"
+            path.write_text(module.ptx)
+            loaded = cupy.RawModule(path=str(path))
+            found = {}
+            for dtype in DTYPES:
+                for what, name in kernels.names(dtype, ranks).items():
+                    found[what, dtype] = loaded.get_function(module.lowered[name])
+                    assert found[what, dtype].num_regs  # has it loaded while the file is there
+        return found
+
+    def _share(self, way: str) -> tuple[str, list[int]]:
+        """How memory is shared, and each rank's address of it here. The first way that works for all ranks counts."""
+        said = []
+        for name, share in (("CUDA IPC", self._by_ipc), ("torch's symmetric memory", self._by_torch)):
+            if way in ("", name):
+                addresses, problem = share()
+                problems: list[Any] = [None] * self.layout.ranks
+                dist.all_gather_object(problems, problem, group=self._group)
+                if not any(problems):
+                    return name, addresses
+                said.append(f"{name}: {next(filter(None, problems))}")
+        raise PeerError(f"The GPUs cannot write to each other's memory here ({'; '.join(said)[:600]}).")
+
+    def _by_ipc(self) -> tuple[list[int], str]:
+        problem, handle, addresses = "", b"", [0] * self.layout.ranks
+        try:
+            memory = _runtime.malloc(self.layout.nbytes)  # an allocation of its own, as handles are of whole ones
+            _runtime.memset(memory, 0, self.layout.nbytes)
+            addresses[self.rank] = memory
+            handle = bytes(_runtime.ipcGetMemHandle(memory))
+        except _runtime.CUDARuntimeError as error:
+            problem = str(error)
+        handles: list[Any] = [None] * self.layout.ranks
+        dist.all_gather_object(handles, handle, group=self._group)
+        for peer, given in enumerate(handles):
+            if peer == self.rank or problem:
+                continue
+            if not given:
+                return addresses, f"rank {peer} has no handle"
+            try:
+                addresses[peer] = _runtime.ipcOpenMemHandle(given)
+            except _runtime.CUDARuntimeError as error:
+                problem = str(error)
+        return addresses, problem
+
+    def _by_torch(self) -> tuple[list[int], str]:
+        """Memory whose handles are file descriptors. Multicast stays off, which needs no rights that a guest lacks."""
+        os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
+        try:
+            import torch.distributed._symmetric_memory as symmetric
+
+            memory = symmetric.empty(self.layout.nbytes, dtype=torch.uint8, device=torch.device("cuda"))
+            memory.zero_()
+            torch.cuda.synchronize()
+            handle = symmetric.rendezvous(memory, dist.group.WORLD)
+            self._kept += [memory, handle]
+            return [int(address) for address in handle.buffer_ptrs], ""
+        except (RuntimeError, ImportError, AttributeError) as error:
+            return [], " ".join(str(error).split())[:300] or type(error).__name__
