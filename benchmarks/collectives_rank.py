@@ -24,7 +24,6 @@ from warplab.network.schedules.interpret import programs
 from warplab.network.schedules.model import expand, starts_with
 
 Call = Callable[[], None]
-GRAPHED = 256 << 10  # bytes; launching one by one would take longer than what is launched
 IN_GRAPH = 20
 WORK = 64 << 20  # bytes that a sample moves about, in as many calls as that takes
 _ITEM = 4  # bytes of a float32
@@ -217,10 +216,10 @@ class Clock:
     def samples(self, call: Call, size: int, count: int) -> list[float]:
         """Seconds of one call, `count` times, the slowest rank's each."""
         calls = max(1, min(IN_GRAPH, WORK // max(size, 1)))
-        if not self._gpu or size > GRAPHED:
+        if not self._gpu:
             return self._sampled(call, calls, calls, count)
-        graph = self.graph(call, IN_GRAPH)
-        found = self._sampled(graph.replay, 1, IN_GRAPH, count)
+        graph = self.graph(call, calls)  # one by one, launching would take longer than what is launched
+        found = self._sampled(graph.replay, 1, calls, count)
         graph.reset()
         return found
 
