@@ -64,13 +64,12 @@ __device__ void bring_rows(Rows ring, const Routing& routing, Activations x, Act
     Work work(routing);
     Job job;
     int complete = -1;  // the last expert whose first product is known to be there
-    while (acquire(&counters->arrived) < gridDim.x) {}
+    wait_until(&counters->arrived, gridDim.x);
     show_to_copies();
     while (work.find(job)) {
         if (job.down && complete != job.expert) {
             complete = job.expert;
-            int tiles = routing.tall(job.expert) * UP_TILES;
-            while (acquire(&counters->done[job.expert]) < tiles) {}
+            wait_until(&counters->done[job.expert], routing.tall(job.expert) * UP_TILES);
             show_to_copies();
         }
         Activations from = job.down ? a : x;

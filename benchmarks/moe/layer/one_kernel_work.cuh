@@ -72,6 +72,11 @@ __device__ int acquire(const int* flag)
     asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
     return value;
 }
+__device__ void wait_until(const int* flag, int value)  // it is at least as large; gives up after seconds
+{
+    for (int tries = 0; acquire(flag) < value; ++tries)
+        if (tries > 1 << 23) __trap();
+}
 __device__ void add(float* to, float value)
 {
     asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" :: "l"(to), "f"(value) : "memory");
@@ -133,27 +138,54 @@ struct Routing {
 __device__ void route(Routing& routing, const float* scores, int tokens)
 {
     constexpr int TAKEN = 0x80000000, INFINITY_BITS = 0x7f800000;  // whole numbers in the order of scores (lab 10)
+    constexpr int SOME = 4;  // tokens that a warp chooses for at a time, while the next ones' scores are on their way
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    for (int token = warp; token < tokens; token += WARPS) {
-        float score = lane < E ? scores[token * E + lane] : 0;
-        int bits = __float_as_int(score), magnitude = bits & 0x7fffffff, sign = bits >> 31;
-        int key = magnitude > INFINITY_BITS ? -INFINITY_BITS : (magnitude ^ sign) - sign, best = 0;
-        if (lane >= E) key = TAKEN;
-        u32 chosen = 0;
+    float waiting[SOME];
+#pragma unroll
+    for (int s = 0; s < SOME; ++s) {
+        int token = warp + s * WARPS;
+        waiting[s] = token < tokens && lane < E ? scores[token * E + lane] : 0;
+    }
+    for (int group = warp; group < tokens; group += SOME * WARPS) {
+        float score[SOME];
+        int key[SOME], best[SOME];
+        u32 chosen[SOME];
+#pragma unroll
+        for (int s = 0; s < SOME; ++s) {
+            score[s] = waiting[s];
+            int bits = __float_as_int(score[s]), magnitude = bits & 0x7fffffff, sign = bits >> 31;
+            key[s] = magnitude > INFINITY_BITS ? -INFINITY_BITS : (magnitude ^ sign) - sign;
+            if (lane >= E) key[s] = TAKEN;
+            chosen[s] = 0;
+            int token = group + (SOME + s) * WARPS;
+            waiting[s] = token < tokens && lane < E ? scores[token * E + lane] : 0;
+        }
 #pragma unroll
         for (int i = 0; i < K; ++i) {
-            int largest = __reduce_max_sync(ALL, key);
-            int winner = __ffs(__ballot_sync(ALL, key == largest && !(chosen >> lane & 1) && lane < E)) - 1;
-            if (i == 0) best = winner;
-            chosen |= 1u << winner;
-            if (lane == winner) key = TAKEN;
-        }
-        bool mine = chosen >> lane & 1;
-        float highest = __shfl_sync(ALL, score, best), weight = mine ? expf(score - highest) : 0, sum = weight;
+            int largest[SOME];
 #pragma unroll
-        for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(ALL, sum, step);
-        if (mine) routing.share[token * K + __popc(chosen & ((1u << lane) - 1))] = weight / sum;
-        if (lane == 0) routing.chosen[token] = chosen;
+            for (int s = 0; s < SOME; ++s) largest[s] = __reduce_max_sync(ALL, key[s]);
+#pragma unroll
+            for (int s = 0; s < SOME; ++s) {
+                int winner = __ffs(__ballot_sync(ALL, key[s] == largest[s])) - 1;  // of equal ones the first
+                if (i == 0) best[s] = winner;
+                chosen[s] |= 1u << winner;
+                if (lane == winner) key[s] = TAKEN;
+            }
+        }
+#pragma unroll
+        for (int s = 0; s < SOME; ++s) {
+            int token = group + s * WARPS;
+            bool mine = chosen[s] >> lane & 1;
+            float highest = __shfl_sync(ALL, score[s], best[s]), weight = mine ? expf(score[s] - highest) : 0;
+            float sum = weight;
+#pragma unroll
+            for (int step = 16; step > 0; step /= 2) sum += __shfl_xor_sync(ALL, sum, step);
+            if (token < tokens) {
+                if (mine) routing.share[token * K + __popc(chosen[s] & ((1u << lane) - 1))] = weight / sum;
+                if (lane == 0) routing.chosen[token] = chosen[s];
+            }
+        }
     }
     __syncthreads();
     if (warp < MOST_TOKENS / 32) {
