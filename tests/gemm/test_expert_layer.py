@@ -105,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def all_sizes(layer: Layer, folder: Path) -> dict[int, Plan]:
     """The one kernel's plans by number of tokens: it is compiled once for all of them."""
     sizes = sorted({tokens for whose, tokens, _ in CASES if whose is layer})
-    return dict(zip(sizes, plans.one_kernel(layer, sizes, ARCHITECTURE, folder, AHEAD[layer], SMS), strict=True))
+    return dict(zip(sizes, plans.one_kernel(layer, sizes, ARCHITECTURE, folder, AHEAD[layer], sms=SMS), strict=True))
 
 
 def must_be_right(plan: Plan, values: Values, right: np.ndarray, seed: int) -> np.ndarray:
@@ -133,6 +133,12 @@ def test_the_one_kernel_can_be_launched_again(folder: Path) -> None:
     values = Values(TOP_1, 20, "drawn")
     plan = all_sizes(TOP_1, folder)[20]
     must_be_right(replace(plan, launches=plan.launches * 2), values, values.right(64, half=False), 1)
+
+
+def test_three_launches(folder: Path) -> None:
+    values = Values(TOP_1, 20, "drawn")
+    (plan,) = plans.one_kernel(TOP_1, [20], ARCHITECTURE, folder, launches=3, sms=SMS)
+    must_be_right(plan, values, values.right(64, half=False), 1)
 
 
 @pytest.mark.parametrize("routing", ["drawn", "favourites"])

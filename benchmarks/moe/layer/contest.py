@@ -18,7 +18,7 @@ ALLOWED = 0.02  # of the layer's result, in the root mean square: codes that fal
 ALLOWED_RIVALS = {LOOP: 0.02, GROUPED: 0.02, SCALED: 0.1}  # beside activations that keep their bits
 DENSE = ("dense gate and up", "dense down")  # lab 09's products of as many rows, with one expert's weights
 TIMES_RUN = 3  # before a result is looked at: what a run leaves behind must not change the next one
-KINDS = {"one kernel": 64, "chain": 128}  # and how many columns of SwiGLU's results share a scale
+KINDS = {"one kernel": 64, "three kernels": 64, "chain": 128}  # and how many columns of SwiGLU's results share a scale
 
 
 def timed(

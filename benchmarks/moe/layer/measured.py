@@ -28,6 +28,7 @@ SECONDS, PRECISION = (0.6, 0.8, 0.4), 0.005
 DENSE_CHOICE = (128, 192, 1, 1, "halves", False)  # of lab 09's last rung, as in fp8.json for thousands of rows
 RIVALS = {
     "chain": "the labs' kernels as a CUDA graph, same turns",
+    "three kernels": "the one kernel's source in three launches as a CUDA graph, same turns",
     LOOP: "PyTorch, a loop over experts, weights in bf16, same turns",
     GROUPED: "PyTorch, torch._grouped_mm in bf16 as a CUDA graph, same turns",
     SCALED: "PyTorch, its FP8 product of groups, a scale a row, as a CUDA graph, same turns",
@@ -44,6 +45,8 @@ def jobs() -> dict[tuple[Layer, str, str], tuple[Any, list[int]]]:
             if tokens <= plans.MOST_TOKENS:
                 for ahead in plans.AHEAD:
                     found.setdefault((layer, "one kernel", f"{ahead} ahead"), (ahead, []))[1].append(tokens)
+                option = plans.THREE_AHEAD
+                found.setdefault((layer, "three kernels", f"{option} ahead"), (option, []))[1].append(tokens)
             for up, down in plans.chain_choices(tokens):
                 name = f"{name_of(up)}, {name_of(down)}"
                 found.setdefault((layer, "chain", name), ((up, down), []))[1].append(tokens)
@@ -63,7 +66,7 @@ def captured(architecture: str, folder: Path) -> dict[Key, str]:
             mine.mkdir()
             if kind == "chain":
                 return plans.chain(layer, sizes, architecture, mine, option)
-            return plans.one_kernel(layer, sizes, architecture, mine, option)
+            return plans.one_kernel(layer, sizes, architecture, mine, option, 1 if kind == "one kernel" else 3)
 
         wanted = jobs()
         made = {key: pool.submit(make, number, key[0], key[1], *wanted[key]) for number, key in enumerate(wanted)}
@@ -76,7 +79,13 @@ def captured(architecture: str, folder: Path) -> dict[Key, str]:
                     files[layer, tokens, kind, name] = pool.submit(saved, plan, path)
             except WarplabError as error:
                 print(f"{key} is left out: {error}", file=sys.stderr, flush=True)
-        return {key: future.result() for key, future in files.items()}
+        found = {}
+        for key, file in files.items():
+            try:
+                found[key] = file.result()
+            except WarplabError as error:
+                print(f"{key} is left out: {error}", file=sys.stderr, flush=True)
+        return found
 
 
 def dense_shapes(layer: Layer, tokens: int) -> dict[str, fp8.Shape]:
@@ -145,7 +154,8 @@ def said(layer: Layer, answer: Mapping[str, Any], copy: float) -> str:
         lines.append(f"  {name:20} {us:9.1f} us  {rate}  error {error:.2e}  {choice or ''}")
     us = {name: time["value"] for name, time in answer["us"].items()}
     if {"one kernel", "chain"} <= us.keys():
-        lines.append(f"  one kernel: {us['chain'] / us['one kernel']:.2f} times as fast as the chain")
+        times = [f"{us[rival] / us['one kernel']:.2f} times as fast as {rival}" for rival in RIVALS if rival in us]
+        lines.append(f"  one kernel: {', '.join(times)}")
     parts = {name: time["value"] for name, time in answer["parts"].items()}
     if parts:
         lines.append("  alone, us: " + ", ".join(f"{part_name(n)} {t:.1f}" for n, t in parts.items()))

@@ -64,10 +64,10 @@ __device__ void bring_rows(Rows ring, const Routing& routing, Activations x, Act
     Work work(routing);
     Job job;
     int complete = -1;  // the last expert whose first product is known to be there
-    wait_until(&counters->arrived, gridDim.x);
+    if (PART == 0) wait_until(&counters->arrived, gridDim.x);
     show_to_copies();
     while (work.find(job)) {
-        if (job.down && complete != job.expert) {
+        if (PART == 0 && job.down && complete != job.expert) {
             complete = job.expert;
             wait_until(&counters->done[job.expert], routing.tall(job.expert) * UP_TILES);
             show_to_copies();
@@ -277,7 +277,7 @@ struct Consumer {
             show_to_copies();
             __threadfence();
             meet();
-            if (threadIdx.x == 128) atomicAdd(&counters->done[job.expert], 1);
+            if (PART == 0 && threadIdx.x == 128) atomicAdd(&counters->done[job.expert], 1);
         }
     }
     __device__ void work()
@@ -318,6 +318,10 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
     route(routing, scores, tokens);
 
     Activations of_x = {x8, x_scale, slots}, of_a = {a8, a_scale, slots};
+    if (PART == 1) {
+        if (threadIdx.x >= 128) quantise(routing, of_x, x, out, tokens);
+        return;
+    }
     if (threadIdx.x < 128) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
         if (threadIdx.x == 0) bring_weights(weights, routing, up, down);
@@ -325,13 +329,16 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
         return;
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
-    quantise(routing, of_x, x, out, tokens);
-    show_to_copies();
-    __threadfence();
-    meet();
-    if (threadIdx.x == 128) atomicAdd(&counters->arrived, 1);
+    if (PART == 0) {
+        quantise(routing, of_x, x, out, tokens);
+        show_to_copies();
+        __threadfence();
+        meet();
+        if (threadIdx.x == 128) atomicAdd(&counters->arrived, 1);
+    }
     Consumer consumer = {weights, rows, routing, up_scale, down_scale, of_a, out, counters, largest};
     consumer.work();
+    if (PART != 0) return;
     meet();
     if (threadIdx.x == 128) {
         __threadfence();

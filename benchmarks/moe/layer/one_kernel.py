@@ -9,6 +9,7 @@ quantise  each token once, into one row for each of its experts, in the order an
 up        64 gates and the 64 values of the same columns: a thread has both, applies SwiGLU and quantises
 down      equal shares of all products for every block; results are added to their tokens in global memory
 
+The rung before it has the same source in three launches, which end before the next one begins.
 The source is in one_kernel_work.cuh and one_kernel.cu: plans.py puts it in front of this file before it is recorded.
 """
 
@@ -27,9 +28,9 @@ SOURCE = ""  # of the kernel
 
 
 @cache
-def kernel(d, f, experts, k, ahead):
-    """The kernel for these sizes."""
-    options = {"D": d, "F": f, "E": experts, "K": k, "AHEAD": ahead}
+def kernel(d, f, experts, k, ahead, part):
+    """The kernel for these sizes: all of it as part 0, or one of three."""
+    options = {"D": d, "F": f, "E": experts, "K": k, "AHEAD": ahead, "PART": part}
     made = cupy.RawKernel(
         SOURCE,
         "moe_layer",
@@ -40,8 +41,8 @@ def kernel(d, f, experts, k, ahead):
     return made
 
 
-def layer_by(ahead, k, x, scores, up8, up_scale, down8, down_scale, out):
-    """As `layer`; L2 is asked for weights `ahead` stages before the ring has room for them."""
+def layer_by(launches, ahead, k, x, scores, up8, up_scale, down8, down_scale, out):
+    """As `layer`, in one launch or three; L2 is asked for weights `ahead` stages before the ring has room for them."""
     (tokens, d), (experts, _, f) = x.shape, down8.shape
     slots = (tokens * k + 7 * experts + 7) // 8 * 8
     # Eight gates and their eight values in turn: a warp's 16 rows of a product
@@ -51,9 +52,9 @@ def layer_by(ahead, k, x, scores, up8, up_scale, down8, down_scale, out):
     a8, a_scale = cupy.empty((f // 128, slots, 128), np.uint8), cupy.empty((f // 64, slots), np.float32)
     counters = cupy.zeros(34, np.int32)
     arguments = (*maps, x, scores, up_scale, down_scale, x8, x_scale, a8, a_scale, out, counters)
-    kernel(d, f, experts, k, ahead)(
-        (SMS,), (THREADS,), (*arguments, np.int32(tokens), np.int32(slots)), shared_mem=SHARED_BYTES
-    )
+    for part in (0,) if launches == 1 else (1, 2, 3):
+        made = kernel(d, f, experts, k, ahead, part)
+        made((SMS,), (THREADS,), (*arguments, np.int32(tokens), np.int32(slots)), shared_mem=SHARED_BYTES)
 
 
 def layer(k, x, scores, up8, up_scale, down8, down_scale, out):
@@ -64,4 +65,4 @@ def layer(k, x, scores, up8, up_scale, down8, down_scale, out):
     the first f rows; out tokens x d of float32. The share is the softmax of the scores that were chosen. d and f are
     multiples of 128, and there are at most 32 experts.
     """
-    layer_by(0, k, x, scores, up8, up_scale, down8, down_scale, out)
+    layer_by(1, 0, k, x, scores, up8, up_scale, down8, down_scale, out)

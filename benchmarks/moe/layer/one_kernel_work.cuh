@@ -3,7 +3,8 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// D: hidden size, F: inside an expert, E: experts, K: of a token, AHEAD: stages of weights that L2 is asked for early
+// D: hidden size, F: inside an expert, E: experts, K: of a token, AHEAD: stages of weights that L2 is asked for early,
+// PART: 0 for the whole layer in one launch; for one launch each 1 to quantise, 2 for the first product, 3 for the second
 constexpr int W_STAGES = 8, X_STAGES = 4, MOST_N = 128, MOST_TOKENS = 256, THREADS = 384, WARPS = THREADS / 32;
 constexpr int CONSUMERS = 256;                       // threads, two warpgroups
 constexpr u32 W_BYTES = 128 * 128;                   // a stage: 128 rows of weights, 128 of k
@@ -241,13 +242,25 @@ struct Work {
     bool down;
 
     __device__ Work(const Routing& routing)
-        : routing(routing), expert(0), before(0), next(blockIdx.x), end(0), down(false) {}
+        : routing(routing), expert(0), before(0), next(blockIdx.x), end(0), down(false)
+    {
+        if (PART == 3) begin_down();
+    }
+    __device__ void begin_down()
+    {
+        int all = 0, blocks = gridDim.x;
+        for (int e = 0; e < E; ++e) all += routing.tall(e);
+        int rank = (blockIdx.x + blocks - all * UP_TILES % blocks) % blocks;
+        next = share_begins(rank, all), end = share_begins(rank + 1, all);
+        expert = before = 0;
+        down = true;
+    }
 
     __device__ int share_begins(int rank, int tall) const
     {
         int blocks = gridDim.x, tiles = tall * UP_TILES, units = tall * PANELS * DOWN_BLOCKS;
         int each = tiles / blocks, fewer = blocks - tiles % blocks;  // the first ranks have `each` tiles, then one more
-        if (each < 4) return (int)((long long)rank * units / blocks);  // few tiles: all wait for the first product
+        if (PART == 3 || each < 4) return (int)((long long)rank * units / blocks);  // all begin at about the same time
         int had = (rank * each + max(0, rank - fewer)) * UP_BLOCKS;
         return (int)((long long)rank * (tiles * UP_BLOCKS + units) / blocks) - had;
     }
@@ -265,11 +278,8 @@ struct Work {
                 }
                 before += tall * UP_TILES;
             }
-            int all = before / UP_TILES, extra = before % gridDim.x, blocks = gridDim.x;
-            int rank = (blockIdx.x + blocks - extra) % blocks;
-            next = share_begins(rank, all), end = share_begins(rank + 1, all);
-            expert = before = 0;
-            down = true;
+            if (PART == 2) return false;
+            begin_down();
         }
         for (; next < end && expert < E; ++expert) {
             int tall = routing.tall(expert), local = next - before, block = local % DOWN_BLOCKS;
