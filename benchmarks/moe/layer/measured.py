@@ -79,12 +79,12 @@ def captured(architecture: str, folder: Path) -> dict[Key, str]:
                     files[layer, tokens, kind, name] = pool.submit(saved, plan, path)
             except WarplabError as error:
                 print(f"{key} is left out: {error}", file=sys.stderr, flush=True)
-        found = {}
-        for key, file in files.items():
+        found: dict[Key, str] = {}
+        for whose, file in files.items():
             try:
-                found[key] = file.result()
+                found[whose] = file.result()
             except WarplabError as error:
-                print(f"{key} is left out: {error}", file=sys.stderr, flush=True)
+                print(f"{whose} is left out: {error}", file=sys.stderr, flush=True)
         return found
 
 
@@ -216,6 +216,24 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float) -
                 ratio=rate / copy,
                 conditions=conditions,
                 extra=extra,
+                **common,
+            )
+        )
+    parts = {name: time["value"] for name, time in answer["parts"].items()}
+    if set(DENSE) <= parts.keys() and "chain" in answer["us"]:
+        work, us = 6.0 * tokens * layer.k * layer.hidden * layer.inside, answer["us"]["chain"]["value"]
+        against = work / sum(parts[name] for name in DENSE) * 1e6
+        found.append(
+            results.Record(
+                "layer/chain",
+                "rate",
+                work / us * 1e6,
+                "FLOP/s",
+                baseline="lab 09's rung_5_any_shape, two products of as many rows with one expert's weights, same process",
+                baseline_value=against,
+                ratio=work / us * 1e6 / against,
+                conditions=conditions,
+                extra={"choice": answer["choice"]["chain"]},
                 **common,
             )
         )
