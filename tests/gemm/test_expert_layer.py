@@ -11,12 +11,15 @@ import pytest
 
 from benchmarks.moe.layer import plans
 from benchmarks.moe.layer.plans import Layer
+from warplab.hardware.device import architecture_of, present
 from warplab.hardware.small_floats import E4M3
 from warplab.plan import assembler
+from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.plan.model import EMULATED_ARCHITECTURE as ARCHITECTURE
 from warplab.plan.model import Plan
 from warplab.simt import execute
+from warplab.worker.process import Worker
 
 TOY = Layer("toy", 6, 2, 256, 384)  # two blocks of k, then three
 TOP_1 = Layer("toy, one choice", 3, 1, 128, 128)
@@ -106,16 +109,22 @@ def all_sizes(layer: Layer, folder: Path) -> dict[int, Plan]:
     return dict(zip(sizes, plans.one_kernel(layer, sizes, ARCHITECTURE, folder, AHEAD[layer], sms=SMS), strict=True))
 
 
-def must_be_right(plan: Plan, values: Values, right: np.ndarray, seed: int) -> np.ndarray:
-    """Most results within what cut sums change; a code that falls on the other side of a rounding moves a whole row."""
+@cache
+def chain(folder: Path) -> Plan:
+    return plans.chain(TOY, [12], ARCHITECTURE, folder, (NARROW, NARROW), SMS)[0]
+
+
+def must_be_right(plan: Plan, values: Values, right: np.ndarray, seed: int) -> None:
+    """Without findings, in the order of this seed."""
     done = execute(plan, values.inputs, architecture=ARCHITECTURE, seed=seed)
     assert [finding.message for finding in done.findings] == []
-    out = done.outputs["out"].astype(np.float64)
-    assert np.isfinite(out).all()
-    size = np.sqrt((right**2).mean())
-    errors = np.sqrt(((out - right) ** 2).mean(axis=1)) / size
+    must_be_close(done.outputs["out"], right)
+
+
+def must_be_close(out: np.ndarray, right: np.ndarray) -> None:
+    """Most rows within what cut sums change; a code on the other side of a rounding moves the whole row."""
+    errors = np.sqrt(((out - right) ** 2).mean(axis=1) / (right**2).mean())
     assert np.median(errors) < 0.003 and errors.max() < 0.06, errors
-    return out
 
 
 @pytest.mark.parametrize(("layer", "tokens", "routing"), CASES)
@@ -142,8 +151,7 @@ def test_three_launches(folder: Path) -> None:
 @pytest.mark.parametrize("routing", ["drawn", "favourites"])
 def test_chain(routing: str, folder: Path) -> None:
     values = Values(TOY, 12, routing)
-    (plan,) = plans.chain(TOY, [12], ARCHITECTURE, folder, (NARROW, NARROW), SMS)
-    must_be_right(plan, values, values.right(128, half=True), 1)
+    must_be_right(chain(folder), values, values.right(128, half=True), 1)
 
 
 def test_nothing_spills_and_no_product_waits_for_the_one_before(tmp_path: Path) -> None:
@@ -154,3 +162,23 @@ def test_nothing_spills_and_no_product_waits_for_the_one_before(tmp_path: Path) 
     assert code.static_shared + plan.launches[0].shared_bytes <= 227 * 1024
     log = assembler.run(kernel.ptx[ARCHITECTURE], ARCHITECTURE, 60.0).log
     assert "registers" in log and "serialized" not in log, log
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("launches", [1, 3])
+@pytest.mark.parametrize("layer", [TOY, TOP_1, WIDE], ids=lambda layer: layer.name)
+def test_on_a_gpu(layer: Layer, launches: int, tmp_path: Path) -> None:
+    """On all its SMs, three times in a row: what copies see of other blocks' results, only hardware tells."""
+    cases = [case for case in CASES if case[0] is layer] + [(layer, 256, "drawn")]
+    sizes = sorted({tokens for _, tokens, _ in cases})
+    architecture = architecture_of(present())
+    made = plans.one_kernel(layer, sizes, architecture, tmp_path, 2, launches)
+    with Worker() as worker:
+        for tokens, plan in zip(sizes, made, strict=True):
+            save(assemble(plan, architecture), tmp_path / "layer.plan")
+            for routing in (routing for _, size, routing in cases if size == tokens):
+                values = Values(layer, tokens, routing)
+                task = {"plan": str(tmp_path / "layer.plan"), "inputs": values.inputs, "runs": 3}
+                answer = worker.call("tests.gpu.gpu_targets:execute", timeout=60, **task)
+                assert answer["findings"] == []
+                must_be_close(answer["outputs"]["out"], values.right(64, half=False))

@@ -229,7 +229,7 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float) -
                 "rate",
                 work / us * 1e6,
                 "FLOP/s",
-                baseline="lab 09's rung_5_any_shape, two products of as many rows with one expert's weights, same process",
+                baseline="lab 09's rung_5_any_shape, two products of as many rows with one expert's weights",
                 baseline_value=against,
                 ratio=work / us * 1e6 / against,
                 conditions=conditions,
