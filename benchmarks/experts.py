@@ -4,6 +4,8 @@ shuffle   lab 10's reference: 16 to 16,384 tokens and the experts of five models
           torch.sort and a count, each as one CUDA graph, in the same turns, with a cold L2 and with a warm one
 grouped   lab 11's products for prefill (4 groups of 8192 rows, 8 of 4096) and decode (32 groups of about 20), beside
           torch's FP8 products of groups and a dense product of lab 09, in the same turns, with a cold L2
+layer     a whole layer, from scores to outputs, of DeepSeek-V3 (32 of its experts) and Llama 4 Scout, for 1 to 4,096
+          tokens: in one kernel, as a chain of the labs' kernels, and by torch, in the same turns, with a cold L2
 
 Run as `python -m benchmarks.experts` on a Hopper GPU, or name the parts.
 """
@@ -23,6 +25,7 @@ from typing import Any
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Task
 from benchmarks.moe import grouped
+from benchmarks.moe.layer import measured as layer
 from benchmarks.moe.shuffle import NARROW, OURS, WIDE
 from warplab import results
 from warplab.errors import WarplabError
@@ -129,6 +132,7 @@ def record(answer: dict[str, Any], tokens: int, router: Router, warm: bool) -> r
 PARTS: dict[str, Callable[[Worker, str], Iterator[list[results.Record]]]] = {
     "shuffle": shuffle,
     "grouped": grouped.measured,
+    "layer": layer.measured,
 }
 
 

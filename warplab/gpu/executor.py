@@ -156,6 +156,13 @@ class LoadedPlan:
         except Exception as error:
             raise _translated(error) from error
 
+    def launch_one(self, number: int) -> None:
+        """Queue one launch of the plan by its number; it finds in the buffers what the last ones have left."""
+        try:
+            self._launches[number](self.stream)
+        except Exception as error:
+            raise _translated(error) from error
+
     def synchronize(self) -> None:
         """Wait for the device. Raises DeviceFault if a kernel failed."""
         try:

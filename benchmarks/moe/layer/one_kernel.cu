@@ -1,0 +1,351 @@
+// The layer in one kernel (one_kernel.py): what brings data, what multiplies it. one_kernel_work.cuh comes first.
+
+// One thread: all weights of this block, one stage after the other. It waits for room and for nothing else.
+__device__ void bring_weights(Weights ring, const Routing& routing, const Map& up, const Map& down)
+{
+    Work work(routing);
+    Job job;
+#if AHEAD
+    Work later(routing);  // what L2 is asked for, so many stages before the ring has room
+    Job soon;
+    bool any = later.find(soon);
+    int ahead = 0;  // stages from the one to be brought to the one to be asked for
+#endif
+    while (work.find(job)) {
+        for (int block = job.block; block < job.end; ++block) {
+#if AHEAD
+            for (; any && ahead < W_STAGES + AHEAD; ++ahead) {
+                if (ahead < W_STAGES) {  // at the very beginning: the ring has room for these now
+                } else if (soon.down)
+                    prefetch_down(down, soon.block * 128, soon.expert * D + soon.column);
+                else
+                    prefetch_up(up, soon.block * 128, soon.column / 8, soon.expert);
+                if (++soon.block == soon.end) any = later.find(soon);
+            }
+            --ahead;
+#endif
+            wait(ring.empty_barrier(), ring.phase ^ 1);
+            arrive_expecting(ring.full_barrier(), W_BYTES);
+            if (job.down)
+                load_down(down, ring.at(), ring.full_barrier(), block * 128, job.expert * D + job.column);
+            else
+                load_up(up, ring.at(), ring.full_barrier(), block * 128, job.column / 8, job.expert);
+            ring.advance();
+        }
+    }
+}
+
+// What all blocks share. `arrived` counts blocks that have quantised their tokens, `done` finished tiles of an expert's
+// first product, `left` blocks that have ended: the last one leaves all at zero for the next launch.
+struct Counters {
+    int arrived, left, done[32];
+};
+
+// Activations as tensor cores want them: for each 128 of k rows of 128 codes, pieces of 16 bytes exchanged within
+// eight rows; scales for each 64 of k.
+struct Activations {
+    unsigned char* codes;
+    float* scales;
+    int slots;  // that there is room for
+
+    __device__ unsigned char* piece(int block, int slot, int byte) const
+    {
+        return codes + ((long long)block * slots + slot) * 128 + ((byte / 16 ^ slot % 8) * 16 + byte % 16);
+    }
+    __device__ float* scale(int block, int half, int slot) const
+    {
+        return scales + (long long)(2 * block + half) * slots + slot;
+    }
+};
+
+// One thread: the rows that each stage of weights is multiplied with, once they are there.
+__device__ void bring_rows(Rows ring, const Routing& routing, Activations x, Activations a, const Counters* counters)
+{
+    Work work(routing);
+    Job job;
+    int complete = -1;  // the last expert whose first product is known to be there
+    if (PART == 0) wait_until(&counters->arrived, gridDim.x);
+    show_to_copies();
+    while (work.find(job)) {
+        if (PART == 0 && job.down && complete != job.expert) {
+            complete = job.expert;
+            wait_until(&counters->done[job.expert], routing.tall(job.expert) * UP_TILES);
+            show_to_copies();
+        }
+        Activations from = job.down ? a : x;
+        u32 rows = (job.rows + 7) / 8 * 8;
+        for (int block = job.block; block < job.end; ++block) {
+            wait(ring.empty_barrier(), ring.phase ^ 1);
+            arrive_expecting(ring.full_barrier(), rows * (128 + 2 * 4));
+            load_line(from.codes + ((long long)block * from.slots + job.slot) * 128, ring.at(), ring.full_barrier(),
+                      rows * 128);
+            for (int half = 0; half < 2; ++half)
+                load_line(from.scale(block, half, job.slot), ring.at() + CODES + half * MOST_N * 4,
+                          ring.full_barrier(), rows * 4);
+            ring.advance();
+        }
+    }
+}
+
+// ---- Quantising: lab 09's rule -------------------------------------------------------------------------------------
+
+// Exponent field of the smallest power of two of which the largest magnitude is at most 448.
+__device__ int scale_field(float largest)
+{
+    return largest > 0 ? max(((__float_as_int(largest) + 0x1FFFFF) >> 23) - 8, 1) : 127;
+}
+__device__ float power(int field) { return __int_as_float(field << 23); }
+__device__ u32 pair_of_codes(float low, float high)
+{
+    unsigned short codes;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return codes;
+}
+
+// All consumers of all blocks: every token's row into the slots of its experts, and zeros for results. A warp takes
+// 128 of k of a token at a time, and has four of them on their way.
+__device__ void quantise(const Routing& routing, Activations x, const __half* tokens_of_x, float* out, int tokens)
+{
+    int warp = (threadIdx.x - 128) / 32, lane = threadIdx.x % 32, all = gridDim.x * (CONSUMERS / 32);
+    int first = warp * gridDim.x + blockIdx.x, tasks = tokens * UP_BLOCKS;
+    constexpr int SOME = 4;
+    for (int group = first; group < tasks; group += SOME * all) {
+        uint2 raw[SOME];
+#pragma unroll
+        for (int i = 0; i < SOME; ++i) {
+            int task = group + i * all, token = task / UP_BLOCKS, block = task % UP_BLOCKS;
+            if (task < tasks)
+                raw[i] = *(const uint2*)(tokens_of_x + (long long)token * D + block * 128 + lane * 4);
+        }
+#pragma unroll
+        for (int i = 0; i < SOME; ++i) {
+            int task = group + i * all, token = task / UP_BLOCKS, block = task % UP_BLOCKS;
+            if (task >= tasks) break;
+            float2 low = __half22float2(*(__half2*)&raw[i].x), high = __half22float2(*(__half2*)&raw[i].y);
+            float largest = fmaxf(fmaxf(fabsf(low.x), fabsf(low.y)), fmaxf(fabsf(high.x), fabsf(high.y)));
+            int field = scale_field(__uint_as_float(__reduce_max_sync(ALL, __float_as_uint(largest))));
+            float inverse = power(254 - field);
+            u32 codes = pair_of_codes(low.x * inverse, low.y * inverse) |
+                        pair_of_codes(high.x * inverse, high.y * inverse) << 16;
+            for (u32 rest = routing.chosen[token]; rest; rest &= rest - 1) {
+                int slot = routing.slot(token, __ffs(rest) - 1);
+                *(u32*)x.piece(block, slot, lane * 4) = codes;
+                if (lane < 2) *x.scale(block, lane, slot) = power(field);
+            }
+            ((float4*)(out + (long long)token * D + block * 128))[lane] = make_float4(0, 0, 0, 0);
+        }
+    }
+    for (int task = first; task < E * UP_BLOCKS; task += all) {  // rows of nobody, to the next multiple of eight
+        int e = task / UP_BLOCKS, block = task % UP_BLOCKS, count = routing.count[e];
+        for (int row = count; row % 8; ++row) {
+            *(u32*)x.piece(block, routing.first[e] + row, lane * 4) = 0;
+            if (lane < 2) *x.scale(block, lane, routing.first[e] + row) = 1;
+        }
+    }
+}
+
+// ---- Products ------------------------------------------------------------------------------------------------------
+
+// Where wgmma finds a matrix of 128-byte swizzled lines: address, and from eight lines to the next eight.
+__device__ u64 descriptor(u32 address)
+{
+    return (u64)(address >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
+}
+
+// A thread's sums of a job. sums[4 j] and sums[4 j + 1] are of row lane / 4 of its warp's 16 rows of weights, the next
+// two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and the next one.
+template <int SUMS>
+__device__ void sum_up(float (&sums)[SUMS], Weights& weights, Rows& rows, const Job& job, const float* upper_scales,
+                       const float* lower_scales)
+{
+    int lane = threadIdx.x % 32, half_of_tile = (threadIdx.x / 128 - 1) * 64 * 128;
+    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    float d[SUMS], upper = __ldg(upper_scales + job.block), lower = __ldg(lower_scales + job.block);
+    for (int block = job.block; block < job.end; ++block) {
+        int later = min(block + 1, job.end - 1);
+        float next_upper = __ldg(upper_scales + later), next_lower = __ldg(lower_scales + later);
+        wait(weights.full_barrier(), weights.phase);
+        wait(rows.full_barrier(), rows.phase);
+        u64 a = descriptor(weights.at() + half_of_tile), b = descriptor(rows.at());
+        const float2* scales =
+            (const float2*)__cvta_shared_to_generic(rows.at() + CODES) + lane % 4;
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            products_begin();
+            multiply(d, a + half * 4, b + half * 4, false);
+            multiply(d, a + half * 4 + 2, b + half * 4 + 2, true);
+            products_commit();
+            products_wait();
+            if (half == 1 && lane == 0) arrive(weights.empty_barrier());
+#pragma unroll
+            for (int j = 0; j < SUMS / 4; ++j) {
+                float2 scale = scales[half * (MOST_N / 2) + 4 * j];
+                sums[4 * j] += d[4 * j] * (scale.x * upper);
+                sums[4 * j + 1] += d[4 * j + 1] * (scale.y * upper);
+                sums[4 * j + 2] += d[4 * j + 2] * (scale.x * lower);
+                sums[4 * j + 3] += d[4 * j + 3] * (scale.y * lower);
+            }
+        }
+        __syncwarp();
+        if (lane == 0) arrive(rows.empty_barrier());
+        weights.advance(), rows.advance();
+        upper = next_upper, lower = next_lower;
+    }
+}
+
+// SwiGLU of a tile of the first product, in codes of e4m3 with a scale for its 64 columns of each row.
+template <int SUMS>
+__device__ void activate(float (&sums)[SUMS], const Job& job, Activations a, float (*largest)[MOST_N])
+{
+    int warp = (threadIdx.x - 128) / 32, lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4 * 2;
+    int block = job.column / 128, half = job.column / 64 % 2, rows = (job.rows + 7) / 8 * 8;
+#pragma unroll
+    for (int j = 0; j < SUMS / 4; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float gate = sums[4 * j + i], value = gate / (1 + expf(-gate)) * sums[4 * j + 2 + i], most = fabsf(value);
+            sums[4 * j + i] = value;
+#pragma unroll
+            for (int step = 4; step < 32; step *= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, step));
+            if (row == 0) largest[warp][8 * j + pair + i] = most;
+        }
+    }
+    meet();
+#pragma unroll
+    for (int j = 0; j < SUMS / 4; ++j) {
+        if (8 * j >= rows) break;
+        u32 words[2];
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            float most = 0;
+#pragma unroll
+            for (int w = 0; w < CONSUMERS / 32; ++w) most = fmaxf(most, largest[w][8 * j + pair + i]);
+            int field = scale_field(most), slot = job.slot + 8 * j + pair + i;
+            u32 word = pair_of_codes(sums[4 * j + i] * power(254 - field), 0) << row % 4 * 8;
+            word |= __shfl_xor_sync(ALL, word, 4);
+            words[i] = word | __shfl_xor_sync(ALL, word, 8);
+            if (warp == 0 && row == 0) *a.scale(block, half, slot) = power(field);
+        }
+        if (row % 4 < 2) {  // four columns are in a word: one lane stores it for one row, one for the other
+            int slot = job.slot + 8 * j + pair + row % 4;
+            *(u32*)a.piece(block, slot, half * 64 + warp * 8 + row / 4 * 4) = row % 4 ? words[1] : words[0];
+        }
+    }
+}
+
+// Results of the second product, added to their tokens.
+template <int SUMS>
+__device__ void combine(const float (&sums)[SUMS], const Job& job, const Routing& routing, float* out)
+{
+    int lane = threadIdx.x % 32, column = job.column + (threadIdx.x - 128) / 32 * 16 + lane / 4, pair = lane % 4 * 2;
+#pragma unroll
+    for (int j = 0; j < SUMS / 4; ++j) {
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            int row = 8 * j + pair + i;
+            if (row < job.rows) {
+                int choice = routing.choice[job.slot + row];
+                float share = routing.share[choice], *to = out + (long long)(choice / K) * D + column;
+                add(to, share * sums[4 * j + i]);
+                add(to + 8, share * sums[4 * j + 2 + i]);
+            }
+        }
+    }
+}
+
+struct Consumer {
+    Weights weights;
+    Rows rows;
+    const Routing& routing;
+    const float *up_scale, *down_scale;
+    Activations a;
+    float* out;
+    Counters* counters;
+    float (*largest)[MOST_N];
+
+    template <int N> __device__ void carry_out(const Job& job)
+    {
+        float sums[N / 2];
+        if (job.down) {
+            const float* scales = down_scale + (job.expert * PANELS + job.column / 128) * DOWN_BLOCKS;
+            sum_up(sums, weights, rows, job, scales, scales);
+            combine(sums, job, routing, out);
+        } else {
+            const float* gates = up_scale + (job.expert * 2 * DOWN_BLOCKS + job.column / 128) * UP_BLOCKS;
+            sum_up(sums, weights, rows, job, gates, gates + DOWN_BLOCKS * UP_BLOCKS);
+            activate(sums, job, a, largest);
+            show_to_copies();
+            __threadfence();
+            meet();
+            if (PART == 0 && threadIdx.x == 128) atomicAdd(&counters->done[job.expert], 1);
+        }
+    }
+    __device__ void work()
+    {
+        Work work(routing);
+        Job job;
+        while (work.find(job)) {
+            if (job.rows <= 8) carry_out<8>(job);
+            else if (job.rows <= 16) carry_out<16>(job);
+            else if (job.rows <= 32) carry_out<32>(job);
+            else if (job.rows <= 64) carry_out<64>(job);
+            else carry_out<128>(job);
+        }
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(384, 1)
+moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, const __half* x, const float* scores,
+          const float* up_scale, const float* down_scale, unsigned char* x8, float* x_scale, unsigned char* a8,
+          float* a_scale, float* out, Counters* counters, int tokens, int slots)
+{
+    extern __shared__ char raw[];
+    __shared__ Routing routing;
+    __shared__ float largest[CONSUMERS / 32][MOST_N];
+    __shared__ u64 of_weights[2 * W_STAGES], of_rows[2 * X_STAGES];
+    u32 begin = (shared_address(raw) + 1023) & ~1023u;
+    Weights weights(begin, of_weights);
+    Rows rows(begin + W_STAGES * W_BYTES, of_rows);
+    // X_BYTES is a multiple of 1,024, so that every stage begins at one. What no copy fills must not be undefined.
+    for (u32 i = threadIdx.x; i < X_STAGES * X_BYTES / 16; i += THREADS)
+        ((uint4*)__cvta_shared_to_generic(rows.data))[i] = make_uint4(0, 0, 0, 0);
+    show_to_copies();
+    if (threadIdx.x == 0) {
+        weights.init_barriers();
+        rows.init_barriers();
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    route(routing, scores, tokens);
+
+    Activations of_x = {x8, x_scale, slots}, of_a = {a8, a_scale, slots};
+    if (PART == 1) {
+        if (threadIdx.x >= 128) quantise(routing, of_x, x, out, tokens);
+        return;
+    }
+    if (threadIdx.x < 128) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
+        if (threadIdx.x == 0) bring_weights(weights, routing, up, down);
+        if (threadIdx.x == 32) bring_rows(rows, routing, of_x, of_a, counters);
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+    if (PART == 0) {
+        quantise(routing, of_x, x, out, tokens);
+        show_to_copies();
+        __threadfence();
+        meet();
+        if (threadIdx.x == 128) atomicAdd(&counters->arrived, 1);
+    }
+    Consumer consumer = {weights, rows, routing, up_scale, down_scale, of_a, out, counters, largest};
+    consumer.work();
+    if (PART != 0) return;
+    meet();
+    if (threadIdx.x == 128) {
+        __threadfence();
+        if (atomicAdd(&counters->left, 1) == gridDim.x - 1) {  // nobody waits any more
+            __threadfence();
+            counters->arrived = counters->left = 0;
+            for (int e = 0; e < 32; ++e) counters->done[e] = 0;
+        }
+    }
+}

@@ -1,0 +1,128 @@
+"""The two ways to compute a layer as plans: which shapes, which choices, and the submissions that are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.spec.lab import solutions_folder
+from warplab.plan.capture.submission import capture
+from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
+
+HERE = Path(__file__).resolve().parent
+SHUFFLE = solutions_folder() / "10_index_shuffle" / "submission_cuda.py"
+PRODUCTS = solutions_folder() / "11_grouped_gemm" / "rung_4_shared_strips.py"
+ONE_KERNEL, CHAIN = "one_kernel", "chain"
+SOURCES = ("one_kernel_work.cuh", "one_kernel.cu")
+MOST_TOKENS = 256  # of the one kernel
+THREE_AHEAD = 8  # of the same source in three launches
+# Stages by which the one kernel asks L2 for weights before its ring has room
+AHEAD = (0, 8, 24)
+LAUNCHES = ("shuffle", "gather, quantise", "gate and up", "SwiGLU, quantise", "down", "combine")  # of the chain
+
+Choice = tuple[int, int, int, str]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer's experts that are on one GPU; every token goes to `k` of them."""
+
+    name: str
+    experts: int
+    k: int
+    hidden: int
+    inside: int
+
+
+# An eighth of DeepSeek-V3's 256 experts, as with eight GPUs that share them: as many rows arrive at each as leave it.
+# Scout's 16 are all here.
+LAYERS = (Layer("DeepSeek-V3, 32 of 256 experts", 32, 8, 7168, 2048), Layer("Llama 4 Scout", 16, 1, 5120, 8192))
+DECODE, PREFILL = (1, 16, 64, 256), (4096,)
+
+
+def arguments(layer: Layer, tokens: int) -> tuple[ArrayArgument, ...]:
+    """Arrays of a layer's host function. Scales are for blocks of 128 x 128 weights."""
+    e, d, f = layer.experts, layer.hidden, layer.inside
+    return (
+        ArrayArgument("x", "float16", (tokens, d), Role.INPUT),
+        ArrayArgument("scores", "float32", (tokens, e), Role.INPUT),
+        ArrayArgument("up8", "uint8", (e, 2 * f, d), Role.INPUT),
+        ArrayArgument("up_scale", "float32", (e, 2 * f // 128, d // 128), Role.INPUT),
+        ArrayArgument("down8", "uint8", (e, d, f), Role.INPUT),
+        ArrayArgument("down_scale", "float32", (e, d // 128, f // 128), Role.INPUT),
+        ArrayArgument("out", "float32", (tokens, d), Role.OUTPUT),
+    )
+
+
+def one_kernel(
+    layer: Layer,
+    sizes: Sequence[int],
+    architecture: str,
+    folder: Path,
+    ahead: int = 0,
+    launches: int = 1,
+    sms: int | None = None,
+) -> list[Plan]:
+    """The layer in one launch, or in three, for each number of tokens. Raises CaptureFailure.
+
+    It asks L2 for weights `ahead` stages before there is room, and is made for `sms` SMs if that is given.
+    """
+    source = "\n".join((HERE / name).read_text("utf-8") for name in SOURCES)
+    text = (HERE / f"{ONE_KERNEL}.py").read_text("utf-8").replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
+    path = folder / f"{ONE_KERNEL}.py"
+    path.write_text(on(sms, text), "utf-8")
+    numbers = {"launches": launches, "ahead": ahead, "k": layer.k}
+    scalars = tuple(ScalarArgument(name, value) for name, value in numbers.items())
+    calls = [HostCall("layer_by", (*scalars, *arguments(layer, tokens))) for tokens in sizes]
+    return capture(path, calls, (architecture,), timeout=240)
+
+
+def on(sms: int | None, text: str) -> str:
+    """A file with another number of SMs, if that is given."""
+    return text if sms is None else text.replace("\nSMS = 132 ", f"\nSMS = {sms} ")
+
+
+def chain_choices(tokens: int) -> tuple[tuple[Choice, Choice], ...]:
+    """What the chain's products are raced with, for gates and values and for down: what won in lab 11's records."""
+    low, lower, tall = (64, 128, 1, "two ahead"), (64, 64, 1, "two ahead"), (128, 128, 1, "two ahead")
+    if tokens <= MOST_TOKENS:
+        return (low, low), (lower, lower), (tall, low), (low, lower)
+    wide, pair = (128, 192, 1, "one"), (128, 128, 2, "two ahead")
+    return (wide, wide), (pair, pair)
+
+
+def chain(
+    layer: Layer,
+    sizes: Sequence[int],
+    architecture: str,
+    folder: Path,
+    choices: tuple[Choice, Choice],
+    sms: int | None = None,
+) -> list[Plan]:
+    """The layer as a chain of six kernels for each number of tokens. Raises CaptureFailure."""
+    products = on(sms, PRODUCTS.read_text("utf-8"))
+    labs = {"shuffle": (SHUFFLE.read_text("utf-8"), "index_shuffle"), "multiply_by": (products, "multiply_by")}
+    lines = [(HERE / f"{CHAIN}.py").read_text("utf-8"), ""]
+    lines += [
+        "",
+        "def of_a_lab(text, name):",
+        "    names = {}",
+        "    exec(text, names)",
+        "    return names[name]",
+        "",
+        "",
+    ]
+    lines += [f"{name} = of_a_lab({text!r}, {function!r})" for name, (text, function) in labs.items()]
+    lines += [
+        "",
+        "",
+        "def layer(k, x, scores, up8, up_scale, down8, down_scale, out):",
+        f"    arguments = ({choices!r}, k, x, scores, up8, up_scale, down8, down_scale, out)",
+        "    layer_by(shuffle, multiply_by, *arguments)",
+        "",
+    ]
+    path = folder / f"{CHAIN}.py"
+    path.write_text("\n".join(lines), "utf-8")
+    calls = [HostCall("layer", (ScalarArgument("k", layer.k), *arguments(layer, tokens))) for tokens in sizes]
+    return capture(path, calls, (architecture,), timeout=240)
