@@ -97,8 +97,8 @@ def decode(
     """Steps at the positions, one after another, on a cache that is empty; all arrays on the host, for the emulator.
 
     Gives the tokens ("chosen", the kernel's form: ~ of the low half), the logits of the last step, and each step's
-    "records". weights: uint16 (bfloat16) of [rows][width]; gains: uint16 of [2 layers + 1][width]; given: int32, a token
-    for each position, -1 for the one that the step before chose.
+    "records". weights: uint16 (bfloat16) of [rows][width]; gains: uint16 of [2 layers + 1][width]; given: int32, a
+    token for each position, -1 for the one that the step before chose.
     """
     import cupy
 

@@ -40,9 +40,9 @@ MATRIX = {Op.QKV: "qkv", Op.OUT: "out", Op.GATE_UP: "gate_up", Op.DOWN: "down", 
 class Instruction:
     """One line of an SM's list, in the order of the kernel's fields.
 
-    `page` and `pages` are of the weights or, of ATTEND, of the cache; `row` is the first output, of ATTEND the number of
-    its page of keys among those of the layer, of EMBED the first row of the embedding. `wait` and `bump` are counters,
-    -1 for none; the instruction begins when counter `wait` is at `target` or above, and adds one to `bump`.
+    `page` and `pages` are of the weights or, of ATTEND, of the cache; `row` is the first output, of ATTEND the number
+    of its page of keys among those of the layer, of EMBED the first row of the embedding. `wait` and `bump` are
+    counters, -1 for none; the instruction begins when counter `wait` is at `target` or above, and adds one to `bump`.
     """
 
     op: Op
