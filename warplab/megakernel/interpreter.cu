@@ -17,7 +17,7 @@ typedef unsigned long long u64;
 #define ROW (2 * WIDTH)                  // bytes of WIDTH weights
 #define PAGE (4 * ROW)
 #define POSITIONS (PAGE / (2 * HEAD))    // whose keys, or values, fill a page
-#define WARPS 16                         // that compute: four teams of four, one warp a quarter of a page
+#define WARPS 16                         // that compute: four teams of four, a warp for each quarter of a page
 #define CONSUMERS (32 * WARPS)
 #define PER_LANE (WIDTH / 32)
 #define MOST_PAGES 64                    // of one instruction
@@ -107,6 +107,7 @@ __device__ void arrive(u64& barrier)
 }
 __device__ void wait(u64& barrier, u32 parity)
 {
+    #pragma unroll 1
     for (int tries = 0; tries < PATIENCE; ++tries) {
         u32 done;
         asm volatile("{ .reg .pred p;\n"
@@ -125,6 +126,7 @@ __device__ void fill(u8* page, const u8* from, u64& barrier)
 // One thread waits for a counter; what was written before it got there is there for who comes to a barrier with it.
 __device__ void wait_for(const u32* counter, u32 target)
 {
+    #pragma unroll 1
     for (int tries = 0; tries < PATIENCE; ++tries) {
         u32 seen;
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
@@ -241,7 +243,8 @@ __device__ void spread(float (&to)[8], uint4 v)
     to[0] = low(v.x), to[1] = high(v.x), to[2] = low(v.y), to[3] = high(v.y);
     to[4] = low(v.z), to[5] = high(v.z), to[6] = low(v.w), to[7] = high(v.w);
 }
-// The four sums of each page: of a row each or, of DOWN, of a quarter of one row. A team of warps takes every fourth.
+// The four sums of each page: of a row each or, of DOWN, of a quarter of one row. A slot of the ring has the same team
+// of warps each time round: a team that came to a slot for the first time could take the round before for its own.
 __device__ void multiply(Shared& s, const Instruction& in, Place& me)
 {
     int quarter = me.warp % 4, team = me.warp / 4;
@@ -249,23 +252,30 @@ __device__ void multiply(Shared& s, const Instruction& in, Place& me)
     float x[PER_LANE / 8][8];
     #pragma unroll
     for (int j = 0; j < PER_LANE / 8; ++j) spread(x[j], from[32 * j]);
-    for (int i = team; i < in.pages; i += 4) {
-        u32 number = me.taken + i;
-        const uint4* row = (const uint4*)(page_of(s, number) + quarter * ROW) + me.lane;
-        if (i == 0) me.loaded = now();
-        float sums[4] = {0, 0, 0, 0};
-        #pragma unroll
-        for (int j = 0; j < PER_LANE / 8; ++j) {
-            float w[8];
-            spread(w, row[32 * j]);
+    int slot = me.taken % SLOTS, parity = me.taken / SLOTS & 1;
+    bool first = true;
+    #pragma unroll 1
+    for (int i = 0; i < in.pages; ++i) {
+        if (slot % 4 == team) {
+            wait(s.full[slot], parity);
+            if (first) me.loaded = now();
+            first = false;
+            const uint4* row = (const uint4*)(s.pages[slot] + quarter * ROW) + me.lane;
+            float sums[4] = {0, 0, 0, 0};
             #pragma unroll
-            for (int k = 0; k < 8; ++k) sums[k % 4] += w[k] * x[j][k];
+            for (int j = 0; j < PER_LANE / 8; ++j) {
+                float w[8];
+                spread(w, row[32 * j]);
+                #pragma unroll
+                for (int k = 0; k < 8; ++k) sums[k % 4] += w[k] * x[j][k];
+            }
+            float sum = warp_sum(sums[0] + sums[1] + (sums[2] + sums[3]));
+            if (me.lane == 0) {
+                s.results[4 * i + quarter] = sum;
+                arrive(s.empty[slot]);
+            }
         }
-        float sum = warp_sum(sums[0] + sums[1] + (sums[2] + sums[3]));
-        if (me.lane == 0) {
-            s.results[4 * i + quarter] = sum;
-            arrive(s.empty[number % SLOTS]);
-        }
+        if (++slot == SLOTS) slot = 0, parity ^= 1;
     }
 }
 
