@@ -157,7 +157,7 @@ def timeline_records(lists: Schedule, times: np.ndarray) -> Iterator[Record]:
         total = (waited + starved + worked) / 1e3
         yield Record("instruction", "time", total, "us", variant=op.name, conditions=note, extra=extra, **common)
     yield Record(
-        "timeline", "time", times.max() / 1e3, "us", conditions=note, extra={"lines": drawn}, **common,
+        "timeline", "time", float(times.max()) / 1e3, "us", conditions=note, extra={"lines": drawn}, **common,
     )  # fmt: skip
 
 

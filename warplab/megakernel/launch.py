@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from warplab.megakernel.schedule import counters, encoded, schedule
+from warplab.megakernel.schedule import Schedule, counters, encoded
 from warplab.megakernel.shapes import HEAD, Shape
 
 THREADS = 17 * 32  # sixteen warps compute, one loads
@@ -91,14 +91,19 @@ def step(
     function((sms,), (THREADS,), (listed, *values, *given, *recorded), shared_mem=shared_bytes(shape, slots))
 
 
-def decode(
-    shape: Shape, sms: int, slots: int, positions: Sequence[int], weights: Any, gains: Any, given: Any, table: Any
-) -> dict[str, Any]:
-    """Steps at the positions, one after another, on a cache that is empty; all arrays on the host, for the emulator.
+def tokens(chosen: np.ndarray, count: int) -> np.ndarray:
+    """The tokens of the first positions, uint32, from the kernel's `chosen`: logits above, ~token below."""
+    return ~chosen[:count].astype(np.uint32)
 
-    Gives the tokens ("chosen", the kernel's form: ~ of the low half), the logits of the last step, and each step's
-    "records". weights: uint16 (bfloat16) of [rows][width]; gains: uint16 of [2 layers + 1][width]; given: int32, a
-    token for each position, -1 for the one that the step before chose.
+
+def decode(
+    shape: Shape, slots: int, lists: Sequence[Schedule], weights: Any, gains: Any, given: Any, table: Any
+) -> dict[str, Any]:
+    """A step for each schedule, at the positions from 0 on, with arrays of the host: for the emulator.
+
+    Gives what the kernel has as "chosen", the last step's "logits", and "records", of each step. weights: uint16 (of
+    bfloat16), (rows, width); gains: uint16, (2 layers + 1, width); given: int32, a token for each position, -1 for the
+    one that the step before chooses; table: `turns`.
     """
     import cupy
 
@@ -107,9 +112,12 @@ def decode(
     arrays["turns"] = cupy.asarray(table)
     function = kernel(shape, slots)
     records = []
-    for number, position in enumerate(positions):
-        listed = encoded(schedule(shape, sms, position))
+    for position, each in enumerate(lists):
+        listed = encoded(each)
         records.append(cupy.zeros((*listed.shape[:2], 4), np.uint32))
-        step(function, shape, cupy.asarray(listed), position, number, arrays, records[-1], slots)
-    return {"chosen": cupy.asnumpy(arrays["chosen"]), "logits": cupy.asnumpy(arrays["logits"]),
-            "records": [cupy.asnumpy(each) for each in records]}  # fmt: skip
+        step(function, shape, cupy.asarray(listed), position, position, arrays, records[-1], slots)
+    return {
+        "chosen": cupy.asnumpy(arrays["chosen"]),
+        "logits": cupy.asnumpy(arrays["logits"]),
+        "records": [cupy.asnumpy(each) for each in records],
+    }
