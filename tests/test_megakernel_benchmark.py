@@ -79,6 +79,18 @@ def test_gaps_and_idle_shares_are_counted_from_clocks() -> None:
     assert gaps.idle(times[1:], sms=2) == pytest.approx(1 - 14 / 20)
 
 
+def test_a_clock_that_begins_again_during_a_step_is_followed() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.decode.contest import since_the_first
+
+    end = 2**32
+    first = [[end - 100, end - 90, end - 95, 20], [20, 30, 25, 60], [0, 0, 0, 0]]
+    second = [[end - 110, end - 80, end - 80, 10], [0, 0, 0, 0], [0, 0, 0, 0]]
+    times = since_the_first(np.array([first, second], np.uint32))
+    assert times[0].tolist() == [[10, 20, 15, 130], [130, 140, 135, 170], [0, 0, 0, 0]]
+    assert times[1].tolist() == [[0, 30, 30, 120], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
 def test_without_a_gpu_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(megakernel, "present", lambda: None)
     monkeypatch.setattr(megakernel, "need_torch", lambda: None)

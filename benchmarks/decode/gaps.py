@@ -25,7 +25,8 @@ class Row:
     def __init__(self, stream: Any, blocks: int, kernels: int = KERNELS, shared: int = 0, early: bool = False) -> None:
         code = (Path(__file__).parent / "gaps.cu").read_text("utf-8")
         kernel = cupy.RawKernel(code, "work")
-        kernel.max_dynamic_shared_size_bytes = shared
+        if shared:
+            kernel.max_dynamic_shared_size_bytes = shared
         self._keep = kernel  # the driver's function lives as long
         self._function = driver.CUfunction(kernel.kernel.ptr)
         self._stream, self._times = stream, cupy.zeros((kernels, blocks, 2), np.uint64)
