@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from warplab.errors import DeviceError, WarplabError
 from warplab.hardware import present
 from warplab.megakernel.schedule import Op, Schedule
 from warplab.megakernel.shapes import LLAMA_1B, Shape
+from warplab.megakernel.timeline import spans, written
 from warplab.results import Record
 
 FILE = results.DIRECTORY / "megakernel.json"
@@ -137,28 +139,24 @@ def in_a_row(milliseconds: float) -> Record:
 
 
 def timeline_records(lists: Schedule, times: np.ndarray) -> Iterator[Record]:
-    """How long instructions of each kind wait and work, and every SM's lines of two layers as text: operation, layer,
-    then begun, inputs there, first page there, done, in nanoseconds since the step began."""
+    """How long instructions of each kind wait and work, and every SM's lines of two layers, for `timeline.read`."""
     common: dict[str, Any] = {"shape": key_of(SHAPE), "dtype": "bfloat16"}
     note = "one step, globaltimer, which moves in steps of 32 ns"
-    spans: dict[Op, list[tuple[int, int, int]]] = {}
-    drawn = []
-    for of_sm, rows in zip(lists, times, strict=True):
-        words = []
-        for line, (begun, ready, loaded, done) in zip(of_sm, rows.tolist(), strict=False):
-            first = max(ready, loaded)
-            spans.setdefault(line.op, []).append((ready - begun, max(0, loaded - ready), done - first))
-            if line.layer in DRAWN_LAYERS:
-                words.append(f"{line.op.name} {line.layer} {begun} {ready} {loaded} {done}")
-        drawn.append("; ".join(words))
-    for op, of_op in sorted(spans.items()):
-        waited, starved, worked = np.mean(of_op, 0).tolist()
-        extra = {"waited_for_inputs": waited / 1e3, "waited_for_weights": starved / 1e3, "instructions": len(of_op)}
-        total = (waited + starved + worked) / 1e3
-        yield Record("instruction", "time", total, "us", variant=op.name, conditions=note, extra=extra, **common)
-    yield Record(
-        "timeline", "time", float(times.max()) / 1e3, "us", conditions=note, extra={"lines": drawn}, **common,
-    )  # fmt: skip
+    found = spans(lists, times)
+    for op in Op:
+        of_op = [span for each in found for span in each if span.op is op]
+        if not of_op:
+            continue
+        extra = {
+            "waited_for_inputs": fmean(span.ready - span.begun for span in of_op) / 1e3,
+            "waited_for_weights": fmean(max(0, span.loaded - span.ready) for span in of_op) / 1e3,
+            "instructions": len(of_op),
+        }
+        mean = fmean(span.done - span.begun for span in of_op) / 1e3
+        yield Record("instruction", "mean time", mean, "us", variant=op.name, conditions=note, extra=extra, **common)
+    lines = [written(span for span in each if span.layer in DRAWN_LAYERS) for each in found]
+    took = float(times.max()) / 1e3
+    yield Record("timeline", "time", took, "us", conditions=note, extra={"lines": lines}, **common)
 
 
 if __name__ == "__main__":
