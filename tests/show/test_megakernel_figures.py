@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from matplotlib.figure import Figure
 
-from warplab.megakernel.schedule import Op
+from warplab.megakernel.schedule import Op, schedule
 from warplab.megakernel.shapes import TOY
-from warplab.megakernel.timeline import Machine, Span
+from warplab.megakernel.timeline import Machine, Span, modelled
 from warplab.show.sm_timeline import explore_ring, sm_timeline
 
 
@@ -41,7 +41,9 @@ def test_the_sliders_draw_the_model_anew() -> None:
     pytest.importorskip("ipywidgets")
     machine = Machine(page=10, latency=100, compute=2, hand_over=500, slots=13)
     explorer: Any = explore_ring(TOY, 4, machine, position=3)
-    before = explorer.figure.texts[0].get_text()
-    assert before.startswith("The step takes 1.") and bars(explorer.figure, "GATE_UP")
+    times = modelled(schedule(TOY, 4, 3), machine)
+    pages = sum(line.pages for each in schedule(TOY, 4, 3) for line in each) / 4
+    assert f"takes {times.max() / (10 * pages):.2f} times" in explorer.figure.texts[0].get_text()
+    assert bars(explorer.figure, "GATE_UP")
     explorer.controls["weights"].value = "when inputs are there"
     assert explorer.image.value and not explorer.message.value

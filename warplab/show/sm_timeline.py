@@ -27,7 +27,7 @@ NAMES = {
 def sm_timeline(
     sms: Sequence[Sequence[Span]], *, title: str, subtitle: str = "", unit: str = "us", scale: float = 1e-3
 ) -> Figure:
-    """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while it waits for weights.
+    """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while for weights.
 
     Times are those of the spans times `scale`, in `unit`, from the first beginning on. Raises ValueError without spans.
     """
