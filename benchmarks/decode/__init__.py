@@ -1,0 +1,1 @@
+"""What `benchmarks.megakernel` times: the interpreter, PyTorch's step, gaps between launches."""

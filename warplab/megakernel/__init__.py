@@ -1,0 +1,1 @@
+"""Decoding in one launch a step: an interpreter that stays on every SM, and its lists of instructions."""

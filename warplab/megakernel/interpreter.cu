@@ -1,0 +1,447 @@
+// One step of decoding in one launch: every block stays on its SM and works through a list of instructions.
+//
+// Sixteen warps compute. A seventeenth goes through the same list ahead of them and fills a ring of pages with weights,
+// for weights depend on nothing: while the sixteen wait for what other SMs make, the pages of the next instructions
+// come. What does depend on other SMs waits for a counter in global memory.
+//
+// Given by who compiles this: LAYERS, WIDTH, HEADS, KV_HEADS, VOCABULARY; BLOCKS, pages of keys that a head has room
+// for; SLOTS, pages of the ring; COUNTERS.
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define HEAD 64
+#define GROUP (HEADS / KV_HEADS)         // heads that share keys and values
+#define FFN (4 * WIDTH)
+#define ROW (2 * WIDTH)                  // bytes of WIDTH weights
+#define PAGE (4 * ROW)
+#define POSITIONS (PAGE / (2 * HEAD))    // whose keys, or values, fill a page
+#define WARPS 16                         // that compute: four teams of four, a warp for each quarter of a page
+#define CONSUMERS (32 * WARPS)
+#define PER_LANE (WIDTH / 32)
+#define MOST_PAGES 64                    // of one instruction
+#define SLICES (WARPS / GROUP)           // into which warps divide the positions of a page of values
+#define EPSILON 1e-5f
+#define LEAST __int_as_float(0xff800000)  // minus infinity
+#define PATIENCE (1 << 22)               // tries until a wait is a fault: seconds, where milliseconds are plenty
+
+static_assert(HEADS * HEAD == WIDTH && WIDTH % 256 == 0 && WIDTH <= 4 * CONSUMERS, "a width of 256 to 2,048");
+static_assert(WARPS % GROUP == 0 && VOCABULARY % 4 == 0, "four rows a page");
+
+enum { STOP, EMBED, QKV, ATTEND, OUT, GATE_UP, DOWN, LOGITS };
+
+struct alignas(16) Instruction {
+    int op, layer;
+    int page, pages;        // of the weights or, of ATTEND, of the cache
+    int row;                // the first output, or the number of a page of keys among those of a layer
+    int wait, target;       // which counter has to reach what; none below 0
+    int bump;               // which counter says that this is done; none below 0
+};
+
+struct Attention { float q[GROUP * HEAD], scores[GROUP * POSITIONS], sums[WARPS * HEAD]; };
+
+struct alignas(128) Shared {
+    u8 pages[SLOTS][PAGE];
+    union { u16 x[FFN]; Attention attention; };
+    float results[4 * MOST_PAGES];
+    float turns[HEAD];      // cosine and sine of each pair of a head, at this position
+    float squares[WARPS];
+    u64 full[SLOTS], empty[SLOTS];
+};
+
+// What a step works on. x is the residual stream; `parts` and `peaks` are attention before it is put together.
+struct Memory {
+    const Instruction* list;
+    int length;             // of each SM's list
+    int position, set;      // which of two sets of counters
+    const u16 *weights, *gains;
+    u16* cache;             // [layer][KV head][block][keys, values][POSITIONS][HEAD]
+    const float* turns;     // [position][HEAD]
+    const int* given;       // tokens that are not to be chosen, -1 elsewhere
+    u64* chosen;            // [position], the best logit and its token
+    float *x, *q, *parts;   // [WIDTH], [HEADS][HEAD], [HEADS][BLOCKS][HEAD]
+    float2* peaks;          // [HEADS][BLOCKS], the greatest score and the sum
+    u16* hidden;            // [FFN]
+    float* logits;
+    u32* counters;          // [2][COUNTERS], one for this step, one made zero for the next
+    uint4* records;         // [block][length]: begun, inputs there, weights there, done; or none
+};
+
+__device__ u32 at(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
+__device__ float low(u32 pair) { return __uint_as_float(pair << 16); }
+__device__ float high(u32 pair) { return __uint_as_float(pair & 0xffff0000u); }
+__device__ u16 rounded(float value)  // to bfloat16, to the nearest even
+{
+    u32 bits = __float_as_uint(value);
+    return u16((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+__device__ u32 pair(float a, float b) { return rounded(a) | u32(rounded(b)) << 16; }
+__device__ u32 now()
+{
+    u32 time;
+    asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(time) :: "memory");
+    return time;
+}
+__device__ float warp_sum(float value)
+{
+    #pragma unroll
+    for (int d = 16; d; d /= 2) value += __shfl_xor_sync(~0u, value, d);
+    return value;
+}
+__device__ float warp_max(float value)
+{
+    #pragma unroll
+    for (int d = 16; d; d /= 2) value = fmaxf(value, __shfl_xor_sync(~0u, value, d));
+    return value;
+}
+__device__ void sync_consumers() { asm volatile("bar.sync 1, %0;" :: "n"(CONSUMERS) : "memory"); }
+
+__device__ void init(u64& barrier, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(at(&barrier)), "r"(count) : "memory");
+}
+__device__ void arrive(u64& barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(at(&barrier)) : "memory");
+}
+__device__ void wait(u64& barrier, u32 parity)
+{
+    #pragma unroll 1
+    for (int tries = 0; tries < PATIENCE; ++tries) {
+        u32 done;
+        asm volatile("{ .reg .pred p;\n"
+                     "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+                     "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at(&barrier)), "r"(parity) : "memory");
+        if (done) return;
+    }
+    __trap();
+}
+__device__ void fill(u8* page, const u8* from, u64& barrier)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(at(&barrier)), "r"(PAGE) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :: "r"(at(page)), "l"(from), "r"(PAGE), "r"(at(&barrier)) : "memory");
+}
+// One thread waits for a counter; what was written before it got there is there for who comes to a barrier with it.
+__device__ void wait_for(const u32* counter, u32 target)
+{
+    #pragma unroll 1
+    for (int tries = 0; tries < PATIENCE; ++tries) {
+        u32 seen;
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+        if (seen >= target) return;
+    }
+    __trap();
+}
+__device__ void bump(u32* counter)
+{
+    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
+}
+__device__ Instruction read(const Memory& m, int n)
+{
+    const int4* words = (const int4*)(m.list + blockIdx.x * m.length + min(n, m.length - 1));
+    int4 a = __ldg(words), b = __ldg(words + 1);
+    return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
+}
+
+// The seventeenth warp: pages of every instruction, as soon as the ring has room.
+__device__ void load_pages(const Memory& m, Shared& s)
+{
+    Instruction next = read(m, 0);
+    int slot = 0, parity = 1;  // the ring begins empty
+    for (int n = 1; next.op != STOP; ++n) {
+        Instruction in = next;
+        next = read(m, n);
+        const u8* from = (const u8*)(in.op == ATTEND ? m.cache : m.weights) + u64(in.page) * PAGE;
+        for (int p = 0; p < in.pages; ++p, from += PAGE) {
+            wait(s.empty[slot], parity);
+            fill(s.pages[slot], from, s.full[slot]);
+            if (++slot == SLOTS) slot = 0, parity ^= 1;
+        }
+    }
+}
+
+// What a computing thread knows throughout.
+struct Place {
+    int thread, warp, lane;
+    u32 taken;              // pages of the ring, by the instructions before
+    u32 ready, loaded;      // when inputs and the first page were there
+};
+
+__device__ void inputs_ready(const Memory& m, const Instruction& in, Place& me)
+{
+    if (me.thread == 0) {
+        if (in.wait >= 0) wait_for(m.counters + m.set * COUNTERS + in.wait, in.target);
+        me.ready = now();
+    }
+    sync_consumers();
+}
+__device__ const u8* page_of(Shared& s, u32 number)
+{
+    wait(s.full[number % SLOTS], number / SLOTS & 1);
+    return s.pages[number % SLOTS];
+}
+
+__device__ void embed(const Memory& m, const Instruction& in, Place& me)
+{
+    int token = m.given[m.position];
+    if (token < 0) token = int(~u32(m.chosen[m.position - 1]));
+    if (4 * me.thread >= WIDTH) return;
+    const u16* row = m.weights + (u64(in.row) + token) * WIDTH;
+    uint2 v = __ldg((const uint2*)row + me.thread);
+    ((float4*)m.x)[me.thread] = make_float4(low(v.x), high(v.x), low(v.y), high(v.y));
+}
+
+// What all rows of a product are multiplied with goes to shared memory, in bfloat16.
+__device__ void take_normed(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    bool mine = 4 * me.thread < WIDTH;
+    int norm = in.op == LOGITS ? 2 * LAYERS : 2 * in.layer + (in.op == GATE_UP);
+    uint2 gain = mine ? __ldg((const uint2*)(m.gains + norm * WIDTH) + me.thread) : make_uint2(0, 0);
+    inputs_ready(m, in, me);
+    float4 v = mine ? __ldcg((const float4*)m.x + me.thread) : make_float4(0, 0, 0, 0);
+    float squares = warp_sum(v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w);
+    if (me.lane == 0) s.squares[me.warp] = squares;
+    sync_consumers();
+    float sum = 0;
+    #pragma unroll
+    for (int w = 0; w < WARPS; ++w) sum += s.squares[w];
+    float scale = rsqrtf(sum / WIDTH + EPSILON);
+    if (mine)
+        ((uint2*)s.x)[me.thread] = make_uint2(pair(v.x * scale * low(gain.x), v.y * scale * high(gain.x)),
+                                              pair(v.z * scale * low(gain.y), v.w * scale * high(gain.y)));
+}
+__device__ void take_attention(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    inputs_ready(m, in, me);
+    if (4 * me.thread >= WIDTH) return;
+    int head = 4 * me.thread / HEAD, parts = m.position / POSITIONS + 1;
+    const float2* peaks = m.peaks + head * BLOCKS;
+    const float4* from = (const float4*)m.parts + head * BLOCKS * (HEAD / 4) + me.thread % (HEAD / 4);
+    float most = LEAST, sum = 0;
+    float4 v = make_float4(0, 0, 0, 0);
+    for (int b = 0; b < parts; ++b) {
+        float2 peak = __ldcg(peaks + b);
+        float4 part = __ldcg(from + b * (HEAD / 4));
+        float higher = fmaxf(most, peak.x), old = __expf(most - higher), fresh = __expf(peak.x - higher);
+        v = make_float4(v.x * old + part.x * fresh, v.y * old + part.y * fresh, v.z * old + part.z * fresh,
+                        v.w * old + part.w * fresh);
+        sum = sum * old + peak.y * fresh;
+        most = higher;
+    }
+    ((uint2*)s.x)[me.thread] = make_uint2(pair(v.x / sum, v.y / sum), pair(v.z / sum, v.w / sum));
+}
+__device__ void take_hidden(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    inputs_ready(m, in, me);
+    for (int i = me.thread; i < FFN / 8; i += CONSUMERS) ((uint4*)s.x)[i] = __ldcg((const uint4*)m.hidden + i);
+}
+
+__device__ void spread(float (&to)[8], uint4 v)
+{
+    to[0] = low(v.x), to[1] = high(v.x), to[2] = low(v.y), to[3] = high(v.y);
+    to[4] = low(v.z), to[5] = high(v.z), to[6] = low(v.w), to[7] = high(v.w);
+}
+// The four sums of each page: of a row each or, of DOWN, of a quarter of one row. A slot of the ring has the same team
+// of warps each time round: a team that came to a slot for the first time could take the round before for its own.
+__device__ void multiply(Shared& s, const Instruction& in, Place& me)
+{
+    int quarter = me.warp % 4, team = me.warp / 4;
+    const uint4* from = (const uint4*)s.x + (in.op == DOWN ? quarter * (WIDTH / 8) : 0) + me.lane;
+    float x[PER_LANE / 8][8];
+    #pragma unroll
+    for (int j = 0; j < PER_LANE / 8; ++j) spread(x[j], from[32 * j]);
+    int slot = me.taken % SLOTS, parity = me.taken / SLOTS & 1;
+    bool first = true;
+    #pragma unroll 1
+    for (int i = 0; i < in.pages; ++i) {
+        if (slot % 4 == team) {
+            wait(s.full[slot], parity);
+            if (first) me.loaded = now();
+            first = false;
+            const uint4* row = (const uint4*)(s.pages[slot] + quarter * ROW) + me.lane;
+            float sums[4] = {0, 0, 0, 0};
+            #pragma unroll
+            for (int j = 0; j < PER_LANE / 8; ++j) {
+                float w[8];
+                spread(w, row[32 * j]);
+                #pragma unroll
+                for (int k = 0; k < 8; ++k) sums[k % 4] += w[k] * x[j][k];
+            }
+            float sum = warp_sum(sums[0] + sums[1] + (sums[2] + sums[3]));
+            if (me.lane == 0) {
+                s.results[4 * i + quarter] = sum;
+                arrive(s.empty[slot]);
+            }
+        }
+        if (++slot == SLOTS) slot = 0, parity ^= 1;
+    }
+}
+
+// Queries and keys are turned by their position, two outputs at a time; keys and values go to the cache.
+__device__ void store_qkv(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    if (me.thread >= 2 * in.pages) return;
+    int row = in.row + 2 * me.thread, of_head = (GROUP + 2) * HEAD;
+    int head = row / of_head, part = row % of_head / HEAD, d = row % HEAD;
+    float a = s.results[2 * me.thread], b = s.results[2 * me.thread + 1];
+    if (part <= GROUP) {  // not values
+        float c = s.turns[d], sine = s.turns[d + 1], turned = a * c - b * sine;
+        b = a * sine + b * c;
+        a = turned;
+    }
+    if (part < GROUP) {
+        *(float2*)(m.q + (head * GROUP + part) * HEAD + d) = make_float2(a, b);
+    } else {
+        u64 page = ((u64(in.layer) * KV_HEADS + head) * BLOCKS + m.position / POSITIONS) * 2 + part - GROUP;
+        *(u32*)(m.cache + (page * POSITIONS + m.position % POSITIONS) * HEAD + d) = pair(a, b);
+    }
+}
+__device__ void store_hidden(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    if (me.thread >= 2 * in.pages) return;
+    float gate = s.results[2 * me.thread], up = s.results[2 * me.thread + 1];
+    m.hidden[in.row / 2 + me.thread] = rounded(gate / (1 + __expf(-gate)) * up);
+}
+__device__ void store_logits(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    if (me.warp > 0) return;
+    u64 best = 0;
+    for (int i = me.lane; i < 4 * in.pages; i += 32) {
+        float logit = s.results[i];
+        m.logits[in.row + i] = logit;
+        u32 bits = __float_as_uint(logit);
+        bits = bits >> 31 ? ~bits : bits | 1u << 31;  // in the order of the floats
+        best = max(best, u64(bits) << 32 | u32(~(in.row + i)));  // of equals the first
+    }
+    #pragma unroll
+    for (int d = 16; d; d /= 2) best = max(best, __shfl_xor_sync(~0u, best, d));
+    if (me.lane == 0) atomicMax(m.chosen + m.position, best);
+}
+
+__device__ void product(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    bool adds = in.op == OUT || in.op == DOWN;
+    int per_row = in.op == DOWN ? 4 : 1, rows = 4 * in.pages / per_row;
+    float before = 0;
+    if (in.op == OUT) take_attention(m, s, in, me);
+    else if (in.op == DOWN) take_hidden(m, s, in, me);
+    else take_normed(m, s, in, me);
+    if (adds && me.thread < rows) before = __ldcg(m.x + in.row + me.thread);
+    sync_consumers();
+    multiply(s, in, me);
+    sync_consumers();
+    if (in.op == QKV) store_qkv(m, s, in, me);
+    if (in.op == GATE_UP) store_hidden(m, s, in, me);
+    if (in.op == LOGITS) store_logits(m, s, in, me);
+    if (adds && me.thread < rows) {
+        for (int i = 0; i < per_row; ++i) before += s.results[per_row * me.thread + i];
+        m.x[in.row + me.thread] = before;
+    }
+}
+
+// The heads of one group over the positions of one page: keys and values come from the ring but for those of this
+// position, which this step has made.
+__device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place& me)
+{
+    Attention& a = s.attention;
+    int head = in.row / BLOCKS * GROUP, block = in.row % BLOCKS, first = block * POSITIONS;
+    int fresh = m.position - first;  // the row of this position, if it is in this page
+    const uint4* keys = (const uint4*)page_of(s, me.taken);
+    const uint4* values = (const uint4*)page_of(s, me.taken + 1);
+    me.loaded = now();
+    inputs_ready(m, in, me);
+    const uint4* made = (const uint4*)(m.cache + u64(in.page) * (PAGE / 2)) + fresh * (HEAD / 8);
+    for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) a.q[i] = __ldcg(m.q + head * HEAD + i) * 0.125f;
+    sync_consumers();
+    for (int i = me.thread; i < GROUP * POSITIONS; i += CONSUMERS) {
+        int p = i % POSITIONS;
+        const float* q = a.q + i / POSITIONS * HEAD;
+        const uint4* key = p == fresh ? made : keys + p * (HEAD / 8);
+        float score = 0;
+        #pragma unroll
+        for (int j = 0; j < HEAD / 8; ++j) {
+            int piece = (j + p) % (HEAD / 8);  // neighbours begin in other banks
+            float k[8];
+            spread(k, key[piece]);
+            #pragma unroll
+            for (int e = 0; e < 8; ++e) score += k[e] * q[8 * piece + e];
+        }
+        a.scores[i] = p <= fresh ? score : LEAST;
+    }
+    sync_consumers();
+    if (me.warp < GROUP) {
+        float* scores = a.scores + me.warp * POSITIONS;
+        float most = LEAST, sum = 0;
+        for (int p = me.lane; p < POSITIONS; p += 32) most = fmaxf(most, scores[p]);
+        most = warp_max(most);
+        for (int p = me.lane; p < POSITIONS; p += 32) sum += scores[p] = __expf(scores[p] - most);
+        sum = warp_sum(sum);
+        if (me.lane == 0) m.peaks[(head + me.warp) * BLOCKS + block] = make_float2(most, sum);
+    }
+    sync_consumers();
+    int of_group = me.warp % GROUP, piece = me.lane % 8;
+    made += POSITIONS * (HEAD / 8);
+    float sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (int p = me.warp / GROUP * 4 + me.lane / 8; p < POSITIONS; p += 4 * SLICES) {
+        float weight = a.scores[of_group * POSITIONS + p], v[8];
+        spread(v, p == fresh ? made[piece] : values[p * (HEAD / 8) + piece]);
+        #pragma unroll
+        for (int e = 0; e < 8; ++e) sums[e] += weight * v[e];
+    }
+    #pragma unroll
+    for (int e = 0; e < 8; ++e) {
+        sums[e] += __shfl_xor_sync(~0u, sums[e], 8);
+        sums[e] += __shfl_xor_sync(~0u, sums[e], 16);
+        if (me.lane < 8) a.sums[me.warp * HEAD + 8 * piece + e] = sums[e];
+    }
+    sync_consumers();
+    if (me.lane == 0 && me.warp < 4)
+        for (u32 p = me.taken; p < me.taken + 2; ++p) arrive(s.empty[p % SLOTS]);
+    for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) {
+        float sum = 0;
+        for (int w = 0; w < SLICES; ++w) sum += a.sums[(w * GROUP + i / HEAD) * HEAD + i % HEAD];
+        m.parts[((head + i / HEAD) * BLOCKS + block) * HEAD + i % HEAD] = sum;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
+    const Instruction* list, int length, int position, int set, const u16* weights, const u16* gains, u16* cache,
+    const float* turns, const int* given, u64* chosen, float* x, float* q, float* parts, float2* peaks, u16* hidden,
+    float* logits, u32* counters, uint4* records, int recording)
+{
+    extern __shared__ u8 memory[];
+    Shared& s = *(Shared*)memory;
+    Memory m = {list, length, position, set, weights, gains, cache, turns, given, chosen, x, q, parts, peaks, hidden, logits,
+                counters, records};
+    Place me = {int(threadIdx.x), int(threadIdx.x / 32), int(threadIdx.x % 32), 0, 0, 0};
+    if (me.thread < SLOTS) {
+        init(s.full[me.thread], 1);
+        init(s.empty[me.thread], 4);
+    }
+    if (me.thread < HEAD) s.turns[me.thread] = turns[position * HEAD + me.thread];
+    if (blockIdx.x == 0)  // the counters of the next step
+        for (int i = me.thread; i < COUNTERS; i += blockDim.x) counters[(1 - set) * COUNTERS + i] = 0;
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    __syncthreads();
+    if (me.warp == WARPS) {
+        if (me.lane == 0) load_pages(m, s);
+        return;
+    }
+    Instruction next = read(m, 0);
+    for (int n = 0; next.op != STOP; ++n) {
+        Instruction in = next;
+        u32 begun = me.ready = me.loaded = now();
+        next = read(m, n + 1);
+        if (in.op == EMBED) embed(m, in, me);
+        else if (in.op == ATTEND) attend(m, s, in, me);
+        else product(m, s, in, me);
+        sync_consumers();
+        me.taken += in.pages;
+        if (me.thread == 0) {
+            if (in.bump >= 0) bump(counters + set * COUNTERS + in.bump);
+            if (recording) records[blockIdx.x * length + n] = make_uint4(begun, me.ready, me.loaded, now());
+        }
+    }
+}

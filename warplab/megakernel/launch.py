@@ -1,0 +1,123 @@
+"""Compiling and launching the interpreter through CuPy: on a GPU or, recorded, on the emulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from warplab.megakernel.schedule import Schedule, counters, encoded
+from warplab.megakernel.shapes import HEAD, Shape
+
+THREADS = 17 * 32  # sixteen warps compute, one loads
+SLOTS = 13  # pages of 16 KiB that an SM of an H100 or H200 has room for beside the rest
+
+
+def source() -> str:
+    """The interpreter, CUDA C++."""
+    return (Path(__file__).parent / "interpreter.cu").read_text("utf-8")
+
+
+def options(shape: Shape, slots: int = SLOTS) -> tuple[str, ...]:
+    """What the interpreter is compiled with."""
+    values = {
+        "LAYERS": shape.layers,
+        "WIDTH": shape.width,
+        "HEADS": shape.heads,
+        "KV_HEADS": shape.kv_heads,
+        "VOCABULARY": shape.vocabulary,
+        "BLOCKS": shape.blocks,
+        "SLOTS": slots,
+        "COUNTERS": counters(shape),
+    }
+    return ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
+
+
+def shared_bytes(shape: Shape, slots: int = SLOTS) -> int:
+    """Bytes of the kernel's `Shared`."""
+    attention = 4 * (shape.group * (HEAD + shape.positions) + 16 * HEAD)
+    inputs = max(2 * shape.hidden, attention)
+    rest = 4 * (4 * 64 + HEAD + 16) + 16 * slots
+    return -(-(slots * shape.page + inputs + rest) // 128) * 128
+
+
+def turns(shape: Shape, base: float = 500000.0) -> np.ndarray:
+    """Cosine and sine by which pairs of a head are turned, float32 of [position][HEAD / 2][2]."""
+    angles = np.arange(shape.room)[:, None] * base ** (-np.arange(HEAD // 2) / (HEAD // 2))
+    return np.stack([np.cos(angles), np.sin(angles)], -1).astype(np.float32)
+
+
+def scratch(shape: Shape) -> dict[str, tuple[tuple[int, ...], str]]:
+    """What a step works on, by the kernel's names: shape and dtype, all zero before the first step."""
+    return {
+        "cache": ((shape.layers, shape.kv_heads, shape.blocks, 2, shape.positions, HEAD), "uint16"),
+        "chosen": ((shape.room,), "uint64"),
+        "x": ((shape.width,), "float32"),
+        "q": ((shape.heads, HEAD), "float32"),
+        "parts": ((shape.heads, shape.blocks, HEAD), "float32"),
+        "peaks": ((shape.heads, shape.blocks, 2), "float32"),
+        "hidden": ((shape.hidden,), "uint16"),
+        "logits": ((shape.vocabulary,), "float32"),
+        "counters": ((2, counters(shape)), "uint32"),
+    }
+
+
+def kernel(shape: Shape, slots: int = SLOTS) -> Any:
+    """The compiled interpreter, a kernel of CuPy's."""
+    import cupy
+
+    module = cupy.RawModule(code=source(), options=options(shape, slots), enable_cooperative_groups=True)
+    function = module.get_function("decode")
+    function.max_dynamic_shared_size_bytes = shared_bytes(shape, slots)
+    return function
+
+
+def step(
+    function: Any, shape: Shape, listed: Any, position: int, number: int, arrays: dict[str, Any], records: Any = None,
+    slots: int = SLOTS,
+) -> None:  # fmt: skip
+    """Launch step `number` (from 0, one more each time) for the token at a position.
+
+    `listed` is an encoded schedule on the device; `arrays` has weights, gains, turns, given and `scratch`. `records`,
+    uint32 of [SM][line][4], gets nanoseconds of each instruction: begun, inputs there, first page there, done.
+    """
+    names = ("weights", "gains", "cache", "turns", "given", "chosen", "x", "q", "parts", "peaks", "hidden", "logits")
+    sms, length, _ = listed.shape
+    given = tuple(arrays[name] for name in (*names, "counters"))
+    recorded = (arrays["x"], np.int32(0)) if records is None else (records, np.int32(1))
+    values = (np.int32(length), np.int32(position), np.int32(number % 2))
+    function((sms,), (THREADS,), (listed, *values, *given, *recorded), shared_mem=shared_bytes(shape, slots))
+
+
+def tokens(chosen: np.ndarray, count: int) -> np.ndarray:
+    """The tokens of the first positions, uint32, from the kernel's `chosen`: logits above, ~token below."""
+    return ~chosen[:count].astype(np.uint32)
+
+
+def decode(
+    shape: Shape, slots: int, lists: Sequence[Schedule], weights: Any, gains: Any, given: Any, table: Any
+) -> dict[str, Any]:
+    """A step for each schedule, at the positions from 0 on, with arrays of the host: for the emulator.
+
+    Gives what the kernel has as "chosen", the last step's "logits", and "records", of each step. weights: uint16 (of
+    bfloat16), (rows, width); gains: uint16, (2 layers + 1, width); given: int32, a token for each position, -1 for the
+    one that the step before chooses; table: `turns`.
+    """
+    import cupy
+
+    arrays = {name: cupy.zeros(size, dtype) for name, (size, dtype) in scratch(shape).items()}
+    arrays |= {"weights": cupy.asarray(weights), "gains": cupy.asarray(gains), "given": cupy.asarray(given)}
+    arrays["turns"] = cupy.asarray(table)
+    function = kernel(shape, slots)
+    records = []
+    for position, each in enumerate(lists):
+        listed = encoded(each)
+        records.append(cupy.zeros((*listed.shape[:2], 4), np.uint32))
+        step(function, shape, cupy.asarray(listed), position, position, arrays, records[-1], slots)
+    return {
+        "chosen": cupy.asnumpy(arrays["chosen"]),
+        "logits": cupy.asnumpy(arrays["logits"]),
+        "records": [cupy.asnumpy(each) for each in records],
+    }
