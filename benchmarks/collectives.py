@@ -24,16 +24,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.statistics import median_interval
 from warplab.network.collectives import Collective, bus_bandwidth
-from warplab.network.fits import fit, predicted
+from warplab.network.fits import Line, fit, predicted
 from warplab.results import Record
 
 COMMAND = "python -m benchmarks.collectives"
@@ -130,10 +129,10 @@ def measure(
         if not (chosen := choices(ran.log, of)):
             print("NCCL's log did not say what it chose.", flush=True)
     ran = _run(_RANK, {**job, "schedules": SCHEDULES in parts})
-    for one in ran.found:
-        yield _time(one, backend, ranks, chosen)
-    for key, group in itertools.groupby(ran.found, key=lambda one: (one["name"], one["variant"])):
-        yield from _fitted(*key, list(group), backend, ranks)
+    times = [_time(one, backend, ranks, chosen) for one in ran.found]
+    yield from times
+    for _, group in itertools.groupby(times, key=lambda one: (one.name, one.variant)):
+        yield from fitted(list(group))
     ran.whole()
 
 
@@ -195,30 +194,44 @@ def by_hand(one: dict[str, Any], ranks: int) -> Iterator[Record]:
         )  # fmt: skip
 
 
-def _fitted(name: str, way: str, found: Sequence[dict[str, Any]], backend: str, ranks: int) -> Iterator[Record]:
-    """Alpha and bandwidth of each line, and the largest errors on sizes that the fit has not seen."""
-    points = [(float(one["size"]), float(np.median(one["samples"]))) for one in found]
-    seen = [point for point in points if not int(point[0]) & (int(point[0]) - 1)]
-    if len(seen) < 2:
-        return
-    lines, variant = fit(seen), _variant(way, backend)
-    extra = {"gpus" if backend == "nccl" else "processes": ranks}
-    for number, line in enumerate(lines):
-        where = f"sizes from {line.first:.0f} to {line.last:.0f} bytes; {_where(backend)}"
-        more = {**extra, "first": line.first, "last": line.last}
-        shape = (ranks, number)
-        yield Record(name, "alpha", line.alpha * 1e6, "us", variant, shape, "float32", conditions=where, extra=more)
-        if line.bandwidth < 1e15:
-            bandwidth = line.bandwidth / 1e9
-            yield Record(name, "bandwidth", bandwidth, "GB/s", variant, shape, "float32", conditions=where, extra=more)
-    for metric, unseen in (
-        ("error below 1 MiB", [p for p in points if p not in seen and p[0] < 1 << 20]),
-        ("error from 1 MiB up", [p for p in points if p not in seen and p[0] >= 1 << 20]),
+def fitted(times: Sequence[Record]) -> Iterator[Record]:
+    """Alpha and bandwidth of each line, and the largest errors on sizes that the fit has not seen.
+
+    `times` are those of one way of one collective, in microseconds. Where NCCL said which protocol it took for each
+    size, each protocol has lines of its own, and a size is predicted by those of its protocol.
+    """
+    first = times[0]
+    where = first.conditions.rpartition("; ")[2]
+    extra: dict[str, Any] = {name: first.extra[name] for name in ("gpus", "processes") if name in first.extra}
+    make = partial(Record, first.name, variant=first.variant, dtype=first.dtype)
+    lines: dict[str, list[Line]] = {}
+    unseen: list[Record] = []
+    number = itertools.count()
+    for protocol, group in itertools.groupby(times, key=lambda one: one.extra.get("protocol", "")):
+        of = list(group)
+        seen = [one for one in of if not one.shape[1] & (one.shape[1] - 1)]
+        if len(seen) < 2:
+            continue
+        unseen += [one for one in of if one not in seen]
+        lines[protocol] = fit([(float(one.shape[1]), one.value * 1e-6) for one in seen])
+        for line in lines[protocol]:
+            more = {**extra, "first": line.first, "last": line.last, **({"protocol": protocol} if protocol else {})}
+            span = f"sizes from {line.first:.0f} to {line.last:.0f} bytes; {where}"
+            shape = (first.shape[0], next(number))
+            yield make("alpha", line.alpha * 1e6, "us", shape=shape, conditions=span, extra=more)
+            if line.bandwidth < 1e15:
+                yield make("bandwidth", line.bandwidth / 1e9, "GB/s", shape=shape, conditions=span, extra=more)
+    for metric, those in (
+        ("error below 1 MiB", [one for one in unseen if one.shape[1] < 1 << 20]),
+        ("error from 1 MiB up", [one for one in unseen if one.shape[1] >= 1 << 20]),
     ):
-        if unseen:
-            worst = max(abs(predicted(lines, size) / time - 1) for size, time in unseen)
-            where = f"the largest of {len(unseen)} sizes that were not fitted; {_where(backend)}"
-            yield Record(name, metric, worst, "1", variant, (ranks,), "float32", conditions=where, extra=extra)
+        if those:
+            worst = max(
+                abs(predicted(lines[one.extra.get("protocol", "")], one.shape[1]) / (one.value * 1e-6) - 1)
+                for one in those
+            )
+            span = f"the largest of {len(those)} sizes that were not fitted; {where}"
+            yield make(metric, worst, "1", shape=first.shape[:1], conditions=span, extra=extra)
 
 
 def _variant(way: str, backend: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from benchmarks import collectives
 from warplab import results
 from warplab.network.collectives import Collective
+from warplab.results import Record
 
 LOG = """\
 host:1:1 [0] NCCL INFO AllReduce: 1024 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}
@@ -108,3 +109,25 @@ def test_two_processes_over_gloo(tmp_path: Path) -> None:
     }
     assert all(record.extra["processes"] == 2 for record in records)
     assert any(record.metric == "error below 1 MiB" for record in records)
+
+
+def test_each_protocol_has_lines_of_its_own() -> None:
+    """What jumps where the library changes its protocol is no error of the fit, once the protocol is known."""
+
+    def time(size: int, protocol: str) -> Record:
+        value = 10 + size / 2e5 if protocol == "ll" else 25 + size / 4e5
+        return Record("all_reduce", "time", value, "us", "nccl", (2, size), extra={"gpus": 2, "protocol": protocol})
+
+    sizes = [size for size in collectives.sizes(64 << 20) if size >= 64 << 10]
+    last = 3 << 19  # between two sizes that are fitted
+    times = [time(size, "ll" if size <= last else "simple") for size in sizes]
+    found = list(collectives.fitted(times))
+    errors = {one.metric: one.value for one in found if one.metric.startswith("error")}
+    assert max(errors.values()) < 1e-9 and len(errors) == 2
+    assert {one.extra["protocol"]: round(one.value) for one in found if one.metric == "alpha"} == {
+        "ll": 10,
+        "simple": 25,
+    }
+    for one in times:
+        del one.extra["protocol"]
+    assert max(one.value for one in collectives.fitted(times) if one.metric.startswith("error")) > 0.2
