@@ -241,7 +241,7 @@ def _variant(way: str, backend: str) -> str:
 def _where(backend: str) -> str:
     if backend == "gloo":
         return "processes of one machine: of its cores and memory, not of a network"
-    return "in a CUDA graph of up to 20 calls"
+    return "in a CUDA graph of up to 20 calls, NVLS off"
 
 
 def _gpus(backend: str) -> int:

@@ -17,7 +17,7 @@ constexpr u32 LINE = 16;     // bytes of a line of LL, of which 8 are data
 constexpr u32 ROW_TURNS = 4; // lines of a row that a thread of the fused kernel keeps in registers
 
 // Of one block: how often it has been called, and 1 + the rank that it waited for in vain (0: none).
-struct State {
+struct alignas(8) State {
     u32 calls, fault;
 };
 
@@ -86,8 +86,8 @@ template <class T, class W> __device__ W packed(const float (&sum)[IN<T, W>]) {
 // Strong, because a thread of the block may report a fault before another has begun.
 __device__ State begun(const State* state) {
     State now;
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now.calls) : "l"(&state->calls) : "memory");
-    asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(now.fault) : "l"(&state->fault) : "memory");
+    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
+                 : "=r"(now.calls), "=r"(now.fault) : "l"(state) : "memory");
     return now;
 }
 
@@ -135,7 +135,8 @@ __device__ bool arrived(const char* line, u32 flag, u64& data) {
 // call c + 1 has ended, for which it needed a line that p sent in call c + 1; and p sent that after its own call c had
 // ended, when it had read all lines of call c. So nothing is overwritten that is still to be read, however far ranks
 // are apart; with one set, r could overwrite call c in its call c + 1, for which it needs nothing that p does later.
-// (It holds for each block by itself, as a block sends and gets at least one line in each call that it counts.)
+// It holds for each block by itself, as a block sends and gets at least one line in each call that it counts. The fences
+// that keep p's reads before what it sends next, and r's stores behind what it has waited for, are the ends of kernels.
 template <int RANKS> __device__ char* lines_of(const Team& team, char* memory, int source, u32 block, u32 flag) {
     u64 set = flag & 1;
     return memory + ((set * team.blocks + block) * RANKS + source) * team.lines * LINE;

@@ -62,12 +62,12 @@ def test_two_gpus_check_every_size_and_are_timed_beside_nccl(tmp_path: Path) -> 
 
 
 @pytest.mark.multigpu
-def test_a_rank_that_died_ends_the_others_calls_within_seconds(tmp_path: Path) -> None:
+def test_calls_that_wait_for_a_silent_rank_end_within_seconds(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     ranks = []
     for rank in range(2):
         job = {"backend": "nccl", "ranks": 2, "rank": rank, "meeting": str(tmp_path / "meeting")}
-        command = [sys.executable, "-m", "tests.peer.lonely_rank", json.dumps(job)]
+        command = [sys.executable, "-m", "tests.peer.silent_rank", json.dumps(job)]
         ranks.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=collectives.environment()))
     try:
         said = json.loads(ranks[0].communicate(timeout=120)[0])
