@@ -153,8 +153,9 @@ __device__ u64 descriptor(u32 address)
 }
 
 // A thread's sums of a job. sums[4 j] and sums[4 j + 1] are of row lane / 4 of its warp's 16 rows of weights, the next
-// two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and the next one.
-template <int SUMS>
+// two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and the next one. Rows have PARTS
+// scales for each 128 of k, and sums are promoted so often.
+template <int PARTS, int SUMS>
 __device__ void sum_up(float (&sums)[SUMS], Weights& weights, Rows& rows, const Job& job, const float* upper_scales,
                        const float* lower_scales)
 {
@@ -170,16 +171,19 @@ __device__ void sum_up(float (&sums)[SUMS], Weights& weights, Rows& rows, const 
         const float2* scales =
             (const float2*)__cvta_shared_to_generic(rows.at() + CODES) + lane % 4;
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
+        for (int part = 0; part < PARTS; ++part) {
             products_begin();
-            multiply(d, a + half * 4, b + half * 4, false);
-            multiply(d, a + half * 4 + 2, b + half * 4 + 2, true);
+#pragma unroll
+            for (int i = 0; i < 4 / PARTS; ++i) {  // each takes 32 of k, which are 2 in a descriptor
+                int k = 2 * (part * 4 / PARTS + i);
+                multiply(d, a + k, b + k, i > 0);
+            }
             products_commit();
             products_wait();
-            if (half == 1 && lane == 0) arrive(weights.empty_barrier());
+            if (part == PARTS - 1 && lane == 0) arrive(weights.empty_barrier());
 #pragma unroll
             for (int j = 0; j < SUMS / 4; ++j) {
-                float2 scale = scales[half * (MOST_N / 2) + 4 * j];
+                float2 scale = scales[part * (MOST_N / 2) + 4 * j];
                 sums[4 * j] += d[4 * j] * (scale.x * upper);
                 sums[4 * j + 1] += d[4 * j + 1] * (scale.y * upper);
                 sums[4 * j + 2] += d[4 * j + 2] * (scale.x * lower);
@@ -268,11 +272,11 @@ struct Consumer {
         float sums[N / 2];
         if (job.down) {
             const float* scales = down_scale + (job.expert * PANELS + job.column / 128) * DOWN_BLOCKS;
-            sum_up(sums, weights, rows, job, scales, scales);
+            sum_up<2>(sums, weights, rows, job, scales, scales);
             combine(sums, job, routing, out);
         } else {
             const float* gates = up_scale + (job.expert * 2 * DOWN_BLOCKS + job.column / 128) * UP_BLOCKS;
-            sum_up(sums, weights, rows, job, gates, gates + DOWN_BLOCKS * UP_BLOCKS);
+            sum_up<1>(sums, weights, rows, job, gates, gates + DOWN_BLOCKS * UP_BLOCKS);
             activate(sums, job, a, largest);
             show_to_copies();
             __threadfence();
