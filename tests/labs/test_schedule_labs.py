@@ -176,10 +176,10 @@ class TestWhatTheWorkerSays:
             runner(said).check_schedules([])
         assert found.value.status is Status.WORKER_CRASHED
 
-    @pytest.mark.parametrize(("seconds", "least"), [(0.0, 1.0), (1.0, float("nan")), (1e300, 1.0), (-1.0, -1.0)])
-    def test_times_that_cannot_be_are_nonsense(self, seconds: float, least: float) -> None:
+    @pytest.mark.parametrize(("cost", "least"), [(0.0, 1.0), (1.0, float("nan")), (1e300, 1.0), (-1.0, -1.0)])
+    def test_times_that_cannot_be_are_nonsense(self, cost: float, least: float) -> None:
         with pytest.raises(Rejected) as found:
-            runner({"case": "x", "seconds": seconds, "bound": least, "counters": {}}).model_schedule([], "x")
+            runner({"case": "x", "cost": cost, "bound": least, "counters": {}}).model_schedule([], "x")
         assert found.value.status is Status.WORKER_CRASHED
 
     def test_time_without_end_is_the_submissions_fault(self) -> None:
