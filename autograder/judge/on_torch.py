@@ -24,6 +24,8 @@ def trained_part(
 
     Raises JudgeError where a step does not end as it must.
     """
+    if set(to_run) != {case.name for _, case in task.cases() if case.run}:
+        raise JudgeError("the worker gave other plans to be carried out than it was to")
     trained = runner.carry_out_plans(to_run)
     if not trained.torch:
         words = "Not judged: training steps need PyTorch, which is not installed here (make torch)."

@@ -62,24 +62,12 @@ class Checkpoint(Asked):
         return self.taken(self.table(size), size) * size["percent"] // 100
 
     def taken(self, kept: Collection[Operator], size: Dimensions) -> int:
-        """Bytes of what is kept that count against the budget.
-
-        At the peak the last block is on its way back: all of its results are there, kept or made again, whatever the
-        plan says of them. So of equal blocks it is those before the last that a plan adds to the peak.
-        """
-        last = max(one.block for one in self.table(size)) if self.aim is Aim.PEAK else -1
-        return sum(one.bytes for one in kept if one.block != last)
+        """Bytes of what is kept that count against the budget."""
+        return taken(kept, self.table(size), self.aim)
 
     def best(self, size: Dimensions) -> Plan:
         """The best plan that there is, among equal ones the one that moves the fewest bytes again."""
-        table = self.table(size)
-        if self.aim is Aim.NOTHING_AGAIN:
-            return planned([one for one in table if one.flops], table)
-        if self.aim is Aim.KEPT:
-            return plan(table, self.budget(size))
-        last = max(one.block for one in table)
-        before = plan([one for one in table if one.block != last], self.budget(size))
-        return planned([*before.kept, *(one for one in table if one.block == last)], table)
+        return best(self.table(size), self.aim, 0 if self.aim is Aim.NOTHING_AGAIN else self.budget(size))
 
     def cost(self, made: Plan) -> float:
         """What is held against the best plan's: MB kept, or MFLOP again."""
@@ -94,6 +82,25 @@ class Checkpoint(Asked):
         if self.aim is Aim.NOTHING_AGAIN:
             return ()
         return (Limit(MOVED, self.best(self.modelled.dimensions).moved, self.reason),)
+
+
+def taken(kept: Collection[Operator], table: Collection[Operator], aim: Aim) -> int:
+    """Bytes of what is kept of a table that count against a budget.
+
+    At the peak the last block is on its way back: all of its results are there, kept or made again, whatever a plan
+    says of them. So of equal blocks it is those before the last that a plan adds to the peak.
+    """
+    last = max(one.block for one in table) if aim is Aim.PEAK else -1
+    return sum(one.bytes for one in kept if one.block != last)
+
+
+def best(table: Sequence[Operator], aim: Aim, budget: int) -> Plan:
+    """The best plan for a table; Aim.NOTHING_AGAIN has no budget."""
+    if aim is Aim.NOTHING_AGAIN:
+        return planned([one for one in table if one.flops], table)
+    free = [one for one in table if not taken([one], table, aim)]
+    before = plan([one for one in table if taken([one], table, aim)], budget)
+    return planned([*before.kept, *free], table)
 
 
 def planned(kept: Sequence[Operator], table: Sequence[Operator]) -> Plan:

@@ -18,6 +18,7 @@ from autograder.records.rejection import Rejected
 from autograder.records.request import Request
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Part, Status
+from autograder.spec.checkpoints import Checkpoint
 from autograder.spec.lab import LabError, ScheduleLab, find_lab
 from autograder.spec.programs import Program
 from autograder.spec.schedules import Exchange
@@ -57,6 +58,8 @@ class TestEveryScheduleLab:
         assert f"full points at {100 * scale.target:.0f}% of the bound, none at {100 * scale.floor:.0f}%" in handout
         for asked in lab.task.functions:
             names = list(asked.modelled.dimensions)
+            if isinstance(asked, Checkpoint):
+                names = [argument.name for argument in asked.host_call(asked.modelled).arguments]
             if isinstance(asked, Program):
                 call = asked.call(asked.modelled, 0, asked.drawn_arrays(asked.modelled, SEED))
                 names = [argument.name for argument in call.arguments]
