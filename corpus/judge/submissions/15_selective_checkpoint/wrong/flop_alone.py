@@ -1,15 +1,13 @@
 # expect: traffic: over budget: what has no FLOP is never kept, though there is room for it
 def best(operators, budget):
-    found = {0: (0, 0, 0)}  # by bytes: FLOP saved, bytes of traffic saved, a bit for each operator that is kept
+    found = {0: (0, 0)}  # by bytes: FLOP saved, a bit for each operator that is kept
     for number, one in enumerate(operators):
-        if not one.flops:
-            continue
-        for size, (flops, moved, kept) in list(found.items()):
-            total, choice = size + one.bytes, (flops + one.flops, moved + one.moved, kept | 1 << number)
-            if total <= budget and choice > found.get(total, (-1,)):
-                found[total] = choice
-    kept = max(found.values())[2]
-    return [(one.block, one.name) for number, one in enumerate(operators) if kept >> number & 1]
+        for size, (flops, kept) in list(found.items()):
+            total = size + one.bytes
+            if one.flops and total <= budget and flops + one.flops > found.get(total, (-1, 0))[0]:
+                found[total] = flops + one.flops, kept | 1 << number
+    least = min(found, key=lambda size: (-found[size][0], size))
+    return [(one.block, one.name) for number, one in enumerate(operators) if found[least][1] >> number & 1]
 
 
 def policy(operators):
