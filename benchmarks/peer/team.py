@@ -54,7 +54,7 @@ class PeerTeam:
         self._whole("one_shot", source, out, shape or kernels.one_shot_shape(self.layout, source.nbytes), 8)
 
     def two_shot(self, source: torch.Tensor, out: torch.Tensor, shape: Shape | None = None) -> None:
-        """The same by two shots, for 2 MiB at least."""
+        """The same by two shots, at most 1 MiB for each rank that takes part."""
         self._whole("two_shot", source, out, shape or kernels.two_shot_shape(self.layout, source.nbytes), 16)
 
     def fused(
