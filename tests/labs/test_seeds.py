@@ -1,7 +1,7 @@
 """What a lab must catch is caught for every seed, and what is right passes for every one.
 
 Two seeds of a third of the submissions for which luck once decided, or could (`# tests: seeds`); with
-WARPLAB_SEEDS=200, as `make test-long` sets it, all submissions and mutants, as `python -m benchmarks.seeds` judges them.
+WARPLAB_SEEDS=200, as `make test-long` sets it, all submissions and mutants, as `python -m benchmarks.seeds` does.
 """
 
 from __future__ import annotations
