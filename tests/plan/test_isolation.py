@@ -18,6 +18,8 @@ from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import Plan
 
+pytestmark = pytest.mark.cold_captures
+
 
 def attempt(write: Callable[[str], Path], text: str, timeout: float = 30.0) -> CaptureFailure:
     with pytest.raises(CaptureFailure) as caught:
