@@ -294,9 +294,7 @@ def f(a, x, y):
     plans = capture(path, calls)
     assert len({k.ptx["sm_90a"] for p in plans for k in p.kernels.values()}) == 1
     assert [p.launches[0].grid[0] for p in plans] == [1, 2, 3, 4, 5, 6, 7, 8]  # one process, imported once
-    assert [p.launches[0].block[0] for p in plans] == [32] + [
-        64
-    ] * 7  # compiled by the first one alone
+    assert [p.launches[0].block[0] for p in plans] == [32] + [64] * 7  # compiled by the first one alone
     assert [p.buffers["x"].shape for p in plans] == [(n,) for n in range(8)]
     assert [p.launches[0].arguments[0] for p in plans] == [Value("float32", n / 2, "a") for n in range(8)]
 
