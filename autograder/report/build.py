@@ -13,10 +13,11 @@ from autograder.records.report import PartResult, Profile, Report, Resemblance
 from autograder.records.request import Request
 from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
-from autograder.report.advice import next_step, next_step_of_schedules
+from autograder.report.advice import next_step, next_step_of_attacks, next_step_of_schedules
 from autograder.report.resemblance import resemblance
 from autograder.report.waste import wasted_lines
-from autograder.spec.lab import Lab
+from autograder.spec.attacks import AttackTask
+from autograder.spec.lab import Lab, ScheduleLab
 from warplab.errors import WarplabError
 from warplab.plan.execution import Counters
 
@@ -57,12 +58,19 @@ def judged_schedules(request: Request, text: str, parts: tuple[PartResult, ...])
     return _report(request, status, message, parts, language="schedules", source=clean_source(text), next_step=step)
 
 
+def judged_attacks(request: Request, text: str, parts: tuple[PartResult, ...]) -> Report:
+    """The report of a submission, whose source is `text`, that attacked a naive judge."""
+    status, message = _overall(parts)
+    step = next_step_of_attacks(parts)
+    return _report(request, status, message, parts, language="attacks", source=clean_source(text), next_step=step)
+
+
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:
     """The report of a submission, whose source is `text`, that could not be captured: no points for anything."""
     points = request.lab.points
     message = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
     kernels = isinstance(request.lab, Lab)
-    nothing = "No kernel was run." if kernels else "There is no schedule to judge."
+    nothing = "No kernel was run." if kernels else "There is nothing to judge."
     efficiency = Status.WITHHELD if request.has_gpu or not kernels else Status.NOT_MEASURED
     parts = (
         PartResult(Part.CORRECTNESS, rejection.status, 0.0, points.correctness, message),
@@ -98,6 +106,8 @@ def _overall(parts: Sequence[PartResult]) -> tuple[Status, str]:
 
 def _report(request: Request, status: Status, message: str, parts: tuple[PartResult, ...], **more: Any) -> Report:
     simulated = "a simulated network, and processes of this machine"
+    if isinstance(request.lab, ScheduleLab) and isinstance(request.lab.task, AttackTask):
+        simulated = "a naive judge, in processes of this machine"
     return Report(
         lab=request.lab.name,
         title=request.lab.title,

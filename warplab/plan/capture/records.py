@@ -1,7 +1,7 @@
 """What a host function returns where data is asked for and not kernels: records, as JSON.
 
-There are two forms of them: the steps of a schedule of a collective, and the passes of a pipeline. This runs in the
-capture process, beside the submission: it turns whatever was returned into plain numbers and words, and says in one
+There are two forms of them here: the steps of a schedule of a collective, and the passes of a pipeline. This runs in
+the capture process, beside the submission: it turns whatever was returned into plain numbers and words, and says in one
 sentence what is no record. Who reads the JSON believes none of it.
 """
 
@@ -35,6 +35,7 @@ class RecordForm(StrEnum):
     TRANSFERS = "transfers"  # step, source, destination, chunk, operation, and the step of the destination or null
     PASSES = "passes"  # rank, pass, micro-batch, chunk
     STEPS = "steps"  # what a rank's program asks for next: see program_step
+    ATTACKS = "attacks"  # what a naive judge says of a kernel that attacks it: see attacked
 
 
 def to_json(returned: Any, form: RecordForm, what: str) -> bytes:
