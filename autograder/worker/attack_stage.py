@@ -110,13 +110,17 @@ def _said(content: bytes) -> _Said:
 
 
 def _calls(given: Sequence[Inputs], left: Sequence[_Left]) -> list[Call]:
-    """Raises Rejected for arrays that the capture process cannot have written."""
+    """An output of another shape than asked for is none. Raises Rejected for what the capture process cannot have
+    written."""
     if len(given) != len(left):
         raise rejected(unusable(ValueError("it has not what was asked for.")))
-    return [
-        Call(inputs, (_array(one.a), _array(one.b)), _array(one.at_return), _array(one.later), one.raised)
-        for inputs, one in zip(given, left, strict=True)
-    ]
+    calls = []
+    for (a, b), one in zip(given, left, strict=True):
+        nothing = np.full((len(a), b.shape[1]), np.nan, np.float32)
+        outputs = (_array(packed) for packed in (one.at_return, one.later))
+        at_return, later = (output if output.shape == nothing.shape else nothing for output in outputs)
+        calls.append(Call((a, b), (_array(one.a), _array(one.b)), at_return, later, one.raised))
+    return calls
 
 
 def _array(packed: _Packed) -> Matrix:

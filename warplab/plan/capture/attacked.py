@@ -52,7 +52,8 @@ def _alone(judge: ModuleType, kernel: Callable[..., Any], calls: Sequence[tuple[
     for values in calls:
         shape = (*values[0].shape, *values[1].shape)
         if shape not in places:
-            places[shape] = (*(np.empty_like(value) for value in values), np.empty((shape[0], shape[3]), np.float32))
+            c = np.empty((shape[0], shape[3]), np.float32)
+            places[shape] = np.empty_like(values[0]), np.empty_like(values[1]), c
         a, b, c = places[shape]
         a[:], b[:] = values
         c[:] = np.nan
