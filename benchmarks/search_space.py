@@ -55,12 +55,11 @@ def count(plan: Plan, choice: Choice, inputs: Mapping[str, NDArray[np.float32]])
     shape = (a.shape[0], b.shape[1], a.shape[1])
     conditions = f"modelled, not measured; bound by {modelled.launches[0].bound.name}"
     counted = run.launches[0].total.warp_instructions
-    named = {"name": "product", "variant": name_of(choice), "shape": shape, "dtype": "float32"}
+    where = name_of(choice), shape, "float32"
+    microseconds = modelled.seconds * 1e6
     return [
-        results.Record(
-            metric="estimated time", value=modelled.seconds * 1e6, unit="us", conditions=conditions, **named
-        ),
-        results.Record(metric="warp instructions", value=counted, unit="instructions", **named),
+        results.Record("product", "estimated time", microseconds, "us", *where, conditions=conditions),
+        results.Record("product", "warp instructions", counted, "instructions", *where),
     ]
 
 

@@ -68,7 +68,8 @@ def guess(choice: Choice, shape: tuple[int, int, int], sms: int) -> float:
 
 
 _TEMPLATE = r"""
-extern "C" __global__ void __launch_bounds__(THREADS) NAME(const float* a, const float* b, float* c, int m, int n, int k)
+extern "C" __global__ void __launch_bounds__(THREADS) NAME(
+    const float* a, const float* b, float* c, int m, int n, int k)
 {
     __shared__ float tile_a[DEPTH][ROWS + 1];
     __shared__ float tile_b[DEPTH][COLUMNS];
