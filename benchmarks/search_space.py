@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +45,7 @@ def captured(choices: Sequence[Choice], shape: tuple[int, int, int]) -> list[Pla
         return capture(path, calls, (EMULATED_ARCHITECTURE,))
 
 
-def count(plan: Plan, choice: Choice, inputs: Mapping[str, NDArray[np.float32]]) -> list[results.Record]:
+def count(plan: Plan, choice: Choice, inputs: dict[str, NDArray[np.float32]]) -> list[results.Record]:
     """What the emulator says of one choice. Raises AssertionError if its product is wrong or it has findings."""
     run = execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, caches=H200)
     a, b = (inputs[name].astype(np.float64) for name in "ab")

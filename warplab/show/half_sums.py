@@ -42,10 +42,10 @@ def half_sums(inputs: str, k: int) -> Figure:
     off = errors(inputs, k)
     made, (axes,) = style.figure(9.5, 3.4)
     edges = [0.0, *(10.0**power for power in range(-2, 6))]
-    counts = np.histogram(np.minimum(off, edges[-1] * 0.99), edges)[0]
+    found = np.histogram(np.minimum(off, edges[-1] * 0.99), edges)[0].tolist()
     names = ["0", *(f"to {edge:g}" for edge in edges[2:])]
     exact = int((off == 0).sum())
-    counts = [exact, int(counts[0] + counts[1]) - exact, *counts[2:]]
+    counts = [exact, found[0] + found[1] - exact, *found[2:]]
     colours = [style.GREEN if float(edge) <= 1 else style.RED for edge in edges[1:]]
     axes.bar(range(len(counts)), counts, color=colours)
     axes.set_xticks(range(len(counts)), names)
