@@ -28,6 +28,8 @@ from warplab.plan.capture.protocol import encode_failure
 from warplab.plan.capture.records import RecordForm
 
 _SIDE_BY_SIDE = 4  # processes, which start for half of their time
+ATTACK_SECONDS = 40.0  # of one process; an attack takes one. There are 24, so that all may take four minutes
+MOST_ANSWER = 4 << 20  # bytes; six matrices of a call take a third of a MiB
 
 
 def grade_attacks(
@@ -66,12 +68,15 @@ def _run(request: Request, task: AttackTask, submission: Submission, seed: int, 
     content = encode_attack(task.judge, hole, naive_seed, alone)
     group = [(flag.function, flag.host_call(flag.modelled))]
     machine = request.machine
+    where = machine.architecture, machine.isolation
     try:
-        return captured(
-            submission, group, False, machine.architecture, machine.isolation, RecordForm.ATTACKS, [content]
-        ).content
+        said = captured(submission, group, False, *where, RecordForm.ATTACKS, [content], ATTACK_SECONDS).content
     except Rejected as rejection:
         return encode_failure(CaptureFailure(CaptureStatus.CRASHED, str(rejection)))
+    if len(said) > MOST_ANSWER:
+        words = f"The process of '{flag.function}' answers with more than {MOST_ANSWER >> 20} MiB."
+        return encode_failure(CaptureFailure(CaptureStatus.RESOURCES, words))
+    return said
 
 
 def _part(

@@ -24,6 +24,7 @@ from autograder.worker.record_rows import rows
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import decode_records, unusable
 
+MOST_WORDS = 300  # of what the naive judge is said to have said
 MOST_ELEMENTS = 1 << 14  # of one matrix; those that are sent have less than 96 x 96
 _Length = Annotated[int, msgspec.Meta(ge=0, le=MOST_ELEMENTS)]
 
@@ -81,7 +82,7 @@ def check(task: str, seed: int, runs: Sequence[Mapping[str, Any]]) -> dict[str, 
 
 def _outcome(task: AttackTask, flag: Flag, seed: int, opened: _Said, closed: _Said) -> CaseOutcome:
     if not opened.verdict.passed:
-        return _failed(flag, f"With its hole open the naive judge is not fooled: {opened.verdict.words}.")
+        return _failed(flag, f"With its hole open the naive judge is not fooled: {opened.verdict.words[:MOST_WORDS]}.")
     if flag.takes_no_time:
         if opened.verdict.seconds >= task.no_time:
             return _failed(flag, f"The naive judge says that it took {opened.verdict.seconds:.2g} s.")

@@ -17,17 +17,22 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from autograder.judge import attacks
+from autograder.judge.capture_stage import Submission
 from autograder.judge.runner import Runner
+from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected
+from autograder.records.request import Request
 from autograder.records.status import Status
 from autograder.spec.attacks import AttackTask, Call, Flag
 from autograder.spec.lab import CHECKOUT
 from autograder.worker import attack_stage
+from tests.labs.judging import EMULATOR
 from tests.labs.record_labs import FUNCTIONS, SEED, Saying, reference
 from warplab import results
 from warplab.plan.capture.attacked import attack, encode_attack, load_judge
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.protocol import encode_failure, encode_records
+from warplab.plan.capture.protocol import decode_records, encode_failure, encode_records
 
 FLAGS = [(lab, asked) for lab, asked in FUNCTIONS if isinstance(asked, Flag)]
 LAB = FLAGS[0][0]
@@ -233,3 +238,21 @@ def test_what_the_real_judge_said_is_what_was_recorded() -> None:
     for _, attempt, said in rows:
         assert recorded[attempt] == said, attempt
         assert (CHECKOUT / "corpus" / "judge" / "submissions" / f"{attempt}.py").is_file()
+
+
+def test_an_answer_of_megabytes_is_not_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge holds the answers of all processes at once."""
+    flag = FLAGS[0][1]
+    huge = Answer((flag.function,), b"x" * (attacks.MOST_ANSWER + 1), False)
+    monkeypatch.setattr(attacks, "captured", lambda *asked: huge)
+    request = Request(LAB, LAB.folder / "submission.py", EMULATOR)
+    said = attacks._run(request, TASK, Submission("submission.py", ""), SEED, flag, "")
+    with pytest.raises(CaptureFailure, match="more than 4 MiB"):
+        decode_records(said, 1)
+
+
+def test_an_output_of_another_shape_is_none(naive: ModuleType) -> None:
+    for output in (np.zeros(1 << 20, np.float32), np.zeros((2, 2), np.float32), [[1.0]]):
+        (first, *_) = calls_of(FLAGS[0][1], lambda gpu, a, b, c, output=output: output, naive)
+        assert np.isnan(first.at_return).all() and np.isnan(first.later).all()
+        assert first.at_return.shape == (64, 64)
