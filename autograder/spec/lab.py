@@ -154,7 +154,7 @@ def find_lab(name: str) -> Lab:
     """Load the lab called `name`, which asks for kernels. Raises LabError naming the labs that exist."""
     lab = find_any(name)
     if not isinstance(lab, Lab):
-        raise LabError(f"Lab {name} asks for schedules, not for kernels: those that do are {', '.join(kernel_labs())}.")
+        raise LabError(f"Lab {name} asks for no kernels: those that do are {', '.join(kernel_labs())}.")
     return lab
 
 

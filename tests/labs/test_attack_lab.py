@@ -23,9 +23,9 @@ from autograder.judge.runner import Runner
 from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected
 from autograder.records.request import Request
-from autograder.records.status import Status
+from autograder.records.status import Part, Status
 from autograder.spec.attacks import AttackTask, Call, Flag
-from autograder.spec.lab import CHECKOUT
+from autograder.spec.lab import CHECKOUT, LabError, find_lab
 from autograder.worker import attack_stage
 from tests.labs.judging import EMULATOR
 from tests.labs.record_labs import FUNCTIONS, SEED, Saying, reference
@@ -78,6 +78,18 @@ def test_all_name_the_same_flags(naive: ModuleType) -> None:
     assert list(naive.FLAGS) == NAMES and len(NAMES) == 12
     assert TASK.no_time == naive.NO_TIME
     assert all(README.count(f"| `{name}` |") == 2 for name in NAMES)  # what is asked for, and the real judge's answer
+
+
+def test_the_handout_states_the_grading_as_it_is() -> None:
+    points = {part: getattr(LAB.points, part.value) for part in Part}
+    assert sum(points.values()) == 100
+    assert all(f"| {part} | {value:.0f} |" in README for part, value in points.items())
+    for part in Part:
+        section = LAB.feedback[part].split("section ")[1].strip("'")
+        below = README[README.index(f"\n## {section}\n") + 4 :].split("\n## ")[0]
+        assert re.findall(r"^\| `(\w+)` \|", below, re.MULTILINE) == [f.function for _, f in FLAGS if f.part == part]
+    with pytest.raises(LabError, match="asks for no kernels"):
+        find_lab(LAB.name)
 
 
 @pytest.mark.parametrize("name", NAMES)
