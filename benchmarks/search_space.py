@@ -30,7 +30,9 @@ _AT_ONCE = 12  # choices in one file: a capture process has 40 s of a processor
 _BOUND = 2.0**-24
 
 
-def captured(choices: Sequence[Choice], shape: tuple[int, int, int]) -> list[Plan]:
+def captured(
+    choices: Sequence[Choice], shape: tuple[int, int, int], architecture: str = EMULATED_ARCHITECTURE
+) -> list[Plan]:
     """A plan for each choice, of a product of this shape."""
     m, n, k = shape
     arguments = (
@@ -42,7 +44,7 @@ def captured(choices: Sequence[Choice], shape: tuple[int, int, int]) -> list[Pla
         path = Path(folder) / "product.py"
         path.write_text(source_of(choices), encoding="utf-8")
         calls = [HostCall(name_of(choice), arguments) for choice in choices]
-        return capture(path, calls, (EMULATED_ARCHITECTURE,))
+        return capture(path, calls, (architecture,))
 
 
 def count(plan: Plan, choice: Choice, inputs: dict[str, NDArray[np.float32]]) -> list[results.Record]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import mean
 
 import numpy as np
 import pytest
 
+from benchmarks.search import needed, rank_correlation, records_of
 from benchmarks.search_space import SHAPES, captured
 from warplab import results
 from warplab.search.product import AXES, CHOICES, Choice, guess, kernel_of, name_of, neighbours
@@ -124,3 +126,26 @@ def test_the_table_has_every_choice_and_the_guess_is_better_than_nothing() -> No
         guesses = [guess(choice, shape, 132) for choice in CHOICES]
         ranks = [np.argsort(np.argsort(values)) for values in (times, guesses)]
         assert np.corrcoef(*ranks)[0, 1] > 0.3
+
+
+def test_what_a_gpu_run_keeps_of_times_made_up(tmp_path: Path) -> None:
+    """The clock says what the estimate says, but for one kernel that only the clock likes."""
+    shape = SHAPES[0]
+    modelled = {choice: float(place) for place, choice in enumerate(CHOICES, start=10)}
+    times = dict(modelled)
+    times[CHOICES[40]] = 5.0
+    records = records_of(shape, times, modelled, torch_us=20.0)
+    kept = {(record.metric, record.variant): record for record in records}
+    assert len(records) == len(CHOICES) + 5
+    favourite = kept["time", f"{name_of(CHOICES[40])}"]
+    assert favourite.ratio == 4 and favourite.extra == {"estimated": 50.0} and favourite.baseline_value == 20
+    assert kept["trials", "estimate"].value == 41 and kept["trials", "chance"].value == pytest.approx(35, rel=0.25)
+    assert 0.85 < kept["rank correlation of estimate and clock", ""].value < 1
+    results.write(tmp_path / "search.json", results.make_header("x"), records)
+    assert len(results.read(tmp_path / "search.json").records) == len(records)
+
+
+def test_ranks_and_trials_by_hand() -> None:
+    assert rank_correlation([1, 2, 3], [10, 40, 90]) == 1 and rank_correlation([1, 2, 3], [3, 2, 1]) == -1
+    times = {choice: 1.0 if choice == CHOICES[2] else 2.0 for choice in CHOICES}
+    assert needed(ByGuess(CHOICES, CHOICES.index), times) == 3
