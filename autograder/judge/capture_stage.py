@@ -98,15 +98,17 @@ def captured(
     isolation: Isolation | None,
     records: RecordForm | None,
     contents: Sequence[str] = (),
+    seconds: float | None = None,
 ) -> Answer:
-    """The answer of one capture process for cases that are all hidden, or none of them. Raises Rejected."""
+    """The answer of one capture process for cases that are all hidden, or none of them; it has CAPTURE_SECONDS unless
+    `seconds` says otherwise. Raises Rejected."""
     try:
         content = answer_of(
             submission.text,
             submission.name,
             [call for _, call in group],
             (architecture,),
-            timeout=CAPTURE_SECONDS,
+            timeout=CAPTURE_SECONDS if seconds is None else seconds,
             isolation=isolation,
             records=records,
             contents=contents,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
+from autograder.judge.attacks import grade_attacks
 from autograder.judge.capture_stage import Submission, capture_cases, read_submission
 from autograder.judge.correctness import clean_stages, correctness_part, located
 from autograder.judge.efficiency import Measure, efficiency_part
@@ -23,6 +24,7 @@ from autograder.records.report import PartResult, Report
 from autograder.records.request import OnProgress, Request
 from autograder.records.status import Executor, Status
 from autograder.report import build as report
+from autograder.spec.attacks import AttackTask
 from autograder.spec.inputs import secret_seed
 from autograder.spec.lab import ScheduleLab
 from warplab.sandbox.isolation import weakest
@@ -61,6 +63,8 @@ def _grade(request: Request, submission: Submission, worker: Caller, progress: O
     seed = secret_seed() if request.seed is None else request.seed
     drawn = request.lab.drawn(seed)
     request = replace(request, lab=drawn)
+    if isinstance(drawn, ScheduleLab) and isinstance(drawn.task, AttackTask):
+        return grade_attacks(request, drawn, drawn.task, submission, worker, seed, progress)
     if isinstance(drawn, ScheduleLab):
         return grade_schedules(request, drawn, submission, worker, seed, progress)
     lab, machine = request.kernels, request.machine

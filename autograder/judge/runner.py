@@ -39,6 +39,7 @@ _CASE_TARGETS = {
 _CHECK_TARGET = "autograder.worker.record_stage:check_all"
 _ADVANCE_TARGET = "autograder.worker.program_stage:advance"
 _TRAIN_TARGET = "autograder.worker.checkpoint_run:carry_out"
+_ATTACK_TARGET = "autograder.worker.attack_stage:check"
 _MODEL_TARGET = "autograder.worker.record_stage:model"
 _EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
 
@@ -132,13 +133,7 @@ class Runner:
         """The outcome of every case in the answers, and by name the schedules that are to be run, as JSON.
 
         Raises Rejected for a submission that is at fault, JudgeError if the worker does not work."""
-        said = self._schedules(_CHECK_TARGET, "checking its schedules", answers)
-        try:
-            checked = msgspec.convert(said, Checked, str_keys=True, builtin_types=(bytes,))
-        except msgspec.ValidationError as error:
-            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
-        if checked.refused:
-            raise Rejected(checked.refused.status, checked.refused.message, checked.refused.line)
+        checked = self._checked(self._schedules(_CHECK_TARGET, "checking its schedules", answers))
         return checked.outcomes, checked.run
 
     def advance_programs(self, rounds: Sequence[Sequence[RankAnswer]], quick: bool) -> Advanced:
@@ -152,6 +147,10 @@ class Runner:
         if advanced.refused:
             raise Rejected(advanced.refused.status, advanced.refused.message, advanced.refused.line)
         return advanced
+
+    def check_attacks(self, runs: Sequence[Mapping[str, Any]]) -> list[CaseOutcome]:
+        """The outcome of every flag. Raises Rejected, JudgeError as `check_schedules` does."""
+        return self._checked(self._records(_ATTACK_TARGET, "looking at its attacks", {"runs": list(runs)})).outcomes
 
     def model_schedule(self, answers: Sequence[Answer], case: str) -> ScheduleModel:
         """The modelled time of one case. Raises Rejected, JudgeError as `check_schedules` does."""
@@ -168,6 +167,15 @@ class Runner:
             return Trained.from_wire(self._call(_TRAIN_TARGET, SCHEDULE_SECONDS, **payload))
         except (WorkerError, msgspec.ValidationError) as error:
             raise JudgeError(f"training a step with PyTorch failed: {clean(str(error))}") from error
+
+    def _checked(self, said: Any) -> Checked:
+        try:
+            checked = msgspec.convert(said, Checked, str_keys=True, builtin_types=(bytes,))
+        except msgspec.ValidationError as error:
+            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
+        if checked.refused:
+            raise Rejected(checked.refused.status, checked.refused.message, checked.refused.line)
+        return checked
 
     def _schedules(self, target: str, what: str, answers: Sequence[Answer], **more: Any) -> Any:
         return self._records(target, what, {"answers": [asdict(a) for a in answers], **more})

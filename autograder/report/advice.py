@@ -74,6 +74,15 @@ def _needs_torch(part: PartResult) -> bool:
     return part.status is Status.NEEDS_TORCH
 
 
+def next_step_of_attacks(parts: Sequence[PartResult]) -> str:
+    """The same for attacks on a naive judge."""
+    lost = next((part for part in parts if part.lost), None)
+    if lost is None:
+        return ""
+    missed = next(case for case in lost.cases if case.status is not Status.PASSED) if lost.cases else None
+    return _with_section(f"Try {missed.name} on naive_judge.py." if missed else "", lost)
+
+
 def _with_section(sentence: str, part: PartResult) -> str:
     read = f"Read {part.feedback}." if part.feedback else ""
     return " ".join(text for text in (sentence, read) if text)

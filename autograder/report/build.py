@@ -13,7 +13,7 @@ from autograder.records.report import PartResult, Profile, Report, Resemblance
 from autograder.records.request import Request
 from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
-from autograder.report.advice import next_step, next_step_of_schedules
+from autograder.report.advice import next_step, next_step_of_attacks, next_step_of_schedules
 from autograder.report.resemblance import resemblance
 from autograder.report.waste import wasted_lines
 from autograder.spec.lab import Lab, ScheduleLab
@@ -57,6 +57,13 @@ def judged_schedules(request: Request, text: str, parts: tuple[PartResult, ...])
     task = request.lab.task
     step = next_step_of_schedules(parts, task.advice)
     return _report(request, status, message, parts, language=f"{task.noun}s", source=clean_source(text), next_step=step)
+
+
+def judged_attacks(request: Request, text: str, parts: tuple[PartResult, ...]) -> Report:
+    """The report of a submission, whose source is `text`, that attacked a naive judge."""
+    status, message = _overall(parts)
+    step = next_step_of_attacks(parts)
+    return _report(request, status, message, parts, language="attacks", source=clean_source(text), next_step=step)
 
 
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:

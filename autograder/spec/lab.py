@@ -1,7 +1,7 @@
 """Finds and loads labs: a folder with `lab.toml` (texts and points) and `task.py` (the trusted specification).
 
 Most labs ask for kernels, and are a Lab. One whose lab.toml says `kind = "schedules"`, of collectives, or
-`kind = "pipelines"`, "programs" of ranks, or "checkpoints" is a ScheduleLab.
+`kind = "pipelines"`, "programs" of ranks, "checkpoints", or "attacks" on a naive judge, is a ScheduleLab.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+from autograder.spec.attacks import AttackTask
 from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.pipelines import PipelineTask
 from autograder.spec.programs import ProgramTask
@@ -29,13 +30,15 @@ from warplab.plan.model import Language
 CHECKOUT = Path(__file__).resolve().parents[2]
 SUBMISSION_NAMES = ("submission.py", "submission_cuda.py")
 _KERNELS = "kernels"
+_NO_SCALE = {"floor": 0.5, "target": 1.0}  # where nothing is timed or modelled
 _ARCHITECTURE = re.compile(r"(?:sm_\d{2,3}a?)?")
-AnyRecordTask: TypeAlias = ScheduleTask | PipelineTask | ProgramTask | CheckpointTask
+AnyRecordTask: TypeAlias = ScheduleTask | PipelineTask | ProgramTask | CheckpointTask | AttackTask
 _TASKS: dict[str, type[AnyRecordTask]] = {
     "schedules": ScheduleTask,
     "pipelines": PipelineTask,
     "programs": ProgramTask,
     "checkpoints": CheckpointTask,
+    "attacks": AttackTask,
 }
 
 
@@ -94,10 +97,10 @@ class Lab:
 
 @dataclass(frozen=True)
 class ScheduleLab:
-    """One lab whose submissions are schedules, of collectives or of a pipeline's passes, programs of ranks, or plans of
-    checkpoints.
+    """One lab whose submissions are schedules, of collectives or of a pipeline's passes, programs of ranks, plans of
+    checkpoints, or attacks.
 
-    `efficiency` is in shares of the bound of what is modelled.
+    `efficiency` is in shares of the bound of what is modelled; attacks have none.
     """
 
     name: str
@@ -154,7 +157,7 @@ def find_lab(name: str) -> Lab:
     """Load the lab called `name`, which asks for kernels. Raises LabError naming the labs that exist."""
     lab = find_any(name)
     if not isinstance(lab, Lab):
-        raise LabError(f"Lab {name} asks for schedules, not for kernels: those that do are {', '.join(kernel_labs())}.")
+        raise LabError(f"Lab {name} asks for no kernels: those that do are {', '.join(kernel_labs())}.")
     return lab
 
 
@@ -208,7 +211,8 @@ def _described(folder: Path) -> tuple[dict[str, Any], Points, EfficiencyScale]:
     try:
         texts = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
         points = Points(**{key: float(value) for key, value in texts["points"].items()})
-        scale = EfficiencyScale(float(texts["efficiency"]["floor"]), float(texts["efficiency"]["target"]))
+        shares = _NO_SCALE if texts.get("kind") == "attacks" else texts["efficiency"]
+        scale = EfficiencyScale(float(shares["floor"]), float(shares["target"]))
         if not 0 < scale.floor < scale.target <= 1:
             raise ValueError("efficiency needs 0 < floor < target <= 1")
         kinds = (_KERNELS, *_TASKS)

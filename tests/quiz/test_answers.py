@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -366,6 +367,18 @@ def ring_seconds(kind: Collective, n: Mapping) -> float:
     return simulate(ring(kind, n["n"]), nvswitch_node(n["n"]), n["size"] * 1e6).seconds
 
 
+def first_gap(n: Mapping) -> float:
+    """16-exact-sums: the least whole number whose successor, rounded to p bits, is itself."""
+
+    def rounded(whole: int) -> int:
+        step = 1 << max(0, whole.bit_length() - n["p"])
+        return round(whole / step) * step  # to even, as formats do
+
+    return float(
+        next(whole for whole in (2**e + d for e in range(2, 30) for d in (-1, 0, 1)) if rounded(whole + 1) <= whole)
+    )
+
+
 TRUTH: dict[str, Callable[[Mapping], float]] = {
     "00-neighbours": lambda n: len(sectors_of(lanes(n["size"]), n["size"]).sectors),
     "00-offset": lambda n: len(sectors_of(lanes(4, n["offset"])).sectors),
@@ -486,6 +499,22 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "14-scales": lambda n: (
         100 * (np.empty(n["block"], "u1").nbytes + np.empty(1, "f4").nbytes) / np.empty(n["block"], "f2").nbytes
     ),
+    "16-exact-sums": first_gap,
+    "16-workspace": lambda n: int(
+        np.prod(np.array([4, n["rows"], n["columns"], n["parts"]], np.uint32), dtype=np.uint32)
+    ),
+    "16-host-clock": lambda n: (
+        sum(n["launch"] + n["faster"] * n["device"] for _ in range(9))
+        / sum(n["launch"] + n["device"] for _ in range(9))
+    ),
+    "16-geometric": lambda n: statistics.geometric_mean([n["up"]] * n["small"] + [n["down"]] * n["large"]),
+    "16-by-time": lambda n: (
+        1 / statistics.fmean([1 / n["up"], 1 / n["down"]], [n["small"] * n["us"], n["large"] * n["ms"] * 1e3])
+    ),
+    "16-chance": lambda n: sum(
+        math.comb(n["n"] - before, n["k"]) / math.comb(n["n"], n["k"]) for before in range(n["n"] - n["k"] + 1)
+    ),
+    "16-seeds": lambda n: 100 * math.prod([n["p"] / 100] * n["n"]),
     "12-two-points": lambda n: np.polyfit([n["small"] * 1e3, n["large"] * 1e6], [n["near"], n["far"]], 1)[1],
     "12-bus-time": lambda n: 1e3 * port_bytes(Collective.ALL_REDUCE, n["n"], n["size"] * 1e9) / (n["rate"] * 1e9),
     "12-all-reduce-halves": lambda n: (
@@ -534,6 +563,7 @@ FORMULAS: dict[str, Callable[..., float]] = {
     "11-bus": lambda s, t, n: port_bytes(Collective.ALL_GATHER, int(n), s) / t,
     "13-mfu": lambda r, f, c: (1 / c) / (1 / (r * f)),
     "12-crossing": equally_fast,
+    "16-cost": lambda t, c, j, s: sum(c + j for _ in range(int(t))) / s,
     "14-gated": lambda e, h, f: sum(e * width for width in (h, *[f] * 4)),  # x; gate, silu, up; what down takes
 }
 

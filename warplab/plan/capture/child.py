@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from warplab.errors import PlanError
 from warplab.plan.capture import hooks, operator_table
+from warplab.plan.capture.attacked import attack, load_judge
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.program_step import step_of
 from warplab.plan.capture.protocol import (
@@ -103,6 +104,7 @@ def records_here(request: Request, form: RecordForm, path: str) -> list[bytes]:
     """What each call returns, records of the form as JSON. Raises CaptureFailure."""
     source = _parse(request, path)
     hide_schedules()
+    judges = [load_judge(content) for content in request.contents] if form is RecordForm.ATTACKS else []
     module = _import(source, request.name)
     answers: list[bytes] = []
     for call in request.calls:
@@ -113,6 +115,11 @@ def records_here(request: Request, form: RecordForm, path: str) -> list[bytes]:
             answers.append(
                 run_host_code(source, CaptureStatus.HOST_ERROR, what, step_of, function, call, content, what)
             )
+            continue
+        if form is RecordForm.ATTACKS:
+            place = len(answers)
+            told = judges[place], function, request.contents[place]
+            answers.append(run_host_code(source, CaptureStatus.HOST_ERROR, what, attack, *told))
             continue
         arguments: list[Any] = [a.value for a in call.arguments if isinstance(a, ScalarArgument)]
         if form is RecordForm.KEPT:  # the first argument is a table, and the call has the number of its rows

@@ -1,6 +1,6 @@
 """What a host function returns where data is asked for and not kernels: records, as JSON.
 
-There are three forms of them: the steps of a schedule of a collective, the passes of a pipeline, and the operators
+There are three forms of them here: the steps of a schedule of a collective, the passes of a pipeline, and the operators
 whose results a checkpoint keeps. This runs in the capture process, beside the submission: it turns whatever was
 returned into plain numbers and words, and says in one sentence what is no record. Who reads the JSON believes none of
 it.
@@ -38,6 +38,7 @@ class RecordForm(StrEnum):
     PASSES = "passes"  # rank, pass, micro-batch, chunk
     KEPT = "kept"  # block, name of an operator
     STEPS = "steps"  # what a rank's program asks for next: see program_step
+    ATTACKS = "attacks"  # what a naive judge says of a kernel that attacks it: see attacked
 
 
 def to_json(returned: Any, form: RecordForm, what: str) -> bytes:

@@ -1,0 +1,91 @@
+"""What a lab asks for whose submissions attack a naive judge: kernels that it passes though they are none.
+
+A flag is captured if the naive judge, with that flag's hole open, passes the kernel, if it does not with all holes
+closed, and if what the kernel does alone shows how. The first two are said in the kernel's own process, which could
+forge them; the third is computed from arrays, elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autograder.spec.inputs import uniform
+from autograder.spec.records import Asked, RecordCase, RecordTask
+from warplab.plan.capture.records import RecordForm
+from warplab.plan.model import HostCall, ScalarArgument
+
+Matrix = NDArray[np.float32]
+Inputs = tuple[Matrix, Matrix]
+PARAMETERS = ("gpu", "a", "b", "c")
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a kernel without a judge: what it was given, and what it left.
+
+    `at_return` is its output when it returned, `later` when all streams were done and what it returned was looked at.
+    """
+
+    given: Inputs
+    left: Inputs
+    at_return: Matrix
+    later: Matrix
+    raised: bool
+
+
+@dataclass(frozen=True)
+class Flag(Asked):
+    """One function of the submission. `part` is the part of the grade that its points belong to.
+
+    `calls` makes the inputs of the calls without a judge; `missing` says what these calls do not show of the attack,
+    nothing if they show it. A kernel that `takes_no_time` is right, and the naive judge says that it took none.
+    """
+
+    part: str
+    calls: Callable[[np.random.Generator], Sequence[Inputs]]
+    missing: Callable[[Sequence[Call]], str]
+    takes_no_time: bool = False
+
+    def host_call(self, case: RecordCase) -> HostCall:
+        """The call to capture."""
+        return HostCall(self.function, tuple(ScalarArgument(name, 0) for name in PARAMETERS))
+
+    def drawn_calls(self, seed: int) -> Sequence[Inputs]:
+        """The inputs of the calls without a judge: of secret numbers, the same wherever they are drawn."""
+        return self.calls(np.random.default_rng(drawn_words(seed, self.function)))
+
+
+def drawn_words(seed: int, what: str) -> list[int]:
+    """Numbers that a secret seed gives for one purpose."""
+    return [int(uniform(seed, "attack", what, number) * 2**52) for number in range(3)]
+
+
+def flag(
+    function: str,
+    part: str,
+    calls: Callable[[np.random.Generator], Sequence[Inputs]],
+    missing: Callable[[Sequence[Call]], str],
+    takes_no_time: bool = False,
+) -> Flag:
+    """A flag, which is its only case."""
+    return Flag(function, (), RecordCase(function, {}), part, calls, missing, takes_no_time)
+
+
+@dataclass(frozen=True)
+class AttackTask(RecordTask[Flag]):
+    """What `labs/<lab>/task.py` defines as TASK where lab.toml has `kind = "attacks"`.
+
+    `judge` is the text of the naive judge, and `no_time` seconds that no honest call is below.
+    """
+
+    form: ClassVar = RecordForm.ATTACKS
+    noun: ClassVar = "attack"
+    judged_on: ClassVar = "a naive judge, in processes of this machine"
+
+    judge: str
+    no_time: float

@@ -1,0 +1,83 @@
+"""Notebook 16: what is given does not reach the goals, the printed solutions do; what its text says is so."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "notebooks" / "source" / "16_searching_for_kernels.md"
+CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
+TEXT = SOURCE.read_text(encoding="utf-8")
+GIVEN = {1: "def my_inputs", 2: "my_range = ", 3: "def my_proposer"}  # by exercise
+
+
+def cell_with(text: str) -> str:
+    """The first code cell with that text, without magics."""
+    cell = next(cell for cell in CELLS if text in cell)
+    return "\n".join(line for line in cell.splitlines() if not line.startswith("%"))
+
+
+def solution_of(number: int) -> str:
+    """The fenced Python of a printed solution, or the assignment in backticks."""
+    after = TEXT[TEXT.index(f"### Exercise {number}:") :]
+    folded = after[after.index("<details>") : after.index("</details>")]
+    if found := re.search(r"```python\n(.*?)```", folded, re.S):
+        return found.group(1)
+    (assignment,) = re.findall(rf"`({GIVEN[number]}[^`]+)`", folded)
+    return assignment
+
+
+@pytest.fixture(scope="module")
+def names() -> Iterator[dict[str, Any]]:
+    """What the notebook has made before its exercises, without what runs on the emulator."""
+    made: dict[str, Any] = {"display": lambda *shown: None}
+    exec(cell_with("import numpy as np\n\nfrom course"), made)
+    made |= {"table": lambda heads, rows: rows, "reveal": lambda *said, **how: None}
+    for name in ("flattered", "evolution_trials", "host_share"):
+        made[name] = None
+    for text in ("races = [", "space = results.read", "def needed"):
+        exec(cell_with(text), made)
+    yield made
+
+
+def reached(number: int, assignment: str, names: dict[str, Any]) -> bool:
+    """What the cell says that comes after the given one of an exercise, with `assignment` in its place."""
+    given = next(cell for cell in CELLS if cell.startswith(GIVEN[number]))
+    said: list[bool] = []
+    mine = {**names, "goal": lambda yes, _: said.append(bool(yes))}
+    exec(assignment, mine)
+    exec(CELLS[CELLS.index(given) + 1], mine)
+    return said[0]
+
+
+@pytest.mark.parametrize("number", GIVEN)
+def test_what_is_given_does_not_reach_the_goal_and_the_solution_does(number: int, names: dict[str, Any]) -> None:
+    assert not reached(number, next(cell for cell in CELLS if cell.startswith(GIVEN[number])), names)
+    assert reached(number, solution_of(number), names)
+
+
+def test_what_section_6_says_of_the_searches(names: dict[str, Any]) -> None:
+    square, flat = names["rows"]
+    assert all(place["each"] == 1 for shape in names["times"].values() for place in [vars(min(shape, key=shape.get))])
+    for row in (square, flat):
+        by_formula, chance, evolution = map(float, row[2:5])
+        assert abs(chance - by_formula) < 0.25 * by_formula
+        assert evolution > 0.8 * chance  # no better than chance
+    assert float(flat[4]) > float(flat[3])
+
+
+def test_each_criterion_names_a_test_that_there_is() -> None:
+    """The checklist of section 7."""
+    section = TEXT[TEXT.index("## 7 ·") : TEXT.index("## 8 ·")]
+    rows = re.findall(r"\| `(tests/[\w/]+\.py)::(\w+)` \|", section)
+    assert len(rows) == section.count("| `tests/") == 11
+    for path, name in rows:
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (path, name)
