@@ -60,6 +60,25 @@ def test_no_order_of_warps_blocks_and_copies_changes_a_bit(decoded: Any, seed: i
             assert np.array_equal(array, again.outputs[name]), name
 
 
+def test_attention_over_two_pages_of_the_cache_is_put_together() -> None:
+    shape = replace(TOY, layers=1)
+    weights = reference.draw(shape, seed=3)
+    last = shape.positions + 1  # the second position of the second page
+    sequence = np.random.default_rng(3).integers(0, shape.vocabulary, last + 1)
+    given = np.full(shape.room, -1, np.int32)
+    given[: last + 1] = sequence
+    lists = [schedule(shape, SMS, position) for position in range(last + 1)]
+    for early in lists[:last]:  # what a later step needs of these is keys and values
+        for sm, lines in enumerate(early):
+            early[sm] = [line for line in lines if line.op in (Op.EMBED, Op.QKV)]
+    table = launch.turns(shape)
+    result = warplab.run(launch.decode, shape, SLOTS, lists, weights.rows, weights.gains, given, table)
+    exact = reference.logits(shape, weights, table, sequence.tolist())[-1]
+    error = result.returned["logits"] - exact
+    assert np.sqrt((error**2).mean()) < reference.allowed(shape) * exact.std()
+    assert result.findings == ()
+
+
 def test_records_say_when_what_was_there(decoded: Any) -> None:
     lists = schedule(TOY, SMS, STEPS - 1)
     for of_sm, times in zip(lists, decoded.returned["records"][-1].astype(np.int64), strict=True):

@@ -39,7 +39,10 @@ struct alignas(16) Instruction {
     int bump;               // which counter says that this is done; none below 0
 };
 
-struct Attention { float q[GROUP * HEAD], scores[GROUP * POSITIONS], sums[WARPS * HEAD]; };
+struct Attention {
+    float q[GROUP * HEAD], scores[GROUP * POSITIONS], sums[WARPS * HEAD];
+    uint4 fresh[2][HEAD / 8];  // key and value of this position
+};
 
 struct alignas(128) Shared {
     u8 pages[SLOTS][PAGE];
@@ -230,14 +233,23 @@ __device__ void take_attention(const Memory& m, Shared& s, const Instruction& in
     const float4* from = (const float4*)m.parts + head * BLOCKS * (HEAD / 4) + me.thread % (HEAD / 4);
     float most = LEAST, sum = 0;
     float4 v = make_float4(0, 0, 0, 0);
-    for (int b = 0; b < parts; ++b) {
-        float2 peak = __ldcg(peaks + b);
-        float4 part = __ldcg(from + b * (HEAD / 4));
-        float higher = fmaxf(most, peak.x), old = __expf(most - higher), fresh = __expf(peak.x - higher);
-        v = make_float4(v.x * old + part.x * fresh, v.y * old + part.y * fresh, v.z * old + part.z * fresh,
-                        v.w * old + part.w * fresh);
-        sum = sum * old + peak.y * fresh;
-        most = higher;
+    for (int first = 0; first < parts; first += 4) {
+        float2 peak[4];
+        float4 part[4];
+        #pragma unroll
+        for (int b = 0; b < 4; ++b) {  // all on their way at once
+            bool there = first + b < parts;
+            peak[b] = there ? __ldcg(peaks + first + b) : make_float2(LEAST, 0);
+            part[b] = there ? __ldcg(from + (first + b) * (HEAD / 4)) : make_float4(0, 0, 0, 0);
+        }
+        #pragma unroll
+        for (int b = 0; b < 4; ++b) {
+            float higher = fmaxf(most, peak[b].x), old = __expf(most - higher), now = __expf(peak[b].x - higher);
+            v = make_float4(v.x * old + part[b].x * now, v.y * old + part[b].y * now, v.z * old + part[b].z * now,
+                            v.w * old + part[b].w * now);
+            sum = sum * old + peak[b].y * now;
+            most = higher;
+        }
     }
     ((uint2*)s.x)[me.thread] = make_uint2(pair(v.x / sum, v.y / sum), pair(v.z / sum, v.w / sum));
 }
@@ -361,21 +373,23 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
     const uint4* values = (const uint4*)page_of(s, me.taken + 1);
     if (m.recording) me.loaded = now();
     inputs_ready(m, in, me);
-    const uint4* made = (const uint4*)(m.cache + u64(in.page) * (PAGE / 2)) + fresh * (HEAD / 8);
     for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) a.q[i] = __ldcg(m.q + head * HEAD + i) * 0.125f;
+    int made = me.thread / 8, piece = me.lane % 8;
+    if (made < 2 && fresh < POSITIONS)
+        a.fresh[made][piece] = __ldcg((const uint4*)(m.cache + (u64(in.page) + made) * (PAGE / 2)) + 8 * fresh + piece);
     sync_consumers();
     for (int i = me.thread; i < GROUP * POSITIONS; i += CONSUMERS) {
         int p = i % POSITIONS;
         const float* q = a.q + i / POSITIONS * HEAD;
-        const uint4* key = p == fresh ? made : keys + p * (HEAD / 8);
+        const uint4* key = p == fresh ? a.fresh[0] : keys + p * (HEAD / 8);
         float score = 0;
         #pragma unroll
         for (int j = 0; j < HEAD / 8; ++j) {
-            int piece = (j + p) % (HEAD / 8);  // neighbours begin in other banks
+            int other = (j + p) % (HEAD / 8);  // neighbours begin in other banks
             float k[8];
-            spread(k, key[piece]);
+            spread(k, key[other]);
             #pragma unroll
-            for (int e = 0; e < 8; ++e) score += k[e] * q[8 * piece + e];
+            for (int e = 0; e < 8; ++e) score += k[e] * q[8 * other + e];
         }
         a.scores[i] = p <= fresh ? score : LEAST;
     }
@@ -390,12 +404,11 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
         if (me.lane == 0) m.peaks[(head + me.warp) * BLOCKS + block] = make_float2(most, sum);
     }
     sync_consumers();
-    int of_group = me.warp % GROUP, piece = me.lane % 8;
-    made += POSITIONS * (HEAD / 8);
+    int of_group = me.warp % GROUP;
     float sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     for (int p = me.warp / GROUP * 4 + me.lane / 8; p < POSITIONS; p += 4 * SLICES) {
         float weight = a.scores[of_group * POSITIONS + p], v[8];
-        spread(v, p == fresh ? made[piece] : values[p * (HEAD / 8) + piece]);
+        spread(v, p == fresh ? a.fresh[1][piece] : values[p * (HEAD / 8) + piece]);
         #pragma unroll
         for (int e = 0; e < 8; ++e) sums[e] += weight * v[e];
     }
