@@ -67,6 +67,14 @@ def test_no_order_of_warps_blocks_and_copies_changes_a_bit(decoded: Any, seed: i
     assert same_but_for_clocks(decoded.execution, again) == []
 
 
+def test_weights_that_are_loaded_late_give_the_same_tokens(decoded: Any, weights: reference.Weights) -> None:
+    lists = [schedule(TOY, SMS, position) for position in range(STEPS)]
+    # Without a seed a copy comes when no warp can go on, and the loader always can: it asks for the next counter
+    late = warplab.run(launch.decode, TOY, SLOTS, lists, *arguments(weights), ahead=False, seed=1)
+    assert late.findings == ()
+    assert np.array_equal(late.returned["logits"], decoded.returned["logits"])
+
+
 def test_attention_over_two_pages_of_the_cache_is_put_together() -> None:
     shape = replace(TOY, layers=1)
     weights = reference.draw(shape, seed=3)

@@ -5,7 +5,7 @@
 // come. What does depend on other SMs waits for a counter in global memory.
 //
 // Given by who compiles this: LAYERS, WIDTH, HEADS, KV_HEADS, VOCABULARY; BLOCKS, pages of keys that a head has room
-// for; SLOTS, pages of the ring; COUNTERS.
+// for; SLOTS, pages of the ring; COUNTERS; AHEAD, whether weights are loaded before inputs are there.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -165,6 +165,7 @@ __device__ void load_pages(const Memory& m, Shared& s)
     for (int n = 1; next.op != STOP; ++n) {
         Instruction in = next;
         next = read(m, n);
+        if (!AHEAD && in.wait >= 0) wait_for(m.counters + m.set * COUNTERS + in.wait, in.target);
         const u8* from = (const u8*)(in.op == ATTEND ? m.cache : m.weights) + u64(in.page) * PAGE;
         for (int p = 0; p < in.pages; ++p, from += PAGE) {
             wait(s.empty[slot], parity);
