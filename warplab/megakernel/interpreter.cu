@@ -28,6 +28,7 @@ typedef unsigned long long u64;
 
 static_assert(HEADS * HEAD == WIDTH && WIDTH % 256 == 0 && WIDTH <= 4 * CONSUMERS, "a width of 256 to 2,048");
 static_assert(WARPS % GROUP == 0 && VOCABULARY % 4 == 0, "four rows a page");
+static_assert(SLOTS >= 2, "attention takes a page of keys and one of values at once");
 
 enum { STOP, EMBED, QKV, ATTEND, OUT, GATE_UP, DOWN, LOGITS };
 
