@@ -2,8 +2,8 @@
 
 A decoder of the sizes of Llama 3.2 1B with random weights, one sequence. First the tokens: 512 positions, of which the
 last 32 are chosen, beside PyTorch in float32. Then the time of the step at the 512th position, in the same turns as
-PyTorch's step as a CUDA graph, eager and compiled, and a copy of as many bytes as a step reads weights. Then when each
-SM did what, by its own clock, and what lies between kernels that are launched one after another.
+PyTorch's step as a CUDA graph, eager and compiled, and a copy of as many bytes as a step reads weights. Then the same
+with smaller rings; when each SM did what, by its own clock; and what lies between kernels launched one after another.
 
 Run as `python -m benchmarks.megakernel` on a Hopper GPU, with PyTorch (`make torch`): three minutes at most.
 """
@@ -30,6 +30,7 @@ FILE = results.DIRECTORY / "megakernel.json"
 SHAPE = LLAMA_1B
 CONTEXT, GENERATED = 512, 32
 IN_A_ROW = 200  # steps
+RINGS = (2, 3, 4, 6, 8, 10, 13)  # pages
 COMPILE_SECONDS = 60  # for each way to compile
 SECONDS = 8.0  # of turns
 DRAWN_LAYERS = (7, 8)  # whose timeline is kept
@@ -90,7 +91,7 @@ def measured() -> Iterator[Record]:
         ours.at(position)
         result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=0.004)
         yield from time_records({name: result.time(name) for name in candidates}, result.turns, left_out)
-        yield in_a_row(contest.steps_in_a_row(ours, IN_A_ROW))
+        yield from in_a_row(contest.rings(ours, RINGS, IN_A_ROW))
         lists = ours.at(position)
         yield from timeline_records(lists, ours.timeline())
         if not np.array_equal(before, ours.tokens(CONTEXT)):
@@ -130,12 +131,15 @@ def time_records(times: dict[str, Any], turns: int, left_out: Sequence[str]) -> 
     )  # fmt: skip
 
 
-def in_a_row(milliseconds: float) -> Record:
-    """The step as a program would meet it: many, one after another."""
-    return Record(
-        "decoding step", "time in a row", milliseconds, "ms", variant="ours", shape=key_of(SHAPE), dtype="bfloat16",
-        conditions=f"{IN_A_ROW} steps queued one after another, by events before the first and after the last, each",
-    )  # fmt: skip
+def in_a_row(times: dict[tuple[int, bool], float]) -> Iterator[Record]:
+    """Milliseconds of the step as a program would meet it, many in a row, by pages of the ring; a variant that ends in
+    "late" loads weights only when inputs are there."""
+    note = f"{IN_A_ROW} steps queued one after another, by events before the first and after the last, each"
+    for (pages, ahead), milliseconds in times.items():
+        yield Record(
+            "decoding step", "time in a row", milliseconds, "ms", variant=f"ring of {pages}{'' if ahead else ', late'}",
+            shape=key_of(SHAPE), dtype="bfloat16", conditions=note,
+        )  # fmt: skip
 
 
 def timeline_records(lists: Schedule, times: np.ndarray) -> Iterator[Record]:

@@ -58,7 +58,7 @@ def test_records_are_those_of_a_results_file() -> None:
     records = [
         *megakernel.agreement_records(agreement),
         *megakernel.time_records(times, 12, ["torch.compile was left out: no compiler"]),
-        megakernel.in_a_row(0.7),
+        *megakernel.in_a_row({(4, True): 0.9, (13, True): 0.7, (13, False): 1.1}),
         *megakernel.timeline_records(lists, clock),
     ]
     header = {name: "x" for name in ("gpu", "driver", "commit", "command", "date")} | {"versions": {}}

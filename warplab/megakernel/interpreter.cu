@@ -5,7 +5,7 @@
 // come. What does depend on other SMs waits for a counter in global memory.
 //
 // Given by who compiles this: LAYERS, WIDTH, HEADS, KV_HEADS, VOCABULARY; BLOCKS, pages of keys that a head has room
-// for; SLOTS, pages of the ring; COUNTERS.
+// for; SLOTS, pages of the ring; COUNTERS; AHEAD, whether weights are loaded before inputs are there.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -24,10 +24,11 @@ typedef unsigned long long u64;
 #define SLICES (WARPS / GROUP)           // into which warps divide the positions of a page of values
 #define EPSILON 1e-5f
 #define LEAST __int_as_float(0xff800000)  // minus infinity
-#define PATIENCE (1 << 22)               // tries until a wait is a fault: seconds, where milliseconds are plenty
+#define PATIENCE 2000000000u             // nanoseconds until a wait is a fault, where a whole step takes a million
 
 static_assert(HEADS * HEAD == WIDTH && WIDTH % 256 == 0 && WIDTH <= 4 * CONSUMERS, "a width of 256 to 2,048");
 static_assert(WARPS % GROUP == 0 && VOCABULARY % 4 == 0, "four rows a page");
+static_assert(SLOTS >= 2, "attention takes a page of keys and one of values at once");
 
 enum { STOP, EMBED, QKV, ATTEND, OUT, GATE_UP, DOWN, LOGITS };
 
@@ -39,7 +40,10 @@ struct alignas(16) Instruction {
     int bump;               // which counter says that this is done; none below 0
 };
 
-struct Attention { float q[GROUP * HEAD], scores[GROUP * POSITIONS], sums[WARPS * HEAD]; };
+struct Attention {
+    float q[GROUP * HEAD], scores[GROUP * POSITIONS], sums[WARPS * HEAD];
+    uint4 fresh[2][HEAD / 8];  // key and value of this position
+};
 
 struct alignas(128) Shared {
     u8 pages[SLOTS][PAGE];
@@ -65,7 +69,8 @@ struct Memory {
     u16* hidden;            // [FFN]
     float* logits;
     u32* counters;          // [2][COUNTERS], one for this step, one made zero for the next
-    uint4* records;         // [block][length]: begun, inputs there, weights there, done; or none
+    uint4* records;         // [block][length]: begun, inputs there, weights there, done
+    bool recording;
 };
 
 __device__ u32 at(const void* shared) { return u32(__cvta_generic_to_shared(shared)); }
@@ -82,6 +87,12 @@ __device__ u32 now()
     u32 time;
     asm volatile("mov.u32 %0, %%globaltimer_lo;" : "=r"(time) :: "memory");
     return time;
+}
+// Called after each try that failed: a fault becomes a trap, not a kernel that never ends.
+__device__ void be_patient(u32& since, int tries)
+{
+    if (tries == 0) since = now();
+    else if (now() - since > PATIENCE) __trap();
 }
 __device__ float warp_sum(float value)
 {
@@ -107,15 +118,16 @@ __device__ void arrive(u64& barrier)
 }
 __device__ void wait(u64& barrier, u32 parity)
 {
+    u32 since = 0;
     #pragma unroll 1
-    for (int tries = 0; tries < PATIENCE; ++tries) {
+    for (int tries = 0;; ++tries) {
         u32 done;
         asm volatile("{ .reg .pred p;\n"
                      "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
                      "selp.u32 %0, 1, 0, p; }" : "=r"(done) : "r"(at(&barrier)), "r"(parity) : "memory");
         if (done) return;
+        be_patient(since, tries);
     }
-    __trap();
 }
 __device__ void fill(u8* page, const u8* from, u64& barrier)
 {
@@ -126,13 +138,14 @@ __device__ void fill(u8* page, const u8* from, u64& barrier)
 // One thread waits for a counter; what was written before it got there is there for who comes to a barrier with it.
 __device__ void wait_for(const u32* counter, u32 target)
 {
+    u32 since = 0;
     #pragma unroll 1
-    for (int tries = 0; tries < PATIENCE; ++tries) {
+    for (int tries = 0;; ++tries) {
         u32 seen;
         asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
         if (seen >= target) return;
+        be_patient(since, tries);
     }
-    __trap();
 }
 __device__ void bump(u32* counter)
 {
@@ -153,6 +166,7 @@ __device__ void load_pages(const Memory& m, Shared& s)
     for (int n = 1; next.op != STOP; ++n) {
         Instruction in = next;
         next = read(m, n);
+        if (!AHEAD && in.wait >= 0) wait_for(m.counters + m.set * COUNTERS + in.wait, in.target);
         const u8* from = (const u8*)(in.op == ATTEND ? m.cache : m.weights) + u64(in.page) * PAGE;
         for (int p = 0; p < in.pages; ++p, from += PAGE) {
             wait(s.empty[slot], parity);
@@ -173,7 +187,7 @@ __device__ void inputs_ready(const Memory& m, const Instruction& in, Place& me)
 {
     if (me.thread == 0) {
         if (in.wait >= 0) wait_for(m.counters + m.set * COUNTERS + in.wait, in.target);
-        me.ready = now();
+        if (m.recording) me.ready = now();
     }
     sync_consumers();
 }
@@ -221,14 +235,23 @@ __device__ void take_attention(const Memory& m, Shared& s, const Instruction& in
     const float4* from = (const float4*)m.parts + head * BLOCKS * (HEAD / 4) + me.thread % (HEAD / 4);
     float most = LEAST, sum = 0;
     float4 v = make_float4(0, 0, 0, 0);
-    for (int b = 0; b < parts; ++b) {
-        float2 peak = __ldcg(peaks + b);
-        float4 part = __ldcg(from + b * (HEAD / 4));
-        float higher = fmaxf(most, peak.x), old = __expf(most - higher), fresh = __expf(peak.x - higher);
-        v = make_float4(v.x * old + part.x * fresh, v.y * old + part.y * fresh, v.z * old + part.z * fresh,
-                        v.w * old + part.w * fresh);
-        sum = sum * old + peak.y * fresh;
-        most = higher;
+    for (int first = 0; first < parts; first += 4) {
+        float2 peak[4];
+        float4 part[4];
+        #pragma unroll
+        for (int b = 0; b < 4; ++b) {  // all on their way at once
+            bool there = first + b < parts;
+            peak[b] = there ? __ldcg(peaks + first + b) : make_float2(LEAST, 0);
+            part[b] = there ? __ldcg(from + (first + b) * (HEAD / 4)) : make_float4(0, 0, 0, 0);
+        }
+        #pragma unroll
+        for (int b = 0; b < 4; ++b) {
+            float higher = fmaxf(most, peak[b].x), old = __expf(most - higher), now = __expf(peak[b].x - higher);
+            v = make_float4(v.x * old + part[b].x * now, v.y * old + part[b].y * now, v.z * old + part[b].z * now,
+                            v.w * old + part[b].w * now);
+            sum = sum * old + peak[b].y * now;
+            most = higher;
+        }
     }
     ((uint2*)s.x)[me.thread] = make_uint2(pair(v.x / sum, v.y / sum), pair(v.z / sum, v.w / sum));
 }
@@ -245,7 +268,7 @@ __device__ void spread(float (&to)[8], uint4 v)
 }
 // The four sums of each page: of a row each or, of DOWN, of a quarter of one row. A slot of the ring has the same team
 // of warps each time round: a team that came to a slot for the first time could take the round before for its own.
-__device__ void multiply(Shared& s, const Instruction& in, Place& me)
+__device__ void multiply(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
     int quarter = me.warp % 4, team = me.warp / 4;
     const uint4* from = (const uint4*)s.x + (in.op == DOWN ? quarter * (WIDTH / 8) : 0) + me.lane;
@@ -253,13 +276,13 @@ __device__ void multiply(Shared& s, const Instruction& in, Place& me)
     #pragma unroll
     for (int j = 0; j < PER_LANE / 8; ++j) spread(x[j], from[32 * j]);
     int slot = me.taken % SLOTS, parity = me.taken / SLOTS & 1;
-    bool first = true;
+    bool look = m.recording;  // at the clock, for the first page
     #pragma unroll 1
     for (int i = 0; i < in.pages; ++i) {
         if (slot % 4 == team) {
             wait(s.full[slot], parity);
-            if (first) me.loaded = now();
-            first = false;
+            if (look) me.loaded = now();
+            look = false;
             const uint4* row = (const uint4*)(s.pages[slot] + quarter * ROW) + me.lane;
             float sums[4] = {0, 0, 0, 0};
             #pragma unroll
@@ -330,7 +353,7 @@ __device__ void product(const Memory& m, Shared& s, const Instruction& in, Place
     else take_normed(m, s, in, me);
     if (adds && me.thread < rows) before = __ldcg(m.x + in.row + me.thread);
     sync_consumers();
-    multiply(s, in, me);
+    multiply(m, s, in, me);
     sync_consumers();
     if (in.op == QKV) store_qkv(m, s, in, me);
     if (in.op == GATE_UP) store_hidden(m, s, in, me);
@@ -350,23 +373,25 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
     int fresh = m.position - first;  // the row of this position, if it is in this page
     const uint4* keys = (const uint4*)page_of(s, me.taken);
     const uint4* values = (const uint4*)page_of(s, me.taken + 1);
-    me.loaded = now();
+    if (m.recording) me.loaded = now();
     inputs_ready(m, in, me);
-    const uint4* made = (const uint4*)(m.cache + u64(in.page) * (PAGE / 2)) + fresh * (HEAD / 8);
     for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) a.q[i] = __ldcg(m.q + head * HEAD + i) * 0.125f;
+    int made = me.thread / 8, piece = me.lane % 8;
+    if (made < 2 && fresh < POSITIONS)
+        a.fresh[made][piece] = __ldcg((const uint4*)(m.cache + (u64(in.page) + made) * (PAGE / 2)) + 8 * fresh + piece);
     sync_consumers();
     for (int i = me.thread; i < GROUP * POSITIONS; i += CONSUMERS) {
         int p = i % POSITIONS;
         const float* q = a.q + i / POSITIONS * HEAD;
-        const uint4* key = p == fresh ? made : keys + p * (HEAD / 8);
+        const uint4* key = p == fresh ? a.fresh[0] : keys + p * (HEAD / 8);
         float score = 0;
         #pragma unroll
         for (int j = 0; j < HEAD / 8; ++j) {
-            int piece = (j + p) % (HEAD / 8);  // neighbours begin in other banks
+            int other = (j + p) % (HEAD / 8);  // neighbours begin in other banks
             float k[8];
-            spread(k, key[piece]);
+            spread(k, key[other]);
             #pragma unroll
-            for (int e = 0; e < 8; ++e) score += k[e] * q[8 * piece + e];
+            for (int e = 0; e < 8; ++e) score += k[e] * q[8 * other + e];
         }
         a.scores[i] = p <= fresh ? score : LEAST;
     }
@@ -381,12 +406,11 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
         if (me.lane == 0) m.peaks[(head + me.warp) * BLOCKS + block] = make_float2(most, sum);
     }
     sync_consumers();
-    int of_group = me.warp % GROUP, piece = me.lane % 8;
-    made += POSITIONS * (HEAD / 8);
+    int of_group = me.warp % GROUP;
     float sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     for (int p = me.warp / GROUP * 4 + me.lane / 8; p < POSITIONS; p += 4 * SLICES) {
         float weight = a.scores[of_group * POSITIONS + p], v[8];
-        spread(v, p == fresh ? made[piece] : values[p * (HEAD / 8) + piece]);
+        spread(v, p == fresh ? a.fresh[1][piece] : values[p * (HEAD / 8) + piece]);
         #pragma unroll
         for (int e = 0; e < 8; ++e) sums[e] += weight * v[e];
     }
@@ -413,8 +437,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
 {
     extern __shared__ u8 memory[];
     Shared& s = *(Shared*)memory;
-    Memory m = {list, length, position, set, weights, gains, cache, turns, given, chosen, x, q, parts, peaks, hidden, logits,
-                counters, records};
+    Memory m = {list, length, position, set, weights, gains, cache, turns, given, chosen, x, q, parts, peaks, hidden,
+                logits, counters, records, recording != 0};
     Place me = {int(threadIdx.x), int(threadIdx.x / 32), int(threadIdx.x % 32), 0, 0, 0};
     if (me.thread < SLOTS) {
         init(s.full[me.thread], 1);
@@ -432,7 +456,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
     Instruction next = read(m, 0);
     for (int n = 0; next.op != STOP; ++n) {
         Instruction in = next;
-        u32 begun = me.ready = me.loaded = now();
+        u32 begun = me.ready = me.loaded = recording ? now() : 0;
         next = read(m, n + 1);
         if (in.op == EMBED) embed(m, in, me);
         else if (in.op == ATTEND) attend(m, s, in, me);

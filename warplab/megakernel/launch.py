@@ -20,8 +20,8 @@ def source() -> str:
     return (Path(__file__).parent / "interpreter.cu").read_text("utf-8")
 
 
-def options(shape: Shape, slots: int = SLOTS) -> tuple[str, ...]:
-    """What the interpreter is compiled with."""
+def options(shape: Shape, slots: int = SLOTS, ahead: bool = True) -> tuple[str, ...]:
+    """What the interpreter is compiled with. Without `ahead` weights are loaded when inputs are there, to compare."""
     values = {
         "LAYERS": shape.layers,
         "WIDTH": shape.width,
@@ -31,13 +31,14 @@ def options(shape: Shape, slots: int = SLOTS) -> tuple[str, ...]:
         "BLOCKS": shape.blocks,
         "SLOTS": slots,
         "COUNTERS": counters(shape),
+        "AHEAD": int(ahead),
     }
     return ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
 
 
 def shared_bytes(shape: Shape, slots: int = SLOTS) -> int:
     """Bytes of the kernel's `Shared`."""
-    attention = 4 * (shape.group * (HEAD + shape.positions) + 16 * HEAD)
+    attention = 4 * (shape.group * (HEAD + shape.positions) + 16 * HEAD) + 2 * 2 * HEAD
     inputs = max(2 * shape.hidden, attention)
     rest = 4 * (4 * 64 + HEAD + 16) + 16 * slots
     return -(-(slots * shape.page + inputs + rest) // 128) * 128
@@ -64,11 +65,11 @@ def scratch(shape: Shape) -> dict[str, tuple[tuple[int, ...], str]]:
     }
 
 
-def kernel(shape: Shape, slots: int = SLOTS) -> Any:
+def kernel(shape: Shape, slots: int = SLOTS, ahead: bool = True) -> Any:
     """The compiled interpreter, a kernel of CuPy's."""
     import cupy
 
-    module = cupy.RawModule(code=source(), options=options(shape, slots), enable_cooperative_groups=True)
+    module = cupy.RawModule(code=source(), options=options(shape, slots, ahead), enable_cooperative_groups=True)
     function = module.get_function("decode")
     function.max_dynamic_shared_size_bytes = shared_bytes(shape, slots)
     return function
@@ -97,7 +98,14 @@ def tokens(chosen: np.ndarray, count: int) -> np.ndarray:
 
 
 def decode(
-    shape: Shape, slots: int, lists: Sequence[Schedule], weights: Any, gains: Any, given: Any, table: Any
+    shape: Shape,
+    slots: int,
+    lists: Sequence[Schedule],
+    weights: Any,
+    gains: Any,
+    given: Any,
+    table: Any,
+    ahead: bool = True,
 ) -> dict[str, Any]:
     """A step for each schedule, at the positions from 0 on, with arrays of the host: for the emulator.
 
@@ -110,7 +118,7 @@ def decode(
     arrays = {name: cupy.zeros(size, dtype) for name, (size, dtype) in scratch(shape).items()}
     arrays |= {"weights": cupy.asarray(weights), "gains": cupy.asarray(gains), "given": cupy.asarray(given)}
     arrays["turns"] = cupy.asarray(table)
-    function = kernel(shape, slots)
+    function = kernel(shape, slots, ahead)
     records = []
     for position, each in enumerate(lists):
         listed = encoded(each)

@@ -35,9 +35,10 @@ def allowed(shape: Shape) -> float:
     """How far logits may be off: root mean square, in standard deviations of the logits.
 
     Vectors are rounded to bfloat16, elements by 2**-9 of themselves at most: in each layer two norms, keys, values,
-    what attention gives and the hidden layer, and the last norm. Independent errors add up by squares.
+    what attention gives and the hidden layer, and the last norm. Independent errors add up by squares; twice that, for
+    softmax and SwiGLU make errors larger.
     """
-    return float((6 * shape.layers + 1) ** 0.5 * 2**-9)
+    return float(2 * (6 * shape.layers + 1) ** 0.5 * 2**-9)
 
 
 def draw(shape: Shape, seed: int, deviation: float = 0.06) -> Weights:

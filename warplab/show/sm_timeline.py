@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -59,7 +60,7 @@ def sm_timeline(
     return made
 
 
-def _bar(axes: Axes, row: int, start: float, end: float, scale: float, gid: str, **looks: object) -> None:
+def _bar(axes: Axes, row: int, start: float, end: float, scale: float, gid: str, **looks: Any) -> None:
     if end > start:
         bars = axes.broken_barh([(scale * start, scale * (end - start))], (row - 0.4, 0.8), linewidth=0, **looks)
         bars.set_gid(gid)
