@@ -94,7 +94,6 @@ CASES = [
     (TOY, 70, "last"),
     (WIDE, 9, "drawn"),
 ]
-AHEAD = {TOY: 3, WIDE: 0}
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +105,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def all_sizes(layer: Layer, folder: Path) -> dict[int, Plan]:
     """The one kernel's plans by number of tokens: it is compiled once for all of them."""
     sizes = sorted({tokens for whose, tokens, _ in CASES if whose is layer})
-    return dict(zip(sizes, plans.one_kernel(layer, sizes, ARCHITECTURE, folder, AHEAD[layer], sms=SMS), strict=True))
+    return dict(zip(sizes, plans.one_kernel(layer, sizes, ARCHITECTURE, folder, sms=SMS), strict=True))
 
 
 @cache
@@ -155,7 +154,7 @@ def test_chain(routing: str, folder: Path) -> None:
 
 
 def test_nothing_spills_and_no_product_waits_for_the_one_before(tmp_path: Path) -> None:
-    (plan,) = plans.one_kernel(plans.LAYERS[0], [64], ARCHITECTURE, tmp_path, 8)
+    (plan,) = plans.one_kernel(plans.LAYERS[0], [64], ARCHITECTURE, tmp_path)
     (kernel,) = assemble(plan, ARCHITECTURE).kernels.values()
     code = kernel.cubins[ARCHITECTURE]
     assert code.spill_stores == code.spill_loads == code.stack == 0
@@ -172,7 +171,7 @@ def test_on_a_gpu(layer: Layer, launches: int, tmp_path: Path) -> None:
     cases = [case for case in CASES if case[0] is layer] + [(layer, 256, "drawn")]
     sizes = sorted({tokens for _, tokens, _ in cases})
     architecture = architecture_of(present())
-    made = plans.one_kernel(layer, sizes, architecture, tmp_path, 2, launches)
+    made = plans.one_kernel(layer, sizes, architecture, tmp_path, launches)
     with Worker() as worker:
         for tokens, plan in zip(sizes, made, strict=True):
             save(assemble(plan, architecture), tmp_path / "layer.plan")
