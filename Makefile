@@ -39,22 +39,22 @@ help:  ## show this list
 venv: $(READY)  ## set up .venv, nothing else
 	@echo "Ready: $(PY)"
 
-torch: $(READY) $(READY_TORCH)  ## add PyTorch, which chapter 14 needs
+torch: $(READY) $(READY_TORCH)  ## add PyTorch, which chapter 14 and lab 15 need
 	@echo "Ready: $(PY), with torch"
 
 $(VENV)/.ready-%: pyproject.toml $(wildcard constraints*.txt) scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) $*
 
-grade: $(READY)  ## grade every reference solution into build/report
+grade: $(READY) $(READY_TORCH)  ## grade every reference solution into build/report
 	@$(PY) -m autograder reference
 
 test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU
 	@$(PY) -m pytest -q -m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
 
-test-gpu: $(READY)  ## run the tests that need a GPU, keeping their record
+test-gpu: $(READY) $(READY_TORCH)  ## run the tests that need a GPU, keeping their record
 	@$(PY) -m benchmarks.gpu_tests
 
-test-judge: $(READY)  ## judge the judge: right, wrong and cheating submissions, a line each
+test-judge: $(READY) $(READY_TORCH)  ## judge the judge: right, wrong and cheating submissions, a line each
 	@$(PY) -m benchmarks.judge
 
 test-instructor: $(READY) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker and Slurm, which are started as root

@@ -44,7 +44,7 @@ _PACKAGES: tuple[tuple[str | tuple[str, ...], str, str, bool], ...] = (
     ("rich", "rich", "this output", True),
     ("matplotlib", "matplotlib", "figures in HTML reports", True),
     ("jupyterlab", "", "the notebooks", False),
-    ("torch", "", "notebook 14, and comparing kernels with it by hand; no lab needs it (`make torch`)", False),
+    ("torch", "", "notebook 14, 20 points of lab 15, and comparing kernels with it by hand (`make torch`)", False),
 )
 _LEAST_DISK = 1 << 30
 _PROBES = {

@@ -5,7 +5,7 @@ What comes back are a stranger's bytes, which the judge does not look into: `pre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,15 +72,18 @@ def capture_groups(
     architecture: str,
     isolation: Isolation | None = None,
     records: RecordForm | None = None,
+    contents: Mapping[str, str] | None = None,
 ) -> list[Answer]:
     """The answers of the capture processes of two groups of cases: those that are shown, and the hidden ones.
 
-    `records`: what the functions return is asked for, in that form, not what they launch. Raises Rejected.
+    `records`: what the functions return is asked for, in that form, not what they launch. `contents` has by case what
+    is no number among a call's arguments, where a form has that. Raises Rejected.
     """
     taken = [(group, hidden) for group, hidden in zip(groups, (False, True), strict=True) if group]
 
     def of_group(one: tuple[Group, bool]) -> Answer:
-        return captured(submission, *one, architecture, isolation, records)
+        tables = [contents[name] for name, _ in one[0]] if contents else ()
+        return captured(submission, *one, architecture, isolation, records, tables)
 
     # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.
     with ThreadPoolExecutor(len(taken) or 1) as pool:

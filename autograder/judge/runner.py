@@ -19,6 +19,7 @@ from autograder.records.rejection import Rejected
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Executor, Status
 from autograder.records.text import clean
+from autograder.records.trained import Trained
 from autograder.spec.lab import AnyLab
 from warplab.errors import WarplabError
 from warplab.plan.execution import Finding, FindingKind
@@ -37,6 +38,7 @@ _CASE_TARGETS = {
 }
 _CHECK_TARGET = "autograder.worker.record_stage:check_all"
 _ADVANCE_TARGET = "autograder.worker.program_stage:advance"
+_TRAIN_TARGET = "autograder.worker.checkpoint_run:carry_out"
 _MODEL_TARGET = "autograder.worker.record_stage:model"
 _EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
 
@@ -158,6 +160,14 @@ class Runner:
             return ScheduleModel.from_wire(said)
         except msgspec.ValidationError as error:
             raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
+
+    def carry_out_plans(self, run: Mapping[str, bytes]) -> Trained:
+        """What training steps with these plans count, by case. Raises JudgeError: the plans have been checked."""
+        payload = {"task": str(self._lab.folder), "seed": self._seed, "run": dict(run)}
+        try:
+            return Trained.from_wire(self._call(_TRAIN_TARGET, SCHEDULE_SECONDS, **payload))
+        except (WorkerError, msgspec.ValidationError) as error:
+            raise JudgeError(f"training a step with PyTorch failed: {clean(str(error))}") from error
 
     def _schedules(self, target: str, what: str, answers: Sequence[Answer], **more: Any) -> Any:
         return self._records(target, what, {"answers": [asdict(a) for a in answers], **more})

@@ -1,9 +1,10 @@
-"""Grades a submission whose functions return schedules, capture, check, model, run in that order; or programs of ranks.
+"""Grades a submission whose functions return schedules, capture, check, model, run in that order; or programs of ranks,
+or plans of checkpoints.
 
 The parts are those of a lab of kernels. Correctness is a symbolic check of every case; safety, that nothing is sent or
 done too early, nothing depends on an order that nobody promised, and nobody waits for ever, and that processes which
-carry out some cases end with the right numbers; traffic, what is sent where, or held at once; efficiency, the modelled
-time, or the bubble in it, against its bound.
+carry out some cases, or PyTorch, end with the right numbers; traffic, what is sent where, held at once, or moved again;
+efficiency, the modelled time, the bubble in it, or what is computed again, against its bound.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from autograder.judge.capture_stage import Submission, capture_groups
 from autograder.judge.correctness import correctness_part
 from autograder.judge.on_processes import carry_out
+from autograder.judge.on_torch import trained_part
 from autograder.judge.programs import run_programs
 from autograder.judge.runner import Caller, Runner
 from autograder.judge.traffic import missed_part
@@ -25,6 +27,7 @@ from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Part, Status
 from autograder.records.text import clean
 from autograder.report import build as report
+from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.lab import ScheduleLab
 from autograder.spec.programs import ProgramTask
 from autograder.spec.records import Asked
@@ -55,8 +58,8 @@ def grade_schedules(
         right = correctness.status is Status.PASSED
         progress("modelling", 0.5)
         models = {asked.function: _model(runner, answers, asked) for asked in lab.task.functions} if right else {}
-    progress("running on processes", 0.7)
-    safety = safety_part(lab, outcomes, right, to_run, seed)
+    progress("carrying some of them out", 0.7)
+    safety = safety_part(lab, outcomes, right, to_run, seed, runner)
     parts = correctness, safety, traffic_part(lab, models, right), efficiency_part(lab, models, right)
     return report.judged_schedules(request, submission.text, parts)
 
@@ -68,7 +71,8 @@ def _captured(lab: ScheduleLab, request: Request, submission: Submission) -> lis
         [(case.name, asked.host_call(case)) for asked, case in cases if case.hidden is hidden]
         for hidden in (False, True)
     ]
-    return capture_groups(submission, groups, machine.architecture, machine.isolation, lab.task.form)
+    contents = {case.name: asked.content(case) for asked, case in cases}
+    return capture_groups(submission, groups, machine.architecture, machine.isolation, lab.task.form, contents)
 
 
 def _model(runner: Runner, answers: Sequence[Answer], asked: Asked) -> ScheduleModel | Rejected:
@@ -79,17 +83,28 @@ def _model(runner: Runner, answers: Sequence[Answer], asked: Asked) -> ScheduleM
 
 
 def safety_part(
-    lab: ScheduleLab, outcomes: Sequence[CaseOutcome], right: bool, to_run: Mapping[str, bytes], seed: int
+    lab: ScheduleLab,
+    outcomes: Sequence[CaseOutcome],
+    right: bool,
+    to_run: Mapping[str, bytes],
+    seed: int,
+    runner: Runner | None = None,
 ) -> PartResult:
-    """The part of the grade: full points without findings, if the processes that run `to_run` end as they should."""
+    """The part of the grade: full points without findings, if the processes that run `to_run` end as they should.
+
+    Plans of checkpoints are carried out by the worker of `runner`. Raises JudgeError.
+    """
     points, feedback = lab.points.safety, lab.feedback.get(Part.SAFETY, "")
     findings = _findings(lab, outcomes)
     if findings:
         status, words = Status(findings[0].kind.value), findings[0].message
         return PartResult(Part.SAFETY, status, 0.0, points, words, feedback, findings=tuple(findings))
     if not right:
-        words = "Nothing found, but points are given only to schedules that are right."
+        words = f"Nothing found, but points are given only to {lab.task.noun}s that are right."
         return PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points, words, feedback)
+    if isinstance(lab.task, CheckpointTask):
+        assert runner is not None
+        return trained_part(lab.task, runner, to_run, points, feedback)
     for name, content in to_run.items():
         carry_out(lab.task.form, name, content, seed)
     words = "Nothing comes too early and nobody waits for ever"
@@ -113,7 +128,7 @@ def traffic_part(lab: ScheduleLab, models: Models, right: bool) -> PartResult:
     missed."""
     points, feedback = lab.points.traffic, lab.feedback.get(Part.TRAFFIC, "")
     if not right:
-        words = "Not counted: points are given only to schedules that are right."
+        words = f"Not counted: points are given only to {lab.task.noun}s that are right."
         return PartResult(Part.TRAFFIC, Status.WITHHELD, 0.0, points, words, feedback)
     if failed := _not_modelled(models):
         return PartResult(Part.TRAFFIC, failed.status, 0.0, points, str(failed), feedback)
@@ -134,7 +149,7 @@ def efficiency_part(lab: ScheduleLab, models: Models, right: bool) -> PartResult
     """The part of the grade: an equal share of the points for each function, by what is modelled."""
     points, feedback = lab.points.efficiency, lab.feedback.get(Part.EFFICIENCY, "")
     if not right:
-        words = "Not modelled: points are given only to schedules that are right."
+        words = f"Not modelled: points are given only to {lab.task.noun}s that are right."
         return PartResult(Part.EFFICIENCY, Status.WITHHELD, 0.0, points, words, feedback)
     if failed := _not_modelled(models):
         return PartResult(Part.EFFICIENCY, failed.status, 0.0, points, str(failed), feedback)
@@ -155,7 +170,7 @@ def efficiency_part(lab: ScheduleLab, models: Models, right: bool) -> PartResult
 
 def _case(lab: ScheduleLab, asked: Asked, model: ScheduleModel, points: float) -> CaseResult:
     enough = efficiency_points(model.share, lab.efficiency, points) >= round(points, 1)
-    words = f"{asked.measured} {model.seconds * 1e6:,.0f} us, {model.share:.0%} of the bound"
+    words = f"{asked.words(model.cost)}, {model.share:.0%} of the bound"
     return CaseResult(asked.function, Status.PASSED if enough else Status.SLOW, words)
 
 

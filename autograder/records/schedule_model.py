@@ -1,4 +1,4 @@
-"""What the worker's model says of one schedule: its time on a network, the bound, what it sends where."""
+"""What the worker's model says of one schedule or plan: its time or other cost, the bound, what it sends where."""
 
 from __future__ import annotations
 
@@ -9,31 +9,32 @@ from typing import Any
 
 import msgspec
 
-_LEAST, _MOST = 1e-12, 1e6  # seconds
+_LEAST, _MOST = 1e-12, 1e6
 
 
 @dataclass(frozen=True)
 class ScheduleModel:
-    """A simulated schedule. Raises ValueError for times that no simulation gives.
+    """A simulated schedule, or a plan. Raises ValueError for times that no simulation gives.
 
-    `seconds` are modelled, not measured; `bound` is what no schedule can beat. `counters` are whole numbers of bytes,
-    ranks and steps, by the names of autograder.spec.schedules.SendBudget.
+    `cost` is in seconds, modelled and not measured, or in MB or MFLOP of a plan (autograder.spec.checkpoints); `bound`
+    is what none can beat. `counters` are whole numbers of bytes, ranks and steps, by the names of
+    autograder.spec.schedules.SendBudget.
     """
 
     case: str
-    seconds: float
+    cost: float
     bound: float
     counters: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        for name, value in (("seconds", self.seconds), ("bound", self.bound)):
+        for name, value in (("cost", self.cost), ("bound", self.bound)):
             if not (math.isfinite(value) and _LEAST <= value <= _MOST):
                 raise ValueError(f"{name} is {value}")
 
     @property
     def share(self) -> float:
-        """The bound over the time, a fraction of 1."""
-        return self.bound / self.seconds
+        """The bound over the cost, a fraction of 1."""
+        return self.bound / self.cost
 
     def to_wire(self) -> dict[str, Any]:
         """JSON-able data."""

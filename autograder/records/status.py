@@ -54,6 +54,7 @@ class Status(StrEnum):
     IMPOSSIBLE = "impossible time"
     # no judgement
     WITHHELD = "withheld"  # would have passed, but the answers are wrong
+    NEEDS_TORCH = "needs PyTorch"  # which is free: unlike a GPU, its lack leaves no points out of the maximum
     SKIPPED = "skipped"
     NOT_MEASURED = "not measured"
     JUDGE_ERROR = "judge error"

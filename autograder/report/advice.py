@@ -54,18 +54,24 @@ def next_step(
     return ""
 
 
-def next_step_of_schedules(parts: Sequence[PartResult]) -> str:
-    """The same for a submission of schedules."""
+def next_step_of_schedules(parts: Sequence[PartResult], advice: str) -> str:
+    """The same for a submission of schedules or plans; `advice` is what to do about a wrong one."""
     by_name = {part.part: part for part in parts}
-    lost = next((by_name[name] for name in Part if by_name[name].lost), None)
+    lost = min((by_name[name] for name in Part if by_name[name].lost), key=_needs_torch, default=None)
     if lost is None:
         return ""
+    if _needs_torch(lost):
+        return "Install PyTorch (make torch), and grade again."
     if lost.part is Part.TRAFFIC:
         return _with_section(_for_traffic(lost, ()), lost)
     if lost.part is Part.EFFICIENCY:
         slow = next((case for case in lost.cases if case.status is Status.SLOW), None)
         return _with_section(f"Begin with {slow.name}: {slow.message}." if slow else "", lost)
-    return _with_section("Draw the ranks of the smallest case that fails and follow what is named.", lost)
+    return _with_section(advice, lost)
+
+
+def _needs_torch(part: PartResult) -> bool:
+    return part.status is Status.NEEDS_TORCH
 
 
 def _with_section(sentence: str, part: PartResult) -> str:

@@ -16,7 +16,7 @@ from autograder.records.text import clean, clean_source
 from autograder.report.advice import next_step, next_step_of_schedules
 from autograder.report.resemblance import resemblance
 from autograder.report.waste import wasted_lines
-from autograder.spec.lab import Lab
+from autograder.spec.lab import Lab, ScheduleLab
 from warplab.errors import WarplabError
 from warplab.plan.execution import Counters
 
@@ -53,8 +53,10 @@ def _resemblance(lab: Lab, parts: Sequence[PartResult], counters: Counters | Non
 def judged_schedules(request: Request, text: str, parts: tuple[PartResult, ...]) -> Report:
     """The report of a submission, whose source is `text`, whose schedules were checked."""
     status, message = _overall(parts)
-    step = next_step_of_schedules(parts)
-    return _report(request, status, message, parts, language="schedules", source=clean_source(text), next_step=step)
+    assert isinstance(request.lab, ScheduleLab)
+    task = request.lab.task
+    step = next_step_of_schedules(parts, task.advice)
+    return _report(request, status, message, parts, language=f"{task.noun}s", source=clean_source(text), next_step=step)
 
 
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:
@@ -62,7 +64,7 @@ def rejected(request: Request, text: str, rejection: Rejected) -> Report:
     points = request.lab.points
     message = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
     kernels = isinstance(request.lab, Lab)
-    nothing = "No kernel was run." if kernels else "There is no schedule to judge."
+    nothing = "No kernel was run." if isinstance(request.lab, Lab) else f"There is no {request.lab.task.noun} to judge."
     efficiency = Status.WITHHELD if request.has_gpu or not kernels else Status.NOT_MEASURED
     parts = (
         PartResult(Part.CORRECTNESS, rejection.status, 0.0, points.correctness, message),
@@ -97,7 +99,6 @@ def _overall(parts: Sequence[PartResult]) -> tuple[Status, str]:
 
 
 def _report(request: Request, status: Status, message: str, parts: tuple[PartResult, ...], **more: Any) -> Report:
-    simulated = "a simulated network, and processes of this machine"
     return Report(
         lab=request.lab.name,
         title=request.lab.title,
@@ -107,7 +108,7 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
         parts=parts,
         full_score=sum(part.max_score for part in parts),
         device=request.machine.device,
-        hardware=request.machine.hardware if isinstance(request.lab, Lab) else simulated,
+        hardware=request.machine.hardware if isinstance(request.lab, Lab) else request.lab.task.judged_on,
         versions=versions(),
         isolation=request.machine.isolation,
         notebook=request.lab.notebook,

@@ -21,7 +21,15 @@ if TYPE_CHECKING:
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _NEUTRAL = frozenset(
-    {Status.PARTIAL, Status.NOT_MEASURED, Status.SKIPPED, Status.WITHHELD, Status.UNSUPPORTED, Status.JUDGE_ERROR}
+    {
+        Status.PARTIAL,
+        Status.NOT_MEASURED,
+        Status.NEEDS_TORCH,
+        Status.SKIPPED,
+        Status.WITHHELD,
+        Status.UNSUPPORTED,
+        Status.JUDGE_ERROR,
+    }  # fmt: skip
 )
 # JupyterLab aligns every cell to the right, by a rule of two classes: this one, named twice, outweighs it.
 _ALIGNMENT = (

@@ -1,7 +1,7 @@
 """Finds and loads labs: a folder with `lab.toml` (texts and points) and `task.py` (the trusted specification).
 
 Most labs ask for kernels, and are a Lab. One whose lab.toml says `kind = "schedules"`, of collectives, or
-`kind = "pipelines"`, or "programs" of ranks is a ScheduleLab.
+`kind = "pipelines"`, "programs" of ranks, or "checkpoints" is a ScheduleLab.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
 
+from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.pipelines import PipelineTask
 from autograder.spec.programs import ProgramTask
 from autograder.spec.records import RecordCase
@@ -29,11 +30,12 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 SUBMISSION_NAMES = ("submission.py", "submission_cuda.py")
 _KERNELS = "kernels"
 _ARCHITECTURE = re.compile(r"(?:sm_\d{2,3}a?)?")
-AnyRecordTask: TypeAlias = ScheduleTask | PipelineTask | ProgramTask
+AnyRecordTask: TypeAlias = ScheduleTask | PipelineTask | ProgramTask | CheckpointTask
 _TASKS: dict[str, type[AnyRecordTask]] = {
     "schedules": ScheduleTask,
     "pipelines": PipelineTask,
     "programs": ProgramTask,
+    "checkpoints": CheckpointTask,
 }
 
 
@@ -92,7 +94,8 @@ class Lab:
 
 @dataclass(frozen=True)
 class ScheduleLab:
-    """One lab whose submissions are schedules, of collectives or of a pipeline's passes, or programs of ranks.
+    """One lab whose submissions are schedules, of collectives or of a pipeline's passes, programs of ranks, or plans of
+    checkpoints.
 
     `efficiency` is in shares of the bound of what is modelled.
     """

@@ -1,6 +1,7 @@
 """What a lab asks for whose submissions return records, data instead of kernels: functions, and cases of each.
 
-`schedules` says more of schedules of collectives, `pipelines` of the orders of a pipeline's passes.
+`schedules` says more of schedules of collectives, `pipelines` of the orders of a pipeline's passes, `checkpoints` of
+plans of what a checkpoint keeps.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ class RecordCase:
     """One size that records are asked for: `dimensions` are the function's arguments by name, and their order.
 
     `sizes` is the class of which the secret seed draws one; empty if there is only this one. A case that is `run` is
-    also carried out by processes, a rank each.
+    also carried out: by processes, a rank each, or by PyTorch.
     """
 
     name: str
@@ -57,6 +58,14 @@ class Asked:
         """The call to capture for one case."""
         return HostCall(self.function, tuple(ScalarArgument(name, value) for name, value in case.dimensions.items()))
 
+    def content(self, case: RecordCase) -> str:
+        """What is no number among the arguments of that call, as text for the capture process; "" if nothing is."""
+        return ""
+
+    def words(self, cost: float) -> str:
+        """What a ScheduleModel's cost is, in words."""
+        return f"{self.measured} {cost * 1e6:,.0f} us"
+
     def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
         """The budgets of the modelled case. Where each rank has one, it is that of the rank with the least room left in
         `counters`."""
@@ -71,6 +80,9 @@ class RecordTask(Generic[A]):
     """A lab's specification, in its subclasses. Names of cases are distinct over all functions."""
 
     form: ClassVar[RecordForm]
+    noun: ClassVar[str] = "schedule"  # what a report calls a submission's answers
+    advice: ClassVar[str] = "Draw the ranks of the smallest case that fails and follow what is named."
+    judged_on: ClassVar[str] = "a simulated network, and processes of this machine"
 
     functions: tuple[A, ...]
 

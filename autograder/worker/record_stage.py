@@ -16,7 +16,7 @@ from autograder.records.rejection import Rejected, rejected, without_details
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
 from autograder.spec.lab import load_schedule_lab
-from autograder.worker import pipeline_stage, schedule_stage
+from autograder.worker import checkpoint_stage, pipeline_stage, schedule_stage
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import decode_records
 from warplab.plan.capture.records import RecordForm
@@ -24,20 +24,21 @@ from warplab.plan.capture.records import RecordForm
 
 @dataclass(frozen=True)
 class _Stage:
-    check: Callable[[Any, Any, bytes], tuple[CaseOutcome, bytes]]  # the outcome, and what processes would carry out
+    check: Callable[[Any, Any, bytes], tuple[CaseOutcome, bytes]]  # the outcome, and what would be carried out
     model: Callable[[Any, Any, bytes], ScheduleModel]
 
 
 _STAGES = {
     RecordForm.TRANSFERS: _Stage(schedule_stage.check, schedule_stage.model),
     RecordForm.PASSES: _Stage(pipeline_stage.check, pipeline_stage.model),
+    RecordForm.KEPT: _Stage(checkpoint_stage.check, checkpoint_stage.model),
 }
 
 
 def check_all(task: str, seed: int, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The outcome of every case in the answers of the capture processes, of the lab in the folder `task`.
 
-    Gives {"outcomes", "run"}: what CaseOutcome.from_wire takes, and by case what processes are to run, as JSON; or
+    Gives {"outcomes", "run"}: what CaseOutcome.from_wire takes, and by case what is to be carried out, as JSON; or
     {"refused"} if an answer is none.
     """
     drawn = load_schedule_lab(Path(task)).task.drawn(seed)

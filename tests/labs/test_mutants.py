@@ -18,7 +18,7 @@ from autograder.spec.lab import find_any, known_labs, solutions_folder
 from corpus.judge.mutants.mutant import Edit, EditDoesNotApply, Mutant
 from corpus.judge.mutants.verdict import objections
 from corpus.judge.truth import mutants
-from tests.labs.judging import part_of
+from tests.labs.judging import part_of, skip_without_torch
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
@@ -37,6 +37,7 @@ def worker() -> Iterator[Worker]:
 def test_mutants_fail_for_their_reason(mutant: Mutant, worker: Worker, tmp_path: Path) -> None:
     path = mutant.write(solutions_folder(), tmp_path)
     report = grade(Request(find_any(mutant.lab), path, EMULATOR, seed=SEED, quick=True), worker)
+    skip_without_torch(report)
     found = objections(mutant, report, path.read_text(encoding="utf-8"))
     assert not found, "\n".join([*found, *(f"{part.part}: {part.status}: {part.message}" for part in report.parts)])
 

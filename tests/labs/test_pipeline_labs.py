@@ -67,7 +67,7 @@ def test_the_model_is_that_of_a_count_by_hand() -> None:
     assert isinstance(pipeline, Pipeline)
     rows = b'[[1,"F",0,0],[0,"F",0,0],[0,"B",0,0],[1,"B",0,0]]'
     model = pipeline_stage.model(pipeline, RecordCase("by hand", {"ranks": 2, "micro_batches": 1}), rows)
-    assert model.seconds == pytest.approx(1e-3 + 2e-3 + 2 * 4e-5)
+    assert model.cost == pytest.approx(1e-3 + 2e-3 + 2 * 4e-5)
     assert model.share == pytest.approx(1.0)
     assert model.counters == {"held_by_rank_0": 1, "held_by_rank_1": 1}
 

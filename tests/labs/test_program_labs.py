@@ -113,7 +113,7 @@ class TestRounds:
         assert {outcome["case"]: outcome["status"] for outcome in said["outcomes"]} == dict.fromkeys(NAMES, "passed")
         assert len(said["models"]) == len(LAB.task.functions)
         for model, program in zip(said["models"], LAB.drawn(SEED).task.functions, strict=True):
-            assert model["seconds"] == pytest.approx(model["bound"])
+            assert model["cost"] == pytest.approx(model["bound"])
             (limit,) = program.limits(model["counters"])
             assert limit.counter == SENT and limit.most - 1 <= model["counters"][SENT] <= limit.most
 

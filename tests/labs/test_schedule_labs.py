@@ -18,6 +18,7 @@ from autograder.records.rejection import Rejected
 from autograder.records.request import Request
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Part, Status
+from autograder.spec.checkpoints import Checkpoint
 from autograder.spec.lab import LabError, ScheduleLab, find_lab
 from autograder.spec.programs import Program
 from autograder.spec.schedules import Exchange
@@ -57,6 +58,8 @@ class TestEveryScheduleLab:
         assert f"full points at {100 * scale.target:.0f}% of the bound, none at {100 * scale.floor:.0f}%" in handout
         for asked in lab.task.functions:
             names = list(asked.modelled.dimensions)
+            if isinstance(asked, Checkpoint):
+                names = [argument.name for argument in asked.host_call(asked.modelled).arguments]
             if isinstance(asked, Program):
                 call = asked.call(asked.modelled, 0, asked.drawn_arrays(asked.modelled, SEED))
                 names = [argument.name for argument in call.arguments]
@@ -176,10 +179,10 @@ class TestWhatTheWorkerSays:
             runner(said).check_schedules([])
         assert found.value.status is Status.WORKER_CRASHED
 
-    @pytest.mark.parametrize(("seconds", "least"), [(0.0, 1.0), (1.0, float("nan")), (1e300, 1.0), (-1.0, -1.0)])
-    def test_times_that_cannot_be_are_nonsense(self, seconds: float, least: float) -> None:
+    @pytest.mark.parametrize(("cost", "least"), [(0.0, 1.0), (1.0, float("nan")), (1e300, 1.0), (-1.0, -1.0)])
+    def test_times_that_cannot_be_are_nonsense(self, cost: float, least: float) -> None:
         with pytest.raises(Rejected) as found:
-            runner({"case": "x", "seconds": seconds, "bound": least, "counters": {}}).model_schedule([], "x")
+            runner({"case": "x", "cost": cost, "bound": least, "counters": {}}).model_schedule([], "x")
         assert found.value.status is Status.WORKER_CRASHED
 
     def test_time_without_end_is_the_submissions_fault(self) -> None:

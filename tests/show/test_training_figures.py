@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from warplab.show.kept_operators import kept_operators
 from warplab.show.live_memory import Course, live_memory
 from warplab.show.trade import trade
+from warplab.training.planner import Operator
 
 
 def test_the_first_curve_is_stairs_and_points_have_names() -> None:
@@ -31,3 +33,21 @@ def test_memory_is_drawn_over_the_work_done_and_the_turn_is_marked() -> None:
     assert (turn.get_xdata()[0], turn.get_ydata()[0]) == (1, 9)
     with pytest.raises(ValueError, match="not 0"):
         live_memory({}, title="t")
+
+
+def test_operators_lie_side_by_side_as_wide_as_their_results() -> None:
+    table = [
+        Operator(0, "qkv", 3_000_000, 5, 1),
+        Operator(0, "norm", 1_000_000, 0, 1),
+        Operator(1, "qkv", 2_000_000, 5, 1),
+    ]
+    (axes,) = kept_operators(table, {(0, "qkv")}, title="t").axes
+    assert [(one.get_x(), one.get_width(), int(one.get_y())) for one in axes.patches] == [
+        (0, 3, 0),
+        (3, 1, 0),
+        (0, 2, 1),
+    ]
+    assert len({one.get_facecolor() for one in axes.patches}) == 3  # kept, without FLOP, by a product
+    assert axes.get_xlim() == (0, 4) and [text.get_text() for text in axes.texts] == ["qkv", "norm", "qkv"]
+    with pytest.raises(ValueError, match="nothing to draw"):
+        kept_operators([], set(), title="t")

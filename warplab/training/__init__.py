@@ -1,4 +1,4 @@
 """What a training step keeps for its backward pass, and the ways to keep less: a small GPT, measured tensor by tensor.
 
-`sizes`, `formula` and `planner` are arithmetic and need nothing; the rest needs torch (`make torch`).
+`sizes`, `formula`, `table` and `planner` are arithmetic and need nothing; the rest needs torch (`make torch`).
 """

@@ -45,8 +45,8 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
 
 def failed(part: PartResult) -> bool:
     """Whether a part says of a submission that it fails: without points, but for traffic, whose points have degrees,
-    and correctness, of which a stage of a long lab may have earned some."""
-    if part.part in (Part.TRAFFIC, Part.CORRECTNESS):
+    correctness, of which a stage of a long lab may have earned some, and what says itself that it is a part only."""
+    if part.part in (Part.TRAFFIC, Part.CORRECTNESS) or part.status is Status.PARTIAL:
         return part.status is not Status.PASSED and part.score < part.max_score
     return part.score == 0
 

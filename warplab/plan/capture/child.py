@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from warplab.errors import PlanError
-from warplab.plan.capture import hooks
+from warplab.plan.capture import hooks, operator_table
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.program_step import step_of
 from warplab.plan.capture.protocol import (
@@ -114,7 +114,9 @@ def records_here(request: Request, form: RecordForm, path: str) -> list[bytes]:
                 run_host_code(source, CaptureStatus.HOST_ERROR, what, step_of, function, call, content, what)
             )
             continue
-        arguments = [argument.value for argument in call.arguments if isinstance(argument, ScalarArgument)]
+        arguments: list[Any] = [a.value for a in call.arguments if isinstance(a, ScalarArgument)]
+        if form is RecordForm.KEPT:  # the first argument is a table, and the call has the number of its rows
+            arguments[0] = operator_table.decode(request.contents[len(answers)])
         # what is returned may be a generator, and its numbers of the submission's own making: its code runs here too
         answers.append(
             run_host_code(

@@ -35,7 +35,7 @@ class Request:
     `seconds` is the processor time that it may use. `readable`, if it is given, is all that it may see of the file
     system beside its own folder, and it has to see to that itself. `records`: the functions launch nothing, and what
     they return is asked for, records of that form. `contents` has for each call what a rank's program has and was
-    given.
+    given, or the table that a planner of checkpoints is called with.
     """
 
     source: str

@@ -1,8 +1,9 @@
 """What a host function returns where data is asked for and not kernels: records, as JSON.
 
-There are two forms of them: the steps of a schedule of a collective, and the passes of a pipeline. This runs in the
-capture process, beside the submission: it turns whatever was returned into plain numbers and words, and says in one
-sentence what is no record. Who reads the JSON believes none of it.
+There are three forms of them: the steps of a schedule of a collective, the passes of a pipeline, and the operators
+whose results a checkpoint keeps. This runs in the capture process, beside the submission: it turns whatever was
+returned into plain numbers and words, and says in one sentence what is no record. Who reads the JSON believes none of
+it.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 
 MOST_RECORDS = 1 << 18  # of one call
 MOST_NUMBER = 1 << 31
+LONGEST_NAME = 40  # characters
 OPERATIONS = ("copy", "reduce")
 PASSES = ("F", "B", "W")
-_HIDDEN = ("warplab.network", "warplab.parallel")  # they can build what a lab asks for
+_HIDDEN = ("warplab.network", "warplab.parallel", "warplab.training")  # they can build what a lab asks for
 
 Row = list[int | str | None]
 
@@ -34,6 +36,7 @@ class RecordForm(StrEnum):
 
     TRANSFERS = "transfers"  # step, source, destination, chunk, operation, and the step of the destination or null
     PASSES = "passes"  # rank, pass, micro-batch, chunk
+    KEPT = "kept"  # block, name of an operator
     STEPS = "steps"  # what a rank's program asks for next: see program_step
 
 
@@ -73,6 +76,20 @@ def _pass(parts: tuple[Any, ...], where: str) -> Row:
     ]
 
 
+def _kept(parts: tuple[Any, ...], where: str) -> Row:
+    block, name = parts
+    return [_number(block, "block", where), _name(name, where)]
+
+
+def _name(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise _no_records(f"{where} has {_kind(value)} for its name: give the operator's name.")
+    name = str.__getitem__(value, slice(LONGEST_NAME + 1))  # a plain str, whatever class the submission's is of
+    if len(name) > LONGEST_NAME:
+        raise _no_records(f"{where} has a name of more than {LONGEST_NAME} characters: give the operator's name.")
+    return name
+
+
 def _word(value: Any, known: Sequence[str], name: str, where: str) -> str:
     word = str(value)
     if word not in known:
@@ -98,7 +115,7 @@ def _no_records(message: str) -> CaptureFailure:
 
 def _kind(value: Any) -> str:
     if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
+        return f"a {'tuple' if isinstance(value, tuple) else 'list'} of {len(value)}"
     return "None" if value is None else f"a {type(value).__name__[:40]}"
 
 
@@ -116,11 +133,12 @@ _FORMS = {
         _transfer,
     ),
     RecordForm.PASSES: _Form("(rank, 'F', 'B' or 'W', micro-batch, chunk)", (4,), _pass),
+    RecordForm.KEPT: _Form("(block, name of an operator)", (2,), _kept),
 }
 
 
 def hide_schedules() -> None:
-    """Have imports of the library's own schedules fail: a hint for who means well, no wall."""
+    """Have imports of the library's own schedules and planners fail: a hint for who means well, no wall."""
     sys.meta_path.insert(0, _Hidden())
 
 
