@@ -84,8 +84,8 @@ def chain_choices(tokens: int) -> tuple[tuple[Choice, Choice], ...]:
     low, lower, tall = (64, 128, 1, "two ahead"), (64, 64, 1, "two ahead"), (128, 128, 1, "two ahead")
     if tokens <= MOST_TOKENS:
         return (low, low), (lower, lower), (tall, low), (low, lower)
-    wide, pair = (128, 192, 1, "one"), (128, 128, 2, "two ahead")
-    return (wide, wide), (pair, pair)
+    wide, pair, flat = (128, 192, 1, "one"), (128, 128, 2, "two ahead"), (64, 192, 1, "halves ahead")
+    return (wide, wide), (pair, pair), (flat, flat), (low, low)
 
 
 def chain(
