@@ -395,6 +395,8 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
         ((uint4*)__cvta_shared_to_generic(rows.data))[i] = make_uint4(0, 0, 0, 0);
     show_to_copies();
     if (threadIdx.x == 0) {
+        fetch_map(up);
+        fetch_map(down);
         weights.init_barriers();
         rows.init_barriers();
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");

@@ -54,6 +54,10 @@ __device__ void load_up(const Map& map, u32 to, u32 barrier, int x, int eight, i
                  "[%0], [%1, {%2, %3, %3, %4, %5}], [%6], %7;" :: "r"(to), "l"(&map), "r"(x), "r"(0), "r"(eight),
                  "r"(expert), "r"(barrier), "l"(READ_ONCE) : "memory");
 }
+__device__ void fetch_map(const Map& map)  // before the first copy asks for it
+{
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
+}
 __device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
 {
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
