@@ -1,10 +1,18 @@
-"""Tests that need a GPU are skipped where there is none, so that `pytest` alone works on every machine."""
+"""Tests that need a GPU are skipped where there is none; captures are warm where a test does not ask for cold ones."""
 
 from __future__ import annotations
 
 import pytest
 
+from tests import warm_captures
 from warplab.hardware import count
+
+
+@pytest.fixture(autouse=True)
+def warm_or_cold_captures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capture processes are warm, but for tests of what starts, confines and ends them."""
+    if warm_captures.ARE_USED and not request.node.get_closest_marker("cold_captures"):
+        warm_captures.use(monkeypatch)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

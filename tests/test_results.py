@@ -73,6 +73,10 @@ def test_merging_needs_the_same_gpu(tmp_path: Path) -> None:
         ({"unit": ""}, "unit must be text"),
         ({"shape": (1.5,)}, "shape must be a list of sizes"),
         ({"interval": (2.0, 1.0)}, "interval must be"),
+        ({"interval": (0.1, float("inf"))}, "interval must be"),
+        ({"interval": (0.1,)}, "interval must be"),
+        ({"variant": None}, "variant must be text"),
+        ({"baseline_value": None}, "needs a baseline_value"),
         ({"ratio": 1.05}, "ratio is 1.05, but value and baseline_value give 0.95"),
         ({"ratio": None}, "needs a ratio"),
         ({"baseline": None}, "need a baseline"),
@@ -96,6 +100,22 @@ def test_a_damaged_file_is_one_sentence(tmp_path: Path, text: str) -> None:
     path = tmp_path / "r.json"
     path.write_text(text)
     with pytest.raises(ResultsError, match=r"r\.json is not"):
+        results.read(path)
+
+
+def test_a_field_that_is_missing_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    results.write(path, HEADER, [AXPY])
+    data = json.loads(path.read_text())
+    del data["records"][0]["value"]
+    path.write_text(json.dumps(data))
+    with pytest.raises(
+        ResultsError, match=r"r\.json is not a results file: record 0 \('01_axpy'\): value must be a fin"
+    ):
+        results.read(path)
+    data["header"]["gpu"] = ""
+    path.write_text(json.dumps(data))
+    with pytest.raises(ResultsError, match="the header: gpu must be text"):
         results.read(path)
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -35,6 +38,21 @@ PACKAGES = (
     "torch",
 )
 SECONDS = {"s", "ms", "us", "ns"}
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Size = Annotated[int, msgspec.Meta(ge=0)]
+T = TypeVar("T")
+Number = int | float  # one of a file stays what it is
+
+# What a field that msgspec refuses must be: text, if it is none of these.
+_MUST_BE = {
+    "versions": "a map of packages to versions",
+    "value": "a finite number",
+    "shape": "a list of sizes",
+    "interval": "[low, high] or null",
+    "baseline_value": "a finite number",
+    "ratio": "a finite number",
+}
+_REFUSED = re.compile(r"(?:field `|\$\.)(\w+)")  # msgspec's words for the place in a record
 
 
 class ResultsError(WarplabError):
@@ -45,12 +63,12 @@ class ResultsError(WarplabError):
 class Header:
     """What measured: `gpu` and `driver` are "none" without a GPU; `date` is UTC in ISO 8601."""
 
-    gpu: str
-    driver: str
-    versions: dict[str, str]
-    commit: str
-    command: str
-    date: str
+    gpu: Text
+    driver: Text
+    versions: dict[Text, Text]
+    commit: Text
+    command: Text
+    date: Text
 
 
 @dataclass(frozen=True)
@@ -62,17 +80,17 @@ class Record:
     `extra` holds what only this record has; its keys stand beside the others in the file.
     """
 
-    name: str
-    metric: str
-    value: float
-    unit: str
+    name: Text
+    metric: Text
+    value: Number
+    unit: Text
     variant: str = ""
-    shape: tuple[int, ...] = ()
+    shape: tuple[Size, ...] = ()
     dtype: str = ""
-    interval: tuple[float, float] | None = None
-    baseline: str | None = None
-    baseline_value: float | None = None
-    ratio: float | None = None
+    interval: tuple[Number, Number] | None = None
+    baseline: Text | None = None
+    baseline_value: Number | None = None
+    ratio: Number | None = None
     conditions: str = ""
     extra: dict[str, Any] = field(default_factory=dict)
 
@@ -165,8 +183,10 @@ def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool 
         measured = {record.key for record in new}
         kept = tuple(_dated(record, old.header) for record in old.records if record.key not in measured)
     data = {"header": asdict(header), "records": [_to_dict(record) for record in (*kept, *new)]}
-    if problems := validate(data):
-        raise ResultsError(f"cannot write {path}: {problems[0]}.")
+    try:
+        parse(data)
+    except ResultsError as error:
+        raise ResultsError(f"cannot write {path}: {error}.") from None
     write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
 
 
@@ -194,97 +214,68 @@ def read(path: Path) -> Results:
         ) from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise ResultsError(f"{path} is not JSON ({error}): measure it again.") from None
-    if problems := validate(data):
-        raise ResultsError(f"{path} is not a results file: {problems[0]}.")
-    own = {f.name for f in fields(Record)} - {"extra"}
-    records = []
-    for entry in data["records"]:
-        known: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items() if k in own}
-        records.append(Record(**known, extra={k: v for k, v in entry.items() if k not in own}))
-    return Results(Header(**data["header"]), tuple(records))
+    try:
+        return parse(data)
+    except ResultsError as error:
+        raise ResultsError(f"{path} is not a results file: {error}.") from None
 
 
-def validate(data: Any) -> list[str]:
-    """What is wrong with the contents of a results file, a phrase each; nothing if all is well."""
+def parse(data: Any) -> Results:
+    """The results in the contents of a file. Raises ResultsError with what is wrong, in a phrase."""
     if not isinstance(data, dict) or set(data) != {"header", "records"} or not isinstance(data["records"], list):
-        return ["it must be an object with a header and a list of records"]
-    problems = _validate_header(data["header"])
-    seen = set()
-    for number, record in enumerate(data["records"]):
-        where = f"record {number}"
-        if not isinstance(record, dict):
-            problems.append(f"{where} is not an object")
-            continue
-        wrong = _validate_record(record)
-        problems += [f"{where} ({record.get('name')!r}): {problem}" for problem in wrong]
-        if not wrong:
-            parts = (record["name"], record.get("variant", ""), tuple(record.get("shape", ())), record.get("dtype", ""))
-            key = (*parts, record["metric"])
-            if key in seen:
-                problems.append(f"{where} ({record['name']!r}) is there twice")
-            seen.add(key)
-    return problems
+        raise ResultsError("it must be an object with a header and a list of records")
+    names = [f.name for f in fields(Header)]
+    if not isinstance(data["header"], dict) or set(data["header"]) != set(names):
+        raise ResultsError(f"the header must have {', '.join(names)} and nothing else")
+    header = _convert(data["header"], Header, "the header")
+    records: dict[tuple, Record] = {}
+    for number, entry in enumerate(data["records"]):
+        if not isinstance(entry, dict):
+            raise ResultsError(f"record {number} is not an object")
+        where = f"record {number} ({entry.get('name')!r})"
+        record = _record(entry, where)
+        if problem := _problem(record):
+            raise ResultsError(f"{where}: {problem}")
+        if record.key in records:
+            raise ResultsError(f"{where} is there twice")
+        records[record.key] = record
+    return Results(header, tuple(records.values()))
 
 
-def _validate_header(header: Any) -> list[str]:
-    if not isinstance(header, dict) or set(header) != {f.name for f in fields(Header)}:
-        return [f"the header must have {', '.join(f.name for f in fields(Header))} and nothing else"]
-    problems = [
-        f"{name} in the header must be text" for name in header if name != "versions" and not _is_text(header[name])
-    ]
-    versions = header["versions"]
-    if not isinstance(versions, dict) or not all(_is_text(v) for v in (*versions, *versions.values())):
-        problems.append("versions in the header must map packages to versions")
-    return problems
+def _record(entry: dict[str, Any], where: str) -> Record:
+    own = {f.name for f in fields(Record)} - {"extra"}
+    extra = {name: value for name, value in entry.items() if name not in own}
+    return _convert({name: entry[name] for name in entry.keys() & own} | {"extra": extra}, Record, where)
 
 
-def _validate_record(record: dict[str, Any]) -> list[str]:
-    problems = [f"{name} must be text" for name in ("name", "metric", "unit") if not _is_text(record.get(name))]
-    problems += [
-        f"{name} must be text"
-        for name in ("variant", "dtype", "conditions")
-        if not isinstance(record.get(name, ""), str)
-    ]
-    if not _is_number(record.get("value")):
-        problems.append("value must be a finite number")
-    shape = record.get("shape", ())
-    if not isinstance(shape, (list, tuple)) or not all(type(n) is int and n >= 0 for n in shape):
-        problems.append("shape must be a list of sizes")
-    interval = record.get("interval")
-    if interval is not None and not (
-        isinstance(interval, (list, tuple))
-        and len(interval) == 2
-        and all(_is_number(v) for v in interval)
-        and interval[0] <= interval[1]
-    ):
-        problems.append("interval must be [low, high] or null")
-    if problems:
-        return problems
-    return _validate_baseline(record)
+def _convert(data: dict[str, Any], kind: type[T], where: str) -> T:
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        found = _REFUSED.search(str(error))
+        assert found, error
+        raise ResultsError(f"{where}: {found[1]} must be {_MUST_BE.get(found[1], 'text')}") from None
 
 
-def _validate_baseline(record: dict[str, Any]) -> list[str]:
-    baseline, baseline_value, ratio = (record.get(name) for name in ("baseline", "baseline_value", "ratio"))
-    if baseline is None:
-        if baseline_value is not None or ratio is not None:
-            return ["baseline_value and ratio need a baseline"]
-        return []
-    if not _is_text(baseline) or not _is_number(baseline_value):
-        return ["baseline must be text, with a finite baseline_value"]
-    if ratio is None:  # nothing to divide by
-        return [] if record["value"] == 0 or baseline_value == 0 else ["a record with a baseline needs a ratio"]
-    if not _is_number(ratio):
-        return ["ratio must be a finite number"]
-    if record["value"] and baseline_value:
-        expected = better(record["value"], baseline_value, record["unit"])
-        if not math.isclose(ratio, expected, rel_tol=0.01):
-            return [f"ratio is {ratio:.3g}, but value and baseline_value give {expected:.3g}"]
-    return []
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+def _problem(record: Record) -> str:
+    """What is wrong with a record whose fields are of their types; empty if nothing."""
+    for name in ("value", "baseline_value", "ratio"):
+        number = getattr(record, name)
+        if number is not None and not math.isfinite(number):
+            return f"{name} must be {_MUST_BE[name]}"
+    low, high = record.interval or (0, 0)
+    if not (low <= high and math.isfinite(high - low)):
+        return f"interval must be {_MUST_BE['interval']}"
+    if record.baseline is None:
+        of_none = record.baseline_value is not None or record.ratio is not None
+        return "baseline_value and ratio need a baseline" if of_none else ""
+    if record.baseline_value is None:
+        return "a baseline needs a baseline_value"
+    if not record.value or not record.baseline_value:  # nothing to divide by
+        return ""
+    if record.ratio is None:
+        return "a record with a baseline needs a ratio"
+    expected = better(record.value, record.baseline_value, record.unit)
+    if not math.isclose(record.ratio, expected, rel_tol=0.01):
+        return f"ratio is {record.ratio:.3g}, but value and baseline_value give {expected:.3g}"
+    return ""

@@ -31,13 +31,13 @@ class PeerTeam:
     `way` says how the memory is shared. Raises PeerError on all ranks where it cannot be.
     """
 
-    def __init__(self, rank: int, ranks: int, group: Any, way: str = "") -> None:
+    def __init__(self, rank: int, ranks: int, group: Any) -> None:
         if not 2 <= ranks <= kernels.MOST_RANKS:
             raise PeerError(f"{ranks} ranks: the kernels are for 2 to {kernels.MOST_RANKS}.")
         self.layout = Layout(ranks)
         self.rank, self._group = rank, group
         self._kept: list[Any] = []
-        self.way, addresses = self._share(way)
+        self.way, addresses = self._share()
         self._state = cupy.zeros(self.layout.state_bytes // 4, np.uint32)
         self._team = np.zeros((), TEAM)
         team: Any = self._team
@@ -54,7 +54,7 @@ class PeerTeam:
         self._whole("one_shot", source, out, shape or kernels.one_shot_shape(self.layout, source.nbytes), 8)
 
     def two_shot(self, source: torch.Tensor, out: torch.Tensor, shape: Shape | None = None) -> None:
-        """The same by two shots, for 2 MiB at least."""
+        """The same by two shots, at most 1 MiB for each rank that takes part."""
         self._whole("two_shot", source, out, shape or kernels.two_shot_shape(self.layout, source.nbytes), 16)
 
     def fused(
@@ -131,17 +131,16 @@ class PeerTeam:
                     assert found[what, dtype].num_regs  # has it loaded while the file is there
         return found
 
-    def _share(self, way: str) -> tuple[str, list[int]]:
+    def _share(self) -> tuple[str, list[int]]:
         """How memory is shared, and each rank's address of it here. The first way that works for all ranks counts."""
         said = []
         for name, share in (("CUDA IPC", self._by_ipc), ("torch's symmetric memory", self._by_torch)):
-            if way in ("", name):
-                addresses, problem = share()
-                problems: list[Any] = [None] * self.layout.ranks
-                dist.all_gather_object(problems, problem, group=self._group)
-                if not any(problems):
-                    return name, addresses
-                said.append(f"{name}: {next(filter(None, problems))}")
+            addresses, problem = share()
+            problems: list[Any] = [None] * self.layout.ranks
+            dist.all_gather_object(problems, problem, group=self._group)
+            if not any(problems):
+                return name, addresses
+            said.append(f"{name}: {next(filter(None, problems))}")
         raise PeerError(f"The GPUs cannot write to each other's memory here ({'; '.join(said)[:600]}).")
 
     def _by_ipc(self) -> tuple[list[int], str]:

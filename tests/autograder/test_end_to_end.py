@@ -18,6 +18,8 @@ from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.cold_captures
+
 CUDA = '''
 import cupy
 

@@ -25,6 +25,8 @@ from warplab.plan.capture import escape_probe
 from warplab.plan.capture.escape_probe import Proof
 from warplab.sandbox.isolation import Isolation
 
+pytestmark = pytest.mark.cold_captures
+
 WORDS = "Reduced isolation: the submission could read this machine's files."
 
 

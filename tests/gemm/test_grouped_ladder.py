@@ -14,7 +14,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family, Values
 from benchmarks.moe import grouped
-from tests.labs.judging import judge, show
+from tests.labs.judging import judge, part_of, show
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
@@ -85,7 +85,7 @@ def must_be_right(plan: Plan) -> None:
         )
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("path", part_of(FILES, 2), ids=name)
 def test_one_plan_for_all_counts(path: Path, tmp_path: Path) -> None:
     must_be_right(plan_of(path, tmp_path))
 
@@ -93,7 +93,7 @@ def test_one_plan_for_all_counts(path: Path, tmp_path: Path) -> None:
 CHOICES = sorted({choice for setting in grouped.SETTINGS for choice in grouped.best_rung().choices(setting.most)})
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=grouped.name_of)
+@pytest.mark.parametrize("choice", part_of(CHOICES, 3, type), ids=grouped.name_of)
 def test_every_choice_that_is_raced_is_right(choice: tuple, tmp_path: Path) -> None:
     (path,) = (path for path in FILES if path.stem == grouped.BEST)
     plan = plan_of(path, tmp_path, choice)
@@ -103,7 +103,7 @@ def test_every_choice_that_is_raced_is_right(choice: tuple, tmp_path: Path) -> N
         assert "registers" in log and "serialized" not in log, log
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
+@pytest.mark.parametrize("path", part_of(FILES, 2), ids=name)
 def test_nothing_spills_and_no_product_waits_for_the_one_before(path: Path, tmp_path: Path) -> None:
     for kernel in assemble(plan_of(path, tmp_path), EMULATED_ARCHITECTURE).kernels.values():
         code = kernel.cubins[EMULATED_ARCHITECTURE]

@@ -10,6 +10,7 @@ import pytest
 
 from autograder.spec.lab import CHECKOUT
 from benchmarks.gemm.ladder import plan_of
+from tests.labs.judging import part_of
 from warplab.plan.model import Plan
 from warplab.simt import execute
 
@@ -57,9 +58,10 @@ def test_any_size(shape: tuple[int, int, int], dtype: str) -> None:
     check(plan_of(PATH, *shape, "sm_90a", dtype=dtype, result=dtype), *shape, dtype)
 
 
-@pytest.mark.parametrize(
-    "choice", [(256, 2, 1), (256, 1, 1), (128, 2, 1), (128, 1, 1), (64, 1, 1), (256, 1, 2), (128, 1, 3), (64, 1, 5)]
-)
+CHOICES = [(256, 2, 1), (256, 1, 1), (128, 2, 1), (128, 1, 1), (64, 1, 1), (256, 1, 2), (128, 1, 3), (64, 1, 5)]
+
+
+@pytest.mark.parametrize("choice", part_of(CHOICES, 2, len))
 def test_every_kind_of_tile_and_split(choice: tuple[int, int, int], tmp_path: Path) -> None:
     shape = (392, 264, 584)
     plan = plan_of(forced(tmp_path, choice), *shape, "sm_90a")

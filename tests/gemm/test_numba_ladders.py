@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.spec.lab import CHECKOUT
+from tests.labs.judging import part_of
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Counters, Execution
@@ -58,12 +59,12 @@ def right_at_any_size(rung: str, *shapes: Shape) -> None:
         assert code.spill_stores == code.spill_loads == code.stack == 0
 
 
-@pytest.mark.parametrize("rung", MMA)
+@pytest.mark.parametrize("rung", part_of(MMA, 3, type))
 def test_mma_of_any_size(rung: str) -> None:
     right_at_any_size(rung, (128, 256, 320), (37, 70, 45), (128, 256, 128), (1, 1, 1))
 
 
-@pytest.mark.parametrize("rung", WGMMA)
+@pytest.mark.parametrize("rung", part_of(WGMMA, 2, type))
 def test_wgmma_of_any_size(rung: str) -> None:
     right_at_any_size(rung, (256, 256, 320), (200, 264, 104), (1, 8, 8))
 

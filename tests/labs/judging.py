@@ -1,7 +1,8 @@
 """Judging the files of the corpus on the emulator: a part of them by default, all with WARPLAB_WHOLE=1.
 
-`make test` judges a part, so that it takes minutes; `make test-long` sets WARPLAB_WHOLE. Whoever changes a lab does so,
-too: `WARPLAB_WHOLE=1 python -m pytest tests/labs -k 06_tiled_gemm`.
+`make test` judges a part, so that it takes minutes, and most of it without hidden cases, which are captured in a
+process of their own; `make test-long` sets WARPLAB_WHOLE. Whoever changes a lab does so, too:
+`WARPLAB_WHOLE=1 python -m pytest tests/labs -k 06_tiled_gemm`.
 """
 
 from __future__ import annotations
@@ -41,6 +42,28 @@ def part_of(whole: Iterable[T], every: int, kind: Callable[[T], object] = lambda
     for one in whole:
         kinds[kind(one)].append(one)
     return [one for of_a_kind in kinds.values() for one in of_a_kind[:: 1 if WHOLE else every]]
+
+
+def one_of_each(whole: Iterable[T], *kinds: Callable[[T], object]) -> list[T]:
+    """Those that are the first of any kind: of a lab, say, or of a verdict; all of them if WHOLE."""
+    seen: set[tuple[int, object]] = set()
+    taken = []
+    for one in whole:
+        shown = {(number, kind(one)) for number, kind in enumerate(kinds)}
+        if WHOLE or not shown <= seen:
+            taken.append(one)
+        seen |= shown
+    return taken
+
+
+def lab_of(path: Path) -> str:
+    """The lab of a file of the corpus."""
+    return path.parts[-3]
+
+
+def verdict_of(path: Path) -> tuple[str, str]:
+    """(part, status) of a file's first line."""
+    return expectation(path)[:2]
 
 
 def name(path: Path) -> str:

@@ -46,7 +46,7 @@ def disguised(case):
 TASK = replace(TASK, correctness=tuple(disguised(case) if case.hidden else case for case in TASK.correctness))
 """
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
-WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in kernel_labs()), 8)
+WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in kernel_labs()), 20)
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,7 @@ from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
 from scripts.notebooks import WIDGET, drop_widgets
+from tests import warm_captures
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
@@ -83,6 +84,8 @@ def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
     notebook = jupytext.read(source)
+    if warm_captures.ARE_USED:
+        notebook.cells.insert(0, new_code_cell(f"import {warm_captures.__name__} as warm\nwarm.use_for_ever()"))
     client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": FOLDER}})
     client.execute()  # raises CellExecutionError, which shows the cell
     printed = "\n".join(text_of(output) for cell in notebook.cells for output in cell.get("outputs", []))

@@ -19,6 +19,8 @@ from warplab.plan.capture.submission import capture, child_process, escape_probe
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
+pytestmark = pytest.mark.cold_captures
+
 STRONG = (Isolation.BUBBLEWRAP, Isolation.LANDLOCK)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="the limits on system calls are Linux's")
 

@@ -10,6 +10,8 @@ from tests.plan.conftest import NUMBA, Grab, Refuse, call
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture
 
+pytestmark = pytest.mark.cold_captures
+
 KERNEL = NUMBA + (
     "@cuda.jit\n"  # line 3
     "def k(x, y):\n"

