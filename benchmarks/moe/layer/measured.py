@@ -43,10 +43,8 @@ def jobs() -> dict[tuple[Layer, str, str], tuple[Any, list[int]]]:
     for layer in plans.LAYERS:
         for tokens in (*plans.DECODE, *plans.PREFILL):
             if tokens <= plans.MOST_TOKENS:
-                for ahead in plans.AHEAD:
-                    found.setdefault((layer, "one kernel", f"{ahead} ahead"), (ahead, []))[1].append(tokens)
-                option = plans.THREE_AHEAD
-                found.setdefault((layer, "three kernels", f"{option} ahead"), (option, []))[1].append(tokens)
+                for launches, kind in ((1, "one kernel"), (3, "three kernels")):
+                    found.setdefault((layer, kind, "only"), (launches, []))[1].append(tokens)
             for up, down in plans.chain_choices(tokens):
                 name = f"{name_of(up)}, {name_of(down)}"
                 found.setdefault((layer, "chain", name), ((up, down), []))[1].append(tokens)
@@ -66,7 +64,7 @@ def captured(architecture: str, folder: Path) -> dict[Key, str]:
             mine.mkdir()
             if kind == "chain":
                 return plans.chain(layer, sizes, architecture, mine, option)
-            return plans.one_kernel(layer, sizes, architecture, mine, option, 1 if kind == "one kernel" else 3)
+            return plans.one_kernel(layer, sizes, architecture, mine, option)
 
         wanted = jobs()
         made = {key: pool.submit(make, number, key[0], key[1], *wanted[key]) for number, key in enumerate(wanted)}

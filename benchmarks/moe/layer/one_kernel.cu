@@ -5,25 +5,8 @@ __device__ void bring_weights(Weights ring, const Routing& routing, const Map& u
 {
     Work work(routing);
     Job job;
-#if AHEAD
-    Work later(routing);  // what L2 is asked for, so many stages before the ring has room
-    Job soon;
-    bool any = later.find(soon);
-    int ahead = 0;  // stages from the one to be brought to the one to be asked for
-#endif
     while (work.find(job)) {
         for (int block = job.block; block < job.end; ++block) {
-#if AHEAD
-            for (; any && ahead < W_STAGES + AHEAD; ++ahead) {
-                if (ahead < W_STAGES) {  // at the very beginning: the ring has room for these now
-                } else if (soon.down)
-                    prefetch_down(down, soon.block * 128, soon.expert * D + soon.column);
-                else
-                    prefetch_up(up, soon.block * 128, soon.column / 8, soon.expert);
-                if (++soon.block == soon.end) any = later.find(soon);
-            }
-            --ahead;
-#endif
             wait(ring.empty_barrier(), ring.phase ^ 1);
             arrive_expecting(ring.full_barrier(), W_BYTES);
             if (job.down)
@@ -152,49 +135,142 @@ __device__ u64 descriptor(u32 address)
     return (u64)(address >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
 }
 
-// A thread's sums of a job. sums[4 j] and sums[4 j + 1] are of row lane / 4 of its warp's 16 rows of weights, the next
-// two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and the next one. Rows have PARTS
-// scales for each 128 of k, and sums are promoted so often.
-template <int PARTS, int SUMS>
-__device__ void sum_up(float (&sums)[SUMS], Weights& weights, Rows& rows, const Job& job, const float* upper_scales,
-                       const float* lower_scales)
-{
-    int lane = threadIdx.x % 32, half_of_tile = (threadIdx.x / 128 - 1) * 64 * 128;
-    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-    float d[SUMS], upper = __ldg(upper_scales + job.block), lower = __ldg(lower_scales + job.block);
-    for (int block = job.block; block < job.end; ++block) {
-        int later = min(block + 1, job.end - 1);
-        float next_upper = __ldg(upper_scales + later), next_lower = __ldg(lower_scales + later);
+// A stage of both rings that has come, and the scales of its weights for a thread's upper and lower row.
+struct Stage {
+    u64 weights, rows;  // descriptors
+    u32 weights_empty, rows_empty;
+    const float2* scales;
+    float upper, lower;
+};
+
+// The stages of a job, one after the other. Scales of weights are read a stage early.
+struct Stages {
+    Weights& weights;
+    Rows& rows;
+    const float *upper, *lower;  // of the next stage
+    int left;                    // stages from it on
+    float next_upper, next_lower;
+
+    __device__ Stages(Weights& weights, Rows& rows, const Job& job, const float* upper, const float* lower)
+        : weights(weights), rows(rows), upper(upper + job.block), lower(lower + job.block), left(job.end - job.block)
+    {
+        next_upper = __ldg(this->upper), next_lower = __ldg(this->lower);
+    }
+    __device__ Stage take()
+    {
+        Stage stage;
+        stage.upper = next_upper, stage.lower = next_lower;
+        if (--left) next_upper = __ldg(++upper), next_lower = __ldg(++lower);
         wait(weights.full_barrier(), weights.phase);
         wait(rows.full_barrier(), rows.phase);
-        u64 a = descriptor(weights.at() + half_of_tile), b = descriptor(rows.at());
-        const float2* scales =
-            (const float2*)__cvta_shared_to_generic(rows.at() + CODES) + lane % 4;
-#pragma unroll
-        for (int part = 0; part < PARTS; ++part) {
-            products_begin();
-#pragma unroll
-            for (int i = 0; i < 4 / PARTS; ++i) {  // each takes 32 of k, which are 2 in a descriptor
-                int k = 2 * (part * 4 / PARTS + i);
-                multiply(d, a + k, b + k, i > 0);
-            }
-            products_commit();
-            products_wait();
-            if (part == PARTS - 1 && lane == 0) arrive(weights.empty_barrier());
-#pragma unroll
-            for (int j = 0; j < SUMS / 4; ++j) {
-                float2 scale = scales[part * (MOST_N / 2) + 4 * j];
-                sums[4 * j] += d[4 * j] * (scale.x * upper);
-                sums[4 * j + 1] += d[4 * j + 1] * (scale.y * upper);
-                sums[4 * j + 2] += d[4 * j + 2] * (scale.x * lower);
-                sums[4 * j + 3] += d[4 * j + 3] * (scale.y * lower);
-            }
-        }
-        __syncwarp();
-        if (lane == 0) arrive(rows.empty_barrier());
+        stage.weights = descriptor(weights.at() + (threadIdx.x / 128 - 1) * 64 * 128), stage.rows = descriptor(rows.at());
+        stage.weights_empty = weights.empty_barrier(), stage.rows_empty = rows.empty_barrier();
+        stage.scales = (const float2*)__cvta_shared_to_generic(rows.at() + CODES) + threadIdx.x % 4;
         weights.advance(), rows.advance();
-        upper = next_upper, lower = next_lower;
+        return stage;
     }
+};
+__device__ void hand_back(u32 barrier)  // a warp knows of its own products only, so each does for itself
+{
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(barrier);
+}
+
+// Queue d = weights x rows for 32 of k times `products`, from number `first` on; 32 of k are 2 in a descriptor. Rows begin
+// at `row`; eight of them are 64 in a descriptor.
+template <int SUMS> __device__ void queue(float (&d)[SUMS], const Stage& stage, int row, int first, int products)
+{
+    products_begin();
+#pragma unroll
+    for (int i = first; i < first + products; ++i)
+        multiply(d, stage.weights + 2 * i, stage.rows + row * 8 + 2 * i, i > first);
+    products_commit();
+}
+
+// sums += d times the scales of half a stage's k, of rows from `row` on. d[4 j] and d[4 j + 1] are of row lane / 4 of a
+// warp's 16 rows of weights, the next two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and
+// the next one.
+template <int SUMS, int ALL_SUMS>
+__device__ void promote(float (&all)[ALL_SUMS], const float (&d)[SUMS], const Stage& stage, int row, int half)
+{
+    float* sums = all + row / 2;
+#pragma unroll
+    for (int j = 0; j < SUMS / 4; ++j) {
+        float2 scale = stage.scales[half * (MOST_N / 2) + row / 2 + 4 * j];
+        sums[4 * j] += d[4 * j] * (scale.x * stage.upper);
+        sums[4 * j + 1] += d[4 * j + 1] * (scale.y * stage.upper);
+        sums[4 * j + 2] += d[4 * j + 2] * (scale.x * stage.lower);
+        sums[4 * j + 3] += d[4 * j + 3] * (scale.y * stage.lower);
+    }
+}
+
+// A thread's sums of a tile of the first product, whose rows have one scale for a stage. While one stage's products are
+// promoted, the tensor cores have the next one's. No products are on their way where a loop begins again: the assembler
+// would not let them be.
+template <int SUMS> __device__ void sum_up(float (&sums)[SUMS], Stages stages)
+{
+    float d[SUMS], e[SUMS];
+    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    Stage even = stages.take(), odd;
+    queue(d, even, 0, 0, 4);
+    products_wait();
+    hand_back(even.weights_empty);
+    while (stages.left >= 2) {
+        odd = stages.take();
+        queue(e, odd, 0, 0, 4);
+        promote(sums, d, even, 0, 0);
+        hand_back(even.rows_empty);
+        products_wait();
+        hand_back(odd.weights_empty);
+        even = stages.take();
+        queue(d, even, 0, 0, 4);
+        promote(sums, e, odd, 0, 0);
+        hand_back(odd.rows_empty);
+        products_wait();
+        hand_back(even.weights_empty);
+    }
+    if (stages.left) {
+        odd = stages.take();
+        queue(e, odd, 0, 0, 4);
+        promote(sums, d, even, 0, 0);
+        hand_back(even.rows_empty);
+        products_wait();
+        hand_back(odd.weights_empty);
+        promote(sums, e, odd, 0, 0);
+        hand_back(odd.rows_empty);
+    } else {
+        promote(sums, d, even, 0, 0);
+        hand_back(even.rows_empty);
+    }
+}
+
+// The same with rows that have PARTS scales for a stage, in PIECES of the tile's rows: at least two of them in all.
+template <int PARTS, int PIECES, int SUMS> __device__ void sum_up_pieces(float (&sums)[SUMS], Stages stages)
+{
+    constexpr int UNITS = PARTS * PIECES, ROWS = 2 * SUMS / PIECES;  // of a piece
+    float d[2][SUMS / PIECES];
+    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    Stage now = stages.take();
+    queue(d[0], now, 0, 0, 4 / PARTS);
+    products_wait();
+    for (;;) {
+#pragma unroll
+        for (int u = 1; u < UNITS; ++u) {
+            queue(d[u % 2], now, u % PIECES * ROWS, u / PIECES * 2, 4 / PARTS);
+            promote(sums, d[1 - u % 2], now, (u - 1) % PIECES * ROWS, (u - 1) / PIECES);
+            products_wait();
+        }
+        hand_back(now.weights_empty);
+        if (stages.left == 0) break;
+        Stage next = stages.take();
+        queue(d[0], next, 0, 0, 4 / PARTS);
+        promote(sums, d[1], now, (PIECES - 1) * ROWS, PARTS - 1);
+        hand_back(now.rows_empty);
+        products_wait();
+        now = next;
+    }
+    promote(sums, d[1], now, (PIECES - 1) * ROWS, PARTS - 1);
+    hand_back(now.rows_empty);
 }
 
 // SwiGLU of a tile of the first product, in codes of e4m3 with a scale for its 64 columns of each row.
@@ -207,7 +283,8 @@ __device__ void activate(float (&sums)[SUMS], const Job& job, Activations a, flo
     for (int j = 0; j < SUMS / 4; ++j) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
-            float gate = sums[4 * j + i], value = gate / (1 + expf(-gate)) * sums[4 * j + 2 + i], most = fabsf(value);
+            float gate = sums[4 * j + i], value = __fdividef(gate, 1 + __expf(-gate)) * sums[4 * j + 2 + i];
+            float most = fabsf(value);
             sums[4 * j + i] = value;
 #pragma unroll
             for (int step = 4; step < 32; step *= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, step));
@@ -269,14 +346,17 @@ struct Consumer {
 
     template <int N> __device__ void carry_out(const Job& job)
     {
+        constexpr int PIECES = N > 64 ? 2 : 1;  // two accumulators for all rows would not fit
         float sums[N / 2];
         if (job.down) {
             const float* scales = down_scale + (job.expert * PANELS + job.column / 128) * DOWN_BLOCKS;
-            sum_up<2>(sums, weights, rows, job, scales, scales);
+            sum_up_pieces<2, PIECES>(sums, Stages(weights, rows, job, scales, scales));
             combine(sums, job, routing, out);
         } else {
             const float* gates = up_scale + (job.expert * 2 * DOWN_BLOCKS + job.column / 128) * UP_BLOCKS;
-            sum_up<1>(sums, weights, rows, job, gates, gates + DOWN_BLOCKS * UP_BLOCKS);
+            Stages stages(weights, rows, job, gates, gates + DOWN_BLOCKS * UP_BLOCKS);
+            if constexpr (PIECES == 1) sum_up(sums, stages);
+            else sum_up_pieces<1, PIECES>(sums, stages);
             activate(sums, job, a, largest);
             show_to_copies();
             __threadfence();
@@ -290,10 +370,10 @@ struct Consumer {
         Job job;
         while (work.find(job)) {
             if (job.rows <= 8) carry_out<8>(job);
-            else if (job.rows <= 16) carry_out<16>(job);
-            else if (job.rows <= 32) carry_out<32>(job);
-            else if (job.rows <= 64) carry_out<64>(job);
-            else carry_out<128>(job);
+            else if (MOST_N == 16 || job.rows <= 16) carry_out<16>(job);
+            else if (MOST_N == 32 || job.rows <= 32) carry_out<MOST_N < 32 ? MOST_N : 32>(job);
+            else if (MOST_N == 64 || job.rows <= 64) carry_out<MOST_N < 64 ? MOST_N : 64>(job);
+            else carry_out<MOST_N>(job);
         }
     }
 };
@@ -315,6 +395,8 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
         ((uint4*)__cvta_shared_to_generic(rows.data))[i] = make_uint4(0, 0, 0, 0);
     show_to_copies();
     if (threadIdx.x == 0) {
+        fetch_map(up);
+        fetch_map(down);
         weights.init_barriers();
         rows.init_barriers();
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -327,12 +409,12 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
         return;
     }
     if (threadIdx.x < 128) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 88;");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 72;");
         if (threadIdx.x == 0) bring_weights(weights, routing, up, down);
         if (threadIdx.x == 32) bring_rows(rows, routing, of_x, of_a, counters);
         return;
     }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 208;");
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 216;");
     if (PART == 0) {
         quantise(routing, of_x, x, out, tokens);
         show_to_copies();

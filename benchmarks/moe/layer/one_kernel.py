@@ -21,28 +21,37 @@ import numpy as np
 from warplab.ptx import tensor_map
 
 SMS = 132  # of an H100 or H200; a block stays on each
-W_STAGES, X_STAGES, MOST_N, MOST_TOKENS = 8, 4, 128, 256  # as in the source
 THREADS = 3 * 128
-SHARED_BYTES = W_STAGES * 128 * 128 + X_STAGES * (MOST_N * 128 + 2 * MOST_N * 4) + 1024
+# For so many tokens at most: rows of a tile, stages of the ring of weights and of that of rows. Fewer rows leave more
+# room for weights that come while blocks wait.
+RINGS = {32: (32, 11, 7), 64: (64, 10, 6), 256: (128, 8, 4)}
 SOURCE = ""  # of the kernel
 
 
 @cache
-def kernel(d, f, experts, k, ahead, part):
+def kernel(d, f, experts, k, most_tokens, part):
     """The kernel for these sizes: all of it as part 0, or one of three."""
-    options = {"D": d, "F": f, "E": experts, "K": k, "AHEAD": ahead, "PART": part}
+    most_n, w_stages, x_stages = RINGS[most_tokens]
+    options = {"D": d, "F": f, "E": experts, "K": k, "MOST_TOKENS": most_tokens, "PART": part}
+    options |= {"MOST_N": most_n, "W_STAGES": w_stages, "X_STAGES": x_stages}
     made = cupy.RawKernel(
         SOURCE,
         "moe_layer",
         tuple(f"-D{name}={value}" for name, value in options.items()),
         enable_cooperative_groups=True,  # all blocks are there at once, as they wait for each other
     )
-    made.max_dynamic_shared_size_bytes = SHARED_BYTES
+    made.max_dynamic_shared_size_bytes = shared_bytes(most_tokens)
     return made
 
 
-def layer_by(launches, ahead, k, x, scores, up8, up_scale, down8, down_scale, out):
-    """As `layer`, in one launch or three; L2 is asked for weights `ahead` stages before the ring has room for them."""
+def shared_bytes(most_tokens):
+    """Of a block: both rings, and room to begin at a multiple of 1,024."""
+    most_n, w_stages, x_stages = RINGS[most_tokens]
+    return w_stages * 128 * 128 + x_stages * -(-(most_n * 136) // 1024) * 1024 + 1024
+
+
+def layer_by(launches, k, x, scores, up8, up_scale, down8, down_scale, out):
+    """As `layer`, in one launch or three."""
     (tokens, d), (experts, _, f) = x.shape, down8.shape
     slots = (tokens * k + 7 * experts + 7) // 8 * 8
     # Eight gates and their eight values in turn: a warp's 16 rows of a product
@@ -52,9 +61,11 @@ def layer_by(launches, ahead, k, x, scores, up8, up_scale, down8, down_scale, ou
     a8, a_scale = cupy.empty((f // 128, slots, 128), np.uint8), cupy.empty((f // 64, slots), np.float32)
     counters = cupy.zeros(34, np.int32)
     arguments = (*maps, x, scores, up_scale, down_scale, x8, x_scale, a8, a_scale, out, counters)
+    most_tokens = min(most for most in RINGS if most >= tokens)
     for part in (0,) if launches == 1 else (1, 2, 3):
-        made = kernel(d, f, experts, k, ahead, part)
-        made((SMS,), (THREADS,), (*arguments, np.int32(tokens), np.int32(slots)), shared_mem=SHARED_BYTES)
+        made = kernel(d, f, experts, k, most_tokens, part)
+        sizes = np.int32(tokens), np.int32(slots)
+        made((SMS,), (THREADS,), (*arguments, *sizes), shared_mem=shared_bytes(most_tokens))
 
 
 def layer(k, x, scores, up8, up_scale, down8, down_scale, out):
@@ -65,4 +76,4 @@ def layer(k, x, scores, up8, up_scale, down8, down_scale, out):
     the first f rows; out tokens x d of float32. The share is the softmax of the scores that were chosen. d and f are
     multiples of 128, and there are at most 32 experts.
     """
-    layer_by(1, 0, k, x, scores, up8, up_scale, down8, down_scale, out)
+    layer_by(1, k, x, scores, up8, up_scale, down8, down_scale, out)

@@ -3,12 +3,14 @@
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
-// D: hidden size, F: inside an expert, E: experts, K: of a token, AHEAD: stages of weights that L2 is asked for early,
-// PART: 0 for the whole layer in one launch; for one launch each 1 to quantise, 2 for the first product, 3 for the second
-constexpr int W_STAGES = 8, X_STAGES = 4, MOST_N = 128, MOST_TOKENS = 256, THREADS = 384, WARPS = THREADS / 32;
+// D: hidden size, F: inside an expert, E: experts, K: of a token, MOST_TOKENS: that there may be, MOST_N: rows of a tile,
+// W_STAGES and X_STAGES: of the rings of weights and of rows, PART: 0 for the whole layer in one launch; for one launch
+// each 1 to quantise, 2 for the first product, 3 for the second
+constexpr int THREADS = 384, WARPS = THREADS / 32;
 constexpr int CONSUMERS = 256;                       // threads, two warpgroups
 constexpr u32 W_BYTES = 128 * 128;                   // a stage: 128 rows of weights, 128 of k
-constexpr u32 CODES = MOST_N * 128, X_BYTES = CODES + 2 * MOST_N * 4;  // up to 128 rows, with a scale for each 64 of k
+constexpr u32 CODES = MOST_N * 128;                  // of a stage's rows; behind them a scale for each 64 of k
+constexpr u32 X_BYTES = (CODES + 2 * MOST_N * 4 + 1023) / 1024 * 1024;
 constexpr int UP_BLOCKS = D / 128, DOWN_BLOCKS = F / 128;              // blocks of k of the two products
 constexpr int UP_TILES = F / 64, PANELS = D / 128;                     // tiles beside each other
 constexpr int MOST_ROWS = MOST_TOKENS * K + 7 * E;   // every expert's rows begin at a multiple of eight
@@ -52,14 +54,9 @@ __device__ void load_up(const Map& map, u32 to, u32 barrier, int x, int eight, i
                  "[%0], [%1, {%2, %3, %3, %4, %5}], [%6], %7;" :: "r"(to), "l"(&map), "r"(x), "r"(0), "r"(eight),
                  "r"(expert), "r"(barrier), "l"(READ_ONCE) : "memory");
 }
-__device__ void prefetch_down(const Map& map, int x, int y)
+__device__ void fetch_map(const Map& map)  // before the first copy asks for it
 {
-    asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global.tile [%0, {%1, %2}];" :: "l"(&map), "r"(x), "r"(y));
-}
-__device__ void prefetch_up(const Map& map, int x, int eight, int expert)
-{
-    asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global.tile [%0, {%1, %2, %2, %3, %4}];"
-                 :: "l"(&map), "r"(x), "r"(0), "r"(eight), "r"(expert));
+    asm volatile("prefetch.tensormap [%0];" :: "l"(&map) : "memory");
 }
 __device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
 {

@@ -16,9 +16,6 @@ PRODUCTS = solutions_folder() / "11_grouped_gemm" / "rung_4_shared_strips.py"
 ONE_KERNEL, CHAIN = "one_kernel", "chain"
 SOURCES = ("one_kernel_work.cuh", "one_kernel.cu")
 MOST_TOKENS = 256  # of the one kernel
-THREE_AHEAD = 8  # of the same source in three launches
-# Stages by which the one kernel asks L2 for weights before its ring has room
-AHEAD = (0, 8, 24)
 LAUNCHES = ("shuffle", "gather, quantise", "gate and up", "SwiGLU, quantise", "down", "combine")  # of the chain
 
 Choice = tuple[int, int, int, str]
@@ -60,19 +57,18 @@ def one_kernel(
     sizes: Sequence[int],
     architecture: str,
     folder: Path,
-    ahead: int = 0,
     launches: int = 1,
     sms: int | None = None,
 ) -> list[Plan]:
-    """The layer in one launch, or in three, for each number of tokens. Raises CaptureFailure.
+    """The layer in one launch, or in three, for each number of tokens, on `sms` SMs if that is given.
 
-    It asks L2 for weights `ahead` stages before there is room, and is made for `sms` SMs if that is given.
+    Raises CaptureFailure.
     """
     source = "\n".join((HERE / name).read_text("utf-8") for name in SOURCES)
     text = (HERE / f"{ONE_KERNEL}.py").read_text("utf-8").replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
     path = folder / f"{ONE_KERNEL}.py"
     path.write_text(on(sms, text), "utf-8")
-    numbers = {"launches": launches, "ahead": ahead, "k": layer.k}
+    numbers = {"launches": launches, "k": layer.k}
     scalars = tuple(ScalarArgument(name, value) for name, value in numbers.items())
     calls = [HostCall("layer_by", (*scalars, *arguments(layer, tokens))) for tokens in sizes]
     return capture(path, calls, (architecture,), timeout=240)
@@ -88,8 +84,8 @@ def chain_choices(tokens: int) -> tuple[tuple[Choice, Choice], ...]:
     low, lower, tall = (64, 128, 1, "two ahead"), (64, 64, 1, "two ahead"), (128, 128, 1, "two ahead")
     if tokens <= MOST_TOKENS:
         return (low, low), (lower, lower), (tall, low), (low, lower)
-    wide, pair = (128, 192, 1, "one"), (128, 128, 2, "two ahead")
-    return (wide, wide), (pair, pair)
+    wide, pair, flat = (128, 192, 1, "one"), (128, 128, 2, "two ahead"), (64, 192, 1, "halves ahead")
+    return (wide, wide), (pair, pair), (flat, flat), (low, low)
 
 
 def chain(
