@@ -367,7 +367,6 @@ def ring_seconds(kind: Collective, n: Mapping) -> float:
     return simulate(ring(kind, n["n"]), nvswitch_node(n["n"]), n["size"] * 1e6).seconds
 
 
-<<<<<<< HEAD
 def first_gap(n: Mapping) -> float:
     """16-exact-sums: the least whole number whose successor, rounded to p bits, is itself."""
 
@@ -378,7 +377,8 @@ def first_gap(n: Mapping) -> float:
     return float(
         next(whole for whole in (2**e + d for e in range(2, 30) for d in (-1, 0, 1)) if rounded(whole + 1) <= whole)
     )
-=======
+
+
 PAGE = np.empty((4, 2048), np.float16).nbytes  # of notebook 15: four rows of a model 2,048 wide
 
 
@@ -386,7 +386,6 @@ def idle_share(n: Mapping[str, Value]) -> float:
     """By placing the blocks one by one."""
     placed = place_blocks([1.0] * n["blocks"], n["sms"])
     return 100 * (1 - n["blocks"] / (n["sms"] * max(block.end for block in placed)))
->>>>>>> mega
 
 
 TRUTH: dict[str, Callable[[Mapping], float]] = {
@@ -509,7 +508,6 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "14-scales": lambda n: (
         100 * (np.empty(n["block"], "u1").nbytes + np.empty(1, "f4").nbytes) / np.empty(n["block"], "f2").nbytes
     ),
-<<<<<<< HEAD
     "16-exact-sums": first_gap,
     "16-workspace": lambda n: int(
         np.prod(np.array([4, n["rows"], n["columns"], n["parts"]], np.uint32), dtype=np.uint32)
@@ -526,14 +524,12 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
         math.comb(n["n"] - before, n["k"]) / math.comb(n["n"], n["k"]) for before in range(n["n"] - n["k"] + 1)
     ),
     "16-seeds": lambda n: 100 * math.prod([n["p"] / 100] * n["n"]),
-=======
     "15-floor": lambda n: 1e3 * np.empty(1, np.float16).nbytes * n["billions"] * 1e9 / (n["rate"] * 1e12),
     "15-gaps": lambda n: 100 * sum(n["gap"] * 1e-6 for _ in range(n["layers"] * n["kernels"])) / (n["floor"] * 1e-3),
     "15-tail": idle_share,
     "15-flight": lambda n: n["rate"] * 1e12 / n["sms"] * n["latency"] * 1e-9 / PAGE,
     "15-cover": lambda n: 1e6 * sum(PAGE / (n["rate"] * 1e12 / n["sms"]) for _ in range(n["slots"])),
     "15-slots": lambda n: len(range((227 - n["other"]) * 1024)[:: np.empty((4, n["width"]), "f2").nbytes][1:]),
->>>>>>> mega
     "12-two-points": lambda n: np.polyfit([n["small"] * 1e3, n["large"] * 1e6], [n["near"], n["far"]], 1)[1],
     "12-bus-time": lambda n: 1e3 * port_bytes(Collective.ALL_REDUCE, n["n"], n["size"] * 1e9) / (n["rate"] * 1e9),
     "12-all-reduce-halves": lambda n: (
@@ -582,11 +578,8 @@ FORMULAS: dict[str, Callable[..., float]] = {
     "11-bus": lambda s, t, n: port_bytes(Collective.ALL_GATHER, int(n), s) / t,
     "13-mfu": lambda r, f, c: (1 / c) / (1 / (r * f)),
     "12-crossing": equally_fast,
-<<<<<<< HEAD
     "16-cost": lambda t, c, j, s: sum(c + j for _ in range(int(t))) / s,
-=======
     "15-step": lambda b, r, k, g, s: sum(g + s + b / k / r for _ in range(int(k))),
->>>>>>> mega
     "14-gated": lambda e, h, f: sum(e * width for width in (h, *[f] * 4)),  # x; gate, silu, up; what down takes
 }
 
