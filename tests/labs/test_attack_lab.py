@@ -131,7 +131,7 @@ def calls_of(flag: Flag, kernel: Any, naive: ModuleType) -> list[Call]:
 def test_only_the_attack_shows_what_its_flag_asks_for(naive: ModuleType, flag: Flag) -> None:
     """Left alone: the solution's kernel does; an honest one and one that does nothing or writes ones do not."""
     assert flag.missing(calls_of(flag, getattr(reference(LAB), flag.function), naive)) == ""
-    if not flag.takes_no_time:
+    if not flag.takes_no_time:  # that one shows nothing here, as the handout says
         assert flag.missing(calls_of(flag, honest, naive))
 
     def ones(gpu: Any, a: Any, b: Any, c: Any) -> None:
