@@ -129,7 +129,8 @@ class Session:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
             try:
-                module, program = decoded(text, kernel.entry, self.plan.source_name)
+                cubin = kernel.cubins.get(self.architecture)
+                module, program = decoded(text, kernel.entry, self.plan.source_name, cubin.image if cubin else b"")
             except PlanError as error:
                 line = f" (line {kernel.line})" if kernel.line else ""
                 raise PlanError(f"Kernel {kernel.name}{line} cannot be run: {error}") from None

@@ -1,0 +1,58 @@
+"""Machine code as text, by nvdisasm: what the assembler made of each line of PTX. Needs no GPU.
+
+nvdisasm is a tool of CUDA's that may be missing; whoever asks then gets nothing, and counts what the PTX says.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from warplab.isa.machine_code import MachineCode, read
+from warplab.plan import cache
+from warplab.plan.assembler import run_bounded
+
+CACHE_KIND = "machine-code-1"
+_SECONDS = 20.0  # the largest kernels of the course take 0.4
+_MOST = 64 << 20  # bytes of text
+_KEPT = 32  # images: a plan's, for as long as it is judged
+
+
+@functools.cache
+def _nvdisasm() -> str | None:
+    """The path of nvdisasm: of the nvidia-cuda-nvdisasm wheel, conda or CUDA_HOME, else of PATH."""
+    try:
+        from cuda import pathfinder
+
+        found = pathfinder.find_nvidia_binary_utility("nvdisasm")
+    except Exception:  # an installation that pathfinder cannot read
+        found = None
+    found = found or shutil.which("nvdisasm")
+    return os.path.abspath(found) if found else None  # it runs in another folder
+
+
+@functools.lru_cache(_KEPT)
+def disassembled(image: bytes) -> MachineCode | None:
+    """The machine code of a cubin, or None if there is no nvdisasm or it cannot read this one.
+
+    What was read before, by this user, comes from a cache.
+    """
+    key = hashlib.sha256(image).hexdigest()
+    kept = cache.read(CACHE_KIND, key)
+    if kept is not None:
+        return read(kept.decode("utf-8", "replace"))
+    tool = _nvdisasm()
+    if tool is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="warplab-nvdisasm-") as folder:
+        source = Path(folder, "kernel.cubin")
+        source.write_bytes(image)
+        done = run_bounded([tool, "-gp", "-c", "-ndf", str(source)], folder, _SECONDS, _MOST)
+    if not done.succeeded:
+        return None
+    cache.write(CACHE_KIND, key, done.text.encode())
+    return read(done.text)
