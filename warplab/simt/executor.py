@@ -260,6 +260,8 @@ class Session:
         """Counters, findings and prints of a finished launch."""
         program = loaded.program
         self.notes |= program.notes
+        if program.terms is None:
+            self.notes[f"counters of {launch.kernel}"] = _of_ptx(launch.kernel)
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
         self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
@@ -397,6 +399,14 @@ def _written(launch: Launch, function: Function, program: Program) -> set[str] |
         a.buffer for formal, a in arguments if isinstance(a, Pointer | TensorMap) and formal.name in program.writes
     }
     return buffers | program.writes
+
+
+def _of_ptx(kernel: str) -> str:
+    """What is said of counters that do not follow the machine code."""
+    return (
+        f"The counters of {kernel} are those of its PTX, of which the assembler merges and drops some: its machine code "
+        "is not known here. Assemble the plan, and install the nvidia-cuda-nvdisasm package."
+    )
 
 
 def _cluster_of(launch: Launch, function: Function) -> Dim3:

@@ -11,6 +11,7 @@ from warplab.simt.core.state.layout import DST, GUARD, IMM, SRC_A, SRC_B, SRC_C,
 from warplab.simt.program import ConstantBank, Record
 
 _DEPTH = 40  # of registers made of registers
+_MOST = 8  # rows in a sum: more are not followed
 _MOVES = ("mov.i32", "mov.i64", "zext.32.64", "sext.32.64", "trunc.64.32")
 Sum = tuple[int, dict[int, int]]  # a constant, and how often each row is in it
 
@@ -43,7 +44,8 @@ class Addresses:
             return self.constants[row], {}
         if row not in self.known:
             self.known[row] = 0, {row: 1}  # a register made of itself
-            self.known[row] = self._made(row, depth) or (0, {row: 1})
+            made = self._made(row, depth)
+            self.known[row] = made if made and len(made[1]) <= _MOST else (0, {row: 1})
         return self.known[row]
 
     def _made(self, row: int, depth: int) -> Sum | None:
@@ -70,5 +72,5 @@ class Addresses:
 def _plus(one: Sum, other: Sum, times: int) -> Sum:
     rows = Counter(one[1])
     for row, count in other[1].items():
-        rows[row] += times * count
-    return one[0] + times * other[0], {row: count for row, count in rows.items() if count}
+        rows[row] = (rows[row] + times * count) % (1 << 64)
+    return (one[0] + times * other[0]) % (1 << 64), {row: count for row, count in rows.items() if count}

@@ -75,10 +75,14 @@ class Assembled:
         self.shares: dict[int, Fraction] = {}  # of records: how much of what they count the machine code has
         self.elected: set[int] = set()  # records of atomics that one lane of a warp does for all
         self.at: defaultdict[int, list[int]] = defaultdict(list)  # the records of each line of PTX
+        self.parts: defaultdict[int, list[int]] = defaultdict(list)  # with the further steps of instructions
         for number, record in enumerate(records):
-            for place in record.places if record.counted else ():
-                self.at[place].append(number)
+            for place in record.places:
+                self.parts[place].append(number)
+                if record.counted:
+                    self.at[place].append(number)
         self.code = [i for i in code if i.line in self.at]
+        self.chosen: dict[tuple[int, str, bool], list[int]] = {}  # see _of
         self.made: defaultdict[int, list[MachineInstruction]] = defaultdict(list)
         for instruction in self.code:
             self.made[instruction.line].append(instruction)
@@ -167,14 +171,15 @@ class Assembled:
 
     def _of(self, instruction: MachineInstruction) -> list[int]:
         """The records that a machine instruction was made of: inline assembly may have several on one line."""
-        numbers = self.at[instruction.line]
-        texts = {self.records[n].text for n in numbers}
-        if len(texts) > 1:
-            kind = {"F": ".f32", "D": ".f64"}.get(instruction.root[0], "\n")
+        kind = {"F": ".f32", "D": ".f64"}.get(instruction.root[0], "\n")
+        key = instruction.line, kind, bool(instruction.guard)
+        if key not in self.chosen:
+            texts: dict[str, list[int]] = {}
+            for number in self.at[instruction.line]:
+                texts.setdefault(self.records[number].text, []).append(number)
             alike = [text for text in texts if kind in text and bool(instruction.guard) == text.startswith("@")]
-            chosen = min(alike or texts, key=lambda text: next(n for n in numbers if self.records[n].text == text))
-            numbers = [n for n in numbers if self.records[n].text == chosen]
-        return numbers
+            self.chosen[key] = texts[alike[0] if alike else next(iter(texts))]
+        return self.chosen[key]
 
     def _reached(self, number: int) -> int | None:
         """A record that as many threads execute as reach this one."""
@@ -233,7 +238,7 @@ class Assembled:
             made = [i for i in self.made[place] if i.root == "LDSM"]
             if not made or not self.records[numbers[0]].text.startswith("wmma.load") or len(numbers) > 1:
                 continue
-            loads = tuple(n for n, r in enumerate(self.records) if r.op == OP_LOAD and place in r.places)
+            loads = tuple(n for n in self.parts[place] if self.records[n].op == OP_LOAD)
             matrices = sum(int(i.opcode[-1]) if i.opcode[-1] in "24" else 1 for i in made)
             share = Fraction(matrices, len(loads))
             self.shares |= dict.fromkeys(loads, share)
@@ -252,7 +257,7 @@ class Assembled:
             made = sum(1 for i in self.made[place] if i.root in ("STG", "ST"))
             if not made or not self.records[numbers[0]].text.startswith("wmma.store") or len(numbers) > 1:
                 continue
-            stores = tuple(n for n, r in enumerate(self.records) if r.op == OP_STORE and place in r.places)
+            stores = tuple(n for n in self.parts[place] if self.records[n].op == OP_STORE)
             if made < len(stores):
                 share = Fraction(made, len(stores)) - 1
                 self.terms.append(Term(numbers[0], "global_store_requests", share, stores, C_REQUESTS))
