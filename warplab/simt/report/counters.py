@@ -96,8 +96,9 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         route = "bypass" if record[X2] else "cached"
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
         setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
-        # The hardware counts these among its global loads too.
-        result.global_load_requests, result.global_load_sectors = counts[C_REQUESTS], counts[C_SECTORS]
+        # The hardware counts these among its global loads too, but for those of which no lane reads anything.
+        result.global_load_requests = counts[C_REQUESTS] - counts[C_LOCAL_REQUESTS]
+        result.global_load_sectors = counts[C_SECTORS]
         result.global_load_ideal_sectors = counts[C_IDEAL_SECTORS]
         _set_shared(result, "async_copy", counts)
     elif op == OP_BULK:
