@@ -9,6 +9,7 @@ import functools
 import hashlib
 import os
 import shutil
+import sys
 import tempfile
 from pathlib import Path
 
@@ -24,15 +25,14 @@ _KEPT = 32  # images: a plan's, for as long as it is judged
 
 
 @functools.cache
-def _nvdisasm() -> str | None:
-    """The path of nvdisasm: of the nvidia-cuda-nvdisasm wheel, conda or CUDA_HOME, else of PATH."""
-    try:
-        from cuda import pathfinder
-
-        found = pathfinder.find_nvidia_binary_utility("nvdisasm")
-    except Exception:  # an installation that pathfinder cannot read
-        found = None
-    found = found or shutil.which("nvdisasm")
+def nvdisasm() -> str | None:
+    """The path of nvdisasm: of the nvidia-cuda-nvdisasm package, else of PATH, else of CUDA_HOME."""
+    for folder in sys.path:
+        packaged = Path(folder, "nvidia", "cu13", "bin", "nvdisasm")
+        if packaged.is_file() and os.access(packaged, os.X_OK):
+            return str(packaged)
+    home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
+    found = shutil.which("nvdisasm") or (shutil.which("nvdisasm", path=str(Path(home, "bin"))) if home else None)
     return os.path.abspath(found) if found else None  # it runs in another folder
 
 
@@ -48,7 +48,7 @@ def disassembled(image: bytes) -> MachineCode | None:
     kept = cache.read(CACHE_KIND, key)
     if kept is not None:
         return read(kept.decode("utf-8", "replace"))
-    tool = _nvdisasm()
+    tool = nvdisasm()
     if tool is None:
         return None
     with tempfile.TemporaryDirectory(prefix="warplab-nvdisasm-") as folder:
