@@ -123,7 +123,9 @@ def main(arguments: list[str]) -> int:
 def _validate(beginnings: tuple[str, ...]) -> int:
     machine = choose_machine("gpu")
     if nvdisasm() is None:
-        raise DeviceError("There is no nvdisasm, and the emulator counts by it: install the nvidia-cuda-nvdisasm package.")
+        raise DeviceError(
+            "There is no nvdisasm, and the emulator counts by it: install the nvidia-cuda-nvdisasm package."
+        )
     random = _random_programs(machine.architecture) if "corpus/random_programs".startswith(beginnings) else []
     found = subjects(machine.architecture, beginnings)
     plans = [(s.plan, s.inputs) for s in found if s.counted]

@@ -404,8 +404,8 @@ def _written(launch: Launch, function: Function, program: Program) -> set[str] |
 def _of_ptx(kernel: str) -> str:
     """What is said of counters that do not follow the machine code."""
     return (
-        f"The counters of {kernel} are those of its PTX, of which the assembler merges and drops some: its machine code "
-        "is not known here. Assemble the plan, and install the nvidia-cuda-nvdisasm package."
+        f"The counters of {kernel} are those of its PTX, of which the assembler merges and drops some: its machine "
+        "code is not known here. Assemble the plan, and install the nvidia-cuda-nvdisasm package."
     )
 
 

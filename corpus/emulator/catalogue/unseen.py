@@ -1,23 +1,28 @@
-"""Entries of kernels/unseen.py and unseen_numba.py: what the rules of counting by machine code were not made from."""
+"""Entries of kernels/unseen_*.py: what the rules of counting by machine code were not made from."""
 
 from __future__ import annotations
+
+import zlib
+from functools import partial
 
 import numpy as np
 
 from corpus.emulator import draws
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-CUDA = "kernels/unseen.py"
-NUMBA = "kernels/unseen_numba.py"
 _BOTH = Approximate(8, "approximate functions", 1e-5)
 
 
-def _cuda(name: str, expected, *arguments, tolerance=0.0, approximate=None, uncounted="", **inputs) -> Entry:
-    return Entry(f"unseen/{name}", CUDA, name, arguments, inputs, expected, tolerance, approximate, uncounted)
+def _entry(file: str, name: str, expected, *arguments, tolerance=0.0, approximate=None, **inputs) -> Entry:
+    path, function = f"kernels/unseen_{file}.py", name
+    label = f"unseen/numba_{name}" if file == "numba" else f"unseen/{name}"
+    return Entry(label, path, function, arguments, inputs, expected, tolerance, approximate)
 
 
-def _numba(name: str, expected, *arguments, **inputs) -> Entry:
-    return Entry(f"unseen/numba_{name}", NUMBA, name, arguments, inputs, expected, 1e-5)
+_signals = partial(_entry, "signals")
+_algorithms = partial(_entry, "algorithms")
+_algebra = partial(_entry, "algebra")
+_numba = partial(_entry, "numba", tolerance=1e-5)
 
 
 def _complex(a: np.ndarray) -> np.ndarray:
@@ -217,8 +222,6 @@ def _bit_transpose(v: dict) -> dict:
 
 
 def _crc(v: dict) -> dict:
-    import zlib
-
     return {"out": np.array([zlib.crc32(bytes(row)) for row in v["a"].astype(np.uint8)], np.uint32)}
 
 
@@ -313,103 +316,103 @@ _LONG = (read("lower", "float32", 2, 128), read("main", "float32", 2, 128), read
 _DIAGONALS = {"lower": draws.uniform(-1, 1), "upper": draws.uniform(-1, 1), "main": draws.uniform(3, 4)}
 
 ENTRIES: tuple[Entry, ...] = (
-    _cuda("fft_64", lambda v: {"out": _pairs(np.fft.fft(_complex(v["a"])))}, read("a", "float32", 8, 128),
+    _signals("fft_64", lambda v: {"out": _pairs(np.fft.fft(_complex(v["a"])))}, read("a", "float32", 8, 128),
           write("out", "float32", 8, 128), tolerance=1e-5, approximate=_BOTH),
-    _cuda("dft_4", lambda v: {"out": _pairs(np.fft.fft(_complex(v["a"])))}, read("a", "float32", 128, 8),
+    _signals("dft_4", lambda v: {"out": _pairs(np.fft.fft(_complex(v["a"])))}, read("a", "float32", 128, 8),
           write("out", "float32", 128, 8), tolerance=1e-5),
-    _cuda("walsh_hadamard", _walsh, read("a", "float32", 2, 256), write("out", "float32", 2, 256), tolerance=1e-5),
-    _cuda("stencil_5", _stencil_5, read("a", "float32", 37, 70), write("out", "float32", 37, 70)),
-    _cuda("stencil_shared", _stencil_shared, read("a", "float32", 300), write("out", "float32", 300)),
-    _cuda("stencil_27", _stencil_27, read("a", "float32", 1020), write("out", "float32", 8, 32)),
-    _cuda("bitonic_256", lambda v: {"out": np.sort(v["a"], 1)}, read("a", "int32", 2, 256),
+    _signals("walsh_hadamard", _walsh, read("a", "float32", 2, 256), write("out", "float32", 2, 256), tolerance=1e-5),
+    _signals("stencil_5", _stencil_5, read("a", "float32", 37, 70), write("out", "float32", 37, 70)),
+    _signals("stencil_shared", _stencil_shared, read("a", "float32", 300), write("out", "float32", 300)),
+    _signals("stencil_27", _stencil_27, read("a", "float32", 1020), write("out", "float32", 8, 32)),
+    _algorithms("bitonic_256", lambda v: {"out": np.sort(v["a"], 1)}, read("a", "int32", 2, 256),
           write("out", "int32", 2, 256)),
-    _cuda("odd_even", lambda v: {"out": np.sort(v["a"], 1)}, read("a", "uint16", 4, 64), write("out", "uint16", 4, 64)),
-    _cuda("rank_sort", lambda v: {"out": np.sort(v["a"])}, read("a", "float32", 128), write("out", "float32", 128)),
-    _cuda("merge_paths", lambda v: {"out": np.sort(np.r_[v["a"], v["b"]])}, read("a", "int32", 100),
+    _algorithms("odd_even", lambda v: {"out": np.sort(v["a"], 1)}, read("a", "uint16", 4, 64), write("out", "uint16", 4, 64)),
+    _algorithms("rank_sort", lambda v: {"out": np.sort(v["a"])}, read("a", "float32", 128), write("out", "float32", 128)),
+    _algorithms("merge_paths", lambda v: {"out": np.sort(np.r_[v["a"], v["b"]])}, read("a", "int32", 100),
           read("b", "int32", 130), write("out", "int32", 230), a=draws.fixed(np.arange(100) * 3),
           b=draws.fixed(np.arange(130) * 2)),
-    _cuda("scan_hillis", lambda v: {"out": np.cumsum(v["a"], 1, dtype=np.int32)}, read("a", "int32", 2, 256),
+    _algorithms("scan_hillis", lambda v: {"out": np.cumsum(v["a"], 1, dtype=np.int32)}, read("a", "int32", 2, 256),
           write("out", "int32", 2, 256)),
-    _cuda("scan_blelloch", lambda v: {"out": np.r_[0, np.cumsum(v["a"].astype(np.float64))[:-1]]},
+    _algorithms("scan_blelloch", lambda v: {"out": np.r_[0, np.cumsum(v["a"].astype(np.float64))[:-1]]},
           read("a", "float32", 256), write("out", "float32", 256), tolerance=1e-5),
-    _cuda("scan_warps", lambda v: {"out": np.cumsum(v["a"], dtype=np.int32)}, read("a", "int32", 256),
+    _algorithms("scan_warps", lambda v: {"out": np.cumsum(v["a"], dtype=np.int32)}, read("a", "int32", 256),
           write("out", "int32", 256)),
-    _cuda("spmv_csr", _sparse_rows, read("starts", "int32", 101), read("columns", "int32", 400),
+    _algebra("spmv_csr", _sparse_rows, read("starts", "int32", 101), read("columns", "int32", 400),
           read("values", "float32", 400), read("x", "float32", 90), write("y", "float32", 100),
           starts=draws.row_starts(400), columns=draws.integers(0, 90)),
-    _cuda("spmv_ell", lambda v: {"y": (v["values"].astype(np.float64) * v["x"][v["columns"]]).sum(0)},
+    _algebra("spmv_ell", lambda v: {"y": (v["values"].astype(np.float64) * v["x"][v["columns"]]).sum(0)},
           read("columns", "int32", 8, 100), read("values", "float32", 8, 100), read("x", "float32", 90),
           write("y", "float32", 100), columns=draws.integers(0, 90)),
-    _cuda("histogram_bytes", lambda v: {"out": np.bincount(v["a"], minlength=256).astype(np.uint32)},
+    _algorithms("histogram_bytes", lambda v: {"out": np.bincount(v["a"], minlength=256).astype(np.uint32)},
           read("a", "uint8", 2000), update("out", "uint32", 256), out=draws.zeros, a=draws.integers(0, 40)),
-    _cuda("thomas", _columns, *_BANDS, write("x", "float32", 16, 100), tolerance=1e-5, **_DIAGONALS),
-    _cuda("cyclic_reduction", _rows, *_LONG, write("x", "float32", 2, 128), tolerance=1e-5, **_DIAGONALS),
-    _cuda("lu_8", _lu, read("a", "float32", 4, 8, 8), write("out", "float32", 4, 8, 8), tolerance=1e-5, a=_dominant),
-    _cuda("cholesky_4", lambda v: {"out": np.linalg.cholesky(v["a"]).astype(np.longdouble)},
+    _algebra("thomas", _columns, *_BANDS, write("x", "float32", 16, 100), tolerance=1e-5, **_DIAGONALS),
+    _algebra("cyclic_reduction", _rows, *_LONG, write("x", "float32", 2, 128), tolerance=1e-5, **_DIAGONALS),
+    _algebra("lu_8", _lu, read("a", "float32", 4, 8, 8), write("out", "float32", 4, 8, 8), tolerance=1e-5, a=_dominant),
+    _algebra("cholesky_4", lambda v: {"out": np.linalg.cholesky(v["a"]).astype(np.longdouble)},
           read("a", "float64", 50, 4, 4), write("out", "float64", 50, 4, 4), tolerance=1e-12, a=_positive),
-    _cuda("inverse_3", lambda v: {"out": np.linalg.inv(v["a"].astype(np.float64))}, read("a", "float32", 100, 3, 3),
+    _algebra("inverse_3", lambda v: {"out": np.linalg.inv(v["a"].astype(np.float64))}, read("a", "float32", 100, 3, 3),
           write("out", "float32", 100, 3, 3), tolerance=1e-5, a=_dominant),
-    _cuda("find_word", lambda v: {"found": np.array([bytes(v["text"][i : i + 4]) == b"abac" for i in range(500)],
+    _algorithms("find_word", lambda v: {"found": np.array([bytes(v["text"][i : i + 4]) == b"abac" for i in range(500)],
                                                     np.int32)},
           read("text", "uint8", 500), write("found", "int32", 500), text=draws.integers(97, 100)),
-    _cuda("common_subsequence", _subsequence, read("a", "int32", 64), read("b", "int32", 64), write("out", "int32", 1),
+    _algorithms("common_subsequence", _subsequence, read("a", "int32", 64), read("b", "int32", 64), write("out", "int32", 1),
           a=draws.integers(0, 6), b=draws.integers(0, 6)),
-    _cuda("knapsack", _knapsack, read("weights", "int32", 20), read("worths", "int32", 20), write("out", "int32", 128),
+    _algorithms("knapsack", _knapsack, read("weights", "int32", 20), read("worths", "int32", 20), write("out", "int32", 128),
           weights=draws.integers(1, 40), worths=draws.integers(1, 100)),
-    _cuda("floyd_warshall", _shortest, read("a", "int32", 16, 16), write("out", "int32", 16, 16),
+    _algorithms("floyd_warshall", _shortest, read("a", "int32", 16, 16), write("out", "int32", 16, 16),
           a=draws.integers(1, 1000)),
-    _cuda("n_body", _forces, read("bodies", "float32", 128, 4), write("out", "float32", 128, 3), tolerance=1e-5,
+    _algebra("n_body", _forces, read("bodies", "float32", 128, 4), write("out", "float32", 128, 3), tolerance=1e-5,
           approximate=_BOTH),
-    _cuda("mandelbrot", _mandelbrot, write("out", "int32", 768)),
-    _cuda("xorshift", _xorshift, update("state", "uint32", 128), write("out", "uint32", 128)),
-    _cuda("philox", _philox, read("a", "uint32", 128), write("out", "uint32", 128, 4)),
-    _cuda("convolve_rows", _convolve_rows, read("a", "float32", 4, 130), read("taps", "float32", 16),
+    _algorithms("mandelbrot", _mandelbrot, write("out", "int32", 768)),
+    _algorithms("xorshift", _xorshift, update("state", "uint32", 128), write("out", "uint32", 128)),
+    _algorithms("philox", _philox, read("a", "uint32", 128), write("out", "uint32", 128, 4)),
+    _signals("convolve_rows", _convolve_rows, read("a", "float32", 4, 130), read("taps", "float32", 16),
           write("out", "float32", 4, 128), tolerance=1e-5),
-    _cuda("convolve_2d", _convolve_2d, read("a", "float32", 18, 18), read("taps", "float32", 9),
+    _signals("convolve_2d", _convolve_2d, read("a", "float32", 18, 18), read("taps", "float32", 9),
           write("out", "float32", 16, 16), tolerance=1e-5),
-    _cuda("matmul_micro", lambda v: {"c": v["a"].astype(np.float64) @ v["b"].astype(np.float64)},
+    _algebra("matmul_micro", lambda v: {"c": v["a"].astype(np.float64) @ v["b"].astype(np.float64)},
           read("a", "float32", 64, 64), read("b", "float32", 64, 64), write("c", "float32", 64, 64), tolerance=1e-5),
-    _cuda("structs_to_arrays", _structs, read("a", "float32", 128, 6), write("x", "float32", 128),
+    _algebra("structs_to_arrays", _structs, read("a", "float32", 128, 6), write("x", "float32", 128),
           write("mass", "float32", 128), write("kind", "int32", 128)),
-    _cuda("structs_shared", _structs_shared, read("a", "float32", 64, 3), write("out", "float32", 64)),
-    _cuda("transpose_8", lambda v: {"out": v["a"].T}, read("a", "float32", 32, 32), write("out", "float32", 32, 32)),
-    _cuda("half2_axpy", _half_axpy, read("a", "float16", 128, 2), read("b", "float16", 128, 2),
+    _algebra("structs_shared", _structs_shared, read("a", "float32", 64, 3), write("out", "float32", 64)),
+    _algebra("transpose_8", lambda v: {"out": v["a"].T}, read("a", "float32", 32, 32), write("out", "float32", 32, 32)),
+    _signals("half2_axpy", _half_axpy, read("a", "float16", 128, 2), read("b", "float16", 128, 2),
           write("out", "float16", 128, 2)),
-    _cuda("half_norm", lambda v: {"out": np.sqrt((v["a"].astype(np.float64) ** 2).sum(1))},
+    _signals("half_norm", lambda v: {"out": np.sqrt((v["a"].astype(np.float64) ** 2).sum(1))},
           read("a", "float16", 3, 128), write("out", "float32", 3)),
-    _cuda("double_polynomial", _polynomial, read("a", "float64", 128), write("out", "float64", 128)),
-    _cuda("double_dot", lambda v: {"out": (v["a"].astype(np.longdouble) * v["b"]).sum(1)},
+    _signals("double_polynomial", _polynomial, read("a", "float64", 128), write("out", "float64", 128)),
+    _signals("double_dot", lambda v: {"out": (v["a"].astype(np.longdouble) * v["b"]).sum(1)},
           read("a", "float64", 3, 128), read("b", "float64", 3, 128), write("out", "float64", 3), tolerance=1e-13),
-    _cuda("kahan", lambda v: {"out": v["a"].astype(np.float64).sum(0)}, read("a", "float32", 20, 128),
+    _signals("kahan", lambda v: {"out": v["a"].astype(np.float64).sum(0)}, read("a", "float32", 20, 128),
           write("out", "float32", 128)),
-    _cuda("row_softmax", _softmax, read("a", "float32", 8, 128), write("out", "float32", 8, 128), tolerance=1e-5,
+    _signals("row_softmax", _softmax, read("a", "float32", 8, 128), write("out", "float32", 8, 128), tolerance=1e-5,
           approximate=_BOTH),
-    _cuda("gelu_tanh", _gelu, read("a", "float32", 256), write("out", "float32", 256), tolerance=1e-5,
+    _signals("gelu_tanh", _gelu, read("a", "float32", 256), write("out", "float32", 256), tolerance=1e-5,
           approximate=_BOTH),
-    _cuda("angles", lambda v: {"out": np.arctan2(*v["a"].astype(np.float64).T[::-1]) + np.hypot(*v["a"].T)},
+    _signals("angles", lambda v: {"out": np.arctan2(*v["a"].astype(np.float64).T[::-1]) + np.hypot(*v["a"].T)},
           read("a", "float32", 128, 2), write("out", "float32", 128), tolerance=1e-5, approximate=_BOTH),
-    _cuda("compact", _compact, read("a", "int32", 128), write("out", "int32", 128), update("count", "int32", 1),
+    _algorithms("compact", _compact, read("a", "int32", 128), write("out", "int32", 128), update("count", "int32", 1),
           count=draws.zeros, a=draws.integers(0, 1000)),
-    _cuda("gray_codes", _gray, read("a", "uint32", 256), write("out", "uint32", 256)),
-    _cuda("bit_transpose", _bit_transpose, read("a", "uint32", 128), write("out", "uint32", 128)),
-    _cuda("crc_32", _crc, read("a", "uint8", 256, 12), write("out", "uint32", 256)),
-    _cuda("prime_sieve", _primes, write("out", "uint8", 258)),
-    _cuda("collatz", _collatz, write("out", "int32", 128)),
-    _cuda("k_nearest", lambda v: {"out": _nearest(v["points"], v["queries"])}, read("points", "float32", 50, 2),
+    _algorithms("gray_codes", _gray, read("a", "uint32", 256), write("out", "uint32", 256)),
+    _algorithms("bit_transpose", _bit_transpose, read("a", "uint32", 128), write("out", "uint32", 128)),
+    _algorithms("crc_32", _crc, read("a", "uint8", 256, 12), write("out", "uint32", 256)),
+    _algorithms("prime_sieve", _primes, write("out", "uint8", 258)),
+    _algorithms("collatz", _collatz, write("out", "int32", 128)),
+    _algebra("k_nearest", lambda v: {"out": _nearest(v["points"], v["queries"])}, read("points", "float32", 50, 2),
           read("queries", "float32", 128, 2), write("out", "int32", 128)),
-    _cuda("k_means", _k_means, read("points", "float32", 256, 2), read("centres", "float32", 8, 2),
+    _algebra("k_means", _k_means, read("points", "float32", 256, 2), read("centres", "float32", 8, 2),
           update("sums", "float32", 8, 2), update("counts", "int32", 8), sums=draws.zeros, counts=draws.zeros,
           tolerance=1e-5, approximate=Approximate(64, "atomic sums depend on their order", 1e-4)),
-    _cuda("atomic_minimum", lambda v: {"out": v["a"].min(keepdims=True).reshape(1)}, read("a", "int32", 3, 128),
+    _algorithms("atomic_minimum", lambda v: {"out": v["a"].min(keepdims=True).reshape(1)}, read("a", "int32", 3, 128),
           update("out", "int32", 1), out=draws.fixed([2**31 - 1])),
-    _cuda("bilinear", _bilinear, read("image", "float32", 17, 17), write("out", "float32", 32, 32)),
-    _cuda("median_3", _median, read("a", "float32", 150), write("out", "float32", 150)),
-    _cuda("jacobi", _jacobi, read("a", "float32", 32, 32), read("b", "float32", 32), write("x", "float32", 32),
+    _signals("bilinear", _bilinear, read("image", "float32", 17, 17), write("out", "float32", 32, 32)),
+    _signals("median_3", _median, read("a", "float32", 150), write("out", "float32", 150)),
+    _algebra("jacobi", _jacobi, read("a", "float32", 32, 32), read("b", "float32", 32), write("x", "float32", 32),
           tolerance=1e-5, a=_dominant),
-    _cuda("power_iteration", _power, read("a", "float32", 32, 32), write("out", "float32", 32), tolerance=1e-5,
+    _algebra("power_iteration", _power, read("a", "float32", 32, 32), write("out", "float32", 32), tolerance=1e-5,
           a=draws.uniform(0, 1)),
-    _cuda("local_window", _most_frequent, read("a", "int32", 64, 20), write("out", "int32", 64)),
-    _cuda("many_registers", _registers, read("a", "float32", 48, 64), write("out", "float32", 64), tolerance=1e-5),
+    _algorithms("local_window", _most_frequent, read("a", "int32", 64, 20), write("out", "int32", 64)),
+    _algebra("many_registers", _registers, read("a", "float32", 48, 64), write("out", "float32", 64), tolerance=1e-5),
     _numba("saxpy_pairs", lambda v: {"out": 2.5 * v["a"].astype(np.float64) + v["b"]}, read("a", "float32", 500),
            read("b", "float32", 500), write("out", "float32", 500)),
     _numba("tiled_product", lambda v: {"c": v["a"].astype(np.float64) @ v["b"].astype(np.float64)},

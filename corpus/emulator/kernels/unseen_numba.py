@@ -1,4 +1,4 @@
-"""Small kernels of many kinds, chosen after the rules of counting by machine code were fixed: Numba."""
+"""Small kernels that the rules of counting by machine code were not made from, in Numba."""
 
 import math
 

@@ -1,5 +1,7 @@
-"""How far apart the addresses of two accesses are, where that is a constant: as sums of registers, which are followed to
-where they are made."""
+"""How far apart the addresses of two accesses are, where that is a constant.
+
+Addresses are sums of registers, which are followed to where they are made.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class Addresses:
         self.constants = {place: key[1] for key, place in bank.offsets.items() if isinstance(key[1], int)}
         written = Counter(r.fields[DST] for r in records)
         self.makers = {
-            r.fields[DST]: r for r in records if r.op >= VECTOR_BASE and written[r.fields[DST]] == 1 and not r.fields[GUARD]
+            r.fields[DST]: r
+            for r in records
+            if r.op >= VECTOR_BASE and written[r.fields[DST]] == 1 and not r.fields[GUARD]
         }
         self.known: dict[int, Sum] = {}
 

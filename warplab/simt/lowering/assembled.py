@@ -67,8 +67,9 @@ _COMPARISON = re.compile(r"setp\.([a-z]+)((?:\.ftz)?)\.([a-z]\d+)\s+[^,|]+(\|?)"
 class Assembled:
     """Compares a kernel's records, linked but without their final rows, with its machine code."""
 
-    def __init__(self, records: Sequence[Record], code: Iterable[MachineInstruction], bank: ConstantBank,
-                 targets: Iterable[int]) -> None:
+    def __init__(
+        self, records: Sequence[Record], code: Iterable[MachineInstruction], bank: ConstantBank, targets: Iterable[int]
+    ) -> None:
         self.bank = bank
         self.records = records
         self.terms: list[Term] = []  # what counts instead of the records' own float operations
@@ -146,7 +147,7 @@ class Assembled:
         return tuple(numbers) if probe is None else (probe,), Fraction(1, max(self.copies.get(block, 1), 1))
 
     def _condition(self, instruction: MachineInstruction) -> Probe | None:
-        """The comparison that guards an instruction; None where the PTX has the same guard, or a branch in its place."""
+        """The comparison that guards an instruction; None where the PTX has the same guard, or a branch."""
         name = instruction.guard.lstrip("!")
         numbers = self._of(instruction)
         if not name or self.records[numbers[0]].fields[GUARD]:
@@ -325,7 +326,12 @@ def add_probes(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
         for probe in wanted[id(record)]:
             counter = make_record(OP_NOP)
             counter.fields[GUARD], counter.fields[GUARD_XOR] = record.fields[DST], -1 if probe.false else 0
-            counter.line, counter.outermost, counter.counted, counter.probe = record.line, record.outermost, False, probe
+            counter.line, counter.outermost, counter.counted, counter.probe = (
+                record.line,
+                record.outermost,
+                False,
+                probe,
+            )
             lowering.records.append(counter)
     moved.append(len(lowering.records))
     for name, position in labels.items():
