@@ -129,7 +129,8 @@ class Session:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
             try:
-                cubin = kernel.cubins.get(self.architecture)
+                # What is recorded is shown step by step: those of the PTX, and nothing that only counts.
+                cubin = None if self.recorder else kernel.cubins.get(self.architecture)
                 module, program = decoded(text, kernel.entry, self.plan.source_name, cubin.image if cubin else b"")
             except PlanError as error:
                 line = f" (line {kernel.line})" if kernel.line else ""

@@ -1,4 +1,4 @@
-"""Small kernels that the rules of counting by machine code were not made from: matrices, solvers, particles, structures."""
+"""Small kernels that the rules of counting by machine code were not made from: matrices, solvers, particles."""
 
 import cupy
 

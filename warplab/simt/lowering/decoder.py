@@ -80,7 +80,7 @@ def _decoded(text: str, entry: str, source_name: str, image: bytes) -> Program:
 _ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 
 
-def decode(module: Module, entry: str, code: MachineCode | None = None) -> Program:
+def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Program:
     """Decode one kernel of a parsed module, with its machine code if that is known.
 
     Raises PlanError if it is not there or is far too long.
@@ -91,9 +91,9 @@ def decode(module: Module, entry: str, code: MachineCode | None = None) -> Progr
     lowering.lower()
     guard_registers(lowering)
     own: list[MachineInstruction] = []
-    if code and entry in code:
+    if machine and entry in machine:
         others = {f.name for f in module.functions.values() if f.entry and f.name != entry}
-        own = [i for name, instructions in code.items() if name not in others for i in instructions]
+        own = [i for name, instructions in machine.items() if name not in others for i in instructions]
         add_probes(lowering, own)
     records = link(lowering.records, lowering.labels)
     assembled = None
