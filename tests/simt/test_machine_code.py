@@ -12,14 +12,39 @@ from autograder.own_work import capture_submission
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab
 from corpus.emulator.catalogue import ENTRIES
+from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_file
 from warplab import results, simt
 from warplab.isa.machine_code import read
 from warplab.plan import disassembler
 from warplab.plan.execution import METRICS, Execution
+from warplab.plan.model import Plan
 from warplab.simt.lowering import decoder
 
 needs_nvdisasm = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
+
+
+COUNTED = {
+    "a sum that only one thread needs": ("reduction/shuffle", "thread_fadd"),
+    "an absolute value is a sum": ("approximate/fast_log", "thread_fadd"),
+    "a product that no thread needs": ("approximate/accurate_log", "thread_fmul"),
+    "a product that some threads need": ("approximate/accurate_tanh", "thread_ffma"),
+    "several of one": ("approximate/accurate_erf", "thread_fadd"),
+    "division of halves": ("floats/halves_special", "thread_ffma"),
+    "detours of diverged warps": ("numerics/attention", "thread_ffma"),
+    "several instructions on one line": ("headers/warp_algorithms", "thread_fadd"),
+    "four loads joined": ("atomics/shared", "shared_load_wavefronts"),
+    "four stores joined": ("atomics/shared", "shared_store_wavefronts"),
+    "one lane for a warp": ("atomics/shared", "shared_atomic_wavefronts"),
+    "one lane for a warp: conflicts": ("atomics/shared", "shared_atomic_bank_conflicts"),
+    "loads dropped": ("control/local_vectors", "local_load_requests"),
+    "stores dropped": ("control/local_vectors", "local_store_sectors"),
+    "pairs of a fragment": ("wmma/square", "global_store_requests"),
+    "pairs of a turned fragment": ("wmma/flat", "global_store_requests"),
+    "fragments by ldmatrix": ("wmma/staged", "matrix_load_wavefronts"),
+    "fragments by ldmatrix are shared loads": ("wmma/staged", "shared_load_wavefronts"),
+    "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
+}
 
 
 @cache
@@ -29,38 +54,25 @@ def _recorded() -> dict[tuple[str, str], int]:
     return {(r["name"], r["metric"]): r["baseline_value"] for r in records if r["baseline_value"] is not None}
 
 
+def _entry(name: str) -> Entry:
+    return next(e for e in ENTRIES if e.name == name)
+
+
+@cache
+def _plans(file: str) -> dict[str, Plan]:
+    """The plans of what is counted here, of one file."""
+    entries = map(_entry, sorted({name for name, _ in COUNTED.values()}))
+    return assemble_file([entry for entry in entries if entry.file == file], "sm_90a")
+
+
 @cache
 def _run(name: str) -> Execution:
-    entry = next(e for e in ENTRIES if e.name == name)
-    plan = assemble_file([entry], "sm_90a")[name]
-    return simt.execute(plan, entry.draw(), workers=1)
+    entry = _entry(name)
+    return simt.execute(_plans(entry.file)[name], entry.draw(), workers=1)
 
 
 @needs_nvdisasm
-@pytest.mark.parametrize(
-    ("name", "counter"),
-    [
-        pytest.param("reduction/shuffle", "thread_fadd", id="a sum that only one thread needs"),
-        pytest.param("approximate/fast_log", "thread_fadd", id="an absolute value is a sum"),
-        pytest.param("approximate/accurate_log", "thread_fmul", id="a product that no thread needs"),
-        pytest.param("approximate/accurate_tanh", "thread_ffma", id="a product that some threads need"),
-        pytest.param("approximate/accurate_erf", "thread_fadd", id="several of one"),
-        pytest.param("floats/halves_special", "thread_ffma", id="division of halves"),
-        pytest.param("numerics/attention", "thread_ffma", id="detours of diverged warps"),
-        pytest.param("headers/warp_algorithms", "thread_fadd", id="several instructions on one line"),
-        pytest.param("atomics/shared", "shared_load_wavefronts", id="four loads joined"),
-        pytest.param("atomics/shared", "shared_store_wavefronts", id="four stores joined"),
-        pytest.param("atomics/shared", "shared_atomic_wavefronts", id="one lane for a warp"),
-        pytest.param("atomics/shared", "shared_atomic_bank_conflicts", id="one lane for a warp: conflicts"),
-        pytest.param("control/local_vectors", "local_load_requests", id="loads dropped"),
-        pytest.param("control/local_vectors", "local_store_sectors", id="stores dropped"),
-        pytest.param("wmma/square", "global_store_requests", id="pairs of a fragment"),
-        pytest.param("wmma/flat", "global_store_requests", id="pairs of a turned fragment"),
-        pytest.param("wmma/staged", "matrix_load_wavefronts", id="fragments by ldmatrix"),
-        pytest.param("wmma/staged", "shared_load_wavefronts", id="fragments by ldmatrix are shared loads"),
-        pytest.param("cp_async_16_bytes/zeros_only", "global_load_requests", id="copies that read nothing"),
-    ],
-)
+@pytest.mark.parametrize(("name", "counter"), COUNTED.values(), ids=COUNTED.keys())
 def test_counts_what_the_hardware_did(name: str, counter: str) -> None:
     truth = _recorded().get((f"corpus/{name}", METRICS[counter]), 0)  # what is zero on both sides is not recorded
     assert getattr(_run(name).total, counter) == truth
@@ -85,8 +97,8 @@ def test_lines_add_up_to_the_total() -> None:
 
 
 def test_without_nvdisasm_the_ptx_counts_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = next(e for e in ENTRIES if e.name == "reduction/shuffle")
-    plan = assemble_file([entry], "sm_90a")[entry.name]
+    entry = _entry("reduction/shuffle")
+    plan = _plans(entry.file)[entry.name]
     monkeypatch.setattr(disassembler, "nvdisasm", lambda: None)
     monkeypatch.setattr(disassembler.cache, "read", lambda kind, key: None)
     disassembler.disassembled.cache_clear()
