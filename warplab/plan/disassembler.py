@@ -27,8 +27,9 @@ _KEPT = 32  # images: a plan's, for as long as it is judged
 @functools.cache
 def nvdisasm() -> str | None:
     """The path of nvdisasm: of the nvidia-cuda-nvdisasm package, else of PATH, else of CUDA_HOME."""
+    name = "nvdisasm.exe" if sys.platform == "win32" else "nvdisasm"
     for folder in sys.path:
-        packaged = Path(folder, "nvidia", "cu13", "bin", "nvdisasm")
+        packaged = Path(folder, "nvidia", "cu13", "bin", name)
         if packaged.is_file() and os.access(packaged, os.X_OK):
             return str(packaged)
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
