@@ -20,6 +20,7 @@ from warplab.plan import disassembler
 from warplab.plan.execution import METRICS, Execution
 from warplab.plan.model import Plan
 from warplab.simt.lowering import decoder
+from warplab.simt.lowering.assembled import Assembled
 
 needs_nvdisasm = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
 
@@ -110,6 +111,24 @@ def test_without_nvdisasm_the_ptx_counts_and_a_note_says_so(monkeypatch: pytest.
         decoder._decoded.cache_clear()
     assert execution.total.thread_fadd == 3200  # five additions of each thread, five more of the first warps
     assert any("nvidia-cuda-nvdisasm" in note for note in execution.notes.values())
+
+
+@needs_nvdisasm
+def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(assembled: Assembled) -> None:
+        compare(assembled)
+        raise LookupError
+
+    compare = Assembled.compare
+    monkeypatch.setattr(Assembled, "compare", fails)
+    entry = _entry("atomics/shared")
+    decoder._decoded.cache_clear()
+    try:
+        execution = simt.execute(_plans(entry.file)[entry.name], entry.draw(), workers=1)
+    finally:
+        decoder._decoded.cache_clear()
+    assert execution.total.shared_load_wavefronts == 16  # eight loads of each block's first warp
+    assert any("those of its PTX" in note for note in execution.notes.values())
 
 
 LISTING = """

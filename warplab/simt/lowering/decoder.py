@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -11,7 +12,22 @@ from warplab.isa.machine_code import MachineCode, MachineInstruction
 from warplab.isa.parser import parse
 from warplab.isa.syntax import Module
 from warplab.plan.disassembler import disassembled
-from warplab.simt.core.state.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+from warplab.simt.core.state.layout import (
+    DST,
+    OP_LOAD,
+    OP_STORE,
+    RECORD_WORDS,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    X0,
+    X1,
+    X2,
+    X4,
+    X5,
+    X6,
+    X7,
+)
 from warplab.simt.lowering import (
     arithmetic,
     asynchronous,
@@ -80,6 +96,15 @@ def _decoded(text: str, entry: str, source_name: str, image: bytes) -> Program:
 _ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 
 
+def _understood(step: Callable[[], None]) -> bool:
+    """Take a step on machine code. False if that is other than the rules know: then the PTX is counted."""
+    try:
+        step()
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
 def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Program:
     """Decode one kernel of a parsed module, with its machine code if that is known.
 
@@ -94,12 +119,14 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
     if machine and entry in machine:
         others = {f.name for f in module.functions.values() if f.entry and f.name != entry}
         own = [i for name, instructions in machine.items() if name not in others for i in instructions]
-        add_probes(lowering, own)
+        own = own if _understood(lambda: add_probes(lowering, own)) else []
     records = link(lowering.records, lowering.labels)
-    assembled = None
-    if own:
-        assembled = Assembled(records, own, lowering.bank, branch_targets(records))
-        assembled.compare()
+    assembled = Assembled(records, own, lowering.bank, branch_targets(records)) if own else None
+    if assembled and not _understood(assembled.compare):
+        assembled = None
+        for record in records:
+            if record.op in (OP_LOAD, OP_STORE):
+                record.fields[X7] = 0
     predicates_end = -(-lowering.frame.predicates // 64) * 64
     places, frame_bytes = allocate(records, lowering.frame, predicates_end)
     for record in records:
