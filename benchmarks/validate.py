@@ -30,9 +30,10 @@ from corpus.emulator.compare import elements_apart
 from corpus.emulator.entry import Approximate
 from corpus.emulator.plans import assemble_all
 from warplab import results, simt
-from warplab.errors import WarplabError
+from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import executor
 from warplab.plan.assemble import assemble
+from warplab.plan.disassembler import nvdisasm
 from warplab.plan.execution import METRICS, Counters, Execution
 from warplab.plan.model import Plan
 from warplab.worker.process import DeviceFault
@@ -121,6 +122,10 @@ def main(arguments: list[str]) -> int:
 
 def _validate(beginnings: tuple[str, ...]) -> int:
     machine = choose_machine("gpu")
+    if nvdisasm() is None:
+        raise DeviceError(
+            "There is no nvdisasm, and the emulator counts by it: install the nvidia-cuda-nvdisasm package."
+        )
     random = _random_programs(machine.architecture) if "corpus/random_programs".startswith(beginnings) else []
     found = subjects(machine.architecture, beginnings)
     plans = [(s.plan, s.inputs) for s in found if s.counted]

@@ -241,6 +241,7 @@ class _Parser:
         self.text, files = _cleaned(text)
         self.lines = _Lines(self.text, files, source_name)
         self.near = 0  # where in the text the parser is
+        self.counted, self.line = 0, 1  # up to where its lines were counted, and the line there
         self.module = Module()
         self.scope: _Scope | None = None
 
@@ -502,8 +503,11 @@ class _Parser:
                 raise _error(text)
             guard_index = register.index
         parsed = tuple(self._operand(o) for o in _split(operands))
+        self.line += self.text.count("\n", self.counted, self.near)
+        self.counted = self.near
+        lines, negative = self.lines, negated == "!"
         self.scope.function.body.append(
-            Instruction(opcode, parsed, guard_index, negated == "!", self.lines.current, text, self.lines.outermost)
+            Instruction(opcode, parsed, guard_index, negative, lines.current, text, lines.outermost, (self.line,))
         )
 
     def _operand(self, text: str, depth: int = 0) -> Operand:

@@ -88,7 +88,8 @@ class Instruction:
     """One instruction. `guard` is the predicate register's index, -1: none.
 
     `line` is that of the submission, 0 if unknown; `outermost` the one of the call that brought it into the kernel,
-    where functions were inlined, else `line`.
+    where functions were inlined, else `line`. `places` are the lines of the PTX that it stands on: two where a product
+    and a sum were fused.
     """
 
     opcode: str
@@ -98,6 +99,7 @@ class Instruction:
     line: int = 0
     text: str = ""
     outermost: int = 0
+    places: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)

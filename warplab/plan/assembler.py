@@ -1,4 +1,5 @@
-"""Runs the assembler on one PTX text, bounded: in a folder, an environment and a process group of its own.
+"""Runs the assembler on one PTX text, bounded: in a folder, an environment and a process group of its own. The
+disassembler (`disassembler.py`) runs in the same way.
 
 PTX is a stranger's. ptxas has no directive that reads or writes a file (.file only names one), and what it prints goes
 to a file, so that nothing which it does grows in the judge's memory.
@@ -66,31 +67,48 @@ class Assembled:
 def run(ptx: str, architecture: str, seconds: float) -> Assembled:
     """Assemble one text for an architecture such as "sm_90a", in at most `seconds`."""
     with tempfile.TemporaryDirectory(prefix="warplab-ptxas-") as folder:
-        source, target, printed = (Path(folder, name) for name in ("kernel.ptx", "kernel.cubin", "log.txt"))
+        source, target = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(ptx, encoding="utf-8", newline="")
-        start = time.monotonic()
-        timed_out = False
-        with open(printed, "wb") as log:
-            process = subprocess.Popen(
-                [*_bounded(seconds), *_command(architecture, source, target)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=folder,
-                env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"TMPDIR": folder},
-                process_group=0 if os.name == "posix" else None,
-            )
-            try:
-                process.wait(seconds)
-            except subprocess.TimeoutExpired:
-                timed_out = True
-            finally:
-                _end(process)
-        elapsed = time.monotonic() - start
-        with open(printed, "rb") as log:
-            text = log.read(_LOG).decode("utf-8", "replace")
-        image = target.read_bytes() if process.returncode == 0 and target.exists() else b""
-        return Assembled(image, text, elapsed, timed_out)
+        done = run_bounded(_command(architecture, source, target), folder, seconds, _LOG)
+        image = target.read_bytes() if done.succeeded and target.exists() else b""
+        return Assembled(image, done.text, done.seconds, done.timed_out)
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that has ended: what it printed, in how many seconds."""
+
+    text: str
+    seconds: float
+    succeeded: bool
+    timed_out: bool
+
+
+def run_bounded(command: list[str], folder: str, seconds: float, most: int) -> Finished:
+    """Run a tool in a folder, in at most `seconds`, and keep `most` bytes of what it prints."""
+    printed = Path(folder, "log.txt")
+    start = time.monotonic()
+    timed_out = False
+    with open(printed, "wb") as log:
+        process = subprocess.Popen(
+            [*_bounded(seconds), *command],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            cwd=folder,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"TMPDIR": folder},
+            process_group=0 if os.name == "posix" else None,
+        )
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            timed_out = True
+        finally:
+            _end(process)
+    elapsed = time.monotonic() - start
+    with open(printed, "rb") as log:
+        text = log.read(most).decode("utf-8", "replace")
+    return Finished(text, elapsed, process.returncode == 0, timed_out)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from warplab.errors import PlanError
 from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
+from warplab.plan.disassembler import disassembled
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
 from warplab.simt.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
@@ -93,6 +94,7 @@ class Session:
 
     def execute(self, inputs: dict[str, np.ndarray], watch: tuple[str, int] | None = None) -> Execution:
         """Run the plan's launches in order on these inputs, once; `watch` as for the function `execute`."""
+        self._disassemble()
         for region in plan_regions(self.plan, inputs, self.sanitize):
             if watch and watch[0] == region.name:
                 region.watched = watch[1]
@@ -121,6 +123,16 @@ class Session:
         stdout, findings, profiles = "".join(self.stdout), tuple(self.findings), tuple(self.profiles)
         return Execution(outputs, findings, profiles, stdout, notes=self.notes, writer=self.writer)
 
+    def _disassemble(self) -> None:
+        """Read the machine code of all kernels side by side: it takes a third of a second each, the first time."""
+        if self.recorder is None:
+            launched = [self.plan.kernels[x.kernel] for x in self.plan.launches if x.kernel in self.plan.kernels]
+            cubins = [kernel.cubins.get(self.architecture) for kernel in launched]
+            images = {cubin.image for cubin in cubins if cubin}
+            if len(images) > 1:
+                with ThreadPoolExecutor() as pool:
+                    list(pool.map(disassembled, images))
+
     def load(self, name: str) -> _Loaded:
         """A kernel, ready to run. Kernels that share a PTX text share its variables."""
         if name not in self.loaded:
@@ -129,7 +141,9 @@ class Session:
                 raise PlanError(f"The plan launches {name}, which it does not contain; capture the submission again.")
             text = _ptx_for(kernel, self.architecture)
             try:
-                module, program = decoded(text, kernel.entry, self.plan.source_name)
+                # What is recorded is shown step by step: those of the PTX, and nothing that only counts.
+                cubin = None if self.recorder else kernel.cubins.get(self.architecture)
+                module, program = decoded(text, kernel.entry, self.plan.source_name, cubin.image if cubin else b"")
             except PlanError as error:
                 line = f" (line {kernel.line})" if kernel.line else ""
                 raise PlanError(f"Kernel {kernel.name}{line} cannot be run: {error}") from None
@@ -259,6 +273,8 @@ class Session:
         """Counters, findings and prints of a finished launch."""
         program = loaded.program
         self.notes |= program.notes
+        if program.terms is None:
+            self.notes[f"counters of {launch.kernel}"] = _of_ptx(launch.kernel)
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
         self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
@@ -396,6 +412,14 @@ def _written(launch: Launch, function: Function, program: Program) -> set[str] |
         a.buffer for formal, a in arguments if isinstance(a, Pointer | TensorMap) and formal.name in program.writes
     }
     return buffers | program.writes
+
+
+def _of_ptx(kernel: str) -> str:
+    """What is said of counters that do not follow the machine code."""
+    return (
+        f"The counters of {kernel} are those of its PTX, of which the assembler merges and drops some: its machine "
+        "code is not known here. Assemble the plan, and install the nvidia-cuda-nvdisasm package."
+    )
 
 
 def _cluster_of(launch: Launch, function: Function) -> Dim3:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
 from warplab.simt.core.state.layout import (
+    C_THREADS,
     DST,
     FIRST_PREDICATE,
     GUARD,
@@ -30,6 +33,13 @@ def row_bytes(width: int) -> int:
     return 4 * width
 
 
+class Probe(NamedTuple):
+    """What a record is for that does nothing but count the threads in which a comparison is true, or is false."""
+
+    comparison: Record
+    false: bool
+
+
 @dataclass
 class Record:
     """One instruction to be: the sixteen fields, and its target while that is still a label."""
@@ -39,7 +49,9 @@ class Record:
     line: int = 0
     outermost: int = 0  # the line of the kernel's call that it belongs to; `line` if it is the kernel's own
     text: str = ""
+    places: tuple[int, ...] = ()  # lines of the PTX that it was made of
     counted: bool = True  # False for the extra steps of an instruction that needs several
+    probe: Probe | None = None
     keeps: tuple[int, ...] = ()  # further registers that have to be as they were when it runs
 
     @property
@@ -98,6 +110,20 @@ ROWS_BASE = 1 << 20  # predicates stay below: a kernel would need 260,000 of the
 
 
 @dataclass(frozen=True)
+class Term:
+    """A counter's part that the machine code adds: `share` times what the records `of` have counted.
+
+    `what` is the field of their counts: threads, warps, wavefronts. It belongs to the line of the record `at`.
+    """
+
+    at: int
+    counter: str
+    share: Fraction
+    of: tuple[int, ...]
+    what: int = C_THREADS
+
+
+@dataclass(frozen=True)
 class Program:
     """A kernel ready to run: records as one int32 array, with source lines and texts beside it."""
 
@@ -119,4 +145,8 @@ class Program:
     parallel: bool  # blocks do not talk to each other: they may run on several cores
     # Parameters and variables through which it may write; None: it may write to anything.
     writes: frozenset[str] | None = None
+    # What the machine code has instead of the records' float operations; None: it is not known.
+    terms: tuple[Term, ...] | None = None
+    shares: dict[int, Fraction] = field(default_factory=dict, repr=False)  # of accesses: how much of them it has
+    elected: frozenset[int] = frozenset()  # atomics that one lane of a warp does for all
     notes: dict[str, str] = field(default_factory=dict, repr=False)  # what a reader of the results should know

@@ -16,6 +16,7 @@ from corpus.emulator.catalogue import (
     shared_memory,
     tensor_cores,
     traffic,
+    unseen,
     warp_matrices,
     warpgroups,
 )
@@ -39,4 +40,5 @@ ENTRIES: tuple[Entry, ...] = (
     *language.ENTRIES,
     *cluster_samples.ENTRIES,
     *hopper.ENTRIES,
+    *unseen.ENTRIES,
 )

@@ -93,6 +93,7 @@ def _pair(
 def _fused(function: Function, addition: Instruction, mul: Instruction, product: int) -> list[Instruction]:
     """What stands for the two: an fma, behind the negation that a subtraction needs."""
     operation, *modifiers = addition.opcode.split(".")
+    addition = replace(addition, places=addition.places + mul.places)
     target, left, right = addition.operands
     factor, other_factor = mul.operands[1:]
     product_is_left = isinstance(left, Register) and left.index == product
@@ -103,7 +104,9 @@ def _fused(function: Function, addition: Instruction, mul: Instruction, product:
     kind = modifiers[-1]
     negated = Register(len(function.registers))
     function.registers.append(f"b{TYPE_BITS[kind]}")
-    negation = replace(addition, opcode=f"neg.{kind}", operands=(negated, term if product_is_left else other_factor))
+    negation = replace(
+        addition, opcode=f"neg.{kind}", operands=(negated, term if product_is_left else other_factor), places=()
+    )
     operands = (target, factor, other_factor, negated) if product_is_left else (target, factor, negated, term)
     return [negation, replace(addition, opcode=opcode, operands=operands)]
 

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
 
+from warplab.isa.machine_code import MachineCode, MachineInstruction
 from warplab.isa.parser import parse
 from warplab.isa.syntax import Module
-from warplab.simt.core.state.layout import DST, RECORD_WORDS, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6
+from warplab.plan.disassembler import disassembled
+from warplab.simt.core.state.layout import (
+    DST,
+    OP_LOAD,
+    OP_STORE,
+    RECORD_WORDS,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    X0,
+    X1,
+    X2,
+    X4,
+    X5,
+    X6,
+    X7,
+)
 from warplab.simt.lowering import (
     arithmetic,
     asynchronous,
@@ -24,6 +42,7 @@ from warplab.simt.lowering import (
     wgmma,
     wmma,
 )
+from warplab.simt.lowering.assembled import Assembled, add_probes, branch_targets
 from warplab.simt.lowering.contraction import contract
 from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
@@ -51,14 +70,16 @@ _KEPT = 16  # texts and kernels: a plan's, for as long as it is judged
 _decoding = threading.Lock()  # decoding changes the parsed module
 
 
-def decoded(text: str, entry: str, source_name: str) -> tuple[Module, Program]:
+def decoded(text: str, entry: str, source_name: str, image: bytes = b"") -> tuple[Module, Program]:
     """A PTX text, parsed, and one kernel of it, decoded; what was asked for lately is kept.
+
+    `image` is what the assembler made of the text; with it counters follow the machine code.
 
     A case of a lab runs in milliseconds, and reading its kernel again each time would take longer. Nothing that runs
     changes either. Raises PlanError as parse and decode do.
     """
     with _decoding:
-        return _parsed(text, source_name), _decoded(text, entry, source_name)
+        return _parsed(text, source_name), _decoded(text, entry, source_name, image)
 
 
 @lru_cache(_KEPT)
@@ -67,22 +88,45 @@ def _parsed(text: str, source_name: str) -> Module:
 
 
 @lru_cache(_KEPT)
-def _decoded(text: str, entry: str, source_name: str) -> Program:
-    return decode(_parsed(text, source_name), entry)
+def _decoded(text: str, entry: str, source_name: str, image: bytes) -> Program:
+    return decode(_parsed(text, source_name), entry, disassembled(image) if image else None)
 
 
 # Fields that may hold a frame offset of a row. Control records use X fields for small codes, all far below ROWS_BASE.
 _ROW_FIELDS = (DST, SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 
 
-def decode(module: Module, entry: str) -> Program:
-    """Decode one kernel of a parsed module. Raises PlanError if it is not there or is far too long."""
+def _understood(step: Callable[[], None]) -> bool:
+    """Take a step on machine code. False if that is other than the rules know: then the PTX is counted."""
+    try:
+        step()
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return False
+    return True
+
+
+def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Program:
+    """Decode one kernel of a parsed module, with its machine code if that is known.
+
+    Raises PlanError if it is not there or is far too long.
+    """
     for function in module.functions.values():
         contract(function)
     lowering = Lowering(module, entry)
     lowering.lower()
     guard_registers(lowering)
+    own: list[MachineInstruction] = []
+    if machine and entry in machine:
+        others = {f.name for f in module.functions.values() if f.entry and f.name != entry}
+        own = [i for name, instructions in machine.items() if name not in others for i in instructions]
+        own = own if _understood(lambda: add_probes(lowering, own)) else []
     records = link(lowering.records, lowering.labels)
+    assembled = Assembled(records, own, lowering.bank, branch_targets(records)) if own else None
+    if assembled and not _understood(assembled.compare):
+        assembled = None
+        for record in records:
+            if record.op in (OP_LOAD, OP_STORE):
+                record.fields[X7] = 0
     predicates_end = -(-lowering.frame.predicates // 64) * 64
     places, frame_bytes = allocate(records, lowering.frame, predicates_end)
     for record in records:
@@ -111,5 +155,8 @@ def decode(module: Module, entry: str) -> Program:
         specials=specials,
         parallel=lowering.parallel,
         writes=written_names(module, entry),
+        terms=tuple(assembled.terms) if assembled else None,
+        shares=assembled.shares if assembled else {},
+        elected=frozenset(assembled.elected) if assembled else frozenset(),
         notes=lowering.notes,
     )

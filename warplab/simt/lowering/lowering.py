@@ -256,6 +256,7 @@ class Lowering:
             record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
         record.line, record.outermost = self.lines()
         record.text = instruction.text
+        record.places = instruction.places
         record.counted = self.first
         self.first = False
         self.records.append(record)

@@ -234,15 +234,27 @@ def _store(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     address, source, *pitch = instruction.operands
     rows = _rows(lowering, source, fragment, False)
     matrix = _Matrix(lowering, fragment, by_row, address, pitch[0] if pitch else None, _line("d", shape, by_row))
+    pending: list[tuple[tuple[int, int], int, int]] = []  # place, bytes and row of what is not stored yet
     for register, row in zip(fragment.registers, rows, strict=True):
         if matrix.along_members or fragment.elements == 1:
             place = matrix.place(register.group, register.member)
-            _emit_access(lowering, True, space, place, fragment.elements * fragment.bits // 8, [row])
+            pending.append((place, fragment.elements * fragment.bits // 8, row))
             continue
         for i, half in enumerate(("low", "high")):
             part = lowering.temporary(16)
             lowering.vector(f"{half}.i16", part, row)
             _emit_access(lowering, True, space, matrix.place(register.group, register.member + i), 2, [part])
+    _store_pairs(lowering, space, pending)
+
+
+def _store_pairs(lowering: Lowering, space: int, stores: list[tuple[tuple[int, int], int, int]]) -> None:
+    """Store registers one by one, or two at once where they are neighbours in memory, as the assembler does."""
+    while stores:
+        (address, offset), size, row = stores.pop(0)
+        rows = [row]
+        if stores and size >= 4 and stores[0][0] == (address, offset + size):
+            rows.append(stores.pop(0)[2])
+        _emit_access(lowering, True, space, (address, offset), size, rows)
 
 
 def _singles(lowering: Lowering, rows: list[int]) -> list[int]:

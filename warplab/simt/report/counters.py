@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from fractions import Fraction
+
 import numpy as np
 
 from warplab.plan.execution import Counters
@@ -93,8 +96,9 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         route = "bypass" if record[X2] else "cached"
         setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
         setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
-        # The hardware counts these among its global loads too.
-        result.global_load_requests, result.global_load_sectors = counts[C_REQUESTS], counts[C_SECTORS]
+        # The hardware counts these among its global loads too, but for those of which no lane reads anything.
+        result.global_load_requests = counts[C_REQUESTS] - counts[C_LOCAL_REQUESTS]
+        result.global_load_sectors = counts[C_SECTORS]
         result.global_load_ideal_sectors = counts[C_IDEAL_SECTORS]
         _set_shared(result, "async_copy", counts)
     elif op == OP_BULK:
@@ -114,14 +118,16 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
     return result
 
 
-def _count_work(result: Counters, record: np.ndarray, counts: list[int], classifier: Classifier) -> None:
+def _count_work(
+    result: Counters, record: np.ndarray, counts: list[int], classifier: Classifier, assembled: bool
+) -> None:
     work = classifier.work(record)
     if work is not Work.TENSOR:
         setattr(result, f"{work.value}_instructions", counts[C_WARPS])
     if classifier.is_wide(record):
         result.wide_integer_instructions = counts[C_WARPS]
     operation = classifier.float_operation(record)
-    if operation:
+    if operation and not (assembled and operation[0] in "fd"):
         setattr(result, f"thread_{operation}", counts[C_THREADS])
 
 
@@ -136,12 +142,31 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
+        share = program.shares.get(int(pc))
+        if share is not None:  # the assembler kept a part of the copies of an access
+            row[:] = [n if i in (C_WARPS, C_THREADS) else round(n * share) for i, n in enumerate(row)]
+        if pc in program.elected:
+            row[C_SECTORS] = row[C_REQUESTS]
+            row[C_WAVEFRONTS] = row[C_IDEAL] = row[C_SHARED_REQUESTS]
         counters = _of_instruction(program.code[pc], row)
         if program.code[pc][OP] in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
             counters.tensor_instructions = issued
             counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
-        _count_work(counters, program.code[pc], row, classifier)
+        _count_work(counters, program.code[pc], row, classifier, program.terms is not None)
         total += counters
         line = lines.setdefault(int(program.lines[pc]), Counters())
         line += counters
+    for place, counters in _of_machine_code(program, counts):
+        total += counters
+        line = lines.setdefault(place, Counters())
+        line += counters
     return total, lines
+
+
+def _of_machine_code(program: Program, counts: np.ndarray) -> list[tuple[int, Counters]]:
+    """What the machine code does that counts by itself: by line of the submission."""
+    amounts: defaultdict[tuple[int, str], Fraction] = defaultdict(Fraction)
+    for term in program.terms or ():
+        executed = sum(int(counts[pc][term.what]) for pc in term.of)
+        amounts[int(program.lines[term.at]), term.counter] += term.share * executed
+    return [(line, Counters(**{counter: round(amount)})) for (line, counter), amount in amounts.items() if amount]

@@ -21,6 +21,7 @@ from warplab.simt.core.state.faults import compiled, report
 from warplab.simt.core.state.layout import (
     C_FIELDS,
     C_IDEAL,
+    C_LOCAL_REQUESTS,
     C_REQUESTS,
     C_SHARED_REQUESTS,
     C_WAVEFRONTS,
@@ -278,6 +279,7 @@ def issue_copies(m, warp, frame, constants, record, pc, mask):
         count_transfer(cell, count_sectors(m, sources, source_offset, size, reading), size, reading)
     if good:
         increase(cell, C_REQUESTS, 1)
+        increase(cell, C_LOCAL_REQUESTS, 0 if reading else 1)  # those that read nothing: no request to memory
         wavefronts, ideal = count_wavefronts(m, targets, target_offset, size, good, 1)
         increase(cell, C_SHARED_REQUESTS, 1)
         increase(cell, C_WAVEFRONTS, wavefronts)

@@ -45,6 +45,7 @@ from warplab.simt.core.state.layout import (
     X1,
     X2,
     X3,
+    X7,
 )
 from warplab.simt.core.state.raw import (
     field,
@@ -78,15 +79,8 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
     for number in range(count):
         if not piece_fits(pieces + number * PIECE_BYTES, total, SHARED_BASE, get(m, M_SHARED_BYTES)):
             return False
-    wavefronts, ideal = np.int64(-1), np.int64(1)
-    if total <= 4:
-        wavefronts = piece_wavefronts(pieces, count, total)
-    if wavefronts < 0:
-        wavefronts, ideal = count_wavefronts(m, row, offset, total, mask, write)
-    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
-    increase(cell, C_SHARED_REQUESTS, 1)
-    increase(cell, C_WAVEFRONTS, wavefronts)
-    increase(cell, C_IDEAL, ideal)
+    wavefronts = piece_wavefronts(pieces, count, total) if total <= 4 else np.int64(-1)
+    _count(m, record, row, pc, mask, offset, wavefronts, np.int64(1), write)
     volatile = field(record, X3) & VOLATILE_BIT
     for number in range(count):
         piece = pieces + number * PIECE_BYTES
@@ -120,6 +114,26 @@ def _check_piece(m, warp, piece, size, pc, volatile, write):
 
 
 @compiled
+def _count(m, record, row, pc, mask, offset, wavefronts, ideal, write):
+    """Count an access to the block's own memory; `wavefronts` is -1 where they are to be found from the addresses.
+
+    Where the assembler made one access of several, the first one counts for all of them: X7 has the bytes of it there,
+    and -1 in the others.
+    """
+    whole = field(record, X7)
+    if whole < 0:
+        return
+    if whole == 0 and wavefronts < 0:
+        whole = field(record, X1) * field(record, X2)
+    if whole:
+        wavefronts, ideal = count_wavefronts(m, row, offset, whole, mask, write)
+    cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
+    increase(cell, C_SHARED_REQUESTS, 1)
+    increase(cell, C_WAVEFRONTS, wavefronts)
+    increase(cell, C_IDEAL, ideal)
+
+
+@compiled
 def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     """A load or store of shared memory. `window` is what to take off a generic address."""
     row = operand(frame, constants, record, SRC_A)
@@ -146,9 +160,7 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
                 paired = not write and (step == 0 or last - first == 1)  # see counting.py: two lanes, or all alike
                 lanes = 256 // total if paired else 128 // total  # served by one wavefront
                 groups = last // lanes - first // lanes + 1
-                increase(cell, C_SHARED_REQUESTS, 1)
-                increase(cell, C_WAVEFRONTS, groups)
-                increase(cell, C_IDEAL, groups)
+                _count(m, record, row, pc, mask, offset, groups, groups, write)
             else:
                 increase(cell, C_REMOTE, (total * np.int64(popcount32(mask)) + 127) >> 7)
             if volatile:
@@ -183,10 +195,7 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     if good & ~own:
         increase(cell, C_REMOTE, (total * np.int64(popcount32(good & ~own)) + 127) >> 7)
     if own:
-        wavefronts, ideal = count_wavefronts(m, row, offset, total, own, write)
-        increase(cell, C_SHARED_REQUESTS, 1)
-        increase(cell, C_WAVEFRONTS, wavefronts)
-        increase(cell, C_IDEAL, ideal)
+        _count(m, record, row, pc, own, offset, np.int64(-1), np.int64(-1), write)
     if volatile:
         strong_lanes(m, warp, row, offset, good, field(record, X3) >> STRONG_SHIFT, write)
     rest = good

@@ -20,7 +20,9 @@ OP, DST, SRC_A, SRC_B, SRC_C, GUARD, GUARD_XOR, IMM, X0, X1, X2, X3, X4, X5, X6,
 # A branch: IMM is the target, X0 the pc where the two sides meet again (-1: only at the end of the kernel), X1 is 1
 # if the taken side leads straight to the end of the kernel.
 # A memory access: SRC_A the address, IMM its offset, X0 the space, X1 bytes an element, X2 elements (1, 2, 4 or 8),
-# X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST.
+# X3 the bytes of a register lane with SIGNED_BIT for a sign extension, X4 the first data operand beyond DST. X7: 0, or
+# the bytes of the access to shared memory that the assembler made of several, the first of which this is, or -1 for the
+# others of those, which are not counted.
 # An atomic: X0 the space, X1 bytes, X2 the operation, X3 the kind of number, X4 1 if it returns the old value, X5 the
 # bytes of the whole vector, 0 for its second and later elements, X6 1 if it adds the constant 1 to a 32-bit integer,
 # X7 scope and order.

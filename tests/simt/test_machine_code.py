@@ -1,0 +1,168 @@
+"""Counters by machine code: what Nsight Compute counted on an H200, kept in counters.json, is the truth."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import numpy as np
+import pytest
+
+from autograder.own_work import capture_submission
+from autograder.spec.inputs import generate
+from autograder.spec.lab import CHECKOUT, find_lab
+from corpus.emulator.catalogue import ENTRIES
+from corpus.emulator.entry import Entry
+from corpus.emulator.plans import assemble_file
+from warplab import results, simt
+from warplab.isa.machine_code import read
+from warplab.plan import disassembler
+from warplab.plan.execution import METRICS, Execution
+from warplab.plan.model import Plan
+from warplab.simt.lowering import decoder
+from warplab.simt.lowering.assembled import Assembled
+
+needs_nvdisasm = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
+
+
+COUNTED = {
+    "a sum that only one thread needs": ("reduction/shuffle", "thread_fadd"),
+    "an absolute value is a sum": ("approximate/fast_log", "thread_fadd"),
+    "a product that no thread needs": ("approximate/accurate_log", "thread_fmul"),
+    "a product that some threads need": ("approximate/accurate_tanh", "thread_ffma"),
+    "several of one": ("approximate/accurate_erf", "thread_fadd"),
+    "division of halves": ("floats/halves_special", "thread_ffma"),
+    "detours of diverged warps": ("numerics/attention", "thread_ffma"),
+    "several instructions on one line": ("headers/warp_algorithms", "thread_fadd"),
+    "four loads joined": ("atomics/shared", "shared_load_wavefronts"),
+    "four stores joined": ("atomics/shared", "shared_store_wavefronts"),
+    "one lane for a warp": ("atomics/shared", "shared_atomic_wavefronts"),
+    "one lane for a warp: conflicts": ("atomics/shared", "shared_atomic_bank_conflicts"),
+    "loads dropped": ("control/local_vectors", "local_load_requests"),
+    "stores dropped": ("control/local_vectors", "local_store_sectors"),
+    "pairs of a fragment": ("wmma/square", "global_store_requests"),
+    "pairs of a turned fragment": ("wmma/flat", "global_store_requests"),
+    "fragments by ldmatrix": ("wmma/staged", "matrix_load_wavefronts"),
+    "fragments by ldmatrix are shared loads": ("wmma/staged", "shared_load_wavefronts"),
+    "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
+}
+
+
+@cache
+def _recorded() -> dict[tuple[str, str], int]:
+    """What ncu counted over all launches, by a subject's name and a metric's."""
+    records = json.loads((results.DIRECTORY / "counters.json").read_text())["records"]
+    return {(r["name"], r["metric"]): r["baseline_value"] for r in records if r["baseline_value"] is not None}
+
+
+def _entry(name: str) -> Entry:
+    return next(e for e in ENTRIES if e.name == name)
+
+
+@cache
+def _plans(file: str) -> dict[str, Plan]:
+    """The plans of what is counted here, of one file."""
+    entries = map(_entry, sorted({name for name, _ in COUNTED.values()}))
+    return assemble_file([entry for entry in entries if entry.file == file], "sm_90a")
+
+
+@cache
+def _run(name: str) -> Execution:
+    entry = _entry(name)
+    return simt.execute(_plans(entry.file)[name], entry.draw(), workers=1)
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize(("name", "counter"), COUNTED.values(), ids=COUNTED.keys())
+def test_counts_what_the_hardware_did(name: str, counter: str) -> None:
+    truth = _recorded().get((f"corpus/{name}", METRICS[counter]), 0)  # what is zero on both sides is not recorded
+    assert getattr(_run(name).total, counter) == truth
+
+
+@needs_nvdisasm
+def test_spills_are_local_loads_and_stores() -> None:
+    name, lab = "solutions/08_hopper_hgemm/rung_04_one_consumer", find_lab("08_hopper_hgemm")
+    case = lab.task.profile
+    plan = capture_submission(lab, CHECKOUT / f"{name}.py", (case,), 20, "sm_90a").plans[case.name]
+    values = generate(np, lab.task, case, 20)
+    total = simt.execute(plan, {key: values[key] for key in plan.buffers if key in values}, workers=1).total
+    for counter in ("local_load_requests", "local_load_sectors", "local_store_requests", "local_store_sectors"):
+        assert getattr(total, counter) == _recorded()[name, METRICS[counter]] > 0
+
+
+@needs_nvdisasm
+def test_lines_add_up_to_the_total() -> None:
+    for launch in _run("atomics/shared").launches + _run("reduction/shuffle").launches:
+        for counter in ("thread_fadd", "shared_load_wavefronts", "shared_atomic_wavefronts"):
+            assert sum(getattr(line, counter) for line in launch.lines.values()) == getattr(launch.total, counter)
+
+
+def test_without_nvdisasm_the_ptx_counts_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = _entry("reduction/shuffle")
+    plan = _plans(entry.file)[entry.name]
+    monkeypatch.setattr(disassembler, "nvdisasm", lambda: None)
+    monkeypatch.setattr(disassembler.cache, "read", lambda kind, key: None)
+    disassembler.disassembled.cache_clear()
+    decoder._decoded.cache_clear()
+    try:
+        execution = simt.execute(plan, entry.draw(), workers=1)
+    finally:
+        disassembler.disassembled.cache_clear()
+        decoder._decoded.cache_clear()
+    assert execution.total.thread_fadd == 3200  # five additions of each thread, five more of the first warps
+    assert any("nvidia-cuda-nvdisasm" in note for note in execution.notes.values())
+
+
+@needs_nvdisasm
+def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(assembled: Assembled) -> None:
+        compare(assembled)
+        raise LookupError
+
+    compare = Assembled.compare
+    monkeypatch.setattr(Assembled, "compare", fails)
+    entry = _entry("atomics/shared")
+    decoder._decoded.cache_clear()
+    try:
+        execution = simt.execute(_plans(entry.file)[entry.name], entry.draw(), workers=1)
+    finally:
+        decoder._decoded.cache_clear()
+    assert execution.total.shared_load_wavefronts == 16  # eight loads of each block's first warp
+    assert any("those of its PTX" in note for note in execution.notes.values())
+
+
+LISTING = """
+	.section	.text.first,"ax",@progbits
+first:
+.text.first:
+	//## File ".nv_debug_ptx_txt", line 7
+        /*0000*/                   LDS.128 R4, [UR4+0x10] ;
+        /*0010*/               @P0 FADD.FTZ R0, R3, -R4 ;
+        /*0020*/                   BRA.DIV UR4, `(.L_x_2) ;
+	//## File ".nv_debug_ptx_txt", line 9
+        /*0030*/              @!P1 STG.E.U16 desc[UR4][R2.64], R5 ;
+        /*0040*/                   EXIT ;
+.L_x_2:
+        /*0050*/                   FMUL R1, R1, R1 ;
+        /*0060*/                   BRA `(.L_x_3) ;
+.L_x_3:
+        /*0070*/                   FADD R1, R1, R1 ;
+	.section	.text.second,"ax",@progbits
+        /*0000*/                   STL.64 [R1+0x8], R26 ;
+"""
+
+
+def test_reads_what_nvdisasm_prints() -> None:
+    code = read(LISTING)
+    assert [(i.root, i.guard, i.line) for i in code["first"][:4]] == [
+        ("LDS", "", 7), ("FADD", "P0", 7), ("BRA", "", 7), ("STG", "!P1", 9)
+    ]  # fmt: skip
+    assert [code["first"][n].width for n in (0, 3)] == [16, 2]
+    assert [i.rare for i in code["first"]] == [False] * 5 + [True] * 3  # behind a branch for diverged warps only
+    assert code["first"][0].block == code["first"][2].block != code["first"][3].block
+    assert code["second"][0].width == 8
+
+
+@pytest.mark.parametrize("text", ["", "/*0000*/", "first:\n/*0000*/ FADD", LISTING[::-1], LISTING.replace(";", "")])
+def test_what_is_no_listing_has_no_instructions(text: str) -> None:
+    assert not any(read(text).values())
