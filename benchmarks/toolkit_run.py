@@ -1,8 +1,8 @@
-"""What the packages of one environment make of the corpus and the labs' references: `python -m benchmarks.toolkit_run
-FILE`, which `benchmarks.toolkits` runs with the Python of each environment. Needs no GPU.
+"""What the packages of one environment make of the corpus and the labs' references: for `benchmarks.toolkits`.
 
-Everything is captured, assembled and emulated there, and FILE gets, by kernel, a digest of each output and the counters,
-for two environments to be compared without either's arrays.
+`python -m benchmarks.toolkit_run FILE` captures, assembles and emulates everything with the Python that runs it. FILE
+gets, by kernel, a digest of each output and the counters, for two environments to be compared without either's arrays.
+Needs no GPU.
 """
 
 from __future__ import annotations
