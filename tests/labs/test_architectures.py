@@ -35,12 +35,18 @@ def names(value: object) -> str:
     return f"{value.parent.name}/{value.stem}" if isinstance(value, Path) else ""
 
 
+# Its rays wait in 124 KiB of shared memory, which an A100 and Hopper have: written for what it is timed on.
+LARGE = {("02_divergence", "submission_cuda"): {"sm_75", "sm_86", "sm_89", "sm_120a"}}
+
+
 @pytest.mark.parametrize(("lab", "source"), TRIED, ids=names)
 def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_there(lab: Lab, source: Path) -> None:
-    served = [name for name in map(device.architecture, CARDS.values()) if serves(name, lab.needs)]
+    too_small = LARGE.get((lab.name, source.stem), set())
+    served = [a for a in map(device.architecture, CARDS.values()) if serves(a, lab.needs) and a not in too_small]
     assert served
-    # Small, with edges in every direction.
-    case = min(lab.task.correctness, key=lambda case: ("prime" not in case.name, case.needs_gpu))
+    if lab.name == "02_divergence" and not WHOLE:  # the largest kernel by far, of which each architecture takes 10 s
+        served = [served[0], served[-1]]
+    case = min(lab.task.correctness, key=lambda case: (case.needs_gpu, np.prod([*case.dimensions.values()])))
     (call,) = host_calls(lab.task, (case,), SEED)
     (plan,) = capture(source, (call,), served, timeout=300)
     values = generate(np, lab.task, case, SEED)
@@ -50,11 +56,22 @@ def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_the
             cubin = kernel.cubins[architecture]
             assert cubin.image[:4] == b"\x7fELF"
             assert cubin.static_shared <= limits_of(architecture).block_shared
-            assert cubin.registers <= 255
         inputs = {name: values[name] for name in plan.buffers if name in values}
         execution = simt.execute(assembled, inputs, architecture=architecture)
         assert execution.findings == ()
         assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED, architecture
+
+
+def test_a_reference_that_needs_more_shared_memory_than_a_card_has_says_so() -> None:
+    ((name, stem),) = LARGE
+    lab, source = next((lab, source) for lab, source in REFERENCES if (lab.name, source.stem) == (name, stem))
+    (call,) = host_calls(lab.task, (lab.task.timing,), SEED)
+    for architecture in LARGE[name, stem]:
+        most = limits_of(architecture).block_shared
+        with pytest.raises(
+            CaptureFailure, match=f"shared memory per block .* but {architecture} has at most {most}: use"
+        ):
+            capture(source, (call,), (architecture,), timeout=300)
 
 
 def test_hoppers_own_instructions_are_refused_elsewhere_in_one_sentence() -> None:
