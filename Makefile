@@ -60,11 +60,11 @@ test-judge: $(READY) $(READY_TORCH)  ## judge the judge: right, wrong and cheati
 test-instructor: $(READY) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker and Slurm, which are started as root
 	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh $(PY) -m pytest -q -m instructor tests/autograder
 
-test-long: $(READY) $(READY_TORCH)  ## what make test samples: all submissions, over 200 seeds too, rungs, killed processes
-	@WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
+test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submissions, 200 seeds, rungs, killed processes, Colab's packages
+	@WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
 		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py) \
 		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
-		tests/plan tests/ptx tests/notebooks
+		tests/plan tests/ptx tests/notebooks tests/test_toolkits.py
 
 lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
 	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \

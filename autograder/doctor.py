@@ -19,11 +19,11 @@ from rich.table import Table
 from rich.text import Text
 
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
-from autograder.records.machine import choose_machine
-from autograder.spec.lab import CHECKOUT, known_labs, labs_folder
+from autograder.records.machine import choose_machine, serves
+from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, known_labs, labs_folder
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
-from warplab.hardware.toolkit import CUPY, installed, refusal, toolkit
+from warplab.hardware.toolkit import CUPY, LEAST_DRIVER, installed, refusal, toolkit
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.escape_probe import ATTEMPTS, Proof, prove
@@ -89,8 +89,10 @@ class Check:
 
 def examine() -> list[Check]:
     """Examine this machine. Takes a few seconds; a minute if the emulator has to be compiled first."""
-    checks = [_python(), *(_package(*row) for row in _PACKAGES), *_folders(), _labs(), _gpu(), _sanitizer()]
-    checks.append(_isolation())
+    checks = [_python(), *(_package(*row) for row in _PACKAGES), _toolkit(), *_folders(), _labs(), _gpu()]
+    if known_labs():
+        checks.append(_where_labs_run())
+    checks += [_sanitizer(), _isolation()]
     if can_grade(checks):
         checks += [_compiler(language, source) for language, source in _PROBES.items()]
         checks.append(_emulator())
@@ -122,6 +124,9 @@ def _summary(checks: Sequence[Check]) -> str:
         return "This machine cannot grade yet."
     gpu = next(check for check in checks if check.name == "GPU")
     if gpu.state is State.GOOD:
+        labs = next((check.detail for check in checks if check.name == "labs on the GPU"), "")
+        if "emulator" in labs:
+            return f"This machine grades correctness, safety and traffic, and efficiency on its GPU: {labs}."
         return "This machine grades everything: correctness, safety, traffic, and efficiency on its GPU."
     return "This machine grades correctness, safety and traffic on the emulator; efficiency needs a GPU."
 
@@ -189,6 +194,33 @@ def _labs() -> Check:
     if labs:
         return Check("labs", State.GOOD, f"{len(labs)} in {labs_folder()}")
     return Check("labs", State.BROKEN, f"none in {labs_folder()}", "Run from a checkout, or set WARPLAB_LABS.")
+
+
+def _toolkit() -> Check:
+    """Which CUDA the installed compilers are of, and which drivers load what they make."""
+    major = toolkit()
+    if major is None:
+        return Check("CUDA toolkit", State.BROKEN, "none: neither cupy-cuda13x nor cupy-cuda12x", _REINSTALL)
+    return Check("CUDA toolkit", State.GOOD, f"CUDA {major}, for drivers from {LEAST_DRIVER[major]} on")
+
+
+def _where_labs_run() -> Check:
+    """What the driver, the toolkit and the architecture of the GPU mean for each lab of kernels."""
+    from warplab.hardware.device import architecture_of, present
+
+    names, gpu = kernel_labs(), present()
+    if gpu is None or refusal(gpu.driver, toolkit()):
+        words = f"all {len(names)} of kernels on the emulator, without efficiency"
+        return Check("labs on the GPU", State.LIMITED, words, "" if gpu is None else "See the row of the GPU.")
+    card = architecture_of(gpu)
+    elsewhere: dict[str, list[str]] = {}
+    for name in names:
+        if not serves(card, needs := find_lab(name).needs):
+            elsewhere.setdefault(needs, []).append(name[:2])
+    on_the_gpu = [name[:2] for name in names if not any(name[:2] in ones for ones in elsewhere.values())]
+    words = f"{', '.join(on_the_gpu)} on this GPU ({card})"
+    words += "".join(f"; {', '.join(ones)} on the emulator (needs {needs})" for needs, ones in elsewhere.items())
+    return Check("labs on the GPU", State.GOOD, words)
 
 
 def _gpu() -> Check:

@@ -11,6 +11,7 @@ from warplab.files import write_whole
 from warplab.quiz.check import in_unit
 from warplab.quiz.progress import data_folder
 from warplab.show import style
+from warplab.show.live_form import live_form
 
 _VERSION = 1
 
@@ -64,7 +65,7 @@ class Prediction:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """The field; a page without a kernel or without widgets shows what is asked."""
-        live = self.widget._repr_mimebundle_() or {}
+        live = live_form(self.widget)
         text = f"{self.ask} ({self.unit})"
         blank = (
             f'{_asked(self.ask)}<p style="color:{style.MUTED}">Write down a number, in {html.escape(self.unit)}.</p>'

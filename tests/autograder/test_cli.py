@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +16,8 @@ from autograder.spec.lab import CHECKOUT
 from tests.autograder.handmade import make_lab
 from tests.autograder.numpy_worker import GOOD, NumPyWorker
 from tests.autograder.report.example_reports import measured, report
+from warplab.hardware import device
+from warplab.hardware.toolkit import LEAST_DRIVER
 from warplab.sandbox.isolation import Isolation
 
 
@@ -137,6 +140,41 @@ def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.Monk
     assert "cannot grade yet" in out
     monkeypatch.setattr(doctor, "examine", lambda: checks[1:])
     assert run("doctor") == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "driver", "major", "words"),
+    [
+        (
+            "Tesla T4",
+            (7, 5),
+            "550.54.15",
+            12,
+            "01, 02, 03, 04, 05, 06 on this GPU (sm_75); 07 on the emulator (needs sm_80); ",
+        ),
+        (
+            "NVIDIA L4",
+            (8, 9),
+            "550.54.15",
+            12,
+            "07 on this GPU (sm_89); 08, 09, 11 on the emulator (needs sm_90a); 10 on the emulator (needs sm_90)",
+        ),
+        ("NVIDIA H200", (9, 0), "580.65.06", 13, "07, 08, 09, 10, 11 on this GPU (sm_90a)"),
+        ("Tesla T4", (7, 5), "550.54.15", 13, "all 11 of kernels on the emulator"),
+    ],
+)
+def test_doctor_says_what_driver_toolkit_and_card_mean_for_each_lab(
+    monkeypatch: pytest.MonkeyPatch, name: str, capability: tuple[int, int], driver: str, major: int, words: str
+) -> None:
+    gpu = SimpleNamespace(name=name, compute_capability=capability, driver=driver, cuda="12.8", sms=40, memory=1 << 34)
+    monkeypatch.setattr(device, "present", lambda index=0: gpu)
+    monkeypatch.setattr(doctor, "toolkit", lambda: major)
+    assert words in doctor._where_labs_run().detail
+    assert f"CUDA {major}, for drivers from {LEAST_DRIVER[major]} on" == doctor._toolkit().detail
+    summary = doctor._summary([doctor._gpu(), doctor._where_labs_run()])
+    everything = "on the emulator" not in words
+    assert ("grades everything" in summary) is everything
+    assert everything or "on the emulator" in summary
 
 
 def test_help_documents_the_exit_codes() -> None:

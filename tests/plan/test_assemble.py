@@ -126,6 +126,24 @@ def test_a_cache_that_cannot_be_written_changes_nothing(
     assert assemble.assemble(mixed, "sm_90a").kernels["k"].cubins["sm_90a"].static_shared == 2400
 
 
+def test_the_assembler_is_that_of_the_packages_whatever_pathfinder_knows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The host's toolkit may be of another version: what its ptxas makes, the packages' driver may not load."""
+    from cuda import pathfinder
+
+    def unknown(name: str) -> str:  # pathfinder 1.6, which Colab has
+        raise LookupError(f"Binary {name!r} is not supported.")
+
+    monkeypatch.setattr(pathfinder, "find_nvidia_binary_utility", unknown)
+    monkeypatch.setattr(pathfinder, "find_nvidia_header_directory", lambda name: str(tmp_path / name / "include"))
+    assert assembler._of_the_packages() is None  # no packages: the host's, of PATH
+    beside = tmp_path / "nvcc" / "bin" / "ptxas"
+    beside.parent.mkdir(parents=True)
+    beside.touch()
+    assert assembler._of_the_packages() == str(beside)
+
+
 def test_nvjitlink_gives_the_same_figures(mixed: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("cuda.bindings.nvjitlink")
     with_ptxas = assemble.assemble(mixed, "sm_90a")

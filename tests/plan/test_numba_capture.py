@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import re
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import warplab
 from tests.plan.conftest import NUMBA, Grab, Refuse, X, Y
 from warplab.plan import archive
 from warplab.plan.assemble import assemble
@@ -412,3 +415,11 @@ def test_what_waits_for_the_whole_grid_is_launched_so(grab: Grab) -> None:
     text = plan.kernels["k"].ptx["sm_90a"]
     assert "%envreg" in text and "cudaCG" not in "".join(line for line in text.splitlines() if ".extern" in line)
     assert [launch.cooperative for launch in archive.loads(archive.dumps(plan)).launches] == [True, False, True, True]
+
+
+def test_one_module_knows_numba_cudas_insides() -> None:
+    imports = re.compile(r"^\s*(?:from|import) (numba\.cuda\.\S+)|^\s*from numba\.cuda import", re.MULTILINE)
+    root = Path(warplab.__file__).parent
+    found = [path for path in root.rglob("*.py") if imports.search(path.read_text(encoding="utf-8"))]
+    # inline.py takes what numba-cuda documents for extensions: intrinsic and types.
+    assert sorted(path.name for path in found) == ["inline.py", "numba_insides.py"]

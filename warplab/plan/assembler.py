@@ -136,14 +136,22 @@ def _bounded(seconds: float) -> list[str]:
 @functools.cache
 def _ptxas() -> str | None:
     """The path of ptxas: of the nvidia-cuda-nvcc wheel, conda or CUDA_HOME, else of PATH."""
-    try:
-        from cuda import pathfinder
-
-        found = pathfinder.find_nvidia_binary_utility("ptxas")
-    except Exception:  # an installation that pathfinder cannot read
-        found = None
-    found = found or shutil.which("ptxas")
+    found = _of_the_packages() or shutil.which("ptxas")
     return os.path.abspath(found) if found else None  # it runs in another folder
+
+
+def _of_the_packages() -> str | None:
+    """The ptxas that belongs to the installed compilers: another toolkit's may make what this driver does not load."""
+    from cuda import pathfinder
+
+    with suppress(Exception):  # an installation that pathfinder cannot read, or a pathfinder that knows no ptxas
+        if found := pathfinder.find_nvidia_binary_utility("ptxas"):
+            return found
+    with suppress(Exception):  # Colab's knows where the headers are, and the assembler lies beside them
+        beside = Path(pathfinder.find_nvidia_header_directory("nvcc") or "").parent / "bin" / "ptxas"
+        if beside.is_file():
+            return str(beside)
+    return None
 
 
 def _command(architecture: str, source: Path, target: Path) -> list[str]:

@@ -41,6 +41,9 @@ LIMITS: Mapping[tuple[int, int], SmLimits] = MappingProxyType(
         (8, 9): SmLimits(48, 24, 65536, 100 * _KIB, 99 * _KIB, 128, _KIB),
         (9, 0): SmLimits(64, 32, 65536, 228 * _KIB, 227 * _KIB, 128, _KIB),
         (10, 0): SmLimits(64, 32, 65536, 228 * _KIB, 227 * _KIB, 128, _KIB),
+        (10, 3): SmLimits(64, 32, 65536, 228 * _KIB, 227 * _KIB, 128, _KIB),
+        (12, 0): SmLimits(48, 24, 65536, 100 * _KIB, 99 * _KIB, 128, _KIB),
+        (12, 1): SmLimits(48, 24, 65536, 100 * _KIB, 99 * _KIB, 128, _KIB),
     }
 )
 

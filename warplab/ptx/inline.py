@@ -1,6 +1,6 @@
 """Turns one PTX instruction into a function that Numba kernels can call.
 
-With launches.py the only module of this package that knows numba-cuda's insides (0.30), and LLVM's inline assembly.
+The only module of this package that knows LLVM's inline assembly and numba-cuda's extension API.
 """
 
 from __future__ import annotations

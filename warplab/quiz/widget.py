@@ -10,6 +10,7 @@ from warplab.quiz.progress import Progress
 from warplab.quiz.question import Chapter, Drawn, Kind
 from warplab.quiz.sheet import asked_for, inline, paragraphs, question_html, static_html, worked_html
 from warplab.show import style
+from warplab.show.live_form import live_form
 
 _HINT_AFTER = 2  # wrong answers
 _RIGHT, _WRONG = f"border-left:4px solid {style.GREEN};", f"border-left:4px solid {style.ORANGE};"
@@ -93,7 +94,7 @@ class Quiz:
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """The live form and the text; a page without a kernel or without widgets shows the text."""
-        live = self.widget._repr_mimebundle_() or {}
+        live = live_form(self.widget)
         return {**live, "text/html": self.text, "text/plain": f"the quiz of {self.chapter.name}"}
 
 

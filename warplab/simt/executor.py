@@ -14,6 +14,7 @@ from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.disassembler import disassembled
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
+from warplab.plan.limits import limits_of
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
 from warplab.simt.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
 from warplab.simt.crew import Crew, Residence, cooperative_failure, residence
@@ -49,7 +50,6 @@ PIECE = 1 << 20  # bytes compared at a time
 LARGE = 1 << 14  # threads: a launch with fewer runs on one core while it is searched for races
 WORKSPACE_BYTES = 64  # of the barrier of a cooperative grid
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
-SHARED_LIMITS = {"sm_70": 96, "sm_75": 64, "sm_80": 163, "sm_86": 99, "sm_89": 99, "sm_90": 227, "sm_100": 227}  # KiB
 
 
 @dataclass
@@ -437,8 +437,8 @@ def _ptx_for(kernel: Kernel, architecture: str) -> str:
 
 
 def shared_limit_of(architecture: str) -> int:
-    name = architecture.rstrip("af")
-    return SHARED_LIMITS.get(name, 227) * 1024
+    """The most shared memory that a block can ask for, in bytes. Raises PlanError for an unknown architecture."""
+    return limits_of(architecture).block_shared
 
 
 def execute(

@@ -9,15 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numba.cuda import types as numba_types
 
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.host_data import upload
+from warplab.plan.capture.numba_insides import types
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.model import Argument, Value
-
-types: Any = numba_types  # made at import time, so no type checker knows what is in it
 
 
 def expand(recorder: Recorder, ty: Any, value: Any, name: str) -> Iterator[Argument]:

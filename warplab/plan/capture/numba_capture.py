@@ -1,4 +1,4 @@
-"""Captures Numba CUDA: the only module that knows numba-cuda's insides (0.30).
+"""Captures Numba CUDA.
 
 `install` replaces how a dispatcher compiles and launches. Compilation runs Numba's own front end and NVVM, which need
 no driver; a launch becomes a record of the kernel and of the arguments as numba-cuda's launcher would pass them.
@@ -14,18 +14,6 @@ from typing import Any, NoReturn
 import numpy as np
 from llvmlite import ir
 from numba import cuda
-from numba.cuda import api, dispatcher
-from numba.cuda import compiler as numba_compiler
-from numba.cuda.core import sigutils
-from numba.cuda.cudadrv import nvvm as numba_nvvm
-from numba.cuda.cudadrv.linkable_code import CUSource
-from numba.cuda.np import numpy_support
-from numba.cuda.typing.typeof import Purpose, typeof
-
-try:
-    from numba.cuda.core.callconv import CUDACallConv
-except ImportError:  # its place in numba-cuda 0.22
-    from numba.cuda.target import CUDACallConv
 
 from warplab.isa.entry import (
     compiler_version,
@@ -39,17 +27,26 @@ from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, 
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.host_data import upload
-from warplab.plan.capture.numba_arguments import accepts, expand, has_empty_rows, slots, types
+from warplab.plan.capture.numba_arguments import accepts, expand, has_empty_rows, slots
+from warplab.plan.capture.numba_insides import (
+    CUDACallConv,
+    CUSource,
+    Purpose,
+    api,
+    compiler,
+    dispatcher,
+    numpy_support,
+    nvvm,
+    sigutils,
+    typeof,
+    types,
+)
 from warplab.plan.capture.numba_messages import shorten
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import Source
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream, check_stream
 from warplab.plan.limits import parse_architecture
 from warplab.plan.model import NOTHING, Argument, Kernel, Language, Parameter
-
-# Parts of a compiler that is built at import time: no type checker knows what is in them.
-compiler: Any = numba_compiler
-nvvm: Any = numba_nvvm
 
 FORALL_THREADS = 256  # what forall uses when it is not told: the driver's heuristic needs a driver
 

@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from numba import cuda
-from numba.cuda.cudadrv import nvvm as numba_nvvm
-from numba.cuda.cudadrv.linkable_code import CUSource
 
 from warplab.errors import CompileError
+from warplab.plan.capture.numba_insides import CUSource, intermediate
 from warplab.plan.capture.nvrtc import compile_lto, version
-
-nvvm: Any = numba_nvvm  # built at import time: no type checker knows what is in it
 
 # Numba marks this flag "warning", NVRTC "error", which LLVM does not link; "override" goes with either.
 _DEBUG_VERSION = re.compile(r"i32 \d+, (!\"Debug Info Version\")")
@@ -34,13 +31,7 @@ extern "C" __device__ cudaError_t cudaCGSynchronize(unsigned long long, unsigned
 
 def ptx_of(library: Any, architecture: str) -> str:
     """The PTX of a code library for an architecture such as "sm_90a"."""
-    return _nvvm(library, architecture).decode().strip("\0").strip()
-
-
-def _nvvm(library: Any, architecture: str, **options: Any) -> bytes:
-    # What numba-cuda's own get_asm_str and get_ltoir do, but for architectures that older versions of it cannot name.
-    target = architecture.replace("sm_", "compute_")
-    return nvvm.compile_ir(library.llvm_strs, **(library._nvvm_options | options), arch=target)
+    return intermediate(library, architecture).decode().strip("\0").strip()
 
 
 def with_numbas_functions(library: Any, ptx: str, architecture: str) -> str:
@@ -58,7 +49,7 @@ def with_numbas_functions(library: Any, ptx: str, architecture: str) -> str:
         return ptx
     library._llvm_strs = [_DEBUG_VERSION.sub(r"i32 4, \1", text) for text in library.llvm_strs]
     include = [folder / "include" / version().partition(".")[0], folder / "memory_management"]
-    parts = [_nvvm(library, architecture, **{"gen-lto": None})]
+    parts = [intermediate(library, architecture, **{"gen-lto": None})]
     parts += [compile_lto(code, name, include, architecture) for name, code in sources.items()]
     return _link(parts, architecture)
 

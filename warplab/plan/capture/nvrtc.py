@@ -169,11 +169,14 @@ def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
 
 @functools.cache
 def _include_flags() -> tuple[str, ...]:
-    """Where CUDA's headers (cuda_fp16.h, mma.h), libcu++ and CuPy's are, as far as they are installed."""
+    """Where CUDA's headers (cuda_fp16.h, mma.h), libcu++ and CuPy's are, as far as they are installed.
+
+    Those that mma.h includes come with nvcc, which has a folder of its own in CUDA 12's packages.
+    """
     from cuda import pathfinder
 
     folders: list[Path] = []
-    for library in ("cudart", "cccl", "curand"):
+    for library in ("cudart", "cccl", "nvcc", "curand"):
         try:
             located = pathfinder.locate_nvidia_header_directory(library)
         except Exception:  # an installation that pathfinder cannot read is one without these headers

@@ -43,6 +43,9 @@ _SHAPES = {
 _OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16, "s4": 4, "u4": 4}  # 8 for the others
 _INTEGERS = (("s8", "u8"), ("s4", "u4"))  # those that may be multiplied with each other
 _MODIFIERS = ("satfinite", "rn")
+# Turing's tensor cores sum eight products with 24 bits, as Ampere's do; those of GeForce's Blackwell sum like B200's.
+# Both as published, not measured by us: Xie et al., MMA-Sim (arXiv:2511.10909).
+_SUMS_LIKE = {"sm_75": "sm_80", "sm_120": "sm_100", "sm_121": "sm_100"}
 
 
 def _items(operand: Operand) -> tuple[Operand, ...]:
@@ -83,7 +86,8 @@ def arithmetic_of(lowering: Lowering, parts: list[str], types: list[str]) -> tup
         raise Unsupported
     try:
         kinds = (Kind[name.upper()] for name in (a, b, sum_kind))
-        return MMA_FLOATS, rule_number(lowering.module.target, "mma", *kinds)
+        target = lowering.module.target.rstrip("af")
+        return MMA_FLOATS, rule_number(_SUMS_LIKE.get(target, target), "mma", *kinds)
     except ValueError:
         raise Unsupported from None
 

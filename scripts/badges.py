@@ -1,0 +1,90 @@
+"""Gives every chapter a badge that opens it in Colab, and the cell that sets Colab up: `python -m scripts.badges`.
+
+The address of the repository comes from one place, `Repository` in `[project.urls]` of pyproject.toml. Whoever
+publishes the course sets it and runs this; a second run renews what the first wrote, with an address or without.
+`docs/colab.md` says more.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import nbformat
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "notebooks"
+BRANCH = "main"
+_GITHUB = re.compile(r"https://github\.com/([\w.-]+)/([\w.-]+?)(?:\.git)?/?")
+_BADGE = "[![Open in Colab](https://colab.research.google.com/assets/colab-badge.svg)]"
+_FIRST = "# On Colab only: fetches the course and what it lacks there."
+_BADGE_LINE = re.compile(re.escape(_BADGE) + r"\([^)\n]*\)\n\n")
+_SETUP_CELL = re.compile(r"```\{code-cell\} ipython3\n" + re.escape(_FIRST) + r"\n.*?\n```\n\n", re.DOTALL)
+_TITLE = re.compile(r"^# .*\n\n", re.MULTILINE)
+_FIRST_CELL = re.compile(r"^```\{code-cell\}", re.MULTILINE)
+
+
+def repository(project: dict) -> tuple[str, str] | None:
+    """Owner and name of the project's repository on GitHub, or None where no address is set."""
+    found = _GITHUB.fullmatch(project.get("urls", {}).get("Repository", ""))
+    return (found[1], found[2]) if found else None
+
+
+def setup_lines(owner: str, name: str) -> str:
+    """The cell that makes a Colab runtime ready; it does nothing anywhere else."""
+    return f"""{_FIRST}
+import sys
+
+if "google.colab" in sys.modules:
+    !test -d /content/{name} || git clone -q --depth 1 https://github.com/{owner}/{name} /content/{name}
+    %cd -q /content/{name}/notebooks
+    %run ../scripts/colab.py"""
+
+
+def marked(text: str, chapter: str, address: tuple[str, str] | None) -> str:
+    """A chapter's Markdown source with the badge and the cell of this address; without an address, with neither."""
+    text = _SETUP_CELL.sub("", _BADGE_LINE.sub("", text))
+    if address is None:
+        return text
+    owner, name = address
+    target = f"https://colab.research.google.com/github/{owner}/{name}/blob/{BRANCH}/notebooks/{chapter}.ipynb"
+    text = _TITLE.sub(lambda title: f"{title[0]}{_BADGE}({target})\n\n", text, count=1)
+    cell = f"```{{code-cell}} ipython3\n{setup_lines(*address)}\n```\n\n"
+    return _FIRST_CELL.sub(lambda first: cell + first[0], text, count=1)
+
+
+def with_marks(notebook: nbformat.NotebookNode, chapter: str, address: tuple[str, str] | None) -> None:
+    """The same in a notebook that has been run, whose outputs stay as they are."""
+    notebook.cells = [cell for cell in notebook.cells if not cell.source.startswith(_FIRST)]
+    first = notebook.cells[0]
+    first.source = marked(first.source + "\n", chapter, address).rstrip("\n")
+    if address is not None:
+        where = next(n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code")
+        cell = nbformat.v4.new_code_cell(setup_lines(*address), id="colab")
+        notebook.cells.insert(where, cell)
+
+
+def main() -> int:
+    """Exit code 0, or 1 where no address is set; the chapters then have no badges."""
+    address = repository(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
+    for source in sorted((FOLDER / "source").glob("*.md")):
+        source.write_text(marked(source.read_text(encoding="utf-8"), source.stem, address), encoding="utf-8")
+        notebook = nbformat.read(FOLDER / f"{source.stem}.ipynb", as_version=4)
+        before = nbformat.writes(notebook)
+        with_marks(notebook, source.stem, address)
+        if nbformat.writes(notebook) != before:
+            nbformat.write(notebook, FOLDER / f"{source.stem}.ipynb")
+    if address is None:
+        print(
+            "No badges: set Repository in [project.urls] of pyproject.toml to https://github.com/OWNER/NAME.",
+            file=sys.stderr,
+        )
+        return 1
+    print(f"The badges lead to {address[0]}/{address[1]}, branch {BRANCH}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""Every reference is assembled and emulated for every GPU that learners have, or one sentence says why it is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from autograder.records.machine import choose_machine, serves
+from autograder.records.status import Executor, Status
+from autograder.spec.inputs import generate, host_calls
+from autograder.spec.lab import Lab, find_lab, kernel_labs
+from autograder.submissions import references
+from autograder.worker.judge_case import compare_outputs
+from tests.labs.judging import SEED, WHOLE
+from warplab import simt
+from warplab.hardware import device
+from warplab.plan.assemble import assemble
+from warplab.plan.capture.failure import CaptureFailure
+from warplab.plan.capture.submission import capture
+from warplab.plan.limits import limits_of
+
+CARDS = {
+    "Tesla T4": (7, 5), "NVIDIA A100": (8, 0), "NVIDIA GeForce RTX 3090": (8, 6), "NVIDIA L4": (8, 9),
+    "NVIDIA H200": (9, 0), "NVIDIA GeForce RTX 5090": (12, 0),
+}  # fmt: skip
+REFERENCES = [(find_lab(lab.name), source) for lab, source in references() if lab.name in kernel_labs()]
+# What runs on a T4 runs on all of them. Of the others, which take the emulator longer, `make test` has none.
+TRIED = [(lab, source) for lab, source in REFERENCES if WHOLE or serves("sm_80", lab.needs)]
+
+
+def names(value: object) -> str:
+    return f"{value.parent.name}/{value.stem}" if isinstance(value, Path) else ""
+
+
+# Its rays wait in 124 KiB of shared memory, which an A100 and Hopper have: written for what it is timed on.
+LARGE = {("02_divergence", "submission_cuda"): {"sm_75", "sm_86", "sm_89", "sm_120a"}}
+
+
+@pytest.mark.parametrize(("lab", "source"), TRIED, ids=names)
+def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_there(lab: Lab, source: Path) -> None:
+    too_small = LARGE.get((lab.name, source.stem), set())
+    served = [a for a in map(device.architecture, CARDS.values()) if serves(a, lab.needs) and a not in too_small]
+    assert served
+    if lab.name == "02_divergence" and not WHOLE:  # the largest kernel by far, of which each architecture takes 10 s
+        served = [served[0], served[-1]]
+    case = min(lab.task.correctness, key=lambda case: (case.needs_gpu, np.prod([*case.dimensions.values()])))
+    (call,) = host_calls(lab.task, (case,), SEED)
+    (plan,) = capture(source, (call,), served, timeout=300)
+    values = generate(np, lab.task, case, SEED)
+    for architecture in served:
+        assembled = assemble(plan, architecture)
+        for kernel in assembled.kernels.values():
+            cubin = kernel.cubins[architecture]
+            assert cubin.image[:4] == b"\x7fELF"
+            assert cubin.static_shared <= limits_of(architecture).block_shared
+        inputs = {name: values[name] for name in plan.buffers if name in values}
+        execution = simt.execute(assembled, inputs, architecture=architecture)
+        assert execution.findings == ()
+        assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED, architecture
+
+
+def test_a_reference_that_needs_more_shared_memory_than_a_card_has_says_so() -> None:
+    ((name, stem),) = LARGE
+    lab, source = next((lab, source) for lab, source in REFERENCES if (lab.name, source.stem) == (name, stem))
+    (call,) = host_calls(lab.task, (lab.task.timing,), SEED)
+    for architecture in LARGE[name, stem]:
+        most = limits_of(architecture).block_shared
+        with pytest.raises(
+            CaptureFailure, match=f"shared memory per block .* but {architecture} has at most {most}: use"
+        ):
+            capture(source, (call,), (architecture,), timeout=300)
+
+
+def test_hoppers_own_instructions_are_refused_elsewhere_in_one_sentence() -> None:
+    lab, source = next((lab, source) for lab, source in REFERENCES if lab.name == "08_hopper_hgemm")
+    (call,) = host_calls(lab.task, (lab.task.profile,), SEED)
+    with pytest.raises(CaptureFailure) as caught:
+        capture(source, (call,), ("sm_89",))
+    assert "\n" not in caught.value.message and caught.value.message.count(". ") == 0
+
+
+@pytest.mark.parametrize("card", CARDS)
+def test_what_a_card_cannot_run_is_emulated_and_says_why(card: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(name=card, driver="580.65.06", compute_capability=CARDS[card])
+    monkeypatch.setattr(device, "present", lambda index=0: gpu)
+    for lab in {lab.name: lab for lab, _ in REFERENCES}.values():
+        machine = choose_machine("auto", lab.needs)
+        runs = serves(device.architecture(CARDS[card]), lab.needs)
+        assert machine.device is (Executor.GPU if runs else Executor.EMULATOR)
+        assert runs or f"need {lab.needs}, which the {card}" in machine.hardware
+    on_the_card = {lab.name[:2] for lab, _ in REFERENCES if serves(device.architecture(CARDS[card]), lab.needs)}
+    assert on_the_card >= {"01", "02", "03", "04", "05", "06"} and ("07" in on_the_card) is (CARDS[card] >= (8, 0))
