@@ -1,9 +1,10 @@
-"""Searches of a templated product on a GPU: what the clock says beside the emulator's estimate, and beside torch.
+"""Searches of a templated product on a GPU: what the clock says beside the emulator's estimate.
 
 All 69 choices of `warplab.search.product` are timed for each of the two shapes that search_space.json has, with a cold
-L2 and in turns with torch.matmul in float32 (no TF32). Kept are the times, how well the estimate ranks them, and after
-how many trials each kind of search is within 2% of the best that the clock found. It writes
-benchmarks/results/search.json, takes some minutes and ends by itself; a GPU and PyTorch are needed.
+L2 and in turns. Kept are the times, how well the estimate ranks them, and after how many trials each kind of search is
+within 2% of the best that the clock found. It writes benchmarks/results/search.json and ends by itself within minutes.
+
+torch.matmul is not beside them: products so small take less time than its launch, which would be what is timed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from warplab.search.trials import Proposer, search
 
 COMMAND = "python -m benchmarks.search"
 FILE = results.DIRECTORY / "search.json"
-TORCH = "torch.matmul, float32"
 SEEDS = range(100)
 CLOSE = 1.02  # of the best: what counts as found
 _AT_ONCE = 12
@@ -38,31 +38,26 @@ _UNIT = 2.0**-24
 Shape = tuple[int, int, int]
 
 
-def timed(plans: Mapping[Choice, Plan], shape: Shape, architecture: str) -> tuple[dict[Choice, float], float]:
-    """Microseconds of each choice and of torch, in the same turns. Raises WarplabError for a wrong product."""
-    import torch
-
-    from benchmarks.gemm.contest import Library, Product
+def timed(plans: Mapping[Choice, Plan], shape: Shape, architecture: str) -> dict[Choice, float]:
+    """Microseconds of each choice, in the same turns. Raises WarplabError for a wrong product."""
+    from benchmarks.gemm.contest import Product
     from warplab.gpu import executor
     from warplab.gpu.stopwatch import time_in_turns
 
-    torch.backends.cuda.matmul.allow_tf32 = False
     m, n, k = shape
     random = np.random.default_rng(0)
     inputs = {"a": random.standard_normal((m, k), np.float32), "b": random.standard_normal((k, n), np.float32)}
     a, b = (inputs[name].astype(np.float64) for name in "ab")
     with executor.on_stream() as stream:
-        library = Library(stream, *(torch.from_numpy(inputs[name]).cuda() for name in "ab"))
         products = {choice: Product(plan, architecture, stream, inputs) for choice, plan in plans.items()}
         for choice, candidate in products.items():
             candidate.launch()
             stream.sync()
             if not (abs(candidate.output.get() - a @ b) <= k * _UNIT * (abs(a) @ abs(b))).all():
                 raise WarplabError(f"{name_of(choice)} gave a wrong product for {m} x {n} x {k}.")
-        candidates = {name_of(choice): candidate for choice, candidate in products.items()} | {TORCH: library}
+        candidates = {name_of(choice): candidate for choice, candidate in products.items()}
         turns = time_in_turns(candidates, stream, budget_seconds=_BUDGET_SECONDS, precision=0.02)
-        times = {choice: turns.time(name_of(choice)).value * 1e3 for choice in products}
-        return times, turns.time(TORCH).value * 1e3
+        return {choice: turns.time(name_of(choice)).value * 1e3 for choice in products}
 
 
 def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
@@ -81,15 +76,12 @@ def needed(proposer: Proposer[Choice], times: Mapping[Choice, float]) -> int:
     return 1 + next(trial for trial, cost in enumerate(course) if cost <= CLOSE * min(times.values()))
 
 
-def records_of(
-    shape: Shape, times: Mapping[Choice, float], modelled: Mapping[Choice, float], torch_us: float
-) -> list[results.Record]:
-    """What is kept of one shape: times beside torch's and the estimate, and what searches by the clock would take."""
+def records_of(shape: Shape, times: Mapping[Choice, float], modelled: Mapping[Choice, float]) -> list[results.Record]:
+    """What is kept of one shape: times beside the estimate, and what searches by the clock would take."""
     kept = [
         results.Record(
-            "product", "time", value, "us", name_of(choice), shape, "float32", baseline=TORCH, baseline_value=torch_us,
-            ratio=results.better(value, torch_us, "us"), conditions="cold L2, CUDA events, in turns",
-            extra={"estimated": modelled[choice]},
+            "product", "time", value, "us", name_of(choice), shape, "float32",
+            conditions="cold L2, CUDA events, in turns", extra={"estimated": modelled[choice]},
         )
         for choice, value in times.items()
     ]  # fmt: skip
@@ -120,11 +112,11 @@ def _measure() -> int:
             some = CHOICES[begin : begin + _AT_ONCE]
             made = (assemble(plan, architecture) for plan in captured(some, shape, architecture))
             plans |= dict(zip(some, made, strict=True))
-        times, torch_us = timed(plans, shape, architecture)
+        times = timed(plans, shape, architecture)
         modelled = {c: space.find("product", "estimated time", variant=name_of(c), shape=shape).value for c in CHOICES}
-        found = records_of(shape, times, modelled, torch_us)
+        found = records_of(shape, times, modelled)
         best = min(times, key=times.__getitem__)
-        print(f"{'x'.join(map(str, shape)):14} best {name_of(best)} {times[best]:.2f} us, torch {torch_us:.2f} us")
+        print(f"{'x'.join(map(str, shape)):14} best {name_of(best)} {times[best]:.2f} us")
         for record in found[len(times) :]:
             print(f"{'':14} {record.metric} {record.variant} {record.value:.2f}")
         records += found

@@ -134,11 +134,11 @@ def test_what_a_gpu_run_keeps_of_times_made_up(tmp_path: Path) -> None:
     modelled = {choice: float(place) for place, choice in enumerate(CHOICES, start=10)}
     times = dict(modelled)
     times[CHOICES[40]] = 5.0
-    records = records_of(shape, times, modelled, torch_us=20.0)
+    records = records_of(shape, times, modelled)
     kept = {(record.metric, record.variant): record for record in records}
     assert len(records) == len(CHOICES) + 5
     favourite = kept["time", f"{name_of(CHOICES[40])}"]
-    assert favourite.ratio == 4 and favourite.extra == {"estimated": 50.0} and favourite.baseline_value == 20
+    assert favourite.value == 5 and favourite.extra == {"estimated": 50.0}
     assert kept["trials", "estimate"].value == 41 and kept["trials", "chance"].value == pytest.approx(35, rel=0.25)
     assert 0.85 < kept["rank correlation of estimate and clock", ""].value < 1
     results.write(tmp_path / "search.json", results.make_header("x"), records)
