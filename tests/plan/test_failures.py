@@ -39,7 +39,7 @@ HOST = {
     "indentation": ("def f(x, y):\npass\n", CaptureStatus.SYNTAX_ERROR, 2, "indented"),
     "import": ("import numpy\n\n1 / 0\n", CaptureStatus.IMPORT_ERROR, 3, "division by zero"),
     "import name": ("from numpy import nothing\n", CaptureStatus.IMPORT_ERROR, 1, "cannot import name 'nothing'"),
-    "module": ("import torch\n", CaptureStatus.IMPORT_ERROR, 1, "torch"),
+    "module": ("import no_such_module\n", CaptureStatus.IMPORT_ERROR, 1, "no_such_module"),
     "no function": ("def g(x, y):\n    pass\n", CaptureStatus.NO_FUNCTION, None, "'f'"),
     "not a function": ("f = 3\n", CaptureStatus.NO_FUNCTION, None, "int"),
     "a kernel": (NUMBA + "@cuda.jit\ndef f(x, y):\n    pass\n", CaptureStatus.NO_FUNCTION, None, "f(x, y)"),

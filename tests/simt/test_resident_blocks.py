@@ -85,7 +85,9 @@ def across(a: np.ndarray) -> np.ndarray:
 def test_a_cooperative_grid(blocks, seed) -> None:
     made, a = plan("cooperative", blocks, 3, True)
     result = run(loads(dumps(made)), a, seed=seed)
-    assert result.findings == () and result.notes == {}, "all of it is searched for races"
+    assert result.findings == () and not any(name.startswith("races") for name in result.notes), (
+        "all of it is searched for races"
+    )
     assert np.array_equal(result.outputs["out"].reshape(3, -1), [across(a) + n for n in range(3)])
 
 
