@@ -38,7 +38,7 @@ def solution_of(number: int) -> str:
 def names() -> Iterator[dict[str, Any]]:
     """What the notebook has made before its exercises, without what runs on the emulator."""
     made: dict[str, Any] = {"display": lambda *shown: None}
-    exec(cell_with("import numpy as np\n\nfrom course"), made)
+    exec(cell_with("import numpy as np\nfrom IPython.display import Markdown\n\nfrom course"), made)
     made |= {"table": lambda heads, rows: rows, "reveal": lambda *said, **how: None}
     for name in ("flattered", "evolution_trials", "host_share"):
         made[name] = None
