@@ -214,10 +214,14 @@ def _where_labs_run() -> Check:
         return Check("labs on the GPU", State.LIMITED, words, "" if gpu is None else "See the row of the GPU.")
     card = architecture_of(gpu)
     elsewhere: dict[str, list[str]] = {}
-    for name in names:
-        if not serves(card, needs := find_lab(name).needs):
-            elsewhere.setdefault(needs, []).append(name[:2])
-    on_the_gpu = [name[:2] for name in names if not any(name[:2] in ones for ones in elsewhere.values())]
+    on_the_gpu = []
+    for lab in map(find_lab, names):
+        if serves(card, lab.needs):
+            on_the_gpu.append(lab.name[:2])
+        elif serves(card, lab.oldest):
+            on_the_gpu.append(f"{lab.name[:2]} in its form for {lab.form}")
+        else:
+            elsewhere.setdefault(lab.needs, []).append(lab.name[:2])
     words = f"{', '.join(on_the_gpu)} on this GPU ({card})"
     words += "".join(f"; {', '.join(ones)} on the emulator (needs {needs})" for needs, ones in elsewhere.items())
     return Check("labs on the GPU", State.GOOD, words)
