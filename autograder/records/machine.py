@@ -9,7 +9,7 @@ from pathlib import Path
 
 from autograder.records.status import Executor
 from warplab.errors import DeviceError
-from warplab.hardware.toolkit import CUPY, refusal, toolkit
+from warplab.hardware.toolkit import CUPY, refusal, remedy, toolkit
 from warplab.plan.capture.escape_probe import strongest
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
@@ -54,8 +54,8 @@ def choose_machine(wanted: str, needs: str = "", own: bool = False) -> Machine:
     gpu = present()
     if gpu is None:
         why = "No usable GPU was found: run `autograder doctor`"
-    elif refused := refusal(gpu.driver, toolkit()):
-        why = f"The GPU cannot be used, for {refused}: remove .venv and run `make venv`"
+    elif refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
+        why = f"The GPU cannot be used, for {refused}: {remedy(gpu.driver, gpu.compute_capability)}"
     elif not serves(architecture_of(gpu), needs):
         why = f"This lab's kernels need {needs}, which the {gpu.name} ({architecture_of(gpu)}) is not"
     else:

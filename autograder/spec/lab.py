@@ -196,7 +196,9 @@ def load_lab(folder: Path) -> Lab:
     if not isinstance(task, Task):
         raise LabError(f"{folder / 'task.py'} must define TASK, a autograder.spec.task.Task.")
     _require_distinct_names([*task.correctness, task.profile, task.timing], folder)
-    return Lab(folder.name, folder, _title(folder, texts), languages, points, scale, task, *_further(texts), needs, form)
+    return Lab(
+        folder.name, folder, _title(folder, texts), languages, points, scale, task, *_further(texts), needs, form
+    )
 
 
 def load_schedule_lab(folder: Path) -> ScheduleLab:

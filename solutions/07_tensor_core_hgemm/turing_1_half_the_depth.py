@@ -1,8 +1,8 @@
 """hgemm, for a T4 (sm_75): products of half the depth, tiles through registers.
 
-Tensor cores of Turing have `mma` of 16 x 8 x 8, so that a product of 16 steps of k is two instructions; `ldmatrix` they
-have as well. They have no `cp.async`: what a tile will hold is loaded into registers while the tile before it is
-multiplied, and stored to shared memory before the barrier. Two stages of 24 KiB leave room for that in a block's 64 KiB.
+Turing's tensor cores have `mma` of 16 x 8 x 8, so that a product of 16 steps of k is two instructions; they have
+`ldmatrix` as well. They have no `cp.async`: what a tile will hold is loaded into registers while the tile before it is
+multiplied, and stored to shared memory before the barrier. Two stages take 48 of a block's 64 KiB.
 Newer GPUs run it too.
 """
 
