@@ -69,10 +69,10 @@ def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_the
         assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED, architecture
 
 
-@pytest.fixture(scope="module")
-def turing() -> tuple[Lab, Captured]:
+@pytest.fixture(scope="module", params=["turing_1_half_the_depth", "turing_2_cuda"])
+def turing(request: pytest.FixtureRequest) -> tuple[Lab, Captured]:
     lab = find_lab("07_tensor_core_hgemm")
-    source = solutions_folder() / lab.name / "turing_1_half_the_depth.py"
+    source = solutions_folder() / lab.name / f"{request.param}.py"
     cases = [lab.case(name) for name in ("few steps of k", "ragged", "profile", "timing")]
     return lab, capture_submission(lab, source, cases, SEED, lab.form)
 
