@@ -19,8 +19,8 @@ constexpr int M = 128, N = 256, K = 32, THREADS = 256;
 constexpr int GROUP = 8;  // rows of tiles that are computed together, so that what they share of b stays in L2
 constexpr u32 A_BYTES = 2 * M * K, STAGE_BYTES = A_BYTES + 2 * K * N;
 
-// Where the 16-byte piece q of a row lies, so that eight rows below each other are in different banks: a row of b's tile
-// is a whole number of 128 bytes, two rows of a's tile are 128.
+// Where the 16-byte piece q of a row lies, so that eight rows below each other are in different banks: a row of b's
+// tile is a whole number of 128 bytes, two rows of a's tile are 128.
 __device__ u32 piece(u32 row, u32 q, u32 row_bytes) { return row * row_bytes + ((q ^ (row & 7)) << 4); }
 __device__ u32 piece_of_a(u32 row, u32 q) { return row * (2 * K) + ((q ^ (row >> 1 & 3)) << 4); }
 
