@@ -26,7 +26,7 @@ from warplab.plan.execution import Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault
 
 PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes some seconds
-CASE_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 20.0}
+CASE_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 60.0}  # on a GPU the kernels have 20 s of it
 ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
 SCHEDULE_SECONDS = 120.0  # checking all schedules of a submission, or modelling one; a reference takes a second
@@ -205,6 +205,9 @@ class Runner:
     def _failed(self, device: Executor, case: str, error: WorkerError, seconds: float) -> CaseOutcome:
         where = "the GPU" if device is Executor.GPU else "the emulator"
         if error.status is WorkerFault.TIMEOUT:
+            if device is Executor.GPU:  # kernels that do not end are a fault that its executor reports
+                message = f"Drawing the inputs, running it on the GPU and checking took more than {seconds:g} s."
+                return CaseOutcome(case, Status.RESOURCES, message=message)
             message = f"The kernel did not finish within {seconds:g} s on {where}: does every loop end?"
             return _fault(case, FindingKind.ENDLESS, message)
         if error.status is WorkerFault.DEVICE_FAULT:
