@@ -180,12 +180,16 @@ def _grades(
     """Grade in turn: one's own submissions in one worker, each of the others in a fresh one that nobody has used."""
     allow_reduced = getattr(options, "allow_reduced_isolation", False)
     others = [source for _, source in work if not submissions.is_own(source)]
-    machines = {lab.needs: choose_machine(options.device, lab.needs) for lab, _ in work}
+    machines = [
+        choose_machine(options.device, lab.needs)
+        if source in others
+        else choose_machine(options.device, lab.oldest, own=True)
+        for lab, source in work
+    ]
     with ExitStack() as kept:
-        shared = {machine: kept.enter_context(ConfinedWorker(machine, own=True)) for machine in machines.values()}
-        for lab, source in work:
+        shared = {machine: kept.enter_context(ConfinedWorker(machine, own=True)) for machine in set(machines)}
+        for (lab, source), machine in zip(work, machines, strict=True):
             with ExitStack() as stack:
-                machine = machines[lab.needs]
                 worker = shared[machine]
                 if source in others:
                     require_isolation(machine.isolation, source, allow_reduced)

@@ -23,7 +23,7 @@ from autograder.records.machine import choose_machine, serves
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, known_labs, labs_folder
 from warplab.errors import WarplabError
 from warplab.gpu import sanitizer
-from warplab.hardware.toolkit import CUPY, LEAST_DRIVER, installed, refusal, toolkit
+from warplab.hardware.toolkit import CUPY, LEAST_DRIVER, installed, refusal, remedy, toolkit
 from warplab.plan import cache
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.escape_probe import ATTEMPTS, Proof, prove
@@ -209,15 +209,19 @@ def _where_labs_run() -> Check:
     from warplab.hardware.device import architecture_of, present
 
     names, gpu = kernel_labs(), present()
-    if gpu is None or refusal(gpu.driver, toolkit()):
+    if gpu is None or refusal(gpu.driver, gpu.compute_capability, toolkit()):
         words = f"all {len(names)} of kernels on the emulator, without efficiency"
         return Check("labs on the GPU", State.LIMITED, words, "" if gpu is None else "See the row of the GPU.")
     card = architecture_of(gpu)
     elsewhere: dict[str, list[str]] = {}
-    for name in names:
-        if not serves(card, needs := find_lab(name).needs):
-            elsewhere.setdefault(needs, []).append(name[:2])
-    on_the_gpu = [name[:2] for name in names if not any(name[:2] in ones for ones in elsewhere.values())]
+    on_the_gpu = []
+    for lab in map(find_lab, names):
+        if serves(card, lab.needs):
+            on_the_gpu.append(lab.name[:2])
+        elif serves(card, lab.oldest):
+            on_the_gpu.append(f"{lab.name[:2]} in its form for {lab.form}")
+        else:
+            elsewhere.setdefault(lab.needs, []).append(lab.name[:2])
     words = f"{', '.join(on_the_gpu)} on this GPU ({card})"
     words += "".join(f"; {', '.join(ones)} on the emulator (needs {needs})" for needs, ones in elsewhere.items())
     return Check("labs on the GPU", State.GOOD, words)
@@ -230,8 +234,9 @@ def _gpu() -> Check:
     if gpu is not None:
         memory = f"{gpu.memory / 2**30:.0f} GiB"
         found = f"{gpu.name}, {gpu.sms} SMs, {memory}, driver {gpu.driver}, CUDA {gpu.cuda}"
-        if refused := refusal(gpu.driver, toolkit()):
-            mend = "Run `make venv`: it installs the packages that this driver takes; or renew the driver."
+        if refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
+            to_do = remedy(gpu.driver, gpu.compute_capability)
+            mend = f"{to_do[0].upper()}{to_do[1:]}."
             return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", mend)
         return Check("GPU", State.GOOD, found)
     driver = shutil.which("nvidia-smi")

@@ -32,7 +32,7 @@ def submit(line: str, cell: str) -> None:
         lab = find_any(line.strip())
         path = submission_path(lab.name)
         write_whole(path, cell)
-        machine = choose_machine("auto", lab.needs)
+        machine = choose_machine("auto", lab.oldest, own=True)
         if machine not in _workers:
             _workers[machine] = ConfinedWorker(machine, own=True)
         report = grade(Request(lab, path, machine), _workers[machine])

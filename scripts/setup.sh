@@ -2,8 +2,9 @@
 # usage: setup.sh VENV EXTRA
 #
 # Makes VENV with this checkout installed in it (editable) at the versions of constraints*.txt, with the packages of
-# CUDA that the driver takes (WARPLAB_CUDA=12 or 13 chooses instead; 13 where there is no driver) and those of
-# EXTRA ("dev", "gpu", "torch"). What pip says goes to build/setup.log; what goes wrong is one sentence that says what to do.
+# CUDA that the driver and the GPU take (WARPLAB_CUDA=12 or 13 chooses instead; 13 where there is no driver) and those of
+# EXTRA ("dev", "gpu", "torch"; PyTorch's CPU build where there is no driver). What pip says goes to build/setup.log; what
+# goes wrong is one sentence that says what to do.
 set -u
 
 venv=$1
@@ -25,8 +26,14 @@ toolkit() {
     12 | 13) printf '%s' "$WARPLAB_CUDA" && return ;;
     ?*) fail "WARPLAB_CUDA is '$WARPLAB_CUDA': set it to 12 or 13, or leave it out." ;;
     esac
-    driver=$(nvidia-smi --query-gpu=driver_version --format=csv,noheader 2>/dev/null | sed -n '1s/[^0-9].*//p')
-    if [ -n "$driver" ] && [ "$driver" -lt 580 ]; then printf 12; else printf 13; fi
+    driver=$(asked driver_version | sed 's/\..*//')
+    card=$(asked compute_cap | sed 's/\.//') # unknown to old drivers, for which it is 12 anyway
+    if [ "${driver:-580}" -lt 580 ] || [ "${card:-75}" -lt 75 ]; then printf 12; else printf 13; fi
+}
+
+# A number that nvidia-smi knows of the first GPU; nothing without a driver.
+asked() {
+    nvidia-smi "--query-gpu=$1" --format=csv,noheader 2>/dev/null | sed -n '1s/^\([0-9][0-9.]*\).*$/\1/p'
 }
 
 find_python() {
@@ -77,12 +84,17 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || ! supported "$venv/b
     rm -rf "$venv"
     "$python" -m venv "$venv" >>"$log" 2>&1 || fail "$python could not make $venv: see $log."
 fi
-case $extra in
-gpu | torch) need_disk 10485760 ;; # pip may choose the build for CUDA
-esac
 
 cuda=$(toolkit) || exit 1
 echo "Setting up $venv ($extra, CUDA $cuda): a few minutes the first time, pip's words go to $log"
+case $extra-$(asked driver_version) in
+torch-)
+    # Small, without the libraries of CUDA. Where PyTorch's own index cannot be reached, the build with them does as well.
+    "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 0 --timeout 15 --no-deps \
+        -c constraints.txt -i https://download.pytorch.org/whl/cpu torch >build/setup-torch.log 2>&1 || need_disk 10485760
+    ;;
+gpu-* | torch-*) need_disk 10485760 ;;
+esac
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 2 \
     -c constraints.txt -c "constraints-cu$cuda.txt" -e ".[$extra,cu$cuda]" >>"$log" 2>&1 || explain
 

@@ -20,6 +20,7 @@ from autograder.judge.traffic import traffic_part
 from autograder.judge.turns import Turns
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
+from autograder.records.prepared import Prepared
 from autograder.records.rejection import Rejected
 from autograder.records.report import PartResult, Report
 from autograder.records.request import OnProgress, Request
@@ -76,18 +77,18 @@ def _grade(
         return grade_attacks(request, drawn, drawn.task, submission, worker, seed, progress)
     if isinstance(drawn, ScheduleLab):
         return grade_schedules(request, drawn, submission, worker, seed, progress)
-    lab, machine = request.kernels, request.machine
+    lab = request.kernels
     runner = Runner(worker, lab, seed, turns)
-    progress("capturing", 0.0)
-    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
-        warm = beside.submit(runner.warm_up, gpu=request.has_gpu)
-        answers = capture_cases(
-            lab, submission, request.captured_cases(), seed, machine.architecture, machine.isolation
-        )
-        progress("loading the emulator (its first use compiles it)", 0.1)
-        warm.result()
-    progress("assembling", 0.12)
-    captured = runner.prepare(submission, answers, machine.architecture)
+    try:
+        captured = _captured(request, submission, runner, seed, progress)
+    except Rejected as refused:
+        if request.machine.instead is None:
+            raise
+        request = replace(request, machine=request.machine.instead.after(str(refused)))
+        try:
+            captured = _captured(request, submission, runner, seed, progress)
+        except Rejected:  # it is not for want of another GPU
+            raise refused from None
     if captured.parts:
         runner.warm_up(captured.parts)
     evidence = _run_cases(request, runner, captured.plans, progress)
@@ -99,6 +100,22 @@ def _grade(
         said = second_opinions(lab.task, cases, evidence.emulated, captured.plans, seed)
         graded = replace(graded, second_opinions=said)
     return graded
+
+
+def _captured(request: Request, submission: Submission, runner: Runner, seed: int, progress: OnProgress) -> Prepared:
+    """The submission as plans, assembled for the request's machine. Raises Rejected if it is at fault, or asks for
+    what that machine does not have."""
+    machine = request.machine
+    progress("capturing", 0.0)
+    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
+        warm = beside.submit(runner.warm_up, gpu=request.has_gpu)
+        answers = capture_cases(
+            request.kernels, submission, request.captured_cases(), seed, machine.architecture, machine.isolation
+        )
+        progress("loading the emulator (its first use compiles it)", 0.1)
+        warm.result()
+    progress("assembling", 0.12)
+    return runner.prepare(submission, answers, machine.architecture)
 
 
 def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: OnProgress) -> Outcomes:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import metadata
 from pathlib import Path
 
 from autograder.records.status import Executor
 from warplab.errors import DeviceError
-from warplab.hardware.toolkit import CUPY, refusal, toolkit
+from warplab.hardware.toolkit import CUPY, refusal, remedy, toolkit
 from warplab.plan.capture.escape_probe import strongest
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
@@ -25,19 +25,27 @@ class ReducedIsolation(DeviceError):
 class Machine:
     """The device that grades: `architecture` is what plans are assembled for, `hardware` names it in reports.
 
-    `isolation` is what keeps a submission's host code from the machine while it is captured.
+    `isolation` is what keeps a submission's host code from the machine while it is captured. `instead` grades a
+    submission that this GPU does not take, for who would rather have no time than no grade.
     """
 
     device: Executor
     architecture: str
     hardware: str
     isolation: Isolation = field(default_factory=strongest)
+    instead: Machine | None = None
+
+    def after(self, refusal: str) -> Machine:
+        """This machine for a submission that a GPU did not take, for the reason in the sentence `refusal`."""
+        return replace(self, hardware=f"{self.hardware}: {refusal.rstrip('.')}")
 
 
-def choose_machine(wanted: str, needs: str = "") -> Machine:
+def choose_machine(wanted: str, needs: str = "", own: bool = False) -> Machine:
     """The machine for "auto", "gpu" or "emulator", and for a lab whose kernels need an architecture (`serves`).
 
-    Raises DeviceError if a GPU is wanted and there is none that serves.
+    With "auto" the emulator stands by for one's `own` submissions that the GPU is too old or too small for. Of a class
+    all are graded in one way, or who asks for too much would not be timed. Raises DeviceError if a GPU is wanted and
+    there is none that serves.
     """
     if wanted == "emulator":
         return _emulator()
@@ -46,12 +54,15 @@ def choose_machine(wanted: str, needs: str = "") -> Machine:
     gpu = present()
     if gpu is None:
         why = "No usable GPU was found: run `autograder doctor`"
-    elif refused := refusal(gpu.driver, toolkit()):
-        why = f"The GPU cannot be used, for {refused}: remove .venv and run `make venv`"
+    elif refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
+        why = f"The GPU cannot be used, for {refused}: {remedy(gpu.driver, gpu.compute_capability)}"
     elif not serves(architecture_of(gpu), needs):
         why = f"This lab's kernels need {needs}, which the {gpu.name} ({architecture_of(gpu)}) is not"
     else:
-        return Machine(Executor.GPU, architecture_of(gpu), f"{gpu.name}, driver {gpu.driver}")
+        name, stands_by = architecture_of(gpu), own and wanted == "auto"
+        instead = _emulator(f". The {gpu.name} ({name}) does not take this submission")
+        found = Machine(Executor.GPU, name, f"{gpu.name}, driver {gpu.driver}")
+        return replace(found, instead=instead) if stands_by and name != EMULATED_ARCHITECTURE else found
     if wanted == "gpu":
         raise DeviceError(f"{why}, or grade with --device emulator.")
     return _emulator() if gpu is None else _emulator(f". {why}")

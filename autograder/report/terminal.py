@@ -48,6 +48,8 @@ def show_briefly(report: Report, console: Console) -> None:
     line = Text.assemble((f"{report.status}", _colour(report)), f"  {report.lab}  {report.submission}  ")
     line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s, {report.isolation}")
     console.print(line)
+    if why := report.hardware.partition(". ")[2]:  # of a machine that has a GPU, for another lab or another kernel
+        console.print(Text(f"On the emulator, without a time: {why}.", "dim"))
     details = [block for part in report.parts for block in _details(report, part, 1)]
     if not report.full_marks and not details:
         details = [Text(report.message), *_excerpt(report, report.line)]

@@ -68,7 +68,9 @@ class EfficiencyScale:
 class Lab:
     """One lab. `feedback` maps a part's name to the section of the course that explains it.
 
-    `needs` is the architecture that its kernels cannot do without: "sm_80" or newer, "sm_90a" alone, "" for any.
+    `needs` is the architecture that its kernels cannot do without: "sm_80" or newer, "sm_90a" alone, "" for any. Where
+    older GPUs have instructions for the same, the lab has a `form` from that architecture on, of which its handout says
+    what is other; the references and rungs are for `needs`.
     """
 
     name: str
@@ -81,7 +83,13 @@ class Lab:
     notebook: str = ""
     feedback: Mapping[str, str] = field(default_factory=dict)
     needs: str = ""
+    form: str = ""
     judged_without_gpu: ClassVar = ("correctness", "safety", "traffic")
+
+    @property
+    def oldest(self) -> str:
+        """The oldest architecture that submissions can be written for."""
+        return self.form or self.needs
 
     def drawn(self, seed: int) -> Lab:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""
@@ -112,6 +120,7 @@ class ScheduleLab:
     notebook: str = ""
     feedback: Mapping[str, str] = field(default_factory=dict)
     needs: ClassVar = ""
+    oldest: ClassVar = ""
     judged_without_gpu: ClassVar = ("correctness", "safety", "traffic", "efficiency")  # its time is modelled
 
     def drawn(self, seed: int) -> ScheduleLab:
@@ -177,16 +186,19 @@ def load_lab(folder: Path) -> Lab:
     texts, points, scale = _described(folder)
     try:
         languages = frozenset(Language(name) for name in texts["languages"])
-        needs = texts.get("needs", "")
-        if not _ARCHITECTURE.fullmatch(needs):
-            raise ValueError(f'needs is an architecture such as "sm_80" or "sm_90a", and not {needs!r}')
+        needs, form = texts.get("needs", ""), texts.get("form", "")
+        for key, name in (("needs", needs), ("form", form)):
+            if not _ARCHITECTURE.fullmatch(name):
+                raise ValueError(f'{key} is an architecture such as "sm_80" or "sm_90a", and not {name!r}')
     except (KeyError, TypeError, ValueError) as error:
         raise LabError(f"{folder / 'lab.toml'} is not a valid lab description: {error}.") from error
     task = _load_task(folder)
     if not isinstance(task, Task):
         raise LabError(f"{folder / 'task.py'} must define TASK, a autograder.spec.task.Task.")
     _require_distinct_names([*task.correctness, task.profile, task.timing], folder)
-    return Lab(folder.name, folder, _title(folder, texts), languages, points, scale, task, *_further(texts), needs)
+    return Lab(
+        folder.name, folder, _title(folder, texts), languages, points, scale, task, *_further(texts), needs, form
+    )
 
 
 def load_schedule_lab(folder: Path) -> ScheduleLab:

@@ -22,11 +22,6 @@ def sectors_of_128x128_tiles(dimensions: Dimensions) -> float:
     return 2 * (m * k * -(-n // 128) + k * n * -(-m // 128)) / SECTOR
 
 
-def instructions_of_tensor_cores(dimensions: Dimensions) -> float:
-    """One instruction for 16 x 8 outputs and 16 steps of k."""
-    return dimensions["m"] * dimensions["n"] * dimensions["k"] / (16 * 8 * 16)
-
-
 def wavefronts_of_warp_tiles(dimensions: Dimensions) -> float:
     """Four wavefronts bring 16 x 16 elements; a warp of 32 x 64 outputs needs six times as many for 16 steps of k."""
     return dimensions["m"] * dimensions["n"] * dimensions["k"] * 6 * 4 / (32 * 64 * 16)
@@ -119,9 +114,9 @@ TASK = Task(
     compute_ceiling=Ceiling.TENSOR_FP16,
     budgets=(
         Budget(
-            "tensor_instructions",
-            instructions_of_tensor_cores,
-            "Each product should be an mma of 16 x 8 x 16, and none should be made twice.",
+            "tensor_multiply_adds",
+            lambda d: d["m"] * d["n"] * d["k"],
+            "Every product should be made once: warps whose tiles overlap, or go beyond the end of k, make more.",
         ),
         Budget(
             "global_read_sectors",

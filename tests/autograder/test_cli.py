@@ -150,7 +150,7 @@ def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.Monk
             (7, 5),
             "550.54.15",
             12,
-            "01, 02, 03, 04, 05, 06 on this GPU (sm_75); 07 on the emulator (needs sm_80); ",
+            "01, 02, 03, 04, 05, 06, 07 in its form for sm_75 on this GPU (sm_75); 08, 09, 11 on the emulator (needs",
         ),
         (
             "NVIDIA L4",

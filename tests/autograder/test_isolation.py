@@ -90,7 +90,9 @@ def test_the_command_refuses_others_work_without_isolation(
     other.parent.mkdir()
     other.write_text("def twice(:")
     monkeypatch.setenv("WARPLAB_LABS", str(lab.folder.parent))
-    monkeypatch.setattr(cli, "choose_machine", lambda wanted, needs="": replace(EMULATOR, isolation=Isolation.REDUCED))
+    monkeypatch.setattr(
+        cli, "choose_machine", lambda wanted, needs="", own=False: replace(EMULATOR, isolation=Isolation.REDUCED)
+    )
     assert cli.main(["check", str(lab.folder / "submission.py")]) == cli.NOT_FULL_MARKS
     capsys.readouterr()
     arguments = ["grade", str(other), "--lab", lab.name]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from autograder.judge import pipeline
 from autograder.judge.capture_stage import Submission
 from autograder.judge.pipeline import grade
+from autograder.records.machine import Machine
 from autograder.records.prepared import Answer
 from autograder.records.report import Report
-from autograder.records.status import Part, Status
+from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import Lab
 from autograder.spec.recorded import FILE
 from autograder.spec.task import Case
@@ -76,6 +78,33 @@ def test_full_marks_with_a_gpu(lab: Lab) -> None:
     assert on_gpu == ["tiny", "ragged", "secret size", "huge"]
     assert emulated == ["tiny", "ragged", "secret size", "profile"]
     assert worker.calls[-1] == ("autograder.worker.gpu_stage:efficiency", "timing")
+
+
+_OF_AMPERE = GOOD.replace("i < x.size", "ptx.redux_add(types.uint32(1)) > 0 and i < x.size").replace(
+    "from numba import cuda", "from numba import cuda\nfrom numba.cuda import types\n\nfrom warplab import ptx"
+)
+_T4 = Machine(Executor.GPU, "sm_75", "Tesla T4", instead=replace(EMULATOR, hardware="emulator. Not taken"))
+
+
+def test_what_a_card_does_not_take_is_emulated_and_the_report_says_why(lab: Lab) -> None:
+    (lab.folder / "submission.py").write_text(_OF_AMPERE)
+    worker = NumPyWorker(lab)
+    report = graded(lab, worker, machine=_T4)
+    assert statuses(report) == [Status.PASSED, Status.PASSED, Status.PASSED, Status.NOT_MEASURED]
+    assert report.hardware.startswith("emulator. Not taken: The kernel 'kernel' does not assemble for sm_75")
+    assert "sm_80" in report.hardware and {case for target, case in worker.calls if "gpu_stage" in target} == set()
+
+
+def test_what_no_emulator_stands_by_for_is_refused(lab: Lab) -> None:
+    (lab.folder / "submission.py").write_text(_OF_AMPERE)
+    report = graded(lab, machine=replace(_T4, instead=None))
+    assert (report.status, report.score) == (Status.COMPILE_ERROR, 0) and "sm_80" in report.message
+
+
+def test_a_mistake_that_is_one_everywhere_stays_the_cards(lab: Lab) -> None:
+    (lab.folder / "submission.py").write_text(GOOD.replace("factor * x[i]", "factor * y[i]"))
+    report = graded(lab, machine=_T4)
+    assert (report.status, report.hardware) == (Status.COMPILE_ERROR, "Tesla T4") and "y" in report.message
 
 
 def test_the_quick_check_leaves_hidden_cases_out(lab: Lab) -> None:

@@ -17,7 +17,7 @@ def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(magics, "CHECKOUT", tmp_path)
     monkeypatch.setattr(magics, "ConfinedWorker", lambda machine, own: NumPyWorker(lab))
     monkeypatch.setattr(magics, "_workers", {})
-    monkeypatch.setattr(magics, "choose_machine", lambda wanted, needs="": EMULATOR)
+    monkeypatch.setattr(magics, "choose_machine", lambda wanted, needs="", own=False: EMULATOR)
     monkeypatch.setattr(display, "display", lambda item: shown.append(item.data))
     magics.submit(" 90_twice ", GOOD)
     assert (tmp_path / "build" / "submissions" / "90_twice" / "submission.py").read_text() == GOOD

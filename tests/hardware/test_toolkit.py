@@ -12,7 +12,7 @@ from autograder.records.status import Executor
 from autograder.spec.lab import CHECKOUT, find_any, known_labs
 from warplab.errors import DeviceError
 from warplab.hardware import device
-from warplab.hardware.toolkit import LEAST_DRIVER, installed, refusal
+from warplab.hardware.toolkit import LEAST_CAPABILITY, LEAST_DRIVER, installed, refusal, remedy
 
 PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
 
@@ -28,12 +28,32 @@ PROJECT = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
         ("525.60.13", 12, False),
         ("470.256.02", 12, True),
         ("470.256.02", None, False),  # no toolkit of ours: nothing is known
+        ("unknown", 13, False),  # a container without NVML
     ],
 )
 def test_a_driver_loads_what_toolkits_of_its_time_compile(driver: str, major: int | None, refused: bool) -> None:
-    words = refusal(driver, major)
+    words = refusal(driver, (7, 5), major)
     assert bool(words) is refused
     assert not refused or (driver in words and LEAST_DRIVER[major or 0] in words)
+
+
+@pytest.mark.parametrize(
+    ("capability", "major", "driver", "refused", "to_do"),
+    [
+        ((7, 0), 13, "580.65.06", "sm_75 and newer, not for sm_70", "remove .venv and run `make venv`"),  # V100
+        ((7, 0), 12, "580.65.06", "", ""),
+        ((6, 1), 12, "550.54.15", "sm_70 and newer, not for sm_61", "use a GPU of sm_70 or newer"),
+        ((7, 5), 13, "550.54.15", "driver 550.54.15", "remove .venv and run `make venv`"),
+        ((7, 5), 13, "470.57.02", "driver 470.57.02", "renew the driver, from 525.60.13 on"),
+        ((7, 5), 12, "470.57.02", "driver 470.57.02", "renew the driver, from 525.60.13 on"),
+    ],
+)
+def test_what_is_refused_is_said_with_what_helps(
+    capability: tuple[int, int], major: int, driver: str, refused: str, to_do: str
+) -> None:
+    words = refusal(driver, capability, major)
+    assert refused in words and bool(words) is bool(refused)
+    assert not refused or to_do in remedy(driver, capability)
 
 
 def test_an_old_driver_leaves_the_emulator_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,7 +62,7 @@ def test_an_old_driver_leaves_the_emulator_and_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr("autograder.records.machine.toolkit", lambda: 13)
     machine = choose_machine("auto")
     assert machine.device is Executor.EMULATOR and "driver 470.57.02" in machine.hardware
-    with pytest.raises(DeviceError, match=r"470\.57\.02.*make venv.*--device emulator"):
+    with pytest.raises(DeviceError, match=r"470\.57\.02.*renew the driver.*--device emulator"):
         choose_machine("gpu")
     monkeypatch.setattr("autograder.records.machine.toolkit", lambda: None)
     assert choose_machine("gpu").device is Executor.GPU
@@ -50,7 +70,7 @@ def test_an_old_driver_leaves_the_emulator_and_is_named(monkeypatch: pytest.Monk
 
 def test_every_toolkit_that_installs_has_its_least_driver() -> None:
     majors = {int(name.removeprefix("cu")) for name in PROJECT["optional-dependencies"] if name.startswith("cu")}
-    assert majors == set(LEAST_DRIVER)
+    assert majors == set(LEAST_DRIVER) == set(LEAST_CAPABILITY)
 
 
 def test_the_distribution_that_is_there_is_named() -> None:
@@ -83,3 +103,10 @@ def test_a_lab_that_a_gpu_cannot_run_is_emulated(monkeypatch: pytest.MonkeyPatch
     assert "need sm_90a, which the NVIDIA L4 (sm_89) is not" in chosen["08_hopper_hgemm"].hardware
     with pytest.raises(DeviceError, match="need sm_90a"):
         choose_machine("gpu", "sm_90a")
+    own = choose_machine("auto", "sm_80", own=True)
+    assert own.device is Executor.GPU and own.instead is not None and own.instead.device is Executor.EMULATOR
+    assert (
+        "The NVIDIA L4 (sm_89) does not take this submission: It is too large"
+        in own.instead.after("It is too large.").hardware
+    )
+    assert choose_machine("gpu", own=True).instead is None and choose_machine("auto").instead is None

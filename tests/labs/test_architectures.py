@@ -8,19 +8,26 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine, serves
 from autograder.records.status import Executor, Status
 from autograder.spec.inputs import generate, host_calls
-from autograder.spec.lab import Lab, find_lab, kernel_labs
+from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
 from autograder.submissions import references
 from autograder.worker.judge_case import compare_outputs
+from autograder.worker.prepare_stage import Captured
+from autograder.worker.same_kernels import other_kernels
 from tests.labs.judging import SEED, WHOLE
 from warplab import simt
+from warplab.gpu import trusted
 from warplab.hardware import device
+from warplab.isa.entry import entries
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.failure import CaptureFailure
+from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.capture.submission import capture
 from warplab.plan.limits import limits_of
+from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
 
 CARDS = {
     "Tesla T4": (7, 5), "NVIDIA A100": (8, 0), "NVIDIA GeForce RTX 3090": (8, 6), "NVIDIA L4": (8, 9),
@@ -62,6 +69,45 @@ def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_the
         assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED, architecture
 
 
+@pytest.fixture(scope="module", params=["turing_1_half_the_depth", "turing_2_cuda"])
+def turing(request: pytest.FixtureRequest) -> tuple[Lab, Captured]:
+    lab = find_lab("07_tensor_core_hgemm")
+    source = solutions_folder() / lab.name / f"{request.param}.py"
+    cases = [lab.case(name) for name in ("few steps of k", "ragged", "profile", "timing")]
+    return lab, capture_submission(lab, source, cases, SEED, lab.form)
+
+
+@pytest.mark.parametrize("name", ["few steps of k", "ragged", "profile"])
+def test_lab_07_has_a_form_for_the_t4_which_is_right_there_and_keeps_the_budgets(
+    turing: tuple[Lab, Captured], name: str
+) -> None:
+    (lab, captured), case = turing, turing[0].case(name)
+    plan, values = captured.plans[name], generate(np, lab.task, case, SEED)
+    for kernel in plan.kernels.values():
+        assert "m16n8k8" in kernel.ptx[lab.form] and "cp.async" not in kernel.ptx[lab.form]
+    execution = simt.execute(plan, {n: v for n, v in values.items() if n in plan.buffers}, architecture=lab.form)
+    assert execution.findings == ()
+    assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED
+    if name == "profile":
+        over = [b.counter for b in lab.task.budgets if execution.total.amount(b.counter) > b.limit(case.dimensions)]
+        assert over == [] and not other_kernels(plan, captured.plans["timing"], ())
+        assert all(kernel.spill_bytes == 0 for kernel in captured.kernels)
+
+
+@pytest.mark.parametrize("capability", [*CARDS.values()])
+def test_the_ceiling_of_tensor_cores_is_measured_with_products_that_the_card_has(capability: tuple[int, int]) -> None:
+    architecture = device.architecture(capability)
+    ptx = compile_cpp(trusted.source(), "trusted.cu", ("-std=c++17",), (), architecture).ptx
+    parameters = tuple(Parameter("", p.size, p.align) for p in entries(ptx)["tensor_fp16"].parameters)
+    kernel = Kernel("tensor_fp16", "tensor_fp16", Language.CUDA_CPP, parameters, {architecture: ptx})
+    threads = trusted.TENSOR_THREADS
+    launch = Launch("tensor_fp16", (1, 1, 1), (threads, 1, 1), (Pointer("out"), Value("int32", 3)))
+    out = Buffer("out", Role.OUTPUT, "float32", (threads,), (4,))
+    plan = Plan("measure", {"tensor_fp16": kernel}, {"out": out}, (launch,))
+    counted = simt.execute(assemble(plan, architecture), {}, architecture=architecture, sanitize=False).total
+    assert 2 * counted.tensor_multiply_adds == 3 * trusted.tensor_flops_per_step("tensor_fp16", capability)
+
+
 def test_a_reference_that_needs_more_shared_memory_than_a_card_has_says_so() -> None:
     ((name, stem),) = LARGE
     lab, source = next((lab, source) for lab, source in REFERENCES if (lab.name, source.stem) == (name, stem))
@@ -87,9 +133,9 @@ def test_what_a_card_cannot_run_is_emulated_and_says_why(card: str, monkeypatch:
     gpu = SimpleNamespace(name=card, driver="580.65.06", compute_capability=CARDS[card])
     monkeypatch.setattr(device, "present", lambda index=0: gpu)
     for lab in {lab.name: lab for lab, _ in REFERENCES}.values():
-        machine = choose_machine("auto", lab.needs)
-        runs = serves(device.architecture(CARDS[card]), lab.needs)
+        machine = choose_machine("auto", lab.oldest)
+        runs = serves(device.architecture(CARDS[card]), lab.oldest)
         assert machine.device is (Executor.GPU if runs else Executor.EMULATOR)
         assert runs or f"need {lab.needs}, which the {card}" in machine.hardware
-    on_the_card = {lab.name[:2] for lab, _ in REFERENCES if serves(device.architecture(CARDS[card]), lab.needs)}
-    assert on_the_card >= {"01", "02", "03", "04", "05", "06"} and ("07" in on_the_card) is (CARDS[card] >= (8, 0))
+    on_the_card = {lab.name[:2] for lab, _ in REFERENCES if serves(device.architecture(CARDS[card]), lab.oldest)}
+    assert on_the_card >= {"01", "02", "03", "04", "05", "06", "07"}

@@ -114,8 +114,8 @@ template <int FP8> __device__ void tensor_peak(float* out, int steps) {
 }
 extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) { tensor_peak<0>(out, steps); }
 extern "C" __global__ void __launch_bounds__(384) tensor_fp8(float* out, int steps) { tensor_peak<1>(out, steps); }
-#elif __CUDA_ARCH__ >= 800
-// Four independent m16n8k16 products a warp and step.
+#elif __CUDA_ARCH__ >= 750
+// Eight independent m16n8k16 products a warp and step, of m16n8k8 on Turing.
 extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int steps) {
     u32 a[4], b[2];
     for (int i = 0; i < 4; ++i) a[i] = half_bits(threadIdx.x * 7 + i);
@@ -124,10 +124,17 @@ extern "C" __global__ void __launch_bounds__(384) tensor_fp16(float* out, int st
     for (int s = 0; s < steps; ++s) {
         #pragma unroll
         for (int t = 0; t < 8; ++t)
+#if __CUDA_ARCH__ < 800
+            asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 "
+                "{%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+                : "+f"(d[t][0]), "+f"(d[t][1]), "+f"(d[t][2]), "+f"(d[t][3])
+                : "r"(a[0]), "r"(a[1]), "r"(b[0]));
+#else
             asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
                 "{%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"
                 : "+f"(d[t][0]), "+f"(d[t][1]), "+f"(d[t][2]), "+f"(d[t][3])
                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#endif
     }
     float sum = 0;
     for (int t = 0; t < 8; ++t) for (int i = 0; i < 4; ++i) sum += d[t][i];
@@ -175,6 +182,11 @@ def _wgmma_macros() -> str:
     return macros
 
 
+def source() -> str:
+    """All of them, for NVRTC to compile for any architecture."""
+    return _wgmma_macros() + SOURCE
+
+
 @cache
 def kernel(name: str) -> Kernel:
     """One of the kernels above, loaded on the current device."""
@@ -186,12 +198,12 @@ def _program() -> ObjectCode:
     device = Device()
     major, minor = device.compute_capability
     architecture = f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
-    return Program(_wgmma_macros() + SOURCE, "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin")
+    return Program(source(), "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin")
 
 
 def tensor_flops_per_step(name: str, compute_capability: tuple[int, int]) -> int:
     """Floating-point operations of one block's step of `tensor_fp16` or `tensor_fp8`."""
-    k = 32 if name == "tensor_fp8" else 16
+    k = 32 if name == "tensor_fp8" else 16 if compute_capability >= (8, 0) else 8
     if compute_capability == (9, 0):
         return TENSOR_THREADS // 128 * 4 * 2 * 64 * 256 * k
     return TENSOR_THREADS // 32 * 8 * 2 * 16 * 8 * k

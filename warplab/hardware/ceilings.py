@@ -23,7 +23,7 @@ class Ceilings:
     fp32_fma: float  # FLOP/s
     fp32_fma_low: float
     fp32_fma_high: float
-    tensor_fp16: float | None  # FLOP/s, dense, float32 accumulation; None below compute capability 8.0
+    tensor_fp16: float | None  # FLOP/s, dense, float32 accumulation; None below compute capability 7.5
     tensor_fp16_low: float | None
     tensor_fp16_high: float | None
     tensor_fp8: float | None  # the same of e4m3; None below compute capability 8.9

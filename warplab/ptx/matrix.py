@@ -36,7 +36,7 @@ def mma(a: str, *, k: int, b: str | None = None, sums: str | None = None) -> Cal
         d = product(a, b, c)
 
     a, b are tuples of uint32 (f64: float64), c and d tuples of 4 float32 or int32, or 2 uint32 (two f16 each).
-    Needs sm_80, e4m3 and e5m2 sm_89, f64 sm_90. Raises ValueError for a form that PTX does not have.
+    Needs sm_80, f16 with k=8 sm_75, e4m3 and e5m2 sm_89, f64 sm_90. Raises ValueError for a form that PTX has not.
     """
     b = b or a
     sums = sums or ("s32" if a in ("s8", "u8") else "f64" if a == "f64" else "f32")
