@@ -24,8 +24,10 @@ from warplab.network.schedules.interpret import programs
 from warplab.network.schedules.model import expand, starts_with
 
 Call = Callable[[], None]
-IN_GRAPH = 20
-WORK = 64 << 20  # bytes that a sample moves about, in as many calls as that takes
+MOST_CALLS = 20  # in a sample, as in nccl-tests
+WORK = 64 << 20  # bytes that a sample of processes moves about, in as many calls as that takes
+# On GPUs a sample's start costs microseconds once: their share must not change with the size where calls are short.
+_GPU_WORK, _GPU_CALLS = 640 << 20, 5
 _ITEM = 4  # bytes of a float32
 _TOGETHER = timedelta(seconds=120)
 _SLEEP = 1_000_000  # cycles, half a millisecond: all of a sample is queued by then
@@ -215,9 +217,10 @@ class Clock:
 
     def samples(self, call: Call, size: int, count: int) -> list[float]:
         """Seconds of one call, `count` times, the slowest rank's each."""
-        calls = max(1, min(IN_GRAPH, WORK // max(size, 1)))
         if not self._gpu:
+            calls = max(1, min(MOST_CALLS, WORK // max(size, 1)))
             return self._sampled(call, calls, calls, count)
+        calls = max(_GPU_CALLS, min(MOST_CALLS, _GPU_WORK // max(size, 1)))
         graph = self.graph(call, calls)  # one by one, launching would take longer than what is launched
         found = self._sampled(graph.replay, 1, calls, count)
         graph.reset()
