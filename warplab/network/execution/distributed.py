@@ -22,25 +22,37 @@ from warplab.network.execution.outcome import Backend, PeerError, Receive, Send,
 _STARTUP = timedelta(seconds=60)
 
 
+def join(backend: Backend, rank: int, ranks: int, rendezvous: str) -> tuple[torch.device, Any]:
+    """This rank's device, and the group of all ranks for data over NCCL, None over Gloo, which is the default group.
+
+    Connections are made now, with the patience of a start. Raises RuntimeError if they cannot be, ValueError for fewer
+    GPUs than ranks.
+    """
+    torch.set_num_threads(1)
+    for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
+        os.environ.setdefault(name, "lo")  # all ranks are on this machine
+    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks, timeout=_STARTUP)
+    if backend is not Backend.NCCL:
+        dist.barrier()
+        return torch.device("cpu"), None
+    if torch.cuda.device_count() < ranks:
+        raise ValueError(f"{ranks} ranks need a GPU each, and PyTorch sees {torch.cuda.device_count()}")
+    os.environ["NCCL_NVLS_ENABLE"] = "0"  # NCCL would set up multicast over NVLink, which not every machine lets
+    device = torch.device("cuda", rank)
+    torch.cuda.set_device(device)
+    group = dist.new_group(backend="nccl", timeout=_STARTUP)
+    dist.all_reduce(torch.zeros(1, device=device), group=group)  # NCCL connects when it is first used
+    torch.cuda.synchronize(device)
+    dist.barrier()
+    return device, group
+
+
 class Distributed:
     """A process group of all ranks, which meet at a file. Raises RuntimeError if it cannot be made."""
 
     def __init__(self, backend: Backend, rank: int, ranks: int, rendezvous: str, patience: float) -> None:
         self._patience = timedelta(seconds=patience)
-        torch.set_num_threads(1)
-        dist.init_process_group(
-            "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=ranks, timeout=_STARTUP
-        )
-        self._data: Any = None
-        self._device = torch.device("cpu")
-        if backend is Backend.NCCL:
-            os.environ["NCCL_NVLS_ENABLE"] = (
-                "0"  # NCCL would set up multicast over NVLink, which not every machine lets
-            )
-            self._device = torch.device("cuda", rank % max(torch.cuda.device_count(), 1))
-            torch.cuda.set_device(self._device)
-            self._data = dist.new_group(backend="nccl", timeout=_STARTUP)
-        dist.barrier()  # connections are made now, with the patience of a start
+        self._device, self._data = join(backend, rank, ranks, rendezvous)
 
     def exchange(self, sends: list[Send], receives: list[Receive]) -> None:
         """Send and receive all. Raises PeerError for a peer that is gone, silent too long, or sends something else."""
