@@ -22,7 +22,6 @@ from warplab.network.execution.calls import Call, Clock, meet, of_library, of_sc
 from warplab.network.schedules import Schedule, build
 
 
-
 class WrongResult(WarplabError):
     """A collective gave something else than it must."""
 

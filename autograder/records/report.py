@@ -55,7 +55,10 @@ class BudgetResult:
 
 @dataclass(frozen=True)
 class PartResult:
-    """One part of the grade. `score` of `max_score` points; neither counts if the status is one of NOT_JUDGED."""
+    """One part of the grade. `score` of `max_score` points; neither counts if the status is one of NOT_JUDGED.
+
+    `left_out` are points that the part has beside these and that this machine could not judge.
+    """
 
     part: Part
     status: Status
@@ -67,6 +70,7 @@ class PartResult:
     findings: tuple[Finding, ...] = ()
     budgets: tuple[BudgetResult, ...] = ()
     measurement: Measurement | Unmeasured | None = None
+    left_out: float = 0.0
 
     @property
     def judged(self) -> bool:

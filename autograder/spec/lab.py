@@ -83,6 +83,10 @@ class Lab:
     needs: str = ""
     judged_without_gpu: ClassVar = ("correctness", "safety", "traffic")
 
+    def points_without_gpus(self, part: str) -> float:
+        """What a part gives, if it is judged without a GPU."""
+        return float(getattr(self.points, part))
+
     def drawn(self, seed: int) -> Lab:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""
         return replace(self, task=drawn(self.task, seed))
@@ -113,6 +117,10 @@ class ScheduleLab:
     feedback: Mapping[str, str] = field(default_factory=dict)
     needs: ClassVar = ""
     judged_without_gpu: ClassVar = ("correctness", "safety", "traffic", "efficiency")  # its time is modelled
+
+    def points_without_gpus(self, part: str) -> float:
+        """What a part gives where nothing can be measured."""
+        return float(getattr(self.points, part)) - (self.task.measured_points if part == "efficiency" else 0.0)
 
     def drawn(self, seed: int) -> ScheduleLab:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""

@@ -1,4 +1,4 @@
-"""Times schedules beside the library's own collectives, in the same turns, on processes with a GPU each (or over Gloo)."""
+"""Times schedules beside the library's own collectives, in the same turns: processes with a GPU each, or over Gloo."""
 
 from __future__ import annotations
 
