@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from warplab.network.collectives import Collective
 from warplab.network.schedules import Schedule
-from warplab.network.schedules.interpret import programs
+from warplab.network.schedules.interpret import in_order, programs
 from warplab.network.schedules.model import expand, starts_with
 
 Call = Callable[[], None]
@@ -116,9 +116,12 @@ def of_schedule(schedule: Schedule, size: int, rank: int, device: torch.device) 
     def run() -> None:
         for step in steps:
             operations = [
-                dist.P2POp(dist.isend, held[int(moves.chunk[i])], int(moves.destination[i])) for i in step.sends
+                dist.P2POp(dist.isend, held[int(moves.chunk[i])], int(moves.destination[i]))
+                for i in in_order(moves, step.sends)
             ]
-            operations += [dist.P2POp(dist.irecv, rooms[i], int(moves.source[i])) for i in step.receives]
+            operations += [
+                dist.P2POp(dist.irecv, rooms[i], int(moves.source[i])) for i in in_order(moves, step.receives)
+            ]
             for work in dist.batch_isend_irecv(operations) if operations else []:
                 work.wait()
             for i in step.receives:

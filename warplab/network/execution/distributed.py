@@ -56,20 +56,28 @@ class Distributed:
 
     def exchange(self, sends: list[Send], receives: list[Receive]) -> None:
         """Send and receive all. Raises PeerError for a peer that is gone, silent too long, or sends something else."""
-        outgoing = [torch.tensor([send.transfer, send.data.nbytes]) for send in sends]
-        incoming = [torch.zeros(2, dtype=torch.int64) for _ in receives]
-        works = [(dist.isend(header, send.peer), send.peer) for header, send in zip(outgoing, sends, strict=True)]
-        works += [(dist.irecv(header, one.peer), one.peer) for header, one in zip(incoming, receives, strict=True)]
-        self._wait(works)
-        for header, receive in zip(incoming, receives, strict=True):
-            check_header(receive.peer, receive, int(header[0]), int(header[1]))
+        gloo = self._data is None
         data = [torch.from_numpy(np.ascontiguousarray(send.data)).to(self._device) for send in sends]
+        headers = [torch.tensor([send.transfer, send.data.nbytes]) for send in sends]
+        works: list[tuple[Any, int]] = []
+        for send, header, one in zip(sends, headers, data, strict=True):
+            works.append((dist.isend(header, send.peer), send.peer))
+            if gloo:  # a message right behind its header: a peer may take the next one in a later step
+                works.append((dist.isend(one, send.peer), send.peer))
         rooms = [torch.from_numpy(receive.into).to(self._device) for receive in receives]
-        if self._data is None:
-            works = [(dist.isend(one, send.peer), send.peer) for one, send in zip(data, sends, strict=True)]
-            works += [(dist.irecv(room, one.peer), one.peer) for room, one in zip(rooms, receives, strict=True)]
-            self._wait(works)
-            return  # a tensor on the processor shares the memory of its array
+        for receive, room in zip(receives, rooms, strict=True):
+            found = torch.zeros(2, dtype=torch.int64)
+            self._wait([(dist.irecv(found, receive.peer), receive.peer)])
+            check_header(receive.peer, receive, int(found[0]), int(found[1]))
+            if gloo:  # a tensor on the processor shares the memory of its array
+                self._wait([(dist.irecv(room, receive.peer), receive.peer)])
+        if not gloo:
+            self._exchange_on_gpus(sends, data, receives, rooms)
+        self._wait(works)
+
+    def _exchange_on_gpus(
+        self, sends: list[Send], data: list[torch.Tensor], receives: list[Receive], rooms: list[torch.Tensor]
+    ) -> None:
         group = self._data
         operations = [dist.P2POp(dist.isend, one, send.peer, group) for one, send in zip(data, sends, strict=True)]
         operations += [dist.P2POp(dist.irecv, room, one.peer, group) for room, one in zip(rooms, receives, strict=True)]
