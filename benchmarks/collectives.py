@@ -6,15 +6,14 @@ other numbers of GPUs stay; `--part` measures one part of it. It ends within `--
 named, and what was measured before a rank failed is written. `--backend gloo` does the same on processes of this
 machine, whose times say nothing of a network, and writes to build/collectives.json unless told otherwise.
 
-Sizes are powers of two and one and a half times these; the fits know the powers of two only, so that their errors on
-the others are those of a prediction. A fit is up to three lines, alpha + size / bandwidth each, one for each range of
-sizes: a library that changes its protocol changes its line.
+Sizes are powers of two and one and a half times these; around the changes of NCCL's protocols, 1 to 16 MiB, also five
+and seven quarters of them. The fits (benchmarks.collective_fits) know powers of two and five quarters only, so that
+their errors on the others are those of a prediction.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import os
 import re
@@ -24,15 +23,14 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
+from benchmarks.collective_fits import refit
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.statistics import median_interval
 from warplab.network.collectives import Collective, bus_bandwidth
-from warplab.network.fits import Line, fit, predicted
 from warplab.results import Record
 
 COMMAND = "python -m benchmarks.collectives"
@@ -44,6 +42,7 @@ COLLECTIVES = (
     Collective.BROADCAST,
 )
 LARGEST = 1 << 30
+CHANGES = range(1 << 20, (8 << 20) + 1)  # powers of two between which NCCL changes its protocol, and soon after
 LIBRARY, SCHEDULES, BY_HAND = "library", "schedules", "by-hand"
 PARTS = {"nccl": (BY_HAND, LIBRARY, SCHEDULES), "gloo": (LIBRARY, SCHEDULES)}
 MINUTES = 7.0
@@ -52,7 +51,9 @@ _RANK = "benchmarks.collectives_rank"
 _LIBRARY = "NCCL's all_reduce, same turns"
 _SEPARATE = "NCCL's all_reduce and our kernel of residual and norm, same turns"
 _TURNS = "{} samples in turns, the slowest rank of each; CUDA graphs of 50 calls; zeros; NVLS off; torch's all_reduce"
-_CHOICE = re.compile(r"NCCL INFO (\w+): (\d+) Bytes -> Algo (\w+) proto (\w+)")
+_CHOICE = re.compile(
+    r"NCCL INFO (\w+): \d+ Bytes -> Algo (\w+) proto (\w+)(?: channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\})?"
+)
 _NAMES = {"AllReduce": "all_reduce", "AllGather": "all_gather", "ReduceScatter": "reduce_scatter",
           "Broadcast": "broadcast"}  # fmt: skip
 
@@ -87,6 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if records:
             results.write(path, results.make_header(COMMAND), records, merge=True)
+            refit(path)
             print(f"written: {path}")
     except WarplabError as error:
         problem = problem or str(error)
@@ -96,15 +98,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def sizes(largest: int) -> list[int]:
-    """Bytes: powers of two from 1 KiB, and one and a half times these."""
+    """Bytes: powers of two from 1 KiB, one and a half times these, and more where NCCL changes its protocol."""
     powers = [1 << bit for bit in range(10, largest.bit_length()) if 1 << bit <= largest]
-    return sorted({*powers, *(power * 3 // 2 for power in powers[:-1])})
+    between = [
+        power * quarters // 4 for power in powers[:-1] for quarters in (5, 6, 7) if quarters == 6 or power in CHANGES
+    ]
+    return sorted({*powers, *between})
 
 
 def measure(
     backend: str, parts: Sequence[str], ranks: int, of: Sequence[int], samples: int, until: float
 ) -> Iterator[Record]:
-    """A record a collective, way and size, then those of the fits. `until` is when to end, as time.time() has it.
+    """A record a collective, way and size. `until` is when to end, as time.time() has it.
 
     Raises CannotMeasure, after the records of what had been measured before.
     """
@@ -122,28 +127,30 @@ def measure(
         return
     kinds = [kind.value for kind in COLLECTIVES] if LIBRARY in parts else []
     job |= {"collectives": kinds, "schedules": False}
-    chosen: dict[tuple[str, int], tuple[str, str]] = {}
+    chosen: dict[tuple[str, int], dict[str, Any]] = {}
     if backend == "nccl" and kinds:
         ran = _run(_RANK, {**job, "once": True}, log=True)
         ran.whole()
         if not (chosen := choices(ran.log, of)):
             print("NCCL's log did not say what it chose.", flush=True)
     ran = _run(_RANK, {**job, "schedules": SCHEDULES in parts})
-    times = [_time(one, backend, ranks, chosen) for one in ran.found]
-    yield from times
-    for _, group in itertools.groupby(times, key=lambda one: (one.name, one.variant)):
-        yield from fitted(list(group))
+    for one in ran.found:
+        yield _time(one, backend, ranks, chosen)
     ran.whole()
 
 
-def choices(log: str, of: Sequence[int]) -> dict[tuple[str, int], tuple[str, str]]:
-    """What NCCL took for each collective and size, from the lines of NCCL_DEBUG_SUBSYS=TUNING, in the order of calls.
+def choices(log: str, of: Sequence[int]) -> dict[tuple[str, int], dict[str, Any]]:
+    """What NCCL took for each collective and size: "algorithm", "protocol" and, where it says them, "channels".
 
-    A collective of which there is not one line a size is left out: NCCL sends all-to-all as single messages.
+    From the lines of NCCL_DEBUG_SUBSYS=TUNING, in the order of calls. A collective of which there is not one line a
+    size is left out: NCCL sends all-to-all as single messages.
     """
-    taken: dict[str, list[tuple[str, str]]] = {}
-    for function, _, algorithm, protocol in _CHOICE.findall(log):
-        taken.setdefault(_NAMES.get(function, function), []).append((algorithm.lower(), protocol.lower()))
+    taken: dict[str, list[dict[str, Any]]] = {}
+    for function, algorithm, protocol, first, last in _CHOICE.findall(log):
+        channels = {"channels": int(last) - int(first) + 1} if last else {}
+        taken.setdefault(_NAMES.get(function, function), []).append(
+            {"algorithm": algorithm.lower(), "protocol": protocol.lower(), **channels}
+        )
     return {
         (name, size): choice
         for name, lines in taken.items()
@@ -152,15 +159,14 @@ def choices(log: str, of: Sequence[int]) -> dict[tuple[str, int], tuple[str, str
     }
 
 
-def _time(one: dict[str, Any], backend: str, ranks: int, chosen: dict[tuple[str, int], tuple[str, str]]) -> Record:
+def _time(one: dict[str, Any], backend: str, ranks: int, chosen: dict[tuple[str, int], dict[str, Any]]) -> Record:
     name, size = one["name"], one["size"]
     interval = median_interval([second * 1e6 for second in one["samples"]])
-    way = chosen.get((name, size)) if one["variant"] == "library" else None
     seconds = interval.value * 1e-6
     extra = {
         "gpus" if backend == "nccl" else "processes": ranks,
         "bus_bandwidth": bus_bandwidth(Collective(name), ranks, size, seconds) / 1e9,
-        **({"algorithm": way[0], "protocol": way[1]} if way else {}),
+        **(chosen.get((name, size), {}) if one["variant"] == "library" else {}),
     }
     variant = _variant(one["variant"], backend)
     print(f"{name:16}{variant:28}{size:12} B {interval.value:12.1f} us {extra['bus_bandwidth']:8.1f} GB/s", flush=True)
@@ -194,46 +200,6 @@ def by_hand(one: dict[str, Any], ranks: int) -> Iterator[Record]:
         )  # fmt: skip
 
 
-def fitted(times: Sequence[Record]) -> Iterator[Record]:
-    """Alpha and bandwidth of each line, and the largest errors on sizes that the fit has not seen.
-
-    `times` are those of one way of one collective, in microseconds. Where NCCL said which protocol it took for each
-    size, each protocol has lines of its own, and a size is predicted by those of its protocol.
-    """
-    first = times[0]
-    where = first.conditions.rpartition("; ")[2]
-    extra: dict[str, Any] = {name: first.extra[name] for name in ("gpus", "processes") if name in first.extra}
-    make = partial(Record, first.name, variant=first.variant, dtype=first.dtype)
-    lines: dict[str, list[Line]] = {}
-    unseen: list[Record] = []
-    number = itertools.count()
-    for protocol, group in itertools.groupby(times, key=lambda one: one.extra.get("protocol", "")):
-        of = list(group)
-        seen = [one for one in of if not one.shape[1] & (one.shape[1] - 1)]
-        if len(seen) < 2:
-            continue
-        unseen += [one for one in of if one not in seen]
-        lines[protocol] = fit([(float(one.shape[1]), one.value * 1e-6) for one in seen])
-        for line in lines[protocol]:
-            more = {**extra, "first": line.first, "last": line.last, **({"protocol": protocol} if protocol else {})}
-            span = f"sizes from {line.first:.0f} to {line.last:.0f} bytes; {where}"
-            shape = (first.shape[0], next(number))
-            yield make("alpha", line.alpha * 1e6, "us", shape=shape, conditions=span, extra=more)
-            if line.bandwidth < 1e15:
-                yield make("bandwidth", line.bandwidth / 1e9, "GB/s", shape=shape, conditions=span, extra=more)
-    for metric, those in (
-        ("error below 1 MiB", [one for one in unseen if one.shape[1] < 1 << 20]),
-        ("error from 1 MiB up", [one for one in unseen if one.shape[1] >= 1 << 20]),
-    ):
-        if those:
-            worst = max(
-                abs(predicted(lines[one.extra.get("protocol", "")], one.shape[1]) / (one.value * 1e-6) - 1)
-                for one in those
-            )
-            span = f"the largest of {len(those)} sizes that were not fitted; {where}"
-            yield make(metric, worst, "1", shape=first.shape[:1], conditions=span, extra=extra)
-
-
 def _variant(way: str, backend: str) -> str:
     return backend if way == "library" else f"{way} over {backend}"
 
@@ -241,7 +207,7 @@ def _variant(way: str, backend: str) -> str:
 def _where(backend: str) -> str:
     if backend == "gloo":
         return "processes of one machine: of its cores and memory, not of a network"
-    return "in a CUDA graph of up to 20 calls, NVLS off"
+    return "in a CUDA graph of 20 calls, from 64 MiB up of 5 or more, NVLS off"
 
 
 def _gpus(backend: str) -> int:

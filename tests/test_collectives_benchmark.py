@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import collectives
+from benchmarks import collective_fits, collectives
 from warplab import results
 from warplab.network.collectives import Collective
-from warplab.results import Record
 
 LOG = """\
 host:1:1 [0] NCCL INFO AllReduce: 1024 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}
@@ -21,7 +20,12 @@ host:1:1 [0] NCCL INFO Broadcast: 1024 Bytes -> Algo RING proto LL128 channel{Lo
 
 def test_what_nccl_logs_is_read_in_the_order_of_the_calls() -> None:
     found = collectives.choices(LOG, [1024, 1 << 20])
-    assert found == {("all_reduce", 1024): ("tree", "ll"), ("all_reduce", 1 << 20): ("ring", "simple")}
+    assert found == {
+        ("all_reduce", 1024): {"algorithm": "tree", "protocol": "ll", "channels": 4},
+        ("all_reduce", 1 << 20): {"algorithm": "ring", "protocol": "simple", "channels": 24},
+    }
+    older = LOG.replace(" channel{Lo..Hi}={0..3}", "").replace(" channel{Lo..Hi}={0..23}", "")
+    assert collectives.choices(older, [1024, 1 << 20])["all_reduce", 1024] == {"algorithm": "tree", "protocol": "ll"}
 
 
 def test_sizes_that_are_not_fitted_lie_between_those_that_are() -> None:
@@ -29,6 +33,10 @@ def test_sizes_that_are_not_fitted_lie_between_those_that_are() -> None:
     powers = [size for size in of if not size & (size - 1)]
     assert (of[0], of[-1]) == (1 << 10, 1 << 20) and len(powers) == 11 and len(of) == 21
     assert all(size % 3 == 0 for size in of if size not in powers)
+    whole = collectives.sizes(1 << 30)
+    assert [size >> 18 for size in whole if 1 << 20 <= size <= 1 << 22] == [4, 5, 6, 7, 8, 10, 12, 14, 16]
+    assert sum(map(collective_fits.is_fitted, whole)) == 21 + 4 and len(whole) == 41 + 8
+    assert not any(collective_fits.is_fitted(size) for size in whole if size % 3 == 0 or size % 7 == 0)
 
 
 def test_without_two_gpus_it_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -109,25 +117,3 @@ def test_two_processes_over_gloo(tmp_path: Path) -> None:
     }
     assert all(record.extra["processes"] == 2 for record in records)
     assert any(record.metric == "error below 1 MiB" for record in records)
-
-
-def test_each_protocol_has_lines_of_its_own() -> None:
-    """What jumps where the library changes its protocol is no error of the fit, once the protocol is known."""
-
-    def time(size: int, protocol: str) -> Record:
-        value = 10 + size / 2e5 if protocol == "ll" else 25 + size / 4e5
-        return Record("all_reduce", "time", value, "us", "nccl", (2, size), extra={"gpus": 2, "protocol": protocol})
-
-    sizes = [size for size in collectives.sizes(64 << 20) if size >= 64 << 10]
-    last = 3 << 19  # between two sizes that are fitted
-    times = [time(size, "ll" if size <= last else "simple") for size in sizes]
-    found = list(collectives.fitted(times))
-    errors = {one.metric: one.value for one in found if one.metric.startswith("error")}
-    assert max(errors.values()) < 1e-9 and len(errors) == 2
-    assert {one.extra["protocol"]: round(one.value) for one in found if one.metric == "alpha"} == {
-        "ll": 10,
-        "simple": 25,
-    }
-    for one in times:
-        del one.extra["protocol"]
-    assert max(one.value for one in collectives.fitted(times) if one.metric.startswith("error")) > 0.2

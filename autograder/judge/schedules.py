@@ -4,15 +4,18 @@ or plans of checkpoints.
 The parts are those of a lab of kernels. Correctness is a symbolic check of every case; safety, that nothing is sent or
 done too early, nothing depends on an order that nobody promised, and nobody waits for ever, and that processes which
 carry out some cases, or PyTorch, end with the right numbers; traffic, what is sent where, held at once, or moved again;
-efficiency, the modelled time, the bubble in it, or what is computed again, against its bound.
+efficiency, the modelled time, the bubble in it, or what is computed again, against its bound, and where a lab has
+points for it and the machine has GPUs, the measured time of some schedules against NCCL's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from autograder.judge.capture_stage import Submission, capture_groups
 from autograder.judge.correctness import correctness_part
+from autograder.judge.on_gpus import Race, Raced, race
 from autograder.judge.on_processes import carry_out
 from autograder.judge.on_torch import trained_part
 from autograder.judge.programs import run_programs
@@ -31,10 +34,12 @@ from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.lab import ScheduleLab
 from autograder.spec.programs import ProgramTask
 from autograder.spec.records import Asked
+from autograder.spec.schedules import ScheduleTask
 from autograder.spec.score import efficiency_points
 from warplab.plan.execution import Finding, FindingKind
 
 _ABOVE = 1 + 1e-9  # of a bound: what rounding may do
+_NO_RACE = Race()
 
 Models = Mapping[str, ScheduleModel | Rejected]
 
@@ -48,19 +53,25 @@ def grade_schedules(
         progress("running the ranks, step by step", 0.0)
         outcomes, found = run_programs(lab.task, seed, request, submission, runner)
         correctness, models = correctness_part(lab, outcomes, ()), dict[str, ScheduleModel | Rejected](found)
-        right, to_run = correctness.status is Status.PASSED, dict[str, bytes]()
+        right, checked = correctness.status is Status.PASSED, dict[str, bytes]()
     else:
         progress("capturing", 0.0)
         answers = _captured(lab, request, submission)
         progress("checking", 0.3)
-        outcomes, to_run = runner.check_schedules(answers)
+        outcomes, checked = runner.check_schedules(answers)
         correctness = correctness_part(lab, outcomes, ())
         right = correctness.status is Status.PASSED
         progress("modelling", 0.5)
         models = {asked.function: _model(runner, answers, asked) for asked in lab.task.functions} if right else {}
     progress("carrying some of them out", 0.7)
+    carried_out = {case.name for case in lab.task.correctness if case.run}
+    to_run = {name: content for name, content in checked.items() if name in carried_out}
     safety = safety_part(lab, outcomes, right, to_run, seed, runner)
-    parts = correctness, safety, traffic_part(lab, models, right), efficiency_part(lab, models, right)
+    times = Race()
+    if right and isinstance(lab.task, ScheduleTask):
+        progress("timing them, if there are GPUs", 0.8)
+        times = race(lab.task, request, checked)
+    parts = correctness, safety, traffic_part(lab, models, right), efficiency_part(lab, models, right, times)
     return report.judged_schedules(request, submission.text, parts)
 
 
@@ -145,9 +156,47 @@ def traffic_part(lab: ScheduleLab, models: Models, right: bool) -> PartResult:
     return PartResult(Part.TRAFFIC, Status.PASSED, points, points, words, feedback, budgets=budgets)
 
 
-def efficiency_part(lab: ScheduleLab, models: Models, right: bool) -> PartResult:
-    """The part of the grade: an equal share of the points for each function, by what is modelled."""
-    points, feedback = lab.points.efficiency, lab.feedback.get(Part.EFFICIENCY, "")
+def efficiency_part(lab: ScheduleLab, models: Models, right: bool, times: Race = _NO_RACE) -> PartResult:
+    """The part of the grade: an equal share of the points for each function, by what is modelled, and of the lab's
+    `measured_points` by what was measured, which are left out of the maximum where nothing could be."""
+    measured = lab.task.measured_points
+    part = _modelled_part(lab, models, right, lab.points.efficiency - measured)
+    if not measured:
+        return part
+    if not times.found and times.left_out:
+        why = times.why or "nothing was timed"
+        words = f"{part.message} Not measured: {why}; {measured:g} points are left out of the maximum."
+        return replace(part, message=words, left_out=measured)
+    part = replace(part, max_score=part.max_score + measured)
+    if part.status is Status.IMPOSSIBLE or not right:
+        return part
+    if not times.found:
+        status = Status.PARTIAL if part.score else Status.NEEDS_TORCH
+        return replace(part, status=status, message=f"{part.message} Not measured: {times.why}.")
+    each = measured / len(times.found)
+    earned = round(part.score + sum(efficiency_points(one.share.value, lab.efficiency, each) for one in times.found), 1)
+    status = Status.PASSED if earned >= part.max_score else Status.PARTIAL if earned > 0 else Status.SLOW
+    cases = (*part.cases, *(_raced_case(lab, one, each) for one in times.found))
+    said = "; ".join(f"{one.function} {_raced_words(one)}" for one in times.found)
+    message = f"{part.message} Measured beside NCCL: {said}."
+    return replace(part, status=status, score=earned, message=message, cases=cases)
+
+
+def _raced_words(one: Raced) -> str:
+    return (
+        f"{one.schedule.value * 1e6:,.0f} us on {one.ranks} GPUs, {one.share.value:.0%} of the speed of NCCL's "
+        f"{one.library.value * 1e6:,.0f} us ({one.share.low:.0%} to {one.share.high:.0%}, {one.share.samples} turns)"
+    )
+
+
+def _raced_case(lab: ScheduleLab, one: Raced, points: float) -> CaseResult:
+    enough = efficiency_points(one.share.value, lab.efficiency, points) >= round(points, 1)
+    return CaseResult(f"{one.function}, measured", Status.PASSED if enough else Status.SLOW, _raced_words(one))
+
+
+def _modelled_part(lab: ScheduleLab, models: Models, right: bool, points: float) -> PartResult:
+    """The points for what is modelled."""
+    feedback = lab.feedback.get(Part.EFFICIENCY, "")
     if not right:
         words = f"Not modelled: points are given only to {lab.task.noun}s that are right."
         return PartResult(Part.EFFICIENCY, Status.WITHHELD, 0.0, points, words, feedback)

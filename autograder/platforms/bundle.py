@@ -54,7 +54,7 @@ def otter(lab: AnyLab) -> bytes:
     template = (FILES / "otter" / "test.py.in").read_text(encoding="utf-8")
     files = {}
     for part in lab.judged_without_gpu:
-        text = template.format(part=part, lab=lab.name, points=getattr(lab.points, part))
+        text = template.format(part=part, lab=lab.name, points=lab.points_without_gpus(part))
         files[f"tests/{part}.py"] = text.encode()
     files["otter_config.json"] = json.dumps({"lang": "python", "pdf": False, "show_stdout": False}).encode()
     return _zip(files)

@@ -18,7 +18,7 @@ from autograder.spec.lab import SUBMISSION_NAMES
 from warplab.plan.execution import Counters, Finding
 from warplab.sandbox.isolation import Isolation
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ class BudgetResult:
 
 @dataclass(frozen=True)
 class PartResult:
-    """One part of the grade. `score` of `max_score` points; neither counts if the status is one of NOT_JUDGED."""
+    """One part of the grade. `score` of `max_score` points; neither counts if the status is one of NOT_JUDGED.
+
+    `left_out` are points that the part has beside these and that this machine could not judge.
+    """
 
     part: Part
     status: Status
@@ -67,6 +70,7 @@ class PartResult:
     findings: tuple[Finding, ...] = ()
     budgets: tuple[BudgetResult, ...] = ()
     measurement: Measurement | Unmeasured | None = None
+    left_out: float = 0.0
 
     @property
     def judged(self) -> bool:

@@ -72,6 +72,7 @@ def _part(data: Mapping[str, Any]) -> PartResult:
         findings=msgspec.convert(data["findings"], tuple[Finding, ...]),
         budgets=msgspec.convert(data["budgets"], tuple[BudgetResult, ...]),
         measurement=None if timed is None else measurement.from_wire(timed),
+        left_out=data.get("left_out", 0.0),  # none in records of versions 1 and 2
     )
 
 

@@ -73,11 +73,12 @@ def rejected(request: Request, text: str, rejection: Rejected) -> Report:
     kernels = isinstance(request.lab, Lab)
     nothing = "No kernel was run." if isinstance(request.lab, Lab) else f"There is no {request.lab.task.noun} to judge."
     efficiency = Status.WITHHELD if request.has_gpu or not kernels else Status.NOT_MEASURED
+    judged = points.efficiency if request.has_gpu else request.lab.points_without_gpus(Part.EFFICIENCY)
     parts = (
         PartResult(Part.CORRECTNESS, rejection.status, 0.0, points.correctness, message),
         PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points.safety, nothing),
         PartResult(Part.TRAFFIC, Status.WITHHELD, 0.0, points.traffic, nothing),
-        PartResult(Part.EFFICIENCY, efficiency, 0.0, points.efficiency, nothing),
+        PartResult(Part.EFFICIENCY, efficiency, 0.0, judged, nothing, left_out=points.efficiency - judged),
     )
     return _report(request, rejection.status, message, parts, line=rejection.line, source=clean_source(text))
 
@@ -101,6 +102,7 @@ def _overall(parts: Sequence[PartResult]) -> tuple[Status, str]:
     if missed:
         return Status.PARTIAL, f"{missed[0].part.capitalize()}: {missed[0].message}"
     left_out = [f"{part.part} ({part.max_score:g} points)" for part in parts if not part.judged]
+    left_out += [f"{part.left_out:g} points of {part.part}" for part in parts if part.judged and part.left_out]
     words = f"All points that this machine can give; not judged here: {' and '.join(left_out)}."
     return Status.PASSED, words if left_out else "Full marks."
 
@@ -113,7 +115,7 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
         status=status,
         message=clean(message),
         parts=parts,
-        full_score=sum(part.max_score for part in parts),
+        full_score=sum(part.max_score + part.left_out for part in parts),
         device=request.machine.device,
         hardware=request.machine.hardware if isinstance(request.lab, Lab) else request.lab.task.judged_on,
         versions=versions(),

@@ -91,6 +91,10 @@ class Lab:
         """The oldest architecture that submissions can be written for."""
         return self.form or self.needs
 
+    def points_without_gpus(self, part: str) -> float:
+        """What a part gives, if it is judged without a GPU."""
+        return float(getattr(self.points, part))
+
     def drawn(self, seed: int) -> Lab:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""
         return replace(self, task=drawn(self.task, seed))
@@ -122,6 +126,10 @@ class ScheduleLab:
     needs: ClassVar = ""
     oldest: ClassVar = ""
     judged_without_gpu: ClassVar = ("correctness", "safety", "traffic", "efficiency")  # its time is modelled
+
+    def points_without_gpus(self, part: str) -> float:
+        """What a part gives where nothing can be measured."""
+        return float(getattr(self.points, part)) - (self.task.measured_points if part == "efficiency" else 0.0)
 
     def drawn(self, seed: int) -> ScheduleLab:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""

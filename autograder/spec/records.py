@@ -21,7 +21,8 @@ class RecordCase:
     """One size that records are asked for: `dimensions` are the function's arguments by name, and their order.
 
     `sizes` is the class of which the secret seed draws one; empty if there is only this one. A case that is `run` is
-    also carried out: by processes, a rank each, or by PyTorch.
+    also carried out: by processes, a rank each, or by PyTorch. One that is `timed` is timed on GPUs, a rank each, where
+    there are as many and the task's cases have no more.
     """
 
     name: str
@@ -29,6 +30,7 @@ class RecordCase:
     sizes: Sequence[Dimensions] = field(default=(), repr=False)
     hidden: bool = False
     run: bool = False
+    timed: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,11 @@ class RecordTask(Generic[A]):
     judged_on: ClassVar[str] = "a simulated network, and processes of this machine"
 
     functions: tuple[A, ...]
+
+    @property
+    def measured_points(self) -> float:
+        """Points of the efficiency that only a measurement on GPUs gives."""
+        return 0.0
 
     def drawn(self, seed: int) -> Self:
         """The task with the dimensions of every case drawn from its class by the seed."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autograder.spec.records import Asked, Limit, RecordTask
+from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
 from autograder.spec.task import Dimensions
 from warplab.network.collectives import Collective
 from warplab.network.topology import Topology
@@ -40,7 +40,7 @@ class Exchange(Asked):
     ranks: Callable[[Dimensions], int]
     chunks: Callable[[Dimensions], int]
     network: Callable[[Dimensions], Topology]
-    size: float
+    size: int
     budgets: tuple[SendBudget, ...] = ()
 
     def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
@@ -56,3 +56,16 @@ class ScheduleTask(RecordTask[Exchange]):
     """What `labs/<lab>/task.py` defines as TASK where lab.toml has `kind = "schedules"`."""
 
     form: ClassVar = RecordForm.TRANSFERS
+
+    on_gpus: float = 0.0  # points of the efficiency that are for the measured time of the timed cases
+
+    @property
+    def measured_points(self) -> float:
+        """Points of the efficiency that only a measurement on GPUs gives."""
+        return self.on_gpus
+
+    def timed(self, gpus: int) -> list[tuple[Exchange, RecordCase]]:
+        """The timed cases of the most ranks that so many GPUs can be; none if they are too few."""
+        able = [(asked, case) for asked, case in self.cases() if case.timed and asked.ranks(case.dimensions) <= gpus]
+        most = max((asked.ranks(case.dimensions) for asked, case in able), default=0)
+        return [(asked, case) for asked, case in able if asked.ranks(case.dimensions) == most]

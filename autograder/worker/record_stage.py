@@ -38,8 +38,8 @@ _STAGES = {
 def check_all(task: str, seed: int, answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The outcome of every case in the answers of the capture processes, of the lab in the folder `task`.
 
-    Gives {"outcomes", "run"}: what CaseOutcome.from_wire takes, and by case what is to be carried out, as JSON; or
-    {"refused"} if an answer is none.
+    Gives {"outcomes", "run"}: what CaseOutcome.from_wire takes, and by case what is to be carried out or timed, as
+    JSON; or {"refused"} if an answer is none.
     """
     drawn = load_schedule_lab(Path(task)).task.drawn(seed)
     outcomes, run = [], {}
@@ -47,7 +47,7 @@ def check_all(task: str, seed: int, answers: Sequence[Mapping[str, Any]]) -> dic
         for name, blob in _blobs(answers):
             asked, case = drawn.case(name)
             outcome, content = _STAGES[drawn.form].check(asked, case, blob)
-            if case.run and outcome.status is Status.PASSED:
+            if (case.run or case.timed) and outcome.status is Status.PASSED:
                 run[case.name] = content
             outcomes.append(outcome.to_wire())
     except Rejected as rejection:

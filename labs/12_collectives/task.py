@@ -29,7 +29,9 @@ RING = Exchange(
     ranks=lambda size: size["ranks"],
     chunks=lambda size: size["ranks"] * size["pieces"],
     correctness=(
-        RecordCase("ring: two ranks", {"ranks": 2, "pieces": 1}),
+        RecordCase("ring: two ranks", {"ranks": 2, "pieces": 1}, timed=True),
+        RecordCase("ring: four ranks", {"ranks": 4, "pieces": 1}, timed=True),
+        RecordCase("ring: eight ranks", {"ranks": 8, "pieces": 1}, timed=True),
         RecordCase("ring: three ranks", {"ranks": 3, "pieces": 2}, run=True),
         RecordCase("ring: odd", {"ranks": 7, "pieces": 2}, every(ranks=(5, 7, 9, 11), pieces=(1, 2, 3))),
         RecordCase("ring: hidden", {"ranks": 10, "pieces": 3}, every(ranks=range(4, 18), pieces=range(1, 5)), True),
@@ -54,7 +56,10 @@ HIERARCHICAL = Exchange(
     chunks=lambda size: _ranks(size) * size["pieces"],
     correctness=(
         RecordCase("hierarchical: two by two", {"nodes": 2, "per_node": 2, "pieces": 1}, run=True),
-        RecordCase("hierarchical: one node", {"nodes": 1, "per_node": 4, "pieces": 2}),
+        RecordCase("hierarchical: a node of two", {"nodes": 1, "per_node": 2, "pieces": 1}, timed=True),
+        RecordCase("hierarchical: a node of four", {"nodes": 1, "per_node": 4, "pieces": 1}, timed=True),
+        RecordCase("hierarchical: a node of eight", {"nodes": 1, "per_node": 8, "pieces": 1}, timed=True),
+        RecordCase("hierarchical: one node, pieces", {"nodes": 1, "per_node": 4, "pieces": 2}),
         RecordCase("hierarchical: one GPU a node", {"nodes": 3, "per_node": 1, "pieces": 1}),
         RecordCase(
             "hierarchical: odd",
@@ -91,7 +96,10 @@ ALL_TO_ALL = Exchange(
     chunks=lambda size: _ranks(size) ** 2,
     correctness=(
         RecordCase("all-to-all: two by two", {"nodes": 2, "per_node": 2}, run=True),
-        RecordCase("all-to-all: one node", {"nodes": 1, "per_node": 3}),
+        RecordCase("all-to-all: a node of two", {"nodes": 1, "per_node": 2}, timed=True),
+        RecordCase("all-to-all: a node of four", {"nodes": 1, "per_node": 4}, timed=True),
+        RecordCase("all-to-all: a node of eight", {"nodes": 1, "per_node": 8}, timed=True),
+        RecordCase("all-to-all: a node of three", {"nodes": 1, "per_node": 3}),
         RecordCase("all-to-all: one GPU a node", {"nodes": 4, "per_node": 1}),
         RecordCase("all-to-all: odd", {"nodes": 3, "per_node": 5}, every(nodes=(3, 5), per_node=(3, 5, 7))),
         RecordCase(
@@ -121,4 +129,4 @@ ALL_TO_ALL = Exchange(
     ),
 )
 
-TASK = ScheduleTask((RING, HIERARCHICAL, ALL_TO_ALL))
+TASK = ScheduleTask((RING, HIERARCHICAL, ALL_TO_ALL), on_gpus=9)

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from autograder.judge import on_gpus
 from autograder.judge import schedules as judge_schedules
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.runner import JudgeError, Runner
+from autograder.records.machine import Machine, choose_machine
 from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected
+from autograder.records.report import PartResult
 from autograder.records.request import Request
 from autograder.records.schedule_model import ScheduleModel
-from autograder.records.status import Part, Status
+from autograder.records.status import Executor, Part, Status
+from autograder.report.build import judged_schedules
 from autograder.spec.attacks import AttackTask
 from autograder.spec.checkpoints import Checkpoint
-from autograder.spec.lab import LabError, ScheduleLab, find_lab
+from autograder.spec.lab import LabError, ScheduleLab, find_lab, solutions_folder
 from autograder.spec.programs import Program
-from autograder.spec.schedules import Exchange
+from autograder.spec.schedules import Exchange, ScheduleTask
 from autograder.worker import record_rows, record_stage, schedule_stage
 from corpus.judge.truth import SUBMISSIONS
 from tests.labs.judging import EMULATOR
@@ -30,6 +35,7 @@ from tests.labs.record_labs import FUNCTIONS, LABS, SEED, Saying, answers, refer
 from warplab.network import schedules
 from warplab.network.bounds import bound
 from warplab.network.execution import Backend, Verdict, execute
+from warplab.network.execution.timing import Timing
 from warplab.network.schedules import Op, Phase, Schedule, Transfer
 from warplab.network.simulation import simulate
 from warplab.plan.capture.protocol import encode_records
@@ -204,13 +210,96 @@ class TestWhatTheWorkerSays:
             e.function: ScheduleModel("x", 1.0, share, {}) for e, share in zip(LAB.task.functions, shares, strict=True)
         }
         part = judge_schedules.efficiency_part(LAB, models, right=True)
-        assert part.score == pytest.approx(LAB.points.efficiency / 3 * 1.5, abs=0.1)
-        assert part.status is Status.PARTIAL
+        modelled = LAB.points.efficiency - LAB.task.measured_points
+        assert part.score == pytest.approx(modelled / 3 * 1.5, abs=0.1)
+        assert (part.status, part.max_score) == (Status.PARTIAL, modelled)
 
     @pytest.mark.parametrize("content", [b"{}", schedules.dumps(Schedule("x", "all_reduce", 2, 1, ()))])  # type: ignore
     def test_a_wrong_schedule_is_not_run_but_a_fault_of_the_judge(self, content: bytes) -> None:
         with pytest.raises(JudgeError):
             judge_schedules.safety_part(LAB, [], True, {FIRST.name: content}, SEED)
+
+
+BEST = {e.function: ScheduleModel("x", 1.0, 1.0, {}) for e in LAB.task.functions}
+REQUEST = Request(LAB, Path("submission.py"), Machine(Executor.GPU, "sm_90a", "two GPUs", EMULATOR.isolation))
+
+
+def timings(*shares: float) -> list[Timing]:
+    """NCCL takes 1 ms, but in one turn, when everything takes ten times as long."""
+    turns = (1e-3, 1e-2, *[1e-3] * 8)
+    return [Timing(tuple(one / share for one in turns), turns) for share in shares]
+
+
+class TestMeasuredTime:
+    """What processes on two GPUs say is made up: what they are asked, and what becomes of their answer, is not."""
+
+    @pytest.mark.parametrize(
+        ("machine", "gpus", "why"),
+        [(EMULATOR, 2, "needs two GPUs"), (REQUEST.machine, 1, "there is one"), (REQUEST.machine, 2, "gave no time")],
+    )
+    def test_where_nothing_is_measured_the_points_are_left_out(
+        self, machine: Machine, gpus: int, why: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(on_gpus.hardware, "count", lambda: gpus)
+        monkeypatch.setattr(on_gpus, "find_spec", lambda name: True)
+        assert isinstance(LAB.task, ScheduleTask)
+        request = replace(REQUEST, machine=machine)
+        part = judge_schedules.efficiency_part(LAB, BEST, True, on_gpus.race(LAB.task, request, {}))
+        assert (part.status, part.score, part.max_score, part.left_out) == (Status.PASSED, 21, 21, 9)
+        assert why in part.message.partition("Not measured: ")[2]
+        passed = [PartResult(name, Status.PASSED, 10, 10) for name in (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)]
+        report = judged_schedules(request, "", (*passed, part))
+        assert "not judged here: 9 points of efficiency" in report.message and "Full marks" not in report.message
+        assert (report.score, report.max_score, report.full_score) == (51, 51, 60)
+
+    def test_without_pytorch_the_points_count_and_are_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(on_gpus.hardware, "count", lambda: 2)
+        monkeypatch.setattr(on_gpus, "find_spec", lambda name: None)
+        assert isinstance(LAB.task, ScheduleTask)
+        part = judge_schedules.efficiency_part(LAB, BEST, True, on_gpus.race(LAB.task, REQUEST, {}))
+        assert (part.status, part.score, part.max_score, part.left_out) == (Status.PARTIAL, 21, 30, 0)
+        assert "make torch" in part.message
+
+    @pytest.mark.parametrize(("gpus", "ranks"), [(2, 2), (3, 2), (5, 4), (16, 8)])
+    def test_the_cases_of_as_many_gpus_as_there_are_are_timed(
+        self, gpus: int, ranks: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        timed: list[tuple[Schedule, int]] = []
+
+        def time(them: list[Schedule], sizes: list[int]) -> list[Timing]:
+            timed.extend(zip(them, sizes, strict=True))
+            return timings(0.8, 0.8, 0.8)
+
+        monkeypatch.setattr(on_gpus.hardware, "count", lambda: gpus)
+        monkeypatch.setattr(on_gpus, "find_spec", lambda name: True)
+        monkeypatch.setattr(on_gpus, "time_schedules", time)
+        assert isinstance(LAB.task, ScheduleTask)
+        checked = {
+            case.name: schedules.dumps(built(LAB, asked, case.dimensions))
+            for asked, case in LAB.task.cases()
+            if case.timed
+        }
+        found = on_gpus.race(LAB.task, REQUEST, checked).found
+        assert [one.function for one in found] == [e.function for e in LAB.task.functions]
+        assert [schedule.ranks for schedule, _ in timed] == [ranks] * 3
+        assert [size for _, size in timed] == [e.size for e in LAB.task.functions]
+
+    def test_points_are_for_nccls_time_over_the_schedules_in_the_same_turn(self) -> None:
+        target, floor = LAB.efficiency.target, LAB.efficiency.floor
+        shares = (target * 1.01, floor * 0.9, (target * floor) ** 0.5)
+        functions = [e.function for e in LAB.task.functions]
+        found = tuple(on_gpus.raced(f, 2, t) for f, t in zip(functions, timings(*shares), strict=True))
+        assert [one.share.value for one in found] == pytest.approx(shares)
+        part = judge_schedules.efficiency_part(LAB, BEST, True, on_gpus.Race(found))
+        assert (part.score, part.max_score, part.left_out) == (21 + 3 + 0 + 1.5, 30, 0)
+        assert [case.status for case in part.cases[3:]] == [Status.PASSED, Status.SLOW, Status.SLOW]
+        assert "2 GPUs" in part.message and part.status is Status.PARTIAL
+        full = on_gpus.Race(tuple(on_gpus.raced(f, 2, t) for f, t in zip(functions, timings(1, 1, 1), strict=True)))
+        assert judge_schedules.efficiency_part(LAB, BEST, True, full).status is Status.PASSED
+
+    def test_wrong_schedules_earn_nothing_measured_either(self) -> None:
+        part = judge_schedules.efficiency_part(LAB, {}, False)
+        assert (part.status, part.score, part.max_score + part.left_out) == (Status.WITHHELD, 0, 30)
 
 
 class TestRecords:
@@ -268,3 +357,16 @@ def ring_all_reduce(ranks, pieces):
     told = json.dumps(report.to_json())
     assert f"{hidden['ranks'] * 1000 + hidden['pieces']}" not in told and "ring: hidden" not in told
     assert not any(f"{names[0]}={hidden['ranks']}, {names[1]}={hidden['pieces']})" in told for _ in names)
+
+
+@pytest.mark.multigpu
+def test_the_reference_is_timed_on_two_gpus() -> None:
+    """How fast it is decides nothing here; that each function was timed and is near NCCL, its report says."""
+    pytest.importorskip("torch")
+    machine = choose_machine("gpu")
+    with ConfinedWorker(machine, own=False) as worker:
+        report = grade(Request(LAB, solutions_folder() / LAB.name / "submission.py", machine, SEED), worker)
+    part = report.part(Part.EFFICIENCY)
+    assert (part.left_out, part.max_score, report.max_score) == (0, 30, 100), part.message
+    assert [case.name for case in part.cases[3:]] == [f"{e.function}, measured" for e in LAB.task.functions]
+    print(part.message)

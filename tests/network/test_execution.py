@@ -96,6 +96,15 @@ def test_messages_larger_than_a_sockets_buffer_do_not_block() -> None:
     assert execute(schedule, inputs(schedule, "float64", 1 << 19), patience=60).verdict is Verdict.RIGHT
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_messages_of_one_step_that_are_taken_in_two_the_later_record_first(backend: Backend) -> None:
+    """Between two ranks messages arrive as they were sent: both have to know in which order that is."""
+    crossed = (Transfer(0, 0, 1, 0, Op.COPY, 1), Transfer(0, 0, 1, 1, Op.COPY, 0))
+    schedule = Schedule("crossed", Collective.BROADCAST, 2, 2, (Phase(crossed),))
+    outcome = execute(schedule, inputs(schedule), backend, patience=30)
+    assert outcome.verdict is Verdict.RIGHT, outcome.sentence
+
+
 FAULTS = [
     (FaultKind.DIE, Verdict.DIED, "ended with status 3"),
     (FaultKind.HANG, Verdict.HUNG, "was silent for 2 s"),

@@ -219,7 +219,8 @@ def test_otters_points_are_the_labs(tmp_path: Path, name: str, parts: set[str]) 
     for part in parts:
         text = (tmp_path / "tests" / f"{part}.py").read_text()
         compile(text, part, "exec")
-        assert f"points = {getattr(lab.points, part)}" in text
+        measured = 9 if (name, part) == ("12_collectives", "efficiency") else 0  # on two GPUs, which are not there
+        assert f"points = {getattr(lab.points, part) - measured}" in text
 
 
 def test_prairielearns_question_names_what_it_writes(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from warplab.network.execution.outcome import (
     say,
 )
 from warplab.network.execution.sockets import Sockets
-from warplab.network.schedules.interpret import RankStep, programs
+from warplab.network.schedules.interpret import RankStep, in_order, programs
 from warplab.network.schedules.model import Columns, expand
 from warplab.network.schedules.reference import join_output, split_own
 
@@ -82,7 +82,8 @@ def _run(job: Job, data: np.ndarray, transport: Transport, source: BinaryIO, tar
         sends, receives = _parts(moves, step, held, length, job.dtype)
         if job.fault is not None and step.step >= job.fault_step:
             sends = _misbehave(job.fault, sends, source)
-        transport.exchange(sends, receives)
+        by_number = {receive.transfer: receive for receive in receives}
+        transport.exchange(sends, [by_number[number] for number in in_order(moves, step.receives)])
         for receive in receives:  # in the order of the records, which decides how sums are rounded
             chunk = int(moves.chunk[receive.transfer])
             held[chunk] = held[chunk] + receive.into if moves.reduce[receive.transfer] else receive.into
@@ -92,7 +93,7 @@ def _run(job: Job, data: np.ndarray, transport: Transport, source: BinaryIO, tar
 def _parts(
     moves: Columns, step: RankStep, held: dict[int, Any], length: int, dtype: str
 ) -> tuple[list[Send], list[Receive]]:
-    sends = [Send(int(moves.destination[i]), i, held[int(moves.chunk[i])]) for i in step.sends]
+    sends = [Send(int(moves.destination[i]), i, held[int(moves.chunk[i])]) for i in in_order(moves, step.sends)]
     receives = [Receive(int(moves.source[i]), i, np.empty(length, dtype)) for i in step.receives]
     return sends, receives
 

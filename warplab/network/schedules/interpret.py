@@ -51,6 +51,16 @@ def programs(moves: Columns, ranks: int) -> list[list[RankStep]]:
     return [[steps[step] for step in sorted(steps)] for steps in found]
 
 
+def in_order(moves: Columns, transfers: Sequence[int]) -> list[int]:
+    """Transfers of one rank's step in the order in which they follow each other between two ranks.
+
+    That is the order of the sender's steps, then of the receiver's, then of the records. Where messages of a pair
+    arrive in the order in which they were sent, both have to post them so: a sender may send in one step what the other
+    takes in two, the later record first.
+    """
+    return sorted(transfers, key=lambda i: (moves.step[i], moves.received[i], i))
+
+
 def carry_out(moves: Columns, ranks: int, values: Values) -> list[Stuck]:
     """Do every transfer on `values`. What is left when nobody can go on, one entry a rank; nothing if all is done."""
     todo = programs(moves, ranks)

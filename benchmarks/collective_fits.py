@@ -1,0 +1,145 @@
+"""Fits to the measured times of benchmarks.collectives, and their errors on the sizes that no fit has seen.
+
+`python -m benchmarks.collective_fits` renews them in benchmarks/results/collectives.json and measures nothing;
+benchmarks.collectives does so after each run. NCCL's own collectives get a law of its channels
+(warplab.network.channels); schedules, and processes over Gloo, up to three lines (warplab.network.fits).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from warplab import results
+from warplab.errors import WarplabError
+from warplab.network.channels import CHANNEL, CHANNELS, WAIT, Call, Law, fit_law, terms
+from warplab.network.collectives import Collective
+from warplab.network.fits import fit, predicted
+from warplab.network.nccl import Protocol
+from warplab.results import Record
+
+COMMAND = "python -m benchmarks.collective_fits"
+LIBRARY = "nccl"  # the variant of NCCL's own collectives
+_ERRORS = (("error below 1 MiB", 0, 1 << 20), ("error from 1 MiB up", 1 << 20, 1 << 62))
+_LINES = ("alpha", "bandwidth")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Renew the fits of a results file, and say how well they hold."""
+    parser = argparse.ArgumentParser(prog=COMMAND, description="Renews the fits to measured collectives.")
+    parser.add_argument("path", type=Path, nargs="?", default=results.DIRECTORY / "collectives.json")
+    try:
+        refit(parser.parse_args(arguments).path)
+    except WarplabError as error:
+        print(f"collective_fits: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def refit(path: Path) -> None:
+    """Puts fits of the file's times in the place of those that it has. Raises ResultsError if it cannot be read."""
+    old = results.read(path)
+    kept = [record for record in old.records if not _is_fit(record)]
+    times = [one for one in kept if one.metric == "time" and not one.variant.startswith("by hand")]
+    found: list[Record] = []
+    for _, group in itertools.groupby(sorted(times, key=_series), key=_series):
+        of = list(group)
+        found += laws(of) if of[0].variant == LIBRARY else lines(of)
+    results.write(path, old.header, [*kept, *found])
+    for one in found:
+        if one.metric.startswith("error"):
+            print(f"{one.name:16}{one.variant:34}{one.shape[0]:3} ranks  {one.metric:22}{one.value:7.1%}", flush=True)
+
+
+def is_fitted(size: int) -> bool:
+    """Whether a fit may know the time of a size: powers of two, and five quarters of them; the others judge it."""
+    return size // (size & -size) in (1, 5)
+
+
+def laws(times: Sequence[Record]) -> Iterator[Record]:
+    """The constants of the law of one of NCCL's collectives, and its largest errors on sizes that it has not seen.
+
+    `times` are in microseconds; where NCCL's log named a protocol, and its channels, the records have them.
+    """
+    most = max((one.extra.get("channels", 0) for one in times), default=0) or CHANNELS
+    calls = {one.shape[1]: terms(_call(one, most)) for one in times}
+    law = fit_law([(calls[one.shape[1]], one.value * 1e-6) for one in times if is_fitted(one.shape[1])])
+    first, extra, where = times[0], _extra(times[0]), _where(times[0])
+    make = partial(Record, first.name, variant=first.variant, dtype=first.dtype, shape=first.shape[:1], extra=extra)
+    for name, value in law.constants.items():
+        protocol, _, what = name.partition(": ")
+        words = f"NCCL's {protocol} protocol, fitted to sizes of 1 or 5 times a power of two; {where}"
+        if what in (WAIT, CHANNEL):
+            yield make(name, value * 1e6, "us", conditions=words)
+        elif value > 0:
+            yield make(f"{name}, bandwidth", 1e-9 / value, "GB/s", conditions=words)
+    yield from _errors([one for one in times if law.knows(calls[one.shape[1]])], partial(_by_law, law, calls))
+
+
+def lines(times: Sequence[Record]) -> Iterator[Record]:
+    """Alpha and bandwidth of each of up to three lines, and the largest errors on sizes that they have not seen."""
+    first, extra, where = times[0], _extra(times[0]), _where(times[0])
+    seen = [(float(one.shape[1]), one.value * 1e-6) for one in times if is_fitted(one.shape[1])]
+    if len(seen) < 2:
+        return
+    found = fit(seen)
+    make = partial(Record, first.name, variant=first.variant, dtype=first.dtype)
+    for number, line in enumerate(found):
+        more = {**extra, "first": line.first, "last": line.last}
+        span = f"sizes from {line.first:.0f} to {line.last:.0f} bytes; {where}"
+        shape = (first.shape[0], number)
+        yield make("alpha", line.alpha * 1e6, "us", shape=shape, conditions=span, extra=more)
+        if line.bandwidth < 1e15:
+            yield make("bandwidth", line.bandwidth / 1e9, "GB/s", shape=shape, conditions=span, extra=more)
+    yield from _errors(times, lambda one: predicted(found, one.shape[1]))
+
+
+def _errors(times: Sequence[Record], seconds: Callable[[Record], float]) -> Iterator[Record]:
+    unseen = [one for one in times if not is_fitted(one.shape[1])]
+    for metric, low, high in _ERRORS:
+        if those := [one for one in unseen if low <= one.shape[1] < high]:
+            off = {one.shape[1]: abs(seconds(one) / (one.value * 1e-6) - 1) for one in those}
+            size = max(off, key=lambda one: off[one])
+            words = f"the largest of {len(those)} sizes that were not fitted, at {size} bytes; {_where(those[0])}"
+            yield Record(those[0].name, metric, off[size], "1", those[0].variant, those[0].shape[:1], those[0].dtype,
+                         conditions=words, extra=_extra(those[0]))  # fmt: skip
+
+
+def _by_law(law: Law, calls: dict[int, dict[str, float]], one: Record) -> float:
+    return law.seconds(calls[one.shape[1]])
+
+
+def _call(one: Record, most: int) -> Call:
+    protocol = one.extra.get("protocol")
+    return Call(
+        Collective(one.name), one.shape[0], one.shape[1], Protocol(protocol) if protocol else None,
+        one.extra.get("channels"), most,
+    )  # fmt: skip
+
+
+def _is_fit(record: Record) -> bool:
+    return record.metric in _LINES or record.metric.startswith("error ") or record.metric.partition(":")[0] in _NAMES
+
+
+_NAMES = tuple(Protocol)
+
+
+def _series(record: Record) -> tuple[str, str, int]:
+    return record.name, record.variant, record.shape[0]
+
+
+def _extra(record: Record) -> dict[str, Any]:
+    return {name: record.extra[name] for name in ("gpus", "processes") if name in record.extra}
+
+
+def _where(record: Record) -> str:
+    return record.conditions.rpartition("; ")[2]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
