@@ -47,6 +47,7 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
     Gives CaseOutcome.to_wire(). Raises PlanError for a plan that leaves what the emulator supports."""
     from warplab import simt
+    from warplab.simt.model.estimate import timed_total
 
     start = time.perf_counter()
     lab = load_lab(Path(task)).drawn(seed)
@@ -85,7 +86,9 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     shown = judged != lab.task.profile  # of that only counters and findings are, and of no other counters
     outcome = judge_case(lab.task, judged, seed, loaded, execute)
     if not shown:
-        outcome.counters, outcome.lines = executions[0].total, executions[0].lines
+        timed = any(budget.counter == "estimated_nanoseconds" for budget in lab.task.budgets)
+        outcome.counters = timed_total(executions[0]) if timed else executions[0].total
+        outcome.lines = executions[0].lines
     if outcome.status is Status.PASSED and keeps_state(loaded):
         again = second_call(lab.task, judged, seed, loaded, execute_once)
         if again.status is not Status.PASSED:
