@@ -118,10 +118,11 @@ class Task:
 
     `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
     INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
-    one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one
-    whose products are to be made on CUDA cores. `timed` names correctness cases that are timed in place of `timing`,
-    which then only says what must be launched: the efficiency is their geometric mean. `stages_use` is a counter that must not be 0 on the profile case if
-    cases are to give points of their own (`Case.points`): such points are for a part of what is asked, not for less.
+    one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one whose
+    products are to be made on CUDA cores. `timed` names correctness cases that are timed in place of `timing`, which
+    then only says what must be launched: the efficiency is their geometric mean. `stages_use` is a counter that must
+    not be 0 on the profile case if cases are to give points of their own (`Case.points`): such points are for a part of
+    what is asked, not for less.
     """
 
     function: str

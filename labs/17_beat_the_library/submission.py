@@ -1,4 +1,4 @@
-"""Lab 17_beat_the_library: c = a @ b in CUDA C++, float16 with sums in float32, another kernel for each class of shapes.
+"""Lab 17_beat_the_library: c = a @ b in CUDA C++, float16 with float32 sums, another kernel for each class of shapes.
 
 The kernel is a template. Parts 1 to 3 are yours: what to choose for a shape, the parts of a sum and where they go, and
 who adds them up. The rest is given and works; it keeps what it has computed to itself.
@@ -27,7 +27,8 @@ template <int BYTES> __device__ u32 piece(u32 row, u32 q)
 }
 __device__ void copy16(u32 to, const half16* from, bool inside)  // or zeros
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    int bytes = inside ? 16 : 0;
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(bytes) : "memory");
 }
 __device__ void load4(u32 (&d)[4], u32 at)
 {

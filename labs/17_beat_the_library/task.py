@@ -90,7 +90,7 @@ TASK = Task(
             "longer than the class",
             {"m": 40, "n": 72, "k": 5000},
             Family.INTEGERS,
-            every(m=range(33, 60), n=multiples(8, 72, 120), k=multiples(8, 4808, 5192)),
+            every(m=range(33, 49), n=multiples(8, 72, 96), k=multiples(8, 4808, 5192)),
             hidden=True,
         ),
         Case(
