@@ -9,15 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import warplab.search
 from warplab.errors import WarplabError
 from warplab.search.__main__ import asking, main, task_of
-from warplab.search.by_words import PATIENCE, ByWords, Exchange, NothingRecordedError, Transcript
+from warplab.search.by_words import PATIENCE, TRANSCRIPT, ByWords, Exchange, NothingRecordedError, Transcript
 from warplab.search.half_product import CHOICES, Choice
 from warplab.search.trials import Log, search
 
 SHAPE = 128, 192, 1280
-RECORDED = Path(warplab.search.__file__).parent / "transcript.json"
 WORDS = {choice.name: json.dumps(asdict(choice)) for choice in CHOICES}
 FIRST, SECOND = CHOICES[:2]
 
@@ -33,7 +31,7 @@ def costs_of(transcript: Transcript) -> dict[Choice, float]:
 
 def test_the_recorded_search_is_had_again_without_asking() -> None:
     """Eight trials, all of different possible choices, none proposed in vain."""
-    transcript = Transcript.read(RECORDED)
+    transcript = Transcript.read(TRANSCRIPT)
     costs = costs_of(transcript)
     possible = [choice for choice in CHOICES if choice.takes(SHAPE)]
     proposer = ByWords(possible, transcript.replay(), task_of(SHAPE))
@@ -45,7 +43,7 @@ def test_the_recorded_search_is_had_again_without_asking() -> None:
 
 def test_another_search_finds_no_answers_in_it() -> None:
     with pytest.raises(NothingRecordedError, match="the search is another one"):
-        search(ByWords(CHOICES, Transcript.read(RECORDED).replay(), "Another task."), lambda choice: 1.0, 8)
+        search(ByWords(CHOICES, Transcript.read(TRANSCRIPT).replay(), "Another task."), lambda choice: 1.0, 8)
 
 
 def test_what_is_told_is_the_task_the_choices_and_the_log() -> None:

@@ -19,6 +19,7 @@ from warplab.search.trials import Log
 
 C = TypeVar("C")
 Ask = Callable[[str], str]
+TRANSCRIPT = Path(__file__).resolve().parent / "transcript.json"  # of one search, as it went
 PATIENCE = 3  # answers that are no choice, one after the other
 
 _OBJECT = re.compile(r"\{[^{}]*\}")
