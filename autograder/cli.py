@@ -227,7 +227,7 @@ def _add_class_options(parser: argparse.ArgumentParser) -> None:
         "--processes",
         type=int,
         metavar="N",
-        help="how many at a time (default: one a processor; one on a GPU)",
+        help="how many at a time (default: one a processor, 12 on a GPU)",
     )
     parser.add_argument(
         "--slurm",

@@ -1,9 +1,13 @@
 """How long a class takes: `python -m benchmarks.class_grading` writes benchmarks/results/class.json. No GPU is needed.
+With `--gpu` it is graded on one, into class_gpu.json.
 
 Two hundred students hand in lab 03 or lab 06, in the shares of SHARES: right and slow kernels of the solutions and the
 corpus, wrong ones of the corpus, host code and kernels that never end, crashes. `autograder class` grades them on the
 emulator with two processes, from an empty record. Then each different submission is graded alone, in this process,
-with the same seeds: `different` counts the students whose status, points or parts differ from that.
+with the same seeds: `different` counts the students whose status, points or parts differ from that. On a GPU points for
+efficiency are measured: they may differ by what two measurements do, so the largest difference is a record of its own,
+and only right and slow submissions are graded alone. How busy the GPU was is what nvidia-smi says of each half second:
+the part of it in which a kernel ran.
 
 Processor time is that of the whole machine while the class is graded: run it where nothing else does. With
 `--submissions` another number is graded to try it, and nothing is written.
@@ -17,10 +21,14 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from autograder.classroom.command import MOST_ON_A_GPU
+from autograder.records.status import Part
 from autograder.spec.lab import CHECKOUT, solutions_folder
 from benchmarks import known_class
 from benchmarks.known_class import Kind
@@ -28,7 +36,7 @@ from warplab import results
 from warplab.results import Record
 
 COMMAND = "python -m benchmarks.class_grading"
-FILE = results.DIRECTORY / "class.json"
+FILE, GPU_FILE = results.DIRECTORY / "class.json", results.DIRECTORY / "class_gpu.json"
 LABS = ("03_transpose", "06_tiled_gemm")
 SUBMISSIONS, PROCESSES = 200, 2
 SHARES = {"correct": 0.4, "slow": 0.2, "wrong": 0.25, "hanging": 0.05, "crashing": 0.1}
@@ -102,19 +110,24 @@ def students(count: int) -> dict[str, Kind]:
     return {f"student_{number:03}": one for number, one in enumerate(chosen)}
 
 
-def measure(count: int) -> Iterator[Record]:
+def measure(count: int, gpu: bool) -> Iterator[Record]:
     """Grade a class of `count` students, then each different submission alone; a record a number."""
     handed_in = students(count)
     with tempfile.TemporaryDirectory(prefix="warplab-known-class-") as name:
         submissions, out = Path(name, "class"), Path(name, "out")
         known_class.hand_in(submissions, handed_in)
+        processes = MOST_ON_A_GPU if gpu else PROCESSES
+        command = known_class.command(submissions, out, f"--processes={processes}", device="gpu" if gpu else "emulator")
         load, busy, start = os.getloadavg()[0], _busy(), time.perf_counter()
-        command = known_class.command(submissions, out, "--processes", str(PROCESSES))
-        done = subprocess.run(command, cwd=CHECKOUT, env=known_class.environment(), capture_output=True, text=True)
+        with ExitStack() as stack:
+            kernels_ran = stack.enter_context(_watched()) if gpu else []
+            done = subprocess.run(command, cwd=CHECKOUT, env=known_class.environment(), capture_output=True, text=True)
         seconds, busy = time.perf_counter() - start, _busy() - busy
         if done.returncode:
             raise SystemExit(f"The class was not graded: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        conditions = {"submissions": len(handed_in), "processes": PROCESSES, "load_before": round(load, 1)}
+        conditions = {"submissions": len(handed_in), "processes": processes, "load_before": round(load, 1)}
+        if gpu:
+            yield Record("class", "GPU busy", sum(kernels_ran) / len(kernels_ran), "%", extra=conditions)
         yield Record("class", "time", seconds, "s", extra=conditions)
         yield Record("class", "rate", 60 * len(handed_in) / seconds, "submissions/min", extra=conditions)
         yield Record("class", "processor time of a submission", busy / len(handed_in), "s", extra=conditions)
@@ -124,9 +137,44 @@ def measure(count: int) -> Iterator[Record]:
             if taken:
                 extra = {"submissions": len(taken), "longest": max(taken)}
                 yield Record("class", "mean time of a submission", sum(taken) / len(taken), "s", sort, extra=extra)
+        if gpu:
+            yield from _beside_alone(handed_in, out)
+            return
         differ = known_class.differences(handed_in, out)
         alone = {"graded_alone": len(set(handed_in.values()))}
         yield Record("class", "different", len(differ), "students", extra=alone | {"who": differ})
+
+
+def _beside_alone(handed_in: Mapping[str, Kind], out: Path) -> Iterator[Record]:
+    """How the points of right and slow submissions differ from those that they get alone on this GPU."""
+    timed = {student: one for student, one in handed_in.items() if one.sort in ("correct", "slow")}
+    truth, found = known_class.alone(dict.fromkeys(timed.values()), out, "gpu"), known_class.lines(out)
+    alone, most, who = {"graded_alone": len(truth)}, 0.0, []
+    for student, one in timed.items():
+        got = known_class.verdict(found[student].report)
+        pairs = list(zip(got.parts, truth[one].parts, strict=False))
+        same = len(got.parts) == len(truth[one].parts)
+        if not same or any(a != b for a, b in pairs if a[0] != Part.EFFICIENCY):
+            who.append(f"{student} ({one.name}): {got} instead of {truth[one]}")
+        most = max([most, *(abs(a[2] - b[2]) for a, b in pairs if a[0] == Part.EFFICIENCY)])
+    yield Record("class", "largest difference of efficiency", most, "points", extra=alone)
+    yield Record("class", "different", len(who), "students", extra=alone | {"who": who})
+
+
+@contextmanager
+def _watched() -> Iterator[list[float]]:
+    """Percent of each half second in which a kernel ran, as nvidia-smi says, while the block runs."""
+    seen: list[float] = []
+    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "500", "-i", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as said:
+        assert said.stdout is not None
+        reader = threading.Thread(target=lambda: seen.extend(float(line) for line in said.stdout or ()))
+        reader.start()
+        try:
+            yield seen
+        finally:
+            said.terminate()
+            reader.join()
 
 
 def _busy() -> float:
@@ -139,14 +187,14 @@ def main() -> int:
     """Grade, say what came of it and write; 1 if a student got something else than alone."""
     parser = argparse.ArgumentParser(description="How long a class takes.")
     parser.add_argument("--submissions", type=int, default=SUBMISSIONS, help="another number is not written")
-    count = parser.parse_args().submissions
-    header, records = results.make_header(COMMAND), []
-    for record in measure(count):
+    parser.add_argument("--gpu", action="store_true", help="on the GPU of this machine")
+    options = parser.parse_args()
+    header, records = results.make_header(COMMAND + (" --gpu" if options.gpu else "")), []
+    for record in measure(options.submissions, options.gpu):
         records.append(record)
         print(f"{record.metric} {record.variant}: {record.value:.2f} {record.unit} {record.extra}", flush=True)
-    if count == SUBMISSIONS:
-        results.write(FILE, header, records)
-        print(f"Written: {FILE}")
+    if options.submissions == SUBMISSIONS:
+        results.write(GPU_FILE if options.gpu else FILE, header, records)
     return int(records[-1].value > 0)
 
 

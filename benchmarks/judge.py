@@ -10,12 +10,10 @@ import os
 import queue
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ from typing import Any
 from autograder.judge import capture_stage, runner
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
 from autograder.judge.pipeline import grade
+from autograder.judge.turns import Turns
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.report import Report
 from autograder.records.request import Request
@@ -45,51 +44,11 @@ FILE = results.DIRECTORY / "judge.json"
 _TAKE = f"{on_gpu.__name__}:{on_gpu.take.__name__}"
 
 
-class Card:
-    """Who may use the GPU: any number of those who only compute, or one who measures, who is let in first."""
+class BrieflyTimed(ConfinedWorker):
+    """A worker that times shortly. With `timed` off nothing is measured: the submission must have failed before."""
 
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._computing = self._measuring = self._waiting = 0
-
-    @contextmanager
-    def computing(self) -> Iterator[None]:
-        """Use it beside others that compute."""
-        with self._changed:
-            self._changed.wait_for(lambda: not self._measuring and not self._waiting)
-            self._computing += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._computing -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def measuring(self) -> Iterator[None]:
-        """Have it alone."""
-        with self._changed:
-            self._waiting += 1
-            self._changed.wait_for(lambda: not self._measuring and not self._computing)
-            self._waiting -= 1
-            self._measuring = 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._measuring = 0
-                self._changed.notify_all()
-
-
-class TurnsOnTheGpu(ConfinedWorker):
-    """A worker that measures only while no other one uses the GPU; the emulator runs freely.
-
-    With `timed` off nothing is measured: the submission must have failed before.
-    """
-
-    def __init__(self, card: Card, machine: Machine) -> None:
+    def __init__(self, machine: Machine) -> None:
         super().__init__(machine, own=False)
-        self._card = card
         self.timed = True
 
     def kept_in(self) -> Sandbox:
@@ -98,15 +57,13 @@ class TurnsOnTheGpu(ConfinedWorker):
         return replace(usual, packages=(*usual.packages, "corpus"), readable=(*usual.readable, folder))
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
-        """As Worker.call; waiting for a turn does not count."""
+        """As Worker.call."""
         if not target.startswith("autograder.worker.gpu_stage:"):
             return super().call(target, timeout=timeout, **payload)
-        measured = target.endswith(":efficiency")
-        if measured and not self.timed:
+        if target.endswith(":efficiency") and not self.timed:
             return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
-        super().call(_TAKE, timeout=START_SECONDS)  # a new process keeps nobody waiting
-        with self._card.measuring() if measured else self._card.computing():
-            return super().call(target, timeout=timeout, **payload)
+        super().call(_TAKE, timeout=START_SECONDS)
+        return super().call(target, timeout=timeout, **payload)
 
 
 @dataclass(frozen=True)
@@ -121,29 +78,36 @@ class Verdict:
 def judge(corpus: Sequence[CorpusCase], machine: Machine, seed: int | None, workers: int) -> Iterator[Verdict]:
     """The verdicts on all cases, in their order, printing a line for each as it is there."""
     labs = {name: find_any(name) for name in known_labs()}
-    idle: queue.Queue[TurnsOnTheGpu] = queue.Queue()
-    card = Card()
+    idle: queue.Queue[BrieflyTimed] = queue.Queue()
     for number in range(workers):
-        idle.put(worker := TurnsOnTheGpu(card, machine))
+        idle.put(worker := BrieflyTimed(machine))
         if number == 0:  # compiles the emulator if nothing has yet; side by side they would all do so
             parts = [part for part in compiled.Piece if part not in compiled.ALWAYS]
             worker.call(WARM_UP, timeout=WARM_UP_SECONDS, parts=parts)
     with tempfile.TemporaryDirectory(prefix="warplab-judge-") as folder, ThreadPoolExecutor(workers) as pool:
         try:
-            yield from pool.map(lambda case: _one(case, labs[case.lab], Path(folder), machine, seed, idle), corpus)
+            place = Path(folder)
+            turns = Turns(place / "turns")
+            yield from pool.map(lambda case: _one(case, labs[case.lab], place, machine, seed, idle, turns), corpus)
         finally:
             while not idle.empty():
                 idle.get().close()
 
 
 def _one(
-    case: CorpusCase, lab: AnyLab, folder: Path, machine: Machine, seed: int | None, idle: queue.Queue[TurnsOnTheGpu]
+    case: CorpusCase,
+    lab: AnyLab,
+    folder: Path,
+    machine: Machine,
+    seed: int | None,
+    idle: queue.Queue[BrieflyTimed],
+    turns: Turns,
 ) -> Verdict:
     worker = idle.get()
     worker.timed = case.timed
     try:
         source = case.source(folder)
-        report = grade(Request(lab, source, machine, seed, case.quick), worker)
+        report = grade(Request(lab, source, machine, seed, case.quick), worker, turns=turns)
     finally:
         idle.put(worker)
     judged = report.status is not Status.JUDGE_ERROR

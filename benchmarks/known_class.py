@@ -63,9 +63,9 @@ def hand_in(folder: Path, students: Mapping[str, Kind]) -> None:
         (place / "submission.py").write_text(f"{one.text}\n# {student}\n", encoding="utf-8")
 
 
-def command(submissions: Path, results: Path, *more: str) -> list[str]:
-    """`autograder class` on the emulator."""
-    words = ["-m", "autograder", "class", str(submissions), "--out", str(results), "--device", "emulator"]
+def command(submissions: Path, results: Path, *more: str, device: str = "emulator") -> list[str]:
+    """`autograder class` on the emulator, or on "gpu"."""
+    words = ["-m", "autograder", "class", str(submissions), "--out", str(results), "--device", device]
     return [sys.executable, *words, *more]
 
 
@@ -86,13 +86,13 @@ def verdict(report: Mapping[str, Any]) -> Verdict:
     return Verdict(report.get("status", ""), report.get("score", 0.0), parts)
 
 
-def alone(kinds: Iterable[Kind], results: Path) -> dict[Kind, Verdict]:
+def alone(kinds: Iterable[Kind], results: Path, device: str = "emulator") -> dict[Kind, Verdict]:
     """The verdicts of submissions graded one by one in this process, with the seeds of a class's record."""
     kinds = list(kinds)
     with Ledger(results / RECORD) as ledger:
         seeds = {one.lab: ledger.seed_of(one.lab) for one in kinds}
     return {
-        one: verdict(grade_one("submission.py", one.text.encode(), one.lab, seeds[one.lab], "emulator", False))
+        one: verdict(grade_one("submission.py", one.text.encode(), one.lab, seeds[one.lab], device, False))
         for one in kinds
     }
 

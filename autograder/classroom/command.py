@@ -21,6 +21,7 @@ from warplab.files import write_whole
 from warplab.hardware.processors import usable_processors
 
 TABLE = "results.csv"
+MOST_ON_A_GPU = 12
 
 
 def run(options: argparse.Namespace, console: Console) -> bool:
@@ -45,12 +46,12 @@ def run(options: argparse.Namespace, console: Console) -> bool:
 
 
 def _processes(device: str) -> int:
-    """A GPU is timed by one process at a time."""
+    """One a processor; where they share a GPU no more than keep it busy, as each takes a part of its memory."""
     if device != "emulator":
         from warplab.hardware.device import present
 
         if present() is not None:
-            return 1
+            return min(usable_processors(), MOST_ON_A_GPU)
     return usable_processors()
 
 

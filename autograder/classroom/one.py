@@ -9,8 +9,10 @@ from typing import Any
 
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
+from autograder.judge.turns import Turns
 from autograder.records.machine import Machine, choose_machine, require_isolation
 from autograder.records.request import Request
+from autograder.records.status import Executor
 from autograder.spec.lab import find_any
 from warplab.sandbox.isolation import Isolation
 
@@ -39,4 +41,5 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
         with ConfinedWorker(machine, own=False) as worker:
             worker.start()
             require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
-            return grade(Request(found, source, machine, seed), worker).to_json()
+            turns = Turns.on_this_machine() if machine.device is Executor.GPU else None
+            return grade(Request(found, source, machine, seed), worker, turns=turns).to_json()

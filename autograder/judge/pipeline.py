@@ -17,6 +17,7 @@ from autograder.judge.safety import safety_part
 from autograder.judge.schedules import grade_schedules
 from autograder.judge.second_opinion import second_opinions
 from autograder.judge.traffic import traffic_part
+from autograder.judge.turns import Turns
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected
@@ -40,14 +41,20 @@ class Outcomes:
     on_gpu: list[CaseOutcome] = field(default_factory=list)
 
 
-def grade(request: Request, worker: Caller, progress: OnProgress = lambda what, fraction: None) -> Report:
-    """Grade one submission. Never raises for what a submission or the judge does: the report's status says it."""
+def _silent(what: str, fraction: float) -> None:
+    """Say nothing."""
+
+
+def grade(request: Request, worker: Caller, progress: OnProgress = _silent, turns: Turns | None = None) -> Report:
+    """Grade one submission, taking `turns` on a GPU that others use.
+
+    Never raises for what a submission or the judge does: the report's status says it."""
     start = time.perf_counter()
     text = ""
     try:
         submission = read_submission(request.source)
         text = submission.text
-        graded = _grade(request, submission, worker, progress)
+        graded = _grade(request, submission, worker, progress, turns)
     except Rejected as rejection:
         graded = report.rejected(request, text, rejection)
     except Exception as error:  # a fault of ours must not become the student's zero, nor end a batch
@@ -59,7 +66,9 @@ def grade(request: Request, worker: Caller, progress: OnProgress = lambda what, 
     return replace(graded, seconds=time.perf_counter() - start, isolation=weakest(graded.isolation, kept_in))
 
 
-def _grade(request: Request, submission: Submission, worker: Caller, progress: OnProgress) -> Report:
+def _grade(
+    request: Request, submission: Submission, worker: Caller, progress: OnProgress, turns: Turns | None
+) -> Report:
     seed = secret_seed() if request.seed is None else request.seed
     drawn = request.lab.drawn(seed)
     request = replace(request, lab=drawn)
@@ -68,7 +77,7 @@ def _grade(request: Request, submission: Submission, worker: Caller, progress: O
     if isinstance(drawn, ScheduleLab):
         return grade_schedules(request, drawn, submission, worker, seed, progress)
     lab, machine = request.kernels, request.machine
-    runner = Runner(worker, lab, seed)
+    runner = Runner(worker, lab, seed, turns)
     progress("capturing", 0.0)
     with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
         warm = beside.submit(runner.warm_up, gpu=request.has_gpu)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -11,6 +12,7 @@ import msgspec
 
 from autograder.judge.capture_stage import Submission
 from autograder.judge.confined_worker import WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
+from autograder.judge.turns import Turns
 from autograder.records import measurement
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
@@ -26,7 +28,7 @@ from warplab.plan.execution import Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault
 
 PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes some seconds
-CASE_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 20.0}
+CASE_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 60.0}  # on a GPU the kernels have 20 s of it
 ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
 SCHEDULE_SECONDS = 120.0  # checking all schedules of a submission, or modelling one; a reference takes a second
@@ -41,6 +43,7 @@ _ADVANCE_TARGET = "autograder.worker.program_stage:advance"
 _TRAIN_TARGET = "autograder.worker.checkpoint_run:carry_out"
 _ATTACK_TARGET = "autograder.worker.attack_stage:check"
 _MODEL_TARGET = "autograder.worker.record_stage:model"
+_TAKE_TARGET = "autograder.worker.gpu_stage:take"
 _EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
 
 # What a submission can make our code raise: exceptions of any other kind are faults of ours.
@@ -59,10 +62,12 @@ class Caller(Protocol):
 
 
 class Runner:
-    """Executes plans of one lab, or checks its schedules, through `worker`, with one secret seed."""
+    """Executes plans of one lab, or checks its schedules, through `worker`, with one secret seed.
 
-    def __init__(self, worker: Caller, lab: AnyLab, seed: int) -> None:
-        self._worker = worker
+    With `turns` it shares the GPU with others who grade; waiting for a turn counts for no limit."""
+
+    def __init__(self, worker: Caller, lab: AnyLab, seed: int, turns: Turns | None = None) -> None:
+        self._worker, self._turns = worker, turns
         self._lab = lab
         self._seed = seed
         self._left = ALL_CASES_SECONDS
@@ -78,7 +83,9 @@ class Runner:
             raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
         if gpu:
             try:
-                self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=str(self._lab.folder))
+                self._call(_TAKE_TARGET, WARM_UP_SECONDS)  # before its turn: a new process keeps nobody waiting
+                with self._turn():
+                    self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=str(self._lab.folder))
             except WorkerError as error:
                 raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
 
@@ -108,21 +115,23 @@ class Runner:
         if seconds <= 0:
             words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has."
             return CaseOutcome(case, Status.RESOURCES, message=words)
-        start = time.monotonic()
-        try:
-            answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
-            return CaseOutcome.from_wire(answer)
-        except msgspec.ValidationError as error:
-            return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error))
-        except WorkerError as error:
-            return self._failed(device, case, error, seconds)
-        finally:
-            self._left -= time.monotonic() - start
+        with self._turn() if device is Executor.GPU else nullcontext():
+            start = time.monotonic()
+            try:
+                answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
+                return CaseOutcome.from_wire(answer)
+            except msgspec.ValidationError as error:
+                return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error))
+            except WorkerError as error:
+                return self._failed(device, case, error, seconds)
+            finally:
+                self._left -= time.monotonic() - start
 
     def efficiency(self, plan: bytes, case: str) -> Measurement | Unmeasured:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""
         try:
-            answer = self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
+            with self._turn(measuring=True):
+                answer = self._call(_EFFICIENCY_TARGET, EFFICIENCY_SECONDS, **self._payload(plan, case))
             return measurement.from_wire(answer)
         except msgspec.ValidationError as error:
             return Unmeasured("nonsense", _nonsense_words(error))
@@ -188,6 +197,11 @@ class Runner:
             status, words = self._own_fault(error, what, SCHEDULE_SECONDS)
             raise Rejected(status, words) from error
 
+    def _turn(self, measuring: bool = False) -> AbstractContextManager[None]:
+        if self._turns is None:
+            return nullcontext()
+        return self._turns.measuring() if measuring else self._turns.computing()
+
     def _call(self, target: str, seconds: float, **payload: Any) -> Any:
         """The worker's answer. A worker that died is not the submission's doing until that has happened _TRIES times:
         something outside may have killed it, and every call gives the same answer again."""
@@ -205,6 +219,9 @@ class Runner:
     def _failed(self, device: Executor, case: str, error: WorkerError, seconds: float) -> CaseOutcome:
         where = "the GPU" if device is Executor.GPU else "the emulator"
         if error.status is WorkerFault.TIMEOUT:
+            if device is Executor.GPU:  # kernels that do not end are a fault that its executor reports
+                message = f"Drawing the inputs, running it on the GPU and checking took more than {seconds:g} s."
+                return CaseOutcome(case, Status.RESOURCES, message=message)
             message = f"The kernel did not finish within {seconds:g} s on {where}: does every loop end?"
             return _fault(case, FindingKind.ENDLESS, message)
         if error.status is WorkerFault.DEVICE_FAULT:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +11,7 @@ from autograder.judge.confined_worker import ConfinedWorker
 from autograder.records.machine import choose_machine
 from autograder.records.report import PartResult, Report
 from autograder.records.status import Executor, Part, Status
-from benchmarks.judge import Card, TurnsOnTheGpu, Verdict, records
+from benchmarks.judge import BrieflyTimed, Verdict, records
 from corpus.judge import on_gpu
 from corpus.judge.entries import CORPORA, cases
 from corpus.judge.truth import SUBMISSIONS, mutants
@@ -77,24 +75,8 @@ def test_records_are_what_a_results_file_takes(tmp_path: Path) -> None:
     ]
 
 
-def test_what_measures_has_the_card_alone() -> None:
-    card, inside, seen = Card(), [], []
-
-    def use(measure: bool) -> None:
-        with card.measuring() if measure else card.computing():
-            inside.append(measure)
-            time.sleep(0.002)
-            seen.append(tuple(inside))
-            inside.remove(measure)
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(use, [number % 5 == 0 for number in range(100)]))
-    assert all(users == (True,) for users in seen if True in users)
-    assert max(len(users) for users in seen) > 1, "those who only compute share it"
-
-
 def test_a_confined_worker_finds_what_prepares_it_for_the_gpu() -> None:
-    worker = TurnsOnTheGpu(Card(), choose_machine("emulator"))
+    worker = BrieflyTimed(choose_machine("emulator"))
     try:
         assert ConfinedWorker.call(worker, f"{on_gpu.__name__}:timing_seconds", timeout=60) == on_gpu.TIMING_SECONDS
     finally:

@@ -109,6 +109,12 @@ def test_an_endless_case_is_not_waited_for_again(lab: Lab) -> None:
     assert "did not finish within" in report.message
 
 
+def test_a_host_that_is_slow_is_not_an_endless_kernel(lab: Lab) -> None:
+    report = graded(lab, NumPyWorker(lab, huge=WorkerError(WorkerFault.TIMEOUT, "no answer")), machine=GPU)
+    assert statuses(report)[0] is Status.RESOURCES
+    assert "Drawing the inputs" in report.message
+
+
 def test_a_device_fault_is_a_verdict(lab: Lab) -> None:
     fault = WorkerError(WorkerFault.DEVICE_FAULT, "out of bounds: the kernel accessed an illegal address")
     report = graded(lab, NumPyWorker(lab, huge=fault), machine=GPU)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import mmap
 import os
 import signal
@@ -27,6 +28,11 @@ _STARTED = time.time_ns()  # the process's own: inside a sandbox every one has t
 def process() -> int:
     """What tells this process from another one."""
     return _STARTED
+
+
+def user() -> str:
+    """The name of who runs it, as libraries ask."""
+    return getpass.getuser()
 
 
 def _connect(port: str) -> None:

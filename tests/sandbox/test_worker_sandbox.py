@@ -89,6 +89,11 @@ def test_other_processes_and_the_machine_are_out_of_reach(kept: Worker) -> None:
         assert attempt(kept, what) != "done", what
 
 
+def test_a_library_that_asks_for_the_user_gets_a_name(kept: Worker) -> None:
+    # PyTorch names a folder so; without accounts `pwd` raises
+    assert kept.call(f"{TARGETS}:user", timeout=30) == "learner"
+
+
 @pytest.mark.parametrize("isolation", Isolation)
 def test_nothing_is_imported_from_the_current_folder(
     isolation: Isolation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -6,6 +6,7 @@ seen. A fault of the device code raises DeviceFault: the context is lost then, a
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ from warplab.worker.process import DeviceFault
 
 UNASKED_SHARED = 48 * 1024  # bytes of shared memory, static and dynamic, that a launch gets without asking
 REDZONE_BYTES = 4096
+LAUNCHES_SECONDS = 20.0  # that all launches of a plan may take together
 _REDZONE_BYTE = 0xA5
 _POISON_BYTE = 0xFF  # a NaN in every float type, -1 in every signed integer type
 
@@ -36,6 +38,9 @@ _FAULTS = {
     "CUDA_ERROR_ASSERT": (FindingKind.TRAP, "a device-side assertion failed"),
     "CUDA_ERROR_LAUNCH_TIMEOUT": (FindingKind.ENDLESS, "the driver ended a kernel that ran too long"),
 }
+
+
+_UNENDING: list[LoadedPlan] = []  # to free what kernels that run on use would wait for them
 
 
 @dataclass
@@ -170,6 +175,17 @@ class LoadedPlan:
         except Exception as error:
             raise _translated(error) from error
 
+    def finish(self, seconds: float) -> None:
+        """Wait for what is queued. Raises DeviceFault if a kernel failed, or if this takes more than `seconds`."""
+        end = time.monotonic() + seconds
+        while driver.cuStreamQuery(self.stream.handle)[0] == driver.CUresult.CUDA_ERROR_NOT_READY:
+            if time.monotonic() > end:
+                _UNENDING.append(self)
+                words = f"the kernels did not finish within {seconds:g} s; see whether every loop ends"
+                raise DeviceFault(f"{FindingKind.ENDLESS}: {words}")
+            time.sleep(0.0002)
+        self.synchronize()
+
     def outputs(self) -> dict[str, np.ndarray]:
         """Copies on the host of the OUTPUT and INOUT buffers, after a synchronisation."""
         self.synchronize()
@@ -212,7 +228,9 @@ def execute(plan: Plan, inputs: Mapping[str, np.ndarray], architecture: str, run
         results = []
         for _ in range(runs):
             loaded.reset(inputs)
+            loaded.synchronize()
             loaded.launch()
+            loaded.finish(LAUNCHES_SECONDS)
             results.append(Execution(loaded.outputs(), tuple(loaded.findings(inputs))))
         loaded.erase()
     return results

@@ -19,6 +19,7 @@ import warplab
 
 SCRATCH_SIZE = 512 << 20  # bytes of the files that a process may keep, where there is a file system of its own
 _USER = "1000"  # any but root, inside
+_NAME = "learner"  # as which libraries know it (`getpass.getuser`): no list of accounts has its number
 
 # What the compilers need to be found; nothing else of the judge's environment is a submission's business.
 _INHERITED = ("CUDA_HOME", "CUDA_PATH", "CONDA_PREFIX", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -212,4 +213,5 @@ def _outermost(paths: Sequence[str]) -> list[str]:
 
 def _environment(folder: str) -> dict[str, str]:
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-    return inherited | {"HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8", "PATH": os.defpath}
+    known = {"HOME": folder, "TMPDIR": folder, "LOGNAME": _NAME, "LANG": "C.UTF-8", "PATH": os.defpath}
+    return inherited | known
