@@ -22,6 +22,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import SUBMISSION_NAMES, Lab, find_lab, kernel_labs, solutions_folder
 from autograder.spec.recorded import FILE, Counted, Recorded, RecordedRung, relative_counters
 from autograder.spec.task import Dimensions
+from autograder.worker.emulator_stage import counters_of
 from autograder.worker.same_kernels import other_kernels
 from warplab import results, simt
 from warplab.files import write_whole
@@ -69,7 +70,7 @@ def counted(lab: Lab, path: Path, size: Dimensions) -> list[Counted] | None:
         values = generate(np, lab.task, case, seed)
         inputs = {name: values[name] for name in plan.buffers if name in values}
         execution = simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False)
-        relative = relative_counters(lab.task, size, execution.total)
+        relative = relative_counters(lab.task, size, counters_of(lab.task, execution))
         one = Counted(dict(size), {name: float(f"{value:.5g}") for name, value in relative.items()})
         found += [one] if one not in found else []
     return found

@@ -33,7 +33,7 @@ from autograder.records.status import Part, Status
 from autograder.spec.inputs import scalars
 from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case
-from autograder.worker.emulator_stage import INSTRUCTION_BUDGET
+from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, counters_of
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.orders import Order, in_orders
 from corpus.judge.truth import SUBMISSIONS, mutants
@@ -209,7 +209,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
         return [Run(execution, str(order)) for order, execution in runs]
 
     outcome = judge_case(lab.task, case, seed, plans.plan(seed, case), execute)
-    outcome.counters = executions[0].total
+    outcome.counters = counters_of(lab.task, executions[0])
     return outcome
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from statistics import geometric_mean
 
 from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.report import PartResult
@@ -40,6 +42,49 @@ def efficiency_part(
     if isinstance(measured, Measurement) and measured.counts and not hardware.startswith(TARGETS_SET_ON):
         message += f" The target was set on an {TARGETS_SET_ON}, in shares of that card's ceilings."
     return PartResult(Part.EFFICIENCY, status, earned, points, clean(message), feedback, measurement=measured)
+
+
+def mean_of(several: Sequence[Measurement | Unmeasured]) -> Measurement | Unmeasured:
+    """What several timed cases come to: the first that gave no time or an impossible one, else geometric means of
+    times, floors, work and efficiencies.
+
+    The bounds of the means are those of all bounds, which is wider than a 95% interval. A mean whose cases are bound by
+    different ceilings is said to be bound by the first one's.
+    """
+    for one in several:
+        if isinstance(one, Unmeasured) or not one.counts:
+            return one
+    measured = [one for one in several if isinstance(one, Measurement)]
+    first = measured[0]
+    if len(measured) == 1:
+        return first
+
+    def mean(of: Callable[[Measurement], float]) -> float:
+        return geometric_mean([of(one) for one in measured])
+
+    libraries = [one.library for one in measured if one.library is not None]
+    library = None
+    if len(libraries) == len(measured):
+        times = geometric_mean([one.median_ms for one in libraries])
+        library = Library(libraries[0].name, times, geometric_mean([one.ratio for one in libraries]))
+    return replace(
+        first,
+        median_ms=mean(lambda one: one.median_ms),
+        low_ms=mean(lambda one: one.low_ms),
+        high_ms=mean(lambda one: one.high_ms),
+        samples=min(one.samples for one in measured),
+        floor_ms=mean(lambda one: one.floor_ms),
+        efficiency=mean(lambda one: one.efficiency),
+        efficiency_low=mean(lambda one: one.efficiency_low),
+        efficiency_high=mean(lambda one: one.efficiency_high),
+        ceilings={name: geometric_mean([one.ceilings[name] for one in measured]) for name in first.ceilings},
+        throttled=any(one.throttled for one in measured),
+        shared=any(one.shared for one in measured),
+        shared_fraction=max(one.shared_fraction for one in measured),
+        library=library,
+        throttle_reasons=tuple(sorted({reason for one in measured for reason in one.throttle_reasons})),
+        work={name: geometric_mean([one.work[name] for one in measured]) for name in first.work},
+    )
 
 
 def _judged(lab: Lab, measured: Measurement | Unmeasured) -> tuple[Status, float, str]:
@@ -89,11 +134,12 @@ def _shared_words(m: Measurement) -> str:
 
 
 def _words(lab: Lab, m: Measurement) -> str:
+    several = f" Geometric means over {len(lab.task.timed)} shapes." if lab.task.timed else ""
     throttled = " The GPU was throttled while this was timed." if m.throttled else ""
     return (
         f"{m.median_ms:.4g} ms ({m.low_ms:.4g} to {m.high_ms:.4g}, {m.samples} samples) is "
         f"{m.efficiency:.1%} of the {m.bound} roofline (floor {m.floor_ms:.4g} ms); full points from "
-        f"{lab.efficiency.target:.0%}.{throttled}{_library_words(m.library)}"
+        f"{lab.efficiency.target:.0%}.{several}{throttled}{_library_words(m.library)}"
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from autograder.judge.attacks import grade_attacks
 from autograder.judge.capture_stage import Submission, capture_cases, read_submission
 from autograder.judge.correctness import clean_stages, correctness_part, located
-from autograder.judge.efficiency import Measure, efficiency_part
+from autograder.judge.efficiency import Measure, efficiency_part, mean_of
 from autograder.judge.runner import Caller, JudgeError, Runner
 from autograder.judge.safety import safety_part
 from autograder.judge.schedules import grade_schedules
@@ -156,9 +156,9 @@ def _judge_parts(
     progress("timing" if request.has_gpu else "judging", 0.85)
     measure: Measure | None = None
     if request.has_gpu:
-        timing = lab.task.timing.name
+        timed = lab.task.timed or (lab.task.timing.name,)
 
         def measure() -> Measurement | Unmeasured:
-            return runner.efficiency(plans[timing], timing)
+            return mean_of([runner.efficiency(plans[name], name) for name in timed])
 
     return correctness, safety, traffic, efficiency_part(lab, measure, right, others, request.machine.hardware)

@@ -80,5 +80,5 @@ def drawn(task: Task, seed: int) -> Task:
 def _drawn(task: Task, case: Case, seed: int) -> Case:
     if not case.sizes:
         return case
-    number = int(uniform(seed, "size", task.function, case.name) * len(case.sizes))
+    number = int(uniform(seed, "size", task.function, case.like or case.name) * len(case.sizes))
     return replace(case, dimensions=case.sizes[min(number, len(case.sizes) - 1)])

@@ -75,7 +75,8 @@ class Case:
     that its seed draws (autograder.spec.sizes). A case without a class, such as one of a single element, has only it.
 
     `points` are for a stage of a long lab: of those for correctness, so many are kept by whoever passes this case
-    without a finding, though another case fails.
+    without a finding, though another case fails. `like` names the case whose size this one has, drawn from the same
+    class: what is timed is then what was counted.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Case:
     hidden: bool = False
     needs_gpu: bool = False  # too large for the emulator
     points: float = 0.0
+    like: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,9 +118,11 @@ class Task:
 
     `exact_on_integers` is False for a lab whose results are not whole for whole numbers: the bound then holds for the
     INTEGERS family too. `reproducible` is False for one that allows atomic additions of floats, whose order is another
-    one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one
-    whose products are to be made on CUDA cores. `stages_use` is a counter that must not be 0 on the profile case if
-    cases are to give points of their own (`Case.points`): such points are for a part of what is asked, not for less.
+    one each time: two runs need not agree bitwise then, but each must be right. `tensor_cores` is False for one whose
+    products are to be made on CUDA cores. `timed` names correctness cases that are timed in place of `timing`, which
+    then only says what must be launched: the efficiency is their geometric mean. `stages_use` is a counter that must
+    not be 0 on the profile case if cases are to give points of their own (`Case.points`): such points are for a part of
+    what is asked, not for less.
     """
 
     function: str
@@ -140,6 +144,7 @@ class Task:
     reproducible: bool = True
     tensor_cores: bool = True
     stages_use: str = ""
+    timed: tuple[str, ...] = ()
 
     def exact(self, case: Case) -> bool:
         """Whether the outputs of a case must be equal to what is expected, bit for bit."""

@@ -13,12 +13,13 @@ import numpy as np
 
 from autograder.records.status import Status
 from autograder.spec.lab import load_lab
+from autograder.spec.task import Task
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.orders import Order, in_orders
 from autograder.worker.second_call import second_call
 from warplab.plan.archive import loads
-from warplab.plan.execution import Execution, Writer
+from warplab.plan.execution import Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
@@ -85,13 +86,21 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     shown = judged != lab.task.profile  # of that only counters and findings are, and of no other counters
     outcome = judge_case(lab.task, judged, seed, loaded, execute)
     if not shown:
-        outcome.counters, outcome.lines = executions[0].total, executions[0].lines
+        outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
     if outcome.status is Status.PASSED and keeps_state(loaded):
         again = second_call(lab.task, judged, seed, loaded, execute_once)
         if again.status is not Status.PASSED:
             outcome = replace(again, findings=outcome.findings, counters=outcome.counters, lines=outcome.lines)
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
+
+
+def counters_of(task: Task, execution: Execution) -> Counters:
+    """What budgets are held against: the counters of all launches, with the estimated time if a budget is on that."""
+    from warplab.simt.model.estimate import timed_total
+
+    timed = any(budget.counter == "estimated_nanoseconds" for budget in task.budgets)
+    return timed_total(execution) if timed else execution.total
 
 
 def _architecture(plan: Plan) -> str:

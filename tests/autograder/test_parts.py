@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.judge.correctness import correctness_part, located
-from autograder.judge.efficiency import efficiency_part
+from autograder.judge.efficiency import efficiency_part, mean_of
 from autograder.judge.safety import safety_part
 from autograder.judge.traffic import traffic_part
 from autograder.records.measurement import Library, Measurement, Unmeasured
@@ -372,6 +372,27 @@ def test_the_librarys_time_is_shown_and_gives_nothing(lab: Lab) -> None:
     part = efficiency_part(lab, lambda: measured(0.95, 0.94, 0.96, library=library), True)
     assert "torch.matmul, float16, in the same turns, takes 0.2 ms" in part.message
     assert part.score == 30
+
+
+def test_several_timed_shapes_are_their_geometric_mean() -> None:
+    """Half and twice as fast come to the same; what disturbed one of them disturbed all."""
+    library = Library("theirs", 0.25, 1.25)
+    first = replace(measurement(efficiency=0.4), library=library)
+    times = {name: 4 * getattr(first, name) for name in ("median_ms", "low_ms", "high_ms")}
+    second = replace(first, efficiency=0.1, throttled=True, library=replace(library, median_ms=1.0, ratio=5.0), **times)
+    mean = mean_of([first, second])
+    assert isinstance(mean, Measurement)
+    assert mean.efficiency == pytest.approx(0.2) and mean.median_ms == pytest.approx(2 * first.median_ms)
+    assert mean.throttled and mean.library == Library("theirs", pytest.approx(0.5), pytest.approx(2.5))
+    assert mean.work == pytest.approx(first.work) and mean.ceilings == pytest.approx(first.ceilings)
+    assert mean_of([first]) == first
+
+
+def test_one_timed_shape_that_gives_no_time_decides() -> None:
+    impossible, wrong = replace(measurement(), message="too fast"), Unmeasured("wrong", "a wrong result")
+    assert mean_of([measurement(), wrong, impossible]) == wrong
+    assert mean_of([measurement(), impossible, wrong]) == impossible
+    assert mean_of([measurement(), replace(measurement(), library=None)]).library is None  # type: ignore[union-attr]
 
 
 def test_the_gpus_wrong_answers_are_explained_by_the_emulator() -> None:

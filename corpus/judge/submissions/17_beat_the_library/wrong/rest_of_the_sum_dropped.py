@@ -1,0 +1,35 @@
+# expect: correctness: wrong answer: sixteen equal parts of k, and what is left of it belongs to none
+import numpy as np
+from numba import cuda, float32
+
+PARTS = 16
+
+
+@cuda.jit
+def part_kernel(a, b, parts):
+    j, i = cuda.grid(2)
+    h = cuda.blockIdx.z
+    length = a.shape[1] // PARTS
+    if i < parts.shape[1] and j < parts.shape[2]:
+        total = float32(0)
+        for p in range(h * length, (h + 1) * length):
+            total += float32(a[i, p]) * float32(b[p, j])
+        parts[h, i, j] = total
+
+
+@cuda.jit
+def add_kernel(parts, c):
+    j, i = cuda.grid(2)
+    if i < c.shape[0] and j < c.shape[1]:
+        total = float32(0)
+        for h in range(PARTS):
+            total += parts[h, i, j]
+        c[i, j] = total
+
+
+def hgemm(a, b, c):
+    m, n = c.shape
+    parts = cuda.device_array((PARTS, m, n), np.float32)
+    blocks = ((n + 31) // 32, (m + 7) // 8)
+    part_kernel[(*blocks, PARTS), (32, 8)](a, b, parts)
+    add_kernel[blocks, (32, 8)](parts, c)

@@ -1,0 +1,119 @@
+"""The templated half-precision product: every kind of choice is right, and its neighbours and blocks are as said."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+
+from autograder.spec import half_products
+from autograder.spec.task import Family
+from warplab.plan.capture.submission import capture
+from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
+from warplab.search.half_product import CHOICES, Choice, code_of, guess, neighbours, source_of
+from warplab.simt import execute
+
+SHAPE = 136, 200, 328
+SMS = 4  # so few that blocks which stay make several tiles
+KINDS = (
+    Choice("warps", 32, 64, 64, 6),
+    Choice("warps", 128, 32, 128, 3, splits=2),
+    Choice("warpgroups", 64, 64, 64, 3),
+    Choice("warpgroups", 64, 128, 64, 6, splits=4),
+    Choice("warpgroups", 128, 64, 64, 7, together=2, stays=True),
+)
+
+
+def captured(choices: Sequence[Choice]) -> list[Plan]:
+    m, n, k = SHAPE
+    arguments = (
+        ArrayArgument("a", "float16", (m, k), Role.INPUT),
+        ArrayArgument("b", "float16", (k, n), Role.INPUT),
+        ArrayArgument("c", "float16", (m, n), Role.OUTPUT),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "product.py"
+        path.write_text(source_of(choices, SMS, EMULATED_ARCHITECTURE), encoding="utf-8")
+        calls = [HostCall(f"{choice.name}_product", arguments) for choice in choices]
+        return capture(path, calls, (EMULATED_ARCHITECTURE,))
+
+
+@pytest.fixture(scope="module")
+def plans() -> dict[Choice, Plan]:
+    return dict(zip(KINDS, captured(KINDS), strict=True))
+
+
+@pytest.mark.parametrize("choice", KINDS, ids=lambda choice: choice.name)
+def test_products_are_those_of_float32_sums(choice: Choice, plans: dict[Choice, Plan]) -> None:
+    """Normal numbers within the labs' bound, whole numbers to the bit: sums in half precision keep neither."""
+    m, n, k = SHAPE
+    random = np.random.default_rng(2)
+    normal = {"a": random.standard_normal((m, k)), "b": random.standard_normal((k, n))}
+    whole = {"a": random.integers(-4, 5, (m, k)), "b": random.integers(-4, 5, (k, n))}
+    normal, whole = ({name: x.astype(np.float16) for name, x in values.items()} for values in (normal, whole))
+    half_products.place(np, Family.INTEGERS, whole, Random(2))
+    bound = half_products.bound(np, normal)["c"]
+    for values, allowed in ((normal, bound), (whole, np.zeros_like(bound))):
+        run = execute(plans[choice], values)
+        true = half_products.expected(np, values)["c"]
+        if values is whole:
+            true = true.astype(np.float16)
+        assert not run.findings and (abs(run.outputs["c"].astype(np.float64) - true) <= allowed).all()
+
+
+@pytest.mark.parametrize("choice", KINDS, ids=lambda choice: choice.name)
+def test_what_a_choice_says_is_what_is_launched(choice: Choice, plans: dict[Choice, Plan]) -> None:
+    (launch,) = plans[choice].launches
+    assert launch.grid == (choice.grid(SHAPE, SMS), 1, 1) and launch.block == (choice.threads, 1, 1)
+    assert launch.shared_bytes == choice.shared_bytes and launch.cluster[0] == choice.splits * choice.together
+
+
+def test_choices_fit_a_block_and_have_names_of_their_own() -> None:
+    assert len(CHOICES) == 118 == len({choice.name for choice in CHOICES})
+    assert all(choice.shared_bytes + 16 * choice.stages <= 227 * 1024 for choice in CHOICES)
+    by_kernel = {choice.kernel: code_of(choice) for choice in CHOICES}
+    assert len(by_kernel) == len(set(by_kernel.values())) == 106
+
+
+def test_neighbours_are_mutual_and_lead_everywhere() -> None:
+    """From any choice, steps to neighbours come to all: evolution can find the best of them."""
+    reached, left = {CHOICES[0]}, [CHOICES[0]]
+    while left:
+        for other in neighbours(left.pop()):
+            if other not in reached:
+                reached.add(other)
+                left.append(other)
+    assert reached == set(CHOICES)
+    assert all(choice in neighbours(other) for choice in CHOICES for other in neighbours(choice))
+
+
+def test_blocks_that_stay_are_no_more_than_sms_and_cover_every_tile() -> None:
+    for choice in CHOICES:
+        for shape in ((64, 64, 64), (2112, 576, 1792), (4096, 4096, 4096)):
+            blocks = choice.grid(shape, 132)
+            units = -(-shape[0] // (choice.rows * choice.together)) * -(-shape[1] // choice.columns)
+            group = choice.splits * choice.together
+            assert blocks % group == 0
+            assert blocks <= 132 if choice.stays else blocks == units * group
+
+
+def test_a_sum_is_not_split_into_more_parts_than_it_has() -> None:
+    assert not Choice("warps", 32, 32, 64, 6, splits=8).takes((64, 64, 448))
+    assert Choice("warps", 32, 32, 64, 6, splits=8).takes((64, 64, 449))
+
+
+def test_the_guess_splits_long_sums_of_few_outputs_and_no_others() -> None:
+    long, wide = (64, 64, 4096), (4096, 4096, 64)
+    best = {shape: min(CHOICES, key=lambda choice: guess(choice, shape, 132)) for shape in (long, wide)}
+    assert best[long].splits == 8 and best[wide].splits == 1
+
+
+def test_a_source_has_each_kernel_once() -> None:
+    stays = [choice for choice in CHOICES if choice.kernel == "warpgroups_64_64_64_8_1_1"]
+    text = source_of(stays, SMS, EMULATED_ARCHITECTURE)
+    assert len(stays) == 2 and text.count("cupy.RawKernel(") == 1 and len(re.findall(r"^def ", text, re.M)) == 2
