@@ -1,4 +1,4 @@
-"""Entries of kernels/tensor_forms.py: exact sums, which NumPy says by writing a sparse matrix out in full, and others."""
+"""Entries of kernels/tensor_forms.py. NumPy says exact sums by writing a sparse matrix out in full."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _patterns(values: np.ndarray, kind: str) -> np.ndarray:
 
 
 def _words(patterns: np.ndarray, bits: int) -> np.ndarray:
-    """Rows along k as the lanes hold them: eight rows a register, neighbours of a row in its bits, then rows 8 to 15."""
+    """Rows along k as the lanes hold them: neighbours of eight rows a register, then of rows 8 to 15, then further."""
     packed = 32 // bits
     registers = []
     for left in range(0, patterns.shape[1], 4 * packed):

@@ -212,7 +212,9 @@ def test_products_of_four_bits(shape, kinds: str, modifier: str) -> None:
     ("name", "words"),
     [
         ("m16n8k16.row.col.f32.f16.bf16.f32", "this shape and these types of tensor-core products"),
-        ("m16n8k256.row.col.s32.b1.b1.s32.xor.popc", "products of single bits"),
+        ("m16n8k512.row.col.s32.b1.b1.s32.xor.popc", "this shape of products of single bits"),
+        ("m16n8k256.row.col.s32.b1.b1.s32", "this shape of products of single bits"),
+        ("m16n8k32.row.col.s32.s8.s8.s32.and.popc", "this shape and these types"),
         ("m16n8k64.row.col.s32.s4.s8.s32", "this shape of 4-bit products"),
     ],
 )

@@ -5,11 +5,12 @@ Lane t belongs to group g = t / 4 as its member q = t % 4. A register of a or b 
 is one, and the same again 4 p columns further. b is the same with columns for rows. Sums lie in pairs: columns 2 q and
 2 q + 1 of row g, then of row g + 8. (PTX ISA, "Matrix Fragments for mma".)
 
-Of a sparse a half of each row is stored, as a dense a of half the depth would be, and metadata tell which half: for each
-stored element its place among four, two bits. Metadata of a row begin at bit 0 with its first elements. Where operands
-have 16 bits or more, a lane's register holds 16 bits for row g and above them 16 for row g + 8, and further lanes of the
-group hold what comes next; else a lane holds 32 bits of one row, even lanes of row g, odd ones of row g + 8. The selector
-says with which lanes of the group that begins. (PTX ISA, "Sparse matrix storage" and the figures of its fragments.)
+Of a sparse a half of each row is stored, as a dense a of half the depth would be, and metadata tell which half: the
+place of each stored element among four, in two bits (of tf32 those of an element's halves; of 4 bits that of two
+neighbours). They begin at bit 0 with a row's first elements. Where operands have 16 bits or more, a lane's register
+holds 16 bits of row g and above them 16 of row g + 8, and the next lane of the group what comes next; else a lane holds
+32 bits of one row, even members of row g and odd ones of row g + 8. The selector says with which members that begins.
+(PTX ISA, "Sparse matrix storage", and the figures beside the fragments.)
 """
 
 from __future__ import annotations
@@ -204,7 +205,7 @@ def _column(metadata, sparsity, selector, bits, stored, row, element):
 
 @compiled
 def _multiply_sparse(a, b, c, d, arithmetic, rule, bits, rows, metadata):
-    """The same where a has half of its columns: each row is multiplied with those rows of B that it has elements for."""
+    """The same where a has half of its columns: each row meets those rows of B that it has elements for."""
     height, stored = a.shape
     sparsity, selector = field(rows, X7), field(rows, X3)
     left, right = np.empty((1, stored), np.uint32), np.empty((_COLUMNS, stored), np.uint32)
