@@ -70,7 +70,9 @@ def source(instruction: SparseInstruction) -> str:
     for size in (sums, count, count):
         groups.append("{" + ", ".join(f"%{first + i}" for i in range(size)) + "}")
         first += size
-    opcode = f"mma.sp::ordered_metadata.sync.aligned.m16n8k{instruction.k}.row.col.{result}.{operand}.{operand}.{result}"
+    opcode = (
+        f"mma.sp::ordered_metadata.sync.aligned.m16n8k{instruction.k}.row.col.{result}.{operand}.{operand}.{result}"
+    )
     outputs = ", ".join(f'"+r"(f[{i}])' for i in range(sums))
     inputs = ", ".join(f'"r"({name}[{i}])' for name in "xy" for i in range(count))
     columns = COLUMNS if single else COLUMNS // 2
@@ -102,9 +104,7 @@ def kernel(instruction: SparseInstruction):
     return cupy.RawModule(code=source(instruction), backend="nvrtc", options=("-arch=sm_90a",)).get_function("probe")
 
 
-def run(
-    instruction: SparseInstruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, columns: np.ndarray
-) -> np.ndarray:
+def run(instruction: SparseInstruction, a: np.ndarray, b: np.ndarray, c: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """D of every tile, as bit patterns: `a` (tiles, 16, k / 2), `b` transposed (tiles, 8, k), `c` (tiles, 16, 8)."""
     import cupy
 

@@ -180,7 +180,9 @@ UNSUPPORTED = {
     "cupy function": ("import cupy\ndef f(x, y):\n    cupy.matmul(x, x, out=y)\n", 3, "cupy.matmul"),
     "cupyx": ("import cupyx\n", 1, "cupyx"),
     "cupy texture": (
-        "import cupy\ndef f(x, y):\n    cupy.cuda.texture.TextureDescriptor()\n", 3, "no textures and surfaces"
+        "import cupy\ndef f(x, y):\n    cupy.cuda.texture.TextureDescriptor()\n",
+        3,
+        "no textures and surfaces",
     ),
     "cupy device": ("import cupy\ndef f(x, y):\n    cupy.cuda.Device().attributes\n", 3, "without a GPU"),
 }

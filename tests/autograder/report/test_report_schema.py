@@ -148,6 +148,7 @@ class ProfileJson(Strict):
     case: str
     total: CountersJson  # type: ignore[valid-type]
     lines: dict[str, CountersJson]  # type: ignore[valid-type]
+    note: str
 
 
 class WastedJson(Strict):
@@ -202,7 +203,7 @@ class ReportJson(Strict):
     resemblance: ResemblanceJson | None
     next_step: str
     seconds: float
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     score: float
     max_score: float
     full_marks: bool
@@ -210,7 +211,7 @@ class ReportJson(Strict):
 
 
 class FileJson(Strict):
-    schema_version: Literal[2]
+    schema_version: Literal[3]
     reports: list[ReportJson]
 
 
@@ -248,7 +249,7 @@ def test_reports_are_read_back_by_their_schema(tmp_path: Path) -> None:
         lambda data: data["parts"][3]["measurement"].update(more=1),
         lambda data: data.update(resemblance=plain(RESEMBLANCE) | {"more": 1}),
         lambda data: data["profile"]["total"].pop("barriers"),
-        lambda data: data.update(schema_version=3),
+        lambda data: data.update(schema_version=4),
     ],
 )
 def test_the_schema_notices_a_change(change: Callable[[dict], None]) -> None:

@@ -140,7 +140,7 @@ def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "reports.json"
     json_file.write_reports([report(), measured(1e10)], path)
     data = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert data["schema_version"] == 2
+    assert data["schema_version"] == 3
     first, second = data["reports"]
     assert (first["status"], first["score"], first["max_score"], first["full_score"]) == ("wrong answer", 0, 70, 100)
     assert first["efficiency"] is None and second["efficiency"] == 0.5
@@ -180,6 +180,22 @@ def console() -> Console:
 def text_of(output: Console) -> str:
     assert isinstance(output.file, io.StringIO)
     return output.file.getvalue()
+
+
+def test_every_form_says_that_the_machine_code_was_not_known(tmp_path: Path) -> None:
+    note = "The counters of k are those of its PTX, for its machine code is not known here: install nvdisasm."
+    profile = report().profile
+    assert profile is not None
+    noted = report(profile=replace(profile, note=note))
+    for show in (terminal.show, terminal.show_briefly):
+        output = Console(file=io.StringIO(), width=200)
+        show(noted, output)
+        assert note in text_of(output)
+    for page in (html_page.page([noted]), html_page.fragment(noted)):
+        assert page.count(note) == 1
+    json_file.write_reports([noted], tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["reports"][0]["profile"]["note"] == note
+    assert "machine code" not in html_page.page([report()])
 
 
 def test_the_terminal_shows_texts_of_a_submission_as_they_are() -> None:

@@ -16,6 +16,7 @@ from warplab.plan.model import Pointer, Role
 from warplab.simt import execute
 from warplab.simt.core.tensor.numerics import multiply_accumulate, rule_number
 
+
 def run_sparse(opcode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, e: np.ndarray, last: str) -> Execution:
     """One warp, one mma.sp on registers [register, lane]; `last` is the selector's operand."""
     lines, names = [], []
