@@ -10,7 +10,7 @@ import pytest
 
 from corpus.tensor import probe, sparse_probe
 from tests.simt.plans import buffer, compile_cuda, plan_of
-from tests.simt.tensor.test_tensor import fragment, halves_a16, halves_b16, run_mma, sums
+from tests.simt.tensor.fragments import fragment, halves_a16, halves_b16, run_mma, sums
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role
 from warplab.simt import execute
