@@ -425,7 +425,7 @@ def _of_ptx(kernels: Sequence[str]) -> str:
     its = "its" if len(kernels) == 1 else "their"
     return (
         f"The counters of {names} are those of {its} PTX, of which the assembler merges and drops some, for {its} "
-        "machine code is not known here: assemble the plan and install the nvidia-cuda-nvdisasm package."
+        "machine code is not known here: that takes an assembled plan and the package nvidia-cuda-nvdisasm."
     )
 
 
