@@ -40,6 +40,7 @@ class CaseOutcome:
     findings: list[Finding] = field(default_factory=list)
     counters: Counters | None = None
     lines: dict[int, Counters] = field(default_factory=dict)
+    counters_note: str = ""  # what a reader of the counters should know
     seconds: float = 0.0
 
     def to_wire(self) -> dict[str, Any]:

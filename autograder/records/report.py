@@ -156,6 +156,7 @@ class Profile:
     case: str
     total: Counters
     lines: Mapping[int, Counters]
+    note: str = ""  # that they do not follow the machine code, where that was not known
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,18 @@ def judged(
         language=captured.language,
         kernels=captured.kernels,
         source=clean_source(text),
-        profile=Profile(profile.case, counters, profile.lines) if counters is not None else None,
+        profile=_profile(profile),
         wasted=wasted,
         resemblance=_resemblance(request.kernels, parts, counters),
         next_step=next_step(parts, wasted, captured.kernels),
     )
+
+
+def _profile(outcome: CaseOutcome) -> Profile | None:
+    """What was counted on the profile case; the worker's note is cleaned like all that it says."""
+    if outcome.counters is None:
+        return None
+    return Profile(outcome.case, outcome.counters, outcome.lines, clean(outcome.counters_note))
 
 
 def _resemblance(lab: Lab, parts: Sequence[PartResult], counters: Counters | None) -> Resemblance | None:

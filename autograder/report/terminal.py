@@ -39,7 +39,7 @@ def show(report: Report, console: Console) -> None:
     blocks += ["", _parts_table(report, {part for part, found in details.items() if found})]
     for found in details.values():
         blocks += found
-    blocks += _lessons(report)
+    blocks += _lessons(report) + _note(report)
     console.print(Panel(Group(*blocks), title=Text(f"{report.lab} · {report.title}"), border_style=_colour(report)))
 
 
@@ -57,6 +57,8 @@ def show_briefly(report: Report, console: Console) -> None:
         console.print(block)
     if report.resemblance:
         console.print(Text(report.resemblance.words))
+    for block in _note(report):
+        console.print(block)
     if report.next_step:
         console.print(_next(report))
 
@@ -144,6 +146,11 @@ def _lessons(report: Report) -> list[RenderableType]:
     if report.next_step:
         blocks += [Text(""), _next(report)]
     return blocks
+
+
+def _note(report: Report) -> list[RenderableType]:
+    """What to know of the counters, if anything."""
+    return [Text(report.profile.note, "yellow")] if report.profile and report.profile.note else []
 
 
 def _next(report: Report) -> Text:

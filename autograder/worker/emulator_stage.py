@@ -19,7 +19,7 @@ from autograder.worker.module_variables import keeps_state
 from autograder.worker.orders import Order, in_orders
 from autograder.worker.second_call import second_call
 from warplab.plan.archive import loads
-from warplab.plan.execution import Counters, Execution, Writer
+from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
@@ -87,10 +87,17 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     outcome = judge_case(lab.task, judged, seed, loaded, execute)
     if not shown:
         outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
+        outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
     if outcome.status is Status.PASSED and keeps_state(loaded):
         again = second_call(lab.task, judged, seed, loaded, execute_once)
         if again.status is not Status.PASSED:
-            outcome = replace(again, findings=outcome.findings, counters=outcome.counters, lines=outcome.lines)
+            outcome = replace(
+                again,
+                findings=outcome.findings,
+                counters=outcome.counters,
+                lines=outcome.lines,
+                counters_note=outcome.counters_note,
+            )
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from warplab.own_kernels.command import CLEAN, FOUND, USAGE_ERROR, main
+from warplab.plan import disassembler
+from warplab.simt.lowering import decoder
 
 PROGRAM = """import numpy as np
 from numba import cuda
@@ -45,6 +47,19 @@ def test_main_runs_and_nothing_is_found(write, capsys) -> None:
     assert "on the host" in said and "returned: float32[32]" in said and "copy, grid (1, 1, 1)" in said
     (cost,) = [line for line in said.splitlines() if "out[i] = x[2 * i % 64]" in line]
     assert cost.split()[0] == "7" and cost.split()[-2:] == ["20", "10.0"]  # 16 sectors of doubles, 4 of floats
+
+
+def test_that_the_machine_code_was_not_known_is_said(write, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(disassembler, "nvdisasm", lambda: None)
+    monkeypatch.setattr(disassembler.cache, "read", lambda kind, key: None)
+    disassembler.disassembled.cache_clear()
+    decoder._decoded.cache_clear()
+    try:
+        assert main(["run", write(PROGRAM)]) == CLEAN
+    finally:
+        disassembler.disassembled.cache_clear()
+        decoder._decoded.cache_clear()
+    assert "Notes\n  The counters of copy are those of its PTX" in capsys.readouterr().out
 
 
 def test_another_function_with_a_fault(write, capsys) -> None:

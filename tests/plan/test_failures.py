@@ -179,6 +179,11 @@ UNSUPPORTED = {
     "cupy stream": ("import cupy\ndef f(x, y):\n    cupy.cuda.ExternalStream(1)\n", 3, "cupy.cuda.Stream()"),
     "cupy function": ("import cupy\ndef f(x, y):\n    cupy.matmul(x, x, out=y)\n", 3, "cupy.matmul"),
     "cupyx": ("import cupyx\n", 1, "cupyx"),
+    "cupy texture": (
+        "import cupy\ndef f(x, y):\n    cupy.cuda.texture.TextureDescriptor()\n",
+        3,
+        "no textures and surfaces",
+    ),
     "cupy device": ("import cupy\ndef f(x, y):\n    cupy.cuda.Device().attributes\n", 3, "without a GPU"),
 }
 

@@ -17,7 +17,7 @@ from corpus.emulator.plans import assemble_file
 from warplab import results, simt
 from warplab.isa.machine_code import read
 from warplab.plan import disassembler
-from warplab.plan.execution import METRICS, Execution
+from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
 from warplab.plan.model import Plan
 from warplab.simt.lowering import decoder
 from warplab.simt.lowering.assembled import Assembled
@@ -110,7 +110,7 @@ def test_without_nvdisasm_the_ptx_counts_and_a_note_says_so(monkeypatch: pytest.
         disassembler.disassembled.cache_clear()
         decoder._decoded.cache_clear()
     assert execution.total.thread_fadd == 3200  # five additions of each thread, five more of the first warps
-    assert any("nvidia-cuda-nvdisasm" in note for note in execution.notes.values())
+    assert "nvidia-cuda-nvdisasm" in execution.notes[COUNTERS_NOTE]
 
 
 @needs_nvdisasm
@@ -128,7 +128,7 @@ def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypa
     finally:
         decoder._decoded.cache_clear()
     assert execution.total.shared_load_wavefronts == 16  # eight loads of each block's first warp
-    assert any("those of its PTX" in note for note in execution.notes.values())
+    assert "those of its PTX" in execution.notes[COUNTERS_NOTE]
 
 
 LISTING = """

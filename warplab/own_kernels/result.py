@@ -109,7 +109,8 @@ class Result:
     def _parts(self) -> list[tuple[str, list[str]]]:
         printed = self.stdout.splitlines()[:MOST_FINDINGS]
         parts = [("Launches", _short(self._launches())), ("Arrays", self._arrays()), ("Found", self._faults())]
-        return [*parts, *([("Printed", printed)] if printed else [])]
+        notes = list(self.execution.notes.values())
+        return [*parts, ("Notes", notes), ("Printed", printed)]
 
     def __str__(self) -> str:
         text = [f"{title}\n" + "\n".join(f"  {line}" for line in lines) for title, lines in self._parts() if lines]

@@ -23,6 +23,8 @@ from warplab.own_kernels.listing import is_library
 from warplab.own_kernels.messages import Failed, OwnCall, Recorded
 from warplab.own_kernels.result import Result
 from warplab.own_kernels.travelling import Unpicklable, packed
+from warplab.plan.assemble import assemble
+from warplab.plan.model import Plan
 from warplab.simt.executor import execute
 
 ARCHITECTURE = "sm_90a"
@@ -90,11 +92,19 @@ def run_file(
 def _result(call: OwnCall, given: dict[str, np.ndarray], seed: int | None, timeout: float) -> Result:
     recorded = _recorded(call, timeout)
     sys.stdout.write(recorded.printed)
-    execution = execute(recorded.plan, {}, architecture=call.architecture, seed=seed)
+    execution = execute(_assembled(recorded.plan, call.architecture), {}, architecture=call.architecture, seed=seed)
     changed = changed_copies(recorded, execution)
     if changed and call.launch is None:
         _require_that_changes_are_not_used(call, recorded, changed, timeout)
     return Result(recorded, execution, given, call.architecture, seed)
+
+
+def _assembled(plan: Plan, architecture: str) -> Plan:
+    """The plan with machine code, by which counters go; as it is where that cannot be made, which a note then says."""
+    try:
+        return assemble(plan, architecture)
+    except WarplabError:
+        return plan
 
 
 def _require_that_changes_are_not_used(call: OwnCall, first: Recorded, changed: frozenset[int], timeout: float) -> None:

@@ -95,7 +95,7 @@ class Counters:
     warpgroup_read_requests: int = 0  # of shared memory by wgmma, one a warp
     warpgroup_read_wavefronts: int = 0
     tensor_instructions: int = 0  # mma.sync, wgmma.mma_async and the parts of wmma, one a warp
-    tensor_multiply_adds: int = 0  # m n k of each, of wgmma a warp's quarter
+    tensor_multiply_adds: int = 0  # m n k of each, of a sparse one half of that, of wgmma a warp's quarter
     global_reduction_requests: int = 0  # atomics whose old value nothing reads, and red
     global_reduction_sectors: int = 0
     shared_atomic_wavefronts: int = 0  # of both kinds
@@ -289,12 +289,17 @@ class LaunchProfile:
     caches: CacheTraffic | None = None
 
 
+COUNTERS_NOTE = "counters"
+
+
 @dataclass
 class Execution:
     """The outcome of one execution of a plan.
 
     `outputs` holds the OUTPUT and INOUT buffers after the last launch, shaped and typed as the plan's buffers.
     `launches` is empty on a GPU, which has no counters without a profiler. `stdout` is what device printf wrote.
+    `notes` are sentences that a reader of the results should know, by what they are about; COUNTERS_NOTE says that
+    counters do not follow the machine code.
     """
 
     outputs: dict[str, np.ndarray]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from math import prod
@@ -13,7 +14,7 @@ from warplab.errors import PlanError
 from warplab.hardware.chips import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.disassembler import disassembled
-from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
+from warplab.plan.execution import COUNTERS_NOTE, CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
 from warplab.simt.core.state.layout import F_KIND, FAULT_SAME_VALUE, R_FIRST_STORE, SHARED_BASE
@@ -49,6 +50,7 @@ MAX_FINDINGS = 1000  # of an execution
 PIECE = 1 << 20  # bytes compared at a time
 LARGE = 1 << 14  # threads: a launch with fewer runs on one core while it is searched for races
 WORKSPACE_BYTES = 64  # of the barrier of a cooperative grid
+_NAMED = 4  # kernels that a note names
 DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory needs an opt-in in CUDA C++
 
 
@@ -85,6 +87,7 @@ class Session:
     stdout: list[str] = field(default_factory=list)
     print_room: int = MAX_PRINTED
     notes: dict[str, str] = field(default_factory=dict)
+    of_ptx: dict[str, None] = field(default_factory=dict)  # kernels whose counters do not follow machine code, in order
     writer: Writer | None = None
     cells: CellMap | None = None
 
@@ -274,7 +277,8 @@ class Session:
         program = loaded.program
         self.notes |= program.notes
         if program.terms is None:
-            self.notes[f"counters of {launch.kernel}"] = _of_ptx(launch.kernel)
+            self.of_ptx.setdefault(launch.kernel)
+            self.notes[COUNTERS_NOTE] = _of_ptx(list(self.of_ptx))
         total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
         self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
@@ -414,11 +418,14 @@ def _written(launch: Launch, function: Function, program: Program) -> set[str] |
     return buffers | program.writes
 
 
-def _of_ptx(kernel: str) -> str:
+def _of_ptx(kernels: Sequence[str]) -> str:
     """What is said of counters that do not follow the machine code."""
+    some = kernels[:_NAMED] if len(kernels) <= _NAMED else [*kernels[: _NAMED - 1], f"{len(kernels) - _NAMED + 1} more"]
+    names = some[0] if len(some) == 1 else f"{', '.join(some[:-1])} and {some[-1]}"
+    its = "its" if len(kernels) == 1 else "their"
     return (
-        f"The counters of {kernel} are those of its PTX, of which the assembler merges and drops some: its machine "
-        "code is not known here. Assemble the plan, and install the nvidia-cuda-nvdisasm package."
+        f"The counters of {names} are those of {its} PTX, of which the assembler merges and drops some, for {its} "
+        "machine code is not known here: that takes an assembled plan and the package nvidia-cuda-nvdisasm."
     )
 
 

@@ -31,8 +31,30 @@ def _product(which: int) -> Entry:
     return Entry(f"wmma/{name}", FILE, "product", arguments, inputs, expected)
 
 
+# In the order of PACKED in kernels/warp_matrices.py: name and bits of an element.
+_PACKED = (("nibbles", 4), ("unsigned_nibbles", 4), ("bits_and", 1), ("bits_xor", 1))
+
+
+def _packed(which: int) -> Entry:
+    name, bits = _PACKED[which]
+    m, n, words = 16, 24, 8
+    arguments = (read("a", "uint32", m, words), read("b", "uint32", n, words), write("c", "int32", m, n))
+
+    def expected(v: dict) -> dict:
+        places = np.arange(0, 32, bits, dtype=np.uint32)
+        a, b = ((v[x][:, :, None] >> places & (1 << bits) - 1).reshape(len(v[x]), -1).astype(np.int32) for x in "ab")
+        if name == "bits_xor":
+            return {"c": (a[:, None] ^ b[None]).sum(axis=2, dtype=np.int32)}
+        if name == "nibbles":
+            a, b = (np.where(x > 7, x - 16, x) for x in (a, b))
+        return {"c": a @ b.T}
+
+    return Entry(f"wmma/{name}", FILE, "packed", (*arguments, scalar("which", which)), {}, expected)
+
+
 ENTRIES: tuple[Entry, ...] = (
     *(_product(which) for which in range(len(_FORMS))),
+    *(_packed(which) for which in range(len(_PACKED))),
     Entry(
         "wmma/staged",
         FILE,

@@ -33,6 +33,35 @@ KERNEL(tall, 32, 8, 16, half, float)
 KERNEL(bytes, 16, 16, 16, signed char, int)
 KERNEL(doubles, 8, 8, 4, double, double)
 
+// Operands of 4 bits and of one, packed in words; k is the number of elements.
+using namespace nvcuda::wmma::experimental;
+
+template <int K, typename T, typename Product>
+__device__ void packed(const unsigned* a, const unsigned* b, int* c, int n, int k, Product product)
+{
+    wmma::fragment<wmma::matrix_a, 8, 8, K, T, wmma::row_major> x;
+    wmma::fragment<wmma::matrix_b, 8, 8, K, T, wmma::col_major> y;
+    wmma::fragment<wmma::accumulator, 8, 8, K, int> sums;
+    wmma::fill_fragment(sums, 0);
+    int row = blockIdx.y * 8, column = blockIdx.x * 8, pitch = k * 4 / K;
+    for (int step = 0; step < k / K; ++step) {
+        wmma::load_matrix_sync(x, a + row * pitch + step * 4, k);
+        wmma::load_matrix_sync(y, b + column * pitch + step * 4, k);
+        product(sums, x, y);
+    }
+    wmma::store_matrix_sync(c + row * n + column, sums, n, wmma::mem_row_major);
+}
+
+#define PACKED(name, K, T, multiply) \
+    extern "C" __global__ void name(const unsigned* a, const unsigned* b, int* c, int n, int k) \
+    { \
+        packed<K, precision::T>(a, b, c, n, k, [](auto& sums, auto& x, auto& y) { multiply; }); \
+    }
+PACKED(nibbles, 32, s4, wmma::mma_sync(sums, x, y, sums))
+PACKED(unsigned_nibbles, 32, u4, wmma::mma_sync(sums, x, y, sums))
+PACKED(bits_and, 128, b1, wmma::bmma_sync(sums, x, y, sums, bmmaBitOpAND))
+PACKED(bits_xor, 128, b1, wmma::bmma_sync(sums, x, y, sums, bmmaBitOpXOR))
+
 // Tiles of a and b go through shared memory; a lies by columns, b by rows.
 extern "C" __global__ void staged(const half* a, const half* b, float* c, int n, int k)
 {
@@ -60,6 +89,8 @@ extern "C" __global__ void staged(const half* a, const half* b, float* c, int n,
 )
 TILES = {"square": (16, 16), "flat": (8, 32), "tall": (32, 8), "bytes": (16, 16), "doubles": (8, 8)}
 NAMES = tuple(TILES)
+PACKED = {"nibbles": 8, "unsigned_nibbles": 8, "bits_and": 32, "bits_xor": 32}  # elements of a word
+PACKED_NAMES = tuple(PACKED)
 
 
 def product(a, b, c, which):
@@ -67,6 +98,13 @@ def product(a, b, c, which):
     (m, k), n = a.shape, b.shape[0]
     height, width = TILES[NAMES[which]]
     module.get_function(NAMES[which])((n // width, m // height), (32,), (a, b, c, np.int32(n), np.int32(k)))
+
+
+def packed(a, b, c, which):
+    """`which` is a place in PACKED_NAMES; a is m x k, b is n x k, in words."""
+    name, (m, words), n = PACKED_NAMES[which], a.shape, b.shape[0]
+    k = np.int32(words * PACKED[name])
+    module.get_function(name)((n // 8, m // 8), (32,), (a, b, c, np.int32(n), k))
 
 
 def staged(a, b, c):

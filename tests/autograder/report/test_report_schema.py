@@ -149,6 +149,7 @@ class ProfileJson(Strict):
     case: str
     total: CountersJson  # type: ignore[valid-type]
     lines: dict[str, CountersJson]  # type: ignore[valid-type]
+    note: str
 
 
 class WastedJson(Strict):

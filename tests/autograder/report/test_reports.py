@@ -182,6 +182,22 @@ def text_of(output: Console) -> str:
     return output.file.getvalue()
 
 
+def test_every_form_says_that_the_machine_code_was_not_known(tmp_path: Path) -> None:
+    note = "The counters of k are those of its PTX, for its machine code is not known here: install nvdisasm."
+    profile = report().profile
+    assert profile is not None
+    noted = report(profile=replace(profile, note=note))
+    for show in (terminal.show, terminal.show_briefly):
+        output = Console(file=io.StringIO(), width=200)
+        show(noted, output)
+        assert note in text_of(output)
+    for page in (html_page.page([noted]), html_page.fragment(noted)):
+        assert page.count(note) == 1
+    json_file.write_reports([noted], tmp_path / "report.json")
+    assert json.loads((tmp_path / "report.json").read_text())["reports"][0]["profile"]["note"] == note
+    assert "machine code" not in html_page.page([report()])
+
+
 def test_the_terminal_shows_texts_of_a_submission_as_they_are() -> None:
     output = console()
     terminal.show(report(), output)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from autograder.own_work import capture_submission
+from autograder.records.outcome import CaseOutcome
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.worker import emulator_stage
 from warplab.plan.archive import dumps
@@ -28,3 +31,14 @@ def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest
     monkeypatch.setattr(compiled, "_function", never)
     outcome = emulator_stage.run(dumps(plan), str(lab.folder), case.name, seed=1)
     assert outcome["status"] == "passed"
+
+
+def test_counters_that_do_not_follow_machine_code_say_so() -> None:
+    lab = find_lab("03_transpose").drawn(seed=1)
+    case = lab.task.profile
+    source = solutions_folder() / lab.name / "submission.py"
+    plan = capture_submission(lab, source, [case], 1, EMULATED_ARCHITECTURE).plans[case.name]
+    plan = replace(plan, kernels={name: replace(kernel, cubins={}) for name, kernel in plan.kernels.items()})
+    outcome = CaseOutcome.from_wire(emulator_stage.run(dumps(plan), str(lab.folder), case.name, seed=1))
+    (name,) = plan.kernels
+    assert outcome.counters_note.startswith(f"The counters of {name} are those of its PTX")

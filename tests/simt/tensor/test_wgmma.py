@@ -110,6 +110,25 @@ def test_every_type_from_both_sources(kinds, registers) -> None:
     assert result.total.warpgroup_read_wavefronts == (4 if registers else 20)
 
 
+@pytest.mark.parametrize("registers", [False, True])
+def test_products_of_single_bits(registers) -> None:
+    """popc of the AND of rows of 256 bits, the first one lowest in its byte."""
+    generator = np.random.default_rng(1)
+    a, b = generator.integers(0, 2, (64, 256)), generator.integers(0, 2, (16, 256))
+    c = generator.integers(-20, 21, (64, 16)).astype(np.int32)
+    a_bits, b_bits = (np.packbits(x.astype(np.uint8), axis=1, bitorder="little") for x in (a, b))
+    left, right = Layout(64, 1, 1), Layout(16, 1, 3, start=8192)
+    tile = np.zeros(16384, np.uint8)
+    left.put(tile, a_bits)
+    right.put(tile, b_bits)
+    form, descriptors = "k256.s32.b1.b1.and.popc", (None if registers else left.descriptor(), right.descriptor())
+    text = product(form, 16, *descriptors, "", 8)
+    result = run(f"{FENCE} {text} {WAIT}", tile, accumulators(c), fragments(a_bits))
+    assert result.findings == ()
+    assert np.array_equal(result.outputs["d"], accumulators((a @ b.T + c).astype(np.int32)))
+    assert (result.total.tensor_instructions, result.total.tensor_multiply_adds) == (4, 64 * 16 * 256)
+
+
 @pytest.mark.parametrize("scales", [", -1, 1", ", 1, -1", ", -1, -1"])
 def test_negated_operands_and_a_fresh_sum(scales) -> None:
     result, expected, _ = multiply(("f16", "f16", "f32"), 8, scales=scales, keep="%p2")
@@ -398,6 +417,8 @@ def test_forms_that_the_hardware_lacks_are_named() -> None:
         ("k16.f32.f16.f16", 12, ", 1, 1, 0, 0"),
         ("k32.s32.s8.s8", 40, ""),
         ("k16.f32.f16.f16", 8, ", 2, 1, 0, 0"),
+        ("k256.s32.b1.b1", 8, ""),
+        ("k256.s32.b1.b1.xor.popc", 8, ""),
     ):
         count = n // 2
         result = run(product(form, n, 0, 0, rest, count), np.zeros(2048, np.uint8), np.zeros((count, 128), np.uint32))

@@ -194,14 +194,20 @@ def test_bits_and_fragments_are_those_of_the_gpu(sample) -> None:
         start += count
 
 
-@pytest.mark.parametrize("kind", ["s4", "u4"])
-def test_products_of_four_bits(kind: str) -> None:
-    """Two numbers a byte, the even one in the low half; lines of 32 with a gap."""
+@pytest.mark.parametrize("kind", ["s4", "u4", "and.popc", "xor.popc"])
+def test_products_of_four_bits_and_of_one(kind: str) -> None:
+    """Several numbers a byte, the first one lowest; lines of 16 bytes with a gap."""
     generator = np.random.default_rng(4)
-    low, high = (-8, 8) if kind == "s4" else (0, 16)
-    a, b = (generator.integers(low, high, (8, 32)) for _ in range(2))
+    single = kind.endswith("popc")
+    low, high, k = (0, 2, 128) if single else (-8, 8, 32) if kind == "s4" else (0, 16, 32)
+    a, b = (generator.integers(low, high, (8, k)) for _ in range(2))
     c = generator.integers(-50, 50, (8, 8)).astype(np.int32)
-    images = [np.pad((x[:, ::2] & 15 | (x[:, 1::2] & 15) << 4).astype(np.uint8), ((0, 0), (0, 16))) for x in (a, b)]
+    product = (a[:, None] ^ b[None]).sum(axis=2) if kind == "xor.popc" else a @ b.T
+    each, width = (8, 1) if single else (2, 4)
+    bits = [np.arange(each) * width for _ in range(2)]
+    images = [((x.reshape(8, -1, each) & (1 << width) - 1) << b).sum(axis=2) for x, b in zip((a, b), bits, strict=True)]
+    images = [np.pad(image.astype(np.uint8), ((0, 0), (0, 16))) for image in images]
+    action, shape, kind, pitch = (f"mma.{kind}", "m8n8k128", "b1", 256) if single else ("mma", "m8n8k32", kind, 64)
     ptx = f"""
 .version 8.7
 .target sm_90a
@@ -209,11 +215,11 @@ def test_products_of_four_bits(kind: str) -> None:
 .visible .entry k(.param .u64 p0, .param .u64 p1, .param .u64 p2, .param .u64 p3) {{
     .reg .b32 %r<9>; .reg .b64 %a<4>;
     ld.param.u64 %a0, [p0]; ld.param.u64 %a1, [p1]; ld.param.u64 %a2, [p2]; ld.param.u64 %a3, [p3];
-    wmma.load.a.sync.aligned.row.m8n8k32.{kind} {{%r1}}, [%a0], 64;
-    wmma.load.b.sync.aligned.col.m8n8k32.{kind} {{%r2}}, [%a1], 64;
-    wmma.load.c.sync.aligned.row.m8n8k32.s32 {{%r3, %r4}}, [%a2], 8;
-    wmma.mma.sync.aligned.row.col.m8n8k32.s32.{kind}.{kind}.s32 {{%r5, %r6}}, {{%r1}}, {{%r2}}, {{%r3, %r4}};
-    wmma.store.d.sync.aligned.row.m8n8k32.s32 [%a3], {{%r5, %r6}}, 8;
+    wmma.load.a.sync.aligned.row.{shape}.{kind} {{%r1}}, [%a0], {pitch};
+    wmma.load.b.sync.aligned.col.{shape}.{kind} {{%r2}}, [%a1], {pitch};
+    wmma.load.c.sync.aligned.row.{shape}.s32 {{%r3, %r4}}, [%a2], 8;
+    wmma.{action}.sync.aligned.row.col.{shape}.s32.{kind}.{kind}.s32 {{%r5, %r6}}, {{%r1}}, {{%r2}}, {{%r3, %r4}};
+    wmma.store.d.sync.aligned.row.{shape}.s32 [%a3], {{%r5, %r6}}, 8;
     ret;
 }}"""
     arrays = {"a": images[0], "b": images[1], "c": c, "d": np.zeros_like(c)}
@@ -221,4 +227,4 @@ def test_products_of_four_bits(kind: str) -> None:
     plan = plan_of(ptx, "k", buffers, tuple(Pointer(x) for x in buffers), (1,), (32,))
     result = execute(plan, {x: arrays[x] for x in "abc"})
     assert result.findings == ()
-    assert np.array_equal(result.outputs["d"], a @ b.T + c)
+    assert np.array_equal(result.outputs["d"], product + c)

@@ -36,6 +36,7 @@ _INSTEAD = {
         ("sum", "prod", "max", "min", "amax", "amin", "mean"), "write it as a ReductionKernel or a RawKernel"
     ),
     "random": "draw the numbers with NumPy and copy them with cupy.asarray",
+    "texture": "a plan holds no textures and surfaces; read and write arrays in global memory",
 }
 
 _IMPORT_INSTEAD = {

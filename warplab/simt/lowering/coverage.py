@@ -102,8 +102,8 @@ class _Probe:
     def _accumulators(self) -> str:
         """The accumulators of a wgmma: a quarter of its 64 rows times n a warp."""
         n = int(re.search(r"m64n(\d+)k", self.opcode)[1])  # type: ignore[index]
-        half = ".f16." in self.opcode.replace(".f16.f16", "", 1) or "k32.f16" in self.opcode
-        return "{" + ", ".join(self._register("b32") for _ in range(n // (4 if half else 2))) + "}"
+        count = n // (4 if self.types[0] == "f16" else 2)
+        return "{" + ", ".join(self._register("b32") for _ in range(count)) + "}"
 
     def handled(self) -> bool:
         """Does the decoder take it?"""

@@ -22,6 +22,7 @@ FLOAT_CONDITIONS = "{.eq,.ne,.lt,.le,.gt,.ge,.equ,.neu,.ltu,.leu,.gtu,.geu,.num,
 COMPLETES = ".mbarrier::complete_tx::bytes"
 DIMENSIONS = "{.1d,.2d,.3d,.4d,.5d}"
 REDUCTIONS = "{.add,.min,.max,.inc,.dec,.and,.or,.xor}"
+SPARSE = "mma{.sp,.sp::ordered_metadata}.sync.aligned"
 VIDEO = "{.u32,.s32}{.u32,.s32}{.u32,.s32}"
 
 SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
@@ -326,7 +327,22 @@ SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("mma.sync.aligned.m8n8k32.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "2s32 1b32 1b32 2s32"),
         ("mma.sync.aligned.m16n8k32.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 2b32 1b32 4s32"),
         ("mma.sync.aligned.m16n8k64.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 4b32 2b32 4s32"),
-        ("mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32", "4f32 4b32 4b32 4f32 b32 0"),
+        ("mma.sync.aligned.m8n8k16.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "2s32 1b32 1b32 2s32"),
+        ("mma.sync.aligned.m16n8k16.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 2b32 1b32 4s32"),
+        ("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32{.and,.xor}.popc", "2s32 1b32 1b32 2s32"),
+        ("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32{.and,.xor}.popc", "4s32 2b32 1b32 4s32"),
+        ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32{.and,.xor}.popc", "4s32 4b32 2b32 4s32"),
+        (SPARSE + ".m16n8k16.row.col.f32{.f16.f16,.bf16.bf16}.f32", "4f32 2b32 2b32 4f32 b32 3"),
+        (SPARSE + ".m16n8k32.row.col.f32{.f16.f16,.bf16.bf16}.f32", "4f32 4b32 4b32 4f32 b32 1"),
+        (SPARSE + ".m16n8k16.row.col.f16.f16.f16.f16", "2b32 2b32 2b32 2b32 b32 3"),
+        (SPARSE + ".m16n8k32.row.col.f16.f16.f16.f16", "2b32 4b32 4b32 2b32 b32 1"),
+        (SPARSE + ".m16n8k8.row.col.f32.tf32.tf32.f32", "4f32 2b32 2b32 4f32 b32 3"),
+        (SPARSE + ".m16n8k16.row.col.f32.tf32.tf32.f32", "4f32 4b32 4b32 4f32 b32 1"),
+        (SPARSE + ".m16n8k32.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 2b32 2b32 4s32 b32 1"),
+        (SPARSE + ".m16n8k64.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 4b32 4b32 4s32 b32 0"),
+        (SPARSE + ".m16n8k64.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 2b32 2b32 4s32 b32 1"),
+        (SPARSE + ".m16n8k128.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 4b32 4b32 4s32 b32 0"),
+        (SPARSE + ".m16n8k64.row.col.f32{.e4m3,.e5m2}{.e4m3,.e5m2}.f32", "4f32 4b32 4b32 4f32 b32 0"),
         ("mma.sync.aligned.m16n8k32.row.col.f32{.e4m3,.e5m2}{.e4m3,.e5m2}.f32", "4f32 4b32 2b32 4f32"),
         ("ldmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "4b32 []"),
         ("stmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "[] 4b32"),
@@ -339,6 +355,9 @@ SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("wmma.load.a.sync.aligned.row.m8n8k32{.s4,.u4}", "1b32 [] u32"),
         ("wmma.load.b.sync.aligned.col.m8n8k32{.s4,.u4}", "1b32 [] u32"),
         ("wmma.mma.sync.aligned.row.col.m8n8k32{,.satfinite}.s32{.s4.s4,.u4.u4}.s32", "2b32 1b32 1b32 2b32"),
+        ("wmma.load.a.sync.aligned.row.m8n8k128.b1", "1b32 [] u32"),
+        ("wmma.load.b.sync.aligned.col.m8n8k128.b1", "1b32 [] u32"),
+        ("wmma.mma{.and,.xor}.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32", "2b32 1b32 1b32 2b32"),
         ("wmma.load.c.sync.aligned{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}{.f32,.s32}", "8b32 [] u32"),
         ("wmma.store.d.sync.aligned{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}{.f32,.s32}", "[] 8b32 u32"),
         ("wmma.mma.sync.aligned{.row,.col}{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}.f32.f32", "8b32 8b32 8b32 8b32"),
@@ -358,7 +377,10 @@ SECTIONS: dict[str, tuple[tuple[str, str], ...]] = {
         ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16", "WD b64 b64 b32 0 pred 1 1 0 0"),
     ),
     "Textures and surfaces": (
-        ("tex.1d.v4.f32.s32", "4f32 [tensor]"),
-        ("{suld,sust}.b.1d.b32.trap", "b32 [tensor]"),
+        ("tex{.1d,.2d,.3d}.v4.f32{.s32,.f32}", "4f32 [tensor]"),
+        ("tld4{.r,.g,.b,.a}.2d.v4.f32.f32", "4f32 [tensor]"),
+        ("txq{.width,.height,.depth}.b32", "b32 []"),
+        ("{suld,sust}.b{.1d,.2d,.3d}.b32.trap", "b32 [tensor]"),
+        ("suq{.width,.height,.depth}.b32", "b32 []"),
     ),
 }

@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from warplab.isa.syntax import TYPE_BITS, Group, Instruction, Operand
+from warplab.isa.syntax import TYPE_BITS, Group, Immediate, Instruction, Operand
 from warplab.simt.core.state.layout import (
     FULL_MASK,
     MMA_A_SIGNED,
     MMA_B_SIGNED,
+    MMA_DENSE,
+    MMA_DEPTH_UNIT,
     MMA_DOUBLES,
     MMA_FLOATS,
+    MMA_FOUR_OF_EIGHT,
     MMA_INTEGERS,
+    MMA_ONE_OF_TWO,
     MMA_SATURATES,
+    MMA_TWO_OF_FOUR,
+    MMA_XOR,
     OP_LDMATRIX,
     OP_MMA,
     OP_MOVMATRIX,
@@ -38,10 +44,24 @@ _SHAPES = {
     "u8": ((8, 16), (16, 16), (16, 32)),
     "s4": ((8, 32), (16, 32), (16, 64)),
     "u4": ((8, 32), (16, 32), (16, 64)),
+    "b1": ((8, 128), (16, 128), (16, 256)),
     "f64": ((8, 4), (16, 4), (16, 8)),
 }  # fmt: skip
-_OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16, "s4": 4, "u4": 4}  # 8 for the others
-_INTEGERS = (("s8", "u8"), ("s4", "u4"))  # those that may be multiplied with each other
+# How a sparse a is thinned out, and its shapes. Those of e4m3 and e5m2, which ptxas makes of several instructions on
+# Hopper, are not here: in what order it adds was not found out.
+_SPARSE = {
+    "f16": (MMA_TWO_OF_FOUR, ((16, 16), (16, 32))),
+    "bf16": (MMA_TWO_OF_FOUR, ((16, 16), (16, 32))),
+    "tf32": (MMA_ONE_OF_TWO, ((16, 8), (16, 16))),
+    "s8": (MMA_TWO_OF_FOUR, ((16, 32), (16, 64))),
+    "u8": (MMA_TWO_OF_FOUR, ((16, 32), (16, 64))),
+    "s4": (MMA_FOUR_OF_EIGHT, ((16, 64), (16, 128))),
+    "u4": (MMA_FOUR_OF_EIGHT, ((16, 64), (16, 128))),
+}
+_METADATA_BITS = {MMA_TWO_OF_FOUR: 2, MMA_ONE_OF_TWO: 4, MMA_FOUR_OF_EIGHT: 1}  # of a stored element
+_OPERAND_BITS = {"tf32": 32, "f64": 64, "f16": 16, "bf16": 16, "s4": 4, "u4": 4, "b1": 1}  # 8 for the others
+_INTEGERS = (("s8", "u8"), ("s4", "u4"), ("b1",))  # those that may be multiplied with each other
+_BIT_OPERATIONS = ("and", "xor")
 _MODIFIERS = ("satfinite", "rn")
 # Turing's tensor cores sum eight products with 24 bits, as Ampere's do; those of GeForce's Blackwell sum like B200's.
 # Both as published, not measured by us: Xie et al., MMA-Sim (arXiv:2511.10909).
@@ -69,19 +89,27 @@ def _all_lanes(lowering: Lowering) -> int:
     return lowering.constant(32, FULL_MASK)
 
 
-def arithmetic_of(lowering: Lowering, parts: list[str], types: list[str]) -> tuple[int, int]:
-    """How an mma multiplies, and the rule or the flags that go with it."""
+def arithmetic_of(lowering: Lowering, modifiers: Sequence[str], types: Sequence[str]) -> tuple[int, int]:
+    """How an mma multiplies, and the rule or the flags that go with it.
+
+    `modifiers` may hold satfinite, and of single bits it holds what popc counts, "and" or "xor".
+    """
     sum_kind, a, b, _ = types
     if a == "f64":
         if (sum_kind, b) != ("f64", "f64"):
             raise Unsupported
         return MMA_DOUBLES, 0
+    saturates = "satfinite" in modifiers
+    operation = next((m for m in modifiers if m in _BIT_OPERATIONS), None)
+    if (a == "b1") != (operation is not None) or a == "b1" and saturates:
+        raise Unsupported
     alike = next((kinds for kinds in _INTEGERS if a in kinds), None)
     if alike is not None:
         if sum_kind != "s32" or b not in alike:
             raise Unsupported
         flags = (MMA_A_SIGNED if a[0] == "s" else 0) | (MMA_B_SIGNED if b[0] == "s" else 0)
-        return MMA_INTEGERS, flags | (MMA_SATURATES if "satfinite" in parts else 0)
+        flags |= MMA_XOR if operation == "xor" else 0
+        return MMA_INTEGERS, flags | (MMA_SATURATES if saturates else 0)
     if sum_kind not in ("f32", "f16"):
         raise Unsupported
     try:
@@ -92,32 +120,75 @@ def arithmetic_of(lowering: Lowering, parts: list[str], types: list[str]) -> tup
         raise Unsupported from None
 
 
+def split_bit_operation(parts: list[str], place: int) -> tuple[list[str], list[str]]:
+    """The parts without .and.popc or .xor.popc, which products of single bits have at `place`, and that operation."""
+    operation = parts[place : place + 2]
+    if len(operation) == 2 and operation[0] in _BIT_OPERATIONS and operation[1] == "popc":
+        return [*parts[:place], *parts[place + 2 :]], operation[:1]
+    return parts, []
+
+
+def _shape(name: str, a: str, b: str, sparse: bool) -> tuple[int, int]:
+    """m and k of a shape that both types have."""
+    shapes = {kind: s for kind, (_, s) in _SPARSE.items()} if sparse else _SHAPES
+    shape = next((s for s in shapes.get(a, ()) if f"m{s[0]}n8k{s[1]}" == name), None)
+    if shape is None or shape not in shapes.get(b, ()):
+        raise Unsupported
+    return shape
+
+
 @handles("mma")
 def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    """mma.sync.aligned.mMn8kK.row.col{.satfinite}.d.a.b.c as two records: one for a and b, one for c and d."""
-    types = parts[-4:]
+    """mma{.sp}.sync.aligned.mMn8kK.row.col{.satfinite}.d.a.b.c{.op.popc} as two records: one for a and b, one for c
+    and d."""
+    sparse = parts[1] in ("sp", "sp__ordered_metadata")
+    if sparse:
+        parts = [parts[0], *parts[2:]]
+    parts, operation = split_bit_operation(parts, len(parts) - 2)
+    types, modifiers = parts[-4:], parts[6:-4]
     sum_kind, a, b, c = types
     if parts[1:3] != ["sync", "aligned"] or parts[4:6] != ["row", "col"] or c != sum_kind:
         raise Unsupported
-    if any(p not in _MODIFIERS for p in parts[6:-4]):
+    if any(m not in _MODIFIERS for m in modifiers):
         raise Unsupported
-    shape = next((s for s in _SHAPES[a] if f"m{s[0]}n8k{s[1]}" == parts[3]), None)
-    if shape is None or b not in _SHAPES or shape not in _SHAPES[b]:
-        raise Unsupported
-    arithmetic, rule = arithmetic_of(lowering, parts, types)
-    height, depth = shape
+    height, depth = _shape(parts[3], a, b, sparse)
+    arithmetic, rule = arithmetic_of(lowering, [*modifiers, *operation], types)
     bits, sum_bits = _OPERAND_BITS.get(a, 8), TYPE_BITS[sum_kind]
     register = max(bits, 32)
     word, sum_word = f"b{register}", "b64" if sum_bits == 64 else "b32"
     b_count = 8 * depth * bits // (32 * register)
+    a_count = b_count * height // 8 // (2 if sparse else 1)
     sums = height * 8 * sum_bits // (32 * max(sum_bits, 32))
-    d_operand, a_operand, b_operand, c_operand = instruction.operands
-    a_rows = _rows(lowering, a_operand, b_count * height // 8, word)
+    d_operand, a_operand, b_operand, c_operand, *rest = instruction.operands
+    if len(rest) != (2 if sparse else 0):
+        raise Unsupported
+    a_rows = _rows(lowering, a_operand, a_count, word)
     b_rows = _rows(lowering, b_operand, b_count, word)
     c_rows = _rows(lowering, c_operand, sums, sum_word)
+    sparsity = _sparsity(lowering, a, depth, bits, rest) if sparse else Sparsity()
     d_rows = _rows(lowering, d_operand, sums, sum_word, write=True)
-    product = Product(height, depth, bits, sum_bits, arithmetic, rule)
+    product = Product(height, depth, bits, sum_bits, arithmetic, rule, sparsity)
     emit_product(lowering, product, a_rows, b_rows, c_rows, d_rows).counted = True
+
+
+@dataclass(frozen=True)
+class Sparsity:
+    """How a is thinned out, the row of its metadata, and with which lanes of four they begin."""
+
+    form: int = MMA_DENSE
+    metadata: int = 0
+    selector: int = 0
+
+
+def _sparsity(lowering: Lowering, kind: str, depth: int, bits: int, operands: Sequence[Operand]) -> Sparsity:
+    """The last two operands of an mma.sp, whose selector is a number."""
+    metadata, selector = operands
+    form = _SPARSE[kind][0]
+    of_a_row = depth // 2 * _METADATA_BITS[form]
+    lanes = of_a_row // (16 if bits >= 16 else 32) * (1 if bits >= 16 else 2)  # of four that hold metadata
+    if not isinstance(selector, Immediate) or not 0 <= selector.value < 4 // lanes:
+        raise Unsupported
+    return Sparsity(form, lowering.source(metadata, "b32"), selector.value)
 
 
 @dataclass(frozen=True)
@@ -130,10 +201,11 @@ class Product:
     sum_bits: int
     arithmetic: int
     rule: int
+    sparsity: Sparsity = Sparsity()
 
     @property
     def multiply_adds(self) -> int:
-        return self.height * 8 * self.depth
+        return self.height * 8 * self.depth // (1 if self.sparsity.form == MMA_DENSE else 2)
 
 
 def emit_product(
@@ -141,11 +213,13 @@ def emit_product(
 ) -> Record:
     """Emit an mma on the rows of its fragments as two records, both uncounted; returns the second one."""
     height, depth, bits, sum_bits = product.height, product.depth, product.bits, product.sum_bits
-    a_rows, b_rows, c_rows, d_rows = _padded(a, 4), _padded(b, 2), _padded(c, 4), _padded(d, 4)
-    fragments = lowering.emit(make_record(OP_ROWS, 0, *a_rows[:3], extra=(a_rows[3], *b_rows)))
+    sparsity = product.sparsity
+    a_rows, b_rows, c_rows, d_rows = (_padded(rows, 4) for rows in (a, b, c, d))
+    operands = (a_rows[3], *b_rows[:2], sparsity.selector, *b_rows[2:], sparsity.metadata, sparsity.form)
+    fragments = lowering.emit(make_record(OP_ROWS, 0, *a_rows[:3], extra=operands))
     extra = (
         *(c_rows[3], product.arithmetic, _all_lanes(lowering), product.rule),
-        *(*d_rows[1:], height | depth << 8 | bits << 16 | sum_bits << 24),
+        *(*d_rows[1:], height | depth // MMA_DEPTH_UNIT << 8 | bits << 16 | sum_bits << 24),
     )
     record = lowering.emit(make_record(OP_MMA, d_rows[0], *c_rows[:3], imm=product.multiply_adds, extra=extra))
     fragments.counted = record.counted = False

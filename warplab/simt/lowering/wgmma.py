@@ -34,6 +34,7 @@ from warplab.simt.program import Record, make_record
 _FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
 _TRANSPOSABLE = ("f16", "bf16")
 _INTEGERS = ("s8", "u8")
+_BIT = "b1"  # .and.popc is its only operation
 _K_BYTES = 32  # of a row of A
 
 
@@ -81,6 +82,8 @@ def _arithmetic(lowering: Lowering, sum_kind: str, a: str, b: str, saturates: bo
             raise Unsupported
         signs = (MMA_A_SIGNED if a == "s8" else 0) | (MMA_B_SIGNED if b == "s8" else 0)
         return signs | (MMA_SATURATES if saturates else 0), WGMMA_INTEGERS
+    if (a, b, sum_kind, saturates) == (_BIT, _BIT, "s32", False):
+        return 0, WGMMA_INTEGERS
     if a not in _FLOATS or b not in _FLOATS or sum_kind not in ("f32", "f16") or saturates:
         raise Unsupported
     try:
@@ -128,12 +131,15 @@ def _transposes(operands: list[Operand], from_registers: bool) -> int:
 
 
 def _product(lowering: Lowering, instruction: Instruction, form: list[str]) -> None:
-    """mma_async.sync.aligned.shape{.satfinite}.d.a.b d, a, b-desc, scale-d{, scales}{, transposes}."""
-    shape, *modifiers, sum_kind, a, b = form
+    """mma_async.sync.aligned.shape{.satfinite}.d.a.b{.and.popc} d, a, b-desc, scale-d{, scales}{, transposes}."""
+    of_bits = form[-2:] == ["and", "popc"]
+    shape, *modifiers, sum_kind, a, b = form[:-2] if of_bits else form
+    if of_bits != (a == _BIT):
+        raise Unsupported
     if modifiers not in ([], ["satfinite"]):
         raise Unsupported
     rule, flags = _arithmetic(lowering, sum_kind, a, b, bool(modifiers))
-    bits, sum_bits = TYPE_BITS[a], TYPE_BITS[sum_kind]
+    bits, sum_bits = 1 if of_bits else TYPE_BITS[a], TYPE_BITS[sum_kind]
     k = 8 * _K_BYTES // bits
     n = _columns(shape, k, bool(flags & WGMMA_INTEGERS))
     d_operand, a_operand, b_operand, scale_operand, *rest = instruction.operands

@@ -13,7 +13,7 @@ from warplab.isa.syntax import Group, Instruction, Operand
 from warplab.simt.core.state.layout import OP_LOAD, OP_STORE, SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED
 from warplab.simt.lowering.lowering import Lowering, Unsupported, handles
 from warplab.simt.lowering.memory import address_row
-from warplab.simt.lowering.tensor import Product, arithmetic_of, emit_product
+from warplab.simt.lowering.tensor import Product, arithmetic_of, emit_product, split_bit_operation
 from warplab.simt.program import make_record
 
 _SHAPES = {
@@ -23,14 +23,17 @@ _SHAPES = {
     "m16n16k8": (16, 16, 8),
     "m8n8k4": (8, 8, 4),
     "m8n8k32": (8, 8, 32),
+    "m8n8k128": (8, 8, 128),
 }
 _TYPES = {  # of operands, by shape
     "m16n16k8": ("tf32",),
     "m8n8k4": ("f64",),
     "m8n8k32": ("s4", "u4"),
+    "m8n8k128": ("b1",),
 }
 _SIXTEENS = ("f16", "bf16", "s8", "u8")
-_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "f32": 32, "s32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4}
+_BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f64": 64, "f32": 32, "s32": 32, "s8": 8, "u8": 8, "s4": 4, "u4": 4,
+         "b1": 1}  # fmt: skip
 _SPACES = {"global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED}
 _HALF_REGISTERS = 8  # of a and b in f16, which hold their elements twice where fewer would do
 
@@ -290,7 +293,9 @@ def _types_of(parts: list[str]) -> tuple[str, str, str]:
 
 
 def _multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    """wmma.mma.sync.aligned.alayout.blayout.shape{.rnd}.types{.satfinite} d, a, b, c: an mma for each 16 x 8 sums."""
+    """wmma.mma{.op.popc}.sync.aligned.alayout.blayout.shape{.rnd}.types{.satfinite} d, a, b, c: an mma for each 16 x 8
+    sums."""
+    parts, operation = split_bit_operation(parts, 2)
     if parts[1:4] != ["mma", "sync", "aligned"] or any(p not in ("row", "col") for p in parts[4:6]):
         raise Unsupported
     shape = parts[6]
@@ -305,7 +310,7 @@ def _multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) ->
     c = _singles(lowering, c) if c_kind != sum_kind else c
     # A later tile may still need what an earlier one's sums overwrite.
     results = [lowering.temporary(max(_BITS[sum_kind], 32)) for _ in c]
-    _emit_tiles(lowering, shape, parts, (sum_kind, kind), a_rows, b_rows, c, results)
+    _emit_tiles(lowering, shape, [*parts[7:], *operation], (sum_kind, kind), a_rows, b_rows, c, results)
     if d_kind != sum_kind:
         _halves(lowering, results, d)
         return
@@ -316,7 +321,7 @@ def _multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) ->
 def _emit_tiles(
     lowering: Lowering,
     shape: str,
-    parts: list[str],
+    modifiers: list[str],
     kinds: tuple[str, str],
     a: list[int],
     b: list[int],
@@ -329,7 +334,7 @@ def _emit_tiles(
     first, second = "a", "b"
     if _transposed(shape):
         a, b, m, n, first, second = b, a, n, m, "b", "a"
-    arithmetic, rule = arithmetic_of(lowering, parts, [sum_kind, kind, kind, sum_kind])
+    arithmetic, rule = arithmetic_of(lowering, modifiers, [sum_kind, kind, kind, sum_kind])
     # As the assembler for Hopper has it: tf32 takes two steps along k, each rounded.
     steps = 2 if kind == "tf32" else 1
     product = Product(min(m, 16), k // steps, _BITS[kind], _BITS[sum_kind], arithmetic, rule)

@@ -145,7 +145,7 @@ def _operands_of_step(program: Program, pc: int) -> tuple[list[int], list[int]]:
         read = [*read, *written]  # lanes that it switches off keep what was there
     reads = [int(record[f]) for f in read]
     if pc and program.code[pc - 1, OP] == OP_ROWS:
-        reads += [int(program.code[pc - 1, f]) for f in (SRC_A, SRC_B, SRC_C, X0, X1, X2)]
+        reads += [int(program.code[pc - 1, f]) for f in (SRC_A, SRC_B, SRC_C, X0, X1, X2, *more)]
     writes = [int(record[f]) for f in written]
     return [r for r in reads if r >= FIRST_PREDICATE], [w for w in writes if w >= FIRST_PREDICATE]
 

@@ -9,10 +9,14 @@ _NOT_HERE = "which the emulator does not have"
 _FEATURES = (
     (r"(tex|tld4|txq|istypep\.(texref|samplerref))\b", "textures", "read arrays in global memory"),
     (r"(suld|sust|sured|suq|istypep\.surfref)\b", "surfaces", "read and write arrays in global memory"),
-    (r"mma\.sp\b", "sparse products (mma.sp)", "dense ones, with zeros where nothing is stored"),
+    (r"mma\.sp\b.*\.e[45]m[23]\b", "sparse products of 8-bit floats (mma.sp)", "sparse ones of f16, or dense ones"),
+    (
+        r"mma\.sp\b",
+        "this shape, these types or this selector of sparse products (mma.sp)",
+        "a shape that docs/instructions.md lists",
+    ),
     (r"wgmma\.mma_async\.sp\b", "sparse products of a warpgroup (wgmma .sp)", "dense ones"),
-    (r"wgmma\.mma_async.*\.b1\b", "products of single bits by wgmma", "8-bit ones"),
-    (r"w?mma\b.*\.b1\b", "products of single bits by tensor cores", "popc of and or xor, or 8-bit products"),
+    (r"w?g?mma\b.*\.b1\b", "this shape of products of single bits", "one that docs/instructions.md lists"),
     (r"w?mma\b.*\.[us]4\b", "this shape of 4-bit products", "one of the shapes m8n8k32, m16n8k32 and m16n8k64"),
     (r"w?mma\b", "this shape and these types of tensor-core products", "a shape that docs/instructions.md lists"),
     (r"wgmma\b", "this shape and these types of a warpgroup's products", "one that docs/instructions.md lists"),

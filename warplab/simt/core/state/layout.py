@@ -362,11 +362,15 @@ SAME_WARP, OTHER_BLOCK = 2, 4  # of a race's F_EXTRA, beside 1: the earlier acce
 TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 
-# An mma: the record before it (OP_ROWS) names a's registers in SRC_A, SRC_B, SRC_C, X0 and b's in X1, X2. Its own
-# SRC_A, SRC_B, SRC_C, X0 are c's and DST, X4, X5, X6 d's; X1 is the arithmetic, X2 the member mask, X3 the number of
-# the rule that floats are summed by or flags for integers, X7 m, k, the bits of an operand and of a sum in its four
-# bytes, IMM m n k.
+# An mma: the record before it (OP_ROWS) names a's registers in SRC_A, SRC_B, SRC_C, X0 and b's in X1, X2, X4, X5; for a
+# sparse a its X7 says how it is thinned out, X6 is the metadata and X3 the selector. Its own SRC_A, SRC_B, SRC_C, X0
+# are c's and DST, X4, X5, X6 d's; X1 is the arithmetic, X2 the member mask, X3 the number of the rule that floats are
+# summed by or flags for integers, X7 m, k / MMA_DEPTH_UNIT, the bits of an operand and of a sum in its four bytes, IMM
+# the multiply-adds.
 MMA_FLOATS, MMA_INTEGERS, MMA_DOUBLES = range(3)
+MMA_DEPTH_UNIT = 4
+MMA_DENSE, MMA_TWO_OF_FOUR, MMA_ONE_OF_TWO, MMA_FOUR_OF_EIGHT = range(4)
+MMA_XOR = 8  # single bits: counts where they differ; without it, where both are set
 MMA_A_SIGNED, MMA_B_SIGNED, MMA_SATURATES = 1, 2, 4
 
 # A cp.async: SRC_A the target's address with offset IMM, SRC_B the source's with offset X3, X0 bytes, X1 what SRC_C is,

@@ -124,6 +124,8 @@ def _unpack(matrix, source, transposed, bits, flip):
                 word = np.uint32(load_u16(source + place))
             elif bits == 8:
                 word = np.uint32(load_u8(source + place))
+            elif bits == 1:
+                word = (np.uint32(load_u8(source + place)) >> np.uint32(k & 7)) & np.uint32(1)
             else:
                 word = load_u32(source + place)
             matrix[i, k] = word ^ flip
@@ -173,7 +175,10 @@ def _store_sums(matrix, frame, record, bits, mask):
 
 @compiled
 def _multiply_integers(a, b, d, flags):
-    """Exact sums of 8-bit products, added to d in 32 bits: they wrap, or stop at the ends with .satfinite."""
+    """Exact sums of products of 1 or 8 bits, added to d in 32 bits: they wrap, or stop at the ends with .satfinite.
+
+    Single bits have no sign; popc of their AND is the sum of their products.
+    """
     n, depth = b.shape
     left, right = np.empty(depth, np.int32), np.empty((depth, n), np.int32)
     for j in range(n):
