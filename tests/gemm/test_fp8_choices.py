@@ -12,7 +12,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
 from benchmarks.fp8 import SHAPES, best_rung, call, name_of
-from tests.labs.judging import one_of_each
+from tests.sampling import one_of_each
 from warplab import results
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble

@@ -11,7 +11,8 @@ import pytest
 from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
-from tests.labs.judging import judge, part_of, show
+from tests.labs.judging import judge, show
+from tests.sampling import part_of
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture

@@ -10,7 +10,7 @@ import pytest
 
 from autograder.spec.lab import CHECKOUT
 from benchmarks.gemm.ladder import plan_of
-from tests.labs.judging import part_of
+from tests.sampling import part_of
 from warplab.plan.model import Plan
 from warplab.simt import execute
 

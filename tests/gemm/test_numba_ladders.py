@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.spec.lab import CHECKOUT
-from tests.labs.judging import part_of
+from tests.sampling import part_of
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Counters, Execution

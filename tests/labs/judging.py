@@ -1,17 +1,11 @@
-"""Judging the files of the corpus on the emulator: a part of them by default, all with WARPLAB_WHOLE=1.
+"""Judging the files of the corpus on the emulator: a part of them by default (tests/sampling.py).
 
-`make test` judges a part, so that it takes minutes, and most of it without hidden cases, which are captured in a
-process of their own; `make test-long` sets WARPLAB_WHOLE. Whoever changes a lab does so, too:
-`WARPLAB_WHOLE=1 python -m pytest tests/labs -k 06_tiled_gemm`.
+Most of it goes without hidden cases, which are captured in a process of their own.
 """
 
 from __future__ import annotations
 
-import os
-from collections import defaultdict
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -25,35 +19,13 @@ from corpus.judge.truth import SUBMISSIONS as CORPUS
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
-T = TypeVar("T")
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
-WHOLE = os.environ.get("WARPLAB_WHOLE", "") not in ("", "0")
 SCORED = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
 
 def files(*patterns: str, root: Path = CORPUS) -> list[Path]:
     return sorted(path for pattern in patterns for path in root.glob(pattern))
-
-
-def part_of(whole: Iterable[T], every: int, kind: Callable[[T], object] = lambda path: path.parts[-3]) -> list[T]:
-    """Every so many of each kind (of each lab, for files), the first included; all of them if WHOLE."""
-    kinds: dict[object, list[T]] = defaultdict(list)
-    for one in whole:
-        kinds[kind(one)].append(one)
-    return [one for of_a_kind in kinds.values() for one in of_a_kind[:: 1 if WHOLE else every]]
-
-
-def one_of_each(whole: Iterable[T], *kinds: Callable[[T], object]) -> list[T]:
-    """Those that are the first of any kind: of a lab, say, or of a verdict; all of them if WHOLE."""
-    seen: set[tuple[int, object]] = set()
-    taken = []
-    for one in whole:
-        shown = {(number, kind(one)) for number, kind in enumerate(kinds)}
-        if WHOLE or not shown <= seen:
-            taken.append(one)
-        seen |= shown
-    return taken
 
 
 def lab_of(path: Path) -> str:

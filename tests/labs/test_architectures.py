@@ -17,7 +17,8 @@ from autograder.submissions import references
 from autograder.worker.judge_case import compare_outputs
 from autograder.worker.prepare_stage import Captured
 from autograder.worker.same_kernels import other_kernels
-from tests.labs.judging import SEED, WHOLE
+from tests.labs.judging import SEED
+from tests.sampling import WHOLE
 from warplab import simt
 from warplab.gpu import trusted
 from warplab.hardware import device

@@ -17,7 +17,8 @@ from autograder.spec.lab import find_any, known_labs, solutions_folder
 from corpus.judge.mutants.mutant import Edit, EditDoesNotApply, Mutant
 from corpus.judge.mutants.verdict import objections
 from corpus.judge.truth import mutants
-from tests.labs.judging import one_of_each, skip_without_torch
+from tests.labs.judging import skip_without_torch
+from tests.sampling import one_of_each
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 

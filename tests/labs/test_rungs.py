@@ -13,7 +13,7 @@ from autograder.spec.lab import CHECKOUT, Lab, find_lab, kernel_labs, solutions_
 from autograder.spec.recorded import FILE, INSTRUCTIONS, Recorded, recorded
 from autograder.spec.score import budget_share, traffic_points
 from benchmarks import rungs
-from tests.labs.judging import part_of
+from tests.sampling import part_of
 
 LABS = [find_lab(name) for name in kernel_labs() if list((solutions_folder() / name).glob("rung_*.py"))]
 each_lab = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)

@@ -25,7 +25,8 @@ from autograder.report import html_page, terminal
 from autograder.spec.lab import find_lab, kernel_labs, labs_folder
 from autograder.spec.task import Case
 from corpus.judge.truth import SUBMISSIONS as CORPUS
-from tests.labs.judging import files, name, part_of
+from tests.labs.judging import files, name
+from tests.sampling import part_of
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.seeds import BLOCK, Contender, contenders, judge
 from corpus.judge.entries import further_tests
-from tests.labs.judging import part_of
+from tests.sampling import part_of
 
 SEEDS = os.environ.get("WARPLAB_SEEDS")
 ORDINARY = 2

@@ -22,17 +22,15 @@ from corpus.judge.mutants.verdict import failed
 from tests.labs.judging import (
     EMULATOR,
     SCORED,
-    WHOLE,
     expectation,
     files,
     judge,
     lab_of,
     name,
-    one_of_each,
-    part_of,
     show,
     verdict_of,
 )
+from tests.sampling import WHOLE, one_of_each, part_of
 from warplab.plan.capture.records import RecordForm
 from warplab.worker.process import Worker
 

@@ -611,7 +611,7 @@ class TestHopperGemm:
         beyond = (np.abs(right) > 2048).any(axis=1)
         assert beyond.any() == (k == 6000)  # so both ways of comparing a row are taken
         assert HOPPER.audit(np, values, {"c": right}, 1)
-        for seed in range(3):
+        for seed in range(3 if k == 500 else 1):
             for row in {0, int(np.argmax(beyond))}:
                 for wrong in (right[row, 9] + 1, np.nextafter(right[row, 9], np.float16(1e4)), 3000, np.inf, np.nan):
                     c = right.copy()

@@ -20,11 +20,11 @@ from autograder.spec.task import Case, ScalarSpec, Task
 from autograder.worker.compare import worst_ratio
 from corpus.judge.entries import further_tests
 from corpus.judge.truth import SUBMISSIONS, truth_of
-from tests.labs.judging import part_of
+from tests.sampling import part_of
 from warplab import simt
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
 
-SEEDS = int(os.environ.get("WARPLAB_SEEDS", "4"))  # right kernels: half of them for each of a lab's two cases
+SEEDS = int(os.environ.get("WARPLAB_SEEDS", "2"))  # right kernels: half of them for each of a lab's two cases
 DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in
 LESS_PRECISE = [
     path for path in sorted(SUBMISSIONS.glob("*/wrong/*.py")) if "tolerances" in further_tests(path.read_text("utf-8"))
