@@ -351,7 +351,12 @@ def _anchors(record: Record, made: list[MachineInstruction]) -> int:
     several."""
     made = [i for i in made if not i.rare]
     if record.op in (OP_LOAD, OP_STORE):
-        return sum(1 for i in made if i.root in (_LOADS if record.op == OP_LOAD else _STORES))
+        widths = [i.width for i in made if i.root in (_LOADS if record.op == OP_LOAD else _STORES)]
+        if record.fields[X2] == 1:
+            return len(widths)
+        # A vector may be moved in pieces, without what nothing reads.
+        size = record.fields[X1] * record.fields[X2]
+        return sum(min(width, size) for width in widths) // size
     if record.op == OP_ATOMIC:
         return 0
     roots = Counter(i.root for i in made)
