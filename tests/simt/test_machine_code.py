@@ -38,6 +38,7 @@ COUNTED = {
     "several instructions on one line": ("headers/warp_algorithms", "thread_fadd"),
     "four loads joined": ("atomics/shared", "shared_load_wavefronts"),
     "four stores joined": ("atomics/shared", "shared_store_wavefronts"),
+    "two pairs of neighbouring stores": ("unseen/structs_shared", "shared_store_bank_conflicts"),
     "one lane for a warp": ("atomics/shared", "shared_atomic_wavefronts"),
     "one lane for a warp: conflicts": ("atomics/shared", "shared_atomic_bank_conflicts"),
     "loads dropped": ("control/local_vectors", "local_load_requests"),
