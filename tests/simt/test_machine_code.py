@@ -14,11 +14,13 @@ from autograder.spec.lab import CHECKOUT, find_lab
 from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_file
+from tests.simt.plans import buffer, plan_of
 from warplab import results, simt
 from warplab.isa.machine_code import read
 from warplab.plan import disassembler
+from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
-from warplab.plan.model import Plan
+from warplab.plan.model import Plan, Pointer, Role
 from warplab.simt.lowering import decoder
 from warplab.simt.lowering.assembled import Assembled
 
@@ -36,6 +38,7 @@ COUNTED = {
     "several instructions on one line": ("headers/warp_algorithms", "thread_fadd"),
     "four loads joined": ("atomics/shared", "shared_load_wavefronts"),
     "four stores joined": ("atomics/shared", "shared_store_wavefronts"),
+    "two pairs of neighbouring stores": ("unseen/structs_shared", "shared_store_bank_conflicts"),
     "one lane for a warp": ("atomics/shared", "shared_atomic_wavefronts"),
     "one lane for a warp: conflicts": ("atomics/shared", "shared_atomic_bank_conflicts"),
     "loads dropped": ("control/local_vectors", "local_load_requests"),
@@ -88,6 +91,51 @@ def test_spills_are_local_loads_and_stores() -> None:
     total = simt.execute(plan, {key: values[key] for key in plan.buffers if key in values}, workers=1).total
     for counter in ("local_load_requests", "local_load_sectors", "local_store_requests", "local_store_sectors"):
         assert getattr(total, counter) == _recorded()[name, METRICS[counter]] > 0
+
+
+PIECES = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q) {
+    .reg .b32 %r<12>; .reg .b64 %rd<12>;
+    .local .align 16 .b8 box[64];
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd2, [q];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    ld.global.u32 %r2, [%rd4];
+    mov.u64 %rd6, box;
+    mul.wide.u32 %rd7, %r2, 4;
+    add.s64 %rd8, %rd6, %rd7;
+    mov.u32 %r3, 0;
+    st.local.v4.u32 [%rd6], {%r3, %r3, %r3, %r3};
+    st.local.v4.u32 [%rd6+16], {%r3, %r3, %r3, %r3};
+    st.local.u32 [%rd8], %r2;
+    ld.local.v4.u32 {%r4, %r5, %r6, %r7}, [%rd6+16];
+    add.s32 %r8, %r4, %r5;
+    mul.wide.u32 %rd9, %r8, 4;
+    add.s64 %rd10, %rd6, %rd9;
+    ld.local.u32 %r9, [%rd10];
+    add.s32 %r9, %r9, %r7;
+    st.global.u32 [%rd5], %r9;
+    ret;
+}"""
+
+
+@needs_nvdisasm
+def test_a_vector_in_pieces_is_no_copy_of_its_block() -> None:
+    data, out = np.arange(32, dtype=np.uint32) % 8, np.zeros(32, np.uint32)
+    buffers = {"p": buffer("p", data, Role.INPUT), "q": buffer("q", out, Role.OUTPUT)}
+    plan = assemble(plan_of(PIECES, "k", buffers, (Pointer("p"), Pointer("q")), (1,), (32,)), "sm_90a")
+    image = plan.kernels["kernel"].cubins["sm_90a"].image
+    place = 1 + PIECES.split("\n").index("    ld.local.v4.u32 {%r4, %r5, %r6, %r7}, [%rd6+16];")
+    (code,) = (disassembler.disassembled(image) or {}).values()
+    assert sorted(i.width for i in code if i.root == "LDL" and i.line == place) == [4, 8]
+    total = simt.execute(plan, {"p": data}, workers=1).total
+    assert (total.global_load_requests, total.global_store_requests) == (1, 1)
 
 
 @needs_nvdisasm

@@ -285,12 +285,31 @@ class Assembled:
             if copies and len(found) < copies:
                 self.shares[number] = Fraction(len(found), copies)
         for key, number, width in wide:
-            together = [number]
+            near = {number: 0}
             for other in missing[key]:
                 distance = addresses.distance(number, other)
                 if distance is not None and abs(distance) < width and not self.records[other].fields[X7]:
-                    together.append(other)
-            self._merge(together, width, addresses)
+                    near[other] = distance
+            self._merge(self._stretch(near, number, width), width, addresses)
+
+    def _stretch(self, near: dict[int, int], number: int, width: int) -> list[int]:
+        """Of accesses at these distances, the most that a stretch of `width` bytes holds, access `number` among them.
+
+        Between stretches with equally many: a wide store stands on the line of its last part, a load on its first's.
+        """
+        store = self.records[number].op == OP_STORE
+
+        def held(start: int) -> list[int]:
+            ends = {
+                n: distance + self.records[n].fields[X1] * self.records[n].fields[X2] for n, distance in near.items()
+            }
+            return [n for n, distance in near.items() if start <= distance and ends[n] <= start + width]
+
+        stretches = [held(start) for start in near.values()]
+        return max(
+            (numbers for numbers in stretches if number in numbers),
+            key=lambda numbers: (len(numbers), sum((n < number) == store for n in numbers)),
+        )
 
     def _merge(self, numbers: list[int], width: int, addresses: Addresses) -> None:
         """Count accesses as one of `width` bytes: that with the lowest address counts for all."""
@@ -351,7 +370,12 @@ def _anchors(record: Record, made: list[MachineInstruction]) -> int:
     several."""
     made = [i for i in made if not i.rare]
     if record.op in (OP_LOAD, OP_STORE):
-        return sum(1 for i in made if i.root in (_LOADS if record.op == OP_LOAD else _STORES))
+        widths = [i.width for i in made if i.root in (_LOADS if record.op == OP_LOAD else _STORES)]
+        if record.fields[X2] == 1:
+            return len(widths)
+        # A vector may be moved in pieces, without what nothing reads.
+        size = record.fields[X1] * record.fields[X2]
+        return sum(min(width, size) for width in widths) // size
     if record.op == OP_ATOMIC:
         return 0
     roots = Counter(i.root for i in made)
