@@ -235,11 +235,18 @@ def costs(step: Step) -> HTML:
 
 
 def reveal(
-    guess: Prediction | float | None, counted: float, what: str, how: str = "Counted", *, exactly: bool = False
+    guess: Prediction | float | None,
+    counted: float,
+    what: str,
+    how: str = "Counted",
+    *,
+    exactly: bool = False,
+    within: float | None = None,
 ) -> Markdown:
     """What was counted, or known `how` else, beside what the reader had written down.
 
-    A guess is right within a tenth, or `exactly`: of a small number of things the neighbour is another answer.
+    A guess is right within a tenth, or `exactly`: of a small number of things the neighbour is another answer. Of what
+    may be about zero, such as a gain in percent, a tenth is nothing: there it is right `within` so much.
     """
     answer = f"**{how}: {_number(counted)} {what}.**"
     if isinstance(guess, Prediction):
@@ -248,6 +255,10 @@ def reveal(
         return Markdown(f"{answer} (No prediction was written down.)")
     if not isinstance(guess, (int, float, np.integer, np.floating)):
         return Markdown(f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit.")
+    if within is not None:
+        miss = abs(guess - counted)
+        verdict = "right." if miss <= within else f"off by {_number(miss)}. Find out why before you read on."
+        return Markdown(f"{answer} You said {_number(guess)}: {verdict}")
     if abs(guess - counted) <= (0 if exactly else _CLOSE) * max(abs(counted), 1e-12):
         return Markdown(f"{answer} You said {_number(guess)}: right.")
     if not counted:

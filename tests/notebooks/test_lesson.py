@@ -97,6 +97,11 @@ def test_a_guess_about_nothing() -> None:
     assert "not what it is" in reveal(5, 0, "conflicts").data
 
 
+def test_a_guess_of_what_may_be_about_zero_is_right_within_so_much() -> None:
+    assert "right" in reveal(-1, 0.3, "percent", within=2).data
+    assert "off by 10." in reveal(-3, 7, "percent", within=2).data
+
+
 def test_tables_align_numbers() -> None:
     assert table(["what", "n"], [("a", 1234), ("b", 0.03125), ("c", "text")]).data.splitlines() == [
         "| what | n |",
