@@ -91,7 +91,7 @@ def test_servers_get_as_many_requests_as_time_allows(
     """Arrivals at twice the time of the slow one: nobody waits for another."""
     clock = Clock(monkeypatch, 2 * slowest / 1e3)
     candidates = {"quick": clock.working(0), "slow": clock.working(slowest / 1e3)}
-    times = protocols.server(candidates, Stream(), slowest, Random(1))  # type: ignore[arg-type]
+    times = protocols.server(candidates, Stream(), slowest, Random(1))
     assert {candidate.launched for candidate in candidates.values()} == {2 * requests}
     assert times.samples["slow"] == pytest.approx([slowest] * 2, abs=1e-3)
     assert times.samples["quick"] == pytest.approx([0, 0], abs=1e-3)
@@ -100,7 +100,7 @@ def test_servers_get_as_many_requests_as_time_allows(
 def test_who_arrives_while_another_is_served_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Service of 2 ms, arrivals every ms: number i of n, from 1, is done at 1 + 2 i ms and came at i ms."""
     clock = Clock(monkeypatch, 1e-3)
-    times = protocols.server({"busy": clock.working(2e-3)}, Stream(), 0.5, Random(1))  # type: ignore[arg-type]
+    times = protocols.server({"busy": clock.working(2e-3)}, Stream(), 0.5, Random(1))
     assert times.samples["busy"] == pytest.approx([1 + (protocols.REQUESTS + 1) / 2] * 2, abs=1e-2)
 
 
