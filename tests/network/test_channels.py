@@ -64,9 +64,9 @@ def test_all_bytes_of_a_channel_are_counted_once() -> None:
                 assert bytes_of_one == pytest.approx(of_size * size / (channels or 24))
 
 
-def test_kinks_lie_where_a_slice_and_a_chunk_are_full() -> None:
-    """Two ranks, 24 channels: a slice of one pass at 6 MiB, a chunk of 2 MiB at 96 MiB."""
-    for size, ranges in ((6 * MIB, 1), (7 * MIB, 2), (96 * MIB, 2), (97 * MIB, 3)):
+def test_kinks_lie_where_a_pass_and_a_step_are_full() -> None:
+    """Two ranks, 24 channels: a slice of one pass at 6 MiB, of a step of the buffer at 48 MiB."""
+    for size, ranges in ((6 * MIB, 1), (7 * MIB, 2), (48 * MIB, 2), (49 * MIB, 3)):
         found = terms(Call(Collective.REDUCE_SCATTER, 2, size, SIMPLE))
         assert sum(1 for name, count in found.items() if count and "a channel" in name) == ranges
 

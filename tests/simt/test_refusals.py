@@ -66,6 +66,14 @@ def test_it_is_one_sentence(ptx: str) -> None:
     assert len(message) < 300 and "\n" not in message and message.endswith(".")
 
 
+@pytest.mark.parametrize("kind", ["texref", "samplerref", "surfref"])
+def test_a_texture_is_named_in_words(kind: str) -> None:
+    with pytest.raises(
+        PlanError, match=r"declares a texture or surface \(line 4 of the PTX\).*arrays in global memory"
+    ):
+        run(kernel("", f".global .{kind} t;\n"))
+
+
 @pytest.mark.parametrize(
     "ptx",
     [

@@ -56,6 +56,7 @@ MAX_ALIGNMENT = 1 << 16  # bytes
 MAX_NESTING = 64  # blocks in blocks
 MAX_INLINED = 64  # functions inlined in each other whose lines are followed
 MAX_OPERAND_NESTING = 4  # groups in operands
+_REFERENCE = re.compile(r"\.(texref|samplerref|surfref)\b")
 MAX_WORDS = 32  # in front of a variable's name
 MAX_NAME = 4096  # characters of a variable's
 MAX_DIGITS = 100  # of a number; Python itself refuses to read thousands
@@ -261,6 +262,11 @@ class _Parser:
         line = f"line {line_at(self.text, start)} of the PTX"
         if self.lines.outermost:
             line += f", line {self.lines.outermost} of the submission"
+        if _REFERENCE.search(near):
+            return PlanError(
+                f"This PTX declares a texture or surface ({line}), which the emulator does not have: use arrays in "
+                "global memory."
+            )
         return PlanError(f"This PTX cannot be read near {near!r} ({line}); compile the kernel again.")
 
     def _parse(self) -> Module:

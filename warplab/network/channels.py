@@ -1,7 +1,7 @@
 """How NCCL shares a call out among its channels, and the time that follows: a law of a few constants a protocol.
 
 A channel is a thread block that sends, receives and adds a part of the data; all parts are about equal, so a call takes
-as long as one of them. What a channel gets is decided by rules that NCCL's source states (2.28.9, the version that
+as long as one of them. What a channel gets is decided by rules that NCCL's source states (2.28.9; a 2.28 is what
 PyTorch 2.11 brings: src/enqueue.cc, topoGetAlgoInfo and addP2pToPlan; src/device/common_kernel.h and prims_simple.h).
 They say where the curve of times has kinks; the constants, which say how steep it is between them, are fitted:
 
@@ -9,8 +9,9 @@ They say where the curve of times has kinks; the constants, which say how steep 
   time through a channel. A ring takes one more channel each time that the size grows by 8 bytes a thread and rank
   (LL), 512 threads.
 * **Simple, rings**: a wait and the bytes of a channel, in three ranges. A chunk is cut into two slices; up to 64 KiB,
-  16 bytes by 8 loads of 512 threads, a slice is one pass of the block's loop, whose latency hides bytes. Up to 2 MiB it
-  is the only chunk; beyond, chunks follow each other.
+  16 bytes by 8 loads of 512 threads, a slice is one pass of the block's loop, whose latency hides bytes. Up to 1 MiB
+  a slice fits one of the eight steps of the channel's buffer, 512 KiB; beyond, it takes more of them. The source makes a
+  chunk of 2 MiB, four steps, as likely a place for this kink: the sizes that are fitted decided for the half.
 * **Simple, broadcast**: the same, but a chunk is one slice of 512 KiB, and the root runs ahead of the others until the
   channel's buffer of 4 MiB is full.
 * **Send and receive** (all-to-all), of which NCCL logs no choice: LL up to 16 KiB a channel, Simple beyond. A message
@@ -42,7 +43,7 @@ _LEAST = {
     Protocol.LL128: 8,
     Protocol.SIMPLE: 64,
 }  # bytes of the size that a thread is worth; LL: a rank
-_RING = ((128 * KIB, "in one pass"), (2 * MIB, "in one chunk"), (float("inf"), "in further chunks"))
+_RING = ((128 * KIB, "in one pass"), (MIB, "in one step"), (float("inf"), "in further steps"))
 _BROADCAST = ((512 * KIB, "in one chunk"), (4 * MIB, "in one buffer"), (float("inf"), "in further buffers"))
 _MESSAGE_LL, _PART_LL, _PART_SIMPLE, _LARGEST_PART = 16 * KIB, 8 * KIB, 64 * KIB, 16 * MIB
 _MESSAGE_CHUNK = 512 * KIB

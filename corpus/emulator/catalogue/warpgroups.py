@@ -36,6 +36,8 @@ _FORMS = (
     ("minus_b", 16, "bf16", "f32"),
     ("minus_both", 8, "tf32", "f32"),
     ("fresh", 32, "f16", "f16"),
+    ("bits", 24, "b1", "s32"),
+    ("bits_registers", 8, "b1", "s32"),
 )
 _DRAWS: dict[str, Draw] = {
     "f16": draws.packed_halves,

@@ -50,6 +50,8 @@ FORMS = (
     Form("minus_b", 32, "f32", "bf16", "bf16", 1, 2, scales="1, -1", fresh=True),
     Form("minus_both", 16, "f32", "tf32", "tf32", 2, 1, scales="-1, -1"),
     Form("fresh", 128, "f16", "f16", "f16", 2, 1, fresh=True),
+    Form("bits", 48, "s32", "b1", "b1", 1, 1),
+    Form("bits_registers", 16, "s32", "b1", "b1", 0, 2, registers=True),
 )
 A_BYTES, BYTES = 8192, 40960
 WIDTH = (1, 8, 4, 2)  # pieces of 16 bytes in a line, by swizzle
@@ -87,11 +89,12 @@ def source(form: Form) -> str:
     rest = "" if form.sums == "s32" else f", {form.scales}"
     if form.a in ("f16", "bf16"):
         rest += ("" if form.registers else f", {form.a_across}") + f", {form.b_across}"
+    k, operation = (256, ".and.popc") if form.a == "b1" else (32 // element, "")
     inputs = 4 if form.registers else 1
     left = listed(count, 4) if form.registers else f"%{count}"
     text = (
         f"{{ .reg .pred p; setp.ne.b32 p, %{count + inputs + 1}, 0; wgmma.mma_async.sync.aligned.m64n{form.n}"
-        f"k{32 // element}{form.modifier}.{form.sums}.{form.a}.{form.b} {listed(0, count)}, {left}, "
+        f"k{k}{form.modifier}.{form.sums}.{form.a}.{form.b}{operation} {listed(0, count)}, {left}, "
         f"%{count + inputs}, p{rest}; }}"
     )
     sums = ", ".join(f'"+r"(c[{i}])' for i in range(count))
