@@ -5,7 +5,8 @@ one then meets torch.matmul, cuBLAS, cuBLASLt's own choice and the best of its f
 the same way, in three protocols (`benchmarks.search.protocols`). Wins and losses, what each choice took and what the
 search cost go to benchmarks/results/search.json, after every shape.
 
-Run as `python -m benchmarks.search` on a Hopper GPU with PyTorch. `--first 4` races the first four shapes only.
+Run as `python -m benchmarks.search` on a Hopper GPU with PyTorch. `--first 4` races the first four shapes only; `--from
+39` goes on where a run on the same GPU was cut, and keeps what that one has.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from statistics import geometric_mean
 from time import perf_counter
@@ -32,7 +34,7 @@ COMMAND = "python -m benchmarks.search"
 FILE = results.DIRECTORY / "search.json"
 NAME = "half product"
 ASKED = 16  # candidates of cuBLASLt's heuristic
-SECONDS = 0.8  # of turns of one shape on the device
+SECONDS = 0.5  # of turns of one shape on the device
 PRECISION = 0.01
 OURS, TORCH, CUBLAS = "ours", "torch.matmul", "cuBLAS"
 HEURISTIC, AUTOTUNED = "cuBLASLt heuristic", "cuBLASLt autotuned"
@@ -233,8 +235,17 @@ def line_of(raced: Raced) -> str:
     return f"{shape}  {device.time(OURS).value * 1e3:8.2f} us  {'  '.join(rivals)}  {raced.best.name}"
 
 
-def _measure(first: int) -> int:
-    """Race so many of the shapes; the exit code."""
+def earlier(path: Path, gpu: str) -> list[results.Record]:
+    """The records of single shapes of an earlier run. Raises ResultsError if there is none, or if it was on another
+    GPU."""
+    kept = results.read(path)
+    if kept.header.gpu != gpu:
+        raise results.ResultsError(f"{path} was measured on an {kept.header.gpu}, not on an {gpu}: race all shapes.")
+    return [record for record in kept.records if record.shape]
+
+
+def _measure(begin: int, end: int) -> int:
+    """Race the shapes from number `begin` up to `end`; the exit code."""
     device = present()
     if device is None:
         raise DeviceError("No GPU answers in this machine: `python -m benchmarks.search_space` needs none.")
@@ -244,6 +255,7 @@ def _measure(first: int) -> int:
     from benchmarks.search.candidates import compiled
 
     header = results.make_header(COMMAND)
+    before = earlier(FILE, header.gpu) if begin else []
     began, threads = perf_counter(), os.cpu_count() or 1
     cubins = compiled(CHOICES, architecture, threads)  # before this process has a context that its children could see
     words = f"{len(cubins)} kernels, {threads} at a time"
@@ -258,7 +270,7 @@ def _measure(first: int) -> int:
         race = Race(stream, cubins, Device().properties.multiprocessor_count)
         records: list[results.Record] = []
         failed = 0
-        for number, shape in enumerate(shapes.drawn()[:first]):
+        for number, shape in list(enumerate(shapes.drawn()))[begin:end]:
             try:
                 raced = race.run(shape, number)
             except WarplabError as error:  # a loss that no time says: the others are measured all the same
@@ -270,8 +282,9 @@ def _measure(first: int) -> int:
             more = [results.Record(NAME, "shapes without a right winner", failed, "shapes")]
             if race.left_out:
                 more.append(results.Record(NAME, "rivals left out", 3, "rivals", conditions=race.left_out))
-            results.write(FILE, header, [*fixed, *more, *means_of(records), *records])
-    for record in means_of(records):
+            found = [*fixed, *more, *means_of([*before, *records]), *records]
+            results.write(FILE, header, found, merge=bool(begin))
+    for record in means_of([*before, *records]):
         print(f"{record.metric:45} {record.variant:20} {record.value:.3f}  lost {record.extra['lost']}")
     return 1 if failed else 0
 
@@ -280,8 +293,10 @@ def main() -> int:
     """Exit code 0 once the file is written, 1 if a shape has no right winner, 3 without what it needs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--first", type=int, default=shapes.COUNT, help="race so many of the shapes only")
+    parser.add_argument("--from", type=int, default=0, dest="begin", help="leave so many out, which an earlier run has")
     try:
-        return _measure(parser.parse_args().first)
+        options = parser.parse_args()
+        return _measure(options.begin, options.first)
     except (ImportError, WarplabError) as error:
         print(error, file=sys.stderr)
         return 3

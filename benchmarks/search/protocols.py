@@ -149,7 +149,6 @@ def _order(candidates: Mapping[str, Any], turn: int) -> list[str]:
 @contextmanager
 def _undisturbed() -> Iterator[None]:
     """Without Python's collector of garbage."""
-    gc.collect()
     gc.disable()
     try:
         yield

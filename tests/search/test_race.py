@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.search import protocols
-from benchmarks.search.__main__ import AUTOTUNED, CONDITIONS, NAME, OURS, TORCH, Raced, means_of, records_of
+from benchmarks.search.__main__ import AUTOTUNED, CONDITIONS, NAME, OURS, TORCH, Raced, earlier, means_of, records_of
 from benchmarks.search.cublas import Heuristic, loaded
 from benchmarks.search.shapes import drawn
 from warplab import results
@@ -91,7 +91,7 @@ def test_servers_get_as_many_requests_as_time_allows(
     """Arrivals at twice the time of the slow one: nobody waits for another."""
     clock = Clock(monkeypatch, 2 * slowest / 1e3)
     candidates = {"quick": clock.working(0), "slow": clock.working(slowest / 1e3)}
-    times = protocols.server(candidates, Stream(), slowest, Random(1))  # type: ignore[arg-type]
+    times = protocols.server(candidates, Stream(), slowest, Random(1))
     assert {candidate.launched for candidate in candidates.values()} == {2 * requests}
     assert times.samples["slow"] == pytest.approx([slowest] * 2, abs=1e-3)
     assert times.samples["quick"] == pytest.approx([0, 0], abs=1e-3)
@@ -100,7 +100,7 @@ def test_servers_get_as_many_requests_as_time_allows(
 def test_who_arrives_while_another_is_served_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Service of 2 ms, arrivals every ms: number i of n, from 1, is done at 1 + 2 i ms and came at i ms."""
     clock = Clock(monkeypatch, 1e-3)
-    times = protocols.server({"busy": clock.working(2e-3)}, Stream(), 0.5, Random(1))  # type: ignore[arg-type]
+    times = protocols.server({"busy": clock.working(2e-3)}, Stream(), 0.5, Random(1))
     assert times.samples["busy"] == pytest.approx([1 + (protocols.REQUESTS + 1) / 2] * 2, abs=1e-2)
 
 
@@ -173,3 +173,20 @@ def test_every_choice_and_the_library_are_right_on_a_gpu() -> None:
         race = Race(stream, cubins, Device().properties.multiprocessor_count)
         found = race.run((320, 1408, 640), 1)
     assert not found.wrong and not race.left_out and len(found.tried) == len(CHOICES)
+
+
+def test_a_run_that_was_cut_is_gone_on_with(tmp_path: Path) -> None:
+    """What it has is kept, with the day and commit of its own, and counted in the means."""
+    one, other = drawn(2)
+    path = tmp_path / "search.json"
+    old = results.make_header("x")
+    first = records_of(raced(one, 0.020))
+    results.write(path, old, [*means_of(first), *first])
+    before, second = earlier(path, old.gpu), records_of(raced(other, 0.005))
+    results.write(path, old, [*means_of([*before, *second]), *second], merge=True)
+    kept = results.read(path)
+    assert {record.shape for record in kept.records if record.shape} == {one, other}
+    assert kept.find(NAME, "geometric mean, device time", variant=TORCH).extra == {"shapes": 2, "lost": 1}
+    assert kept.find(NAME, "search", shape=one).extra["commit"] == old.commit
+    with pytest.raises(results.ResultsError, match="race all shapes"):
+        earlier(path, "another GPU")
