@@ -10,8 +10,8 @@ They say where the curve of times has kinks; the constants, which say how steep 
   (LL), 512 threads.
 * **Simple, rings**: a wait and the bytes of a channel, in three ranges. A chunk is cut into two slices; up to 64 KiB,
   16 bytes by 8 loads of 512 threads, a slice is one pass of the block's loop, whose latency hides bytes. Up to 1 MiB
-  a slice fits one of the eight steps of the channel's buffer, 512 KiB; beyond, it takes more of them. The source makes a
-  chunk of 2 MiB, four steps, as likely a place for this kink: the sizes that are fitted decided for the half.
+  a slice fits one of the eight steps of the channel's buffer, 512 KiB; beyond, it takes more of them. By the source a
+  chunk of 2 MiB, four steps, is as likely a place for this kink: the sizes that are fitted decided for the half.
 * **Simple, broadcast**: the same, but a chunk is one slice of 512 KiB, and the root runs ahead of the others until the
   channel's buffer of 4 MiB is full.
 * **Send and receive** (all-to-all), of which NCCL logs no choice: LL up to 16 KiB a channel, Simple beyond. A message
