@@ -1,0 +1,59 @@
+"""The backward pass of a layer, and its two products alone, as plans."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from benchmarks.moe.layer.plans import Layer, on
+from warplab.plan.capture.submission import capture
+from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
+
+CHAIN = Path(__file__).resolve().with_name("chain.py")
+LAUNCHES = (  # of the chain
+    "combine, backward",
+    "down, backward",
+    "SwiGLU, backward",
+    "down, weights",
+    "gate and up, backward",
+    "gate and up, weights",
+    "shuffle, backward",
+)
+
+
+def arguments(layer: Layer, tokens: int) -> tuple[ArrayArgument, ...]:
+    """Arrays of the backward pass: what it is given, what the forward pass kept, and the gradients. bf16 is uint16."""
+    e, d, f, k = layer.experts, layer.hidden, layer.inside, layer.k
+    rows = tokens * k
+    given = {
+        "dout": ("float32", (tokens, d)),
+        "x": ("uint16", (rows, d)),
+        "h": ("uint16", (rows, 2 * f)),
+        "y": ("uint16", (rows, d)),
+        "up": ("uint16", (e, 2 * f, d)),
+        "down": ("uint16", (e, d, f)),
+        "share": ("float32", (tokens, k)),
+        "position": ("int32", (tokens, k)),
+        "first": ("int32", (e,)),
+        "count": ("int32", (e,)),
+    }
+    found = {
+        "dx": ("float32", (tokens, d)),
+        "dup": ("uint16", (e, 2 * f, d)),
+        "ddown": ("uint16", (e, d, f)),
+        "dshare": ("float32", (tokens, k)),
+    }
+    inputs = [ArrayArgument(name, dtype, shape, Role.INPUT) for name, (dtype, shape) in given.items()]
+    outputs = [ArrayArgument(name, dtype, shape, Role.OUTPUT) for name, (dtype, shape) in found.items()]
+    return (*inputs, *outputs)
+
+
+def captured(
+    function: str, arrays: Sequence[ArrayArgument], architecture: str, sms: int | None = None
+) -> Plan:
+    """A call of one of chain.py's functions, on `sms` SMs if that is given. Raises CaptureFailure."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / CHAIN.name
+        path.write_text(on(sms, CHAIN.read_text("utf-8")), "utf-8")
+        return capture(path, [HostCall(function, tuple(arrays))], (architecture,), timeout=240)[0]
