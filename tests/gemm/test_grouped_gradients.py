@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.moe.backward import plans
+from benchmarks.moe.backward import measured, plans, rivals
+from benchmarks.moe.backward.data import Kept, relative
+from benchmarks.moe.layer.plans import Layer
+from warplab import results
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, Plan, Role
@@ -101,3 +106,38 @@ def test_nothing_spills_and_no_product_waits_for_the_one_before(name: str) -> No
         assert code.spill_stores == code.spill_loads == code.stack == 0
         log = assembler.run(kernel.ptx[EMULATED_ARCHITECTURE], EMULATED_ARCHITECTURE, 60.0).log
         assert "registers" in log and "serialized" not in log, log
+
+
+def test_the_chain_gives_the_gradients_that_autograd_gives() -> None:
+    """A layer of 23 tokens, two of five experts each, against float64; one expert of more has no token at all."""
+    torch = pytest.importorskip("torch")
+    layer, tokens = Layer("toy", 6, 2, 72, 40), 23
+    kept = Kept(asdict(layer), tokens, "cpu")
+    kept_bits = {name: x.numpy() for name, x in kept.arrays().items()}
+    values = {name: x.view(np.uint16) if x.dtype == np.int16 else x for name, x in kept_bits.items()}
+    plan = plans.captured("backward", plans.arguments(layer, tokens), EMULATED_ARCHITECTURE, sms=3)
+    assert len(plan.launches) == len(plans.LAUNCHES)
+    found = run(plan, values)
+    for name, right in kept.expected(torch.float64).items():
+        given = numbers(found[name]) if found[name].dtype == np.uint16 else found[name]
+        assert relative(torch.from_numpy(given), right) < 0.01, name
+    for name, gradient in rivals.loop(kept)().items():  # what it is timed beside computes the same
+        assert relative(gradient, kept.expected(torch.float64)[name]) < 0.02, name
+
+
+def test_records_of_the_backward_pass(tmp_path: Path) -> None:
+    layer = Layer("toy", 6, 2, 72, 40)
+    time = {"value": 10.0, "low": 9.0, "high": 11.0}
+    parts = {name: time for name in plans.LAUNCHES}
+    parts["torch, " + plans.LAUNCHES[3]] = {**time, "value": 15.0}
+    us = {"chain": time, rivals.LOOP: {**time, "value": 40.0}}
+    answer = {"us": us, "parts": parts, "active": 5, "fullest": 9, "turns": 3, "error": {"chain": {"dx": 1e-3}}}
+    made = measured.records(layer, 23, answer, (1e12, 1e9))
+    results.write(tmp_path / "experts.json", results.make_header("nothing"), made)  # refuses two of one key
+    (whole,) = [r for r in made if r.metric == "time"]
+    assert whole.ratio == pytest.approx(4)
+    (weights,) = [r for r in made if r.variant == plans.LAUNCHES[3]]
+    assert weights.ratio == pytest.approx(1.5)
+    moved = 2.0 * (46 * 72 + 46 * 40 + 6 * 72 * 40)
+    assert weights.extra["roofline"] == pytest.approx(max(2 * 46 * 72 * 40 / 1e12, moved / 1e9) / 10e-6)
+    assert sum(operations for operations, _ in plans.work(layer, 23, 5).values()) == 2 * 6 * 46 * 72 * 40

@@ -49,11 +49,29 @@ def arguments(layer: Layer, tokens: int) -> tuple[ArrayArgument, ...]:
     return (*inputs, *outputs)
 
 
-def captured(
-    function: str, arrays: Sequence[ArrayArgument], architecture: str, sms: int | None = None
-) -> Plan:
+def captured(function: str, arrays: Sequence[ArrayArgument], architecture: str, sms: int | None = None) -> Plan:
     """A call of one of chain.py's functions, on `sms` SMs if that is given. Raises CaptureFailure."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / CHAIN.name
         path.write_text(on(sms, CHAIN.read_text("utf-8")), "utf-8")
         return capture(path, [HostCall(function, tuple(arrays))], (architecture,), timeout=240)[0]
+
+
+def work(layer: Layer, tokens: int, active: int) -> dict[str, tuple[float, float]]:
+    """Floating-point operations of each launch, and the bytes that it has to move if each is moved once.
+
+    `active` experts have rows: only their weights are read, and gradients of all experts' are written.
+    """
+    e, d, f, rows = layer.experts, layer.hidden, layer.inside, tokens * layer.k
+    one = 2.0 * rows * d * f
+    wide, narrow, matrix = 2.0 * rows * d, 2.0 * rows * f, 2.0 * d * f
+    numbers = (
+        (0.0, 4.0 * tokens * d + 2 * wide),
+        (one, wide + narrow + active * matrix),
+        (0.0, 6 * narrow),
+        (one, wide + narrow + e * matrix),
+        (2 * one, wide + 2 * narrow + active * 2 * matrix),
+        (2 * one, wide + 2 * narrow + e * 2 * matrix),
+        (0.0, wide + 4.0 * tokens * d),
+    )
+    return dict(zip(LAUNCHES, numbers, strict=True))
