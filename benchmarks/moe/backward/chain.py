@@ -1,10 +1,10 @@
 """The backward pass of a mixture-of-experts layer in bf16, as seven launches that no count of rows changes.
 
-Two products of groups do the work. `rows_grouped` is that of the forward pass with weights as they lie in memory, summed
-over their rows: dy w. `k_grouped` sums over the tokens of an expert: its gradient of weights is dy^T x, whose depth is
-as many rows as the expert has, known to the device only. Both are one persistent launch of lab 11's form: a warpgroup
-that brings boxes with the tensor memory accelerator, two that multiply them with wgmma. Tokens lie along neither
-operand's lines in `k_grouped`, so both are read across (the transpose bits of wgmma, which 16-bit formats have).
+Two products of groups do the work. `rows_grouped` is that of the forward pass with weights as they lie in memory,
+summed over their rows: dy w. `k_grouped` sums over the tokens of an expert: its gradient of weights is dy^T x, whose
+depth is as many rows as the expert has, known to the device only. Both are one persistent launch of lab 11's form: a
+warpgroup that brings boxes with the tensor memory accelerator, two that multiply them with wgmma. Tokens lie along
+neither operand's lines in `k_grouped`, so both are read across (the transpose bits of wgmma, which 16-bit formats have).
 """
 
 import cupy
@@ -179,7 +179,7 @@ __device__ void clear_tail(unsigned stage, int left)
         unsigned at = stage + i / pieces * BOX_BYTES + left * 128 + i % pieces * 16;
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" :: "r"(at), "r"(0) : "memory");
     }
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads through another proxy than threads write
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // wgmma reads by another proxy than threads write
     asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 

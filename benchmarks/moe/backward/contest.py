@@ -96,7 +96,7 @@ def timed(
 
 
 def operands(kept: Kept) -> dict[str, tuple[Any, Any]]:
-    """Both operands of each product by the name of its launch; gradients of rows are drawn, as time asks for no more."""
+    """Both operands of each product by the name of its launch; gradients of rows are drawn, for time alone."""
     import torch
 
     dy, a = (torch.randn((len(kept.x), n), device="cuda").bfloat16() for n in (kept.d, kept.f))
