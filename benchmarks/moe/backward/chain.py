@@ -4,7 +4,7 @@ Two products of groups do the work. `rows_grouped` is that of the forward pass w
 summed over their rows: dy w. `k_grouped` sums over the tokens of an expert: its gradient of weights is dy^T x, whose
 depth is as many rows as the expert has, known to the device only. Both are one persistent launch of lab 11's form: a
 warpgroup that brings boxes with the tensor memory accelerator, two that multiply them with wgmma. Tokens lie along
-neither operand's lines in `k_grouped`, so both are read across (the transpose bits of wgmma, which 16-bit formats have).
+neither operand's lines in `k_grouped`, so both are read across (wgmma has transpose bits for 16-bit formats).
 """
 
 import cupy

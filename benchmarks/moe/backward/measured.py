@@ -83,7 +83,7 @@ def records(
     }
     found = []
     time = answer["us"][CHAIN]
-    beside = [name for name in RIVALS if name in answer["us"]]
+    beside: list[str | None] = [name for name in RIVALS if name in answer["us"]]
     for rival in beside or [None]:
         against = answer["us"][rival]["value"] if rival else None
         found.append(

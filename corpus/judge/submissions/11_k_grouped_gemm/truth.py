@@ -64,13 +64,6 @@ MUTANTS = (
     ),
     Mutant(
         _CUDA,
-        "rows_of_others_stored",
-        "rows behind the last one of a gradient are stored too",
-        (Edit("tile.row + below, m, tile.column", "tile.row + below, m + 64, tile.column"),),
-        Cause(Part.CORRECTNESS, _WRONG),
-    ),
-    Mutant(
-        _CUDA,
         "read_along_the_lines",
         "dy is read as if tokens lay along its lines",
         (Edit("%129, 1, 1, 1, 1, 1;", "%129, 1, 1, 1, 0, 1;"),),
