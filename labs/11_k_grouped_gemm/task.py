@@ -182,7 +182,7 @@ TASK = Task(
                 453, 2, 17_000, 8
             ),  # a block takes two tiles of one expert, of which one is four steps deep at least
             Family.INTEGERS,
-            every(slots=(449, 453), experts=(2,), m=(17_000,), n=(8,)),
+            every(slots=(409, 413), experts=(2,), m=(8584,), n=(8,)),
         ),
         Case(
             "many experts",

@@ -97,11 +97,4 @@ MUTANTS = (
         (Edit("        before = ring.empty_barrier();", "        if (leader) arrive(ring.empty_barrier());"),),
         Cause(Part.SAFETY, _RACE),
     ),
-    Mutant(
-        _CUDA,
-        "last_stage_kept",
-        "the last stage of a tile is never handed back",
-        (Edit("    products_wait<0>();\n    if (leader && before) arrive(before);", "    products_wait<0>();"),),
-        Cause(Part.SAFETY, "deadlock"),
-    ),
 )
