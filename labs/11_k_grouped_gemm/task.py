@@ -178,9 +178,7 @@ TASK = Task(
         ),
         Case(
             "more tiles than SMs",
-            _sizes(
-                453, 2, 17_000, 8
-            ),  # a block takes two tiles of one expert, of which one is four steps deep at least
+            _sizes(413, 2, 8584, 8),  # a block takes a tile of each expert, of six steps or more together
             Family.INTEGERS,
             every(slots=(409, 413), experts=(2,), m=(8584,), n=(8,)),
         ),
