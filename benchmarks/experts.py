@@ -6,6 +6,8 @@ grouped   lab 11's products for prefill (4 groups of 8192 rows, 8 of 4096) and d
           torch's FP8 products of groups and a dense product of lab 09, in the same turns, with a cold L2
 layer     a whole layer, from scores to outputs, of DeepSeek-V3 (32 of its experts) and Llama 4 Scout, for 1 to 4,096
           tokens: in one kernel, as a chain of the labs' kernels, and by torch, in the same turns, with a cold L2
+backward  gradients of those layers in bf16 for 4,096 tokens, as a chain of seven kernels, four of them products of
+          groups, and by torch, in the same turns, with a cold L2; each kernel alone beside its roofline
 
 Run as `python -m benchmarks.experts` on a Hopper GPU, or name the parts.
 """
@@ -25,6 +27,7 @@ from typing import Any
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Task
 from benchmarks.moe import grouped
+from benchmarks.moe.backward import measured as backward
 from benchmarks.moe.layer import measured as layer
 from benchmarks.moe.shuffle import NARROW, OURS, WIDE
 from warplab import results
@@ -133,6 +136,7 @@ PARTS: dict[str, Callable[[Worker, str], Iterator[list[results.Record]]]] = {
     "shuffle": shuffle,
     "grouped": grouped.measured,
     "layer": layer.measured,
+    "backward": backward.measured,
 }
 
 

@@ -42,6 +42,8 @@ def test_the_only_texts_with_answers_are_those_that_are_known(release: Path) -> 
         ("labs/09_fp8_gemm/submission.py", "11_grouped_gemm/submission.py"),
         ("labs/11_grouped_gemm/submission.py", "08_hopper_hgemm/submission.py"),
         ("labs/11_grouped_gemm/submission.py", "09_fp8_gemm/submission.py"),
+        ("labs/11_k_grouped_gemm/submission.py", "08_hopper_hgemm/submission.py"),
+        ("labs/11_k_grouped_gemm/submission.py", "11_grouped_gemm/submission.py"),
     }
 
 
