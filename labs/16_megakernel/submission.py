@@ -69,8 +69,8 @@ interpreter(const Instruction* lists, int length, const float* x, const float* g
             const half* down_weights, float* y, float* units, unsigned* counters, int width, int hidden)
 {
     extern __shared__ float4 shared[];
-    float* vector = (float*)shared;
-    Memory m = {x, gain, gate, up, down_weights, y, units, counters, width, hidden, vector, vector + max(width, hidden)};
+    float *vector = (float*)shared, *results = vector + max(width, hidden);
+    Memory m = {x, gain, gate, up, down_weights, y, units, counters, width, hidden, vector, results};
     __shared__ alignas(16) int words[8];
     for (int n = 0; n < length; ++n) {
         if (threadIdx.x < 8) words[threadIdx.x] = ((const int*)(lists + blockIdx.x * length + n))[threadIdx.x];
@@ -90,7 +90,7 @@ STOP, GATE_UP, DOWN = range(3)
 
 
 def schedule(layers, width, hidden):
-    """Part 1: for each block the list of its instructions, (op, layer, first, rows, wait, target, bump, 0), in order."""
+    """Part 1: for each block the list of its lines, (op, layer, first, rows, wait, target, bump, 0), in order."""
     return [[]]
 
 

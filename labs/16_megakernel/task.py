@@ -1,4 +1,4 @@
-"""feed_forward: the feed-forward halves of three decoder layers for one token, by blocks that stay and wait for counters.
+"""feed_forward: the feed-forward halves of three decoder layers for one token, by blocks that stay.
 
     x <- x + down (silu(gate n) * (up n)),  n = gain * x / sqrt(mean(x^2) + 1e-5),  silu(g) = g / (1 + exp(-g))
 
@@ -59,8 +59,8 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     each other and zero on average to within what matters (Higham and Mary, A new approach to probabilistic rounding
     error analysis, SIAM J. Sci. Comput. 41, 2019, sections 2 and 3), so their variances add up:
 
-    * a sum s of n terms t has at most n roundings of partial sums, whose mean squares are at most sum t^2 + s^2, each by
-      u = 2^-24 of itself: u^2 n (sum t^2 + s^2), in any order; the terms bring their own variances;
+    * a sum s of n terms t has at most n roundings of partial sums, whose mean squares are at most sum t^2 + s^2, each
+      by u = 2^-24 of itself: u^2 n (sum t^2 + s^2), in any order; the terms bring their own variances;
     * the root of the mean square is common to all n, so that its error is the same share of all: the root of
       sum x^2 e(x)^2 over sum x^2, and a whole (width / 2 + 8) u, added as it is to what gates and ups may be off by;
     * silu changes by 1.1 at most where its argument changes by one, and an exponential is off by (2 |g| + 8) u.
@@ -158,7 +158,10 @@ TASK = Task(
             hidden=True,
         ),
         Case(
-            "ragged", {"width": 120, "hidden": 328}, Family.INTEGERS, sizes((104, 120), multiples(8, 312, 344)),
+            "ragged",
+            {"width": 120, "hidden": 328},
+            Family.INTEGERS,
+            sizes((104, 120), multiples(8, 312, 344)),
             hidden=True,
         ),
         Case(

@@ -61,8 +61,8 @@ __device__ uint4 eight(const half* row, int at, int length)
     return at < length ? __ldcs((const uint4*)(row + at)) : make_uint4(0, 0, 0, 0);
 }
 
-// The product of a row with the vector: eight weights a lane at a time, more of them on their way. `ahead` are the first
-// ones, which were asked for before the vector was there.
+// The product of a row with the vector: eight weights a lane at a time, more of them on their way. `ahead` are the
+// first ones, which were asked for before the vector was there.
 __device__ float times_vector(const Memory& m, const half* row, int length, const uint4 (&ahead)[2])
 {
     int lane = threadIdx.x % 32;
@@ -164,8 +164,8 @@ interpreter(const Instruction* lists, int length, const float* x, const float* g
             const half* down_weights, float* y, float* units, unsigned* counters, int width, int hidden)
 {
     extern __shared__ float4 shared[];
-    float* vector = (float*)shared;
-    Memory m = {x, gain, gate, up, down_weights, y, units, counters, width, hidden, vector, vector + max(width, hidden)};
+    float *vector = (float*)shared, *results = vector + max(width, hidden);
+    Memory m = {x, gain, gate, up, down_weights, y, units, counters, width, hidden, vector, results};
     __shared__ alignas(16) int words[8];
     for (int n = 0; n < length; ++n) {
         if (threadIdx.x < 8) words[threadIdx.x] = ((const int*)(lists + blockIdx.x * length + n))[threadIdx.x];
@@ -185,7 +185,7 @@ STOP, GATE_UP, DOWN = range(3)
 
 
 def schedule(layers, width, hidden):
-    """Part 1: for each block the list of its instructions, (op, layer, first, rows, wait, target, bump, 0), in order."""
+    """Part 1: for each block the list of its lines, (op, layer, first, rows, wait, target, bump, 0), in order."""
     # BEGIN SOLUTION
     # STARTER: return [[]]
     blocks = min(BLOCKS, max(1, hidden // 8))
