@@ -204,6 +204,11 @@ def _toolkit() -> Check:
     return Check("CUDA toolkit", State.GOOD, f"CUDA {major}, for drivers from {LEAST_DRIVER[major]} on")
 
 
+def _numbers(labs: Sequence[str]) -> str:
+    """Each number once: two labs may have the same."""
+    return ", ".join(dict.fromkeys(labs))
+
+
 def _where_labs_run() -> Check:
     """What the driver, the toolkit and the architecture of the GPU mean for each lab of kernels."""
     from warplab.hardware.device import architecture_of, present
@@ -222,8 +227,8 @@ def _where_labs_run() -> Check:
             on_the_gpu.append(f"{lab.name[:2]} in its form for {lab.form}")
         else:
             elsewhere.setdefault(lab.needs, []).append(lab.name[:2])
-    words = f"{', '.join(on_the_gpu)} on this GPU ({card})"
-    words += "".join(f"; {', '.join(ones)} on the emulator (needs {needs})" for needs, ones in elsewhere.items())
+    words = f"{_numbers(on_the_gpu)} on this GPU ({card})"
+    words += "".join(f"; {_numbers(ones)} on the emulator (needs {needs})" for needs, ones in elsewhere.items())
     return Check("labs on the GPU", State.GOOD, words)
 
 

@@ -12,7 +12,7 @@ import pytest
 from autograder import cli, doctor
 from autograder.doctor import Check, State
 from autograder.records.machine import Machine
-from autograder.spec.lab import CHECKOUT
+from autograder.spec.lab import CHECKOUT, kernel_labs
 from tests.autograder.handmade import make_lab
 from tests.autograder.numpy_worker import GOOD, NumPyWorker
 from tests.autograder.report.example_reports import measured, report
@@ -157,10 +157,10 @@ def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.Monk
             (8, 9),
             "550.54.15",
             12,
-            "07 on this GPU (sm_89); 08, 09, 11 on the emulator (needs sm_90a); 10 on the emulator (needs sm_90)",
+            "07, 16, 17 on this GPU (sm_89); 08, 09, 11 on the emulator (needs sm_90a); 10 on the emulator (needs sm_90)",
         ),
-        ("NVIDIA H200", (9, 0), "580.65.06", 13, "07, 08, 09, 10, 11 on this GPU (sm_90a)"),
-        ("Tesla T4", (7, 5), "550.54.15", 13, "all 11 of kernels on the emulator"),
+        ("NVIDIA H200", (9, 0), "580.65.06", 13, "07, 08, 09, 10, 11, 16, 17 on this GPU (sm_90a)"),
+        ("Tesla T4", (7, 5), "550.54.15", 13, f"all {len(kernel_labs())} of kernels on the emulator"),
     ],
 )
 def test_doctor_says_what_driver_toolkit_and_card_mean_for_each_lab(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.network import late_death
 from tests.sampling import WHOLE
 from warplab.network.collectives import Collective
 from warplab.network.execution import Backend, Fault, FaultKind, Outcome, Verdict, execute
+from warplab.network.execution.group import Group
 from warplab.network.execution.launch import MOST_RANKS
 from warplab.network.schedules import Op, Phase, Schedule, ScheduleError, Transfer, build, expected
 from warplab.network.schedules.model import starts_with
@@ -126,6 +130,19 @@ def test_a_rank_that_misbehaves_is_named(kind: FaultKind, verdict: Verdict, says
     outcome = execute(schedule, inputs(schedule), backend, patience=2.0, faults=[Fault(2, 3, kind)])
     assert (outcome.verdict, outcome.rank, outcome.step) == (verdict, 2, 3), outcome.sentence
     assert outcome.sentence.startswith("Rank 2 ") and says in outcome.sentence and not outcome.outputs
+
+
+def test_a_rank_whose_connections_close_before_it_ends_has_died(tmp_path: Path) -> None:
+    """Everybody else has blamed it by then, and nobody has seen its process end."""
+
+    def job(rank: int, sockets: Mapping[int, int]) -> bytes:
+        return json.dumps({"rank": rank, "sockets": dict(sockets)}).encode() + b"\n"
+
+    group = Group(late_death.__name__, 3, [(0, 1), (1, 2)], job, 30.0, tmp_path, "sockets")
+    outcome = group.run()
+    assert outcome is not None
+    assert (outcome.verdict, outcome.rank) == (Verdict.DIED, late_death.DYING), outcome.sentence
+    assert f"ended with status {late_death.STATUS}" in outcome.sentence
 
 
 def test_a_hang_in_a_chain_is_blamed_on_its_cause_not_on_a_neighbour() -> None:

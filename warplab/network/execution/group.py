@@ -152,7 +152,7 @@ class Group:
         """Who is to blame: first a process that is gone, then a wrong message, then the one that all wait for."""
         # A slow rank may be blamed before it blames the one that it waits for itself: its own patience began later.
         limit = time.monotonic() + self.patience + _GRACE_SECONDS
-        while not self._gone() and not self._wrong() and len(self.blames) + len(self.outputs) < len(self.processes) - 1:
+        while not self._gone() and not self._wrong() and (self._missed() or self._few_have_spoken()):
             if not self._listen(selector, limit):
                 break
         if gone := self._gone():
@@ -169,6 +169,14 @@ class Group:
             rank = self.blames[rank].peer
         text = next((b.text for b in self.blames.values() if b.peer == rank), "was silent")
         return self._verdict(Verdict.HUNG, rank, text)
+
+    def _few_have_spoken(self) -> bool:
+        return len(self.blames) + len(self.outputs) < len(self.processes) - 1
+
+    def _missed(self) -> set[int]:
+        """Who closed connections without a word, by what others say: their end may be heard of before it is seen."""
+        gone = {blame.peer for blame in self.blames.values() if blame.verdict is Verdict.DIED}
+        return gone - self.blames.keys() - self.outputs.keys()
 
     def _gone(self) -> list[int]:
         """Ranks whose process ended without a word."""
