@@ -157,7 +157,7 @@ def test_doctor_names_what_is_broken_and_how_to_mend_it(monkeypatch: pytest.Monk
             (8, 9),
             "550.54.15",
             12,
-            "07, 16, 17 on this GPU (sm_89); 08, 09, 11 on the emulator (needs sm_90a); 10 on the emulator (needs sm_90",
+            "07, 16, 17 on this GPU (sm_89); 08, 09, 11 on the emulator (needs sm_90a); 10 on the emulator (needs",
         ),
         ("NVIDIA H200", (9, 0), "580.65.06", 13, "07, 08, 09, 10, 11, 16, 17 on this GPU (sm_90a)"),
         ("Tesla T4", (7, 5), "550.54.15", 13, f"all {len(kernel_labs())} of kernels on the emulator"),
