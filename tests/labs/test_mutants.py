@@ -25,7 +25,7 @@ from warplab.worker.process import Worker
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 MUTANTS = mutants()
-CHOSEN = one_of_each(MUTANTS, lambda mutant: mutant.lab, lambda mutant: (mutant.cause.part, mutant.cause.status))
+CHOSEN = one_of_each(MUTANTS, lambda mutant: (mutant.cause.part, mutant.cause.status))
 
 
 @pytest.fixture(scope="module")
