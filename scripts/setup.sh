@@ -3,8 +3,7 @@
 #
 # Makes VENV with this checkout installed in it (editable) at the versions of constraints*.txt, with the packages of
 # CUDA that the driver and the GPU take (WARPLAB_CUDA=12 or 13 chooses instead; 13 where there is no driver) and those of
-# EXTRA ("dev", "gpu", "torch"; PyTorch's CPU build where there is no driver). What pip says goes to build/setup.log; what
-# goes wrong is one sentence that says what to do.
+# EXTRA ("dev", "gpu", "torch"). What pip says goes to build/setup.log; what goes wrong is one sentence that says what to do.
 set -u
 
 venv=$1
@@ -84,17 +83,12 @@ if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1 || ! supported "$venv/b
     rm -rf "$venv"
     "$python" -m venv "$venv" >>"$log" 2>&1 || fail "$python could not make $venv: see $log."
 fi
+case $extra in
+gpu | torch) need_disk 10485760 ;; # pip may choose the build for CUDA
+esac
 
 cuda=$(toolkit) || exit 1
 echo "Setting up $venv ($extra, CUDA $cuda): a few minutes the first time, pip's words go to $log"
-case $extra-$(asked driver_version) in
-torch-)
-    # Small, without the libraries of CUDA. Where PyTorch's own index cannot be reached, the build with them does as well.
-    "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 0 --timeout 15 --no-deps \
-        -c constraints.txt -i https://download.pytorch.org/whl/cpu torch >build/setup-torch.log 2>&1 || need_disk 10485760
-    ;;
-gpu-* | torch-*) need_disk 10485760 ;;
-esac
 "$venv/bin/python" -m pip install --disable-pip-version-check --no-input --retries 2 \
     -c constraints.txt -c "constraints-cu$cuda.txt" -e ".[$extra,cu$cuda]" >>"$log" 2>&1 || explain
 

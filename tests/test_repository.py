@@ -20,7 +20,7 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 SETUP = ROOT / "scripts" / "setup.sh"
 # Addresses of package indexes, and paths of the machine that this was written on, have no place in the project.
 PRIVATE = re.compile(
-    r"/(?:home|root|Users)/\w|(?:pypi|pythonhosted)\.org|--(?:extra-)?index-url|--find-links|file:///|"
+    r"/(?:home|root|Users)/\w|(?:pypi|pythonhosted|download\.pytorch)\.org|--(?:extra-)?index-url|--find-links|file:///|"
     + re.escape(f"{ROOT}/"),
 )
 SKIPPED = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
