@@ -361,7 +361,8 @@ KERNEL triangles(const int* starts, const int* targets, const int2* edges, int m
 {
     int e = blockIdx.x * blockDim.x + threadIdx.x, found = 0;
     if (e < m) {
-        int i = starts[edges[e].x], i_end = starts[edges[e].x + 1], j = starts[edges[e].y], j_end = starts[edges[e].y + 1];
+        int2 ends = edges[e];
+        int i = starts[ends.x], i_end = starts[ends.x + 1], j = starts[ends.y], j_end = starts[ends.y + 1];
         while (i < i_end && j < j_end) {
             int x = targets[i], y = targets[j];
             found += x == y;

@@ -1,6 +1,6 @@
-"""The second set of kernels that no rule of counting by machine code was made from, written after the first was counted."""
+"""A second set of kernels that the rules of counting by machine code were not made from, newer than `unseen`."""
 
-from corpus.emulator.catalogue.unseen_second import order
+from corpus.emulator.catalogue.unseen_second import matrices, order, products
 from corpus.emulator.entry import Entry
 
-ENTRIES: tuple[Entry, ...] = (*order.ENTRIES,)
+ENTRIES: tuple[Entry, ...] = (*order.ENTRIES, *matrices.ENTRIES, *products.ENTRIES)

@@ -142,7 +142,7 @@ ENTRIES: tuple[Entry, ...] = (
     _entry("scan_tiles", _exclusive, read("a", "int32", 1024), write("out", "int32", 1024),
            a=draws.integers(-100, 1000)),
     _entry("segmented_scan", _segments, read("a", "float32", 256), read("heads", "uint8", 256),
-           write("out", "float32", 256), heads=draws.fixed((np.arange(256) * 37 % 11 == 0))),
+           write("out", "float32", 256), heads=draws.fixed(np.arange(256) * 37 % 11 == 0)),
     _entry("run_lengths", _runs, read("a", "uint8", 230), write("values", "uint8", 256), write("lengths", "int32", 256),
            write("count", "int32", 1), a=draws.integers(0, 2)),
     _entry("pull_levels", _levels, *_CSR, update("frontier", "uint32", 4), update("next", "uint32", 4),
