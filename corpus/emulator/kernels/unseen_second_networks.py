@@ -41,7 +41,8 @@ KERNEL convolve_depthwise(const __half* in, const __half* weights, __half* out, 
         int row = y + j - 1;
         if (row < 0 || row >= h) continue;
         const __half* tap = weights + j * 3 * channels + c;
-        float left = __half2float(tap[0]), mid = __half2float(tap[channels]), right = __half2float(tap[2 * channels]), v[6];
+        float left = __half2float(tap[0]), mid = __half2float(tap[channels]), right = __half2float(tap[2 * channels]);
+        float v[6];
 #pragma unroll
         for (int i = 0; i < 6; ++i) {
             int column = x0 + i - 1;

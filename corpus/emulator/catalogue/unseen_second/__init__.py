@@ -1,6 +1,12 @@
 """A second set of kernels that the rules of counting by machine code were not made from, newer than `unseen`."""
 
-from corpus.emulator.catalogue.unseen_second import matrices, networks, order, products
+from corpus.emulator.catalogue.unseen_second import matrices, networks, order, physics, products
 from corpus.emulator.entry import Entry
 
-ENTRIES: tuple[Entry, ...] = (*order.ENTRIES, *matrices.ENTRIES, *products.ENTRIES, *networks.ENTRIES)
+ENTRIES: tuple[Entry, ...] = (
+    *order.ENTRIES,
+    *matrices.ENTRIES,
+    *products.ENTRIES,
+    *networks.ENTRIES,
+    *physics.ENTRIES,
+)
