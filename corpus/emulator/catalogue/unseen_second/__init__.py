@@ -1,6 +1,6 @@
 """A second set of kernels that the rules of counting by machine code were not made from, newer than `unseen`."""
 
-from corpus.emulator.catalogue.unseen_second import matrices, networks, order, physics, products
+from corpus.emulator.catalogue.unseen_second import bits, matrices, networks, order, physics, products
 from corpus.emulator.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
@@ -9,4 +9,5 @@ ENTRIES: tuple[Entry, ...] = (
     *products.ENTRIES,
     *networks.ENTRIES,
     *physics.ENTRIES,
+    *bits.ENTRIES,
 )
