@@ -1,6 +1,6 @@
 """A second set of kernels that the rules of counting by machine code were not made from, newer than `unseen`."""
 
-from corpus.emulator.catalogue.unseen_second import bits, matrices, networks, order, physics, products
+from corpus.emulator.catalogue.unseen_second import bits, matrices, networks, numba, order, physics, products
 from corpus.emulator.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
@@ -10,4 +10,5 @@ ENTRIES: tuple[Entry, ...] = (
     *networks.ENTRIES,
     *physics.ENTRIES,
     *bits.ENTRIES,
+    *numba.ENTRIES,
 )
