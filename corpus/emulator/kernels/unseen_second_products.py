@@ -247,6 +247,57 @@ KERNEL fragments_relu(const __half* a, const __half* b, const float* bias, __hal
         c[(top + i / 16) * n + left + i % 16] = __float2half(v > 0.0f ? v : 0.0f);
     }
 }
+
+// Numbers of eight bits: on tensor cores as e4m3, a tile of 16 x 8 a warp, scales of rows and columns at the end.
+KERNEL scaled_fp8(const unsigned* a, const unsigned* b, const float* rows, const float* columns, float* c, int n, int k)
+{
+    int lane = threadIdx.x & 31, group = lane >> 2, q = lane & 3, words = k / 4;
+    int top = (blockIdx.y * 2 + (threadIdx.x >> 5)) * 16 + group, left = blockIdx.x * 8;
+    float d[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    const unsigned *x = a + top * words + q, *y = b + (left + group) * words + q;
+    for (int w = 0; w < words; w += 8)
+        asm("mma.sync.aligned.m16n8k32.row.col.f32.e4m3.e4m3.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+            : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+            : "r"(x[w]), "r"(x[w + 8 * words]), "r"(x[w + 4]), "r"(x[w + 8 * words + 4]), "r"(y[w]), "r"(y[w + 4]));
+    for (int i = 0; i < 4; ++i) {
+        int row = top + i / 2 * 8, column = left + q * 2 + i % 2;
+        c[row * n + column] = d[i] * rows[row] * columns[column];
+    }
+}
+
+// Doubles on tensor cores, four tiles of 8 x 8 a block, B turned while it is put into shared memory.
+KERNEL double_tiles(const double* a, const double* b, double* c, int n, int k)
+{
+    __shared__ double as[16][9], bs[16][9];
+    int t = threadIdx.x, lane = t % 32, row = t / 64 * 8, column = t / 32 % 2 * 8;
+    double d0 = 0.0, d1 = 0.0;
+    for (int depth = 0; depth < k; depth += 8) {
+        as[t / 8][t % 8] = a[(blockIdx.y * 16 + t / 8) * k + depth + t % 8];
+        bs[t % 16][t / 16] = b[(depth + t / 16) * n + blockIdx.x * 16 + t % 16];
+        __syncthreads();
+        for (int e = 0; e < 8; e += 4)
+            asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                         : "+d"(d0), "+d"(d1)
+                         : "d"(as[row + lane / 4][e + lane % 4]), "d"(bs[column + lane / 4][e + lane % 4]));
+        __syncthreads();
+    }
+    double* out = c + (blockIdx.y * 16 + row + lane / 4) * n + blockIdx.x * 16 + column + lane % 4 * 2;
+    out[0] = d0;
+    out[1] = d1;
+}
+
+// A polynomial in pairs of halves, cut off at both ends, its larger half first.
+KERNEL half_pairs(const __half2* a, __half2* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    __half2 x = a[i], y = __float2half2_rn(0.125f);
+    y = __hfma2(y, x, __float2half2_rn(-0.5f));
+    y = __hfma2(y, x, __floats2half2_rn(0.25f, 0.75f));
+    y = __hmul2(y, __hadd2(x, __float2half2_rn(1.0f)));
+    y = __hmin2(__hmax2(y, __float2half2_rn(-2.0f)), __float2half2_rn(2.0f));
+    out[i] = __hlt(__low2half(y), __high2half(y)) ? __lowhigh2highlow(y) : y;
+}
 """
 )
 
@@ -290,3 +341,18 @@ def split_tf32(a, b, c):
 def fragments_relu(a, b, bias, c):
     m, n = c.shape
     _run("fragments_relu", (n // 16, m // 32), (64,), a, b, bias, c, cupy.int32(n), cupy.int32(a.shape[1]))
+
+
+def scaled_fp8(a, b, rows, columns, c):
+    m, n = c.shape
+    sizes = cupy.int32(n), cupy.int32(a.shape[1])
+    _run("scaled_fp8", (n // 8, m // 32), (64,), a, b, rows, columns, c, *sizes)
+
+
+def double_tiles(a, b, c):
+    m, n = c.shape
+    _run("double_tiles", (n // 16, m // 16), (128,), a, b, c, cupy.int32(n), cupy.int32(a.shape[1]))
+
+
+def half_pairs(a, out):
+    _run("half_pairs", (2,), (64,), a, out, cupy.int32(len(a)))

@@ -35,6 +35,28 @@ def _relu(v: dict) -> dict:
     return {"c": np.maximum(v["a"].astype(np.float64) @ v["b"].astype(np.float64) + v["bias"], 0)}
 
 
+def _from_e4m3(codes: np.ndarray) -> np.ndarray:
+    exponents, fractions = codes >> 3 & 15, (codes & 7) / 8
+    sizes = np.where(exponents > 0, (1 + fractions) * 2.0 ** (exponents.astype(int) - 7), fractions * 2.0**-6)
+    return np.where(codes > 127, -sizes, sizes)
+
+
+def _codes(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Codes of e4m3 of up to 4 in size, among them zeros and subnormal numbers."""
+    return (generator.integers(0, 73, shape) | generator.integers(0, 2, shape) << 7).astype(dtype)
+
+
+def _scaled(v: dict) -> dict:
+    product = _from_e4m3(v["a"]) @ _from_e4m3(v["b"]).T
+    return {"c": product * v["rows"].astype(np.float64)[:, None] * v["columns"]}
+
+
+def _half_pairs(v: dict) -> dict:
+    x = v["a"].astype(np.float64)
+    y = np.clip((0.125 * x * x - 0.5 * x + [0.25, 0.75]) * (x + 1), -2, 2)
+    return {"out": -np.sort(-y, 1)}
+
+
 ENTRIES: tuple[Entry, ...] = (
     _entry("products_6_5_7", lambda v: {"c": v["a"].astype(np.longdouble) @ v["b"].astype(np.longdouble)},
            read("a", "float64", 10, 6, 7), read("b", "float64", 10, 7, 5), write("c", "float64", 10, 6, 5)),
@@ -52,4 +74,9 @@ ENTRIES: tuple[Entry, ...] = (
            write("c", "float32", 64, 32), tolerance=2e-6),
     _entry("fragments_relu", _relu, read("a", "float16", 64, 48), read("b", "float16", 48, 32),
            read("bias", "float32", 32), write("c", "float16", 64, 32), tolerance=1e-3),
+    _entry("scaled_fp8", _scaled, read("a", "uint8", 64, 64), read("b", "uint8", 24, 64), read("rows", "float32", 64),
+           read("columns", "float32", 24), write("c", "float32", 64, 24), tolerance=1e-3, a=_codes, b=_codes),
+    _entry("double_tiles", lambda v: {"c": v["a"].astype(np.longdouble) @ v["b"].astype(np.longdouble)},
+           read("a", "float64", 32, 40), read("b", "float64", 40, 48), write("c", "float64", 32, 48)),
+    _entry("half_pairs", _half_pairs, read("a", "float16", 100, 2), write("out", "float16", 100, 2), tolerance=2e-3),
 )  # fmt: skip
