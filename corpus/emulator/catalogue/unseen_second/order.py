@@ -8,7 +8,7 @@ import numpy as np
 
 from corpus.emulator import draws
 from corpus.emulator.catalogue.unseen_second.making import maker
-from corpus.emulator.entry import Entry, read, update, write
+from corpus.emulator.entry import Approximate, Entry, read, update, write
 
 _NODES, _LINKS = 120, 400
 _entry = maker("order")
@@ -150,7 +150,7 @@ ENTRIES: tuple[Entry, ...] = (
            level=draws.fixed(np.where(np.arange(_NODES) == 5, 0, -1)), **_DRAWN_CSR),
     _entry("page_rank", _page_rank, *_CSR, read("degrees", "int32", _NODES), read("rank", "float32", _NODES),
            write("out", "float32", _NODES), degrees=draws.integers(0, 9), rank=draws.uniform(0, 1 / 60),
-           tolerance=1e-5, **_DRAWN_CSR),
+           tolerance=1e-5, approximate=Approximate(8, "an approximate division"), **_DRAWN_CSR),
     _entry("label_components", _least_members, read("edges", "int32", 80, 2), update("label", "int32", 110),
            update("next", "int32", 110), edges=draws.integers(0, 110), label=draws.identity, next=draws.identity),
     _entry("triangles", _triangles, read("starts", "int32", 41), read("targets", "int32", _TARGETS.size),

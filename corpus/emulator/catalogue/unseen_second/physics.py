@@ -145,9 +145,8 @@ def _catmull_rom(size: int, wide: int) -> np.ndarray:
         u = (x + 0.5) * size / wide - 0.5
         i = int(np.floor(u))
         t = u - i
-        four = (-0.5 * t + t * t - 0.5 * t**3, 1 - 2.5 * t * t + 1.5 * t**3)
-        four += (0.5 * t + 2 * t * t - 1.5 * t**3, -0.5 * t * t + 0.5 * t**3)
-        for k, weight in enumerate(four):
+        inner = (1 - 2.5 * t * t + 1.5 * t**3, 0.5 * t + 2 * t * t - 1.5 * t**3)
+        for k, weight in enumerate((-0.5 * t + t * t - 0.5 * t**3, *inner, -0.5 * t * t + 0.5 * t**3)):
             weights[x, min(max(i + k - 1, 0), size - 1)] += weight
     return weights
 
