@@ -177,7 +177,7 @@ KERNEL cell_forces(const float2* place, const int* starts, float2* force, int ce
                 if (j == i) continue;
                 float dx = me.x - place[j].x, dy = me.y - place[j].y, r2 = dx * dx + dy * dy;
                 if (r2 >= 1.0f) continue;
-                float s = 1.0f / (r2 + 0.05f), s3 = s * s * s, f = 24.0f * s * s3 * (2.0f * s3 - 1.0f);
+                float s = 1.0f / (r2 + 0.5f), s3 = s * s * s, f = 24.0f * s * s3 * (2.0f * s3 - 1.0f);
                 sum.x += f * dx;
                 sum.y += f * dy;
             }

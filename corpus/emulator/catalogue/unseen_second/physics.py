@@ -126,7 +126,7 @@ def _forces(v: dict) -> dict:
     d = p[:, None] - p[None]
     r2 = (d * d).sum(-1)
     near = (np.abs(cell[:, None] - cell[None]) <= 1) & (r2 < 1) & ~np.eye(100, dtype=bool)
-    s = 1 / (r2 + 0.05)
+    s = 1 / (r2 + 0.5)
     return {"force": (np.where(near, 24 * s**4 * (2 * s**3 - 1), 0)[..., None] * d).sum(1)}
 
 
