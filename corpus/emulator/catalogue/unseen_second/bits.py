@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_bits.py."""
+"""Entries of kernels/unseen_second/bits.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How entries of kernels/unseen_second_*.py are made."""
+"""How entries of kernels/unseen_second/*.py are made."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from corpus.emulator.entry import Approximate, Draw, Entry
 
 
 def maker(file: str, prefix: str = "") -> Callable[..., Entry]:
-    """A function that makes entries of kernels/unseen_second_{file}.py from a host function's name, what it should
+    """A function that makes entries of kernels/unseen_second/{file}.py from a host function's name, what it should
     compute, its arguments and, by name, how its arrays are drawn."""
 
     def make(
@@ -20,7 +20,7 @@ def maker(file: str, prefix: str = "") -> Callable[..., Entry]:
         approximate: Approximate | None = None,
         **inputs: Draw,
     ) -> Entry:
-        path = f"kernels/unseen_second_{file}.py"
+        path = f"kernels/unseen_second/{file}.py"
         label = f"unseen_second/{prefix}{name}"
         return Entry(label, path, name, arguments, inputs, expected, tolerance, approximate)
 

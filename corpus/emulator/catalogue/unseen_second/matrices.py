@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_matrices.py."""
+"""Entries of kernels/unseen_second/matrices.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_networks.py."""
+"""Entries of kernels/unseen_second/networks.py."""
 
 from __future__ import annotations
 

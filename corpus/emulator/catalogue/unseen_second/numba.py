@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_numba.py."""
+"""Entries of kernels/unseen_second/numba.py."""
 
 from __future__ import annotations
 

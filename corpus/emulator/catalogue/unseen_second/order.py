@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_order.py."""
+"""Entries of kernels/unseen_second/order.py."""
 
 from __future__ import annotations
 

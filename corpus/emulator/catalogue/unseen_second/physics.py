@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_physics.py."""
+"""Entries of kernels/unseen_second/physics.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_products.py."""
+"""Entries of kernels/unseen_second/products.py."""
 
 from __future__ import annotations
 

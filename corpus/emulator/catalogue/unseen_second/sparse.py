@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_second_sparse.py."""
+"""Entries of kernels/unseen_second/sparse.py."""
 
 from __future__ import annotations
 
