@@ -15,7 +15,7 @@ from warplab.simt.core.asynchronous.completion import make_room
 from warplab.simt.core.asynchronous.copies import group_copies, issue_copies
 from warplab.simt.core.asynchronous.mbarriers import operate
 from warplab.simt.core.asynchronous.remote import issue_remote
-from warplab.simt.core.memory.access import memory_access
+from warplab.simt.core.memory.access import memory_access, watch_access
 from warplab.simt.core.memory.atomics import atomic_access
 from warplab.simt.core.memory.causality import fence_memory
 from warplab.simt.core.memory.clocks import fence_async
@@ -90,6 +90,7 @@ from warplab.simt.core.state.layout import (
     OP_TRAP,
     OP_VOTE,
     OP_WARP_SYNC,
+    OP_WATCH,
     OP_WGMMA,
     OP_WGMMA_GROUP,
     OP_WGMMA_REGISTER,
@@ -500,6 +501,10 @@ def run_warp(m, warp):
         elif op == OP_WGMMA_REGISTER:
             if mask:
                 run_product(m, op, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_WATCH:
+            if mask:
+                watch_access(m, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_ACTIVEMASK:
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)

@@ -47,6 +47,7 @@ from warplab.simt.lowering.contraction import contract
 from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.simt.lowering.registers import allocate
+from warplab.simt.lowering.speculation import watch_speculated
 from warplab.simt.lowering.wgmma_hazards import guard_registers
 from warplab.simt.lowering.written import written_names
 from warplab.simt.program import ROWS_BASE, Program
@@ -112,6 +113,7 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
     """
     for function in module.functions.values():
         contract(function)
+        watch_speculated(function)
     lowering = Lowering(module, entry)
     lowering.lower()
     guard_registers(lowering)

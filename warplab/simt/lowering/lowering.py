@@ -257,7 +257,7 @@ class Lowering:
         record.line, record.outermost = self.lines()
         record.text = instruction.text
         record.places = instruction.places
-        record.counted = self.first
+        record.counted = self.first and instruction.counted
         self.first = False
         self.records.append(record)
         return record

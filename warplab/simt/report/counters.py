@@ -42,6 +42,7 @@ from warplab.simt.core.state.layout import (
     OP_REMOTE,
     OP_STMATRIX,
     OP_STORE,
+    OP_WATCH,
     OP_WGMMA,
     OP_WGMMA_GROUP,
     WGMMA_WAIT,
@@ -137,6 +138,8 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
     classifier = Classifier()
     lines: dict[int, Counters] = {}
     for pc in np.flatnonzero(counts.any(axis=1)):
+        if program.code[pc][OP] == OP_WATCH:
+            continue
         row = [int(c) for c in counts[pc]]
         issued = row[C_WARPS]
         if not program.counted[pc]:

@@ -67,7 +67,8 @@ SIGNED_BIT = 0x100
     OP_WGMMA_REGISTER,  # a move or another access of a register that a wgmma may have in flight
     OP_BULK,
     OP_BULK_GROUP,
-) = range(37)
+    OP_WATCH,  # a load that only the sanitizers hear of
+) = range(38)
 VECTOR_BASE = 64
 ASYNC_READERS = (OP_WGMMA, OP_BULK)  # those that read shared memory through the async proxy
 
@@ -346,6 +347,7 @@ EVENT_STORE, EVENT_BULK = range(2)
 
 # Codes inside records.
 PAST_L1_BIT = 0x400  # of X3: a load that L1 does not serve
+UNWATCHED_BIT = 0x8000  # of X3: a load that the sanitizers do not hear of
 VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
 # Of X3, of an atomic's X7 and of a fence's X1: the scope of a strong access (1 block, 2 cluster, 3 GPU), and its order.
 STRONG_SHIFT = 11
