@@ -22,7 +22,7 @@ from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
 from warplab.plan.model import Plan, Pointer, Role
 from warplab.simt.lowering import decoder
-from warplab.simt.lowering.assembled import Assembled
+from warplab.simt.lowering.assembled.kernel import Assembled
 
 needs_nvdisasm = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from warplab.simt.core.state.layout import (
     SRC_B,
     SRC_C,
     X0,
+    X1,
+    X2,
 )
 
 # What a constant row holds: a plain number, or a tag that only the launch can resolve:
@@ -34,9 +37,11 @@ def row_bytes(width: int) -> int:
 
 
 class Probe(NamedTuple):
-    """What a record is for that does nothing but count the threads in which a comparison is true, or is false."""
+    """What a record is for that does nothing but count the threads in which a predicate is true, or is false, behind
+    another record."""
 
-    comparison: Record
+    beside: Record
+    predicate: int  # its row
     false: bool
 
 
@@ -68,6 +73,11 @@ def make_record(
     fields[GUARD], fields[GUARD_XOR] = 0, 0
     fields[X0 : X0 + len(extra)] = extra
     return Record(fields)
+
+
+def local_words(fields: Sequence[int] | np.ndarray) -> int:
+    """The requests that an access to local memory makes: lanes lie side by side word by word, so one for each 4 bytes."""
+    return max(int(fields[X1]) * int(fields[X2]) // 4, 1)
 
 
 @dataclass

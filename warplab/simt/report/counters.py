@@ -50,7 +50,7 @@ from warplab.simt.core.state.layout import (
     X4,
     X7,
 )
-from warplab.simt.program import Program
+from warplab.simt.program import Program, local_words
 from warplab.simt.report.instruction_classes import Classifier, Work
 
 
@@ -71,7 +71,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
             f"global_{kind}_requests": counts[C_REQUESTS],
             f"global_{kind}_sectors": counts[C_SECTORS],
             f"global_{kind}_ideal_sectors": counts[C_IDEAL_SECTORS],
-            f"local_{kind}_requests": counts[C_LOCAL_REQUESTS],
+            f"local_{kind}_requests": counts[C_LOCAL_REQUESTS] * local_words(record),
             f"local_{kind}_sectors": counts[C_LOCAL_SECTORS],
         }
         for name, value in values.items():

@@ -1,0 +1,213 @@
+"""How often a machine instruction runs: the records whose threads it has, where it stands, and what guards it."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from fractions import Fraction
+
+from warplab.isa.machine_code import MachineInstruction
+from warplab.simt.core.alu.dispatch import vector_index
+from warplab.simt.core.state.layout import (
+    DST,
+    GUARD,
+    OP_BRANCH,
+    OP_EXIT,
+    OP_JUMP,
+    SRC_A,
+    SRC_B,
+    SRC_C,
+    VECTOR_BASE,
+    X0,
+    X1,
+    X2,
+    X4,
+    X5,
+    X6,
+)
+from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, STORES, Matching
+from warplab.simt.program import ROWS_BASE, Probe, Record
+
+# What the assembler neither moves to another block nor makes of anything but its own PTX.
+_PINNED = STORES - {"STL"} | ATOMICS | {
+    "BAR", "SHFL", "VOTE", "MATCH", "REDUX", "BRA", "HMMA", "IMMA", "DMMA", "QMMA", "HGMMA", "IGMMA", "QGMMA",
+}  # fmt: skip
+_PREDICATE = re.compile(r"U?P\d$")
+_COMPARISON = re.compile(r"setp\.([a-z]+)((?:\.ftz)?)\.([a-z]\d+)\s+[^,|]+(\|?)")
+_READ = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
+_FOLLOWED = 8  # operations between a result and the selections that it ends in
+
+
+class Executions:
+    """Finds how often machine instructions run."""
+
+    def __init__(self, matching: Matching) -> None:
+        self.matching = matching
+        self.records = matching.records
+        self.makers = _makers(matching.code)
+        self.unguarded: dict[int, int] = {}  # of each block: a record that all its threads execute
+        for number, record in enumerate(self.records):
+            if not record.fields[GUARD] and record.counted:
+                self.unguarded.setdefault(matching.block[number], number)
+        self.probes = {_key(r.probe): n for n, r in enumerate(self.records) if r.probe}
+        self.hosts = self._hosts()
+        self.written: defaultdict[int, int] = defaultdict(int)  # how often each register is written
+        self.readers: defaultdict[int, list[int]] = defaultdict(list)
+        for number, record in enumerate(self.records):
+            self.written[record.fields[DST]] += 1
+            for row in {record.fields[f] for f in _READ if record.fields[f] >= ROWS_BASE} | set(record.keeps):
+                self.readers[row].append(number)
+        self.steering = {r.fields[GUARD] for r in self.records if r.op in (OP_BRANCH, OP_JUMP, OP_EXIT)}
+        names = vector_index()
+        self.selections = {VECTOR_BASE + names[f"selp.i{width}"] for width in (32, 64)}
+
+    def _hosts(self) -> dict[tuple[int, str, int], list[int]]:
+        """For each machine block and guard in it: the lines of what surely belongs there."""
+        hosts: defaultdict[tuple[int, str, int], list[int]] = defaultdict(list)
+        for instruction in self.matching.code:
+            if instruction.root in _PINNED and not instruction.rare:
+                branch = instruction.root == "BRA"
+                if not branch or _is_branch(self.records[self.matching.at[instruction.line][0]]):
+                    hosts[self._place(instruction, not branch)].append(instruction.line)
+        return hosts
+
+    def _place(self, instruction: MachineInstruction, guarded: bool = True) -> tuple[int, str, int]:
+        """A machine block, and the guard in it that an instruction runs under."""
+        guard = instruction.guard if guarded else ""
+        return instruction.block, guard, id(self.makers.get(id(instruction))) if guard else 0
+
+    def of(self, instruction: MachineInstruction) -> tuple[tuple[int, ...], Fraction]:
+        """The records whose executions, times a share, are those of a machine instruction."""
+        numbers = self.matching.of(instruction)
+        block = self.matching.block[numbers[0]]
+        there = self.hosts.get(self._place(instruction), [])
+        elsewhere = [line for line in there if self.matching.block[self.matching.at[line][0]] != block]
+        if there and len(elsewhere) == len(there):
+            for line in elsewhere:
+                known = [self._reached(n) for n in self.matching.at[line]]
+                of = tuple(n for n in known if n is not None)
+                if len(of) == len(known):
+                    pinned = sum(1 for i in self.matching.made[line] if i.root in _PINNED)
+                    return of, Fraction(1, pinned)
+        condition = None if there else self._condition(instruction)
+        probe = self.probes.get(_key(condition)) if condition else None
+        copies = max(self.matching.copies.get(block, 1), 1)
+        return tuple(numbers) if probe is None else (probe,), Fraction(1, copies)
+
+    def _reached(self, number: int) -> int | None:
+        """A record that as many threads execute as reach this one."""
+        guarded = self.records[number].fields[GUARD]
+        return self.unguarded.get(self.matching.block[number]) if guarded else number
+
+    def is_unusual(self, instruction: MachineInstruction) -> bool:
+        """Is it for unusual operands only: under a guard that its own line of PTX makes?"""
+        name = instruction.guard.lstrip("!")
+        numbers = self.matching.at[instruction.line]
+        if not name or any(self.records[n].fields[GUARD] for n in numbers):
+            return False
+        made = self.matching.made[instruction.line]
+        beside = [i for i in made if i.block == instruction.block and i is not instruction]
+        return any(name in i.operands.split(", ")[:2] for i in beside)
+
+    # Guards that the PTX has not
+
+    def wanted(self) -> list[Probe]:
+        """What has to be counted besides: in how many threads a predicate is true (or false) that guards machine
+        instructions where the PTX has no guard."""
+        floats = [i for i in self.matching.code if i.root in FLOATS and i.guard and not i.rare]
+        alone = [i for i in floats if not self.is_unusual(i) and not self.hosts.get(self._place(i))]
+        return list({_key(probe): probe for probe in map(self._condition, alone) if probe}.values())
+
+    def _condition(self, instruction: MachineInstruction) -> Probe | None:
+        """What guards an instruction; None where the PTX has the same guard, or a branch."""
+        numbers = self.matching.of(instruction)
+        if not instruction.guard or self.records[numbers[0]].fields[GUARD]:
+            return None
+        return self._compared(instruction, numbers[0]) or self._selected(instruction, numbers)
+
+    def _compared(self, instruction: MachineInstruction, number: int) -> Probe | None:
+        """The comparison of the same block that makes the guard."""
+        maker, at = self.makers.get(id(instruction)), self.matching.at
+        if maker is None or maker.line == instruction.line or len(at[maker.line]) != 1:
+            return None
+        comparison = at[maker.line][0]
+        record = self.records[comparison]
+        same = _same_sense(record.text, maker)
+        block = self.matching.block
+        if block[comparison] != block[number] or same is None or record.fields[GUARD]:
+            return None
+        return Probe(record, record.fields[DST], same == instruction.guard.startswith("!"))
+
+    def _selected(self, instruction: MachineInstruction, numbers: Sequence[int]) -> Probe | None:
+        """The selection that an instruction's result ends in: it is made in the threads that select it."""
+        maker = self.makers.get(id(instruction))
+        if maker is None or len(numbers) != 1:
+            return None
+        found = self._selection(numbers[0], _FOLLOWED)
+        made = {self.records[n].fields[DST] for n in self.matching.at[maker.line]}
+        if found is None or found.predicate not in made and made & self.steering:
+            return None
+        return found
+
+    def _selection(self, number: int, depth: int) -> Probe | None:
+        """The one choice by which a record's result is taken, at once or in results made of it alone in its block."""
+        record = self.records[number]
+        row = record.fields[DST]
+        if record.op < VECTOR_BASE or record.fields[GUARD] or self.written[row] != 1 or not depth:
+            return None
+        found: dict[tuple[int, bool], Probe] = {}
+        for reader in self.readers[row]:
+            other = self.records[reader]
+            if self.matching.block[reader] != self.matching.block[number]:
+                return None
+            if other.op in self.selections and not other.fields[GUARD]:
+                first, second = other.fields[SRC_A] == row, other.fields[SRC_B] == row
+                probe = Probe(other, other.fields[X0], second) if first != second else None
+            else:
+                probe = self._selection(reader, depth - 1)
+            if probe is None:
+                return None
+            found.setdefault((probe.predicate, probe.false), probe)
+        return next(iter(found.values())) if len(found) == 1 else None
+
+
+def _key(probe: Probe) -> tuple[int, int, bool]:
+    return id(probe.beside), probe.predicate, probe.false
+
+
+def _is_branch(record: Record) -> bool:
+    return record.op in (OP_BRANCH, OP_JUMP)
+
+
+def _makers(code: Sequence[MachineInstruction]) -> dict[int, MachineInstruction]:
+    """For each guarded instruction, by its identity: what in its block has made its guard."""
+    made: dict[str, MachineInstruction] = {}
+    result = {}
+    block = -1
+    for instruction in code:
+        if instruction.block != block:
+            made, block = {}, instruction.block
+        name = instruction.guard.lstrip("!")
+        if name in made:
+            result[id(instruction)] = made[name]
+        if instruction.root == "R2P":  # moves bits of a register to the predicates that its mask names
+            mask = int(instruction.operands.split(", ")[2], 0)
+            made |= {f"P{bit}": instruction for bit in range(7) if mask >> bit & 1}
+        for name in instruction.operands.split(", ")[:2]:
+            if _PREDICATE.match(name):
+                made[name] = instruction
+    return result
+
+
+def _same_sense(text: str, made: MachineInstruction) -> bool | None:
+    """Is a machine comparison true where that of the PTX is? None: that is not easily said."""
+    m = _COMPARISON.match(text)
+    if m is None or m[4] or not made.opcode.startswith(("FSETP", "DSETP", "ISETP")) or ".AND" not in made.opcode:
+        return None
+    ours, theirs = m[1], made.opcode.split(".")[1].lower()
+    if m[3].startswith("f"):
+        return ours.endswith("u") == theirs.endswith("u") and (ours, theirs) != ("ne", "eq")
+    if ours in ("eq", "ne"):
+        return ours == theirs
+    return ours[0] == theirs[0]
