@@ -76,7 +76,7 @@ def make_record(
 
 
 def local_words(fields: Sequence[int] | np.ndarray) -> int:
-    """The requests that an access to local memory makes: lanes lie side by side word by word, so one for each 4 bytes."""
+    """The requests of an access to local memory: lanes lie side by side word by word, so one for each 4 bytes."""
     return max(int(fields[X1]) * int(fields[X2]) // 4, 1)
 
 

@@ -8,6 +8,7 @@ from fractions import Fraction
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
     GUARD,
+    OP_BARRIER,
     OP_LOAD,
     OP_STORE,
     SPACE_CONST,
@@ -68,11 +69,16 @@ class Accesses:
         """The shares of the accesses that a wide instruction stands for: that with the lowest address counts for all
         of shared memory."""
         width, near = instruction.width, {number: 0}
-        for other in self.missing[_kind(self.records[number])]:
+        block = self.matching.block
+        for other in sorted(self.missing[_kind(self.records[number])], key=lambda n: block[n] != block[number]):
             distance = self.addresses.distance(number, other)
             if distance is None or abs(distance) >= width or self.records[other].fields[X7]:
                 continue
-            if self._beside(number, other, instruction, distance):
+            if (
+                block[other] == block[number]
+                or distance not in near.values()
+                and self._follows(number, other, instruction, distance)
+            ):
                 near[other] = distance
         numbers = self._stretch(near, number, width)
         first = min(numbers, key=lambda n: near[n])
@@ -86,13 +92,14 @@ class Accesses:
             return self._divided({n: (near[n] - near[first]) // 4 for n in numbers}, width // 4, share)
         return {}
 
-    def _beside(self, number: int, other: int, instruction: MachineInstruction, distance: int) -> bool:
-        """Are two accesses in one block: of the PTX, or, where loads follow, of the machine code, that may have
-        predicates in place of the branches between them?"""
-        block = self.matching.block
-        if block[number] == block[other]:
-            return True
-        return instruction.root in LOADS and distance > 0 and instruction.block in self.held[block[other]]
+    def _follows(self, number: int, other: int, instruction: MachineInstruction, distance: int) -> bool:
+        """Is a load of another block in the machine block of a wide one before it? That may have predicates in place of
+        the branches between them."""
+        if instruction.root not in LOADS or distance <= 0 or other < number:
+            return False
+        between = self.records[number:other]
+        held = self.held[self.matching.block[other]]
+        return instruction.block in held and all(r.op != OP_BARRIER for r in between)
 
     def _divided(self, words: dict[int, int], width: int, share: Fraction) -> dict[int, Fraction]:
         """Shares by which accesses to local memory, each at a word of a wide one, count each word of that once."""

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
-    GUARD,
     OP_ATOMIC,
     OP_BRANCH,
     OP_EXIT,
