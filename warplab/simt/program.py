@@ -45,6 +45,22 @@ class Probe(NamedTuple):
     false: bool
 
 
+class OperandTest(NamedTuple):
+    """The same in front of another record, of a comparison of one of its operands with a constant."""
+
+    beside: Record
+    key: str  # of the vector operation that compares
+    row: int  # of the operand
+    absolute: bool  # its absolute value is compared
+    constant: int  # its bits
+    false: bool
+
+    @property
+    def kind(self) -> str:
+        """The type of the operand."""
+        return self.key.rpartition(".")[2]
+
+
 @dataclass
 class Record:
     """One instruction to be: the sixteen fields, and its target while that is still a label."""
@@ -56,7 +72,7 @@ class Record:
     text: str = ""
     places: tuple[int, ...] = ()  # lines of the PTX that it was made of
     counted: bool = True  # False for the extra steps of an instruction that needs several
-    probe: Probe | None = None
+    probe: Probe | OperandTest | None = None
     keeps: tuple[int, ...] = ()  # further registers that have to be as they were when it runs
 
     @property

@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.alu.dispatch import vector_index
 from warplab.simt.core.state.layout import (
@@ -27,7 +29,7 @@ from warplab.simt.core.state.layout import (
     X6,
 )
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, STORES, Matching
-from warplab.simt.program import ROWS_BASE, Probe, Record
+from warplab.simt.program import ROWS_BASE, OperandTest, Probe, Record
 
 # What the assembler neither moves to another block nor makes of anything but its own PTX.
 _PINNED = STORES - {"STL"} | ATOMICS | {
@@ -35,6 +37,11 @@ _PINNED = STORES - {"STL"} | ATOMICS | {
 }  # fmt: skip
 _PREDICATE = re.compile(r"U?P\d$")
 _COMPARISON = re.compile(r"setp\.([a-z]+)((?:\.ftz)?)\.([a-z]\d+)\s+[^,|]+(\|?)")
+_WITH_CONSTANT = re.compile(
+    r"(?P<root>[FD]SETP)\.(?P<condition>[A-Z]+)(?P<ftz>(?:\.FTZ)?)\.AND P\d, PT, "
+    r"(?P<absolute>\|?)(?P<register>R\d+)(?:\.reuse)?\|?(?:\.reuse)?, (?:UR(?P<uniform>\d+)|(?P<number>[-+\w.]+)), PT$"
+)
+_TESTED = {"ex2", "lg2", "rsqrt", "sqrt", "rcp", "div", "cvt"}
 _READ = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 _FOLLOWED = 8  # operations between a result and the selections that it ends in
 
@@ -55,6 +62,8 @@ class Executions:
         self.written: defaultdict[int, int] = defaultdict(int)  # how often each register is written
         self.readers: defaultdict[int, list[int]] = defaultdict(list)
         for number, record in enumerate(self.records):
+            if not record.places:
+                continue  # one that counts
             self.written[record.fields[DST]] += 1
             for row in {record.fields[f] for f in _READ if record.fields[f] >= ROWS_BASE} | set(record.keeps):
                 self.readers[row].append(number)
@@ -78,7 +87,14 @@ class Executions:
         return instruction.block, guard, id(self.makers.get(id(instruction))) if guard else 0
 
     def of(self, instruction: MachineInstruction) -> tuple[tuple[int, ...], Fraction]:
-        """The records whose executions, times a share, are those of a machine instruction."""
+        """The records whose executions, times a share, are those of a machine instruction; none if it is for unusual
+        operands that nothing counts."""
+        copies = max(self.matching.copies.get(self.matching.block[self.matching.of(instruction)[0]], 1), 1)
+        counted = self.of_guard(instruction)
+        if counted is not None:
+            return (counted,), Fraction(1, copies)
+        if self._guards_itself(instruction):
+            return (), Fraction(0)
         numbers = self.matching.of(instruction)
         block = self.matching.block[numbers[0]]
         there = self.hosts.get(self._place(instruction), [])
@@ -90,18 +106,29 @@ class Executions:
                 if len(of) == len(known):
                     pinned = sum(1 for i in self.matching.made[line] if i.root in _PINNED)
                     return of, Fraction(1, pinned)
-        condition = None if there else self._condition(instruction)
-        probe = self.probes.get(_key(condition)) if condition else None
-        copies = max(self.matching.copies.get(block, 1), 1)
-        return tuple(numbers) if probe is None else (probe,), Fraction(1, copies)
+        return tuple(numbers), Fraction(1, copies)
 
     def _reached(self, number: int) -> int | None:
         """A record that as many threads execute as reach this one."""
         guarded = self.records[number].fields[GUARD]
         return self.unguarded.get(self.matching.block[number]) if guarded else number
 
-    def is_unusual(self, instruction: MachineInstruction) -> bool:
-        """Is it for unusual operands only: under a guard that its own line of PTX makes?"""
+    # Guards that the PTX has not
+
+    def wanted(self) -> list[Probe | OperandTest]:
+        """What has to be counted besides: in how many threads a predicate is true (or false) that guards machine
+        instructions where the PTX has no guard."""
+        floats = [i for i in self.matching.code if i.root in FLOATS and i.guard and not i.rare]
+        found = [self._test(i) if self._guards_itself(i) else self._condition_of(i) for i in floats]
+        return list({_key(probe): probe for probe in found if probe}.values())
+
+    def of_guard(self, instruction: MachineInstruction) -> int | None:
+        """The record that counts how often a machine instruction's guard holds; None if nothing counts it."""
+        probe = self._test(instruction) if self._guards_itself(instruction) else self._condition_of(instruction)
+        return self.probes.get(_key(probe)) if probe else None
+
+    def _guards_itself(self, instruction: MachineInstruction) -> bool:
+        """Is it under a guard that its own line of PTX makes, for unusual operands?"""
         name = instruction.guard.lstrip("!")
         numbers = self.matching.at[instruction.line]
         if not name or any(self.records[n].fields[GUARD] for n in numbers):
@@ -110,14 +137,27 @@ class Executions:
         beside = [i for i in made if i.block == instruction.block and i is not instruction]
         return any(name in i.operands.split(", ")[:2] for i in beside)
 
-    # Guards that the PTX has not
+    def _test(self, instruction: MachineInstruction) -> OperandTest | None:
+        """The comparison of an operand with a constant that makes a guard of its own line."""
+        maker, numbers = self.makers.get(id(instruction)), self.matching.of(instruction)
+        if maker is None or maker.line != instruction.line or len(numbers) != 1:
+            return None
+        compared = _compared_with(maker, self.matching.made[maker.line])
+        record = self.records[numbers[0]]
+        operation = record.text.partition(".")[0]
+        if (
+            compared is None
+            or operation not in _TESTED
+            or maker.operands.split(", ")[0] != instruction.guard.lstrip("!")
+        ):
+            return None
+        key, absolute, constant = compared
+        row = record.fields[SRC_B if operation == "div" else SRC_A]
+        return OperandTest(record, key, row, absolute, constant, instruction.guard.startswith("!"))
 
-    def wanted(self) -> list[Probe]:
-        """What has to be counted besides: in how many threads a predicate is true (or false) that guards machine
-        instructions where the PTX has no guard."""
-        floats = [i for i in self.matching.code if i.root in FLOATS and i.guard and not i.rare]
-        alone = [i for i in floats if not self.is_unusual(i) and not self.hosts.get(self._place(i))]
-        return list({_key(probe): probe for probe in map(self._condition, alone) if probe}.values())
+    def _condition_of(self, instruction: MachineInstruction) -> Probe | None:
+        """What guards an instruction; None where the PTX has the same guard, or a branch, or what has is beside it."""
+        return None if self.hosts.get(self._place(instruction)) else self._condition(instruction)
 
     def _condition(self, instruction: MachineInstruction) -> Probe | None:
         """What guards an instruction; None where the PTX has the same guard, or a branch."""
@@ -172,8 +212,8 @@ class Executions:
         return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _key(probe: Probe) -> tuple[int, int, bool]:
-    return id(probe.beside), probe.predicate, probe.false
+def _key(probe: Probe | OperandTest) -> tuple:
+    return type(probe), id(probe.beside), probe[1:]
 
 
 def _is_branch(record: Record) -> bool:
@@ -198,6 +238,24 @@ def _makers(code: Sequence[MachineInstruction]) -> dict[int, MachineInstruction]
             if _PREDICATE.match(name):
                 made[name] = instruction
     return result
+
+
+def _compared_with(maker: MachineInstruction, made: Sequence[MachineInstruction]) -> tuple[str, bool, int] | None:
+    """What a comparison with a constant compares: the vector operation's key, whether an absolute value, the constant's
+    bits. None: it is another, or of a result of the same line."""
+    m = _WITH_CONSTANT.match(f"{maker.opcode} {maker.operands}")
+    before = made[: made.index(maker)]
+    if m is None or any(i.operands.split(", ")[0] == m["register"] for i in before):
+        return None
+    kind = "f32" if m["root"] == "FSETP" else "f64"
+    if m["uniform"]:
+        low = int(m["uniform"])
+        words = {i.operands.split(", ")[0]: i.operands.split(", ")[1] for i in before if i.root == "UMOV"}
+        bits = int(words[f"UR{low + 1}"], 0) << 32 | int(words[f"UR{low}"], 0)
+    else:
+        bits = int.from_bytes(np.dtype("<f4" if kind == "f32" else "<f8").type(m["number"]).tobytes(), "little")
+    key = ".".join(["setp", m["condition"].lower(), *(["ftz"] if m["ftz"] else []), kind])
+    return key, bool(m["absolute"]), bits
 
 
 def _same_sense(text: str, made: MachineInstruction) -> bool | None:

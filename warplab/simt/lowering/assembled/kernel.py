@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -13,20 +12,17 @@ from warplab.simt.core.state.layout import (
     C_WARPS,
     C_WAVEFRONTS,
     GUARD,
-    GUARD_XOR,
     IMM,
     OP_ATOMIC,
     OP_BRANCH,
     OP_JUMP,
     OP_LOAD,
-    OP_NOP,
     OP_STORE,
 )
 from warplab.simt.lowering.assembled.accesses import Accesses
 from warplab.simt.lowering.assembled.executions import Executions
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, Matching
-from warplab.simt.lowering.lowering import Lowering
-from warplab.simt.program import ConstantBank, Probe, Record, Term, make_record
+from warplab.simt.program import ConstantBank, OperandTest, Probe, Record, Term
 
 
 class Assembled:
@@ -52,7 +48,7 @@ class Assembled:
         self._fragments()
         self._turned()
 
-    def wanted(self) -> list[Probe]:
+    def wanted(self) -> list[Probe | OperandTest]:
         """What has to be counted besides the records: see Executions."""
         return self.executions.wanted()
 
@@ -61,7 +57,7 @@ class Assembled:
     def _floats(self) -> None:
         for instruction in self.matching.code:
             counter = FLOATS.get(instruction.root)
-            if counter is None or instruction.rare or self.executions.is_unusual(instruction):
+            if counter is None or instruction.rare:
                 continue
             of, share = self.executions.of(instruction)
             self.terms.append(Term(self.matching.at[instruction.line][0], counter, share, of))
@@ -129,29 +125,3 @@ class Assembled:
 def branch_targets(records: Sequence[Record]) -> set[int]:
     """Where the branches of linked records lead."""
     return {r.fields[IMM] for r in records if r.op in (OP_BRANCH, OP_JUMP)}
-
-
-def add_probes(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
-    """Add records that count where comparisons are true, as far as the counters of the machine code depend on that."""
-    records, labels = lowering.records, lowering.labels
-    targets = {labels[r.target] for r in records if r.target}
-    wanted: defaultdict[int, list[Probe]] = defaultdict(list)
-    for probe in Assembled(records, code, lowering.bank, targets).wanted():
-        wanted[id(probe.beside)].append(probe)
-    lowering.records, moved = [], []
-    for record in records:
-        moved.append(len(lowering.records))
-        lowering.records.append(record)
-        for probe in wanted[id(record)]:
-            counter = make_record(OP_NOP)
-            counter.fields[GUARD], counter.fields[GUARD_XOR] = probe.predicate, -1 if probe.false else 0
-            counter.line, counter.outermost, counter.counted, counter.probe = (
-                record.line,
-                record.outermost,
-                False,
-                probe,
-            )
-            lowering.records.append(counter)
-    moved.append(len(lowering.records))
-    for name, position in labels.items():
-        labels[name] = moved[position]
