@@ -61,6 +61,16 @@ class OperandTest(NamedTuple):
         return self.key.rpartition(".")[2]
 
 
+class SubroutineCall(NamedTuple):
+    """The same in front of a division or a root, of what the assembler's subroutine does where operands need it."""
+
+    beside: Record
+    key: str  # of the vector operation that tells where
+    kind: int  # see layout.py
+    row: int  # of the operand, or what is divided
+    divisor: int
+
+
 @dataclass
 class Record:
     """One instruction to be: the sixteen fields, and its target while that is still a label."""
@@ -72,12 +82,15 @@ class Record:
     text: str = ""
     places: tuple[int, ...] = ()  # lines of the PTX that it was made of
     counted: bool = True  # False for the extra steps of an instruction that needs several
-    probe: Probe | OperandTest | None = None
+    probe: AnyProbe | None = None
     keeps: tuple[int, ...] = ()  # further registers that have to be as they were when it runs
 
     @property
     def op(self) -> int:
         return self.fields[OP]
+
+
+AnyProbe = Probe | OperandTest | SubroutineCall
 
 
 def make_record(

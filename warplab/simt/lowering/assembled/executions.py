@@ -29,7 +29,7 @@ from warplab.simt.core.state.layout import (
     X6,
 )
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, STORES, Matching
-from warplab.simt.program import ROWS_BASE, OperandTest, Probe, Record
+from warplab.simt.program import ROWS_BASE, AnyProbe, OperandTest, Probe, Record
 
 # What the assembler neither moves to another block nor makes of anything but its own PTX.
 _PINNED = STORES - {"STL"} | ATOMICS | {
@@ -212,7 +212,7 @@ class Executions:
         return next(iter(found.values())) if len(found) == 1 else None
 
 
-def _key(probe: Probe | OperandTest) -> tuple:
+def _key(probe: AnyProbe) -> tuple:
     return type(probe), id(probe.beside), probe[1:]
 
 

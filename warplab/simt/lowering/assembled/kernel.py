@@ -22,7 +22,8 @@ from warplab.simt.core.state.layout import (
 from warplab.simt.lowering.assembled.accesses import Accesses
 from warplab.simt.lowering.assembled.executions import Executions
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, Matching
-from warplab.simt.program import ConstantBank, OperandTest, Probe, Record, Term
+from warplab.simt.lowering.assembled.subroutines import Subroutines
+from warplab.simt.program import AnyProbe, ConstantBank, Record, Term
 
 
 class Assembled:
@@ -38,19 +39,21 @@ class Assembled:
         self.elected: set[int] = set()  # records of atomics that one lane of a warp does for all
         self.matching = Matching(records, code, targets)
         self.executions = Executions(self.matching)
+        self.subroutines = Subroutines(self.matching)
 
     def compare(self) -> None:
         """Fill `terms` and `shares`, and the records' fields that say how an access to shared memory is counted."""
         self._floats()
+        self.terms += self.subroutines.terms()
         self._spills()
         self.shares |= Accesses(self.matching, self.bank).shares()
         self._elections()
         self._fragments()
         self._turned()
 
-    def wanted(self) -> list[Probe | OperandTest]:
-        """What has to be counted besides the records: see Executions."""
-        return self.executions.wanted()
+    def wanted(self) -> list[AnyProbe]:
+        """What has to be counted besides the records."""
+        return [*self.executions.wanted(), *self.subroutines.wanted()]
 
     # Float operations
 

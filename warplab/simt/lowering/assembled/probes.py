@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from warplab.isa.machine_code import MachineInstruction
-from warplab.simt.core.state.layout import GUARD, GUARD_XOR, OP_NOP, VECTOR_BASE
+from warplab.simt.core.state.layout import GUARD, GUARD_XOR, OP_NOP, OP_UNUSUAL, VECTOR_BASE
 from warplab.simt.lowering.assembled.kernel import Assembled
 from warplab.simt.lowering.lowering import Lowering
-from warplab.simt.program import OperandTest, Probe, Record, make_record
+from warplab.simt.program import AnyProbe, OperandTest, Probe, Record, SubroutineCall, make_record
 
 
 def add_probes(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
@@ -17,7 +17,7 @@ def add_probes(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
     machine code depend."""
     records, labels = lowering.records, lowering.labels
     targets = {labels[r.target] for r in records if r.target}
-    wanted: defaultdict[int, list[Probe | OperandTest]] = defaultdict(list)
+    wanted: defaultdict[int, list[AnyProbe]] = defaultdict(list)
     for probe in Assembled(records, code, lowering.bank, targets).wanted():
         wanted[id(probe.beside)].append(probe)
     lowering.records, moved = [], []
@@ -26,6 +26,8 @@ def add_probes(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
         for probe in wanted[id(record)]:
             if isinstance(probe, OperandTest):
                 _append(lowering, record, _compare(lowering, probe))
+            elif isinstance(probe, SubroutineCall):
+                _append(lowering, record, _follow(lowering, probe))
         lowering.records.append(record)
         for probe in wanted[id(record)]:
             if isinstance(probe, Probe):
@@ -59,3 +61,12 @@ def _compare(lowering: Lowering, test: OperandTest) -> list[Record]:
     constant = lowering.constant(width, test.constant)
     added.append(make_record(VECTOR_BASE + lowering.index[test.key], result, row, constant))
     return [*added, _counter(test, result)]
+
+
+def _follow(lowering: Lowering, call: SubroutineCall) -> list[Record]:
+    """The records that tell which threads call a subroutine, and count what it does for them."""
+    result = lowering.temporary(1)
+    counter = make_record(OP_UNUSUAL, 0, call.row, call.divisor, extra=(call.kind,))
+    counter.fields[GUARD] = result
+    counter.probe = call
+    return [make_record(VECTOR_BASE + lowering.index[call.key], result, call.row, call.divisor), counter]
