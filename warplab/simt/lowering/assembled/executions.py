@@ -41,7 +41,7 @@ _WITH_CONSTANT = re.compile(
     r"(?P<root>[FD]SETP)\.(?P<condition>[A-Z]+)(?P<ftz>(?:\.FTZ)?)\.AND P\d, PT, "
     r"(?P<absolute>\|?)(?P<register>R\d+)(?:\.reuse)?\|?(?:\.reuse)?, (?:UR(?P<uniform>\d+)|(?P<number>[-+\w.]+)), PT$"
 )
-_TESTED = {"ex2", "lg2", "rsqrt", "sqrt", "rcp", "div", "cvt"}
+_SEVERAL = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt", "sqrt", "rcp", "div", "cvt"}  # made of several instructions
 _READ = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
 _FOLLOWED = 8  # operations between a result and the selections that it ends in
 
@@ -131,7 +131,7 @@ class Executions:
         """Is it under a guard that its own line of PTX makes, for unusual operands?"""
         name = instruction.guard.lstrip("!")
         numbers = self.matching.at[instruction.line]
-        if not name or any(self.records[n].fields[GUARD] for n in numbers):
+        if not name or not all(_operation(self.records[n]) in _SEVERAL for n in numbers):
             return False
         made = self.matching.made[instruction.line]
         beside = [i for i in made if i.block == instruction.block and i is not instruction]
@@ -144,15 +144,10 @@ class Executions:
             return None
         compared = _compared_with(maker, self.matching.made[maker.line])
         record = self.records[numbers[0]]
-        operation = record.text.partition(".")[0]
-        if (
-            compared is None
-            or operation not in _TESTED
-            or maker.operands.split(", ")[0] != instruction.guard.lstrip("!")
-        ):
+        if compared is None:
             return None
         key, absolute, constant = compared
-        row = record.fields[SRC_B if operation == "div" else SRC_A]
+        row = record.fields[SRC_B if _operation(record) == "div" else SRC_A]
         return OperandTest(record, key, row, absolute, constant, instruction.guard.startswith("!"))
 
     def _condition_of(self, instruction: MachineInstruction) -> Probe | None:
@@ -214,6 +209,11 @@ class Executions:
 
 def _key(probe: AnyProbe) -> tuple:
     return type(probe), id(probe.beside), probe[1:]
+
+
+def _operation(record: Record) -> str:
+    """The first word of the PTX; empty if that has a guard."""
+    return record.text.partition(".")[0]
 
 
 def _is_branch(record: Record) -> bool:
