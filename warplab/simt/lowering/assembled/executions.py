@@ -10,7 +10,6 @@ from fractions import Fraction
 import numpy as np
 
 from warplab.isa.machine_code import MachineInstruction
-from warplab.simt.core.alu.dispatch import vector_index
 from warplab.simt.core.state.layout import (
     DST,
     GUARD,
@@ -19,17 +18,10 @@ from warplab.simt.core.state.layout import (
     OP_JUMP,
     SRC_A,
     SRC_B,
-    SRC_C,
-    VECTOR_BASE,
-    X0,
-    X1,
-    X2,
-    X4,
-    X5,
-    X6,
 )
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, STORES, Matching
-from warplab.simt.program import ROWS_BASE, AnyProbe, OperandTest, Probe, Record
+from warplab.simt.lowering.assembled.selections import Selections
+from warplab.simt.program import AnyProbe, OperandTest, Probe, Record
 
 # What the assembler neither moves to another block nor makes of anything but its own PTX.
 _PINNED = STORES - {"STL"} | ATOMICS | {
@@ -42,8 +34,6 @@ _WITH_CONSTANT = re.compile(
     r"(?P<absolute>\|?)(?P<register>R\d+)(?:\.reuse)?\|?(?:\.reuse)?, (?:UR(?P<uniform>\d+)|(?P<number>[-+\w.]+)), PT$"
 )
 _SEVERAL = {"ex2", "lg2", "sin", "cos", "tanh", "rsqrt", "sqrt", "rcp", "div", "cvt"}  # made of several instructions
-_READ = (SRC_A, SRC_B, SRC_C, X0, X1, X2, X4, X5, X6)
-_FOLLOWED = 8  # operations between a result and the selections that it ends in
 
 
 class Executions:
@@ -59,17 +49,8 @@ class Executions:
                 self.unguarded.setdefault(matching.block[number], number)
         self.probes = {_key(r.probe): n for n, r in enumerate(self.records) if r.probe}
         self.hosts = self._hosts()
-        self.written: defaultdict[int, int] = defaultdict(int)  # how often each register is written
-        self.readers: defaultdict[int, list[int]] = defaultdict(list)
-        for number, record in enumerate(self.records):
-            if not record.places:
-                continue  # one that counts
-            self.written[record.fields[DST]] += 1
-            for row in {record.fields[f] for f in _READ if record.fields[f] >= ROWS_BASE} | set(record.keeps):
-                self.readers[row].append(number)
+        self.selections = Selections(self.records, matching.block)
         self.steering = {r.fields[GUARD] for r in self.records if r.op in (OP_BRANCH, OP_JUMP, OP_EXIT)}
-        names = vector_index()
-        self.selections = {VECTOR_BASE + names[f"selp.i{width}"] for width in (32, 64)}
 
     def _hosts(self) -> dict[tuple[int, str, int], list[int]]:
         """For each machine block and guard in it: the lines of what surely belongs there."""
@@ -179,32 +160,11 @@ class Executions:
         maker = self.makers.get(id(instruction))
         if maker is None or len(numbers) != 1:
             return None
-        found = self._selection(numbers[0], _FOLLOWED)
+        found = self.selections.of(numbers[0])
         made = {self.records[n].fields[DST] for n in self.matching.at[maker.line]}
         if found is None or found.predicate not in made and made & self.steering:
             return None
         return found
-
-    def _selection(self, number: int, depth: int) -> Probe | None:
-        """The one choice by which a record's result is taken, at once or in results made of it alone in its block."""
-        record = self.records[number]
-        row = record.fields[DST]
-        if record.op < VECTOR_BASE or record.fields[GUARD] or self.written[row] != 1 or not depth:
-            return None
-        found: dict[tuple[int, bool], Probe] = {}
-        for reader in self.readers[row]:
-            other = self.records[reader]
-            if self.matching.block[reader] != self.matching.block[number]:
-                return None
-            if other.op in self.selections and not other.fields[GUARD]:
-                first, second = other.fields[SRC_A] == row, other.fields[SRC_B] == row
-                probe = Probe(other, other.fields[X0], second) if first != second else None
-            else:
-                probe = self._selection(reader, depth - 1)
-            if probe is None:
-                return None
-            found.setdefault((probe.predicate, probe.false), probe)
-        return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _key(probe: AnyProbe) -> tuple:

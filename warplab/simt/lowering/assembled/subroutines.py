@@ -52,7 +52,6 @@ class Subroutines:
     def __init__(self, matching: Matching) -> None:
         self.matching = matching
         self.records = matching.records
-        self.names = {VECTOR_BASE + number: name for name, number in vector_index().items()}
         self.calls: defaultdict[int, list[str]] = defaultdict(list)  # the subroutines that each line of PTX calls
         for instruction in matching.code:
             found = _NAME.search(instruction.operands) if instruction.root == "CALL" else None
@@ -66,10 +65,11 @@ class Subroutines:
     def _at(self, place: int) -> list[SubroutineCall]:
         """The calls that a line of PTX makes, one for each record that divides or takes a root."""
         kind, operation, of = _SUBROUTINES[self.calls[place][0]]
+        names = {VECTOR_BASE + number: name for name, number in vector_index().items()}
         found = []
         for number in self.matching.parts[place]:
             record = self.records[number]
-            words = self.names.get(record.op, "").split(".")
+            words = names.get(record.op, "").split(".")
             if words[-1] != of or record.fields[GUARD] or words[0] not in (operation, "div"):
                 continue
             # A division of 1 is a reciprocal of its divisor.
