@@ -14,13 +14,13 @@ from autograder.spec.lab import CHECKOUT, find_lab
 from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_file
-from tests.simt.plans import buffer, plan_of
+from tests.simt.plans import buffer, cuda_plan, plan_of
 from warplab import results, simt
 from warplab.isa.machine_code import read
 from warplab.plan import disassembler
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
-from warplab.plan.model import Plan, Pointer, Role
+from warplab.plan.model import Plan, Pointer, Role, Value
 from warplab.simt.lowering import decoder
 from warplab.simt.lowering.assembled.kernel import Assembled
 
@@ -47,6 +47,18 @@ COUNTED = {
     "pairs of a turned fragment": ("wmma/flat", "global_store_requests"),
     "fragments by ldmatrix": ("wmma/staged", "matrix_load_wavefronts"),
     "fragments by ldmatrix are shared loads": ("wmma/staged", "shared_load_wavefronts"),
+    "words of a local vector": ("unseen/local_window", "local_load_requests"),
+    "words of a stored vector": ("unseen/local_window", "local_store_requests"),
+    "a guard that a test of bits makes": ("unseen/fft_64", "thread_fadd"),
+    "guards that are bits of a register": ("unseen/walsh_hadamard", "thread_fadd"),
+    "loads joined across branches": ("unseen/rank_sort", "shared_load_wavefronts"),
+    "loads not joined across barriers": ("unseen/scan_blelloch", "shared_load_bank_conflicts"),
+    "the subroutine of a division": ("unseen/cyclic_reduction", "thread_ffma"),
+    "its sums": ("unseen/cyclic_reduction", "thread_fadd"),
+    "what a root of zero leaves out": ("unseen/numba_distances", "thread_fmul"),
+    "subroutines of doubles": ("floats/doubles_special", "thread_dfma"),
+    "roots of doubles": ("floats/doubles_special", "thread_dadd"),
+    "NaN in a division": ("floats/halves_special", "thread_fadd"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -177,6 +189,29 @@ def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypa
         decoder._decoded.cache_clear()
     assert execution.total.shared_load_wavefronts == 16  # eight loads of each block's first warp
     assert "those of its PTX" in execution.notes[COUNTERS_NOTE]
+
+
+GATHERED = """
+extern "C" __global__ void gathered(const int* at, const float* x, float* out, int n) {
+    float sum = 0;
+    for (int k = 0; k < n; ++k) {
+        int i = at[k * 32 + threadIdx.x];
+        if (i >= 0) sum += x[i] * x[i + 1];
+    }
+    out[threadIdx.x] = sum;
+}"""
+
+
+@needs_nvdisasm
+def test_a_guard_on_the_line_of_a_sum_is_that_of_a_branch() -> None:
+    """ptxas unrolls the loop, makes predicates of its branches and names the line of a sum beside some of them."""
+    at = np.random.default_rng(4).integers(-9, 20, (9, 32)).astype(np.int32)
+    x = np.ones(21, np.float32)
+    arrays = {"at": (at, Role.INPUT), "x": (x, Role.INPUT), "out": (np.zeros(32, np.float32), Role.OUTPUT)}
+    arguments = (Pointer("at"), Pointer("x"), Pointer("out"), Value("int32", 9))
+    plan = assemble(cuda_plan(GATHERED, "gathered", arrays, arguments, (1,), (32,)), "sm_90a")
+    total = simt.execute(plan, {"at": at, "x": x}, workers=1).total
+    assert total.thread_ffma == np.count_nonzero(at >= 0)
 
 
 LISTING = """

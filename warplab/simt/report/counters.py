@@ -71,7 +71,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
             f"global_{kind}_requests": counts[C_REQUESTS],
             f"global_{kind}_sectors": counts[C_SECTORS],
             f"global_{kind}_ideal_sectors": counts[C_IDEAL_SECTORS],
-            f"local_{kind}_requests": counts[C_LOCAL_REQUESTS] * local_words(record),
+            f"local_{kind}_requests": counts[C_LOCAL_REQUESTS],
             f"local_{kind}_sectors": counts[C_LOCAL_SECTORS],
         }
         for name, value in values.items():
@@ -142,6 +142,8 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
+        if program.code[pc][OP] in (OP_LOAD, OP_STORE):
+            row[C_LOCAL_REQUESTS] *= local_words(program.code[pc])
         share = program.shares.get(int(pc))
         if share is not None:  # the assembler kept a part of the copies of an access
             row[:] = [n if i in (C_WARPS, C_THREADS) else round(n * share) for i, n in enumerate(row)]
