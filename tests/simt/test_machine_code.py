@@ -20,7 +20,7 @@ from warplab.isa.machine_code import read
 from warplab.plan import disassembler
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
-from warplab.plan.model import Plan, Pointer, Role, Value
+from warplab.plan.model import Plan, Pointer, Role
 from warplab.simt.lowering import decoder
 from warplab.simt.lowering.assembled.kernel import Assembled
 
@@ -191,27 +191,29 @@ def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypa
     assert "those of its PTX" in execution.notes[COUNTERS_NOTE]
 
 
-GATHERED = """
-extern "C" __global__ void gathered(const int* at, const float* x, float* out, int n) {
-    float sum = 0;
-    for (int k = 0; k < n; ++k) {
-        int i = at[k * 32 + threadIdx.x];
-        if (i >= 0) sum += x[i] * x[i + 1];
+ROWS = """
+extern "C" __global__ void ell(const int* col, const float* val, const float* x, float* y, int rows, int width) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= rows) return;
+    float s = 0;
+    for (int k = 0; k < width; ++k) {
+        int c = col[k * rows + r];
+        if (c >= 0) s += val[k * rows + r] * x[c];
     }
-    out[threadIdx.x] = sum;
+    y[r] = s;
 }"""
 
 
 @needs_nvdisasm
 def test_a_guard_on_the_line_of_a_sum_is_that_of_a_branch() -> None:
-    """ptxas unrolls the loop, makes predicates of its branches and names the line of a sum beside some of them."""
-    at = np.random.default_rng(4).integers(-9, 20, (9, 32)).astype(np.int32)
-    x = np.ones(21, np.float32)
-    arrays = {"at": (at, Role.INPUT), "x": (x, Role.INPUT), "out": (np.zeros(32, np.float32), Role.OUTPUT)}
-    arguments = (Pointer("at"), Pointer("x"), Pointer("out"), Value("int32", 9))
-    plan = assemble(cuda_plan(GATHERED, "gathered", arrays, arguments, (1,), (32,)), "sm_90a")
-    total = simt.execute(plan, {"at": at, "x": x}, workers=1).total
-    assert total.thread_ffma == np.count_nonzero(at >= 0)
+    """ptxas unrolls the loop, makes predicates of its branches and gives some of them the line of a sum."""
+    col = np.random.default_rng(4).integers(-9, 20, (9, 100)).astype(np.int32)
+    val, x = np.ones((9, 100), np.float32), np.ones(20, np.float32)
+    arrays = {n: (a, Role.INPUT) for n, a in (("col", col), ("val", val), ("x", x))}
+    arrays["y"] = np.zeros(100, np.float32), Role.OUTPUT
+    plan = cuda_plan(ROWS, "ell", arrays, ("col", "val", "x", "y", np.int32(100), np.int32(9)), (2,), (64,))
+    total = simt.execute(assemble(plan, "sm_90a"), {"col": col, "val": val, "x": x}, workers=1).total
+    assert total.thread_ffma == np.count_nonzero(col >= 0)
 
 
 LISTING = """
