@@ -42,7 +42,8 @@ class Executions:
     def __init__(self, matching: Matching) -> None:
         self.matching = matching
         self.records = matching.records
-        self.makers = _makers(matching.code)
+        self.makers = _makers(matching.code)  # of the guards that their blocks make
+        self.before = _makers(matching.code, across=True)  # of all: what has made them before, as the code is written
         self.unguarded: dict[int, int] = {}  # of each block: a record that all its threads execute
         for number, record in enumerate(self.records):
             if not record.fields[GUARD] and record.counted:
@@ -70,14 +71,14 @@ class Executions:
     def of(self, instruction: MachineInstruction) -> tuple[tuple[int, ...], Fraction]:
         """The records whose executions, times a share, are those of a machine instruction; none if it is for unusual
         operands that nothing counts."""
-        copies = max(self.matching.copies.get(self.matching.block[self.matching.of(instruction)[0]], 1), 1)
-        counted = self.of_guard(instruction)
-        if counted is not None:
-            return (counted,), Fraction(1, copies)
-        if self._guards_itself(instruction):
-            return (), Fraction(0)
         numbers = self.matching.of(instruction)
         block = self.matching.block[numbers[0]]
+        copies = Fraction(1, max(self.matching.copies.get(block, 1), 1))
+        counted = [self.probes.get(_key(probe)) for probe in self._guards(instruction)]
+        if counted and None not in counted:
+            return tuple(n for n in counted if n is not None), copies
+        if self._guards_itself(instruction):
+            return (), Fraction(0)
         there = self.hosts.get(self._place(instruction), [])
         elsewhere = [line for line in there if self.matching.block[self.matching.at[line][0]] != block]
         if there and len(elsewhere) == len(there):
@@ -87,7 +88,7 @@ class Executions:
                 if len(of) == len(known):
                     pinned = sum(1 for i in self.matching.made[line] if i.root in _PINNED)
                     return of, Fraction(1, pinned)
-        return tuple(numbers), Fraction(1, copies)
+        return tuple(numbers), copies
 
     def _reached(self, number: int) -> int | None:
         """A record that as many threads execute as reach this one."""
@@ -96,17 +97,23 @@ class Executions:
 
     # Guards that the PTX has not
 
-    def wanted(self) -> list[Probe | OperandTest]:
+    def wanted(self) -> list[AnyProbe]:
         """What has to be counted besides: in how many threads a predicate is true (or false) that guards machine
         instructions where the PTX has no guard."""
         floats = [i for i in self.matching.code if i.root in FLOATS and i.guard and not i.rare]
-        found = [self._test(i) if self._guards_itself(i) else self._condition_of(i) for i in floats]
-        return list({_key(probe): probe for probe in found if probe}.values())
+        return list({_key(probe): probe for instruction in floats for probe in self._guards(instruction)}.values())
 
-    def of_guard(self, instruction: MachineInstruction) -> int | None:
-        """The record that counts how often a machine instruction's guard holds; None if nothing counts it."""
-        probe = self._test(instruction) if self._guards_itself(instruction) else self._condition_of(instruction)
-        return self.probes.get(_key(probe)) if probe else None
+    def _guards(self, instruction: MachineInstruction) -> list[AnyProbe]:
+        """What guards an instruction, one for each of its records; empty where the PTX has the same guard, or a branch,
+        or what surely belongs there is beside it."""
+        numbers = self.matching.of(instruction)
+        if not instruction.guard or self.records[numbers[0]].fields[GUARD]:
+            return []
+        if self._guards_itself(instruction):
+            return self._tests(instruction, numbers)
+        if self.hosts.get(self._place(instruction)):
+            return []
+        return self._compared(instruction, numbers) or self._selected(instruction, numbers)
 
     def _guards_itself(self, instruction: MachineInstruction) -> bool:
         """Is it under a guard that its own line of PTX makes, for unusual operands?"""
@@ -118,52 +125,44 @@ class Executions:
         beside = [i for i in made if i.block == instruction.block and i is not instruction]
         return any(name in i.operands.split(", ")[:2] for i in beside)
 
-    def _test(self, instruction: MachineInstruction) -> OperandTest | None:
+    def _tests(self, instruction: MachineInstruction, numbers: Sequence[int]) -> list[AnyProbe]:
         """The comparison of an operand with a constant that makes a guard of its own line."""
-        maker, numbers = self.makers.get(id(instruction)), self.matching.of(instruction)
-        if maker is None or maker.line != instruction.line or len(numbers) != 1:
-            return None
-        compared = _compared_with(maker, self.matching.made[maker.line])
-        record = self.records[numbers[0]]
-        if compared is None:
-            return None
-        key, absolute, constant = compared
-        row = record.fields[SRC_B if _operation(record) == "div" else SRC_A]
-        return OperandTest(record, key, row, absolute, constant, instruction.guard.startswith("!"))
-
-    def _condition_of(self, instruction: MachineInstruction) -> Probe | None:
-        """What guards an instruction; None where the PTX has the same guard, or a branch, or what has is beside it."""
-        return None if self.hosts.get(self._place(instruction)) else self._condition(instruction)
-
-    def _condition(self, instruction: MachineInstruction) -> Probe | None:
-        """What guards an instruction; None where the PTX has the same guard, or a branch."""
-        numbers = self.matching.of(instruction)
-        if not instruction.guard or self.records[numbers[0]].fields[GUARD]:
-            return None
-        return self._compared(instruction, numbers[0]) or self._selected(instruction, numbers)
-
-    def _compared(self, instruction: MachineInstruction, number: int) -> Probe | None:
-        """The comparison of the same block that makes the guard."""
-        maker, at = self.makers.get(id(instruction)), self.matching.at
-        if maker is None or maker.line == instruction.line or len(at[maker.line]) != 1:
-            return None
-        comparison = at[maker.line][0]
-        record = self.records[comparison]
-        same = _same_sense(record.text, maker)
-        block = self.matching.block
-        if block[comparison] != block[number] or same is None or record.fields[GUARD]:
-            return None
-        return Probe(record, record.fields[DST], same == instruction.guard.startswith("!"))
-
-    def _selected(self, instruction: MachineInstruction, numbers: Sequence[int]) -> Probe | None:
-        """The selection that an instruction's result ends in: it is made in the threads that select it."""
         maker = self.makers.get(id(instruction))
-        if maker is None or len(numbers) != 1:
-            return None
-        found = self.selections.of(numbers[0])
-        made = {self.records[n].fields[DST] for n in self.matching.at[maker.line]}
-        if found is None or found.predicate not in made and made & self.steering:
-            return None
+        if maker is None or maker.line != instruction.line:
+            return []
+        compared = _compared_with(maker, self.matching.made[maker.line])
+        if compared is None:
+            return []
+        key, absolute, constant = compared
+        records = [self.records[n] for n in numbers]
+        rows = [r.fields[SRC_B if _operation(r) == "div" else SRC_A] for r in records]
+        false = instruction.guard.startswith("!")
+        return [OperandTest(r, key, row, absolute, constant, false) for r, row in zip(records, rows, strict=True)]
+
+    def _compared(self, instruction: MachineInstruction, numbers: Sequence[int]) -> list[AnyProbe]:
+        """The comparisons of the same blocks that make the guard."""
+        maker, block = self.makers.get(id(instruction)), self.matching.block
+        if maker is None or maker.line == instruction.line:
+            return []
+        comparisons = self.matching.at[maker.line]
+        if [block[n] for n in comparisons] != [block[n] for n in numbers]:
+            return []
+        records = [self.records[n] for n in comparisons]
+        same = _same_sense(records[0].text, maker)
+        if same is None or any(r.fields[GUARD] for r in records):
+            return []
+        return [Probe(r, r.fields[DST], same == instruction.guard.startswith("!")) for r in records]
+
+    def _selected(self, instruction: MachineInstruction, numbers: Sequence[int]) -> list[AnyProbe]:
+        """The selections that an instruction's result ends in: it is made in the threads that select it."""
+        maker = self.before.get(id(instruction))
+        made = {self.records[n].fields[DST] for n in self.matching.at[maker.line]} if maker else set()
+        found: list[AnyProbe] = []
+        for number in numbers:
+            probe = self.selections.of(number)
+            if maker is None or probe is None or probe.predicate not in made and made & self.steering:
+                return []
+            found.append(probe)
         return found
 
 
@@ -180,13 +179,13 @@ def _is_branch(record: Record) -> bool:
     return record.op in (OP_BRANCH, OP_JUMP)
 
 
-def _makers(code: Sequence[MachineInstruction]) -> dict[int, MachineInstruction]:
-    """For each guarded instruction, by its identity: what in its block has made its guard."""
+def _makers(code: Sequence[MachineInstruction], across: bool = False) -> dict[int, MachineInstruction]:
+    """For each guarded instruction, by its identity: what has made its guard, in its block or `across` blocks."""
     made: dict[str, MachineInstruction] = {}
     result = {}
     block = -1
     for instruction in code:
-        if instruction.block != block:
+        if instruction.block != block and not across:
             made, block = {}, instruction.block
         name = instruction.guard.lstrip("!")
         if name in made:
