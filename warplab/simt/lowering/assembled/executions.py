@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Sequence
@@ -48,10 +49,31 @@ class Executions:
         for number, record in enumerate(self.records):
             if not record.fields[GUARD] and record.counted:
                 self.unguarded.setdefault(matching.block[number], number)
+        self.region = self._regions()
         self.probes = {_key(r.probe): n for n, r in enumerate(self.records) if r.probe}
         self.hosts = self._hosts()
         self.selections = Selections(self.records, matching.block)
         self.steering = {r.fields[GUARD] for r in self.records if r.op in (OP_BRANCH, OP_JUMP, OP_EXIT)}
+
+    def _regions(self) -> dict[int, int]:
+        """For machine blocks the first one that runs as often: the way through a division or a root forks to call a
+        subroutine, and what follows is a block of its own."""
+        blocks: dict[int, list[MachineInstruction]] = {}
+        for instruction in self.matching.code:
+            if not instruction.rare:
+                blocks.setdefault(instruction.block, []).append(instruction)
+        region: dict[int, int] = {}
+        order = list(blocks)
+        for place, block in enumerate(order):
+            fork = blocks[block][-1]
+            if fork.root != "BRA" or not fork.guard:
+                continue
+            ways = itertools.takewhile(lambda b: blocks[b][0].root != "BSYNC", order[place + 1 :])
+            between = [i for b in ways for i in blocks[b]]
+            behind = place + len({i.block for i in between}) + 2
+            if behind < len(order) and _is_detour(fork, between) and not blocks[order[behind]][0].branched_to:
+                region[order[behind]] = region.get(block, block)
+        return region
 
     def _hosts(self) -> dict[tuple[int, str, int], list[int]]:
         """For each machine block and guard in it: the lines of what surely belongs there."""
@@ -64,9 +86,13 @@ class Executions:
         return hosts
 
     def _place(self, instruction: MachineInstruction, guarded: bool = True) -> tuple[int, str, int]:
-        """A machine block, and the guard in it that an instruction runs under."""
+        """A machine block, or what runs as often, and the guard in it that an instruction runs under."""
         guard = instruction.guard if guarded else ""
-        return instruction.block, guard, id(self.makers.get(id(instruction))) if guard else 0
+        return (
+            self.region.get(instruction.block, instruction.block),
+            guard,
+            id(self.makers.get(id(instruction))) if guard else 0,
+        )
 
     def of(self, instruction: MachineInstruction) -> tuple[tuple[int, ...], Fraction]:
         """The records whose executions, times a share, are those of a machine instruction; none if it is for unusual
@@ -168,6 +194,11 @@ class Executions:
 
 def _key(probe: AnyProbe) -> tuple:
     return type(probe), id(probe.beside), probe[1:]
+
+
+def _is_detour(fork: MachineInstruction, between: Sequence[MachineInstruction]) -> bool:
+    """Do both ways from a branch up to where they meet belong to its line, and does one call a subroutine?"""
+    return all(i.line == fork.line for i in between) and any(i.root == "CALL" for i in between)
 
 
 def _operation(record: Record) -> str:
