@@ -191,7 +191,7 @@ def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypa
     assert "those of its PTX" in execution.notes[COUNTERS_NOTE]
 
 
-ROWS = """
+MADE = """
 extern "C" __global__ void ell(const int* col, const float* val, const float* x, float* y, int rows, int width) {
     int r = blockIdx.x * blockDim.x + threadIdx.x;
     if (r >= rows) return;
@@ -201,6 +201,21 @@ extern "C" __global__ void ell(const int* col, const float* val, const float* x,
         if (c >= 0) s += val[k * rows + r] * x[c];
     }
     y[r] = s;
+}
+
+extern "C" __global__ void mean(const float* x, float* y, float n) {
+    float s = x[threadIdx.x];
+    for (int k = 16; k; k /= 2) s += __shfl_down_sync(~0u, s, k);
+    if (threadIdx.x == 0) y[0] = s / n;
+}
+
+__device__ __noinline__ float leak(float x, float scale) {
+    float y = x * scale;
+    return y < 0 ? y * 0.5f : y;
+}
+
+extern "C" __global__ void leaks(const float* x, float* y) {
+    y[threadIdx.x] = leak(x[threadIdx.x], 2.0f) - leak(x[threadIdx.x] - 1, 3.0f);
 }"""
 
 
@@ -211,9 +226,28 @@ def test_a_guard_on_the_line_of_a_sum_is_that_of_a_branch() -> None:
     val, x = np.ones((9, 100), np.float32), np.ones(20, np.float32)
     arrays = {n: (a, Role.INPUT) for n, a in (("col", col), ("val", val), ("x", x))}
     arrays["y"] = np.zeros(100, np.float32), Role.OUTPUT
-    plan = cuda_plan(ROWS, "ell", arrays, ("col", "val", "x", "y", np.int32(100), np.int32(9)), (2,), (64,))
+    plan = cuda_plan(MADE, "ell", arrays, ("col", "val", "x", "y", np.int32(100), np.int32(9)), (2,), (64,))
     total = simt.execute(assemble(plan, "sm_90a"), {"col": col, "val": val, "x": x}, workers=1).total
     assert total.thread_ffma == np.count_nonzero(col >= 0)
+
+
+@needs_nvdisasm
+def test_what_precedes_a_division_stands_with_what_follows_it() -> None:
+    """ptxas makes the last sum of the shuffles behind the exit of all threads but one, in front of the division."""
+    x = np.ones(32, np.float32)
+    arrays = {"x": (x, Role.INPUT), "y": (np.zeros(1, np.float32), Role.OUTPUT)}
+    plan = cuda_plan(MADE, "mean", arrays, ("x", "y", np.float32(32)), (1,), (32,))
+    total = simt.execute(assemble(plan, "sm_90a"), {"x": x}, workers=1).total
+    assert (total.thread_fadd, total.thread_ffma) == (4 * 32 + 1, 5)
+
+
+@needs_nvdisasm
+def test_a_guard_in_a_function_that_is_called_twice() -> None:
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    arrays = {"x": (x, Role.INPUT), "y": (np.zeros(64, np.float32), Role.OUTPUT)}
+    plan = cuda_plan(MADE, "leaks", arrays, ("x", "y"), (1,), (64,))
+    total = simt.execute(assemble(plan, "sm_90a"), {"x": x}, workers=1).total
+    assert total.thread_fmul == 2 * 64 + np.count_nonzero(x < 0) + np.count_nonzero(x < 1)
 
 
 LISTING = """
