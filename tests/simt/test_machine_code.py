@@ -278,6 +278,7 @@ def test_reads_what_nvdisasm_prints() -> None:
     ]  # fmt: skip
     assert [code["first"][n].width for n in (0, 3)] == [16, 2]
     assert [i.rare for i in code["first"]] == [False] * 5 + [True] * 3  # behind a branch for diverged warps only
+    assert [i.branched_to for i in code["first"]] == [False] * 5 + [True] * 3
     assert code["first"][0].block == code["first"][2].block != code["first"][3].block
     assert code["second"][0].width == 8
 

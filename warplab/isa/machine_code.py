@@ -19,8 +19,8 @@ class MachineInstruction:
     """One instruction. `line` is that of the PTX, `block` the number of its basic block in the kernel.
 
     `rare` marks what ordinary threads do not reach: the assembler's own subroutines, which a division calls for unusual
-    operands, and detours for warps whose lanes came apart. `branched_to` says of the first instruction of a block that
-    branches lead there.
+    operands, and detours for warps whose lanes came apart. `branched_to` marks those
+    of blocks that branches lead to.
     """
 
     opcode: str  # with its modifiers, such as LDS.64
@@ -75,14 +75,10 @@ def read(text: str) -> MachineCode:
 def _with_targets(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:
     """Mark where branches lead."""
     names = {name for i in code if i.root == "BRA" for name in _TARGET.findall(i.operands)}
-    first: dict[int, int] = {}
-    for place, instruction in enumerate(code):
-        first.setdefault(instruction.block, place)
-    order = list(first)
+    order = sorted({i.block for i in code})
     # A label in front of a label begins an empty block.
     starts = {next((b for b in order if b >= labels[name]), -1) for name in names if name in labels}
-    places = {first[block] for block in starts if block >= 0}
-    return [replace(i, branched_to=True) if place in places else i for place, i in enumerate(code)]
+    return [replace(i, branched_to=True) if i.block in starts else i for i in code]
 
 
 def _with_rare(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:

@@ -52,6 +52,7 @@ class Subroutines:
     def __init__(self, matching: Matching) -> None:
         self.matching = matching
         self.records = matching.records
+        self.sizes = Counter(i.block for i in matching.code)
         self.calls: defaultdict[int, list[str]] = defaultdict(list)  # the subroutines that each line of PTX calls
         for instruction in matching.code:
             found = _NAME.search(instruction.operands) if instruction.root == "CALL" else None
@@ -97,6 +98,9 @@ class Subroutines:
         return terms
 
     def _left_out(self, made: list[MachineInstruction]) -> Counter[str]:
-        """The float operations of a line that only threads reach which do not call."""
+        """The float operations of a line that only threads reach which do not call: those of blocks with nothing else
+        that ask no more. What was moved to another place all threads reach."""
         asking = {i.block for i in made if i.root == "BRA" and i.guard}
-        return Counter(i.root for i in made if i.root in FLOATS and i.block not in asking and not i.rare)
+        own = Counter(i.block for i in made)
+        alone = {block for block, count in own.items() if count == self.sizes[block]} - asking
+        return Counter(i.root for i in made if i.root in FLOATS and i.block in alone and not i.rare)
