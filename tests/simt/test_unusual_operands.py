@@ -40,7 +40,7 @@ KERNEL = """
 }}
 """
 # Of each operation and lane: the operands, and how many sums, products and fused operations it takes.
-LANES = {
+LANES: dict[str, list[tuple[tuple[float, ...], tuple[int, int, int]]]] = {
     "div.rn.f32": [
         ((1, 3), (0, 0, 5)),
         ((0, 3), (0, 0, 5)),
