@@ -10,6 +10,7 @@ import numpy as np
 
 from warplab.simt.core.alu.dispatch import call_vector
 from warplab.simt.core.alu.rows import fill_row32, fill_row64
+from warplab.simt.core.alu.unusual import note_unusual
 from warplab.simt.core.asynchronous.bulk_calls import run_bulk
 from warplab.simt.core.asynchronous.completion import make_room
 from warplab.simt.core.asynchronous.copies import group_copies, issue_copies
@@ -88,6 +89,7 @@ from warplab.simt.core.state.layout import (
     OP_STMATRIX,
     OP_STORE,
     OP_TRAP,
+    OP_UNUSUAL,
     OP_VOTE,
     OP_WARP_SYNC,
     OP_WATCH,
@@ -497,6 +499,10 @@ def run_warp(m, warp):
                 fence_async(m, warp)
             pc += 1
         elif op in (OP_NOP, OP_ROWS):
+            pc += 1
+        elif op == OP_UNUSUAL:
+            if mask:
+                note_unusual(cell, frame, constants, record, mask)
             pc += 1
         elif op == OP_WGMMA_REGISTER:
             if mask:

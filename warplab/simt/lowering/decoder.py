@@ -42,7 +42,8 @@ from warplab.simt.lowering import (
     wgmma,
     wmma,
 )
-from warplab.simt.lowering.assembled import Assembled, add_probes, branch_targets
+from warplab.simt.lowering.assembled.kernel import Assembled, branch_targets
+from warplab.simt.lowering.assembled.probes import add_probes
 from warplab.simt.lowering.contraction import contract
 from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering

@@ -51,7 +51,7 @@ from warplab.simt.core.state.layout import (
     X4,
     X7,
 )
-from warplab.simt.program import Program
+from warplab.simt.program import Program, local_words
 from warplab.simt.report.instruction_classes import Classifier, Work
 
 
@@ -145,6 +145,8 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
+        if program.code[pc][OP] in (OP_LOAD, OP_STORE):
+            row[C_LOCAL_REQUESTS] *= local_words(program.code[pc])
         share = program.shares.get(int(pc))
         if share is not None:  # the assembler kept a part of the copies of an access
             row[:] = [n if i in (C_WARPS, C_THREADS) else round(n * share) for i, n in enumerate(row)]

@@ -68,7 +68,8 @@ SIGNED_BIT = 0x100
     OP_BULK,
     OP_BULK_GROUP,
     OP_WATCH,  # a load that only the sanitizers hear of
-) = range(38)
+    OP_UNUSUAL,  # counts what the assembler's subroutine for a division or a root does: X0 the kind
+) = range(39)
 VECTOR_BASE = 64
 ASYNC_READERS = (OP_WGMMA, OP_BULK)  # those that read shared memory through the async proxy
 
@@ -205,8 +206,24 @@ R_TRACKED = 2  # has a shadow map of written bytes
     C_LOCAL_SECTORS,
     C_IDEAL_SECTORS,
     C_REMOTE,  # 128 bytes each of a peer's shared memory
-) = range(12)
+    C_SUMS,  # of an OP_UNUSUAL: operations of the assembler's subroutine
+    C_PRODUCTS,
+    C_FUSED,
+) = range(15)
 C_FIELDS = 16
+
+# Kinds of an OP_UNUSUAL: what is divided, or of what a root is taken; the last three in float64.
+(
+    UNUSUAL_DIVISION,
+    UNUSUAL_DIVISION_FTZ,
+    UNUSUAL_RECIPROCAL,
+    UNUSUAL_RECIPROCAL_FTZ,
+    UNUSUAL_ROOT,
+    UNUSUAL_ROOT_FTZ,
+    UNUSUAL_DIVISION_64,
+    UNUSUAL_RECIPROCAL_64,
+    UNUSUAL_ROOT_64,
+) = range(9)
 
 # State of a warp: int64 units. A warp is a tree of splits: groups of lanes with a pc of their own. Inner splits wait
 # at the pc where their children meet again.
