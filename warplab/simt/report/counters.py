@@ -155,7 +155,7 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
             row[C_WAVEFRONTS] = row[C_IDEAL] = row[C_SHARED_REQUESTS]
         counters = _of_instruction(program.code[pc], row)
         if program.code[pc][OP] in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
-            counters.tensor_instructions = issued
+            counters.tensor_instructions = issued if share is None else round(issued * share)
             counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
         _count_work(counters, program.code[pc], row, classifier, program.terms is not None)
         total += counters

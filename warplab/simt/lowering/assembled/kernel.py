@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -17,6 +18,7 @@ from warplab.simt.core.state.layout import (
     OP_BRANCH,
     OP_JUMP,
     OP_LOAD,
+    OP_MMA,
     OP_STORE,
 )
 from warplab.simt.lowering.assembled.accesses import Accesses
@@ -24,6 +26,9 @@ from warplab.simt.lowering.assembled.executions import Executions
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, Matching
 from warplab.simt.lowering.assembled.subroutines import Subroutines
 from warplab.simt.program import AnyProbe, ConstantBank, Record, Term
+
+_PRODUCTS = {"HMMA", "IMMA", "BMMA", "DMMA", "QMMA"}
+_EMULATED = re.compile(r"^\S*mma\.\S*\.(?:s4|u4|e4m3|e5m2|b1)\.")
 
 
 class Assembled:
@@ -47,6 +52,7 @@ class Assembled:
         self.terms += self.subroutines.terms()
         self._spills()
         self.shares |= Accesses(self.matching, self.bank).shares()
+        self._products()
         self._elections()
         self._fragments()
         self._turned()
@@ -79,6 +85,17 @@ class Assembled:
             words = share * max(instruction.width // 4, 1)  # each a request: a lane's word lies beside the other lanes'
             self.terms.append(Term(at, f"local_{kind}_requests", words, of, C_WARPS))
             self.terms.append(Term(at, f"local_{kind}_sectors", 4 * words, of, C_WARPS))
+
+    # Products of matrices
+
+    def _products(self) -> None:
+        """Products that the assembler makes of several where the tensor cores have none of their kind."""
+        for place, numbers in self.matching.at.items():
+            made = sum(1 for i in self.matching.made[place] if i.root in _PRODUCTS and not i.rare)
+            records = [n for n in self.matching.parts[place] if self.records[n].op == OP_MMA]
+            copies = self.matching.copies.get(self.matching.block[numbers[0]], 0)
+            if made and copies and records and _EMULATED.search(self.records[numbers[0]].text):
+                self.shares |= dict.fromkeys(records, Fraction(made, len(records) * copies))
 
     # Atomics
 
