@@ -9,7 +9,7 @@ from tests.simt.plans import cuda_plan
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Role
 from warplab.simt import execute
-from warplab.simt.lowering import speculation
+from warplab.simt.lowering.passes import speculation
 
 DIGITS = "char digits[10]; int length = 0; do { digits[length++] = '0' + x % 10; x /= 10; } while (x);"
 RIGHT = {
@@ -18,7 +18,8 @@ RIGHT = {
     "the other way round": "s[t] = x; __syncthreads(); if (t < 1) s[t] += s[t + 1];"
     " if (!(t > 0 || s[0] == 0)) y[0] = 7 * s[0];",
     "one side of a selection": "s[t] = x; __syncthreads(); if (t < 1) s[t] += s[t + 1]; y[t] = t == 0 ? s[0] : 5;",
-    "digits that were not written": DIGITS + "for (int k = 0; k < 10; ++k) y[10 * t + k] = k < 10 - length ? 32 : digits[9 - k];",
+    "digits that were not written": DIGITS
+    + "for (int k = 0; k < 10; ++k) y[10 * t + k] = k < 10 - length ? 32 : digits[9 - k];",
 }
 WRONG = {
     "read by another thread": (

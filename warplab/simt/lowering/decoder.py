@@ -44,13 +44,13 @@ from warplab.simt.lowering import (
 )
 from warplab.simt.lowering.assembled.kernel import Assembled, branch_targets
 from warplab.simt.lowering.assembled.probes import add_probes
-from warplab.simt.lowering.contraction import contract
 from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
+from warplab.simt.lowering.passes.contraction import contract
+from warplab.simt.lowering.passes.speculation import watch_speculated
+from warplab.simt.lowering.passes.written import written_names
 from warplab.simt.lowering.registers import allocate
-from warplab.simt.lowering.speculation import watch_speculated
 from warplab.simt.lowering.wgmma_hazards import guard_registers
-from warplab.simt.lowering.written import written_names
 from warplab.simt.program import ROWS_BASE, Program
 
 HANDLER_MODULES = (

@@ -56,7 +56,7 @@ from warplab.simt.core.state.layout import (
     SPECIAL_WARPID,
     VECTOR_BASE,
 )
-from warplab.simt.lowering.liveness import read_registers
+from warplab.simt.lowering.passes.liveness import read_registers
 from warplab.simt.program import ConstantBank, Frame, Record, make_record
 
 PER_BLOCK_SPECIALS = {

@@ -41,7 +41,7 @@ from warplab.simt.core.state.layout import (
     WINDOW_BITS,
 )
 from warplab.simt.lowering.lowering import Lowering, Unsupported, handles
-from warplab.simt.lowering.speculation import FOR_SANITIZERS, PAST_SANITIZERS
+from warplab.simt.lowering.passes.speculation import FOR_SANITIZERS, PAST_SANITIZERS
 from warplab.simt.lowering.strength import strength_of
 from warplab.simt.program import make_record
 

@@ -33,7 +33,7 @@ from warplab.isa.syntax import (
     Sink,
     Symbol,
 )
-from warplab.simt.lowering.liveness import DEFINING, successors
+from warplab.simt.lowering.passes.liveness import DEFINING, successors
 
 # Modifiers of a load that no PTX has.
 FOR_SANITIZERS, PAST_SANITIZERS = "\x00watch", "\x00unwatched"
