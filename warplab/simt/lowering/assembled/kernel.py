@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
@@ -89,13 +90,19 @@ class Assembled:
     # Products of matrices
 
     def _products(self) -> None:
-        """Products that the assembler makes of several where the tensor cores have none of their kind."""
+        """Products of which the tensor cores have none of their kind: ptxas makes two of them, in place or in a
+        subroutine (on an H200 `mma` of 4 bits and `.xor.popc` count two by ncu)."""
         for place, numbers in self.matching.at.items():
-            made = sum(1 for i in self.matching.made[place] if i.root in _PRODUCTS and not i.rare)
+            made = Counter(i.root for i in self.matching.made[place] if not i.rare)
             records = [n for n in self.matching.parts[place] if self.records[n].op == OP_MMA]
             copies = self.matching.copies.get(self.matching.block[numbers[0]], 0)
-            if made and copies and records and _EMULATED.search(self.records[numbers[0]].text):
-                self.shares |= dict.fromkeys(records, Fraction(made, len(records) * copies))
+            products = sum(made[root] for root in _PRODUCTS)
+            if not records or not _EMULATED.search(self.records[numbers[0]].text):
+                continue
+            if products and copies:
+                self.shares |= dict.fromkeys(records, Fraction(products, len(records) * copies))
+            elif made["CALL"] and not products:
+                self.shares |= dict.fromkeys(records, Fraction(2))
 
     # Atomics
 
