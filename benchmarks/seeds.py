@@ -185,6 +185,8 @@ def _reason(contender: Contender, lab: Lab, plans: Plans, seed: int, first: str)
     for case in shown:
         outcome = _run(contender, lab, case, plans, seed)
         kinds = {outcome.status.value, *(finding.kind.value for finding in outcome.findings)}
+        if Status.RUNS_DISAGREE in kinds:  # a grade would have found the race, and tried no other order
+            kinds.add(Status.WRONG_ANSWER.value)
         if contender.status in kinds:
             return case.name, ""
         seen |= kinds
