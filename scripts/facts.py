@@ -2,9 +2,11 @@
 
 A citation is a link that stands inside the sentence, list item or table row whose fact it supports:
 
-    [source: document, place](https://...)                   somebody's document
-    [measured: record](../benchmarks/results/FILE.json)      a record of ours
-    [counted: what](#Heading-of-this-notebook)               cells of that section count it, on every machine
+    [[source]](https://... "document, place")                   somebody's document
+    [[measured]](../benchmarks/results/FILE.json "record")      a record of ours
+    [[counted]](#Heading-of-this-notebook "what")               cells of that section count it, on every machine
+
+Readers see the one word, which opens what it names, and over it what that is.
 
 A figure that needs none, because it follows from others or is one of our own code, is marked behind its sentence:
 
@@ -31,7 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
 PAGE = ROOT / "docs" / "facts.md"
 
-_CITATION = re.compile(r"\[(source|measured|counted): ([^\]]+)\]\(([^)\s]+)\)")
+_CITATION = re.compile(r'\[\[(source|measured|counted)\]\]\(([^)\s]+) "([^"]+)"\)')
 _ITEM = re.compile(r"^\s*(?:[*+-]|\d+\.)\s+")
 _RULE = re.compile(r"^\|[\s:|-]+\|$")
 _ABBREVIATIONS = "".join(rf"(?<!\b{text})" for text in (r"al\.", r"e\.g\.", r"i\.e\.", r"vs\.", r"ch\.", r"Fig\."))
@@ -62,8 +64,8 @@ class Citation:
     """A link from a fact to what supports it. `kind`: source, measured or counted; `target` as the notebook has it."""
 
     kind: str
-    text: str
     target: str
+    text: str
 
 
 @dataclass(frozen=True)

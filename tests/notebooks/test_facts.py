@@ -22,23 +22,23 @@ def statements(*cells: str) -> list[str]:
 
 def test_the_fact_is_the_sentence_around_the_citation() -> None:
     text = (
-        "Nobody says this. An SM has four\nschedulers [source: H100 whitepaper, p. 18. Figure 7](https://a.example/w)."
+        'Nobody says this. An SM has four\nschedulers [[source]](https://a.example/w "H100 whitepaper, p. 18. Figure 7").'
         " Jia et al. say (so). **Nor this.** It takes 4.2 cycles."
-        "[measured: copy](../benchmarks/results/ceilings.json) The end."
+        '[[measured]](../benchmarks/results/ceilings.json "copy") The end.'
     )
     assert statements(text) == ["An SM has four schedulers.", "It takes 4.2 cycles."]
 
 
 def test_items_and_rows_are_facts_of_their_own() -> None:
     text = (
-        "* one line is 128 bytes [source: guide](https://a.example)\n  in four sectors\n* another item\n\n"
-        "| what | how much | from |\n|---|---|---|\n| banks | 32 | [source: guide](https://a.example) |\n| no | 1 | |\n"
+        '* one line is 128 bytes [[source]](https://a.example "guide")\n  in four sectors\n* another item\n\n'
+        '| what | how much | from |\n|---|---|---|\n| banks | 32 | [[source]](https://a.example "guide") |\n| no | 1 | |\n'
     )
     assert statements(text) == ["one line is 128 bytes in four sectors", "banks · 32"]
 
 
 def test_citations_in_brackets_leave_nothing_behind() -> None:
-    (fact,) = facts.facts_of(notebook("## A b\n\nx is 1 ([source: p](https://p.example), [counted: c](#A-b))."))
+    (fact,) = facts.facts_of(notebook('## A b\n\nx is 1 ([[source]](https://p.example "p"), [[counted]](#A-b "c")).'))
     assert fact.statement == "x is 1." and fact.section == "A b"
     assert [(c.kind, c.text, c.target) for c in fact.citations] == [
         ("source", "p", "https://p.example"),
@@ -47,19 +47,19 @@ def test_citations_in_brackets_leave_nothing_behind() -> None:
 
 
 def test_code_is_not_read() -> None:
-    made = new_notebook(cells=[new_code_cell("# x is 1 [source: p](https://p.example)")])
+    made = new_notebook(cells=[new_code_cell('# x is 1 [[source]](https://p.example "p")')])
     assert facts.facts_of(made) == []
-    assert statements("```python\nx [source: p](https://p.example)\n```") == []
+    assert statements('```python\nx [[source]](https://p.example "p")\n```') == []
 
 
 @pytest.mark.parametrize(
     ("citation", "complaint"),
     [
-        ("[source: p](http://p.example)", "no https address"),
-        ("[measured: nothing](../benchmarks/results/ceilings.json)", "no record called 'nothing'"),
-        ("[measured: copy](../benchmarks/results/absent.json)", "no file of benchmarks/results"),
-        ("[measured: copy](../README.md)", "no file of benchmarks/results"),
-        ("[counted: p](#Nowhere)", "no heading"),
+        ('[[source]](http://p.example "p")', "no https address"),
+        ('[[measured]](../benchmarks/results/ceilings.json "nothing")', "no record called 'nothing'"),
+        ('[[measured]](../benchmarks/results/absent.json "copy")', "no file of benchmarks/results"),
+        ('[[measured]](../README.md "copy")', "no file of benchmarks/results"),
+        ('[[counted]](#Nowhere "p")', "no heading"),
     ],
 )
 def test_a_citation_that_leads_nowhere_is_refused(citation: str, complaint: str) -> None:
@@ -69,13 +69,15 @@ def test_a_citation_that_leads_nowhere_is_refused(citation: str, complaint: str)
 
 
 def test_a_citation_without_a_fact_is_refused() -> None:
-    made = notebook("[source: p](https://p.example)")
+    made = notebook('[[source]](https://p.example "p")')
     (problem,) = facts.problems_of(made, facts.facts_of(made))
     assert "states nothing" in problem
 
 
 def test_good_citations_pass_and_links_work_from_docs() -> None:
-    made = notebook(f"# 9 · Here\n\nx|y is 1 [counted: c](#9-·-Here). z is 2 [measured: copy, in TB/s]({RESULTS}).")
+    made = notebook(
+        f'# 9 · Here\n\nx|y is 1 [[counted]](#9-·-Here "c"). z is 2 [[measured]]({RESULTS} "copy, in TB/s").'
+    )
     assert facts.problems_of(made, facts.facts_of(made)) == []
     text = facts.page({"09_here": made})
     assert "## 9 · Here" in text
@@ -84,19 +86,31 @@ def test_good_citations_pass_and_links_work_from_docs() -> None:
 
 
 def test_figures_without_a_citation_are_listed() -> None:
-    text = "An SM has 4 schedulers. It has 64 warps [source: g](https://g.example). Has it 32 banks? Nothing here."
+    text = 'An SM has 4 schedulers. It has 64 warps [[source]](https://g.example "g"). Has it 32 banks? Nothing here.'
     assert facts.uncited(notebook(text)) == ["An SM has 4 schedulers."]
 
 
 @pytest.mark.parametrize(
     "figure",
-    ["228 KiB", "4.8 TB/s", "700 W", "64 bits", "four schedulers", "16 wide", "thirty-two banks", "1.98 GHz", "2,048 lanes"],
+    [
+        "228 KiB",
+        "4.8 TB/s",
+        "700 W",
+        "64 bits",
+        "four schedulers",
+        "16 wide",
+        "thirty-two banks",
+        "1.98 GHz",
+        "2,048 lanes",
+    ],
 )
 def test_what_counts_as_a_figure(figure: str) -> None:
     assert facts.uncited(notebook(f"It has {figure} in all.")) == [f"It has {figure} in all."]
 
 
-@pytest.mark.parametrize("text", ["float32 registers", "see [02 warps_and_latency](02.ipynb)", "up to rung 5, bytes say"])
+@pytest.mark.parametrize(
+    "text", ["float32 registers", "see [02 warps_and_latency](02.ipynb)", "up to rung 5, bytes say"]
+)
 def test_what_is_no_figure(text: str) -> None:
     assert facts.uncited(notebook(f"They have {text} so.")) == []
 

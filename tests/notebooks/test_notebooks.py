@@ -52,7 +52,7 @@ def test_every_notebook_has_a_source() -> None:
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 def test_links_lead_somewhere(source: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", source.read_text(encoding="utf-8"), flags=re.S | re.M)
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
+    for link in re.findall(r"\]\(([^)#\s]+)", text):
         assert link.startswith("https://") or (FOLDER / link).is_file(), f"{source.name} links to {link}"
     for path in re.findall(r"`((?:labs|solutions)/[\w/.]+)`", text):
         assert (ROOT / path).exists(), f"{source.name} names {path}"
