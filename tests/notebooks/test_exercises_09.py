@@ -151,6 +151,5 @@ def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypa
     assert "| 4,096 x 7,168 x 2,048 | 1,200 | 0.90 | 0.80 |  | 1.50 |" in said
     assert "2.7" not in said  # the reference's
     work = 2e-9 * 4096 * 7168 * 2048
-    assert (
-        f"| {work / 0.11:,.0f} | {work / 0.1:,.0f} | {work / 0.09:,.0f} | 10% |" in names["promotion_measured"]().data
-    )
+    assert f"| {work / 0.11:,.0f} | {work / 0.1:,.0f} | {work / 0.09:,.0f} | 10% |" in names["promotion_measured"]().data
+

@@ -120,13 +120,7 @@ def test_the_rings_fill_a_slimmer_tree_only_from_4_to_1(names: dict[str, Any]) -
 
 
 def test_few_fat_flows_collide_and_many_small_ones_do_not(names: dict[str, Any]) -> None:
-    mine = {
-        **names,
-        "pod": cluster(4),
-        "round_robin_times": None,
-        "suffers_more": None,
-        "table": lambda heads, rows: rows,
-    }
+    mine = {**names, "pod": cluster(4), "round_robin_times": None, "suffers_more": None, "table": lambda heads, rows: rows}
     exec(cell_with("def orders("), mine)
     exec(cell_with("fabrics = {"), mine)
     halving, everybody, rings = mine["ratios"]
