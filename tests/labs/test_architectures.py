@@ -53,7 +53,7 @@ def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_the
     served = [a for a in map(device.architecture, CARDS.values()) if serves(a, lab.needs) and a not in too_small]
     assert served
     if lab.name == "02_divergence" and not WHOLE:  # the largest kernel by far, of which each architecture takes 10 s
-        served = [served[0], served[-1]]
+        served = served[:1]
     case = min(lab.task.correctness, key=lambda case: (case.needs_gpu, np.prod([*case.dimensions.values()])))
     (call,) = host_calls(lab.task, (case,), SEED)
     (plan,) = capture(source, (call,), served, timeout=300)
