@@ -89,7 +89,7 @@ def test_bad_kernels_fail_for_their_reason_and_the_next_is_graded(
     assert report.part(part).status is status, report.message
     assert words in report.part(part).message
     assert not report.full_marks
-    assert graded(lab, worker, GOOD).full_marks
+    assert graded(lab, worker, CUDA).full_marks
 
 
 def test_an_emulator_that_is_killed_is_asked_again(lab: Lab) -> None:

@@ -70,7 +70,7 @@ def paths() -> list[str]:
 
 def fill_memory() -> None:
     """Take memory in more than one process, each with little; die as soon as one of them does."""
-    for _ in range(64):
+    for _ in range(16):
         if os.fork() == 0:
             block = mmap.mmap(-1, 64 << 20)
             for place in range(0, len(block), 4096):

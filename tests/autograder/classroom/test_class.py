@@ -52,7 +52,7 @@ def right_ones(labs: Collection[str]) -> dict[str, Kind]:
 
 
 def test_honest_students_among_exploits_get_what_they_get_alone_and_the_table_holds_all(tmp_path: Path) -> None:
-    ada, bob = known_class.references(LAB)[0], known_class.kind("starter", LAB, STARTER)
+    ada, bob = known_class.references(LAB)[-1], known_class.kind("starter", LAB, STARTER)
     said = hostile(tmp_path, SAMPLE, {"ada": ada, "bob": bob})
     lines = known_class.lines(tmp_path / "out")
     assert (lines["ada"].status, lines["ada"].score, lines["ada"].max_score) == ("passed", 70, 70)
