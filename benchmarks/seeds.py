@@ -29,6 +29,7 @@ import numpy as np
 
 from autograder.judge.traffic import traffic_part
 from autograder.records.outcome import CaseOutcome
+from autograder.records.rejection import rejected
 from autograder.records.status import Part, Status
 from autograder.spec.inputs import scalars
 from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
@@ -38,6 +39,7 @@ from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.orders import Order, in_orders
 from corpus.judge.truth import SUBMISSIONS, mutants
 from warplab import results, simt
+from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, HostCall, Plan
@@ -45,7 +47,7 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, HostCall, Plan
 FILE = results.DIRECTORY / "seeds.json"
 COMMAND = "python -m benchmarks.seeds"
 SEEDS = 200
-CALLS = 64  # that are captured in one process
+CALLS = 16  # that are captured in one process, which has some 40 s of a processor
 CAPTURE_SECONDS = 120.0
 BLOCK = 25  # seeds that one process judges before it takes the next submission
 _EXPECTED = re.compile(r"# expect: (.+?): (.+?): ")
@@ -144,10 +146,14 @@ def judge(contender: Contender, seeds: Sequence[int]) -> Tally:
         plans = Plans(lab, path, seeds)
         for seed in seeds:
             drawn = lab.drawn(seed)
-            if contender.right:
-                objection = _objection(contender, drawn, plans, seed)
-            else:
-                first, objection = _reason(contender, drawn, plans, seed, first)
+            try:
+                if contender.right:
+                    objection = _objection(contender, drawn, plans, seed)
+                else:
+                    first, objection = _reason(contender, drawn, plans, seed, first)
+            except CaptureFailure as failure:
+                rejection = rejected(failure)
+                objection = "" if rejection.status == contender.status else f"{rejection.status}: {rejection}"
             if objection:
                 wrong[seed] = objection
     return Tally(len(seeds), wrong, time.perf_counter() - start)

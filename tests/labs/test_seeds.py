@@ -7,6 +7,7 @@ WARPLAB_SEEDS=200, as `make test-long` sets it, all submissions and mutants, as 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import pytest
 
@@ -27,6 +28,13 @@ def test_luck_decides_nothing(contender: Contender) -> None:
     for first in range(0, count, BLOCK):
         tally = judge(contender, range(first, min(first + BLOCK, count)))
         assert tally.seeds > 0 and not tally.wrong, tally.wrong
+
+
+def test_a_submission_that_is_not_captured_gets_its_verdict_too() -> None:
+    asks_the_host = next(one for one in ALL if one.status == "unsupported host call")
+    assert not judge(asks_the_host, range(1)).wrong
+    right = replace(asks_the_host, corpus="correct", status="passed")
+    assert "unsupported host call" in judge(right, range(1)).wrong[0]
 
 
 def test_every_lab_has_right_and_wrong_submissions_and_names_are_distinct() -> None:

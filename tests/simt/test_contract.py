@@ -6,7 +6,7 @@ import pytest
 
 from warplab.isa.parser import parse
 from warplab.isa.syntax import Instruction
-from warplab.simt.lowering.contraction import contract
+from warplab.simt.lowering.passes.contraction import contract
 
 HEAD = """.version 9.0
 .target sm_90a

@@ -14,7 +14,7 @@ from autograder.spec.lab import CHECKOUT, find_lab
 from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_file
-from tests.simt.plans import buffer, plan_of
+from tests.simt.plans import buffer, cuda_plan, plan_of
 from warplab import results, simt
 from warplab.isa.machine_code import read
 from warplab.plan import disassembler
@@ -22,7 +22,7 @@ from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
 from warplab.plan.model import Plan, Pointer, Role
 from warplab.simt.lowering import decoder
-from warplab.simt.lowering.assembled import Assembled
+from warplab.simt.lowering.assembled.kernel import Assembled
 
 needs_nvdisasm = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
 
@@ -47,6 +47,18 @@ COUNTED = {
     "pairs of a turned fragment": ("wmma/flat", "global_store_requests"),
     "fragments by ldmatrix": ("wmma/staged", "matrix_load_wavefronts"),
     "fragments by ldmatrix are shared loads": ("wmma/staged", "shared_load_wavefronts"),
+    "words of a local vector": ("unseen/local_window", "local_load_requests"),
+    "words of a stored vector": ("unseen/local_window", "local_store_requests"),
+    "a guard that a test of bits makes": ("unseen/fft_64", "thread_fadd"),
+    "guards that are bits of a register": ("unseen/walsh_hadamard", "thread_fadd"),
+    "loads joined across branches": ("unseen/rank_sort", "shared_load_wavefronts"),
+    "loads not joined across barriers": ("unseen/scan_blelloch", "shared_load_bank_conflicts"),
+    "the subroutine of a division": ("unseen/cyclic_reduction", "thread_ffma"),
+    "its sums": ("unseen/cyclic_reduction", "thread_fadd"),
+    "what a root of zero leaves out": ("unseen/numba_distances", "thread_fmul"),
+    "subroutines of doubles": ("floats/doubles_special", "thread_dfma"),
+    "roots of doubles": ("floats/doubles_special", "thread_dadd"),
+    "NaN in a division": ("floats/halves_special", "thread_fadd"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -179,6 +191,65 @@ def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypa
     assert "those of its PTX" in execution.notes[COUNTERS_NOTE]
 
 
+MADE = """
+extern "C" __global__ void ell(const int* col, const float* val, const float* x, float* y, int rows, int width) {
+    int r = blockIdx.x * blockDim.x + threadIdx.x;
+    if (r >= rows) return;
+    float s = 0;
+    for (int k = 0; k < width; ++k) {
+        int c = col[k * rows + r];
+        if (c >= 0) s += val[k * rows + r] * x[c];
+    }
+    y[r] = s;
+}
+
+extern "C" __global__ void mean(const float* x, float* y, float n) {
+    float s = x[threadIdx.x];
+    for (int k = 16; k; k /= 2) s += __shfl_down_sync(~0u, s, k);
+    if (threadIdx.x == 0) y[0] = s / n;
+}
+
+__device__ __noinline__ float leak(float x, float scale) {
+    float y = x * scale;
+    return y < 0 ? y * 0.5f : y;
+}
+
+extern "C" __global__ void leaks(const float* x, float* y) {
+    y[threadIdx.x] = leak(x[threadIdx.x], 2.0f) - leak(x[threadIdx.x] - 1, 3.0f);
+}"""
+
+
+@needs_nvdisasm
+def test_a_guard_on_the_line_of_a_sum_is_that_of_a_branch() -> None:
+    """ptxas unrolls the loop, makes predicates of its branches and gives some of them the line of a sum."""
+    col = np.random.default_rng(4).integers(-9, 20, (9, 100)).astype(np.int32)
+    val, x = np.ones((9, 100), np.float32), np.ones(20, np.float32)
+    arrays = {n: (a, Role.INPUT) for n, a in (("col", col), ("val", val), ("x", x))}
+    arrays["y"] = np.zeros(100, np.float32), Role.OUTPUT
+    plan = cuda_plan(MADE, "ell", arrays, ("col", "val", "x", "y", np.int32(100), np.int32(9)), (2,), (64,))
+    total = simt.execute(assemble(plan, "sm_90a"), {"col": col, "val": val, "x": x}, workers=1).total
+    assert total.thread_ffma == np.count_nonzero(col >= 0)
+
+
+@needs_nvdisasm
+def test_what_precedes_a_division_stands_with_what_follows_it() -> None:
+    """ptxas makes the last sum of the shuffles behind the exit of all threads but one, in front of the division."""
+    x = np.ones(32, np.float32)
+    arrays = {"x": (x, Role.INPUT), "y": (np.zeros(1, np.float32), Role.OUTPUT)}
+    plan = cuda_plan(MADE, "mean", arrays, ("x", "y", np.float32(32)), (1,), (32,))
+    total = simt.execute(assemble(plan, "sm_90a"), {"x": x}, workers=1).total
+    assert (total.thread_fadd, total.thread_ffma) == (4 * 32 + 1, 5)
+
+
+@needs_nvdisasm
+def test_a_guard_in_a_function_that_is_called_twice() -> None:
+    x = np.linspace(-2, 2, 64, dtype=np.float32)
+    arrays = {"x": (x, Role.INPUT), "y": (np.zeros(64, np.float32), Role.OUTPUT)}
+    plan = cuda_plan(MADE, "leaks", arrays, ("x", "y"), (1,), (64,))
+    total = simt.execute(assemble(plan, "sm_90a"), {"x": x}, workers=1).total
+    assert total.thread_fmul == 2 * 64 + np.count_nonzero(x < 0) + np.count_nonzero(x < 1)
+
+
 LISTING = """
 	.section	.text.first,"ax",@progbits
 first:
@@ -207,6 +278,7 @@ def test_reads_what_nvdisasm_prints() -> None:
     ]  # fmt: skip
     assert [code["first"][n].width for n in (0, 3)] == [16, 2]
     assert [i.rare for i in code["first"]] == [False] * 5 + [True] * 3  # behind a branch for diverged warps only
+    assert [i.branched_to for i in code["first"]] == [False] * 5 + [True] * 3
     assert code["first"][0].block == code["first"][2].block != code["first"][3].block
     assert code["second"][0].width == 8
 

@@ -10,7 +10,7 @@ from warplab.isa.parser import parse
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Role
 from warplab.simt import execute, races
-from warplab.simt.lowering.written import written_names
+from warplab.simt.lowering.passes.written import written_names
 
 BLOCKS, THREADS = 256, 64  # as many threads as are searched on several cores
 

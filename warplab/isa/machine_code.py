@@ -19,7 +19,8 @@ class MachineInstruction:
     """One instruction. `line` is that of the PTX, `block` the number of its basic block in the kernel.
 
     `rare` marks what ordinary threads do not reach: the assembler's own subroutines, which a division calls for unusual
-    operands, and detours for warps whose lanes came apart.
+    operands, and detours for warps whose lanes came apart. `branched_to` marks those
+    of blocks that branches lead to.
     """
 
     opcode: str  # with its modifiers, such as LDS.64
@@ -28,6 +29,7 @@ class MachineInstruction:
     line: int
     block: int
     rare: bool = False
+    branched_to: bool = False
 
     @property
     def root(self) -> str:
@@ -67,7 +69,16 @@ def read(text: str) -> MachineCode:
         elif m := _LABEL.match(row):
             block += 1
             labels[m[1]] = block
-    return {name: tuple(_with_rare(instructions, labels)) for name, instructions in code.items()}
+    return {name: tuple(_with_rare(_with_targets(list_, labels), labels)) for name, list_ in code.items()}
+
+
+def _with_targets(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:
+    """Mark where branches lead."""
+    names = {name for i in code if i.root == "BRA" for name in _TARGET.findall(i.operands)}
+    order = sorted({i.block for i in code})
+    # A label in front of a label begins an empty block.
+    starts = {next((b for b in order if b >= labels[name]), -1) for name in names if name in labels}
+    return [replace(i, branched_to=True) if i.block in starts else i for i in code]
 
 
 def _with_rare(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:

@@ -89,7 +89,7 @@ class Instruction:
 
     `line` is that of the submission, 0 if unknown; `outermost` the one of the call that brought it into the kernel,
     where functions were inlined, else `line`. `places` are the lines of the PTX that it stands on: two where a product
-    and a sum were fused.
+    and a sum were fused. Not `counted` is what the emulator alone does.
     """
 
     opcode: str
@@ -100,6 +100,7 @@ class Instruction:
     text: str = ""
     outermost: int = 0
     places: tuple[int, ...] = ()
+    counted: bool = True
 
 
 @dataclass(slots=True)

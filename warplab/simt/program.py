@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import NamedTuple
@@ -21,6 +22,8 @@ from warplab.simt.core.state.layout import (
     SRC_B,
     SRC_C,
     X0,
+    X1,
+    X2,
 )
 
 # What a constant row holds: a plain number, or a tag that only the launch can resolve:
@@ -34,10 +37,38 @@ def row_bytes(width: int) -> int:
 
 
 class Probe(NamedTuple):
-    """What a record is for that does nothing but count the threads in which a comparison is true, or is false."""
+    """What a record is for that does nothing but count the threads in which a predicate is true, or is false, behind
+    another record."""
 
-    comparison: Record
+    beside: Record
+    predicate: int  # its row
     false: bool
+
+
+class OperandTest(NamedTuple):
+    """The same in front of another record, of a comparison of one of its operands with a constant."""
+
+    beside: Record
+    key: str  # of the vector operation that compares
+    row: int  # of the operand
+    absolute: bool  # its absolute value is compared
+    constant: int  # its bits
+    false: bool
+
+    @property
+    def kind(self) -> str:
+        """The type of the operand."""
+        return self.key.rpartition(".")[2]
+
+
+class SubroutineCall(NamedTuple):
+    """The same in front of a division or a root, of what the assembler's subroutine does where operands need it."""
+
+    beside: Record
+    key: str  # of the vector operation that tells where
+    kind: int  # see layout.py
+    row: int  # of the operand, or what is divided
+    divisor: int
 
 
 @dataclass
@@ -51,12 +82,15 @@ class Record:
     text: str = ""
     places: tuple[int, ...] = ()  # lines of the PTX that it was made of
     counted: bool = True  # False for the extra steps of an instruction that needs several
-    probe: Probe | None = None
+    probe: AnyProbe | None = None
     keeps: tuple[int, ...] = ()  # further registers that have to be as they were when it runs
 
     @property
     def op(self) -> int:
         return self.fields[OP]
+
+
+AnyProbe = Probe | OperandTest | SubroutineCall
 
 
 def make_record(
@@ -68,6 +102,11 @@ def make_record(
     fields[GUARD], fields[GUARD_XOR] = 0, 0
     fields[X0 : X0 + len(extra)] = extra
     return Record(fields)
+
+
+def local_words(fields: Sequence[int] | np.ndarray) -> int:
+    """The requests of an access to local memory: lanes lie side by side word by word, so one for each 4 bytes."""
+    return max(int(fields[X1]) * int(fields[X2]) // 4, 1)
 
 
 @dataclass

@@ -68,14 +68,14 @@ class Kept:
         import torch
         import torch.nn.functional as F
 
-        tokens, share = self.tokens.to(dtype).requires_grad_(), self.share.to(dtype).requires_grad_()
+        tokens, share = (x.to(dtype, copy=True).requires_grad_() for x in (self.tokens, self.share))
         dout = self.dout.to(dtype)
         dx, dshare = torch.zeros_like(tokens), torch.zeros_like(share)
         dup, ddown = torch.zeros(self.up.shape, device=dx.device), torch.zeros(self.down.shape, device=dx.device)
         for e in range(self.experts):
             token, choice = (self.chosen == e).nonzero(as_tuple=True)
             if len(token):
-                up, down = (w[e].to(dtype).requires_grad_() for w in (self.up, self.down))
+                up, down = (w[e].to(dtype, copy=True).requires_grad_() for w in (self.up, self.down))
                 h = tokens[token] @ up.t()
                 y = (F.silu(h[:, : self.f]) * h[:, self.f :]) @ down.t()
                 out = torch.zeros_like(dout).index_add(0, token, share[token, choice, None] * y)

@@ -18,6 +18,7 @@ from corpus.emulator.catalogue import (
     tensor_forms,
     traffic,
     unseen,
+    unseen_second,
     warp_matrices,
     warpgroups,
 )
@@ -43,4 +44,5 @@ ENTRIES: tuple[Entry, ...] = (
     *cluster_samples.ENTRIES,
     *hopper.ENTRIES,
     *unseen.ENTRIES,
+    *unseen_second.ENTRIES,
 )

@@ -13,6 +13,7 @@ INTEGERS = "kernels/integers.py"
 FLOATS = "kernels/floats.py"
 APPROXIMATIONS = "kernels/approximations.py"
 N = 256
+DIVISORS = (-126, -125, -124, -100, -40, -3, -2, -1, 0, 1, 2, 3, 40, 100, 123, 124, 125, 126, 127)  # powers of 2
 
 _GUIDE = "CUDA programming guide, accuracy of mathematical functions: "
 _PTX = "PTX ISA, description of the instruction: "
@@ -324,6 +325,15 @@ ENTRIES: tuple[Entry, ...] = (
         _subnormals,
     ),
     _arithmetic(FLOATS, "numba_half", "float16", "float16", 8, N),
+    # For which operands ptxas's division calls its subroutine is not published: each launch has the numerators of all
+    # exponents and one divisor, and its fused operations tell how many of them did.
+    Entry(
+        "floats/division_limits",
+        FLOATS,
+        "division_limits",
+        (read("a", "float32", 254), read("b", "float32", len(DIVISORS)), write("out", "float32", len(DIVISORS), 254)),
+        {"a": draws.fixed(1.25 * 2.0 ** np.arange(-126, 128)), "b": draws.fixed(1.75 * 2.0 ** np.array(DIVISORS))},
+    ),
     Entry(
         "floats/double_functions",
         FLOATS,

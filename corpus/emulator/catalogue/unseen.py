@@ -1,4 +1,4 @@
-"""Entries of kernels/unseen_*.py: what the rules of counting by machine code were not made from."""
+"""Entries of kernels/unseen/*.py: what the rules of counting by machine code were not made from."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BOTH = Approximate(8, "approximate functions", 1e-5)
 
 
 def _entry(file: str, name: str, expected, *arguments, tolerance=0.0, approximate=None, **inputs) -> Entry:
-    path, function = f"kernels/unseen_{file}.py", name
+    path, function = f"kernels/unseen/{file}.py", name
     label = f"unseen/numba_{name}" if file == "numba" else f"unseen/{name}"
     return Entry(label, path, function, arguments, inputs, expected, tolerance, approximate)
 

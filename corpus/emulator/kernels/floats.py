@@ -124,12 +124,22 @@ extern "C" __global__ void bfloat_pairs(const __nv_bfloat162* a, const __nv_bflo
     PUT(__hadd2(x, y)); PUT(__hmul2(x, y)); PUT(__hfma2(x, y, z)); PUT(__hmin2(x, y)); PUT(__habs2(x));
     PUT(__floats2bfloat162_rn(__low2float(x) * 3.f, __high2float(y) + 1.f)); PUT(__hlt2(x, y)); PUT(__hneg2(x));
 }
+
+extern "C" __global__ void quotients(const float* a, const float* b, float* out)
+{
+    out[threadIdx.x] = a[threadIdx.x] / *b;
+}
 """
 )
 
 
 def singles(a, b, c, out):
     module.get_function("singles")((1,), (a.size,), (a, b, c, out))
+
+
+def division_limits(a, b, out):
+    for row in range(b.size):
+        module.get_function("quotients")((1,), (a.size,), (a, b[row:], out[row]))
 
 
 def doubles(a, b, c, out):

@@ -10,12 +10,13 @@ import numpy as np
 
 from warplab.simt.core.alu.dispatch import call_vector
 from warplab.simt.core.alu.rows import fill_row32, fill_row64
+from warplab.simt.core.alu.unusual import note_unusual
 from warplab.simt.core.asynchronous.bulk_calls import run_bulk
 from warplab.simt.core.asynchronous.completion import make_room
 from warplab.simt.core.asynchronous.copies import group_copies, issue_copies
 from warplab.simt.core.asynchronous.mbarriers import operate
 from warplab.simt.core.asynchronous.remote import issue_remote
-from warplab.simt.core.memory.access import memory_access
+from warplab.simt.core.memory.access import memory_access, watch_access
 from warplab.simt.core.memory.atomics import atomic_access
 from warplab.simt.core.memory.causality import fence_memory
 from warplab.simt.core.memory.clocks import fence_async
@@ -88,8 +89,10 @@ from warplab.simt.core.state.layout import (
     OP_STMATRIX,
     OP_STORE,
     OP_TRAP,
+    OP_UNUSUAL,
     OP_VOTE,
     OP_WARP_SYNC,
+    OP_WATCH,
     OP_WGMMA,
     OP_WGMMA_GROUP,
     OP_WGMMA_REGISTER,
@@ -497,9 +500,17 @@ def run_warp(m, warp):
             pc += 1
         elif op in (OP_NOP, OP_ROWS):
             pc += 1
+        elif op == OP_UNUSUAL:
+            if mask:
+                note_unusual(cell, frame, constants, record, mask)
+            pc += 1
         elif op == OP_WGMMA_REGISTER:
             if mask:
                 run_product(m, op, warp, frame, constants, record, pc, mask)
+            pc += 1
+        elif op == OP_WATCH:
+            if mask:
+                watch_access(m, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_ACTIVEMASK:
             fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)

@@ -28,8 +28,8 @@ from warplab.simt.core.state.layout import (
     TRAP_STACK,
 )
 from warplab.simt.lowering.heap import allocate
-from warplab.simt.lowering.liveness import live_after
 from warplab.simt.lowering.lowering import Instance, LocalPlace, Lowering, StackFrame, Unsupported, handles
+from warplab.simt.lowering.passes.liveness import live_after
 from warplab.simt.program import Record, make_record
 
 STACK_BYTES = 16 * 1024  # a thread, for recursion; a GPU starts out with 1 KiB

@@ -42,13 +42,15 @@ from warplab.simt.lowering import (
     wgmma,
     wmma,
 )
-from warplab.simt.lowering.assembled import Assembled, add_probes, branch_targets
-from warplab.simt.lowering.contraction import contract
+from warplab.simt.lowering.assembled.kernel import Assembled, branch_targets
+from warplab.simt.lowering.assembled.probes import add_probes
 from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
+from warplab.simt.lowering.passes.contraction import contract
+from warplab.simt.lowering.passes.speculation import watch_speculated
+from warplab.simt.lowering.passes.written import written_names
 from warplab.simt.lowering.registers import allocate
 from warplab.simt.lowering.wgmma_hazards import guard_registers
-from warplab.simt.lowering.written import written_names
 from warplab.simt.program import ROWS_BASE, Program
 
 HANDLER_MODULES = (
@@ -87,6 +89,7 @@ def _parsed(text: str, source_name: str) -> Module:
     module = parse(text, source_name)
     for function in module.functions.values():
         contract(function)
+        watch_speculated(function)
     return module
 
 
@@ -109,7 +112,7 @@ def _understood(step: Callable[[], None]) -> bool:
 
 
 def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Program:
-    """Decode one kernel of a parsed module, whose products are contracted, with its machine code if that is known.
+    """Decode one kernel of a module that is parsed and past `passes`, with its machine code if that is known.
 
     Raises PlanError if it is not there or is far too long.
     """

@@ -56,7 +56,7 @@ from warplab.simt.core.state.layout import (
     SPECIAL_WARPID,
     VECTOR_BASE,
 )
-from warplab.simt.lowering.liveness import read_registers
+from warplab.simt.lowering.passes.liveness import read_registers
 from warplab.simt.program import ConstantBank, Frame, Record, make_record
 
 PER_BLOCK_SPECIALS = {
@@ -257,7 +257,7 @@ class Lowering:
         record.line, record.outermost = self.lines()
         record.text = instruction.text
         record.places = instruction.places
-        record.counted = self.first
+        record.counted = self.first and instruction.counted
         self.first = False
         self.records.append(record)
         return record

@@ -26,6 +26,7 @@ from warplab.simt.core.state.layout import (
     OP_LOAD,
     OP_NOP,
     OP_STORE,
+    OP_WATCH,
     PAST_L1_BIT,
     SIGNED_BIT,
     SPACE_CONST,
@@ -35,10 +36,12 @@ from warplab.simt.core.state.layout import (
     SPACE_PARAM,
     SPACE_SHARED,
     STRONG_SHIFT,
+    UNWATCHED_BIT,
     VOLATILE_BIT,
     WINDOW_BITS,
 )
 from warplab.simt.lowering.lowering import Lowering, Unsupported, handles
+from warplab.simt.lowering.passes.speculation import FOR_SANITIZERS, PAST_SANITIZERS
 from warplab.simt.lowering.strength import strength_of
 from warplab.simt.program import make_record
 
@@ -66,7 +69,7 @@ def _split(parts: list[str]) -> tuple[int, bool, int, str]:
             synchronises = True
         elif part in ("v2", "v4"):
             elements = int(part[1])
-        elif part not in HINTS:
+        elif part not in HINTS and part not in (FOR_SANITIZERS, PAST_SANITIZERS):
             raise Unsupported
     return space, synchronises, elements, parts[-1]
 
@@ -144,8 +147,9 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
     flags = lane_bytes | (SIGNED_BIT if kind[0] == "s" else 0) | (VOLATILE_BIT if synchronises else 0)
     flags |= strength_of(parts) << STRONG_SHIFT if synchronises else 0
     flags |= PAST_L1_BIT if synchronises or "cg" in parts or "cv" in parts else 0
+    flags |= UNWATCHED_BIT if PAST_SANITIZERS in parts else 0
     extra = (space, bits // 8, count, flags, *rows[1:])
-    if op == OP_LOAD:
+    if op != OP_STORE:
         lowering.emit(make_record(op, rows[0], row, imm=offset, extra=extra))
     else:
         lowering.emit(make_record(op, 0, row, rows[0], imm=offset, extra=extra))
@@ -156,7 +160,7 @@ def load(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
     destination, address = instruction.operands[:2]
     if _load_parameter(lowering, destination, address, parts):
         return
-    _access(lowering, OP_LOAD, address, destination, parts)
+    _access(lowering, OP_WATCH if FOR_SANITIZERS in parts else OP_LOAD, address, destination, parts)
 
 
 def _load_parameter(lowering: Lowering, destination: Operand, address: Operand, parts: list[str]) -> bool:

@@ -42,6 +42,7 @@ from warplab.simt.core.state.layout import (
     OP_REMOTE,
     OP_STMATRIX,
     OP_STORE,
+    OP_WATCH,
     OP_WGMMA,
     OP_WGMMA_GROUP,
     WGMMA_WAIT,
@@ -50,7 +51,7 @@ from warplab.simt.core.state.layout import (
     X4,
     X7,
 )
-from warplab.simt.program import Program
+from warplab.simt.program import Program, local_words
 from warplab.simt.report.instruction_classes import Classifier, Work
 
 
@@ -137,11 +138,15 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
     classifier = Classifier()
     lines: dict[int, Counters] = {}
     for pc in np.flatnonzero(counts.any(axis=1)):
+        if program.code[pc][OP] == OP_WATCH:
+            continue
         row = [int(c) for c in counts[pc]]
         issued = row[C_WARPS]
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
+        if program.code[pc][OP] in (OP_LOAD, OP_STORE):
+            row[C_LOCAL_REQUESTS] *= local_words(program.code[pc])
         share = program.shares.get(int(pc))
         if share is not None:  # the assembler kept a part of the copies of an access
             row[:] = [n if i in (C_WARPS, C_THREADS) else round(n * share) for i, n in enumerate(row)]
@@ -150,7 +155,7 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
             row[C_WAVEFRONTS] = row[C_IDEAL] = row[C_SHARED_REQUESTS]
         counters = _of_instruction(program.code[pc], row)
         if program.code[pc][OP] in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
-            counters.tensor_instructions = issued
+            counters.tensor_instructions = issued if share is None else round(issued * share)
             counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
         _count_work(counters, program.code[pc], row, classifier, program.terms is not None)
         line = lines.setdefault(int(program.lines[pc]), Counters())

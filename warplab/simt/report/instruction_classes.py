@@ -39,6 +39,7 @@ _OPCODES = {
     L.OP_MMA: Work.TENSOR,
     L.OP_WGMMA: Work.TENSOR,
     L.OP_NOP: Work.MOVE,
+    L.OP_UNUSUAL: Work.MOVE,
 }
 # As Nsight Compute tells them apart; a sine or cosine begins with a product, which makes turns of radians.
 FLOAT_OPERATIONS = {"add": "add", "sub": "add", "mul": "mul", "fma": "fma", "sin": "mul", "cos": "mul"}

@@ -7,7 +7,7 @@ from functools import cache
 from llvmlite import ir
 from numba import types
 
-from warplab.simt.core.alu import bits, convert, floats, fp8, integers, small_floats
+from warplab.simt.core.alu import bits, convert, floats, fp8, integers, small_floats, unusual
 from warplab.simt.core.alu.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
 from warplab.simt.core.state.raw import intrinsic
 
@@ -17,7 +17,7 @@ _TABLE_NAME = "warplab_vector_operations"
 @cache
 def vector_table() -> Table:
     """Every vector operation by key, in the order of the dispatch table."""
-    modules = (integers, bits, floats, small_floats, convert, fp8)
+    modules = (integers, bits, floats, small_floats, convert, fp8, unusual)
     return {key: emit for module in modules for key, emit in module.build().items()}
 
 

@@ -9,7 +9,10 @@ from warplab.simt.core.memory.shared_access import shared_access
 from warplab.simt.core.state.faults import compiled
 from warplab.simt.core.state.layout import (
     IMM,
+    M_LOCAL_SHADOW,
     M_LOCAL_WINDOW,
+    M_LOG,
+    M_SHARED_SHADOW,
     M_SHARED_WINDOW,
     SPACE_CONST,
     SPACE_GENERIC,
@@ -17,18 +20,22 @@ from warplab.simt.core.state.layout import (
     SPACE_PARAM,
     SPACE_SHARED,
     SRC_A,
+    UNWATCHED_BIT,
     WINDOW_BITS,
     WINDOW_HALF,
     X0,
+    X3,
 )
-from warplab.simt.core.state.raw import field, get, operand
+from warplab.simt.core.state.raw import field, get, operand, put
 
 
 @compiled
 def memory_access(m, warp, frame, constants, record, pc, mask, write):
     """One ld or st of a warp, in whatever space."""
     space = field(record, X0)
-    if space == SPACE_GLOBAL:
+    if field(record, X3) & UNWATCHED_BIT:
+        _access_unwatched(m, warp, frame, constants, record, pc, mask)
+    elif space == SPACE_GLOBAL:
         if write:
             store_global(m, warp, frame, constants, record, pc, mask)
         else:
@@ -41,6 +48,33 @@ def memory_access(m, warp, frame, constants, record, pc, mask, write):
         _generic_access(m, warp, frame, constants, record, pc, mask, write)
     else:
         local_access(m, warp, frame, constants, record, pc, mask, 0, write, 0 if space == SPACE_PARAM else 1)
+
+
+@compiled
+def _access_unwatched(m, warp, frame, constants, record, pc, mask):
+    """A load of shared or local memory of which the sanitizers do not hear."""
+    shared, local = get(m, M_SHARED_SHADOW), get(m, M_LOCAL_SHADOW)
+    put(m, M_SHARED_SHADOW, 0)
+    put(m, M_LOCAL_SHADOW, 0)
+    if field(record, X0) == SPACE_SHARED:
+        shared_access(m, warp, frame, constants, record, pc, mask, 0, 0)
+    else:
+        local_access(m, warp, frame, constants, record, pc, mask, 0, 0, 1)
+    put(m, M_SHARED_SHADOW, shared)
+    put(m, M_LOCAL_SHADOW, local)
+
+
+@compiled
+def watch_access(m, warp, frame, constants, record, pc, mask):
+    """Tell the sanitizers, if there are any, of what an unwatched load reads in some of its lanes."""
+    if field(record, X0) == SPACE_SHARED:
+        if get(m, M_SHARED_SHADOW):
+            shared_access(m, warp, frame, constants, record, pc, mask, 0, 0)
+    elif get(m, M_LOCAL_SHADOW):
+        log = get(m, M_LOG)
+        put(m, M_LOG, 0)
+        local_access(m, warp, frame, constants, record, pc, mask, 0, 0, 1)
+        put(m, M_LOG, log)
 
 
 @compiled

@@ -67,7 +67,9 @@ SIGNED_BIT = 0x100
     OP_WGMMA_REGISTER,  # a move or another access of a register that a wgmma may have in flight
     OP_BULK,
     OP_BULK_GROUP,
-) = range(37)
+    OP_WATCH,  # a load that only the sanitizers hear of
+    OP_UNUSUAL,  # counts what the assembler's subroutine for a division or a root does: X0 the kind
+) = range(39)
 VECTOR_BASE = 64
 ASYNC_READERS = (OP_WGMMA, OP_BULK)  # those that read shared memory through the async proxy
 
@@ -204,8 +206,24 @@ R_TRACKED = 2  # has a shadow map of written bytes
     C_LOCAL_SECTORS,
     C_IDEAL_SECTORS,
     C_REMOTE,  # 128 bytes each of a peer's shared memory
-) = range(12)
+    C_SUMS,  # of an OP_UNUSUAL: operations of the assembler's subroutine
+    C_PRODUCTS,
+    C_FUSED,
+) = range(15)
 C_FIELDS = 16
+
+# Kinds of an OP_UNUSUAL: what is divided, or of what a root is taken; the last three in float64.
+(
+    UNUSUAL_DIVISION,
+    UNUSUAL_DIVISION_FTZ,
+    UNUSUAL_RECIPROCAL,
+    UNUSUAL_RECIPROCAL_FTZ,
+    UNUSUAL_ROOT,
+    UNUSUAL_ROOT_FTZ,
+    UNUSUAL_DIVISION_64,
+    UNUSUAL_RECIPROCAL_64,
+    UNUSUAL_ROOT_64,
+) = range(9)
 
 # State of a warp: int64 units. A warp is a tree of splits: groups of lanes with a pc of their own. Inner splits wait
 # at the pc where their children meet again.
@@ -346,6 +364,7 @@ EVENT_STORE, EVENT_BULK = range(2)
 
 # Codes inside records.
 PAST_L1_BIT = 0x400  # of X3: a load that L1 does not serve
+UNWATCHED_BIT = 0x8000  # of X3: a load that the sanitizers do not hear of
 VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
 # Of X3, of an atomic's X7 and of a fence's X1: the scope of a strong access (1 block, 2 cluster, 3 GPU), and its order.
 STRONG_SHIFT = 11

@@ -22,6 +22,7 @@ from warplab.simt.core.state.layout import (
     OP_MBARRIER,
     OP_STMATRIX,
     OP_STORE,
+    OP_WATCH,
     SPACE_CONST,
     SPACE_PARAM,
     SRC_A,
@@ -79,7 +80,7 @@ def _keep_addresses(trace, row, offset):
 def record_issue(m, issued, warp, frame, constants, record, pc, active, mask):
     """Record a warp instruction that is about to run. `mask`: the lanes of `active` that its guard lets through."""
     trace = get(m, M_TRACE)
-    if trace == 0:
+    if trace == 0 or record_field(record, OP) == OP_WATCH:
         return
     count = get(trace, T_EVENT_COUNT)
     if count >= get(trace, T_EVENT_LIMIT):

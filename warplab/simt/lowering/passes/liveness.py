@@ -7,7 +7,7 @@ from warplab.isa.syntax import Address, Function, Group, Instruction, Label, Neg
 
 MAX_SETS = 1 << 30  # instructions times registers: bits of a set for each instruction, of which there are two
 # Instructions that certainly overwrite their first operand. Leaving one out only makes more registers look needed.
-_DEFINING = frozenset({
+DEFINING = frozenset({
     "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div",
     "dp2a", "dp4a", "ex2", "fma", "ld", "ldu", "lg2", "lop3", "mad", "madc", "max", "min", "mov", "mul", "mul24", "neg",
     "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr",
@@ -38,7 +38,7 @@ def _effect(instruction: Instruction) -> tuple[int, int]:
     """Registers read, and registers overwritten in every thread that gets here."""
     operands = instruction.operands
     kills = 0
-    if operands and instruction.guard < 0 and instruction.opcode.split(".")[0] in _DEFINING:
+    if operands and instruction.guard < 0 and instruction.opcode.split(".")[0] in DEFINING:
         kills = _registers(operands[0])
         operands = operands[1:]
     reads = 0
@@ -49,7 +49,8 @@ def _effect(instruction: Instruction) -> tuple[int, int]:
     return reads, kills
 
 
-def _successors(function: Function) -> list[list[int]]:
+def successors(function: Function) -> list[list[int]]:
+    """The places in the function's body that may come behind each of them."""
     body = function.body
     places = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
     result = []
@@ -79,7 +80,7 @@ def live_after(function: Function) -> list[int]:
             f"{len(function.registers)} registers, too many to follow; make it smaller."
         )
     effects = [_effect(i) if isinstance(i, Instruction) else (0, 0) for i in function.body]
-    successors = _successors(function)
+    following = successors(function)
     before = [0] * len(effects)
     after = [0] * len(effects)
     changed = True
@@ -87,7 +88,7 @@ def live_after(function: Function) -> list[int]:
         changed = False
         for position in range(len(effects) - 1, -1, -1):
             out = 0
-            for other in successors[position]:
+            for other in following[position]:
                 out |= before[other]
             reads, kills = effects[position]
             into = reads | out & ~kills
@@ -102,7 +103,7 @@ def read_registers(function: Function) -> int:
     for item in function.body:
         if isinstance(item, Instruction):
             operands = item.operands
-            if operands and item.opcode.split(".")[0] in _DEFINING | {"atom"}:
+            if operands and item.opcode.split(".")[0] in DEFINING | {"atom"}:
                 operands = operands[1:]
             for operand in operands:
                 found |= _registers(operand)

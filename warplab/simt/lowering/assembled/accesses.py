@@ -1,0 +1,141 @@
+"""Loads and stores that the assembler dropped, moved in pieces, or joined to wider ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from fractions import Fraction
+
+from warplab.isa.machine_code import MachineInstruction
+from warplab.simt.core.state.layout import (
+    GUARD,
+    OP_BARRIER,
+    OP_LOAD,
+    OP_STORE,
+    SPACE_CONST,
+    SPACE_LOCAL,
+    SPACE_PARAM,
+    SPACE_SHARED,
+    X0,
+    X1,
+    X2,
+    X7,
+)
+from warplab.simt.lowering.assembled.addresses import Addresses
+from warplab.simt.lowering.assembled.matching import LOADS, STORES, Matching
+from warplab.simt.program import ConstantBank, Record, local_words
+
+
+class Accesses:
+    """Compares the loads and stores of a kernel with its machine code."""
+
+    def __init__(self, matching: Matching, bank: ConstantBank) -> None:
+        self.matching = matching
+        self.records = matching.records
+        self.addresses = Addresses(matching.records, bank)
+        self.found: dict[int, list[MachineInstruction]] = {}  # what was made of each access
+        self.missing: defaultdict[tuple, list[int]] = defaultdict(list)  # accesses of which nothing was made, by kind
+        for place, numbers in matching.at.items():
+            record = self.records[numbers[0]]
+            if len(numbers) == 1 and _is_access(record):
+                roots = LOADS if record.op == OP_LOAD else STORES
+                found = [i for i in matching.made[place] if i.root in roots]
+                self.found[numbers[0]] = found
+                if not found:
+                    self.missing[_kind(record)].append(numbers[0])
+        self.held: defaultdict[int, set[int]] = defaultdict(set)  # the machine blocks that hold parts of each block
+        for instruction in matching.code:
+            self.held[matching.block[matching.at[instruction.line][0]]].add(instruction.block)
+
+    def shares(self) -> dict[int, Fraction]:
+        """How much of what accesses count the machine code has, by record; X7 of those of shared memory that were
+        joined is filled."""
+        shares: dict[int, Fraction] = {}
+        wide: list[tuple[int, MachineInstruction]] = []
+        for number, found in self.found.items():
+            record = self.records[number]
+            if found and found[0].width > _bytes(record) and not record.fields[X7]:
+                wide.append((number, found[0]))
+            copies = self.matching.copies.get(self.matching.block[number], 0)
+            if copies and record.fields[X0] == SPACE_LOCAL:
+                words = local_words(record.fields)
+                shares[number] = Fraction(sum(min(max(i.width // 4, 1), words) for i in found), copies * words)
+            elif len(found) < copies:
+                shares[number] = Fraction(len(found), copies)
+        for number, instruction in wide:
+            shares |= self._merged(number, instruction, shares.get(number, Fraction(1)))
+        return {number: share for number, share in shares.items() if share != 1}
+
+    def _merged(self, number: int, instruction: MachineInstruction, share: Fraction) -> dict[int, Fraction]:
+        """The shares of the accesses that a wide instruction stands for: that with the lowest address counts for all
+        of shared memory."""
+        width, near = instruction.width, {number: 0}
+        block = self.matching.block
+        for other in sorted(self.missing[_kind(self.records[number])], key=lambda n: block[n] != block[number]):
+            distance = self.addresses.distance(number, other)
+            if distance is None or abs(distance) >= width or self.records[other].fields[X7]:
+                continue
+            if (
+                block[other] == block[number]
+                or distance not in near.values()
+                and self._follows(number, other, instruction, distance)
+            ):
+                near[other] = distance
+        numbers = self._stretch(near, number, width)
+        first = min(numbers, key=lambda n: near[n])
+        if len(numbers) < 2:
+            return {}
+        if self.records[first].fields[X0] == SPACE_SHARED:
+            for other in numbers:
+                self.records[other].fields[X7] = width if other == first else -1
+            return dict.fromkeys(numbers, share)
+        if self.records[first].fields[X0] == SPACE_LOCAL:
+            return self._divided({n: (near[n] - near[first]) // 4 for n in numbers}, width // 4, share)
+        return {}
+
+    def _follows(self, number: int, other: int, instruction: MachineInstruction, distance: int) -> bool:
+        """Is a load of another block in the machine block of a wide one before it? That may have predicates in place of
+        the branches between them."""
+        if instruction.root not in LOADS or distance <= 0 or other < number:
+            return False
+        between = self.records[number:other]
+        held = self.held[self.matching.block[other]]
+        return instruction.block in held and all(r.op != OP_BARRIER for r in between)
+
+    def _divided(self, words: dict[int, int], width: int, share: Fraction) -> dict[int, Fraction]:
+        """Shares by which accesses to local memory, each at a word of a wide one, count each word of that once."""
+        left = set(range(width))
+        taken: dict[int, set[int]] = {}
+        for number in sorted(words, key=lambda n: -_bytes(self.records[n])):
+            taken[number] = left & set(range(words[number], words[number] + local_words(self.records[number].fields)))
+            left -= taken[number]
+        taken[min(words)] |= left  # what the PTX does not ask for
+        return {n: share * Fraction(len(taken[n]), local_words(self.records[n].fields)) for n in words}
+
+    def _stretch(self, near: dict[int, int], number: int, width: int) -> list[int]:
+        """Of accesses at these distances, the most that a stretch of `width` bytes holds, access `number` among them.
+
+        Between stretches with equally many: a wide store stands on the line of its last part, a load on its first's.
+        """
+        store = self.records[number].op == OP_STORE
+
+        def held(start: int) -> list[int]:
+            ends = {n: distance + _bytes(self.records[n]) for n, distance in near.items()}
+            return [n for n, distance in near.items() if start <= distance and ends[n] <= start + width]
+
+        stretches = [held(start) for start in near.values()]
+        return max(
+            (numbers for numbers in stretches if number in numbers),
+            key=lambda numbers: (len(numbers), sum((n < number) == store for n in numbers)),
+        )
+
+
+def _kind(record: Record) -> tuple[int, int, int]:
+    return record.op, record.fields[X0], record.fields[GUARD]
+
+
+def _bytes(record: Record) -> int:
+    return record.fields[X1] * record.fields[X2]
+
+
+def _is_access(record: Record) -> bool:
+    return record.op in (OP_LOAD, OP_STORE) and record.fields[X0] not in (SPACE_CONST, SPACE_PARAM)
