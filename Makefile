@@ -48,8 +48,9 @@ $(VENV)/.ready-%: pyproject.toml $(wildcard constraints*.txt) scripts/setup.sh
 grade: $(READY) $(READY_TORCH)  ## grade every reference solution into build/report
 	@$(PY) -m autograder reference
 
+# Tests start hundreds of processes, which would compile this project's modules each if nobody kept them compiled.
 test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU
-	@$(PY) -m pytest -q -m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
 
 test-gpu: $(READY) $(READY_TORCH)  ## run the tests that need a GPU, keeping their record
 	@$(PY) -m benchmarks.gpu_tests
@@ -61,10 +62,10 @@ test-instructor: $(READY) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker a
 	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh $(PY) -m pytest -q -m instructor tests/autograder
 
 test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submissions, 200 seeds, rungs, killed processes, Colab's packages
-	@WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
+	@PYTHONDONTWRITEBYTECODE= WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
 		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py) \
 		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
-		tests/network tests/plan tests/ptx tests/notebooks tests/test_toolkits.py
+		tests/network tests/own_kernels tests/plan tests/ptx tests/notebooks tests/simt/corpus tests/test_toolkits.py
 
 lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
 	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \

@@ -2,7 +2,8 @@
 
 To import Numba and to compile its first kernel takes most of a small capture. How a capture process is started, kept
 apart and ended is not what these tests ask. What does has the mark `cold_captures` and starts real ones, and so does
-all of `make test-long`. Limits and system calls are those of any capture, its namespaces are not.
+all of `make test-long`. Limits and system calls are those of any capture, its namespaces are not. The processes of
+`warplab.run`, which record a user's own host code and are not kept apart, are forked from it too.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import array
 import atexit
 import gc
+import importlib
 import importlib.util
+import json
 import os
 import select
 import signal
@@ -18,7 +21,9 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -34,11 +39,15 @@ from warplab.sandbox.isolation import Isolation
 VARIABLE = "WARPLAB_WARM_CAPTURES"
 ARE_USED = os.name == "posix" and os.environ.get("WARPLAB_WHOLE", "") in ("", "0")
 INTEGER = "i"
+MOST = 1 << 15  # bytes of what is asked of the process that captures are forked from
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have captures of this process be warm ones. Its proofs that sandboxes hold start real ones nevertheless."""
     monkeypatch.setattr(submission, "child_process", _warm_child_process())
+    expired = subprocess.TimeoutExpired
+    own_run = importlib.import_module("warplab.own_kernels.run")  # the package has a function of that name
+    monkeypatch.setattr(own_run, "subprocess", SimpleNamespace(run=_run_own, TimeoutExpired=expired))
 
 
 def use_for_ever() -> None:
@@ -57,6 +66,24 @@ def _warm_child_process() -> ModuleType:
     names = {name: getattr(subprocess, name) for name in ("PIPE", "TimeoutExpired")}
     module.subprocess = SimpleNamespace(Popen=lambda command, *, cwd, **_: Warm(_place(), cwd), **names)
     return module
+
+
+def _run_own(
+    command: Sequence[str], *, env: dict[str, str], timeout: float, errors: str, **_: Any
+) -> subprocess.CompletedProcess[str]:
+    """What `subprocess.run` gives for a child of `warplab.run`, which is started with its folder."""
+    process = Warm(_place(), os.getcwd(), (command[-1], env["PYTHONPATH"]))
+    process.stdin.close()
+    with process.stdout, process.stderr, ThreadPoolExecutor(2) as readers:
+        said = [readers.submit(pipe.read) for pipe in (process.stdout, process.stderr)]
+        try:
+            code = process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
+        out, err = (one.result().decode("utf-8", errors) for one in said)
+    return subprocess.CompletedProcess(command, code, out, err)
 
 
 @cache
@@ -79,13 +106,16 @@ def _place() -> str:
 
 
 class Warm:
-    """A capture process, as `child_process` uses a Popen of it."""
+    """A capture process, as `child_process` uses a Popen of it; with `own`, one of `warplab.run`: its folder, and where
+    it looks for modules."""
 
-    def __init__(self, place: str, folder: str) -> None:
+    def __init__(self, place: str, folder: str, own: tuple[str, str] | None = None) -> None:
         (read_in, write_in), (read_out, write_out), (read_error, write_error) = (os.pipe() for _ in range(3))
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._line.connect(place)
-        socket.send_fds(self._line, [folder.encode()], [read_in, write_out, write_error])
+        asked = json.dumps([folder, own]).encode()
+        assert len(asked) <= MOST
+        socket.send_fds(self._line, [asked], [read_in, write_out, write_error])
         for given in (read_in, write_out, write_error):
             os.close(given)
         self.stdin, self.stdout, self.stderr = (
@@ -124,6 +154,7 @@ class Warm:
 
 def main() -> None:
     """The process that captures are forked from: asked through a socket for one in a folder, with three pipes."""
+    from warplab.own_kernels import child as own_child
     from warplab.plan.capture import child, cupy_capture, hooks, numba_capture, nvrtc
 
     del cupy_capture, nvrtc  # imported to be there
@@ -147,7 +178,7 @@ def main() -> None:
         line, _ = listener.accept()
         if os.fork() == 0:
             listener.close()
-            _keep(line, child.main)
+            _keep(line, child.main, own_child.main)
         line.close()
 
 
@@ -163,10 +194,11 @@ def _compile_something() -> None:
     cuda.compile_ptx(twice, (float32[::1], float32[::1]), cc=(9, 0))
 
 
-def _keep(line: socket.socket, run: Callable[[], NoReturn]) -> NoReturn:
+def _keep(line: socket.socket, capture: Callable[[], NoReturn], run_own: Callable[[], None]) -> NoReturn:
     """Fork a capture process and say its number, and when it has ended, how."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    folder, pipes, _, _ = socket.recv_fds(line, 4096, 3)
+    asked, pipes, _, _ = socket.recv_fds(line, MOST, 3)
+    folder, own = json.loads(asked)
     pid = os.fork()
     if pid == 0:
         os.setsid()
@@ -177,7 +209,9 @@ def _keep(line: socket.socket, run: Callable[[], NoReturn]) -> NoReturn:
             os.dup2(pipe, number)
             os.close(pipe)
         try:
-            run()
+            if own is None:
+                capture()
+            _as_program(run_own, *own)
         finally:
             os._exit(1)
     for pipe in pipes:
@@ -185,3 +219,19 @@ def _keep(line: socket.socket, run: Callable[[], NoReturn]) -> NoReturn:
     _, status = os.waitpid(pid, 0)
     line.send(array.array(INTEGER, [os.waitstatus_to_exitcode(status)]))
     os._exit(0)
+
+
+def _as_program(run: Callable[[], None], folder: str, path: str) -> NoReturn:
+    """Do what `python -m` would do with the module whose `main` this is."""
+    sys.argv[1:] = [folder]
+    sys.path[:0] = [os.getcwd(), *path.split(os.pathsep)]
+    os.environ["PYTHONPATH"] = path
+    try:
+        run()
+        code = 0
+    except Exception:
+        traceback.print_exc()
+        code = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

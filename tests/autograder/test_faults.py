@@ -25,8 +25,8 @@ from benchmarks.class_faults import descendants
 from tests.autograder.handmade import make_lab
 from warplab.plan.capture.escape_probe import strongest
 
-FAULTS = int(os.environ.get("WARPLAB_FAULTS", "12"))
-SUBMISSIONS = 50 if FAULTS >= 50 else 12
+FAULTS = int(os.environ.get("WARPLAB_FAULTS", "6"))
+SUBMISSIONS = 50 if FAULTS >= 50 else 7
 MOST = 2  # faults of one sort during one grade: what the judge promises to bear
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc")
 

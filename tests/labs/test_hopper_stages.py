@@ -14,7 +14,7 @@ from autograder.records.machine import Machine
 from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Executor, Status
-from autograder.spec.lab import find_lab, solutions_folder
+from autograder.spec.lab import find_lab, labs_folder, solutions_folder
 from autograder.starter import make_starter
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
@@ -50,10 +50,12 @@ def passed(report: Report) -> set[str]:
     return {case.name for case in report.parts[0].cases if case.status is Status.PASSED}
 
 
+def test_without_any_part_it_is_the_starter() -> None:
+    """Which tests/labs/test_submissions.py has."""
+    assert completed(0) == (labs_folder() / LAB / "submission.py").read_text(encoding="utf-8")
+
+
 def test_each_part_earns_what_its_case_gives(worker: ConfinedWorker, tmp_path: Path) -> None:
-    nothing = graded(completed(0), worker, tmp_path)
-    assert nothing.score == 0
-    assert not any(finding.kind == "deadlock" for finding in nothing.parts[1].findings)
     earned = []
     for blocks in BLOCKS[:2]:
         report = graded(completed(blocks), worker, tmp_path)

@@ -73,19 +73,17 @@ def test_a_favourite_empties_an_expert() -> None:
     assert expected["count"].max() >= 301 - 12 and expected["count"].min() == 0
 
 
+LAUNCHED = {16: (1, 1, False), 128: (1, 1, False), 129: (8, 8, False), 1024: (8, 8, False), 1025: (9, 1, True)}
+
+
 @pytest.mark.parametrize("file", ["submission.py", "submission_cuda.py"])
-@pytest.mark.parametrize(
-    ("tokens", "blocks", "cluster", "cooperative"),
-    [(16, 1, 1, False), (128, 1, 1, False), (129, 8, 8, False), (1024, 8, 8, False), (1025, 9, 1, True)],
-)
-def test_a_reference_is_one_launch_of_as_many_blocks_as_the_tokens_are_worth(
-    file: str, tokens: int, blocks: int, cluster: int, cooperative: bool
-) -> None:
-    call = TASK.host_call({"tokens": tokens, "k": 4, "experts": 128}, {"k": 4})
-    (plan,) = capture(solutions_folder() / "10_index_shuffle" / file, [call])
-    (launch,) = plan.launches
-    assert (launch.grid, launch.cluster) == ((blocks, 1, 1), (cluster, 1, 1))
-    assert launch.cooperative == cooperative
+def test_a_reference_is_one_launch_of_as_many_blocks_as_the_tokens_are_worth(file: str) -> None:
+    calls = [TASK.host_call({"tokens": tokens, "k": 4, "experts": 128}, {"k": 4}) for tokens in LAUNCHED]
+    plans = capture(solutions_folder() / "10_index_shuffle" / file, calls)
+    for tokens, plan in zip(LAUNCHED, plans, strict=True):
+        (launch,) = plan.launches
+        assert launch.grid[1:] == launch.cluster[1:] == (1, 1), tokens
+        assert (launch.grid[0], launch.cluster[0], launch.cooperative) == LAUNCHED[tokens], tokens
 
 
 def test_the_grid_is_no_larger_than_an_h200() -> None:

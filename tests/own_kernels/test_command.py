@@ -41,6 +41,7 @@ def write(tmp_path: Path):
     return written
 
 
+@pytest.mark.cold_captures
 def test_main_runs_and_nothing_is_found(write, capsys) -> None:
     assert main(["run", write(PROGRAM)]) == CLEAN
     said = capsys.readouterr().out

@@ -54,6 +54,7 @@ def through_the_device(x, factor):
     return {"all": d_out.copy_to_host(), "part": (d_out[::3], factor)}
 
 
+@pytest.mark.cold_captures
 def test_a_host_function_copies_launches_and_returns() -> None:
     result = warplab.run(through_the_device, X, factor=3)
     assert np.array_equal(result.returned["all"], 3 * X)
@@ -181,7 +182,12 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("what", list(REFUSED))
+def as_users_have_it(what: str):
+    """Mark what depends on how the process starts and ends."""
+    return pytest.param(what, marks=pytest.mark.cold_captures) if what in ("an exit", "too long") else what
+
+
+@pytest.mark.parametrize("what", list(map(as_users_have_it, REFUSED)))
 def test_what_cannot_be_run_is_one_sentence(what: str) -> None:
     function, arguments, keywords, words = REFUSED[what]
     with pytest.raises(OwnCodeError) as caught:

@@ -10,7 +10,8 @@ from tests.plan.conftest import NUMBA, Grab, Refuse, call
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture
 
-pytestmark = pytest.mark.cold_captures
+# How the host code ends a process, and a kernel of each language, as users have it; the rest in warm captures.
+COLD = pytest.mark.cold_captures
 
 KERNEL = NUMBA + (
     "@cuda.jit\n"  # line 3
@@ -188,7 +189,7 @@ UNSUPPORTED = {
 }
 
 
-@pytest.mark.parametrize("name", [*HOST, *LAUNCH])
+@pytest.mark.parametrize("name", [*(pytest.param(name, marks=COLD) for name in HOST), *LAUNCH])
 def test_a_wrong_host_program_has_its_status_and_line(name: str, refuse: Refuse) -> None:
     text, status, line, words = {**HOST, **LAUNCH}[name]
     failure = refuse(text)
@@ -196,7 +197,9 @@ def test_a_wrong_host_program_has_its_status_and_line(name: str, refuse: Refuse)
     assert words in failure.message
 
 
-@pytest.mark.parametrize("name", list(COMPILE))
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=COLD) if name in ("name", "cpp") else name for name in COMPILE]
+)
 def test_a_kernel_that_does_not_compile_says_why_and_where(name: str, refuse: Refuse) -> None:
     text, line, words = COMPILE[name]
     failure = refuse(text)
@@ -212,6 +215,7 @@ def test_what_a_plan_cannot_hold_says_what_to_do_instead(name: str, refuse: Refu
     assert words in failure.message
 
 
+@COLD
 def test_an_endless_loop_ends_in_time(refuse: Refuse) -> None:
     failure = refuse("def f(x, y):\n    while True: pass\n", timeout=1.0)
     assert failure.status is CaptureStatus.TIMEOUT

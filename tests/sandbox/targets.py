@@ -70,9 +70,9 @@ def paths() -> list[str]:
 
 def fill_memory() -> None:
     """Take memory in more than one process, each with little; die as soon as one of them does."""
-    for _ in range(64):
+    for _ in range(16):
         if os.fork() == 0:
-            block = mmap.mmap(-1, 256 << 20)
+            block = mmap.mmap(-1, 64 << 20)
             for place in range(0, len(block), 4096):
                 block[place] = 1
             time.sleep(60)

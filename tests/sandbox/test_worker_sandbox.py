@@ -115,7 +115,7 @@ def test_memory_is_bounded_for_all_processes_together(monkeypatch: pytest.Monkey
     """With control groups where there are some, and by a watchdog where there are none."""
     for make in (cgroup.make, lambda memory, processes: None):
         monkeypatch.setattr(process.cgroup, "make", make)
-        with Worker(replace(SANDBOX, memory=2 << 30)) as made, pytest.raises(WorkerError) as caught:
+        with Worker(replace(SANDBOX, memory=768 << 20)) as made, pytest.raises(WorkerError) as caught:
             made.call(f"{TARGETS}:fill_memory", timeout=60)
         assert caught.value.status is WorkerFault.MEMORY, caught.value
 

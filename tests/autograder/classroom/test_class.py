@@ -30,36 +30,38 @@ def grade(folder: Path, students: dict[str, Kind]) -> str:
     return done.stdout
 
 
-def test_the_record_and_the_table_hold_the_class(tmp_path: Path) -> None:
-    right = known_class.references(LAB)[0]
-    said = grade(tmp_path, {"ada": right, "bob": known_class.kind("starter", LAB, STARTER)})
-    lines = known_class.lines(tmp_path / "out")
-    assert (lines["ada"].status, lines["ada"].score, lines["ada"].max_score) == ("passed", 70, 70)
-    assert (lines["bob"].status, lines["bob"].score) == ("wrong answer", 0)
-    assert "2 handed in, 2 of them new or changed; 2 to grade." in said
-    assert (tmp_path / "out" / TABLE).read_text().count("\n") == 3
-    assert not lines["ada"].report.get("source") and "seed" not in str(lines["ada"].report)
-
-
-def hostile(folder: Path, exploits: Collection[str], labs: Collection[str]) -> None:
-    """Grade honest students of the labs among exploits: each gets what they get alone, and what the corpus says."""
-    honest = {f"honest_{lab}_{number}": one for lab in labs for number, one in enumerate(known_class.references(lab))}
+def hostile(folder: Path, exploits: Collection[str], honest: dict[str, Kind]) -> str:
+    """Grade honest students among exploits: each gets what they get alone, and what the corpus says. Gives what the
+    command says."""
     cheating = {
         name.replace("/", "_"): known_class.kind("exploit", EXPLOITS[name].lab, EXPLOITS[name].source(folder))
         for name in exploits
     }
-    grade(folder, honest | cheating)
+    said = grade(folder, honest | cheating)
     assert known_class.differences(honest, folder / "out") == []
     lines = known_class.lines(folder / "out")
-    assert all(report_of(lines[student].report).full_marks for student in honest)
+    assert all(report_of(lines[s].report).full_marks for s, one in honest.items() if one.sort == "correct")
     wrong = {name: EXPLOITS[name].object(report_of(lines[name.replace("/", "_")].report)) for name in exploits}
     assert not {name: objections for name, objections in wrong.items() if objections}
+    return said
 
 
-def test_honest_students_among_exploits_get_what_they_get_alone(tmp_path: Path) -> None:
-    hostile(tmp_path, SAMPLE, [LAB])
+def right_ones(labs: Collection[str]) -> dict[str, Kind]:
+    """A student for each solution of the labs."""
+    return {f"honest_{lab}_{number}": one for lab in labs for number, one in enumerate(known_class.references(lab))}
+
+
+def test_honest_students_among_exploits_get_what_they_get_alone_and_the_table_holds_all(tmp_path: Path) -> None:
+    ada, bob = known_class.references(LAB)[-1], known_class.kind("starter", LAB, STARTER)
+    said = hostile(tmp_path, SAMPLE, {"ada": ada, "bob": bob})
+    lines = known_class.lines(tmp_path / "out")
+    assert (lines["ada"].status, lines["ada"].score, lines["ada"].max_score) == ("passed", 70, 70)
+    assert (lines["bob"].status, lines["bob"].score) == ("wrong answer", 0)
+    assert "5 handed in, 5 of them new or changed; 5 to grade." in said
+    assert (tmp_path / "out" / TABLE).read_text().count("\n") == 6
+    assert not lines["ada"].report.get("source") and "seed" not in str(lines["ada"].report)
 
 
 @pytest.mark.instructor
 def test_honest_students_among_all_exploits_get_what_they_get_alone(tmp_path: Path) -> None:
-    hostile(tmp_path, list(EXPLOITS), known_labs())
+    hostile(tmp_path, list(EXPLOITS), right_ones(known_labs()))

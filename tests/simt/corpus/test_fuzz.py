@@ -9,9 +9,10 @@ import pytest
 
 from benchmarks import fuzz
 from corpus.fuzzing import cases, guard
+from tests.sampling import WHOLE
 from warplab.simt import memory
 
-CASES = 150
+CASES = 150 if WHOLE else 75
 POKE = """
 import ctypes
 from corpus.fuzzing.guard import guarded

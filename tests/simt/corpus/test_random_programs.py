@@ -8,10 +8,11 @@ import pytest
 from corpus.emulator import softfloat
 from corpus.emulator.random_operations import FAMILIES, OPERATIONS
 from corpus.emulator.random_programs import disagreements, draw, evaluate, generate, plan_of
+from tests.sampling import WHOLE
 from tests.simt.alu import floats
 from warplab.simt import execute
 
-PROGRAMS = 200
+PROGRAMS = 200 if WHOLE else 100
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, 20))

@@ -86,7 +86,11 @@ def decoded(text: str, entry: str, source_name: str, image: bytes = b"") -> tupl
 
 @lru_cache(_KEPT)
 def _parsed(text: str, source_name: str) -> Module:
-    return parse(text, source_name)
+    module = parse(text, source_name)
+    for function in module.functions.values():
+        contract(function)
+        watch_speculated(function)
+    return module
 
 
 @lru_cache(_KEPT)
@@ -108,13 +112,10 @@ def _understood(step: Callable[[], None]) -> bool:
 
 
 def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Program:
-    """Decode one kernel of a parsed module, with its machine code if that is known.
+    """Decode one kernel of a module that is parsed and past `passes`, with its machine code if that is known.
 
     Raises PlanError if it is not there or is far too long.
     """
-    for function in module.functions.values():
-        contract(function)
-        watch_speculated(function)
     lowering = Lowering(module, entry)
     lowering.lower()
     guard_registers(lowering)

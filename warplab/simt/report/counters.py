@@ -158,13 +158,13 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
             counters.tensor_instructions = issued if share is None else round(issued * share)
             counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
         _count_work(counters, program.code[pc], row, classifier, program.terms is not None)
-        total += counters
         line = lines.setdefault(int(program.lines[pc]), Counters())
         line += counters
     for place, counters in _of_machine_code(program, counts):
-        total += counters
         line = lines.setdefault(place, Counters())
         line += counters
+    for line in lines.values():
+        total += line
     return total, lines
 
 

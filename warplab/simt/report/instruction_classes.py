@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import cache
 
 import numpy as np
 
@@ -56,14 +57,20 @@ def _of_vector(key: str) -> Work:
     return _FLOATS.get(kind, Work.INTEGER)
 
 
+@cache
+def _vectors() -> tuple[list[Work], list[bool], list[str]]:
+    """Of each vector operation: its kind, whether it is integer arithmetic on 64 bits, its float operation."""
+    keys = vector_index()
+    works = [_of_vector(key) for key in keys]
+    wide = [w is Work.INTEGER and key.endswith("64") for w, key in zip(works, keys, strict=True)]
+    return works, wide, [_float_operation(key) for key in keys]
+
+
 class Classifier:
-    """Looks instructions up; made once an execution."""
+    """Looks instructions up."""
 
     def __init__(self) -> None:
-        keys = vector_index()
-        self._works = [_of_vector(key) for key in keys]
-        self._wide = [w is Work.INTEGER and key.endswith("64") for w, key in zip(self._works, keys, strict=True)]
-        self._floats = [_float_operation(key) for key in keys]
+        self._works, self._wide, self._floats = _vectors()
 
     def work(self, record: np.ndarray) -> Work:
         """The kind of a record (int32 [RECORD_WORDS])."""
