@@ -25,6 +25,7 @@ from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.toolkit import CUPY
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
+from warplab.plan.disassembler import CACHE_KIND as MACHINE_CODE
 from warplab.sandbox.isolation import Isolation, root
 from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 
@@ -50,7 +51,7 @@ _GPU_DEVICES += ("/dev/nvidia-caps/*", "/dev/dxg")  # the last for Windows Subsy
 class ConfinedWorker(Worker):
     """A Worker in the strongest sandbox that holds here; for one submission, if that is another person's.
 
-    With `own`, for submissions of who runs the judge: what is assembled is then kept for the next time.
+    With `own`, for submissions of who runs the judge: what is assembled, and read of that, is kept for the next time.
     """
 
     def __init__(self, machine: Machine, own: bool) -> None:
@@ -93,11 +94,12 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
     readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
-    for kind in (COMPILED, _CEILINGS, CUBINS) if own else (COMPILED, _CEILINGS):
+    made = (CUBINS, MACHINE_CODE) if own else ()
+    for kind in (COMPILED, _CEILINGS, *made):
         with suppress(OSError):  # then nothing is kept there
             (cache_folder() / kind).mkdir(parents=True, exist_ok=True)
     readable += [str(cache_folder() / COMPILED), str(cache_folder() / _CEILINGS)]
-    writable = [str(cache_folder() / CUBINS)] if own else []
+    writable = [str(cache_folder() / kind) for kind in made]
     copies = []
     if gpu:
         cupy = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")
