@@ -58,7 +58,7 @@ test-gpu: $(READY) $(READY_TORCH)  ## run the tests that need a GPU, keeping the
 test-judge: $(READY) $(READY_TORCH)  ## judge the judge: right, wrong and cheating submissions, a line each
 	@$(PY) -m benchmarks.judge
 
-test-instructor: $(READY) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker and Slurm, which are started as root
+test-instructor: $(READY) $(READY_TORCH) $(READY_INSTRUCTOR)  ## with nbgrader, otter, Docker and Slurm, which are started as root
 	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh $(PY) -m pytest -q -m instructor tests/autograder
 
 test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submissions, 200 seeds, rungs, killed processes, Colab's packages
