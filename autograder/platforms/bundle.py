@@ -29,7 +29,7 @@ _SCRIPTS = ("setup.sh", "run_autograder")
 def gradescope_inside(lab: AnyLab) -> bytes:
     """The zip for Gradescope that grades `lab` in Gradescope's container."""
     files = dict(_checkout(lab))
-    files |= {path.name: path.read_bytes() for path in sorted((FILES / "gradescope").iterdir())}
+    files |= {path.name: path.read_bytes() for path in sorted((FILES / "gradescope").iterdir()) if path.is_file()}
     files["requirements.txt"] = ("\n".join(requirements("class", "cu13")) + "\n").encode()
     files |= {name: (CHECKOUT / name).read_bytes() for name in ("constraints.txt", "constraints-cu13.txt")}
     files["settings"] = f"mode=inside lab={lab.name}\n".encode()
