@@ -22,7 +22,6 @@ from benchmarks import class_faults
 from benchmarks.class_faults import Class, Faults, run, tasks
 
 FAULTS = int(os.environ.get("WARPLAB_FAULTS", "3"))
-MANY = 20
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc")
 
 
@@ -35,11 +34,10 @@ def whole(done: Faults) -> None:
 
 
 def test_killed_processes_lose_nothing_and_leave_nothing(tmp_path: Path) -> None:
-    done = run(tmp_path, FAULTS, students(max(5, FAULTS // 2)))
+    # So many that the last of a few faults finds something that still runs, however fast they are graded
+    done = run(tmp_path, FAULTS, students(max(10, FAULTS // 2)))
     whole(done)
-    assert done.killed, "the class had ended before anything could be killed"
-    if FAULTS >= MANY:  # a small class may end before all sorts had their turn
-        assert done.killed.total() >= 0.8 * FAULTS and set(done.killed) == set(class_faults.SORTS), done.killed
+    assert done.killed.total() >= 0.8 * FAULTS and set(done.killed) == set(class_faults.SORTS), done.killed
     assert done.runs > done.killed["run"] / 2
 
 
