@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 TYPE_BITS = {
@@ -81,6 +82,24 @@ class Negated:
 
 
 Operand = Register | Special | Immediate | Symbol | Address | Group | Sink | Pair | Negated
+
+
+def registers_of(operand: Operand) -> Iterator[int]:
+    """The indices of the registers in an operand, those of addresses among them."""
+    if isinstance(operand, Register):
+        yield operand.index
+        return
+    parts: tuple[Operand, ...] = ()
+    if isinstance(operand, Negated):
+        parts = (operand.operand,)
+    elif isinstance(operand, Pair):
+        parts = (operand.first, operand.second)
+    elif isinstance(operand, Group):
+        parts = operand.items
+    elif isinstance(operand, Address):
+        parts = (operand.base, *operand.rest)
+    for part in parts:
+        yield from registers_of(part)
 
 
 @dataclass(slots=True)

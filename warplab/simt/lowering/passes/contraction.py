@@ -13,15 +13,14 @@ from dataclasses import replace
 
 from warplab.isa.syntax import (
     TYPE_BITS,
-    Address,
     Function,
     Group,
     Instruction,
     Label,
-    Negated,
     Operand,
     Pair,
     Register,
+    registers_of,
 )
 
 _KINDS = {"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"}
@@ -118,14 +117,4 @@ def _reads(item: Instruction) -> list[int]:
 
 def _registers(operand: Operand, written: bool) -> list[int]:
     """Registers of an operand; of one that is `written`, only those that an address is made of."""
-    if isinstance(operand, Register):
-        return [] if written else [operand.index]
-    if isinstance(operand, Address):
-        return [r for o in (operand.base, *operand.rest) for r in _registers(o, False)]
-    if isinstance(operand, Group):
-        return [r for o in operand.items for r in _registers(o, written)]
-    if isinstance(operand, Pair):
-        return [r for o in (operand.first, operand.second) for r in _registers(o, written)]
-    if isinstance(operand, Negated):
-        return _registers(operand.operand, False)
-    return []
+    return [] if written and isinstance(operand, (Register, Group, Pair)) else list(registers_of(operand))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warplab.errors import PlanError
-from warplab.isa.syntax import Address, Function, Group, Instruction, Label, Negated, Operand, Pair, Register, Symbol
+from warplab.isa.syntax import Function, Instruction, Label, Operand, Symbol, registers_of
 
 MAX_SETS = 1 << 30  # instructions times registers: bits of a set for each instruction, of which there are two
 # Instructions that certainly overwrite their first operand. Leaving one out only makes more registers look needed.
@@ -17,20 +17,9 @@ DEFINING = frozenset({
 
 def _registers(operand: Operand) -> int:
     """The registers in an operand, as a bit set."""
-    if isinstance(operand, Register):
-        return 1 << operand.index
-    if isinstance(operand, Negated):
-        return _registers(operand.operand)
-    if isinstance(operand, Pair):
-        return _registers(operand.first) | _registers(operand.second)
-    parts: tuple[Operand, ...] = ()
-    if isinstance(operand, Group):
-        parts = operand.items
-    elif isinstance(operand, Address):
-        parts = (operand.base, *operand.rest)
     found = 0
-    for part in parts:
-        found |= _registers(part)
+    for register in registers_of(operand):
+        found |= 1 << register
     return found
 
 

@@ -28,10 +28,10 @@ from warplab.isa.syntax import (
     Label,
     Negated,
     Operand,
-    Pair,
     Register,
     Sink,
     Symbol,
+    registers_of,
 )
 from warplab.simt.lowering.passes.liveness import DEFINING, successors
 
@@ -226,7 +226,7 @@ class _Uses:
         target, *sources = made.operands
         if not made.opcode.startswith("setp.") or len(sources) != 2 or not isinstance(target, Register):
             return None
-        later = (place for source in sources for register in _registers(source) for place in self.writes[register])
+        later = (place for source in sources for register in registers_of(source) for place in self.writes[register])
         if any(load <= place < between[0] for place in later):
             return None
         return Condition(predicate.index, value, made)
@@ -236,32 +236,16 @@ def _is_known(source: Operand, mine: bool) -> bool:
     return mine or isinstance(source, Immediate)
 
 
-def _registers(operand: Operand) -> Iterator[int]:
-    if isinstance(operand, Register):
-        yield operand.index
-    elif isinstance(operand, Negated):
-        yield from _registers(operand.operand)
-    elif isinstance(operand, Pair):
-        yield from _registers(operand.first)
-        yield from _registers(operand.second)
-    elif isinstance(operand, Group):
-        for item in operand.items:
-            yield from _registers(item)
-    elif isinstance(operand, Address):
-        for item in (operand.base, *operand.rest):
-            yield from _registers(item)
-
-
 def _written(item: Instruction) -> Iterator[int]:
     """The registers that an instruction may write: those of its first operand that are no address."""
     if item.operands and not isinstance(item.operands[0], (Address, Symbol, Sink)):
-        yield from _registers(item.operands[0])
+        yield from registers_of(item.operands[0])
 
 
 def _read(item: Instruction) -> Iterator[int]:
     """The registers that an instruction may read: what is not known to write its first operand may read it."""
     first = 1 if item.opcode.split(".")[0] in DEFINING else 0
     for operand in item.operands[first:]:
-        yield from _registers(operand)
+        yield from registers_of(operand)
     if item.guard >= 0:
         yield item.guard

@@ -6,9 +6,19 @@ memory holds is taken for an address of anything, if it is wide enough.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
-from warplab.isa.syntax import Address, Group, Instruction, Module, Operand, Pair, Register, Symbol
+from warplab.isa.syntax import (
+    Address,
+    Group,
+    Instruction,
+    Module,
+    Operand,
+    Pair,
+    Register,
+    Symbol,
+    registers_of,
+)
 
 # Compilers' kernels need two or three rounds; what needs more may write to anything.
 ROUNDS, PARAMETERS, INSTRUCTIONS = 16, 512, 100_000
@@ -65,21 +75,15 @@ def _writes(words: list[str]) -> bool:
     return words[0] in _WRITERS and not any(word in _ELSEWHERE for word in words)
 
 
-def _registers(operand: Operand) -> Iterator[Register]:
-    if isinstance(operand, Register):
-        yield operand
-    elif isinstance(operand, Group):
-        for item in operand.items:
-            yield from _registers(item)
-    elif isinstance(operand, Pair):
-        yield from _registers(operand.first)
-        yield from _registers(operand.second)
+def _values(operands: Iterable[Operand]) -> list[int]:
+    """The registers that operands are, and no predicates or parts of addresses."""
+    return [r for operand in operands if isinstance(operand, (Register, Group, Pair)) for r in registers_of(operand)]
 
 
 def _names(operand: Operand, holds: list[set[str]]) -> set[str]:
     if isinstance(operand, Symbol):
         return {operand.name}
-    return set().union(*(holds[register.index] for register in _registers(operand)))
+    return set().union(*(holds[register] for register in registers_of(operand)))
 
 
 def _flow(step: Instruction) -> tuple[list[int], list[int], set[str]]:
@@ -88,11 +92,11 @@ def _flow(step: Instruction) -> tuple[list[int], list[int], set[str]]:
     It sets those of its first operand, for all that is known of it.
     """
     words = step.opcode.split(".")
-    targets = [r.index for r in _registers(step.operands[0])] if step.operands and words[0] != "st" else []
+    targets = _values(step.operands[:1]) if words[0] != "st" else []
     if words[0] in ("ld", "ldu", "atom"):
         address = next((o for o in step.operands if isinstance(o, Address)), None)
         if address is not None and isinstance(address.base, Symbol) and "param" in words:
             return targets, [], {address.base.name}
         return targets, [], {_ANYTHING} if words[-1] in _WIDE else set()
-    sources = [r.index for operand in step.operands[1:] for r in _registers(operand)]
+    sources = _values(step.operands[1:])
     return targets, sources, {operand.name for operand in step.operands[1:] if isinstance(operand, Symbol)}
