@@ -33,19 +33,19 @@ from warplab.simt.core.state.raw import field, get, operand, put
 def memory_access(m, warp, frame, constants, record, pc, mask, write):
     """One ld or st of a warp, in whatever space."""
     space = field(record, X0)
-    if field(record, X3) & UNWATCHED_BIT:
-        _access_unwatched(m, warp, frame, constants, record, pc, mask)
-    elif space == SPACE_GLOBAL:
+    if space == SPACE_GLOBAL:
         if write:
             store_global(m, warp, frame, constants, record, pc, mask)
         else:
             load_global(m, warp, frame, constants, record, pc, mask, 1)
-    elif space == SPACE_SHARED:
-        shared_access(m, warp, frame, constants, record, pc, mask, 0, write)
     elif space == SPACE_CONST:
         load_global(m, warp, frame, constants, record, pc, mask, 0)
     elif space == SPACE_GENERIC:
         _generic_access(m, warp, frame, constants, record, pc, mask, write)
+    elif field(record, X3) & UNWATCHED_BIT:
+        _access_unwatched(m, warp, frame, constants, record, pc, mask)
+    elif space == SPACE_SHARED:
+        shared_access(m, warp, frame, constants, record, pc, mask, 0, write)
     else:
         local_access(m, warp, frame, constants, record, pc, mask, 0, write, 0 if space == SPACE_PARAM else 1)
 
