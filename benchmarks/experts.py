@@ -140,13 +140,6 @@ PARTS: dict[str, Callable[[Worker, str], Iterator[list[results.Record]]]] = {
 }
 
 
-def file_for(gpu: str) -> Path:
-    """FILE, or one named after the GPU if FILE has records of another one."""
-    if not FILE.exists() or results.read(FILE).header.gpu == gpu:
-        return FILE
-    return FILE.with_name(f"experts_{'_'.join(gpu.lower().split())}.json")
-
-
 def main(arguments: Sequence[str]) -> int:
     """Measure the parts named, or all. Exit code 0, or 2 for an unknown part, 3 if it cannot be measured."""
     if unknown := set(arguments) - set(PARTS):
@@ -163,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
                 for made in PARTS[part](worker, architecture_of(device)):
                     records += made
                     if records:  # whoever ends it early keeps what there is
-                        results.write(file_for(header.gpu), header, records, merge=bool(arguments))
+                        results.write(FILE, header, records, merge=True)
         if not records:
             raise WarplabError("Nothing could be measured: the sentences above say why.")
     except WarplabError as error:

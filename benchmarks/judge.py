@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from autograder.judge import capture_stage, runner
-from autograder.judge.confined_worker import WARM_UP, WARM_UP_SECONDS, ConfinedWorker
+from autograder.judge.confined_worker import GPU_STAGE, WARM_UP, WARM_UP_SECONDS, ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.turns import Turns
 from autograder.records.machine import Machine, choose_machine
@@ -51,18 +51,18 @@ class BrieflyTimed(ConfinedWorker):
         super().__init__(machine, own=False)
         self.timed = True
 
-    def kept_in(self) -> Sandbox:
+    def kept_in(self, gpu: bool) -> Sandbox:
         """As ConfinedWorker.kept_in, with the module that prepares it."""
-        usual, folder = super().kept_in(), str(Path(on_gpu.__file__).parents[1])
+        usual, folder = super().kept_in(gpu), str(Path(on_gpu.__file__).parents[1])
         return replace(usual, packages=(*usual.packages, "corpus"), readable=(*usual.readable, folder))
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
-        """As Worker.call."""
-        if not target.startswith("autograder.worker.gpu_stage:"):
+        """As ConfinedWorker.call."""
+        if not target.startswith(GPU_STAGE):
             return super().call(target, timeout=timeout, **payload)
         if target.endswith(":efficiency") and not self.timed:
             return {"status": "fault", "message": "Not timed: what this case is about is judged without."}
-        super().call(_TAKE, timeout=START_SECONDS)
+        self.call_on_gpu(_TAKE, timeout=START_SECONDS)
         return super().call(target, timeout=timeout, **payload)
 
 

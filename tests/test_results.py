@@ -58,11 +58,15 @@ def test_merging_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
     assert results.read(path).find("01_axpy", "time").extra["commit"] == "def"
 
 
-def test_merging_needs_the_same_gpu(tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
-    results.write(path, HEADER, [AXPY])
-    with pytest.raises(ResultsError, match="measured on NVIDIA H200, not on NVIDIA B200"):
-        results.write(path, replace(HEADER, gpu="NVIDIA B200"), [AXPY], merge=True)
+def test_another_gpus_records_have_a_file_of_their_own(tmp_path: Path) -> None:
+    path, other = tmp_path / "r.json", replace(HEADER, gpu="NVIDIA B200")
+    assert results.write(path, HEADER, [AXPY], merge=True) == path
+    before = path.read_bytes()
+    beside = results.write(path, other, [AXPY], merge=True)
+    assert (beside.name, path.read_bytes()) == ("r_nvidia_b200.json", before)
+    results.write(path, other, [replace(AXPY, name="second")], merge=True)
+    kept = results.read(beside)
+    assert (kept.header.gpu, [record.name for record in kept.records]) == ("NVIDIA B200", [AXPY.name, "second"])
 
 
 @pytest.mark.parametrize(

@@ -168,18 +168,19 @@ def better(value: float, baseline_value: float, unit: str) -> float:
     return baseline_value / value if unit in SECONDS else value / baseline_value
 
 
-def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool = False) -> None:
-    """Writes a results file, atomically. With `merge`, records of an existing file that are not measured again stay,
-    each marked with the commit and date of its own run; they must be of the same GPU.
+def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool = False) -> Path:
+    """Writes a results file, atomically, and gives its path. With `merge`, records of an existing file that are not
+    measured again stay, each marked with the commit and date of its own run; if those are of another GPU, the new ones
+    go into a file of their own beside it, named after this GPU.
 
-    Raises ResultsError if a record is not valid, if two have the same key, or if the files cannot be merged.
+    Raises ResultsError if a record is not valid or if two have the same key.
     """
     new = tuple(records)
     kept: tuple[Record, ...] = ()
+    if merge and path.exists() and read(path).header.gpu != header.gpu:
+        path = path.with_name(f"{path.stem}_{'_'.join(header.gpu.lower().split())}.json")
     if merge and path.exists():
         old = read(path)
-        if old.header.gpu != header.gpu:
-            raise ResultsError(f"{path} was measured on {old.header.gpu}, not on {header.gpu}: write to another file.")
         measured = {record.key for record in new}
         kept = tuple(_dated(record, old.header) for record in old.records if record.key not in measured)
     data = {"header": asdict(header), "records": [_to_dict(record) for record in (*kept, *new)]}
@@ -188,6 +189,7 @@ def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool 
     except ResultsError as error:
         raise ResultsError(f"cannot write {path}: {error}.") from None
     write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+    return path
 
 
 def _dated(record: Record, header: Header) -> Record:

@@ -1,7 +1,8 @@
 """The worker that reads a stranger's bytes: what it is shown of this machine, and what must be ready before it starts.
 
 What it needs compiled (the emulator, CuPy's kernels for a lab's inputs) is compiled before, by a worker that has never
-seen a submission, and kept; the confined one may read the first and gets copies of the second.
+seen a submission, and kept; the confined one may read the first and gets copies of the second. Where kernels run on a
+GPU, a process of its own holds that: both get ready side by side, and what reads and emulates is not shown the GPU.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ from warplab.hardware.toolkit import CUPY
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
 from warplab.plan.disassembler import CACHE_KIND as MACHINE_CODE
-from warplab.sandbox.isolation import Isolation, root
+from warplab.sandbox.isolation import Isolation, root, weakest
 from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 
+GPU_STAGE = "autograder.worker.gpu_stage:"  # how the names of what runs beside the GPU begin
 WARM_UP = "autograder.worker.emulator_stage:warm_up"
-WARM_UP_GPU = "autograder.worker.gpu_stage:warm_up"
+WARM_UP_GPU = f"{GPU_STAGE}warm_up"
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
 MEMORY = 16 << 30  # bytes, of the worker and its assembler together
 
@@ -48,34 +50,69 @@ _GPU_DEVICES: tuple[str, ...] = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nv
 _GPU_DEVICES += ("/dev/nvidia-caps/*", "/dev/dxg")  # the last for Windows Subsystem for Linux
 
 
-class ConfinedWorker(Worker):
-    """A Worker in the strongest sandbox that holds here; for one submission, if that is another person's.
+class ConfinedWorker:
+    """Workers in the strongest sandbox that holds here; for one submission, if that is another person's.
 
     With `own`, for submissions of who runs the judge: what is assembled, and read of that, is kept for the next time.
     """
 
     def __init__(self, machine: Machine, own: bool) -> None:
         self._machine, self._own = machine, own
-        super().__init__(self.kept_in())
+        self._reads = Worker(self.kept_in(gpu=False))
+        self._holds_gpu = Worker(self.kept_in(gpu=True)) if machine.device is Executor.GPU else None
 
-    def kept_in(self) -> Sandbox:
-        """What this worker's process is kept in; asked again when what it gets copies of has changed."""
-        return sandbox(self._machine, self._own)
+    def __enter__(self) -> ConfinedWorker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def isolation(self) -> Isolation | None:
+        """What the weakest of them is kept in; None before the first has started."""
+        found = [worker.isolation for worker in self._all() if worker.isolation is not None]
+        return weakest(*found) if found else None
+
+    def kept_in(self, gpu: bool) -> Sandbox:
+        """What the process that reads and emulates, or the one that holds the GPU, is kept in; asked again when what
+        it gets copies of has changed."""
+        return sandbox(self._own, self._machine.isolation is Isolation.REDUCED, gpu)
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; what is to be warm is compiled first, where nothing of a submission is."""
+        if target.startswith(GPU_STAGE):
+            return self.call_on_gpu(target, timeout=timeout, **payload)
         if target == WARM_UP:
-            self._compile_missing(super().call(_MISSING, timeout=timeout, **payload))
-        elif target == WARM_UP_GPU and _compile_for_gpu(payload["task"]):
-            self.close()  # it has the copies from before
-            self._sandbox = self.kept_in()
-        return super().call(target, timeout=timeout, **payload)
+            self._compile_missing(self._reads.call(_MISSING, timeout=timeout, **payload))
+        return self._reads.call(target, timeout=timeout, **payload)
+
+    def call_on_gpu(self, target: str, *, timeout: float, **payload: Any) -> Any:
+        """As `call`, of the process that holds the GPU, whatever is called."""
+        if self._holds_gpu is None:
+            raise WorkerError(WorkerFault.NOT_STARTED, "this worker was made for a machine without a GPU")
+        if target == WARM_UP_GPU and _compile_for_gpu(payload["task"]):
+            self._holds_gpu.close()  # it has the copies from before
+            self._holds_gpu = Worker(self.kept_in(gpu=True))
+        return self._holds_gpu.call(target, timeout=timeout, **payload)
+
+    def start(self) -> None:
+        """Start the processes now rather than at the first call. Raises WorkerError."""
+        for worker in self._all():
+            worker.start()
+
+    def close(self) -> None:
+        """End the processes, at once, with all that they left; harmless when there are none."""
+        for worker in self._all():
+            worker.close()
+
+    def _all(self) -> list[Worker]:
+        return [self._reads, *([self._holds_gpu] if self._holds_gpu else [])]
 
     def _compile_missing(self, parts: object) -> None:
         """Have a trusted worker compile parts of the emulator that the confined one did not find."""
         if not parts or not isinstance(parts, list):
             return
-        self.close()  # it may hold memory that the compilers need
+        self._reads.close()  # it may hold memory that the compilers need
         _trusted(_COMPILE, parts=[str(part) for part in parts])
 
 
@@ -88,9 +125,8 @@ def _trusted(target: str, **payload: Any) -> None:
         raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
 
 
-def sandbox(machine: Machine, own: bool) -> Sandbox:
-    """What a worker for this machine's device is kept in."""
-    gpu = machine.device is Executor.GPU
+def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
+    """What a worker is kept in that holds the GPU, or that reads and emulates."""
     readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
@@ -107,7 +143,7 @@ def sandbox(machine: Machine, own: bool) -> Sandbox:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
     environment += [("CUDA_VISIBLE_DEVICES", visible)] if visible is not None else []
     return Sandbox(
-        isolations=(Isolation.REDUCED,) if machine.isolation is Isolation.REDUCED else tuple(Isolation),
+        isolations=(Isolation.REDUCED,) if reduced else tuple(Isolation),
         packages=("autograder",),
         readable=tuple(readable) + (_existing(_GPU_FILES) if gpu else ()),
         writable=(*writable, *(("/proc/self",) if gpu else ())),  # the driver gives its threads names

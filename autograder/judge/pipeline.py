@@ -107,13 +107,14 @@ def _captured(request: Request, submission: Submission, runner: Runner, seed: in
     what that machine does not have."""
     machine = request.machine
     progress("capturing", 0.0)
-    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
-        warm = beside.submit(runner.warm_up, gpu=request.has_gpu)
+    with ThreadPoolExecutor(2) as beside:  # a capture waits for compilers that use one core
+        warm = [beside.submit(runner.warm_up), *([beside.submit(runner.warm_up_gpu)] if request.has_gpu else [])]
         answers = capture_cases(
             request.kernels, submission, request.captured_cases(), seed, machine.architecture, machine.isolation
         )
         progress("loading the emulator (its first use compiles it)", 0.1)
-        warm.result()
+        for each in warm:
+            each.result()
     progress("assembling", 0.12)
     return runner.prepare(submission, answers, machine.architecture)
 
@@ -121,16 +122,16 @@ def _captured(request: Request, submission: Submission, runner: Runner, seed: in
 def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: OnProgress) -> Outcomes:
     evidence = Outcomes()
     on_gpu = request.correctness_cases() if request.has_gpu else []
-    work = [(Executor.GPU, case) for case in on_gpu] + [(Executor.EMULATOR, case) for case in request.emulated_cases()]
-    endless: set[Executor] = set()
+    # The emulator first: what never ends would keep a GPU from all who share it, until its time limit
+    work = [(Executor.EMULATOR, case) for case in request.emulated_cases()] + [(Executor.GPU, case) for case in on_gpu]
+    endless = False
     for number, (device, case) in enumerate(work):
         progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
-        if device in endless:  # each further case would cost its whole time limit again
+        if endless:  # each further case would cost its whole time limit again
             outcome = CaseOutcome(case.name, Status.ENDLESS, "Not run, because an earlier case never ended.")
         else:
             outcome = runner.case(device, plans[case.name], case.name)
-        if outcome.status is Status.ENDLESS:
-            endless.add(device)
+        endless = endless or outcome.status is Status.ENDLESS
         (evidence.on_gpu if device is Executor.GPU else evidence.emulated).append(outcome)
     return evidence
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from autograder.judge.capture_stage import Submission
-from autograder.judge.confined_worker import WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
+from autograder.judge.confined_worker import GPU_STAGE, WARM_UP, WARM_UP_GPU, WARM_UP_SECONDS
 from autograder.judge.turns import Turns
 from autograder.records import measurement
 from autograder.records.measurement import Measurement, Unmeasured
@@ -36,15 +36,15 @@ _TRIES = 3
 _PREPARE_TARGET = "autograder.worker.prepare_stage:prepare"
 _CASE_TARGETS = {
     Executor.EMULATOR: "autograder.worker.emulator_stage:run",
-    Executor.GPU: "autograder.worker.gpu_stage:correctness",
+    Executor.GPU: f"{GPU_STAGE}correctness",
 }
 _CHECK_TARGET = "autograder.worker.record_stage:check_all"
 _ADVANCE_TARGET = "autograder.worker.program_stage:advance"
 _TRAIN_TARGET = "autograder.worker.checkpoint_run:carry_out"
 _ATTACK_TARGET = "autograder.worker.attack_stage:check"
 _MODEL_TARGET = "autograder.worker.record_stage:model"
-_TAKE_TARGET = "autograder.worker.gpu_stage:take"
-_EFFICIENCY_TARGET = "autograder.worker.gpu_stage:efficiency"
+_TAKE_TARGET = f"{GPU_STAGE}take"
+_EFFICIENCY_TARGET = f"{GPU_STAGE}efficiency"
 
 # What a submission can make our code raise: exceptions of any other kind are faults of ours.
 _SUBMISSIONS_OWN = frozenset({"PlanError", "CompileError", "NetworkError", "MemoryError", "RecursionError"})
@@ -72,22 +72,24 @@ class Runner:
         self._seed = seed
         self._left = ALL_CASES_SECONDS
 
-    def warm_up(self, parts: Sequence[str] = (), gpu: bool = False) -> None:
-        """Load the emulator with these parts of it, and what checks this lab's outputs on a GPU, if there is one.
-
-        Compiles them if that is their first use. Raises JudgeError.
-        """
+    def warm_up(self, parts: Sequence[str] = ()) -> None:
+        """Load the emulator with these parts of it; compile them if that is their first use. Raises JudgeError."""
         try:
             self._call(WARM_UP, WARM_UP_SECONDS, parts=list(parts))
         except WorkerError as error:
             raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
-        if gpu:
-            try:
-                self._call(_TAKE_TARGET, WARM_UP_SECONDS)  # before its turn: a new process keeps nobody waiting
-                with self._turn():
-                    self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=str(self._lab.folder))
-            except WorkerError as error:
-                raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
+
+    def warm_up_gpu(self) -> None:
+        """Have a context on the GPU, and what checks this lab's outputs there; compile that if it is its first use.
+
+        Raises JudgeError."""
+        task = str(self._lab.folder)
+        try:
+            self._call(_TAKE_TARGET, WARM_UP_SECONDS, task=task)  # before its turn: a new process keeps nobody waiting
+            with self._turn():
+                self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=task)
+        except WorkerError as error:
+            raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
 
     def prepare(self, submission: Submission, answers: Sequence[Answer], architecture: str) -> Prepared:
         """Have the answers of the capture processes read. Raises Rejected for a submission that is at fault,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.judge import confined_worker
+from autograder.judge.confined_worker import GPU_STAGE
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from warplab.plan.model import EMULATED_ARCHITECTURE
@@ -39,3 +41,20 @@ def test_what_is_missing_is_compiled_by_a_trusted_worker(tmp_path: Path, monkeyp
     with confined_worker.ConfinedWorker(EMULATOR, own=False) as worker:
         worker.call(confined_worker.WARM_UP, timeout=60, parts=["bulk"])
     assert asked == [(None, ["loop", "arithmetic", "bulk"])]
+
+
+def test_only_what_runs_kernels_on_the_gpu_is_shown_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, bool] = {}
+
+    def call(self: Worker, target: str, **payload: object) -> list[str]:
+        assert self._sandbox is not None
+        asked[target] = self._sandbox.gpu and "CUPY_CACHE_DIR" in {name for *_, name in self._sandbox.copies}
+        return []
+
+    monkeypatch.setattr(Worker, "call", call)
+    monkeypatch.setenv("CUPY_CACHE_DIR", str(Path(__file__).parent))
+    with confined_worker.ConfinedWorker(replace(EMULATOR, device=Executor.GPU), own=False) as worker:
+        for target in (confined_worker.WARM_UP, "autograder.worker.prepare_stage:prepare", f"{GPU_STAGE}take"):
+            worker.call(target, timeout=60)
+    assert [target for target, shown in asked.items() if shown] == [f"{GPU_STAGE}take"]
+    assert len(asked) == 4  # what is missing of the emulator is asked for first

@@ -138,6 +138,13 @@ def test_an_endless_case_is_not_waited_for_again(lab: Lab) -> None:
     assert "did not finish within" in report.message
 
 
+def test_what_never_ends_on_the_emulator_does_not_keep_a_gpu(lab: Lab) -> None:
+    worker = NumPyWorker(lab, ragged=WorkerError(WorkerFault.TIMEOUT, "no answer"))
+    report = graded(lab, worker, machine=GPU)
+    assert not any("gpu_stage" in target for target, _ in worker.calls)
+    assert statuses(report)[:2] == [Status.ENDLESS] * 2 and report.score == 0
+
+
 def test_a_host_that_is_slow_is_not_an_endless_kernel(lab: Lab) -> None:
     report = graded(lab, NumPyWorker(lab, huge=WorkerError(WorkerFault.TIMEOUT, "no answer")), machine=GPU)
     assert statuses(report)[0] is Status.RESOURCES

@@ -5,6 +5,8 @@ For information only: a grade is made from the roofline. What does not fit or fa
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -43,6 +45,13 @@ class Matmul:
 
 
 CONTESTANTS: Mapping[str, Callable[[Stream, Mapping[str, int]], Any]] = {"matmul": Matmul}
+
+
+def load(name: str) -> None:
+    """Import what the candidate of this name needs, which takes seconds: ahead of measuring, where it is installed."""
+    if name in CONTESTANTS:
+        with contextlib.suppress(ImportError):
+            importlib.import_module("torch")
 
 
 def candidate(name: str, stream: Stream, dimensions: Mapping[str, int]) -> Any | None:

@@ -22,7 +22,7 @@ from warplab.gpu import trusted
 from warplab.gpu.statistics import Interval, mean_interval, median_interval
 
 WARM_UP_SECONDS = 0.25  # least time under load before anything counts
-SETTLED = 0.01  # the clock has settled when two successive turns of every candidate agree to this
+SETTLED = 0.01  # the clock has settled when two successive turns of all that is compared agree to this
 MINIMUM_TURNS = 12  # six pairs, the fewest that a median's interval can be had from
 PLACED_TURNS = 6  # at least, in each place that a candidate has
 MAXIMUM_TURNS = 400
@@ -168,8 +168,8 @@ def time_in_turns(
         # anywhere within a tick and a uniform error of one tick make it continuous, as a dither does for a converter.
         return milliseconds + TICK * (dither.random() - 0.5)
 
-    _warm_up(candidates, turn)
     names = list(candidates)
+    _warm_up(candidates, turn, compare or names)
     result, minimum = TurnTimes({name: [] for name in names}, placements), max(MINIMUM_TURNS, PLACED_TURNS * placements)
     start = time.monotonic()
     for number in range(MAXIMUM_TURNS):
@@ -184,13 +184,16 @@ def time_in_turns(
     return result
 
 
-def _warm_up(candidates: Mapping[str, Candidate], turn: Callable[[int, Candidate], float]) -> None:
-    """Run untimed turns, numbered below zero, until successive ones agree; give up after four times WARM_UP_SECONDS."""
+def _warm_up(
+    candidates: Mapping[str, Candidate], turn: Callable[[int, Candidate], float], compared: Sequence[str]
+) -> None:
+    """Run untimed turns, numbered below zero, until successive ones agree in what is compared; give up after four times
+    WARM_UP_SECONDS."""
     begin, number = time.monotonic(), -1
     previous: dict[str, float] = {}
     while True:
         current = {name: turn(number, candidate) for name, candidate in candidates.items()}
-        settled = bool(previous) and all(abs(current[n] / previous[n] - 1) < SETTLED for n in current)
+        settled = bool(previous) and all(abs(current[n] / previous[n] - 1) < SETTLED for n in compared)
         elapsed = time.monotonic() - begin
         if (settled and elapsed > WARM_UP_SECONDS) or elapsed > 4 * WARM_UP_SECONDS:
             return

@@ -5,6 +5,7 @@ import hashlib
 import numpy as np
 import pytest
 
+import warplab
 from autograder.spec import inputs
 from autograder.spec.inputs import generate, scalars, secret_seed
 from autograder.spec.lab import find_lab
@@ -143,10 +144,31 @@ def test_pieces_are_drawn_as_the_whole(family: Family, dtype: str, monkeypatch: 
 
 @pytest.mark.gpu
 @pytest.mark.parametrize("family", list(Family))
-@pytest.mark.parametrize("dtype", ["float16", "float32", "int32"])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32"])
 def test_the_gpu_draws_the_same_bits(family: Family, dtype: str) -> None:
     import cupy
 
     case = Case("case", {"n": COUNT}, family)
     on_gpu = generate(cupy, task(dtype), case, 7, 2)["x"].get()
     assert on_gpu.tobytes() == generate(np, task(dtype), case, 7, 2)["x"].tobytes()
+
+
+def test_what_the_gpu_would_draw_is_the_same_on_the_emulator() -> None:
+    chosen = [*((family, "float16") for family in Family), (Family.NORMAL, "int32"), (Family.INTEGERS, "uint8")]
+
+    def drawn(arrays: list[np.ndarray], keys: list[int]) -> list[np.ndarray]:
+        import cupy
+
+        from autograder.spec import drawn_on_gpu
+
+        filled = []
+        for (family, _), array, key in zip(chosen, arrays, keys, strict=True):
+            filled.append(cupy.asarray(array))
+            drawn_on_gpu.fill(filled[-1], family, key)
+        return [cupy.asnumpy(array) for array in filled]
+
+    keys = [inputs._key(7, "f", family.value, "x", 0) for family, _ in chosen]
+    here = warplab.run(drawn, [np.zeros(3000, dtype) for _, dtype in chosen], keys).returned
+    for (family, dtype), key, array in zip(chosen, keys, here, strict=True):
+        wanted = generate(np, task(dtype), Case(family.value, {"n": 3000}, family), 7)["x"]
+        assert array.tobytes() == wanted.tobytes(), (family, dtype, key)
