@@ -31,7 +31,7 @@ from autograder.judge.traffic import traffic_part
 from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import rejected
 from autograder.records.status import Part, Status
-from autograder.spec.inputs import scalars
+from autograder.spec.inputs import generate, scalars
 from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case
 from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, counters_of
@@ -216,7 +216,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
         executions.extend(execution for _, execution in runs)
         return [Run(execution, str(order)) for order, execution in runs]
 
-    outcome = judge_case(lab.task, case, seed, plans.plan(seed, case), execute)
+    outcome = judge_case(lab.task, case, generate(np, lab.task, case, seed), plans.plan(seed, case), execute)
     outcome.counters = counters_of(lab.task, executions[0])
     return outcome
 

@@ -23,6 +23,7 @@ from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
 from warplab.folders import COMPILED, cache_folder
+from warplab.hardware.device import present
 from warplab.hardware.toolkit import CUPY
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
@@ -90,10 +91,12 @@ class ConfinedWorker:
         """As `call`, of the process that holds the GPU, whatever is called."""
         if self._holds_gpu is None:
             raise WorkerError(WorkerFault.NOT_STARTED, "this worker was made for a machine without a GPU")
-        if target == WARM_UP_GPU and _compile_for_gpu(payload["task"]):
+        if target != WARM_UP_GPU:
+            return self._holds_gpu.call(target, timeout=timeout, **payload)
+        if _compile_for_gpu(payload["task"]):
             self._holds_gpu.close()  # it has the copies from before
             self._holds_gpu = Worker(self.kept_in(gpu=True))
-        return self._holds_gpu.call(target, timeout=timeout, **payload)
+        return None
 
     def start(self) -> None:
         """Start the processes now rather than at the first call. Raises WorkerError."""
@@ -158,7 +161,10 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
 
 def _compile_for_gpu(task: str) -> bool:
     """Have CuPy's kernels for a lab's inputs compiled; whether they had not been before. Raises WorkerError."""
-    key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *_installation("warplab/gpu", "autograder"))
+    gpu = present()
+    card = (gpu.uuid, gpu.driver) if gpu else ()
+    about = (*card, *_installation("warplab/gpu", "autograder"))
+    key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *about)
     if kept.read(_NOTED, key) is not None:
         return False
     _trusted(WARM_UP_GPU, task=task)

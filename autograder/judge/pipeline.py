@@ -123,16 +123,21 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], pro
     evidence = Outcomes()
     on_gpu = request.correctness_cases() if request.has_gpu else []
     # The emulator first: what never ends would keep a GPU from all who share it, until its time limit
-    work = [(Executor.EMULATOR, case) for case in request.emulated_cases()] + [(Executor.GPU, case) for case in on_gpu]
+    work = (Executor.EMULATOR, request.emulated_cases(), evidence.emulated), (Executor.GPU, on_gpu, evidence.on_gpu)
+    count = sum(len(cases) for _, cases, _ in work)
     endless = False
-    for number, (device, case) in enumerate(work):
-        progress(f"running on the {device}", 0.15 + 0.7 * number / len(work))
-        if endless:  # each further case would cost its whole time limit again
-            outcome = CaseOutcome(case.name, Status.ENDLESS, "Not run, because an earlier case never ended.")
-        else:
-            outcome = runner.case(device, plans[case.name], case.name)
-        endless = endless or outcome.status is Status.ENDLESS
-        (evidence.on_gpu if device is Executor.GPU else evidence.emulated).append(outcome)
+    for device, cases, outcomes in work:
+        running = runner.cases(device, {case.name: plans[case.name] for case in cases})
+        for case in cases:
+            done = len(evidence.emulated) + len(evidence.on_gpu)
+            progress(f"running on the {device}", 0.15 + 0.7 * done / count)
+            if endless:  # each further case would cost its whole time limit again
+                words = "Not run, because an earlier case never ended."
+                outcomes.append(CaseOutcome(case.name, Status.ENDLESS, words))
+                continue
+            outcomes.append(next(running))
+            endless = outcomes[-1].status is Status.ENDLESS
+        running.close()  # it may hold a turn
     return evidence
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -80,14 +80,13 @@ class Runner:
             raise JudgeError(f"the emulator does not run here ({error}); `autograder doctor` says more") from error
 
     def warm_up_gpu(self) -> None:
-        """Have a context on the GPU, and what checks this lab's outputs there; compile that if it is its first use.
+        """Have what checks this lab's outputs on the GPU compiled, if this is its first use, and a context there.
 
-        Raises JudgeError."""
+        Without a turn: it hardly ever runs anything, and a new process keeps nobody waiting. Raises JudgeError."""
         task = str(self._lab.folder)
         try:
-            self._call(_TAKE_TARGET, WARM_UP_SECONDS, task=task)  # before its turn: a new process keeps nobody waiting
-            with self._turn():
-                self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=task)
+            self._call(WARM_UP_GPU, WARM_UP_SECONDS, task=task)
+            self._call(_TAKE_TARGET, WARM_UP_SECONDS, task=task)
         except WorkerError as error:
             raise JudgeError(f"the GPU cannot be used ({error}); `autograder doctor` says more") from error
 
@@ -111,23 +110,38 @@ class Runner:
             status, words = self._own_fault(error, "reading and assembling what it recorded", PREPARE_SECONDS)
             raise Rejected(status, words) from error
 
-    def case(self, device: Executor, plan: bytes, case: str) -> CaseOutcome:
-        """Judge one case. Raises JudgeError if the executor itself fails."""
+    def cases(self, device: Executor, plans: Mapping[str, bytes]) -> Generator[CaseOutcome]:
+        """Judge the cases of these plans, in their order. Raises JudgeError if the executor itself fails.
+
+        On a GPU they share a turn, or each would wait for those who measure. A case that ends the worker ends the turn,
+        for nobody is to wait until the next process is there."""
+        waiting = list(plans.items())
+        while waiting:
+            if device is Executor.GPU:
+                self.warm_up_gpu()
+            with self._turn() if device is Executor.GPU else nullcontext():
+                goes_on = True
+                while waiting and goes_on:
+                    name, plan = waiting.pop(0)
+                    outcome, goes_on = self._case(device, plan, name)
+                    yield outcome
+
+    def _case(self, device: Executor, plan: bytes, case: str) -> tuple[CaseOutcome, bool]:
+        """The outcome of a case, and whether the worker goes on."""
         seconds = min(CASE_SECONDS[device], self._left)
         if seconds <= 0:
             words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has."
-            return CaseOutcome(case, Status.RESOURCES, message=words)
-        with self._turn() if device is Executor.GPU else nullcontext():
-            start = time.monotonic()
-            try:
-                answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
-                return CaseOutcome.from_wire(answer)
-            except msgspec.ValidationError as error:
-                return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error))
-            except WorkerError as error:
-                return self._failed(device, case, error, seconds)
-            finally:
-                self._left -= time.monotonic() - start
+            return CaseOutcome(case, Status.RESOURCES, message=words), True
+        start = time.monotonic()
+        try:
+            answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
+            return CaseOutcome.from_wire(answer), True
+        except msgspec.ValidationError as error:
+            return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error)), True
+        except WorkerError as error:
+            return self._failed(device, case, error, seconds), error.status is WorkerFault.ERROR
+        finally:
+            self._left -= time.monotonic() - start
 
     def efficiency(self, plan: bytes, case: str) -> Measurement | Unmeasured:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""

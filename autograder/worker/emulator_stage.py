@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from autograder.records.status import Status
+from autograder.spec.inputs import generate
 from autograder.spec.lab import load_lab
 from autograder.spec.task import Task
 from autograder.worker.judge_case import Run, judge_case
@@ -84,7 +85,7 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
     judged, loaded = lab.case(case), loads(plan)
     shown = judged != lab.task.profile  # of that only counters and findings are, and of no other counters
-    outcome = judge_case(lab.task, judged, seed, loaded, execute)
+    outcome = judge_case(lab.task, judged, generate(np, lab.task, judged, seed), loaded, execute)
     if not shown:
         outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")

@@ -14,7 +14,6 @@ import numpy as np
 
 from autograder.records.outcome import CaseOutcome
 from autograder.records.status import Status
-from autograder.spec.inputs import generate
 from autograder.spec.task import Case, Task, Values
 from autograder.worker.compare import Comparison, compare, error_ratios, wrong_elements
 from autograder.worker.diagnosis import diagnose, never_written
@@ -51,14 +50,13 @@ _FATAL = {
 }
 
 
-def judge_case(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
-    """Run a plan on a case's inputs and compare what it wrote.
+def judge_case(task: Task, case: Case, values: Values, plan: Plan, execute: Execute) -> CaseOutcome:
+    """Run a plan on a case's inputs, `values` in the memory of the host, and compare what it wrote.
 
     `execute` gives the runs, each from the same inputs with outputs poisoned afresh. They must agree bitwise; if the
     task says that they need not, each must be right. Who stored the first wrong element of a case that is not hidden is
     asked of its run. Exceptions pass through.
     """
-    values = generate(np, task, case, seed)
     arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
     runs = execute(plan, arrays)
     findings = _distinct([finding for run in runs for finding in run.execution.findings])

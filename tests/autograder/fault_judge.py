@@ -20,6 +20,7 @@ from autograder.records.machine import Machine
 from autograder.records.request import Request
 from autograder.records.status import Executor, Status
 from autograder.report.json_file import write_reports
+from autograder.spec.inputs import generate
 from autograder.spec.lab import load_lab
 from autograder.worker import prepare_stage
 from autograder.worker.judge_case import Run, judge_case
@@ -42,7 +43,7 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
         return [Run(Execution({"out": np.float32(factor) * inputs["x"]}))]
 
     captured = loads(plan)
-    outcome = judge_case(lab.task, lab.case(case), seed, captured, execute)
+    outcome = judge_case(lab.task, lab.case(case), generate(np, lab.task, lab.case(case), seed), captured, execute)
     strided = captured.launches[0].block[0] != 128
     outcome.counters = Counters(global_load_sectors=SECTORS << strided, global_store_sectors=SECTORS)
     return outcome.to_wire()

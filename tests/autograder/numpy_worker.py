@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
 from autograder.worker import prepare_stage
 from autograder.worker.judge_case import Run, judge_case
@@ -66,7 +67,9 @@ class NumPyWorker:
             return [Run(Execution({"out": np.float32(factor) * inputs["x"]}, found))]
 
         plan = loads(payload["plan"])
-        outcome = judge_case(self.lab.task, self.lab.case(payload["case"]), payload["seed"], plan, execute)
+        case = self.lab.case(payload["case"])
+        values = generate(np, self.lab.task, case, payload["seed"])
+        outcome = judge_case(self.lab.task, case, values, plan, execute)
         if "emulator" in target:
             outcome.counters = self.counters
         return outcome.to_wire()

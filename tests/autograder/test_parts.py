@@ -39,7 +39,7 @@ def factor(lab: Lab, case: str) -> np.float32:
 
 
 def judge(lab: Lab, execute, case: str = "ragged") -> CaseOutcome:
-    return judge_case(lab.task, lab.case(case), SEED, PLAN, execute)
+    return judge_case(lab.task, lab.case(case), generate(np, lab.task, lab.case(case), SEED), PLAN, execute)
 
 
 def right(lab: Lab, case: str = "ragged", **more: Any):

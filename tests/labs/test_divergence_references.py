@@ -10,6 +10,7 @@ import pytest
 
 from autograder.own_work import capture_submission
 from autograder.records.status import Status
+from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
 from autograder.worker.judge_case import Run, judge_case
@@ -39,6 +40,6 @@ def test_full_batches_are_right_and_free_of_races(file: str, tmp_path: Path) -> 
     def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
         return [Run(simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE))]
 
-    outcome = judge_case(LAB.task, BATCHES, 1, plans[BATCHES.name], execute)
+    outcome = judge_case(LAB.task, BATCHES, generate(np, LAB.task, BATCHES, 1), plans[BATCHES.name], execute)
     assert outcome.status is Status.PASSED, outcome.message
     assert not outcome.findings
