@@ -15,12 +15,20 @@ from random import Random
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 
 Array = Any  # a numpy.ndarray or a cupy.ndarray
 Dimensions = Mapping[str, int]
 Values = Mapping[str, Any]  # arrays and scalars by argument name
 Place = Callable[[ModuleType, "Family", Values, Random], None]
+
+
+def put(array: Array, where: int, value: float) -> None:
+    """`array[where] = value` for a contiguous array of floats, with the sign of a zero: CuPy clears memory for any."""
+    bits = np.dtype(f"u{array.dtype.itemsize}")
+    array.view(bits)[where] = np.array(value, array.dtype).view(bits)[()]
 
 
 class Family(StrEnum):

@@ -9,7 +9,19 @@ from types import ModuleType
 import numpy as np
 
 from autograder.spec.sizes import every, multiples, odd, primes
-from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, ScalarSpec, Task, Values
+from autograder.spec.task import (
+    Array,
+    ArraySpec,
+    Budget,
+    Case,
+    Ceiling,
+    Dimensions,
+    Family,
+    ScalarSpec,
+    Task,
+    Values,
+    put,
+)
 from warplab.plan.model import Role
 
 UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
@@ -63,7 +75,8 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     if family is Family.INTEGERS:
         return
     for i, (of_x, of_y) in zip(draw.sample(range(x.size), min(x.size // 2, len(EXTREMES))), EXTREMES, strict=False):
-        x[i], y[i] = of_x, of_y
+        put(x, i, of_x)
+        put(y, i, of_y)
 
 
 def sectors(arrays: int, dimensions: Dimensions) -> int:

@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from autograder.spec.sizes import every, multiples, odd, primes
-from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values, put
 from warplab.plan.model import Role
 
 SHORT, LONG = 16, 4096  # layers that a ray crosses
@@ -152,7 +152,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
         glow[k] = draw.choice((-BRIGHT, BRIGHT))
     rays = draw.sample(range(opacity.size), min(opacity.size // 4, len(OPACITIES)))
     for i, value in zip(rays, OPACITIES, strict=False):
-        opacity[i] = value
+        put(opacity, i, value)
 
 
 def multiply_adds(dimensions: Dimensions) -> float:

@@ -7,7 +7,7 @@ from random import Random
 from types import ModuleType
 
 from autograder.spec.sizes import every, multiples, odd, primes
-from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values
+from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, Task, Values, put
 from warplab.plan.model import Role
 
 SECTOR = 32  # bytes
@@ -36,7 +36,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     """Put numbers from the ends of float32's range, and beyond float16's, at drawn places."""
     a = values["a"].reshape(-1)
     for i, value in zip(draw.sample(range(a.size), min(a.size // 2, len(EXTREMES))), EXTREMES, strict=False):
-        a[i] = value
+        put(a, i, value)
 
 
 def sectors(dimensions: Dimensions) -> int:

@@ -9,7 +9,19 @@ from types import ModuleType
 import numpy as np
 
 from autograder.spec.sizes import every, multiples, odd, primes
-from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimensions, Family, ScalarSpec, Task, Values
+from autograder.spec.task import (
+    Array,
+    ArraySpec,
+    Budget,
+    Case,
+    Ceiling,
+    Dimensions,
+    Family,
+    ScalarSpec,
+    Task,
+    Values,
+    put,
+)
 from warplab.plan.model import Role
 
 UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
@@ -95,7 +107,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
             mask[row] = 0
             mask[row, column] = draw.randrange(1, 256)
         else:
-            x[row] = (values["scale"], 0.5, -0.0)[kind - 5]
+            put(x, row, (values["scale"], 0.5, -0.0)[kind - 5])
             x[row, column] = (values["scale"], 0.75, 0.0)[kind - 5]
 
 
