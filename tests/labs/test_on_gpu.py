@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.confined_worker import WARM_UP_GPU, ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.records.machine import choose_machine
 from autograder.records.report import Report
@@ -21,7 +21,6 @@ from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, solutions_folde
 from autograder.worker.compare import error_ratios, wrong_elements
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
 from warplab.plan.model import Role
-from warplab.worker.process import Worker
 
 pytestmark = pytest.mark.gpu
 BAD_INPUT = CHECKOUT / "corpus" / "judge" / "submissions" / "bad_input"
@@ -29,30 +28,41 @@ REFERENCES = [path for lab in kernel_labs() for path in sorted((solutions_folder
 
 
 @pytest.fixture(scope="module")
-def worker() -> Iterator[Worker]:
+def worker() -> Iterator[ConfinedWorker]:
     with ConfinedWorker(choose_machine("gpu"), own=False) as shared:
         yield shared
 
 
-def judge(path: Path, lab: str, worker: Worker) -> Report:
+def judge(path: Path, lab: str, worker: ConfinedWorker) -> Report:
     return grade(Request(find_lab(lab), path, choose_machine("gpu"), seed=20), worker)
 
 
 @pytest.mark.parametrize("path", REFERENCES, ids=lambda path: "/".join(path.parts[-2:]))
-def test_references_earn_full_marks_with_efficiency(path: Path, worker: Worker) -> None:
+def test_references_earn_full_marks_with_efficiency(path: Path, worker: ConfinedWorker) -> None:
     report = judge(path, path.parent.name, worker)
     assert report.full_marks, report.message
     assert report.score == report.full_score == 100
 
 
+@pytest.mark.parametrize("name", ["01_axpy", "03_transpose", "04_reduction", "06_tiled_gemm", "10_index_shuffle"])
+def test_a_grade_compiles_none_of_cupys_kernels(name: str) -> None:
+    """They are compiled once, ahead: what a confined process compiles is lost, and others wait meanwhile."""
+    with ConfinedWorker(choose_machine("gpu"), own=False) as worker:
+        worker.call(WARM_UP_GPU, timeout=600, task=str(find_lab(name).folder))
+        folder = worker.call_on_gpu("os:getenv", timeout=60, key="CUPY_CACHE_DIR")
+        before = worker.call_on_gpu("os:listdir", timeout=60, path=folder)
+        assert judge(solutions_folder() / name / "submission.py", name, worker).full_marks
+        assert set(worker.call_on_gpu("os:listdir", timeout=60, path=folder)) == set(before) != set()
+
+
 @pytest.mark.parametrize("name", ["endless_kernel.py", "illegal_address.py"])
-def test_a_kernel_that_breaks_the_device_costs_only_itself(name: str, worker: Worker) -> None:
+def test_a_kernel_that_breaks_the_device_costs_only_itself(name: str, worker: ConfinedWorker) -> None:
     assert judge(BAD_INPUT / name, "01_axpy", worker).score == 0
     after = judge(solutions_folder() / "01_axpy" / "submission.py", "01_axpy", worker)
     assert after.part(Part.CORRECTNESS).status is Status.PASSED
 
 
-def test_one_element_wrong_by_little_in_timed_launches_is_found(worker: Worker, tmp_path: Path) -> None:
+def test_one_element_wrong_by_little_in_timed_launches_is_found(worker: ConfinedWorker, tmp_path: Path) -> None:
     """It passes the projections of a float product: only the audit on whole numbers sees it."""
     store = "uint64(j % 4 + j // 4 * 32)] = total[i, j]"
     wrong = (
