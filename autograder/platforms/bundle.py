@@ -16,6 +16,7 @@ from pathlib import Path
 
 from autograder.classroom.ledger import Line
 from autograder.platforms import gradescope
+from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.lab import CHECKOUT, AnyLab
 from warplab.files import write_whole
 
@@ -30,7 +31,8 @@ def gradescope_inside(lab: AnyLab) -> bytes:
     """The zip for Gradescope that grades `lab` in Gradescope's container."""
     files = dict(_checkout(lab))
     files |= {path.name: path.read_bytes() for path in sorted((FILES / "gradescope").iterdir()) if path.is_file()}
-    files["requirements.txt"] = ("\n".join(requirements("class", "cu13")) + "\n").encode()
+    trains = ("torch",) if isinstance(lab.task, CheckpointTask) else ()
+    files["requirements.txt"] = ("\n".join(requirements("class", "cu13", *trains)) + "\n").encode()
     files |= {name: (CHECKOUT / name).read_bytes() for name in ("constraints.txt", "constraints-cu13.txt")}
     files["settings"] = f"mode=inside lab={lab.name}\n".encode()
     return _zip(files)

@@ -203,6 +203,13 @@ def test_what_gradescope_gets_holds_one_lab_and_no_answers(tmp_path: Path) -> No
     assert "mode=inside lab=03_transpose" in (tmp_path / "settings").read_text()
 
 
+@pytest.mark.parametrize(("name", "trains"), [("03_transpose", False), ("15_selective_checkpoint", True)])
+def test_gradescope_installs_pytorch_for_the_lab_that_trains(tmp_path: Path, name: str, trains: bool) -> None:
+    unpacked(gradescope_inside(find_any(name)), tmp_path)
+    wanted = (tmp_path / "requirements.txt").read_text().split("\n")
+    assert ("torch" in wanted) == trains and "numba" in wanted
+
+
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
