@@ -1,0 +1,40 @@
+"""The FP8 product over tokens as a plan."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from benchmarks.moe.gradients_fp8.quantise import BLOCK
+from benchmarks.moe.layer.plans import on
+from warplab.plan.capture.submission import capture
+from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
+
+FUNCTION = "k_grouped_fp8"
+PRODUCT = Path(__file__).resolve().with_name("product.py")
+
+
+def arguments(slots: int, experts: int, m: int, n: int) -> tuple[ArrayArgument, ...]:
+    """Arrays of the host function: gradients of m x n of every expert from lines of `slots` tokens."""
+    return (
+        ArrayArgument("dy8", "uint8", (m, slots), Role.INPUT),
+        ArrayArgument("dy_scale", "float32", (slots // BLOCK, m), Role.INPUT),
+        ArrayArgument("x8", "uint8", (n, slots), Role.INPUT),
+        ArrayArgument("x_scale", "float32", (slots // BLOCK, n), Role.INPUT),
+        ArrayArgument("first", "int32", (experts,), Role.INPUT),
+        ArrayArgument("count", "int32", (experts,), Role.INPUT),
+        ArrayArgument("dw", "float32", (experts, m, n), Role.OUTPUT),
+    )
+
+
+def captured(
+    arrays: tuple[ArrayArgument, ...], architecture: str, sms: int | None = None, text: str | None = None
+) -> Plan:
+    """A call of the host function, on `sms` SMs if that is given; `text` is another source than product.py's.
+
+    Raises CaptureFailure.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / PRODUCT.name
+        path.write_text(on(sms, text or PRODUCT.read_text("utf-8")), "utf-8")
+        return capture(path, [HostCall(FUNCTION, arrays)], (architecture,), timeout=240)[0]
