@@ -8,6 +8,8 @@ layer     a whole layer, from scores to outputs, of DeepSeek-V3 (32 of its exper
           tokens: in one kernel, as a chain of the labs' kernels, and by torch, in the same turns, with a cold L2
 backward  gradients of those layers in bf16 for 4,096 tokens, as a chain of seven kernels, four of them products of
           groups, and by torch, in the same turns, with a cold L2; each kernel alone beside its roofline
+gradients_fp8  gradients of those layers' weights in FP8 with scales for 1 x 128 on both sides, beside the bf16 product
+          of `backward` and torch's products in bf16 and FP8, for 4,096 tokens, in the same turns, with a cold L2
 
 Run as `python -m benchmarks.experts` on a Hopper GPU, or name the parts.
 """
@@ -28,6 +30,7 @@ from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Task
 from benchmarks.moe import grouped
 from benchmarks.moe.backward import measured as backward
+from benchmarks.moe.gradients_fp8 import measured as gradients_fp8
 from benchmarks.moe.layer import measured as layer
 from benchmarks.moe.shuffle import NARROW, OURS, WIDE
 from warplab import results
@@ -137,6 +140,7 @@ PARTS: dict[str, Callable[[Worker, str], Iterator[list[results.Record]]]] = {
     "grouped": grouped.measured,
     "layer": layer.measured,
     "backward": backward.measured,
+    "gradients_fp8": gradients_fp8.measured,
 }
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks.moe.gradients_fp8 import plans
+from benchmarks import experts
+from benchmarks.moe.gradients_fp8 import contest, measured, plans, rivals
+from benchmarks.moe.gradients_fp8.data import Tokens
 from benchmarks.moe.gradients_fp8.quantise import BLOCK, encoded, firsts, quantised, slots
+from benchmarks.moe.layer.plans import Layer
+from warplab import results
+from warplab.hardware.device import architecture_of, present
 from warplab.hardware.small_floats import E4M3
 from warplab.plan import assembler
+from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 from warplab.simt import execute
+from warplab.worker.process import Worker
 
 SLOTS, EXPERTS, M, N = 1152, 4, 136, 268  # two tiles by three of every expert's gradient, the last ones short
 COUNTS = (
@@ -193,6 +202,21 @@ def test_nothing_spills_and_no_product_waits_for_the_one_before() -> None:
         assert "registers" in log and "serialized" not in log, log
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("counts", COUNTS, ids=str)
+def test_on_a_gpu(counts: tuple[int, ...], tmp_path: Path) -> None:
+    """On all its SMs, three times in a row."""
+    architecture = architecture_of(present())
+    plan = plans.captured(plans.arguments(SLOTS, EXPERTS, M, N), architecture)
+    save(assemble(plan, architecture), tmp_path / "product.plan")
+    operands = normal(counts)
+    with Worker() as worker:
+        task = {"plan": str(tmp_path / "product.plan"), "inputs": operands.inputs(), "runs": 3}
+        answer = worker.call("tests.gpu.gpu_targets:execute", timeout=60, **task)
+    assert answer["findings"] == []
+    assert excess(answer["outputs"]["dw"], operands) <= 1
+
+
 def test_codes_are_the_nearest_of_e4m3() -> None:
     """Every number of e4m3, every middle of two, which is a tie, and the float32 beside either; both signs."""
     numbers = E4M3.magnitudes
@@ -232,3 +256,44 @@ def test_room_is_enough_whatever_the_counts_are() -> None:
         count = np.int32(counts)
         end = firsts(np, count)[-1] + -(-count[-1] // BLOCK) * BLOCK
         assert end <= slots(int(count.sum()), len(counts))
+
+
+def test_what_it_is_timed_beside_computes_the_same() -> None:
+    """On a layer's routing, ours from what the worker gives it; torch has no FP8 product of groups or blocks here."""
+    torch = pytest.importorskip("torch")
+    layer, tokens, m, n = Layer("toy", 6, 2, 32, 16), 150, 48, 32
+    given = Tokens(asdict(layer), tokens, m, n, "cpu")
+    given_arrays = {name: x.numpy() for name, x in contest.inputs(given, contest.FP8).items()}
+    arrays = plans.arguments(slots(tokens * layer.k, layer.experts), layer.experts, m, n)
+    done = execute(plans.captured(arrays, EMULATED_ARCHITECTURE, sms=3), given_arrays, seed=1)
+    assert [finding.message for finding in done.findings] == []
+    assert given.error(torch.from_numpy(done.outputs["dw"])) < contest.ALLOWED[contest.FP8]
+    assert given.error(rivals.bf16(given)()) < contest.ALLOWED[rivals.BF16]
+    assert given.error(rivals.loop(given)()) < contest.ALLOWED[contest.FP8]
+    wrong = done.outputs["dw"].copy()
+    wrong[1], wrong[2] = done.outputs["dw"][2], done.outputs["dw"][1]
+    assert given.error(torch.from_numpy(wrong)) > 10 * contest.ALLOWED[contest.FP8]
+
+
+def test_records(tmp_path: Path) -> None:
+    layer = Layer("toy", 6, 2, 72, 40)
+    time = {"value": 10.0, "low": 9.0, "high": 11.0}
+    us = {contest.FP8: time, contest.BF16: {**time, "value": 15.0}, rivals.ROWS: {**time, "value": 40.0}}
+    answer = {"us": us, "error": dict.fromkeys(us, 1e-2), "active": 5, "fullest": 9, "turns": 3}
+    made = [record for which in measured.products(layer) for record in measured.records(layer, which, 23, answer)]
+    results.write(tmp_path / "experts.json", results.make_header("nothing"), made)  # refuses two of one key
+    assert {r.variant: r.ratio for r in made if r.shape[-2:] == (80, 72)} == {
+        "gate and up, beside bf16": pytest.approx(1.5),
+        "gate and up, beside torch loop fp8": pytest.approx(4),
+    }
+    assert made[0].extra["flop"] == 2 * 46 * 72 * 40
+    assert made[0].extra["bytes"] == 46 * 112 * (1 + 4 / 128) + 4 * 6 * 72 * 40
+
+
+def test_without_a_gpu_the_part_says_so_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(experts, "present", lambda: None)
+    assert experts.main(["gradients_fp8"]) == 3
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1 and "no GPU" in said.err
