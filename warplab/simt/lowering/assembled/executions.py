@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -112,9 +112,13 @@ class Executions:
                 known = [self._reached(n) for n in self.matching.at[line]]
                 of = tuple(n for n in known if n is not None)
                 if len(of) == len(known):
-                    pinned = sum(1 for i in self.matching.made[line] if i.root in _PINNED)
-                    return of, Fraction(1, pinned)
+                    return of, Fraction(1, self._pinned(line))
         return tuple(numbers), copies
+
+    def _pinned(self, line: int) -> int:
+        """How many copies of a line's pinned instruction there are. A branch may bear the line in front of its own."""
+        roots = Counter(i.root for i in self.matching.made[line] if i.root in _PINNED)
+        return max(count for root, count in roots.items() if root != "BRA" or len(roots) == 1)
 
     def _reached(self, number: int) -> int | None:
         """A record that as many threads execute as reach this one."""
