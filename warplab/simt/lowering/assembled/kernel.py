@@ -137,16 +137,17 @@ class Assembled:
                 self.terms.append(Term(numbers[0], f"matrix_load_{counter}", part, loads, what))
 
     def _turned(self) -> None:
-        """Stores of wmma whose pairs of halves lie in a column: the assembler turns the matrix first, and stores pairs
-        of a row at once."""
-        for place, numbers in self.matching.at.items():
-            made = sum(1 for i in self.matching.made[place] if i.root in ("STG", "ST"))
-            if not made or not self.records[numbers[0]].text.startswith("wmma.store") or len(numbers) > 1:
-                continue
-            stores = tuple(n for n in self.matching.parts[place] if self.records[n].op == OP_STORE)
-            if made < len(stores):
-                share = Fraction(made, len(stores)) - 1
-                self.terms.append(Term(numbers[0], "global_store_requests", share, stores, C_REQUESTS))
+        """Loads and stores of wmma whose pairs of halves lie in a column: the assembler turns the matrix, by MOVM, and
+        moves pairs of a row at once."""
+        for kind, op, roots in (("load", OP_LOAD, ("LDG", "LD")), ("store", OP_STORE, ("STG", "ST"))):
+            for place, numbers in self.matching.at.items():
+                made = sum(1 for i in self.matching.made[place] if i.root in roots)
+                if not made or not self.records[numbers[0]].text.startswith(f"wmma.{kind}") or len(numbers) > 1:
+                    continue
+                parts = tuple(n for n in self.matching.parts[place] if self.records[n].op == op)
+                if made < len(parts):
+                    share = Fraction(made, len(parts)) - 1
+                    self.terms.append(Term(numbers[0], f"global_{kind}_requests", share, parts, C_REQUESTS))
 
 
 def branch_targets(records: Sequence[Record]) -> set[int]:
