@@ -7,44 +7,34 @@ from fractions import Fraction
 
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
-    GUARD,
     OP_BARRIER,
     OP_LOAD,
     OP_STORE,
-    SPACE_CONST,
     SPACE_LOCAL,
-    SPACE_PARAM,
     SPACE_SHARED,
     X0,
-    X1,
-    X2,
     X7,
 )
-from warplab.simt.lowering.assembled.addresses import Addresses
-from warplab.simt.lowering.assembled.matching import LOADS, STORES, Matching
-from warplab.simt.program import ConstantBank, Record, local_words
+from warplab.simt.lowering.assembled.matching import Matching
+from warplab.simt.lowering.assembled.owners import access_bytes, access_kind, is_access
+from warplab.simt.program import local_words
 
 
 class Accesses:
     """Compares the loads and stores of a kernel with its machine code."""
 
-    def __init__(self, matching: Matching, bank: ConstantBank) -> None:
+    def __init__(self, matching: Matching) -> None:
         self.matching = matching
         self.records = matching.records
-        self.addresses = Addresses(matching.records, bank)
         self.found: dict[int, list[MachineInstruction]] = {}  # what was made of each access
         self.missing: defaultdict[tuple, list[int]] = defaultdict(list)  # accesses of which nothing was made, by kind
         for place, numbers in matching.at.items():
             record = self.records[numbers[0]]
-            if len(numbers) == 1 and _is_access(record):
-                roots = LOADS if record.op == OP_LOAD else STORES
-                found = [i for i in matching.made[place] if i.root in roots]
-                self.found[numbers[0]] = found
+            if len(numbers) == 1 and is_access(record):
+                self.found[numbers[0]] = found = matching.owned[place]
                 if not found:
-                    self.missing[_kind(record)].append(numbers[0])
-        self.held: defaultdict[int, set[int]] = defaultdict(set)  # the machine blocks that hold parts of each block
-        for instruction in matching.code:
-            self.held[matching.block[matching.at[instruction.line][0]]].add(instruction.block)
+                    self.missing[access_kind(record)].append(numbers[0])
+        self.present = {matching.block[matching.at[i.line][0]] for i in matching.code}  # blocks with machine code
 
     def shares(self) -> dict[int, Fraction]:
         """How much of what accesses count the machine code has, by record; X7 of those of shared memory that were
@@ -53,10 +43,13 @@ class Accesses:
         wide: list[tuple[int, MachineInstruction]] = []
         for number, found in self.found.items():
             record = self.records[number]
-            if found and found[0].width > _bytes(record) and not record.fields[X7]:
+            if found and found[0].width > access_bytes(record) and not record.fields[X7]:
                 wide.append((number, found[0]))
-            copies = self.matching.copies.get(self.matching.block[number], 0)
-            if copies and record.fields[X0] == SPACE_LOCAL:
+            block = self.matching.block[number]
+            copies = self.matching.copies.get(block, 0)
+            if record.fields[X0] == SPACE_LOCAL and not found and block in self.present:
+                shares[number] = Fraction(0)  # in registers
+            elif copies and record.fields[X0] == SPACE_LOCAL:
                 words = local_words(record.fields)
                 shares[number] = Fraction(sum(min(max(i.width // 4, 1), words) for i in found), copies * words)
             elif len(found) < copies:
@@ -70,15 +63,12 @@ class Accesses:
         of shared memory."""
         width, near = instruction.width, {number: 0}
         block = self.matching.block
-        for other in sorted(self.missing[_kind(self.records[number])], key=lambda n: block[n] != block[number]):
-            distance = self.addresses.distance(number, other)
+        for other in sorted(self.missing[access_kind(self.records[number])], key=lambda n: block[n] != block[number]):
+            distance = self.matching.addresses.distance(number, other)
             if distance is None or abs(distance) >= width or self.records[other].fields[X7]:
                 continue
-            if (
-                block[other] == block[number]
-                or distance not in near.values()
-                and self._follows(number, other, instruction, distance)
-            ):
+            same = block[other] == block[number]
+            if same or distance not in near.values() and self._follows(number, other, distance):
                 near[other] = distance
         numbers = self._stretch(near, number, width)
         first = min(numbers, key=lambda n: near[n])
@@ -89,23 +79,22 @@ class Accesses:
                 self.records[other].fields[X7] = width if other == first else -1
             return dict.fromkeys(numbers, share)
         if self.records[first].fields[X0] == SPACE_LOCAL:
-            return self._divided({n: (near[n] - near[first]) // 4 for n in numbers}, width // 4, share)
+            beside = {n: (near[n] - near[first]) // 4 for n in numbers if block[n] == block[number]}
+            return dict.fromkeys(numbers, Fraction(0)) | self._divided(beside, width // 4, share)
         return {}
 
-    def _follows(self, number: int, other: int, instruction: MachineInstruction, distance: int) -> bool:
-        """Is a load of another block in the machine block of a wide one before it? That may have predicates in place of
-        the branches between them."""
-        if instruction.root not in LOADS or distance <= 0 or other < number:
+    def _follows(self, number: int, other: int, distance: int) -> bool:
+        """Is a load of another block behind a wide one, so that its word was there already?"""
+        record = self.records[number]
+        if record.op != OP_LOAD or other < number or distance < 0 and record.fields[X0] != SPACE_LOCAL:
             return False
-        between = self.records[number:other]
-        held = self.held[self.matching.block[other]]
-        return instruction.block in held and all(r.op != OP_BARRIER for r in between)
+        return all(r.op != OP_BARRIER for r in self.records[number:other])
 
     def _divided(self, words: dict[int, int], width: int, share: Fraction) -> dict[int, Fraction]:
         """Shares by which accesses to local memory, each at a word of a wide one, count each word of that once."""
         left = set(range(width))
         taken: dict[int, set[int]] = {}
-        for number in sorted(words, key=lambda n: -_bytes(self.records[n])):
+        for number in sorted(words, key=lambda n: -access_bytes(self.records[n])):
             taken[number] = left & set(range(words[number], words[number] + local_words(self.records[number].fields)))
             left -= taken[number]
         taken[min(words)] |= left  # what the PTX does not ask for
@@ -119,7 +108,7 @@ class Accesses:
         store = self.records[number].op == OP_STORE
 
         def held(start: int) -> list[int]:
-            ends = {n: distance + _bytes(self.records[n]) for n, distance in near.items()}
+            ends = {n: distance + access_bytes(self.records[n]) for n, distance in near.items()}
             return [n for n, distance in near.items() if start <= distance and ends[n] <= start + width]
 
         stretches = [held(start) for start in near.values()]
@@ -127,15 +116,3 @@ class Accesses:
             (numbers for numbers in stretches if number in numbers),
             key=lambda numbers: (len(numbers), sum((n < number) == store for n in numbers)),
         )
-
-
-def _kind(record: Record) -> tuple[int, int, int]:
-    return record.op, record.fields[X0], record.fields[GUARD]
-
-
-def _bytes(record: Record) -> int:
-    return record.fields[X1] * record.fields[X2]
-
-
-def _is_access(record: Record) -> bool:
-    return record.op in (OP_LOAD, OP_STORE) and record.fields[X0] not in (SPACE_CONST, SPACE_PARAM)

@@ -38,12 +38,11 @@ class Assembled:
     def __init__(
         self, records: Sequence[Record], code: Iterable[MachineInstruction], bank: ConstantBank, targets: Iterable[int]
     ) -> None:
-        self.bank = bank
         self.records = records
         self.terms: list[Term] = []  # what counts instead of the records' own float operations
         self.shares: dict[int, Fraction] = {}  # of records: how much of what they count the machine code has
         self.elected: set[int] = set()  # records of atomics that one lane of a warp does for all
-        self.matching = Matching(records, code, targets)
+        self.matching = Matching(records, code, bank, targets)
         self.executions = Executions(self.matching)
         self.subroutines = Subroutines(self.matching)
 
@@ -52,7 +51,7 @@ class Assembled:
         self._floats()
         self.terms += self.subroutines.terms()
         self._spills()
-        self.shares |= Accesses(self.matching, self.bank).shares()
+        self.shares |= Accesses(self.matching).shares()
         self._products()
         self._elections()
         self._fragments()
@@ -75,11 +74,7 @@ class Assembled:
     # Spills
 
     def _spills(self) -> None:
-        for instruction in self.matching.code:
-            if instruction.root not in ("LDL", "STL") or instruction.rare:
-                continue
-            if any(self.records[n].op in (OP_LOAD, OP_STORE) for n in self.matching.at[instruction.line]):
-                continue
+        for instruction in self.matching.spills:
             of, share = self.executions.of(instruction)
             kind = "load" if instruction.root == "LDL" else "store"
             at = self.matching.at[instruction.line][0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
@@ -13,14 +14,14 @@ from warplab.simt.core.state.layout import (
     OP_JUMP,
     OP_LOAD,
     OP_STORE,
-    X1,
     X2,
 )
-from warplab.simt.program import Record
+from warplab.simt.lowering.assembled.addresses import Addresses
+from warplab.simt.lowering.assembled.owners import access_bytes, made_of, owned
+from warplab.simt.program import ConstantBank, Record
 
 FLOATS = {"FADD": "thread_fadd", "FMUL": "thread_fmul", "FFMA": "thread_ffma", "DADD": "thread_dadd",
           "DMUL": "thread_dmul", "DFMA": "thread_dfma"}  # fmt: skip
-LOADS = {"LD", "LDG", "LDS", "LDL"}
 STORES = {"ST", "STG", "STS", "STL"}
 ATOMICS = {"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS"}
 _LEAVES = (OP_BRANCH, OP_JUMP, OP_EXIT)
@@ -30,7 +31,9 @@ _PLAIN = {"add", "sub", "mul", "fma", "mad"}  # of floats: one machine instructi
 class Matching:
     """A kernel's records, linked but without their final rows, beside its machine code."""
 
-    def __init__(self, records: Sequence[Record], code: Iterable[MachineInstruction], targets: Iterable[int]) -> None:
+    def __init__(
+        self, records: Sequence[Record], code: Iterable[MachineInstruction], bank: ConstantBank, targets: Iterable[int]
+    ) -> None:
         self.records = records
         self.at: defaultdict[int, list[int]] = defaultdict(list)  # the records of each line of PTX
         self.parts: defaultdict[int, list[int]] = defaultdict(list)  # with the further steps of instructions
@@ -39,13 +42,35 @@ class Matching:
                 self.parts[place].append(number)
                 if record.counted:
                     self.at[place].append(number)
-        self.code = [i for i in code if i.line in self.at]
+        every = list(code)
+        self.code = [i for i in every if i.line in self.at]
         self.made: defaultdict[int, list[MachineInstruction]] = defaultdict(list)
         for instruction in self.code:
             self.made[instruction.line].append(instruction)
         self.block = _blocks(records, targets)
+        self.addresses = Addresses(records, bank)
+        self.owned = owned(records, self.at, self.made, self.block, self.addresses)  # the loads and stores of each line
+        self.spills = self._spills(every)
         self.copies = self._copies()
         self._chosen: dict[tuple[int, str, bool], list[int]] = {}  # see of
+
+    def _spills(self, code: Sequence[MachineInstruction]) -> list[MachineInstruction]:
+        """Accesses to local memory that no PTX asks for. What bears no instruction's line, as a kernel's beginning
+        does, gets that of what follows it in its block."""
+        found = []
+        following: MachineInstruction | None = None
+        for instruction in reversed(code):
+            if instruction.line in self.at:
+                following = instruction
+            if instruction.root not in ("LDL", "STL") or instruction.rare or following is None:
+                continue
+            if following is instruction:
+                made = self.made[instruction.line]
+                if not any(instruction in made_of(self.records[n], made) for n in self.at[instruction.line]):
+                    found.append(instruction)
+            elif following.block == instruction.block:
+                found.append(replace(instruction, line=following.line))
+        return found
 
     def _copies(self) -> dict[int, int]:
         """How many copies of each block of PTX there are: of an unrolled loop's several."""
@@ -53,7 +78,7 @@ class Matching:
         for place, numbers in self.at.items():
             if len({self.records[n].text for n in numbers}) > 1:
                 continue
-            found = _anchors(self.records[numbers[0]], self.made[place])
+            found = _anchors(self.records[numbers[0]], self.made[place], self.owned[place])
             block = self.block[numbers[0]]
             copies[block] = max(copies.get(block, 0), found)
         return copies
@@ -71,16 +96,16 @@ class Matching:
         return self._chosen[key]
 
 
-def _anchors(record: Record, made: list[MachineInstruction]) -> int:
+def _anchors(record: Record, made: Sequence[MachineInstruction], accesses: Sequence[MachineInstruction]) -> int:
     """How many copies there are of a record that the assembler makes one machine instruction of; 0: it may be of
     several."""
     made = [i for i in made if not i.rare]
     if record.op in (OP_LOAD, OP_STORE):
-        widths = [i.width for i in made if i.root in (LOADS if record.op == OP_LOAD else STORES)]
+        widths = [i.width for i in accesses if not i.rare]
         if record.fields[X2] == 1:
             return len(widths)
         # A vector may be moved in pieces, without what nothing reads.
-        size = record.fields[X1] * record.fields[X2]
+        size = access_bytes(record)
         return sum(min(width, size) for width in widths) // size
     if record.op == OP_ATOMIC:
         return 0
