@@ -1,8 +1,7 @@
-"""Counters by machine code: what Nsight Compute counted on an H200, kept in counters.json, is the truth."""
+"""Counters by machine code: what Nsight Compute counted on an H200 or an H100 is the truth."""
 
 from __future__ import annotations
 
-import json
 from functools import cache
 
 import numpy as np
@@ -15,7 +14,8 @@ from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_file
 from tests.simt.plans import buffer, cuda_plan, plan_of
-from warplab import results, simt
+from tests.simt.recorded import needs_nvdisasm, recorded
+from warplab import simt
 from warplab.isa.machine_code import read
 from warplab.plan import disassembler
 from warplab.plan.assemble import assemble
@@ -23,9 +23,6 @@ from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
 from warplab.plan.model import Plan, Pointer, Role
 from warplab.simt.lowering import decoder
 from warplab.simt.lowering.assembled.kernel import Assembled
-
-needs_nvdisasm = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
-
 
 COUNTED = {
     "a sum that only one thread needs": ("reduction/shuffle", "thread_fadd"),
@@ -59,15 +56,18 @@ COUNTED = {
     "subroutines of doubles": ("floats/doubles_special", "thread_dfma"),
     "roots of doubles": ("floats/doubles_special", "thread_dadd"),
     "NaN in a division": ("floats/halves_special", "thread_fadd"),
+    "spills on the lines of loads": ("unseen_second/spilled", "local_load_requests"),
+    "a spill in front of all instructions": ("unseen_second/spilled", "local_store_requests"),
+    "spills are no copies of a block": ("unseen_second/spilled", "thread_ffma"),
+    "a joined load that was taken apart": ("unseen_second/solve_lower", "shared_load_wavefronts"),
+    "its parts are no copies of a block": ("unseen_second/solve_lower", "thread_ffma"),
+    "a local array in registers": ("unseen_second/sha_256", "local_load_requests"),
+    "its stores": ("unseen_second/sha_256", "local_store_sectors"),
+    "local loads joined ahead of a branch": ("unseen_second/nearest_three", "local_load_sectors"),
+    "pairs of a turned fragment, loaded": ("unseen_second/fragments_relu", "global_load_requests"),
+    "a branch on the line of a store": ("unseen_second/binomial_put", "thread_ffma"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
-
-
-@cache
-def _recorded() -> dict[tuple[str, str], int]:
-    """What ncu counted over all launches, by a subject's name and a metric's."""
-    records = json.loads((results.DIRECTORY / "counters.json").read_text())["records"]
-    return {(r["name"], r["metric"]): r["baseline_value"] for r in records if r["baseline_value"] is not None}
 
 
 def _entry(name: str) -> Entry:
@@ -90,8 +90,17 @@ def _run(name: str) -> Execution:
 @needs_nvdisasm
 @pytest.mark.parametrize(("name", "counter"), COUNTED.values(), ids=COUNTED.keys())
 def test_counts_what_the_hardware_did(name: str, counter: str) -> None:
-    truth = _recorded().get((f"corpus/{name}", METRICS[counter]), 0)  # what is zero on both sides is not recorded
+    truth = recorded().get((f"corpus/{name}", METRICS[counter]), 0)  # what is zero on both sides is not recorded
     assert getattr(_run(name).total, counter) == truth
+
+
+@needs_nvdisasm
+def test_shared_loads_joined_ahead_of_branches() -> None:
+    """Beyond its conflicts: ncu counts one, where all lanes of every load have the same address."""
+    name, wavefronts, conflicts = "unseen_second/nearest_three", "shared_load_wavefronts", "shared_load_bank_conflicts"
+    total, truth = _run(name).total, recorded()
+    beyond = truth[f"corpus/{name}", METRICS[wavefronts]] - truth[f"corpus/{name}", METRICS[conflicts]]
+    assert total.shared_load_wavefronts - total.shared_load_bank_conflicts == beyond > 0
 
 
 @needs_nvdisasm
@@ -102,7 +111,7 @@ def test_spills_are_local_loads_and_stores() -> None:
     values = generate(np, lab.task, case, 20)
     total = simt.execute(plan, {key: values[key] for key in plan.buffers if key in values}, workers=1).total
     for counter in ("local_load_requests", "local_load_sectors", "local_store_requests", "local_store_sectors"):
-        assert getattr(total, counter) == _recorded()[name, METRICS[counter]] > 0
+        assert getattr(total, counter) == recorded()[name, METRICS[counter]] > 0
 
 
 PIECES = """
