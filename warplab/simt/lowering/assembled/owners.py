@@ -92,7 +92,8 @@ def owned(
                 distance = addresses.distance(single[place], single[other])
                 if distance and not found[other]:
                     near.setdefault(distance, other)
-            found |= _given_back(found[place], near)
+            if len(near) > 1:
+                found |= _given_back(found[place], near)
     return found
 
 
