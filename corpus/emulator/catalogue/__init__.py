@@ -19,6 +19,7 @@ from corpus.emulator.catalogue import (
     traffic,
     unseen,
     unseen_second,
+    unseen_third,
     warp_matrices,
     warpgroups,
 )
@@ -45,4 +46,5 @@ ENTRIES: tuple[Entry, ...] = (
     *hopper.ENTRIES,
     *unseen.ENTRIES,
     *unseen_second.ENTRIES,
+    *unseen_third.ENTRIES,
 )
