@@ -1,7 +1,7 @@
 """Draws elements of inputs on the GPU in one pass: the bits that `autograder.spec.inputs` draws with NumPy, faster.
 
-Operation by operation CuPy writes and reads the GPU's memory some forty times for an array, and a stopwatch draws all
-inputs twice a turn: a grade took most of its time for it.
+Operation by operation CuPy would write and read the GPU's memory dozens of times for an array, and a stopwatch draws
+all inputs twice a turn.
 """
 
 from __future__ import annotations
