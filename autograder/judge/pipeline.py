@@ -162,9 +162,8 @@ def _judge_parts(
     progress("timing" if request.has_gpu else "judging", 0.85)
     measure: Measure | None = None
     if request.has_gpu:
-        timed = lab.task.timed or (lab.task.timing.name,)
 
         def measure() -> Measurement | Unmeasured:
-            return mean_of([runner.efficiency(plans[name], name) for name in timed])
+            return mean_of([runner.efficiency(plans[name], name) for name in lab.task.timed_cases])
 
     return correctness, safety, traffic, efficiency_part(lab, measure, right, others, request.machine.hardware)

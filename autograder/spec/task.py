@@ -154,6 +154,11 @@ class Task:
     stages_use: str = ""
     timed: tuple[str, ...] = ()
 
+    @property
+    def timed_cases(self) -> tuple[str, ...]:
+        """The names of the cases that are timed."""
+        return self.timed or (self.timing.name,)
+
     def exact(self, case: Case) -> bool:
         """Whether the outputs of a case must be equal to what is expected, bit for bit."""
         return self.exact_on_integers and case.family is Family.INTEGERS

@@ -5,7 +5,6 @@ These functions are called by name through warplab.worker.process; what they tak
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +35,7 @@ from warplab.gpu.throttle import Throttle
 from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
 from warplab.plan.archive import loads
+from warplab.plan.capture.arrays import contiguous_strides
 from warplab.plan.model import Buffer, Plan, Role
 
 BUDGET_SECONDS = 1.0
@@ -71,8 +71,8 @@ def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
 
 def _on_the_host(task: Task, case: Case, seed: int) -> Values:
-    """The inputs of a case in the host's memory, drawn on the GPU: in a hundredth of the time, with no kernel of the
-    submission there."""
+    """The inputs of a case in the host's memory, drawn on the GPU, which is quicker, with no kernel of the submission
+    there."""
     values = families.generate(cupy, task, case, seed)
     return {name: cupy.asnumpy(value) if isinstance(value, cupy.ndarray) else value for name, value in values.items()}
 
@@ -91,7 +91,7 @@ def warm_up(task: str) -> dict[str, Any]:
     start = time.perf_counter()
     device, lab = _device(), load_lab(Path(task))
     calibrate.measure(device)
-    timed = [lab.case(name) for name in lab.task.timed or (lab.task.timing.name,)]
+    timed = [lab.case(name) for name in lab.task.timed_cases]
     families_drawn = {case.family for case in (*lab.task.correctness, *timed)} | {Family.INTEGERS}
     with on_stream() as stream:
         # CuPy compiles a reduction anew for other orders of magnitude: the sizes are those that will come
@@ -121,8 +121,8 @@ def _without_kernels(task: Task, case: Case) -> Plan:
     """A plan that launches nothing, with the buffers of the case's arrays."""
     buffers = {}
     for spec in task.arrays(Role.INPUT, Role.OUTPUT, Role.INOUT):
-        shape, itemsize = task.shape(spec, case.dimensions), np.dtype(spec.dtype).itemsize
-        strides = tuple(itemsize * math.prod(shape[axis + 1 :]) for axis in range(len(shape)))
+        shape = task.shape(spec, case.dimensions)
+        strides = contiguous_strides(shape, np.dtype(spec.dtype).itemsize)
         buffers[spec.name] = Buffer(spec.name, spec.role, spec.dtype, shape, strides, zeroed=True)
     return Plan(task.function, {}, buffers, ())
 

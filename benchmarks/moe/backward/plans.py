@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.moe.layer.plans import Layer, on
-from warplab.plan.capture.submission import capture
-from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
+from benchmarks.moe.layer import plans as layer_plans
+from benchmarks.moe.layer.plans import Layer
+from warplab.plan.model import ArrayArgument, Plan, Role
 
 CHAIN = Path(__file__).resolve().with_name("chain.py")
 LAUNCHES = (  # of the chain
@@ -51,10 +50,7 @@ def arguments(layer: Layer, tokens: int) -> tuple[ArrayArgument, ...]:
 
 def captured(function: str, arrays: Sequence[ArrayArgument], architecture: str, sms: int | None = None) -> Plan:
     """A call of one of chain.py's functions, on `sms` SMs if that is given. Raises CaptureFailure."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / CHAIN.name
-        path.write_text(on(sms, CHAIN.read_text("utf-8")), "utf-8")
-        return capture(path, [HostCall(function, tuple(arrays))], (architecture,), timeout=240)[0]
+    return layer_plans.captured(CHAIN.read_text("utf-8"), function, arrays, architecture, sms)
 
 
 def work(layer: Layer, tokens: int, active: int) -> dict[str, tuple[float, float]]:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 from benchmarks.moe.gradients_fp8.quantise import BLOCK
-from benchmarks.moe.layer.plans import on
-from warplab.plan.capture.submission import capture
-from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
+from benchmarks.moe.layer import plans as layer_plans
+from warplab.plan.model import ArrayArgument, Plan, Role
 
 FUNCTION = "k_grouped_fp8"
 PRODUCT = Path(__file__).resolve().with_name("product.py")
@@ -34,7 +32,4 @@ def captured(
 
     Raises CaptureFailure.
     """
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / PRODUCT.name
-        path.write_text(on(sms, text or PRODUCT.read_text("utf-8")), "utf-8")
-        return capture(path, [HostCall(FUNCTION, arrays)], (architecture,), timeout=240)[0]
+    return layer_plans.captured(text or PRODUCT.read_text("utf-8"), FUNCTION, arrays, architecture, sms)

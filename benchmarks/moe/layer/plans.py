@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,14 @@ def one_kernel(
 def on(sms: int | None, text: str) -> str:
     """A file with another number of SMs, if that is given."""
     return text if sms is None else text.replace("\nSMS = 132 ", f"\nSMS = {sms} ")
+
+
+def captured(text: str, function: str, arrays: Sequence[ArrayArgument], architecture: str, sms: int | None) -> Plan:
+    """A call of a host function of the file `text`, on `sms` SMs if that is given. Raises CaptureFailure."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "product.py"
+        path.write_text(on(sms, text), "utf-8")
+        return capture(path, [HostCall(function, tuple(arrays))], (architecture,), timeout=240)[0]
 
 
 def chain_choices(tokens: int) -> tuple[tuple[Choice, Choice], ...]:

@@ -1,4 +1,4 @@
-"""How entries of kernels/unseen_second/*.py are made."""
+"""How entries of the unseen sets after the first are made."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from corpus.emulator.entry import Approximate, Draw, Entry
 
 
-def maker(file: str, prefix: str = "") -> Callable[..., Entry]:
-    """A function that makes entries of kernels/unseen_second/{file}.py from a host function's name, what it should
+def maker(folder: str, file: str, prefix: str = "") -> Callable[..., Entry]:
+    """A function that makes entries of kernels/{folder}/{file}.py from a host function's name, what it should
     compute, its arguments and, by name, how its arrays are drawn."""
 
     def make(
@@ -18,10 +18,11 @@ def maker(file: str, prefix: str = "") -> Callable[..., Entry]:
         *arguments: Any,
         tolerance: float = 0.0,
         approximate: Approximate | None = None,
+        uncounted: str = "",
         **inputs: Draw,
     ) -> Entry:
-        path = f"kernels/unseen_second/{file}.py"
-        label = f"unseen_second/{prefix}{name}"
-        return Entry(label, path, name, arguments, inputs, expected, tolerance, approximate)
+        path = f"kernels/{folder}/{file}.py"
+        label = f"{folder}/{prefix}{name}"
+        return Entry(label, path, name, arguments, inputs, expected, tolerance, approximate, uncounted)
 
     return make

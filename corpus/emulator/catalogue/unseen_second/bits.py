@@ -10,10 +10,10 @@ from itertools import permutations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Entry, read, update, write
 
-_entry = maker("bits")
+_entry = maker("unseen_second", "bits")
 _WORD = 0xFFFFFFFF
 _TEXT = (
     b"the Quick brown fox jumps over the lazy dog and SO do eleven more while A tenth sleeps under an old oak tree " * 4

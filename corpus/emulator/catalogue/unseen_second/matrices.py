@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, write
 
-_entry = maker("matrices")
+_entry = maker("unseen_second", "matrices")
 
 
 def _lu_pivoted(v: dict) -> dict:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("networks")
+_entry = maker("unseen_second", "networks")
 _CLOSE = Approximate(16, "approximate functions", 1e-5)
 _CLOSE_HALVES = Approximate(1, "approximate functions", 1e-3)
 

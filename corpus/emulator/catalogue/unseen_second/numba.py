@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("numba", "numba_")
+_entry = maker("unseen_second", "numba", "numba_")
 _CLOSE = Approximate(16, "approximate functions", 1e-6)
 _WORD, _LONG = 0xFFFFFFFF, 2**64 - 1
 

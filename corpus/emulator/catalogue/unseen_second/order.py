@@ -7,11 +7,11 @@ from itertools import groupby
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
 _NODES, _LINKS = 120, 400
-_entry = maker("order")
+_entry = maker("unseen_second", "order")
 
 
 def _top_4(v: dict) -> dict:

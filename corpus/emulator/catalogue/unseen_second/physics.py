@@ -8,10 +8,10 @@ from math import erfc
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("physics")
+_entry = maker("unseen_second", "physics")
 _CLOSE = Approximate(32, "approximate functions", 1e-4)
 _CX, _CY = (0, 1, 0, -1, 0, 1, -1, -1, 1), (0, 0, 1, 0, -1, 1, 1, -1, -1)
 _WEIGHTS = np.array([16, 4, 4, 4, 4, 1, 1, 1, 1]) / 36

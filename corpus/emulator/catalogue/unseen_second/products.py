@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_second.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Entry, read, update, write
 
-_entry = maker("products")
+_entry = maker("unseen_second", "products")
 
 
 def _wide(v: dict) -> dict:

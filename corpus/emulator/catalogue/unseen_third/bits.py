@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_third.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("bits")
+_entry = maker("unseen_third", "bits")
 _LONG = 2**64 - 1
 _COUNTS = [0, 1, 2, 3, 5, 6]  # how many codes have 1, 2, ... bits; the last number is what is left
 _SYMBOLS = np.random.default_rng(8).permutation(17)

@@ -7,10 +7,10 @@ import colorsys
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_third.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Entry, read, write
 
-_entry = maker("images")
+_entry = maker("unseen_third", "images")
 
 
 def _ycbcr(v: dict) -> dict:

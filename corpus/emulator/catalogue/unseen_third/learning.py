@@ -7,10 +7,10 @@ from math import erf
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_third.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("learning")
+_entry = maker("unseen_third", "learning")
 _CLOSE = Approximate(16, "approximate functions", 1e-5)
 _CLOSE_HALVES = Approximate(1, "sums in another order of roundings", 1e-3)
 _WORD = 0xFFFFFFFF

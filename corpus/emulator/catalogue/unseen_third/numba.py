@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_third.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("numba", "numba_")
+_entry = maker("unseen_third", "numba", "numba_")
 _CLOSE = Approximate(16, "approximate functions", 1e-6)
 _LONG = 2**64 - 1
 _ANGLES = -np.pi / 32 * np.arange(32)

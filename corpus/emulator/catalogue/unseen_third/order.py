@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_third.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Entry, read, update, write
 
-_entry = maker("order")
+_entry = maker("unseen_third", "order")
 _FAR = 2**31 - 1
 _LEAVES = 64
 _SLOTS = 101

@@ -7,10 +7,10 @@ from math import erf
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.unseen_third.making import maker
+from corpus.emulator.catalogue.making import maker
 from corpus.emulator.entry import Approximate, Entry, read, update, write
 
-_entry = maker("physics")
+_entry = maker("unseen_third", "physics")
 _CLOSE = Approximate(32, "approximate functions", 1e-4)
 _WORD = 0xFFFFFFFF
 _OUTLINE = np.array(
