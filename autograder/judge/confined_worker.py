@@ -41,6 +41,7 @@ _MISSING = "autograder.worker.emulator_stage:missing_parts"
 _COMPILE = "warplab.simt.compiled:compile_parts"
 _NOTED = "warm"  # kind of file in the cache: that CuPy's kernels of a lab were compiled
 _CEILINGS = "ceilings"  # the folder of warplab.hardware.ceilings in the cache
+_TRUSTED = "trusted"  # that of warplab.gpu.trusted, which is not imported where there is no GPU
 # What CUDA's driver opens beside its devices, seen on Hopper machines with driver 580 (strace).
 _GPU_FILES: tuple[str, ...] = ("/sys/devices/system", "/sys/bus/pci", "/sys/devices/pci*", "/proc/devices")
 _GPU_FILES += ("/proc/driver/nvidia", "/proc/sys/vm", "/proc/cpuinfo", "/proc/meminfo")
@@ -134,10 +135,11 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
     made = (CUBINS, MACHINE_CODE) if own else ()
-    for kind in (COMPILED, _CEILINGS, *made):
+    shown = (COMPILED, _CEILINGS, _TRUSTED)
+    for kind in (*shown, *made):
         with suppress(OSError):  # then nothing is kept there
             (cache_folder() / kind).mkdir(parents=True, exist_ok=True)
-    readable += [str(cache_folder() / COMPILED), str(cache_folder() / _CEILINGS)]
+    readable += [str(cache_folder() / kind) for kind in shown]
     writable = [str(cache_folder() / kind) for kind in made]
     copies = []
     if gpu:

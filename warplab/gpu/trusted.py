@@ -1,6 +1,6 @@
 """Kernels of our own that the measurements need: a load on each ceiling, an L2 sweep, and a spin to hide launches.
 
-They are CUDA C++ compiled by NVRTC for the GPU at hand when first used.
+They are CUDA C++ compiled by NVRTC for the GPU at hand when first used, which takes some two seconds, and kept.
 """
 
 from __future__ import annotations
@@ -8,7 +8,12 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
+from cuda.bindings import nvrtc
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
+
+from warplab.plan import cache as kept
+
+CACHE_KIND = "trusted"
 
 SOURCE = r"""
 typedef unsigned int u32; typedef unsigned long long u64;
@@ -190,15 +195,21 @@ def source() -> str:
 @cache
 def kernel(name: str) -> Kernel:
     """One of the kernels above, loaded on the current device."""
-    return _program().get_kernel(name)
+    return module().get_kernel(name)
 
 
 @cache
-def _program() -> ObjectCode:
-    device = Device()
-    major, minor = device.compute_capability
+def module() -> ObjectCode:
+    """All of them for the current device, compiled if this is their first use on this machine."""
+    major, minor = Device().compute_capability
     architecture = f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
-    return Program(source(), "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin")
+    text, compiler = source(), ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
+    key = kept.key_of(text, architecture, compiler)
+    image = kept.read(CACHE_KIND, key)
+    if image is None:
+        image = Program(text, "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin").code
+        kept.write(CACHE_KIND, key, image)
+    return ObjectCode.from_cubin(image, name="trusted")
 
 
 def tensor_flops_per_step(name: str, compute_capability: tuple[int, int]) -> int:
