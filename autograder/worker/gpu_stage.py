@@ -78,22 +78,12 @@ def _on_the_host(task: Task, case: Case, seed: int) -> Values:
 
 
 def take(task: str) -> None:
-    """Make a context on the GPU, load what checks the outputs of the lab in the folder `task` and what times them, and
-    import what it is timed beside, which takes some seconds; runs next to nothing on the GPU."""
-    lab = load_lab(Path(task))
-    with on_stream() as stream:
-        _run_nothing(lab.task, lab.task.correctness[0], stream)
-        trusted.module()
-    library.load(lab.task.library)
+    """Make a context on the GPU and import what the lab in the folder `task` is timed beside, which takes some seconds.
 
-
-def _run_nothing(task: Task, case: Case, stream: Stream) -> tuple[LoadedPlan, Values]:
-    """What running a plan for this case takes of CuPy, done once with a plan without kernels."""
-    loaded = LoadedPlan(_without_kernels(task, case), architecture_of(_device()), stream)
-    values = families.generate(cupy, task, case, 0)
-    loaded.reset(values)
-    loaded.findings(values)
-    return loaded, values
+    No kernel is run: this has no turn, and whoever measures meanwhile would see the GPU shared."""
+    cupy.zeros(1)
+    trusted.module()
+    library.load(load_lab(Path(task)).task.library)
 
 
 def warm_up(task: str) -> dict[str, Any]:
@@ -101,15 +91,19 @@ def warm_up(task: str) -> dict[str, Any]:
     `task`, into the cache on disk, and measure this GPU's ceilings if none are kept; gives the seconds that this took.
     Runs nothing of a submission."""
     start = time.perf_counter()
-    lab = load_lab(Path(task))
-    calibrate.measure(_device())
+    device, lab = _device(), load_lab(Path(task))
+    calibrate.measure(device)
+    trusted.module()
     timed = [lab.case(name) for name in lab.task.timed_cases]
     families_drawn = {case.family for case in (*lab.task.correctness, *timed)} | {Family.INTEGERS}
     with on_stream() as stream:
         # CuPy compiles a reduction anew for other orders of magnitude: the sizes are those that will come
         for case in [*lab.task.correctness, *timed, *(replace(lab.task.profile, family=f) for f in families_drawn)]:
             with suppress(DeviceError, cupy.cuda.memory.OutOfMemoryError):  # what does not fit will not come
-                loaded, values = _run_nothing(lab.task, case, stream)
+                loaded = LoadedPlan(_without_kernels(lab.task, case), architecture_of(device), stream)
+                values = families.generate(cupy, lab.task, case, 0)
+                loaded.reset(values)
+                loaded.findings(values)
                 if case in timed:
                     _try_checks(_Timed(lab.task, case, loaded, 0), values)
                 loaded.erase()
