@@ -12,13 +12,14 @@ import hashlib
 import os
 import platform
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import autograder
+from autograder.judge.turns import Turns
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
@@ -162,16 +163,28 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
 
 
 def _compile_for_gpu(task: str) -> bool:
-    """Have CuPy's kernels for a lab's inputs compiled; whether they had not been before. Raises WorkerError."""
+    """Have CuPy's kernels for a lab's inputs compiled; whether they had not been before. Raises WorkerError.
+
+    With the GPU to itself, for its ceilings are measured; whoever needs the same kernels waits for them meanwhile."""
     gpu = present()
     card = (gpu.uuid, gpu.driver) if gpu else ()
     about = (*card, *_installation("warplab/gpu", "autograder"))
     key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *about)
     if kept.read(_NOTED, key) is not None:
         return False
-    _trusted(WARM_UP_GPU, task=task)
-    kept.write(_NOTED, key, b"")
+    with _alone():
+        if kept.read(_NOTED, key) is None:
+            _trusted(WARM_UP_GPU, task=task)
+            kept.write(_NOTED, key, b"")
     return True
+
+
+def _alone() -> AbstractContextManager[None]:
+    """The GPU's turn of one who measures; where no files can be kept nobody waits for anybody."""
+    try:
+        return Turns.on_this_machine().measuring()
+    except OSError:
+        return nullcontext()
 
 
 @cache

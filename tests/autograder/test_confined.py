@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +11,10 @@ import pytest
 
 from autograder.judge import confined_worker
 from autograder.judge.confined_worker import GPU_STAGE
+from autograder.judge.turns import Turns
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
+from autograder.spec.lab import find_lab
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.simt import compiled
 from warplab.worker.process import Worker
@@ -58,3 +62,23 @@ def test_only_what_runs_kernels_on_the_gpu_is_shown_it(monkeypatch: pytest.Monke
             worker.call(target, timeout=60)
     assert [target for target, shown in asked.items() if shown] == [f"{GPU_STAGE}take"]
     assert len(asked) == 4  # what is missing of the emulator is asked for first
+
+
+def test_a_labs_kernels_are_compiled_once_with_the_gpu_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twelve graders that begin a class at once would else measure the GPU's ceilings beside each other."""
+    monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path))
+    asked: list[str] = []
+
+    def compiled_by_trusted(target: str, **payload: object) -> None:
+        asked.append(target)
+        with turns._room.open("ab") as room, pytest.raises(BlockingIOError):
+            fcntl.flock(room, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        time.sleep(0.05)
+
+    fcntl, turns = pytest.importorskip("fcntl"), Turns.on_this_machine()
+    monkeypatch.setattr(confined_worker, "_trusted", compiled_by_trusted)
+    with ThreadPoolExecutor() as pool:
+        task = str(find_lab("03_transpose").folder)
+        told = list(pool.map(confined_worker._compile_for_gpu, [task] * 4))
+    assert asked == [confined_worker.WARM_UP_GPU]
+    assert any(told) and not confined_worker._compile_for_gpu(task)

@@ -16,7 +16,9 @@ from warplab.gpu import trusted
 
 WATCH_NANOSECONDS = 4_000_000
 JUMP_NANOSECONDS = 50_000  # far above an interrupt or a step of the timer, far below a time slice
-TOLERATED = 0.005  # fraction of the watched time that may be lost before a measurement counts as disturbed
+# Fraction of the watched time that may be lost before a measurement counts as disturbed. Medians bear more: with 3%
+# lost the efficiency of lab 01 was off by less than 0.01% (stopwatch.json). Contexts that others make lose a little.
+TOLERATED = 0.02
 
 
 class SharingProbe:
