@@ -1,4 +1,5 @@
 """Measures how long a learner waits: `python -m benchmarks.startup` writes benchmarks/results/startup.json. No GPU.
+With `--gpu`: how long `autograder grade` takes on this machine's, in startup_gpu.json.
 
 Everything is measured in processes of its own with a cache folder of its own: first with nothing compiled, then warm;
 and at last in a clone of what is committed, where nothing is installed. The machine should have nothing else to do.
@@ -44,10 +45,12 @@ print(len(profile(plan, {name: values[name] for name in plan.buffers if name in 
 
 def main() -> None:
     """Measure and write; if a step fails, what was measured before it is kept."""
-    path, header = results.DIRECTORY / "startup.json", results.make_header(COMMAND)
+    gpu = sys.argv[1:] == ["--gpu"]
+    path = results.DIRECTORY / ("startup_gpu.json" if gpu else "startup.json")
+    header = results.make_header(f"{COMMAND} --gpu" if gpu else COMMAND)
     records: list[Record] = []
     with tempfile.TemporaryDirectory(prefix="warplab-startup-") as folder:
-        for record in measure(Path(folder)):
+        for record in (grades if gpu else measure)(Path(folder)):
             records.append(record)
             results.write(path, header, records)
     print(f"Written: {path}")
@@ -64,14 +67,25 @@ def measure(cache: Path) -> Iterator[Record]:
     yield _record("first check after set-up", [_check(solution, ahead)], f"{os.cpu_count()} processors")
     traced = _seconds([sys.executable, "-c", _TRACED, solution], ahead)
     yield _record("first traced cell after set-up, imports included", [traced], f"{os.cpu_count()} processors")
+    yield from _warm("check", ahead)
+    yield from _clone_steps(cache)
+
+
+def grades(cache: Path) -> Iterator[Record]:
+    """Grades of the first labs' references, the stopwatch and all, after one that compiles."""
+    _seconds([sys.executable, "-c", _COMPILE], cache)
+    yield from _warm("grade", cache)
+
+
+def _warm(verb: str, cache: Path) -> Iterator[Record]:
     for lab in LABS:
         for name in SUBMISSION_NAMES:
             path = solutions_folder() / lab / name
             if path.exists():
-                _check(str(path), ahead)
-                times = [_check(str(path), ahead) for _ in range(REPEATS)]
-                yield _record("check, warm", times, f"{os.cpu_count()} processors", f"{lab}/{path.stem}")
-    yield from _clone_steps(cache)
+                command = [sys.executable, "-m", "autograder", verb, str(path)]
+                _seconds(command, cache)
+                times = [_seconds(command, cache) for _ in range(REPEATS)]
+                yield _record(f"{verb}, warm", times, f"{os.cpu_count()} processors", f"{lab}/{path.stem}")
 
 
 def _clone_steps(folder: Path) -> Iterator[Record]:
