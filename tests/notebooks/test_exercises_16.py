@@ -81,3 +81,25 @@ def test_each_criterion_names_a_test_that_there_is() -> None:
     for path, name in rows:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (path, name)
+
+
+def test_the_table_of_fusion_has_pytorchs_operators_and_their_bytes() -> None:
+    """By the operators that PyTorch's dispatcher sees: what each reads and writes of an element."""
+    torch = pytest.importorskip("torch")
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    moved: list[int] = []
+
+    class Counting(TorchDispatchMode):
+        def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            out = function(*args, **(kwargs or {}))
+            moved.append(sum(one.element_size() for one in (*args, out) if isinstance(one, torch.Tensor)))
+            return out
+
+    made: dict[str, Any] = {"display": lambda *shown: None, "reveal": lambda *shown: None, "fused_gain": None}
+    exec(cell_with("eager_bytes = ").replace("table(", "print("), made)
+    x, mask = torch.ones(8, 8), torch.ones(8, 8, dtype=torch.uint8)
+    (chain,) = re.findall(r"```python\n(\(scale \* x\).*)\n```", TEXT)
+    with Counting():
+        exec(chain, {"scale": 0.5, "x": x, "mask": mask})
+    assert moved == list(made["eager_bytes"].values())
