@@ -6,8 +6,9 @@ corpus, wrong ones of the corpus, host code and kernels that never end, crashes.
 emulator with two processes, from an empty record. Then each different submission is graded alone, in this process,
 with the same seeds: `different` counts the students whose status, points or parts differ from that. On a GPU points for
 efficiency are measured: they may differ by what two measurements do, so the largest difference is a record of its own,
-and only right and slow submissions are graded alone. How busy the GPU was is what nvidia-smi says of each half second:
-the part of it in which a kernel ran.
+and only right and slow submissions are graded alone. There each lab's reference is graded once before, as an instructor
+would to see that it works: what a GPU's first grade compiles is not the class's time. How busy the GPU was is what
+nvidia-smi says of each half second: the part of it in which a kernel ran.
 
 Processor time is that of the whole machine while the class is graded: run it where nothing else does. With
 `--submissions` another number is graded to try it, and nothing is written.
@@ -28,6 +29,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from autograder.classroom.command import MOST_ON_A_GPU
+from autograder.classroom.one import grade_one
 from autograder.records.status import Part
 from autograder.spec.lab import CHECKOUT, solutions_folder
 from benchmarks import known_class
@@ -118,6 +120,9 @@ def measure(count: int, gpu: bool) -> Iterator[Record]:
         known_class.hand_in(submissions, handed_in)
         processes = MOST_ON_A_GPU if gpu else PROCESSES
         command = known_class.command(submissions, out, f"--processes={processes}", device="gpu" if gpu else "emulator")
+        if gpu:
+            for lab in LABS:
+                grade_one("submission.py", known_class.references(lab)[0].text.encode(), lab, 0, "gpu", False)
         load, busy, start = os.getloadavg()[0], _busy(), time.perf_counter()
         with ExitStack() as stack:
             kernels_ran = stack.enter_context(_watched()) if gpu else []

@@ -11,7 +11,7 @@ import glob
 import hashlib
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from importlib import metadata
@@ -24,6 +24,7 @@ from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
 from warplab.folders import COMPILED, cache_folder
+from warplab.hardware import ceilings
 from warplab.hardware.device import present
 from warplab.hardware.toolkit import CUPY
 from warplab.plan import cache as kept
@@ -35,6 +36,7 @@ from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 GPU_STAGE = "autograder.worker.gpu_stage:"  # how the names of what runs beside the GPU begin
 WARM_UP = "autograder.worker.emulator_stage:warm_up"
 WARM_UP_GPU = f"{GPU_STAGE}warm_up"
+_CALIBRATE = f"{GPU_STAGE}calibrate_once"
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
 MEMORY = 16 << 30  # bytes, of the worker and its assembler together
 
@@ -48,7 +50,9 @@ _GPU_FILES: tuple[str, ...] = ("/sys/devices/system", "/sys/bus/pci", "/sys/devi
 _GPU_FILES += ("/proc/driver/nvidia", "/proc/sys/vm", "/proc/cpuinfo", "/proc/meminfo")
 _GPU_FILES += ("/usr/share/nvidia", "/etc/nvidia")
 # What BLAS and Numba compute for: the compiled emulator of an image is found on other processors of a kind.
-_INHERITED = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+_INHERITED: tuple[str, ...] = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES")
+# And by how many threads: Dask gives each of the processes that grade a class one, or they get in each other's way.
+_INHERITED += ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _GPU_DEVICES: tuple[str, ...] = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
 _GPU_DEVICES += ("/dev/nvidia-caps/*", "/dev/dxg")  # the last for Windows Subsystem for Linux
 
@@ -165,24 +169,27 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
 def _compile_for_gpu(task: str) -> bool:
     """Have CuPy's kernels for a lab's inputs compiled; whether they had not been before. Raises WorkerError.
 
-    With the GPU to itself, for its ceilings are measured; whoever needs the same kernels waits for them meanwhile."""
+    Once for all who grade on this machine: whoever needs the same meanwhile waits for it."""
     gpu = present()
     card = (gpu.uuid, gpu.driver) if gpu else ()
     about = (*card, *_installation("warplab/gpu", "autograder"))
     key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *about)
     if kept.read(_NOTED, key) is not None:
         return False
-    with _alone():
+    with _alone(lambda: Turns(cache_folder() / "turns" / key)):
         if kept.read(_NOTED, key) is None:
+            if gpu and not ceilings.load(gpu.uuid, gpu.driver):
+                with _alone(Turns.on_this_machine):
+                    _trusted(_CALIBRATE)
             _trusted(WARM_UP_GPU, task=task)
             kept.write(_NOTED, key, b"")
     return True
 
 
-def _alone() -> AbstractContextManager[None]:
-    """The GPU's turn of one who measures; where no files can be kept nobody waits for anybody."""
+def _alone(turns: Callable[[], Turns]) -> AbstractContextManager[None]:
+    """The turn of one who measures; where no files can be kept nobody waits for anybody."""
     try:
-        return Turns.on_this_machine().measuring()
+        return turns().measuring()
     except OSError:
         return nullcontext()
 

@@ -5,6 +5,7 @@ These functions are called by name through warplab.worker.process; what they tak
 
 from __future__ import annotations
 
+import importlib
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -82,17 +83,21 @@ def take(task: str) -> None:
 
     No kernel is run: this has no turn, and whoever measures meanwhile would see the GPU shared."""
     cupy.zeros(1)
+    importlib.import_module("cupyx.scipy")  # CuPy does, SciPy and all, at its first reduction
     trusted.module()
     library.load(load_lab(Path(task)).task.library)
 
 
+def calibrate_once() -> None:
+    """Measure this GPU's ceilings if none are kept, with nobody beside."""
+    calibrate.measure(_device())
+
+
 def warm_up(task: str) -> dict[str, Any]:
     """Compile what drawing inputs, running a plan and checking its outputs takes of CuPy for the lab in the folder
-    `task`, into the cache on disk, and measure this GPU's ceilings if none are kept; gives the seconds that this took.
-    Runs nothing of a submission."""
+    `task`, into the cache on disk; gives the seconds that this took. Runs nothing of a submission."""
     start = time.perf_counter()
     device, lab = _device(), load_lab(Path(task))
-    calibrate.measure(device)
     trusted.module()
     timed = [lab.case(name) for name in lab.task.timed_cases]
     families_drawn = {case.family for case in (*lab.task.correctness, *timed)} | {Family.INTEGERS}

@@ -6,6 +6,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,21 +65,35 @@ def test_only_what_runs_kernels_on_the_gpu_is_shown_it(monkeypatch: pytest.Monke
     assert len(asked) == 4  # what is missing of the emulator is asked for first
 
 
-def test_a_labs_kernels_are_compiled_once_with_the_gpu_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Twelve graders that begin a class at once would else measure the GPU's ceilings beside each other."""
+def test_a_labs_kernels_are_compiled_once_and_ceilings_measured_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twelve graders begin a class at once."""
+    fcntl = pytest.importorskip("fcntl")
     monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path))
-    asked: list[str] = []
+    gpu = SimpleNamespace(uuid="GPU-1", driver="580.0")
+    monkeypatch.setattr(confined_worker, "present", lambda: gpu)
+    asked: list[tuple[str, bool]] = []
 
     def compiled_by_trusted(target: str, **payload: object) -> None:
-        asked.append(target)
-        with turns._room.open("ab") as room, pytest.raises(BlockingIOError):
-            fcntl.flock(room, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        with Turns.on_this_machine()._room.open("ab") as room:
+            try:
+                fcntl.flock(room, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                asked.append((target, True))
+            else:
+                asked.append((target, False))
         time.sleep(0.05)
 
-    fcntl, turns = pytest.importorskip("fcntl"), Turns.on_this_machine()
     monkeypatch.setattr(confined_worker, "_trusted", compiled_by_trusted)
+    task = str(find_lab("03_transpose").folder)
     with ThreadPoolExecutor() as pool:
-        task = str(find_lab("03_transpose").folder)
         told = list(pool.map(confined_worker._compile_for_gpu, [task] * 4))
-    assert asked == [confined_worker.WARM_UP_GPU]
+    assert asked == [(confined_worker._CALIBRATE, True), (confined_worker.WARM_UP_GPU, False)]
     assert any(told) and not confined_worker._compile_for_gpu(task)
+
+
+def test_as_many_threads_multiply_matrices_as_the_grader_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    with confined_worker.ConfinedWorker(EMULATOR, own=False) as worker:
+        assert worker.call("os:getenv", timeout=60, key="OPENBLAS_NUM_THREADS") == "3"
