@@ -19,13 +19,17 @@ from warplab.search.half_product import CHOICES, Choice, code_of, guess, neighbo
 from warplab.simt import execute
 
 SHAPE = 136, 200, 328
-SMS = 4  # so few that blocks which stay make several tiles
+SMS = 2  # so few that blocks which stay make several tiles
 KINDS = (
     Choice("warps", 32, 64, 64, 6),
     Choice("warps", 128, 32, 128, 3, splits=2),
     Choice("warpgroups", 64, 64, 64, 3),
     Choice("warpgroups", 64, 128, 64, 6, splits=4),
     Choice("warpgroups", 128, 64, 64, 7, together=2, stays=True),
+    Choice("warpgroups", 64, 192, 64, 6, stays=True),
+    Choice("warpgroups", 192, 64, 64, 5, splits=2),
+    Choice("warpgroups", 192, 192, 64, 3),
+    Choice("warpgroups", 256, 128, 64, 3, splits=2),
 )
 
 
@@ -74,10 +78,10 @@ def test_what_a_choice_says_is_what_is_launched(choice: Choice, plans: dict[Choi
 
 
 def test_choices_fit_a_block_and_have_names_of_their_own() -> None:
-    assert len(CHOICES) == 118 == len({choice.name for choice in CHOICES})
+    assert len(CHOICES) == 136 == len({choice.name for choice in CHOICES})
     assert all(choice.shared_bytes + 16 * choice.stages <= 227 * 1024 for choice in CHOICES)
     by_kernel = {choice.kernel: code_of(choice) for choice in CHOICES}
-    assert len(by_kernel) == len(set(by_kernel.values())) == 106
+    assert len(by_kernel) == len(set(by_kernel.values())) == 118
 
 
 def test_neighbours_are_mutual_and_lead_everywhere() -> None:

@@ -99,6 +99,11 @@ def _of_warpgroups() -> list[Choice]:
         if columns <= 128:  # two blocks on an SM at a time
             one.append(Choice("warpgroups", rows, columns, 64, 3))
         found += one
+    # Sizes between powers of two, and four consumers, for shapes whose last wave of the tiles above is half empty
+    between = {(64, 192): 6, (128, 192): 4, (192, 64): 5, (192, 128): 4, (192, 192): 3, (256, 128): 3}
+    for (rows, columns), stages in between.items():
+        found += [Choice("warpgroups", rows, columns, 64, stages, splits) for splits in (1, 2)]
+        found += [Choice("warpgroups", rows, columns, 64, stages, 1, 1, True)]
     return found
 
 
@@ -120,7 +125,7 @@ def _is_beside(one: Choice, other: Choice) -> bool:
     if len(changed) != 1:
         return not changed  # another number of stages
     low, high = sorted((getattr(one, changed[0]), getattr(other, changed[0])))
-    return changed[0] == "stays" or high == 2 * low
+    return changed[0] == "stays" or high <= 2 * low
 
 
 def guess(choice: Choice, shape: Shape, sms: int) -> float:

@@ -165,6 +165,7 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
         u32 mine = warp / 4 * (A_BYTES / CONSUMERS);
         u32 out = base + STAGES * STAGE_BYTES + warp * 2 * OUT_BYTES;  // two pieces of 16 x 64 a warp
         u32 out_row = out + lane % 16 * 128, half = lane / 16, turn = lane % 8;
+        u32 piece = 0;  // where the next one goes: they alternate, from tile to tile too
         float d[SUMS];
         for (int tile = first; tile < tiles; tile += next) {
             int row, column;
@@ -195,20 +196,19 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
 #if SPLITS == 1
             #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
-                u32 to = part % 2 * OUT_BYTES;
-                // What this piece held last has been read: the pieces alternate, unless a tile has only one.
-                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read %0;" :: "n"(PARTS > 1) : "memory");
+                if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");  // what it held last
                 __syncwarp();
                 #pragma unroll
                 for (int q = 0; q < 4; ++q) {
                     const float* s = d + 32 * part + 8 * q;
                     asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                                 :: "r"(out_row + to + (((2 * q + half) ^ turn) << 4)), "r"(pack(s[0], s[1])),
+                                 :: "r"(out_row + piece + (((2 * q + half) ^ turn) << 4)), "r"(pack(s[0], s[1])),
                                     "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
                 }
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 __syncwarp();
-                if (lane == 0) store(map_c, out + to, column + 64 * part, row);
+                if (lane == 0) store(map_c, out + piece, column + 64 * part, row);
+                piece ^= OUT_BYTES;
             }
 #else
             asm volatile("bar.sync 2, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
