@@ -6,20 +6,13 @@
 // Nothing waits for the host, and no argument changes from call to call: a CUDA graph may replay any number of calls.
 // All ranks have to make the same calls in the same order, one after the other (a stream; no launch that overlaps the
 // one before).
+#include "waiting.cuh"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-
-typedef unsigned int u32;
-typedef unsigned long long u64;
 
 constexpr int MOST_RANKS = 8;
 constexpr u32 LINE = 16;     // bytes of a line of LL, of which 8 are data
 constexpr u32 ROW_TURNS = 4; // lines of a row that a thread of the fused kernel keeps in registers
-
-// Of one block: how often it has been called, and 1 + the rank that it waited for in vain (0: none).
-struct alignas(8) State {
-    u32 calls, fault;
-};
 
 // What a rank knows. Its part of the memory holds, for `blocks` blocks each: two sets of LL lines, `lines` from each
 // rank; the two-shot's two rooms, `units` of 16 bytes from each rank; and the two-shot's flags.
@@ -80,36 +73,6 @@ template <class T, class W> __device__ W packed(const float (&sum)[IN<T, W>]) {
     for (u32 k = 0; k < IN<T, W>; ++k) narrow(sum[k], result.item[k]);
     return result.whole;
 }
-
-// ---- Waiting ----
-
-// Strong, because a thread of the block may report a fault before another has begun.
-__device__ State begun(const State* state) {
-    State now;
-    asm volatile("ld.relaxed.gpu.global.v2.u32 {%0, %1}, [%2];"
-                 : "=r"(now.calls), "=r"(now.fault) : "l"(state) : "memory");
-    return now;
-}
-
-// The number of this call, which is its flag too. Memory starts as zeros, so 0 says "nothing yet"; 2 follows the last
-// number, so that odd and even calls go on taking turns.
-__device__ u32 number(u32 calls) { return calls + 1 ? calls + 1 : 2; }
-
-// Whether a wait has gone on for too long. The timer is read rarely: most waits end before it is asked at all.
-struct Wait {
-    u32 polls = 0;
-    u64 begin = 0;
-
-    __device__ bool over(u64 patience) {
-        if (++polls % 1024) return false;
-        u64 now;
-        asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-        if (!begin) begin = now;
-        return now - begin > patience;
-    }
-};
-
-__device__ void report(State* state, int peer) { atomicMax(&state->fault, 1 + peer); }
 
 // ---- LL: data and flag in one store ----
 

@@ -13,6 +13,7 @@ from warplab.errors import WarplabError
 from warplab.plan.capture.nvrtc import Module, compile_cpp
 
 SOURCE = Path(__file__).resolve().parent / "all_reduce.cu"
+INCLUDE = (f"-I{SOURCE.parent}",)  # where waiting.cuh is
 MOST_RANKS = 8
 LINE = UNIT = 16  # bytes in memory: a line of LL, of which half are data; a unit of the two-shot, all data
 ROW_TURNS = 4  # lines of a row that a thread of the fused kernel holds
@@ -121,4 +122,4 @@ def names(dtype: str, ranks: int) -> dict[str, str]:
 def compiled(dtypes: Sequence[str], ranks: int, architecture: str) -> Module:
     """PTX with the kernels for a tuple of dtypes and a number of ranks; `lowered` has their symbols by C++ name."""
     wanted = [name for dtype in dtypes for name in names(dtype, ranks).values()]
-    return compile_cpp(SOURCE.read_text("utf-8"), SOURCE.name, (), wanted, architecture)
+    return compile_cpp(SOURCE.read_text("utf-8"), SOURCE.name, INCLUDE, wanted, architecture)

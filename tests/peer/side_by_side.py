@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peer.kernels import CPP_NAMES, SOURCE, Layout
+from benchmarks.peer.kernels import CPP_NAMES, INCLUDE, SOURCE, Layout
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
@@ -80,7 +80,7 @@ Arrays = Mapping[str, tuple[np.ndarray, Role]]
 
 @cache
 def _ptx(text: str, name: str, architecture: str) -> tuple[str, str]:
-    made = compile_cpp(text, SOURCE.name, (), (name,), architecture)
+    made = compile_cpp(text, SOURCE.name, INCLUDE, (name,), architecture)
     return made.ptx, made.lowered[name]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.peer.kernels import (
+    INCLUDE,
     LINE,
     MOST_RANKS,
     MOST_THREADS,
@@ -40,7 +41,7 @@ extern "C" __global__ void told(const __grid_constant__ Team team, u64* out) {
     told += f"static_assert(ROW_TURNS == {ROW_TURNS});"
     team = np.array((1, 2, 3, 4, 5 << 33, 6 << 33, [(7 + p) << 33 for p in range(MOST_RANKS)]), TEAM)
     out = np.zeros(6 + MOST_RANKS, np.uint64)
-    ptx = compile_cpp(SOURCE.read_text("utf-8") + told, "x.cu", (), (), EMULATED_ARCHITECTURE).ptx
+    ptx = compile_cpp(SOURCE.read_text("utf-8") + told, "x.cu", INCLUDE, (), EMULATED_ARCHITECTURE).ptx
     buffers = {"out": buffer("out", out, Role.OUTPUT)}
     plan = plan_of(ptx, "told", buffers, (Structure(team.tobytes()), Pointer("out")), (1,), (1,))
     execution = execute(plan, {})
