@@ -1,5 +1,6 @@
 """Measures collectives on two GPUs or more: times by size, what NCCL chose, fits of alpha and beta, schedules, and
-all-reduces by hand (benchmarks/peer) in the same turns as NCCL's.
+all-reduces by hand (benchmarks/peer) in the same turns as NCCL's. `--part row-parallel`, on two GPUs, measures a layer
+that sends while it multiplies beside a product and an all-reduce.
 
 `python -m benchmarks.collectives`, or `make bench NET=1`, writes benchmarks/results/collectives.json, where records of
 other numbers of GPUs stay; `--part` measures one part of it. It ends within `--minutes`: what there was no time for is
@@ -27,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.collective_fits import refit
+from benchmarks.peer import layer_records
+from benchmarks.peer.row_parallel import RANKS
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.statistics import median_interval
@@ -43,8 +46,8 @@ COLLECTIVES = (
 )
 LARGEST = 1 << 30
 CHANGES = range(1 << 20, (8 << 20) + 1)  # powers of two between which NCCL changes its protocol, and soon after
-LIBRARY, SCHEDULES, BY_HAND = "library", "schedules", "by-hand"
-PARTS = {"nccl": (BY_HAND, LIBRARY, SCHEDULES), "gloo": (LIBRARY, SCHEDULES)}
+LIBRARY, SCHEDULES, BY_HAND, ROW_PARALLEL = "library", "schedules", "by-hand", "row-parallel"
+PARTS = {"nccl": (BY_HAND, LIBRARY, SCHEDULES), "gloo": (LIBRARY, SCHEDULES)}  # what is measured unless told otherwise
 MINUTES = 7.0
 _GRACE = 30.0  # seconds that ranks have to end by themselves when the time is over
 _RANK = "benchmarks.collectives_rank"
@@ -66,7 +69,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, fit, write."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Measures collectives by size.")
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
-    parser.add_argument("--part", choices=PARTS["nccl"], help="what to measure (default: all)")
+    parser.add_argument("--part", choices=(*PARTS["nccl"], ROW_PARALLEL),
+                        help=f"what to measure (default: all but {ROW_PARALLEL})")  # fmt: skip
     parser.add_argument("--ranks", type=int, help="GPUs or processes (default: all GPUs; 2 processes)")
     parser.add_argument("--largest", type=int, default=LARGEST, metavar="BYTES")
     parser.add_argument("--samples", type=int, default=15)
@@ -122,6 +126,13 @@ def measure(
         ran = _run("benchmarks.peer.contest", job)
         for one in ran.found:
             yield from by_hand(one, ranks)
+        ran.whole()
+    if ROW_PARALLEL in parts:
+        if backend != "nccl" or ranks != RANKS:
+            raise CannotMeasure(f"The row-parallel layer is for {RANKS} GPUs, over NCCL: give `--ranks {RANKS}`.")
+        ran = _run("benchmarks.peer.layer_contest", job)
+        for one in ran.found:
+            yield from layer_records.records(one, ranks)
         ran.whole()
     if LIBRARY not in parts and SCHEDULES not in parts:
         return

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from statistics import median
@@ -21,6 +20,7 @@ from torch.nn.functional import rms_norm
 
 from benchmarks.collectives_rank import join, to_the_end
 from benchmarks.peer.kernels import PeerError, Shape, one_shot_shape, two_shot_shape
+from benchmarks.peer.ranks import Call, Ranks
 from benchmarks.peer.team import PeerTeam
 from benchmarks.peer.truth import drawn, first_wrong, normed, sums
 from warplab.network.execution.calls import Clock
@@ -33,16 +33,14 @@ ROWS, WIDTH = (1, 4, 16, 64), 8192  # tokens, and the numbers of one, in bfloat1
 EPSILON = 1e-5
 RACED = 5  # samples for each launch
 
-Call = Callable[[], None]
 Found = tuple[dict[str, Any], dict[str, Call]]  # what is measured, and the ways to do it
 
 
 class Contest:
     """The measurements of one rank."""
 
-    def __init__(self, team: PeerTeam, clock: Clock, rank: int, ranks: int, group: Any) -> None:
-        self._team, self._clock, self._group = team, clock, group
-        self._rank, self._ranks = rank, ranks
+    def __init__(self, team: PeerTeam, ranks: Ranks) -> None:
+        self._team, self._ranks = team, ranks
 
     def work(self) -> Iterator[Callable[[], Found]]:
         """What makes each measurement ready, in the order of importance."""
@@ -51,26 +49,6 @@ class Contest:
                 yield partial(self._whole, dtype, size)
             if dtype == DTYPES[0]:
                 yield from (partial(self._rows, rows) for rows in ROWS)
-
-    def in_turns(self, ways: Mapping[str, Call], samples: int) -> dict[str, list[float]]:
-        """Seconds of one call by each way, the slowest rank's each, sample after sample of all ways in turn."""
-        graphs = {name: self._clock.graph(call, CALLS) for name, call in ways.items()}
-        took: dict[str, list[float]] = {name: [] for name in ways}
-        for turn in range(samples + 2):
-            for name, graph in graphs.items():
-                seconds = self._clock.once(graph.replay, 1) / CALLS
-                if turn >= 2:
-                    took[name].append(seconds)
-        self.settle(", ".join(ways))
-        for graph in graphs.values():
-            graph.reset()
-        return {name: self._clock.slowest(seconds) for name, seconds in took.items()}
-
-    def settle(self, what: str) -> None:
-        """Wait for all that was queued. Raises PeerError if a kernel has waited in vain."""
-        self._clock.wait()
-        if fault := self._team.fault():
-            raise PeerError(f"{what}: {fault}")
 
     def _whole(self, dtype: str, size: int) -> Found:
         """An all-reduce of `size` bytes: checked, and the launches chosen that are timed."""
@@ -96,7 +74,7 @@ class Contest:
     def _fastest(self, calls: Mapping[Shape, Call]) -> Shape:
         if len(calls) == 1:
             return next(iter(calls))
-        took = self.in_turns({str(number): call for number, call in enumerate(calls.values())}, RACED)
+        took = self._ranks.in_turns({str(number): call for number, call in enumerate(calls.values())}, RACED, CALLS)
         best = min(range(len(calls)), key=lambda number: median(took[str(number)]))  # the same on all ranks
         return list(calls)[best]
 
@@ -107,34 +85,34 @@ class Contest:
         """
         out = torch.empty(count, dtype=kind, device="cuda")
         for number, whole in enumerate((True, True, False, False)):
-            parts = [drawn(count, peer, number, kind, whole) for peer in range(self._ranks)]
+            parts = [drawn(count, peer, number, kind, whole) for peer in range(self._ranks.ranks)]
             out.fill_(float("nan"))
-            mine = parts[self._rank].cuda()
-            self._together()
+            mine = parts[self._ranks.rank].cuda()
+            self._ranks.together()
             work(mine, out)
-            self.settle(what)
+            self._ranks.settle(what)
             truth, allowed = sums(torch.stack(parts).double(), kind)
             self._right(out, truth, allowed * (not whole), what)
 
     def _rows(self, rows: int) -> Found:
         """All-reduce, residual and RMS norm of so many rows: fused, and one after the other."""
         team, kind = self._team, torch.bfloat16
-        parts = [drawn(rows * WIDTH, peer, 5, kind, False).view(rows, WIDTH) for peer in range(self._ranks)]
+        parts = [drawn(rows * WIDTH, peer, 5, kind, False).view(rows, WIDTH) for peer in range(self._ranks.ranks)]
         residual = drawn(rows * WIDTH, 100, 5, kind, False).view(rows, WIDTH)
         weight = drawn(WIDTH, 101, 5, kind, False)
-        mine, more, by = parts[self._rank].cuda(), residual.cuda(), weight.cuda()
+        mine, more, by = parts[self._ranks.rank].cuda(), residual.cuda(), weight.cuda()
         hidden, out = (torch.full((rows, WIDTH), float("nan"), dtype=kind, device="cuda") for _ in range(2))
         what = f"The fused kernel of {rows} rows"
         for _ in range(3):
-            self._together()
+            self._ranks.together()
             team.fused(mine, more, by, hidden, out, EPSILON)
-            self.settle(what)
+            self._ranks.settle(what)
             wanted = normed(torch.stack(parts).double(), residual.double(), weight.double(), EPSILON, kind)
             for found, (truth, allowed) in zip((hidden, out), wanted, strict=True):
                 self._right(found, truth, allowed, what)
-        wanted = normed(parts[self._rank][None].double(), residual.double(), weight.double(), EPSILON, kind)
+        wanted = normed(parts[self._ranks.rank][None].double(), residual.double(), weight.double(), EPSILON, kind)
         team.add_norm(mine, more, by, hidden, out, EPSILON)
-        self.settle("The kernel of residual and norm")
+        self._ranks.settle("The kernel of residual and norm")
         for found, (truth, allowed) in zip((hidden, out), wanted, strict=True):
             if wrong := first_wrong(found.cpu(), truth, allowed):
                 raise PeerError(f"The kernel of residual and norm gave {wrong}.")
@@ -163,17 +141,8 @@ class Contest:
 
     def _right(self, found: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, what: str) -> None:
         if wrong := first_wrong(found.cpu(), truth, allowed):
-            raise PeerError(f"{what} gave {wrong} on rank {self._rank}.")
-        digests: list[Any] = [None] * self._ranks
-        digest = zlib.crc32(found.cpu().view(torch.uint8).numpy().tobytes())
-        dist.all_gather_object(digests, digest, group=self._group)
-        if len(set(digests)) > 1:
-            raise PeerError(f"{what} gave other bits on some ranks than on others.")
-
-    def _together(self) -> None:
-        """No rank waits for one that is still busy on its host."""
-        self._clock.wait()
-        dist.barrier(group=self._group)
+            raise PeerError(f"{what} gave {wrong} on rank {self._ranks.rank}.")
+        self._ranks.alike(found, what)
 
 
 def main() -> None:
@@ -184,14 +153,14 @@ def main() -> None:
     cupy.cuda.Device(rank).use()
     clock = Clock(device, group)
     team = PeerTeam(rank, ranks, group)
-    contest = Contest(team, clock, rank, ranks, group)
-    for ready in contest.work():
+    together = Ranks(rank, ranks, clock, group, team.fault)
+    for ready in Contest(team, together).work():
         if not clock.agree(time.time() < job["until"]):
             if rank == 0:
                 print(json.dumps({"cut": "all-reduces by hand"}), flush=True)
             break
         said, ways = ready()
-        said["ways"] = contest.in_turns(ways, job["samples"])
+        said["ways"] = together.in_turns(ways, job["samples"], CALLS)
         if rank == 0:
             print(json.dumps(said | {"memory": team.way}), flush=True)
     dist.barrier(group=group)

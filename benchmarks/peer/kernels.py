@@ -18,6 +18,7 @@ MOST_RANKS = 8
 LINE = UNIT = 16  # bytes in memory: a line of LL, of which half are data; a unit of the two-shot, all data
 ROW_TURNS = 4  # lines of a row that a thread of the fused kernel holds
 WARP, MOST_THREADS = 32, 512
+PATIENCE = 2.0  # seconds that a kernel waits for a message before it gives up
 CPP_NAMES = {"float32": "float", "float16": "__half", "bfloat16": "__nv_bfloat16"}
 ITEMSIZE = {"float32": 4, "float16": 2, "bfloat16": 2}
 
@@ -109,6 +110,18 @@ def row_shape(layout: Layout, rows: int, row_bytes: int) -> Shape:
 
 def _warps(threads: int) -> int:
     return -(-threads // WARP) * WARP
+
+
+def fault_in(state: np.ndarray, rank: int, blocks: int) -> str:
+    """A sentence about the first of a rank's blocks that waited in vain; "" if none has.
+
+    `state` is that of kinds of calls, each of `blocks` blocks: two numbers a block, as `State` in the source.
+    """
+    faults = state.reshape(-1, 2)[:, 1]
+    if not faults.any():
+        return ""
+    block = int(np.flatnonzero(faults)[0]) % blocks
+    return f"Rank {rank}'s block {block} waited {PATIENCE:g} s for rank {faults.max() - 1}, which sent nothing."
 
 
 def names(dtype: str, ranks: int) -> dict[str, str]:

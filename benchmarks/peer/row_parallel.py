@@ -10,15 +10,17 @@ import numpy as np
 
 from benchmarks.peer.kernels import INCLUDE, PeerError
 from warplab.plan.capture.nvrtc import Module, compile_cpp
+from warplab.plan.model import TensorMap
 
 SOURCE = Path(__file__).resolve().parent / "row_parallel.cu"
 RANKS = 2
 TILE_M, TILE_K, PANEL = 128, 64, 64  # rows and k of a stage; columns of a panel
+BOX_A, BOX_B, BOX_C = (TILE_K, TILE_M), (PANEL, TILE_K), (PANEL, TILE_M // 2)  # columns and rows of one copy
 WIDTHS = (64, 128, 256)  # columns of a tile, as the kernel is compiled for
 THREADS = 384  # a warpgroup that brings and sends, two that multiply
 HALVES = 2  # of a tile: a warpgroup's rows
 MULTIPLE = 8  # numbers in 16 bytes, of which a row of a tensor map has a whole number
-_BFLOAT16 = 2
+_BFLOAT16 = 2  # bytes
 _MOST_SHARED = 232448  # bytes of shared memory that a block of Hopper may have
 _BESIDE = 1024  # bytes that aligning takes; barriers take less than as many again
 _ALIGN = 1024
@@ -99,6 +101,11 @@ def shared_bytes(width: int) -> int:
     """Dynamic shared memory of a block: stages of A and B, a buffer for what is sent, and what aligning takes."""
     stage, buffers = 2 * TILE_K * (TILE_M + width), 2 * TILE_M * width
     return min(8, (_MOST_SHARED - 2 * _BESIDE - buffers) // stage) * stage + buffers + _BESIDE
+
+
+def tensor_map(name: str, offset: int, rows: int, columns: int, box: tuple[int, int]) -> TensorMap:
+    """How a bfloat16 matrix lies from byte `offset` of a buffer on; `box` is the columns and rows of one copy."""
+    return TensorMap(name, offset, "bfloat16", (columns, rows), (2 * columns,), box, (1, 1), 128, 128)
 
 
 def name(width: int) -> str:

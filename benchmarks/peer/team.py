@@ -1,11 +1,10 @@
-"""A rank's side of all-reduces by hand on a GPU: its memory, the others' as it sees it, and the launches.
+"""A rank's side of all-reduces by hand on a GPU: what it knows, and the launches.
 
 PyTorch is no dependency of the base install, so this module is imported in a rank's process only.
 """
 
 from __future__ import annotations
 
-import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,12 +15,11 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.peer import kernels
-from benchmarks.peer.kernels import TEAM, Layout, PeerError, Shape
+from benchmarks.peer.kernels import PATIENCE, TEAM, Layout, PeerError, Shape
+from benchmarks.peer.shared_memory import SharedMemory
 from warplab.hardware.device import architecture_of, present
 
-PATIENCE = 2.0  # seconds that a kernel waits for a message before it gives up
 DTYPES = ("float32", "bfloat16", "float16")
-_runtime = cupy.cuda.runtime
 
 
 class PeerTeam:
@@ -35,16 +33,16 @@ class PeerTeam:
         if not 2 <= ranks <= kernels.MOST_RANKS:
             raise PeerError(f"{ranks} ranks: the kernels are for 2 to {kernels.MOST_RANKS}.")
         self.layout = Layout(ranks)
-        self.rank, self._group = rank, group
-        self._kept: list[Any] = []
-        self.way, addresses = self._share()
+        self.rank = rank
+        self._memory = SharedMemory(self.layout.nbytes, rank, ranks, group)
+        self.way = self._memory.way
         self._state = cupy.zeros(self.layout.state_bytes // 4, np.uint32)
         self._team = np.zeros((), TEAM)
         team: Any = self._team
         team["rank"], team["blocks"] = rank, self.layout.blocks
         team["lines"], team["units"] = self.layout.lines, self.layout.units
         team["patience"], team["state"] = int(PATIENCE * 1e9), self._state.data.ptr
-        team["memory"][:ranks] = addresses
+        team["memory"][:ranks] = self._memory.addresses
         self._kernels = self._load(ranks)
         cupy.cuda.Device().synchronize()
         dist.barrier(group=group)  # nobody sends before all memory is zero
@@ -89,13 +87,7 @@ class PeerTeam:
 
     def fault(self) -> str:
         """A sentence about the first block that waited in vain since the team was made; "" if none has."""
-        faults = self._state.get().reshape(-1, 2)[:, 1]
-        if not faults.any():
-            return ""
-        block = int(np.flatnonzero(faults)[0]) % self.layout.blocks
-        return (
-            f"Rank {self.rank}'s block {block} waited {PATIENCE:g} s for rank {faults.max() - 1}, which sent nothing."
-        )
+        return kernels.fault_in(self._state.get(), self.rank, self.layout.blocks)
 
     def _whole(self, what: str, source: torch.Tensor, out: torch.Tensor, shape: Shape, align: int) -> None:
         if out.shape != source.shape or out.dtype != source.dtype:
@@ -130,52 +122,3 @@ class PeerTeam:
                     found[what, dtype] = loaded.get_function(module.lowered[name])
                     assert found[what, dtype].num_regs  # has it loaded while the file is there
         return found
-
-    def _share(self) -> tuple[str, list[int]]:
-        """How memory is shared, and each rank's address of it here. The first way that works for all ranks counts."""
-        said = []
-        for name, share in (("CUDA IPC", self._by_ipc), ("torch's symmetric memory", self._by_torch)):
-            addresses, problem = share()
-            problems: list[Any] = [None] * self.layout.ranks
-            dist.all_gather_object(problems, problem, group=self._group)
-            if not any(problems):
-                return name, addresses
-            said.append(f"{name}: {next(filter(None, problems))}")
-        raise PeerError(f"The GPUs cannot write to each other's memory here ({'; '.join(said)[:600]}).")
-
-    def _by_ipc(self) -> tuple[list[int], str]:
-        problem, handle, addresses = "", b"", [0] * self.layout.ranks
-        try:
-            memory = _runtime.malloc(self.layout.nbytes)  # an allocation of its own, as handles are of whole ones
-            _runtime.memset(memory, 0, self.layout.nbytes)
-            addresses[self.rank] = memory
-            handle = bytes(_runtime.ipcGetMemHandle(memory))
-        except _runtime.CUDARuntimeError as error:
-            problem = str(error)
-        handles: list[Any] = [None] * self.layout.ranks
-        dist.all_gather_object(handles, handle, group=self._group)
-        for peer, given in enumerate(handles):
-            if peer == self.rank or problem:
-                continue
-            if not given:
-                return addresses, f"rank {peer} has no handle"
-            try:
-                addresses[peer] = _runtime.ipcOpenMemHandle(given)
-            except _runtime.CUDARuntimeError as error:
-                problem = str(error)
-        return addresses, problem
-
-    def _by_torch(self) -> tuple[list[int], str]:
-        """Memory whose handles are file descriptors. Multicast stays off, which needs no rights that a guest lacks."""
-        os.environ["TORCH_SYMM_MEM_DISABLE_MULTICAST"] = "1"
-        try:
-            import torch.distributed._symmetric_memory as symmetric
-
-            memory = symmetric.empty(self.layout.nbytes, dtype=torch.uint8, device=torch.device("cuda"))
-            memory.zero_()
-            torch.cuda.synchronize()
-            handle = symmetric.rendezvous(memory, dist.group.WORLD)
-            self._kept += [memory, handle]
-            return [int(address) for address in handle.buffer_ptrs], ""
-        except (RuntimeError, ImportError, AttributeError) as error:
-            return [], " ".join(str(error).split())[:300] or type(error).__name__

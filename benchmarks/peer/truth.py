@@ -1,6 +1,8 @@
-"""What all-reduces by hand must give: inputs that every rank can draw, float64 results, what is close enough."""
+"""What all-reduces and the layer must give: inputs that every rank can draw, float64 results, what is close enough."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 
@@ -45,6 +47,30 @@ def normed(
     out = hidden * scale * weight
     added = len(parts) * SINGLE * (parts.abs().sum(0) + residual.abs())
     return (hidden, off), (out, 1.01 * (rounding(dtype) + 1e-5) * out.abs() + added * scale * weight.abs())
+
+
+def sparse(rows: int, columns: int, seed: int) -> torch.Tensor:
+    """A bfloat16 matrix, on the processor, of -1 and 1, an eighth of it each, and zeros.
+
+    Sums of k products have a standard deviation of sqrt(k) / 4, so that bfloat16 has them up to k = 14,336: 256 is more
+    than eight of these.
+    """
+    seen = torch.randint(0, 8, (rows, columns), generator=torch.Generator().manual_seed(seed), dtype=torch.int8)
+    return (seen == 1).to(torch.bfloat16) - (seen == 0).to(torch.bfloat16)
+
+
+def products(parts: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> tuple[torch.Tensor, torch.Tensor]:
+    """The sum over ranks of A B in float64, and by how much the row-parallel layer may differ from it.
+
+    One rank's part is rounded to bfloat16, and then the sum. What a part loses before that is at most k + 1 roundings
+    of the sum of magnitudes; tensor cores cut off what float32 does not hold, so that one is 2^-23.
+    """
+    wide = [(a.double(), b.double()) for a, b in parts]
+    each = [a @ b for a, b in wide]
+    total = torch.stack(each).sum(0)
+    magnitudes = sum(a.abs() @ b.abs() for a, b in wide)
+    rounded = rounding(torch.bfloat16) * (total.abs() + torch.stack(each).abs().amax(0))
+    return total, 1.01 * (rounded + 2 * SINGLE * (parts[0][0].shape[1] + 2) * magnitudes)
 
 
 def first_wrong(found: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor) -> str:

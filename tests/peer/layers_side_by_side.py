@@ -12,7 +12,18 @@ from functools import cache
 import numpy as np
 
 from benchmarks.peer.kernels import INCLUDE
-from benchmarks.peer.row_parallel import PANEL, RANKS, SOURCE, THREADS, TILE_K, TILE_M, Room, Size, shared_bytes
+from benchmarks.peer.row_parallel import (
+    BOX_A,
+    BOX_B,
+    BOX_C,
+    RANKS,
+    SOURCE,
+    THREADS,
+    Room,
+    Size,
+    shared_bytes,
+    tensor_map,
+)
 from tests.peer.side_by_side import PATIENCE, same
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.capture.nvrtc import compile_cpp
@@ -95,17 +106,13 @@ def planned(
                np.uint32(case.blocks), np.int32(size.m), np.int32(size.n), np.int32(size.k))  # fmt: skip
 
     def maps(name: str, rows: int, columns: int, box: tuple[int, int], count: int) -> list[TensorMap]:
-        apart = 2 * rows * columns
-        return [
-            TensorMap(name, i * apart, "bfloat16", (columns, rows), (2 * columns,), box, (1, 1), 128, 128)
-            for i in range(count)
-        ]
+        return [tensor_map(name, i * 2 * rows * columns, rows, columns, box) for i in range(count)]
 
     arguments = (
         Pointer("memory"), Pointer("state"), *(Value(number.dtype.name, number.item()) for number in numbers),
-        *maps("b", size.k, size.n, (PANEL, TILE_K), RANKS),
-        *maps("a", size.m, size.k, (TILE_K, TILE_M), CALLS * RANKS),
-        *maps("c", size.m, size.n, (PANEL, TILE_M // 2), CALLS * RANKS),
+        *maps("b", size.k, size.n, BOX_B, RANKS),
+        *maps("a", size.m, size.k, BOX_A, CALLS * RANKS),
+        *maps("c", size.m, size.n, BOX_C, CALLS * RANKS),
     )  # fmt: skip
     text = change(SOURCE.read_text("utf-8")) + KERNEL
     ptx, entry = _ptx(text, case.width, architecture)

@@ -11,27 +11,13 @@ import numpy as np
 import pytest
 
 from benchmarks.peer.kernels import Layout
+from tests.peer.in_memory import read, stored
 from tests.peer.side_by_side import SMALL, run
 from warplab.plan.execution import Execution
 from warplab.plan.model import Role
 
-STORED = {"float32": np.float32, "float16": np.float16, "bfloat16": np.uint16}
 ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 WHOLE = [("one_shots", "float32"), ("one_shots", "bfloat16"), ("two_shots", "float32"), ("two_shots", "float16")]
-
-
-def stored(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Float64 as it lies in memory; bfloat16 cut off, in uint16."""
-    if dtype == "bfloat16":
-        return (values.astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
-    return values.astype(STORED[dtype])
-
-
-def read(array: np.ndarray, dtype: str) -> np.ndarray:
-    """What lies in memory, as float64."""
-    if dtype == "bfloat16":
-        return (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-    return array.astype(np.float64)
 
 
 def inputs(dtype: str, ranks: int, count: int, calls: int, whole: bool) -> np.ndarray:

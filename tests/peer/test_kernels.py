@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from benchmarks.collective_fits import refit
+from benchmarks.peer import layer_records
 from benchmarks.peer.kernels import (
     INCLUDE,
     LINE,
@@ -16,11 +20,13 @@ from benchmarks.peer.kernels import (
     UNIT,
     Layout,
     PeerError,
+    fault_in,
     one_shot_shape,
     row_shape,
     two_shot_shape,
 )
 from tests.simt.plans import buffer, plan_of
+from warplab import results
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure
 from warplab.simt import execute
@@ -121,3 +127,45 @@ def test_rows_that_are_right_pass_and_a_missing_residual_does_not() -> None:
         assert truth.first_wrong(found.to(torch.bfloat16), right, allowed) == ""
     assert truth.first_wrong(parts.float().sum(0), *wanted[0])
     assert truth.first_wrong((normed * 1.02).to(torch.bfloat16), *wanted[1])
+
+
+def test_a_block_that_waited_in_vain_is_told_of() -> None:
+    state = np.zeros((2, 4, 2), np.uint32)
+    assert fault_in(state, 0, 4) == ""
+    state[1, 3, 1] = 1 + 5
+    assert fault_in(state.ravel(), 2, 4) == "Rank 2's block 3 waited 2 s for rank 5, which sent nothing."
+
+
+def test_products_that_are_right_pass_and_a_missing_step_does_not() -> None:
+    """Rounded as the layer rounds: one rank's part to bfloat16, then the sum."""
+    torch = pytest.importorskip("torch")
+    from benchmarks.peer import truth
+
+    draw = torch.Generator().manual_seed(1)
+    parts = [(torch.randn(32, 256, generator=draw), torch.randn(256, 64, generator=draw)) for _ in range(2)]
+    parts = [(a.bfloat16(), b.bfloat16()) for a, b in parts]
+    total, allowed = truth.products(parts)
+    each = [a.float() @ b.float() for a, b in parts]
+    assert truth.first_wrong((each[0] + each[1].bfloat16().float()).bfloat16(), total, allowed) == ""
+    without = each[0] + parts[1][0][:, 64:].float() @ parts[1][1][64:].float()
+    assert truth.first_wrong(without.bfloat16(), total, allowed)
+    whole = truth.sparse(64, 512, 1)
+    assert sorted(whole.unique().tolist()) == [-1, 0, 1] and 0.2 < whole.abs().float().mean() < 0.3
+
+
+def test_records_of_a_layer_say_what_is_hidden_and_are_fitted_by_nobody(tmp_path: Path) -> None:
+    ways = {"torch.matmul": 100.0, "torch.matmul, nccl": 150.0, "torch.matmul, one-shot": 120.0, "ours": 110.0}
+    samples = {way: [1e-6 * us] * 9 for way, us in ways.items()}
+    one = {"shape": [16, 8192, 4096], "memory": "CUDA IPC", "width": 64, "calls": 50, "ways": samples}
+    found = list(layer_records.records(one, 2))
+    times = {record.variant: record for record in found if record.metric == "time"}
+    assert {record.shape for record in found} == {(2, 16, 8192, 4096)} and len(times) == 4
+    ours = times["by hand: ours"]
+    assert ours.ratio == pytest.approx(150 / 110)
+    assert ours.extra["times ours"]["torch.matmul, one-shot"] == pytest.approx(120 / 110)
+    (hidden,) = (record for record in found if record.metric == "hidden communication")
+    assert hidden.value == pytest.approx(0.8)
+    path = tmp_path / "collectives.json"
+    results.write(path, results.make_header("test"), found)
+    refit(path)
+    assert len(results.read(path).records) == len(found)

@@ -1,4 +1,4 @@
-"""All-reduces by hand on hardware: ranks as blocks of one GPU, and as two GPUs."""
+"""All-reduces and the layer by hand on hardware: ranks as blocks of one GPU, and as two GPUs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ import pytest
 
 from benchmarks import collectives
 from benchmarks.peer.kernels import Layout
+from benchmarks.peer.row_parallel import RANKS, WIDTHS, Size
+from tests.peer.in_memory import read
+from tests.peer.layers_side_by_side import CALLS, Case
+from tests.peer.layers_side_by_side import planned as planned_layers
 from tests.peer.side_by_side import SMALL, planned
 from warplab import results
 from warplab.hardware.device import architecture_of, present
@@ -61,6 +65,46 @@ def test_two_gpus_check_every_size_and_are_timed_beside_nccl(tmp_path: Path) -> 
     assert {r.shape for r in records if r.variant == "by hand: fused"} == {(2, n, 8192) for n in (1, 4, 16, 64)}
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_blocks_of_one_gpu_play_both_ranks_of_a_layer(width: int, tmp_path: Path) -> None:
+    """Several tiles a block, a ragged last row of them, more steps than stages; on a Hopper."""
+    device = present()
+    assert device is not None
+    if device.compute_capability[0] != 9:
+        pytest.skip("the layer needs Hopper's tensor cores")
+    size, architecture = Size(1030, 4096, 1032), architecture_of(device)
+    draw = np.random.default_rng(1)
+    a, b = (
+        draw.choice(np.array([0, 0x3F80, 0xBF80], np.uint16), shape, p=[0.75, 0.125, 0.125])
+        for shape in ((CALLS, RANKS, size.m, size.k), (RANKS, size.k, size.n))
+    )
+    plan, inputs = planned_layers(
+        Case(size, width, device.sms // RANKS), a, b, patience=2 * 10**9, architecture=architecture
+    )
+    save(assemble(replace(plan, source=""), architecture), tmp_path / "layer.plan")
+    with Worker() as worker:
+        target = "tests.gpu.gpu_targets:execute"
+        answer = worker.call(target, timeout=60, plan=str(tmp_path / "layer.plan"), inputs=inputs)
+    found = read(answer["outputs"]["c"].reshape(CALLS, RANKS, size.m, size.n), "bfloat16")
+    wide_a, wide_b = read(a, "bfloat16").astype(np.float32), read(b, "bfloat16").astype(np.float32)
+    truth = sum(wide_a[:, rank] @ wide_b[rank] for rank in range(RANKS))  # whole numbers below 256: exact
+    np.testing.assert_array_equal(found, np.broadcast_to(truth[:, None], found.shape))
+    assert not answer["outputs"]["state"].reshape(-1, 2)[:, 1].any()
+
+
+@pytest.mark.multigpu
+def test_two_gpus_check_the_layer_and_time_it_beside_nccl(tmp_path: Path) -> None:
+    """The measurement stops at the first wrong sum; which sizes come first is what there is time for."""
+    pytest.importorskip("torch")
+    path = tmp_path / "collectives.json"
+    asked = ["--part", "row-parallel", "--ranks", "2", "--samples", "2", "--minutes", "4", "--out", str(path)]
+    assert collectives.main(asked) == 0
+    found = {r.variant for r in results.read(path).records if r.shape == (2, 16, 8192, 4096) and r.metric == "time"}
+    ways = ("torch.matmul", "torch.matmul, nccl", "torch.matmul, one-shot", "torch.matmul, two-shot", "ours")
+    assert found == {f"by hand: {way}" for way in ways}
+
+
 @pytest.mark.multigpu
 def test_calls_that_wait_for_a_silent_rank_end_within_seconds(tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -75,4 +119,4 @@ def test_calls_that_wait_for_a_silent_rank_end_within_seconds(tmp_path: Path) ->
         for rank in ranks:
             rank.kill()
             rank.communicate()
-    assert said["seconds"] < 10 and "waited 2 s for rank 1" in said["fault"]
+    assert said["seconds"] < 20 and all("waited 2 s for rank 1" in fault for fault in said["faults"])

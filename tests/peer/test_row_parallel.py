@@ -14,8 +14,8 @@ import pytest
 from benchmarks.peer import row_parallel
 from benchmarks.peer.kernels import INCLUDE, PeerError
 from benchmarks.peer.row_parallel import PAIR, SOURCE, WIDTHS, Room, Size, shared_bytes
+from tests.peer.in_memory import read
 from tests.peer.layers_side_by_side import CALLS, Case, drawn, run
-from tests.peer.test_all_reduce import read
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
