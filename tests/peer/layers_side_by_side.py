@@ -1,6 +1,7 @@
 """The layer of benchmarks/peer/row_parallel.cu on the emulator: blocks play both ranks, as in side_by_side.
 
-A launch makes CALLS calls, so that a rank may be a call ahead of the other; each call has its own A and C.
+A launch makes both of CALLS calls, so that a rank may be a call ahead of the other; or there is a launch for each, as a
+GPU's kernel is made for. Each call has its own A and C.
 """
 
 from __future__ import annotations
@@ -33,22 +34,28 @@ from warplab.simt import execute
 
 CALLS = 2
 KERNEL = r"""
-template <int N>
+// Maps are in memory, where they can be chosen; a copy of a parameter is no place for one.
+__device__ const Map& known(const Map* map) {
+    asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
+    return *map;
+}
+
+template <int N, int CALLS>
 __global__ void __launch_bounds__(THREADS, 1) layers(
     char* memory, State* state, u64 stride, u64 slots, u64 patience, u32 most, u32 launched, int m, int n, int k,
-    const __grid_constant__ Map b0, const __grid_constant__ Map b1,
-    const __grid_constant__ Map a00, const __grid_constant__ Map a01, const __grid_constant__ Map a10,
-    const __grid_constant__ Map a11, const __grid_constant__ Map c00, const __grid_constant__ Map c01,
-    const __grid_constant__ Map c10, const __grid_constant__ Map c11
+    const Map* b0, const Map* b1, const Map* a00, const Map* a01, const Map* a10, const Map* a11,
+    const Map* c00, const Map* c01, const Map* c10, const Map* c11
 ) {
     u32 rank = blockIdx.x / launched;
     Pair pair = {rank, most, slots, patience, state + rank * launched, {memory, memory + stride}};
-    for (int call = 0; call < 2; ++call) {
-        const Map& a = call ? (rank ? a11 : a10) : (rank ? a01 : a00);
-        const Map& here = call ? (rank ? c11 : c10) : (rank ? c01 : c00);
-        const Map& there = call ? (rank ? c10 : c11) : (rank ? c00 : c01);
-        row_parallel<N>(pair, blockIdx.x % launched, launched, a, rank ? b1 : b0, here, there, m, n, k);
-        __syncthreads();
+    #pragma unroll 1
+    for (int call = 0; call < CALLS; ++call) {
+        const Map* a = call ? (rank ? a11 : a10) : (rank ? a01 : a00);
+        const Map* here = call ? (rank ? c11 : c10) : (rank ? c01 : c00);
+        const Map* there = call ? (rank ? c10 : c11) : (rank ? c00 : c01);
+        row_parallel<N>(pair, blockIdx.x % launched, launched, known(a), known(rank ? b1 : b0), known(here),
+                        known(there), m, n, k);
+        if (CALLS > 1) __syncthreads();
     }
 }
 """
@@ -64,8 +71,8 @@ class Case:
 
 
 @cache
-def _ptx(text: str, width: int, architecture: str) -> tuple[str, str]:
-    expression = f"layers<{width}>"
+def _ptx(text: str, width: int, calls: int, architecture: str) -> tuple[str, str]:
+    expression = f"layers<{width}, {calls}>"
     made = compile_cpp(text, SOURCE.name, INCLUDE, (expression,), architecture)
     return made.ptx, made.lowered[expression]
 
@@ -85,14 +92,14 @@ def planned(
     b: np.ndarray,
     *,
     ranks: int = RANKS,
+    launches: int = 1,
     change: Callable[[str], str] = same,
     before: Execution | None = None,
     patience: int = PATIENCE,
     architecture: str = EMULATED_ARCHITECTURE,
 ) -> tuple[Plan, dict[str, np.ndarray]]:
-    """One launch of CALLS calls by the first `ranks` ranks, and what it starts with: zeros, or what `before` left.
-
-    `change` spoils the source.
+    """CALLS calls by the first `ranks` ranks, in 1 or CALLS launches, and what they start with: zeros, or what `before`
+    left. `change` spoils the source.
     """
     size, room = case.size, Room(case.size.m, case.size.n)
     memory = before.outputs["memory"] if before else np.zeros(RANKS * room.out // 8, np.uint64)
@@ -108,23 +115,28 @@ def planned(
     def maps(name: str, rows: int, columns: int, box: tuple[int, int], count: int) -> list[TensorMap]:
         return [tensor_map(name, i * 2 * rows * columns, rows, columns, box) for i in range(count)]
 
-    arguments = (
+    everywhere = (
         Pointer("memory"), Pointer("state"), *(Value(number.dtype.name, number.item()) for number in numbers),
         *maps("b", size.k, size.n, BOX_B, RANKS),
-        *maps("a", size.m, size.k, BOX_A, CALLS * RANKS),
-        *maps("c", size.m, size.n, BOX_C, CALLS * RANKS),
     )  # fmt: skip
+    of_calls = [maps("a", size.m, size.k, BOX_A, CALLS * RANKS), maps("c", size.m, size.n, BOX_C, CALLS * RANKS)]
+
+    def arguments(launch: int) -> tuple:
+        """Those of a launch that makes one call have that call's maps twice."""
+        at = slice(RANKS * launch, RANKS * (launch + 1))
+        return (*everywhere, *(one for all_ in of_calls for one in (all_ if launches == 1 else 2 * all_[at])))
+
     text = change(SOURCE.read_text("utf-8")) + KERNEL
-    ptx, entry = _ptx(text, case.width, architecture)
+    ptx, entry = _ptx(text, case.width, CALLS // launches, architecture)
     buffers = {name: buffer(name, array, role) for name, (array, role) in every.items()}
     shared = shared_bytes(case.width)
-    plan = plan_of(ptx, entry, buffers, arguments, (ranks * case.blocks,), (THREADS,), shared, source=text)
+    plan = plan_of(ptx, entry, buffers, arguments(0), (ranks * case.blocks,), (THREADS,), shared, source=text)
     kernels = {
         key: replace(one, ptx={architecture: ptx}, max_dynamic_shared=shared) for key, one in plan.kernels.items()
     }
-    launch = replace(plan.launches[0], cooperative=True)
+    made = [replace(plan.launches[0], arguments=arguments(each), cooperative=True) for each in range(launches)]
     inputs = {name: array for name, (array, role) in every.items() if role is not Role.OUTPUT}
-    return replace(plan, kernels=kernels, launches=(launch,)), inputs
+    return replace(plan, kernels=kernels, launches=tuple(made)), inputs
 
 
 def run(case: Case, a: np.ndarray, b: np.ndarray, *, seed: int | None = None, **options) -> Execution:

@@ -80,7 +80,7 @@ def test_blocks_of_one_gpu_play_both_ranks_of_a_layer(width: int, tmp_path: Path
         for shape in ((CALLS, RANKS, size.m, size.k), (RANKS, size.k, size.n))
     )
     plan, inputs = planned_layers(
-        Case(size, width, device.sms // RANKS), a, b, patience=2 * 10**9, architecture=architecture
+        Case(size, width, device.sms // RANKS), a, b, launches=CALLS, patience=2 * 10**9, architecture=architecture
     )
     save(assemble(replace(plan, source=""), architecture), tmp_path / "layer.plan")
     with Worker() as worker:

@@ -89,6 +89,13 @@ def test_calls_go_on_counting_from_launch_to_launch_with_other_tiles() -> None:
     assert third.outputs["state"].reshape(-1, 2).tolist() == [[3 * CALLS, 0]] * 4
 
 
+def test_a_launch_for_each_call() -> None:
+    """As on a GPU."""
+    a, b = drawn(SMALL, 2, whole=True)
+    execution = run(Case(SMALL), a, b, launches=CALLS, seed=1)
+    assert is_clean(execution) and is_exact(execution, a, b, SMALL)
+
+
 def test_calls_are_counted_past_the_last_number() -> None:
     a, b = drawn(SMALL, 1, whole=True)
     before = run(Case(SMALL), a, b)
