@@ -26,8 +26,8 @@ class RowParallel:
     """C = A0 B0 + A1 B1 on both of two ranks, for up to `m` rows and `n` columns of C; both ranks make one together.
 
     Ranks must make the same calls in the same order on one stream each, which may be captured in CUDA graphs. The GPU
-    has to be a Hopper, with nothing else running on it. `way` says how the memory is shared. Raises PeerError on both
-    ranks where it cannot be, or where there are not two of them.
+    has to be a Hopper, with nothing else running on it. `way` says how the memory is shared, and `out` is where C comes
+    to lie. Raises PeerError on both ranks where it cannot be shared, or where there are not two of them.
     """
 
     def __init__(self, rank: int, ranks: int, group: Any, m: int, n: int) -> None:
@@ -43,7 +43,7 @@ class RowParallel:
         self.way = self._memory.way
         memory = cupy.cuda.UnownedMemory(self._memory.addresses[rank] + self._room.out, 2 * m * n, self._memory)
         words = cupy.ndarray((m * n,), np.int16, cupy.cuda.MemoryPointer(memory, 0))
-        self._c = torch.as_tensor(words, device="cuda").view(torch.bfloat16)
+        self.out = torch.as_tensor(words, device="cuda").view(torch.bfloat16)
         self._state = cupy.zeros(2 * self.blocks, np.uint32)
         self._pair = np.zeros((), PAIR)
         pair: Any = self._pair
@@ -83,7 +83,7 @@ class RowParallel:
         with cupy.cuda.ExternalStream(torch.cuda.current_stream().cuda_stream):
             shared = row_parallel.shared_bytes(width)
             self._kernels[width]((self.blocks,), (THREADS,), arguments, shared_mem=shared)
-        return self._c[: m * n].view(m, n)
+        return self.out[: m * n].view(m, n)
 
     def fault(self) -> str:
         """A sentence about the first block that waited in vain since the layer was made; "" if none has."""

@@ -49,17 +49,18 @@ class LayerContest:
 
     def _measured(self, m: int, k: int, samples: int) -> dict[str, Any]:
         self._check(m, k, whole=True)
-        self._check(m, k, whole=False)
+        right = self._check(m, k, whole=False)
         a = _inputs(m, k, self._ranks.rank, False)
         calls = int(max(FEWEST_CALLS, min(MOST_CALLS, WORK / (2 * m * N * k))))
         ours = {str(width): self._on_weights(k, partial(self._ours, a, width)) for width in WIDTHS}
         took = self._ranks.in_turns(ours, RACED, calls)
         best = min(ours, key=lambda width: median(took[width]))  # the same on both ranks
         ways = {name: self._on_weights(k, way) for name, way in self._rivals(a).items()}
-        return {
-            "shape": [m, N, k], "memory": self._layer.way, "width": int(best), "calls": calls,
-            "ways": self._ranks.in_turns({**ways, OURS: ours[best]}, samples, calls),
-        }  # fmt: skip
+        self._layer.out.fill_(float("nan"))
+        self._ranks.together()
+        times = self._ranks.in_turns({**ways, OURS: ours[best]}, samples, calls)
+        self._right(self._layer.out[: m * N].view(m, N), *right, f"The last call that was timed, of {m} x {N} x {k},")
+        return {"shape": [m, N, k], "memory": self._layer.way, "width": int(best), "calls": calls, "ways": times}
 
     def _rivals(self, a: torch.Tensor) -> dict[str, Callable[[torch.Tensor], None]]:
         """A product, alone and followed by each all-reduce that there is for its size."""
@@ -88,20 +89,28 @@ class LayerContest:
         copies = cycle([b.clone() for _ in range(-(-WEIGHTS // b.nbytes))])
         return lambda: way(next(copies))
 
-    def _check(self, m: int, k: int, whole: bool) -> None:
-        """Whole numbers must be exact, others within their roundings, on both ranks alike. Raises PeerError."""
+    def _check(self, m: int, k: int, whole: bool) -> tuple[torch.Tensor, torch.Tensor]:
+        """Whole numbers must be exact, others within their roundings: what is right, and what that may differ by.
+
+        Raises PeerError if it is not.
+        """
         parts = [(_inputs(m, k, rank, whole), _inputs(k, N, rank, whole)) for rank in range(self._ranks.ranks)]
         total, allowed = products(parts)
         if whole:
             total, allowed = total.to(torch.bfloat16).double(), torch.zeros_like(total)
         for width in WIDTHS:
             what = f"The layer of {m} x {N} x {k} by tiles of {width} columns"
+            self._layer.out.fill_(float("nan"))
             self._ranks.together()
-            found = self._layer(*parts[self._ranks.rank], width).clone()
+            found = self._layer(*parts[self._ranks.rank], width)
             self._ranks.settle(what)
-            if wrong := first_wrong(found, total, allowed):
-                raise PeerError(f"{what} gave {wrong} on rank {self._ranks.rank}.")
-            self._ranks.alike(found, what)
+            self._right(found, total, allowed, what)
+        return total, allowed
+
+    def _right(self, found: torch.Tensor, truth: torch.Tensor, allowed: torch.Tensor, what: str) -> None:
+        if wrong := first_wrong(found, truth, allowed):
+            raise PeerError(f"{what} gave {wrong} on rank {self._ranks.rank}.")
+        self._ranks.alike(found, what)
 
 
 @cache
