@@ -132,7 +132,7 @@ def test_long_schedules_are_shared_out_over_thread_blocks() -> None:
     [
         (build.all_to_all(4), "is no all_reduce"),
         (build.one_shot(AR, 32), "has 31 peers"),
-        (build.ring(AR, 256), "thread blocks in a row"),
+        (build.ring(AR, 96), "thread blocks in a row"),
         (Schedule("wrong", AR, 2, 1, (Phase((Transfer(0, 0, 1, 0, Op.REDUCE),)),)), "Rank 0 ends without"),
         (
             Schedule(
