@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests import warm_captures
 from warplab.hardware import count
+
+# With it jsonschema, which nbformat imports, makes 38 parsers of addresses: seconds for what no schema of ours asks.
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ SEED = 11
 
 
 def labs() -> list[ScheduleLab]:
-    found = [find_any(name) for name in known_labs() if name not in kernel_labs()]
+    kernels = kernel_labs()
+    found = [find_any(name) for name in known_labs() if name not in kernels]
     return [lab for lab in found if isinstance(lab, ScheduleLab)]
 
 

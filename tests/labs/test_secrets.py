@@ -47,7 +47,8 @@ def disguised(case):
 TASK = replace(TASK, correctness=tuple(disguised(case) if case.hidden else case for case in TASK.correctness))
 """
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
-WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in kernel_labs()), 52, lambda path: "all")
+LABS = kernel_labs()
+WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in LABS), 52, lambda path: "all")
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,7 @@ from warplab import simt
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
 
 SEEDS = int(os.environ.get("WARPLAB_SEEDS", "2"))  # right kernels: half of them for each of a lab's two cases
+LABS = kernel_labs()
 DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in
 LESS_PRECISE = [
     path for path in sorted(SUBMISSIONS.glob("*/wrong/*.py")) if "tolerances" in further_tests(path.read_text("utf-8"))
@@ -32,7 +33,7 @@ LESS_PRECISE = [
 
 
 def right_ones() -> list[Path]:
-    return [path for lab in kernel_labs() for path in (*references(lab), *of_other_hands(lab))]
+    return [path for lab in LABS for path in (*references(lab), *of_other_hands(lab))]
 
 
 def references(lab: str) -> list[Path]:
@@ -45,7 +46,7 @@ def of_other_hands(lab: str) -> list[Path]:
 
 
 def lab_name(path: Path) -> str:
-    return next(name for name in kernel_labs() if name in path.parts)
+    return next(name for name in LABS if name in path.parts)
 
 
 def name(path: Path) -> str:
@@ -96,6 +97,6 @@ def test_half_precision_fails_for_every_seed(path: Path) -> None:
 
 
 def test_every_lab_has_three_right_kernels_of_other_hands() -> None:
-    for lab in kernel_labs():
+    for lab in LABS:
         assert len(of_other_hands(lab)) >= 3
         assert any(lab_name(path) == lab for path in LESS_PRECISE)
