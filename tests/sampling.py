@@ -11,8 +11,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
+import pytest
+
 T = TypeVar("T")
 WHOLE = os.environ.get("WARPLAB_WHOLE", "") not in ("", "0")
+only_whole = pytest.mark.skipif(not WHOLE, reason="make test-long has it")
 
 
 def part_of(whole: Iterable[T], every: int, kind: Callable[[T], object] = lambda path: path.parts[-3]) -> list[T]:

@@ -12,7 +12,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
 from tests.labs.judging import judge, show
-from tests.sampling import WHOLE, part_of
+from tests.sampling import only_whole, part_of
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
@@ -79,7 +79,8 @@ def test_the_assembler_says_so_if_products_are_serialized(tmp_path: Path) -> Non
     assert "serialized" in assembler.run(kernel.ptx[EMULATED_ARCHITECTURE], EMULATED_ARCHITECTURE, 60.0).log
 
 
+@only_whole
 def test_the_numba_kernel_earns_full_marks() -> None:
     with Worker() as worker:
-        report = judge(solutions_folder() / LAB.name / "numba_1_two_kernels.py", LAB.name, worker, quick=not WHOLE)
+        report = judge(solutions_folder() / LAB.name / "numba_1_two_kernels.py", LAB.name, worker)
     assert report.full_marks, show(report)

@@ -15,7 +15,7 @@ from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family, Values
 from benchmarks.moe import grouped
 from tests.labs.judging import judge, show
-from tests.sampling import WHOLE, part_of
+from tests.sampling import only_whole, part_of
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
@@ -56,6 +56,11 @@ def values_of(counts: tuple[int, ...], family: Family) -> Values:
     return values
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("few")
+
+
 @cache
 def plan_of(path: Path, folder: Path, choice: tuple | None = None) -> Plan:
     """On three SMs, so that blocks take tile after tile; pairs of blocks have one."""
@@ -87,17 +92,17 @@ def must_be_right(plan: Plan) -> None:
 
 
 @pytest.mark.parametrize("path", part_of(FILES, 2), ids=name)
-def test_one_plan_for_all_counts(path: Path, tmp_path: Path) -> None:
-    must_be_right(plan_of(path, tmp_path))
+def test_one_plan_for_all_counts(path: Path, folder: Path) -> None:
+    must_be_right(plan_of(path, folder))
 
 
 CHOICES = sorted({choice for setting in grouped.SETTINGS for choice in grouped.best_rung().choices(setting.most)})
 
 
 @pytest.mark.parametrize("choice", part_of(CHOICES, 3, type), ids=grouped.name_of)
-def test_every_choice_that_is_raced_is_right(choice: tuple, tmp_path: Path) -> None:
+def test_every_choice_that_is_raced_is_right(choice: tuple, folder: Path) -> None:
     (path,) = (path for path in FILES if path.stem == grouped.BEST)
-    plan = plan_of(path, tmp_path, choice)
+    plan = plan_of(path, folder, choice)
     must_be_right(plan)
     for kernel in assemble(plan, EMULATED_ARCHITECTURE).kernels.values():
         log = assembler.run(kernel.ptx[EMULATED_ARCHITECTURE], EMULATED_ARCHITECTURE, 60.0).log
@@ -105,15 +110,16 @@ def test_every_choice_that_is_raced_is_right(choice: tuple, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("path", part_of(FILES, 2), ids=name)
-def test_nothing_spills_and_no_product_waits_for_the_one_before(path: Path, tmp_path: Path) -> None:
-    for kernel in assemble(plan_of(path, tmp_path), EMULATED_ARCHITECTURE).kernels.values():
+def test_nothing_spills_and_no_product_waits_for_the_one_before(path: Path, folder: Path) -> None:
+    for kernel in assemble(plan_of(path, folder), EMULATED_ARCHITECTURE).kernels.values():
         code = kernel.cubins[EMULATED_ARCHITECTURE]
         assert code.spill_stores == code.spill_loads == code.stack == 0
         log = assembler.run(kernel.ptx[EMULATED_ARCHITECTURE], EMULATED_ARCHITECTURE, 60.0).log
         assert "registers" in log and "serialized" not in log, log
 
 
+@only_whole
 def test_the_numba_kernel_earns_full_marks() -> None:
     with Worker() as worker:
-        report = judge(solutions_folder() / LAB.name / "numba_1_blocks_stay.py", LAB.name, worker, quick=not WHOLE)
+        report = judge(solutions_folder() / LAB.name / "numba_1_blocks_stay.py", LAB.name, worker)
     assert report.full_marks, show(report)

@@ -1,6 +1,6 @@
 """Lab 08 part by part: what the starter earns as its parts are completed, in the order of the handout.
 
-A grade takes the emulator ten seconds: `make test` has one of each sort, `make test-long` all.
+A grade takes the emulator ten seconds: `make test` has one of each of the first two tests, `make test-long` all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from autograder.records.request import Request
 from autograder.records.status import Executor, Status
 from autograder.spec.lab import find_lab, labs_folder, solutions_folder
 from autograder.starter import make_starter
-from tests.sampling import WHOLE
+from tests.sampling import WHOLE, only_whole
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
@@ -66,20 +66,23 @@ def test_each_part_earns_what_its_case_gives(worker: ConfinedWorker, tmp_path: P
 
 
 def test_the_ring_earns_all_answers_but_not_the_drains(worker: ConfinedWorker, tmp_path: Path) -> None:
-    text = completed(BLOCKS[2])
-    report = graded(text, worker, tmp_path)
+    report = graded(completed(BLOCKS[2]), worker, tmp_path)
     assert all(part.status is Status.PASSED and part.score == part.max_score for part in report.parts[:2])
     over = [budget.counter for budget in report.parts[2].budgets if not budget.passed]
     assert over == ["warpgroup_drains"] and report.parts[2].score < report.parts[2].max_score
 
-    if not WHOLE:
-        return
-    # A ring that is right but for the order of tiles keeps what its own case gives.
+
+@only_whole
+def test_a_ring_that_is_right_but_for_the_order_of_tiles_keeps_what_its_own_case_gives(
+    worker: ConfinedWorker, tmp_path: Path
+) -> None:
+    text = completed(BLOCKS[2])
     wrong = graded(text.replace("column = within / height", "column = within % height"), worker, tmp_path)
     assert wrong.parts[0].score == 15 and {"descriptors", "twice round the ring"} <= passed(wrong)
     assert "order of tiles" not in passed(wrong)
 
 
+@only_whole
 def test_a_case_with_a_finding_earns_nothing(worker: ConfinedWorker, tmp_path: Path) -> None:
     """Stages are handed back when their products are issued: the answers of the ring are right by luck."""
     text = completed(BLOCKS[3])
