@@ -81,13 +81,12 @@ def test_the_package_is_there_for_kernels_and_the_judge_is_not(
     assert capture(write(head + GOOD), [call()], isolation=isolation)[0].launches
 
 
-@pytest.mark.parametrize("isolation", Isolation)
+@pytest.mark.parametrize("isolation", STRONG)
 @pytest.mark.parametrize("language", ["numba", "cuda"])
 def test_both_languages_compile_to_the_same_wherever_they_are_kept(
     isolation: Isolation, language: str, write: Callable[[str], Path]
 ) -> None:
-    if isolation in STRONG:
-        require(isolation)
+    require(isolation)
     numba = (
         "@cuda.jit\ndef k(x, y):\n    i = cuda.grid(1)\n    if i < x.size:\n        y[i] = x[i]\n"
         "def f(x, y):\n    k[8, 128](x, y)\n"
