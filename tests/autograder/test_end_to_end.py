@@ -19,8 +19,6 @@ from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
 from warplab.worker.process import Worker
 
-pytestmark = pytest.mark.cold_captures
-
 CUDA = '''
 import cupy
 
@@ -58,6 +56,7 @@ def graded(lab: Lab, worker: Worker, source: str) -> Report:
     return grade(request(lab), worker)
 
 
+@pytest.mark.cold_captures
 @pytest.mark.parametrize("source", [GOOD, CUDA], ids=["numba", "cuda"])
 def test_a_good_kernel_gets_full_marks_in_both_languages(lab: Lab, worker: Worker, source: str) -> None:
     report = graded(lab, worker, source)
