@@ -42,7 +42,7 @@ SHORT = [(lab, s) for lab, s in REFERENCES if serves("sm_80", lab.needs) and (la
 IN_EACH = [[(lab, source) for lab, source in SHORT if lab.name == name] for name in {lab.name: 0 for lab, _ in SHORT}]
 # Of a lab's two languages `make test` has one, of one lab after another the first or the second.
 TRIED = REFERENCES if WHOLE else [own[number % len(own)] for number, own in enumerate(IN_EACH)]
-EVERY = 2  # of a reference's cards `make test` has every second, beginning with the first or the second
+EVERY = 3  # of a reference's cards `make test` has every third, beginning with the first, the second or the third
 
 
 def names(value: object) -> str:

@@ -6,6 +6,7 @@ import importlib.util
 
 import pytest
 
+from tests.sampling import only_whole
 from warplab.hardware import count
 from warplab.network.collectives import Collective
 from warplab.network.execution import Backend
@@ -33,6 +34,7 @@ def test_a_wrong_schedule_is_not_started() -> None:
         time_schedules([wrong], [4096])
 
 
+@only_whole
 @needs_torch
 @pytest.mark.skipif(count() >= 2, reason="there are GPUs enough")
 def test_too_few_gpus_are_said_to_be_too_few() -> None:

@@ -32,7 +32,7 @@ def students(count: int) -> dict[str, Any]:
 def soon_compiled() -> dict[str, Any]:
     """Two that are refused, then right ones, which still take a while when the last of a few faults is due."""
     right, _, raises, is_no_python, *_ = tasks().values()
-    return {f"student_{number:02}": one for number, one in enumerate([raises, is_no_python, *[right] * 5])}
+    return {f"student_{number:02}": one for number, one in enumerate([raises, is_no_python, *[right] * 3])}
 
 
 def whole(done: Faults) -> None:
