@@ -66,6 +66,7 @@ COUNTED = {
     "local loads joined ahead of a branch": ("unseen_second/nearest_three", "local_load_sectors"),
     "pairs of a turned fragment, loaded": ("unseen_second/fragments_relu", "global_load_requests"),
     "a branch on the line of a store": ("unseen_second/binomial_put", "thread_ffma"),
+    "two conversions that share a constant": ("unseen_third/fit_lines", "thread_fmul"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 

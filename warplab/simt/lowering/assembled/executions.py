@@ -160,7 +160,7 @@ class Executions:
         maker = self.makers.get(id(instruction))
         if maker is None or maker.line != instruction.line:
             return []
-        compared = _compared_with(maker, self.matching.made[maker.line])
+        compared = _compared_with(maker, self.matching.made[maker.line], self.matching.code)
         if compared is None:
             return []
         key, absolute, constant = compared
@@ -234,22 +234,31 @@ def _makers(code: Sequence[MachineInstruction], across: bool = False) -> dict[in
     return result
 
 
-def _compared_with(maker: MachineInstruction, made: Sequence[MachineInstruction]) -> tuple[str, bool, int] | None:
+def _compared_with(
+    maker: MachineInstruction, made: Sequence[MachineInstruction], code: Sequence[MachineInstruction]
+) -> tuple[str, bool, int] | None:
     """What a comparison with a constant compares: the vector operation's key, whether an absolute value, the constant's
-    bits. None: it is another, or of a result of the same line."""
+    bits. None: it is another, or of a result of the same line (`made` has its instructions, `code` the kernel's)."""
     m = _WITH_CONSTANT.match(f"{maker.opcode} {maker.operands}")
     before = made[: made.index(maker)]
     if m is None or any(i.operands.split(", ")[0] == m["register"] for i in before):
         return None
     kind = "f32" if m["root"] == "FSETP" else "f64"
     if m["uniform"]:
-        low = int(m["uniform"])
-        words = {i.operands.split(", ")[0]: i.operands.split(", ")[1] for i in before if i.root == "UMOV"}
-        bits = int(words[f"UR{low + 1}"], 0) << 32 | int(words[f"UR{low}"], 0)
+        low, high = (_moved(f"UR{int(m['uniform']) + word}", code[: code.index(maker)]) for word in (0, 1))
+        if low is None or high is None:
+            return None
+        bits = high << 32 | low
     else:
         bits = int.from_bytes(np.dtype("<f4" if kind == "f32" else "<f8").type(m["number"]).tobytes(), "little")
     key = ".".join(["setp", m["condition"].lower(), *(["ftz"] if m["ftz"] else []), kind])
     return key, bool(m["absolute"]), bits
+
+
+def _moved(register: str, before: Sequence[MachineInstruction]) -> int | None:
+    """The constant in a uniform register: lines that need the same one share the move."""
+    last = next((i for i in reversed(before) if i.operands.split(", ")[0] == register), None)
+    return int(last.operands.split(", ")[1], 0) if last and last.root == "UMOV" else None
 
 
 def _same_sense(text: str, made: MachineInstruction) -> bool | None:
