@@ -1,8 +1,9 @@
 """Control flow: where the two sides of each branch meet again, and the final order of records.
 
 A divergent branch reconverges at its immediate post-dominator: the first block that every path to the end of the kernel
-goes through. Those blocks get a JOIN record in front, the only places where a split has to look whether its siblings
-wait for it. (Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.)
+goes through, but for paths that leave the kernel at once: lanes that exit are not waited for. Those blocks get a JOIN
+record in front, the only places where a split has to look whether its siblings wait for it. (Cooper, Harvey and
+Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.)
 """
 
 from __future__ import annotations
@@ -38,6 +39,38 @@ class _Graph:
                 next_blocks.append(following)
             self.successors.append(next_blocks)
         self.successors.append([])
+
+    def meetings(self, records: list[Record]) -> list[int]:
+        """Where the sides of each block's branch meet: lanes that do nothing but leave are not waited for, as long as
+        others do not leave that way only."""
+        every = self.post_dominators()
+        ends = {self.count, *(n for n, start in enumerate(self.starts) if _only_exits(records, start))}
+        whole = self.successors
+        self.successors = [[n for n in following if n not in ends] or following for following in whole]
+        some = self.post_dominators()
+        self.successors = whole
+        result = [one if one >= 0 else other for one, other in zip(some, every, strict=True)]
+        # Where nobody can be waiting yet, the others just go on.
+        block = 0
+        while 0 <= block < self.count:
+            following = result[block]
+            if ends & set(self.successors[block]) and not self._comes_back(block):
+                result[block] = every[block]
+            block = following
+        return result
+
+    def _comes_back(self, block: int) -> bool:
+        """Is it part of a loop?"""
+        seen: set[int] = set()
+        waiting = [*self.successors[block]]
+        while waiting:
+            other = waiting.pop()
+            if other == block:
+                return True
+            if other not in seen:
+                seen.add(other)
+                waiting += self.successors[other]
+        return False
 
     def post_dominators(self) -> list[int]:
         """The immediate post-dominator of each block; -1 where there is none (an endless loop)."""
@@ -105,7 +138,7 @@ def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
     records[-1].counted = False
     labels = {name: min(position, end) for name, position in labels.items()}
     graph = _Graph(records, labels)
-    immediate = graph.post_dominators()
+    immediate = graph.meetings(records)
     meeting: dict[int, int] = {}  # branch record -> record where its sides meet, -1: nowhere
     for block in range(graph.count):
         last = graph.ends[block] - 1
