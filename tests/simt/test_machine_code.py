@@ -66,6 +66,8 @@ COUNTED = {
     "local loads joined ahead of a branch": ("unseen_second/nearest_three", "local_load_sectors"),
     "pairs of a turned fragment, loaded": ("unseen_second/fragments_relu", "global_load_requests"),
     "a branch on the line of a store": ("unseen_second/binomial_put", "thread_ffma"),
+    "lanes that leave are not waited for": ("unseen_third/flip_spins", "global_store_requests"),
+    "loads of one address behind barriers": ("unseen_third/numba_spectra", "shared_load_bank_conflicts"),
     "two conversions that share a constant": ("unseen_third/fit_lines", "thread_fmul"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }

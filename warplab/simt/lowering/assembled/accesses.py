@@ -63,12 +63,15 @@ class Accesses:
         of shared memory."""
         width, near = instruction.width, {number: 0}
         block = self.matching.block
-        for other in sorted(self.missing[access_kind(self.records[number])], key=lambda n: block[n] != block[number]):
+        missing = self.missing[access_kind(self.records[number])]
+        for other in sorted(missing, key=lambda n: (block[n] != block[number], abs(n - number))):
             distance = self.matching.addresses.distance(number, other)
             if distance is None or abs(distance) >= width or self.records[other].fields[X7]:
                 continue
-            same = block[other] == block[number]
-            if same or distance not in near.values() and self._follows(number, other, distance):
+            # Of several at one address the nearest: others may be parts of another wide one, behind a barrier.
+            if distance in near.values():
+                continue
+            if block[other] == block[number] or self._follows(number, other, distance):
                 near[other] = distance
         numbers = self._stretch(near, number, width)
         first = min(numbers, key=lambda n: near[n])
