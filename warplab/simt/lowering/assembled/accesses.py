@@ -7,8 +7,6 @@ from fractions import Fraction
 
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
-    OP_BARRIER,
-    OP_LOAD,
     OP_STORE,
     SPACE_LOCAL,
     SPACE_SHARED,
@@ -16,7 +14,7 @@ from warplab.simt.core.state.layout import (
     X7,
 )
 from warplab.simt.lowering.assembled.matching import Matching
-from warplab.simt.lowering.assembled.owners import access_bytes, access_kind, is_access
+from warplab.simt.lowering.assembled.owners import access_bytes, access_kind, is_access, loads_behind
 from warplab.simt.program import local_words
 
 
@@ -59,8 +57,7 @@ class Accesses:
         return {number: share for number, share in shares.items() if share != 1}
 
     def _merged(self, number: int, instruction: MachineInstruction, share: Fraction) -> dict[int, Fraction]:
-        """The shares of the accesses that a wide instruction stands for: that with the lowest address counts for all
-        of shared memory."""
+        """The shares of the accesses that a wide instruction stands for: one counts for all of shared memory."""
         width, near = instruction.width, {number: 0}
         block = self.matching.block
         missing = self.missing[access_kind(self.records[number])]
@@ -71,27 +68,22 @@ class Accesses:
             # Of several at one address the nearest: others may be parts of another wide one, behind a barrier.
             if distance in near.values():
                 continue
-            if block[other] == block[number] or self._follows(number, other, distance):
+            if block[other] == block[number] or loads_behind(self.records, number, other):
                 near[other] = distance
         numbers = self._stretch(near, number, width)
         first = min(numbers, key=lambda n: near[n])
         if len(numbers) < 2:
             return {}
         if self.records[first].fields[X0] == SPACE_SHARED:
+            # Not one that lies behind a branch. As far as banks conflict, it is the same where the lanes' words begin.
+            counting = first if block[first] == block[number] else number
             for other in numbers:
-                self.records[other].fields[X7] = width if other == first else -1
+                self.records[other].fields[X7] = width if other == counting else -1
             return dict.fromkeys(numbers, share)
         if self.records[first].fields[X0] == SPACE_LOCAL:
             beside = {n: (near[n] - near[first]) // 4 for n in numbers if block[n] == block[number]}
             return dict.fromkeys(numbers, Fraction(0)) | self._divided(beside, width // 4, share)
         return {}
-
-    def _follows(self, number: int, other: int, distance: int) -> bool:
-        """Is a load of another block behind a wide one, so that its word was there already?"""
-        record = self.records[number]
-        if record.op != OP_LOAD or other < number or distance < 0 and record.fields[X0] != SPACE_LOCAL:
-            return False
-        return all(r.op != OP_BARRIER for r in self.records[number:other])
 
     def _divided(self, words: dict[int, int], width: int, share: Fraction) -> dict[int, Fraction]:
         """Shares by which accesses to local memory, each at a word of a wide one, count each word of that once."""

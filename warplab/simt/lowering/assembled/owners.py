@@ -10,6 +10,7 @@ from typing import NamedTuple
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
     GUARD,
+    OP_BARRIER,
     OP_LOAD,
     OP_STORE,
     SPACE_CONST,
@@ -65,6 +66,11 @@ def made_of(record: Record, made: Iterable[MachineInstruction]) -> list[MachineI
     return found
 
 
+def loads_behind(records: Sequence[Record], one: int, other: int) -> bool:
+    """Is a load of another block behind one, past no barrier, so that both may have been made at once?"""
+    return records[one].op == OP_LOAD and one < other and all(r.op != OP_BARRIER for r in records[one:other])
+
+
 def owned(
     records: Sequence[Record],
     at: Mapping[int, Sequence[int]],
@@ -75,22 +81,23 @@ def owned(
     """The loads and stores of each line of PTX (`at` has its records, `made` the instructions that bear it).
 
     ptxas joins accesses before it knows whether they are aligned. Parts that it has to take apart again bear the line
-    of one of them: each is given back to the access at its distance.
+    of one of them: each is given back to the access at its distance, of the same block or, of loads, behind it.
     """
     found = {place: made_of(records[numbers[0]], made[place]) for place, numbers in at.items()}
     single = {place: numbers[0] for place, numbers in at.items() if len(numbers) == 1}
-    alike: defaultdict[tuple, list[int]] = defaultdict(list)  # lines of accesses of one kind and size, by their block
+    alike: defaultdict[tuple, list[int]] = defaultdict(list)  # lines of accesses of one kind and size
     for place, number in single.items():
         if is_access(records[number]):
-            alike[block[number], *access_kind(records[number]), access_bytes(records[number])].append(place)
+            alike[*access_kind(records[number]), access_bytes(records[number])].append(place)
     for (*_, size), places in alike.items():
         for place in places:
             if len(found[place]) < 2 or any(i.width != size for i in found[place]):
                 continue
             near = {0: place}
-            for other in places:
-                distance = addresses.distance(single[place], single[other])
-                if distance and not found[other]:
+            for other in sorted(places, key=lambda p: block[single[p]] != block[single[place]]):
+                one, two = single[place], single[other]
+                distance = None if found[other] else addresses.distance(one, two)
+                if distance and (block[one] == block[two] or loads_behind(records, one, two)):
                     near.setdefault(distance, other)
             if len(near) > 1:
                 found |= _given_back(found[place], near)
