@@ -70,6 +70,7 @@ COUNTED = {
     "loads of one address behind barriers": ("unseen_third/numba_spectra", "shared_load_bank_conflicts"),
     "parts of a joined load ahead of and behind a branch": ("unseen_third/wavelet", "shared_load_wavefronts"),
     "a wide load of which a lower part lies behind a branch": ("unseen_third/wavelet", "shared_load_bank_conflicts"),
+    "a generic atomic": ("unseen_third/relax_line", "shared_atomic_wavefronts"),
     "two conversions that share a constant": ("unseen_third/fit_lines", "thread_fmul"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }

@@ -54,6 +54,7 @@ class Assembled:
         self.shares |= Accesses(self.matching).shares()
         self._products()
         self._elections()
+        self._generic()
         self._fragments()
         self._turned()
 
@@ -109,6 +110,13 @@ class Assembled:
             if atomics and all(i.guard for i in atomics) and roots & {"REDUX", "UPOPC", "POPC", "UFLO"}:
                 found = [n for n in numbers if self.records[n].op == OP_ATOMIC and not self.records[n].fields[GUARD]]
                 self.elected.update(found)
+
+    def _generic(self) -> None:
+        """Atomics whose address may be one of shared memory: each costs a wavefront of it, wherever the address is."""
+        lines = {i.line for i in self.matching.code if i.root == "ATOM" and not i.rare}
+        for number in (n for line in sorted(lines) for n in self.matching.at[line]):
+            if self.records[number].op == OP_ATOMIC:
+                self.terms.append(Term(number, "shared_atomic_wavefronts", Fraction(1), (number,), C_WARPS))
 
     # Fragments of wmma
 
