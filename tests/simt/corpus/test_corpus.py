@@ -30,6 +30,8 @@ from warplab.plan.model import Plan
 ARCHITECTURE = "sm_90a"
 _REMAINDER = "ptxas made several loops of one, and lanes that need it for fewer rounds are in another of them"
 _CONFLICT = "one conflict that addresses do not make: not understood"
+_MEETING = "lanes meet where some paths lead past, by BSYNC and BREAK: here where all paths lead"
+_ROUNDS = "rounds of a reduction whose lanes meet at several addresses: not understood"
 LEFT = {  # counters of the unseen kernels that differ still, and why
     "unseen/spmv_csr": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
     "unseen_second/sha_256": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
@@ -39,6 +41,28 @@ LEFT = {  # counters of the unseen kernels that differ still, and why
     "unseen_second/nearest_three": ({"shared_load_wavefronts", "shared_load_bank_conflicts"}, _CONFLICT),
     "unseen_second/wave_3d": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _CONFLICT),
     "unseen_second/numba_heat_steps": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _CONFLICT),
+    "unseen_third/block_rows": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
+    "unseen_third/crc_64": (
+        {"global_load_requests", "global_load_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts"},
+        _REMAINDER,
+    ),
+    "unseen_third/cover": ({"global_load_requests", "global_load_sectors"}, _MEETING),
+    "unseen_third/colour_graph": ({"global_load_requests", "global_load_sectors"}, _MEETING),
+    "unseen_third/sort_items": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _MEETING),
+    "unseen_third/numba_row_minima": ({"shared_store_wavefronts"}, _MEETING),
+    "unseen_third/push_ranks": ({"global_reduction_sectors"}, _ROUNDS),
+    "unseen_third/unpool": ({"global_reduction_sectors"}, _ROUNDS),
+    "unseen_third/numba_fill_cells": ({"global_reduction_sectors"}, _ROUNDS),
+    "unseen_third/code_points": (
+        {"global_load_requests", "global_load_sectors"}, "ptxas made one load of those on both sides of a branch"
+    ),
+    "unseen_third/relax_line": (
+        {"global_load_requests", "global_load_sectors"}, "how often blocks ask whether the others have come"
+    ),
+    "unseen_third/numba_vote": (
+        {"local_store_requests", "local_store_sectors"}, "of two wide stores one has words that fit the other, too"
+    ),
+    "unseen_third/pair_forces": ({"global_load_sectors"}, "one sector less of loads of 16 bytes: not understood"),
 }  # fmt: skip
 CHECKED = (
     *(e for e in ENTRIES if not e.name.startswith("unseen_third/")),
