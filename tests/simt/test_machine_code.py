@@ -71,6 +71,7 @@ COUNTED = {
     "parts of a joined load ahead of and behind a branch": ("unseen_third/wavelet", "shared_load_wavefronts"),
     "a wide load of which a lower part lies behind a branch": ("unseen_third/wavelet", "shared_load_bank_conflicts"),
     "a generic atomic": ("unseen_third/relax_line", "shared_atomic_wavefronts"),
+    "two neighbouring wide stores": ("unseen_third/numba_vote", "local_store_requests"),
     "two conversions that share a constant": ("unseen_third/fit_lines", "thread_fmul"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }

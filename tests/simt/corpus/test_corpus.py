@@ -59,9 +59,6 @@ LEFT = {  # counters of the unseen kernels that differ still, and why
     "unseen_third/relax_line": (
         {"global_load_requests", "global_load_sectors"}, "how often blocks ask whether the others have come"
     ),
-    "unseen_third/numba_vote": (
-        {"local_store_requests", "local_store_sectors"}, "of two wide stores one has words that fit the other, too"
-    ),
     "unseen_third/pair_forces": ({"global_load_sectors"}, "one sector less of loads of 16 bytes: not understood"),
 }  # fmt: skip
 CHECKED = (

@@ -70,7 +70,10 @@ class Accesses:
                 continue
             if block[other] == block[number] or loads_behind(self.records, number, other):
                 near[other] = distance
-        numbers = self._stretch(near, number, width)
+        # A wide store stands on the line of its last part, a load on its first's: only what must be is elsewhere.
+        store = self.records[number].op == OP_STORE
+        ahead = {n: distance for n, distance in near.items() if n == number or (n < number) == store}
+        numbers = self._stretch(ahead if len(ahead) > 1 else near, number, width)
         first = min(numbers, key=lambda n: near[n])
         if len(numbers) < 2:
             return {}
@@ -96,18 +99,12 @@ class Accesses:
         return {n: share * Fraction(len(taken[n]), local_words(self.records[n].fields)) for n in words}
 
     def _stretch(self, near: dict[int, int], number: int, width: int) -> list[int]:
-        """Of accesses at these distances, the most that a stretch of `width` bytes holds, access `number` among them.
-
-        Between stretches with equally many: a wide store stands on the line of its last part, a load on its first's.
-        """
-        store = self.records[number].op == OP_STORE
+        """Of accesses at these distances, the most that a stretch of `width` bytes holds, access `number` among
+        them."""
 
         def held(start: int) -> list[int]:
             ends = {n: distance + access_bytes(self.records[n]) for n, distance in near.items()}
             return [n for n, distance in near.items() if start <= distance and ends[n] <= start + width]
 
         stretches = [held(start) for start in near.values()]
-        return max(
-            (numbers for numbers in stretches if number in numbers),
-            key=lambda numbers: (len(numbers), sum((n < number) == store for n in numbers)),
-        )
+        return max((numbers for numbers in stretches if number in numbers), key=len)
