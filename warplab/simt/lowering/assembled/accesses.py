@@ -65,8 +65,9 @@ class Accesses:
             distance = self.matching.addresses.distance(number, other)
             if distance is None or abs(distance) >= width or self.records[other].fields[X7]:
                 continue
-            # Of several at one address the nearest: others may be parts of another wide one, behind a barrier.
-            if distance in near.values():
+            # Of several alike at one address the nearest: others may be parts of another wide one, behind a barrier.
+            size = access_bytes(self.records[other])
+            if any(d == distance and access_bytes(self.records[n]) == size for n, d in near.items()):
                 continue
             if block[other] == block[number] or loads_behind(self.records, number, other):
                 near[other] = distance
