@@ -7,7 +7,10 @@ from pathlib import Path
 
 import platformdirs
 
-COMPILED = "compiled"  # the folder in the cache that warplab.simt.compiled fills
+# Folders in the cache, of what a confined worker may read
+COMPILED = "compiled"  # warplab.simt.compiled fills it
+CEILINGS = "ceilings"  # warplab.hardware.ceilings
+TRUSTED = "trusted"  # warplab.gpu.trusted
 
 
 def cache_folder() -> Path:

@@ -23,7 +23,7 @@ from autograder.judge.turns import Turns
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
-from warplab.folders import COMPILED, cache_folder
+from warplab.folders import CEILINGS, COMPILED, TRUSTED, cache_folder
 from warplab.hardware import ceilings
 from warplab.hardware.device import present
 from warplab.hardware.toolkit import CUPY
@@ -43,8 +43,6 @@ MEMORY = 16 << 30  # bytes, of the worker and its assembler together
 _MISSING = "autograder.worker.emulator_stage:missing_parts"
 _COMPILE = "warplab.simt.compiled:compile_parts"
 _NOTED = "warm"  # kind of file in the cache: that CuPy's kernels of a lab were compiled
-_CEILINGS = "ceilings"  # the folder of warplab.hardware.ceilings in the cache
-_TRUSTED = "trusted"  # that of warplab.gpu.trusted, which is not imported where there is no GPU
 # What CUDA's driver opens beside its devices, seen on Hopper machines with driver 580 (strace).
 _GPU_FILES: tuple[str, ...] = ("/sys/devices/system", "/sys/bus/pci", "/sys/devices/pci*", "/proc/devices")
 _GPU_FILES += ("/proc/driver/nvidia", "/proc/sys/vm", "/proc/cpuinfo", "/proc/meminfo")
@@ -140,7 +138,7 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
     made = (CUBINS, MACHINE_CODE) if own else ()
-    shown = (COMPILED, _CEILINGS, _TRUSTED)
+    shown = (COMPILED, CEILINGS, TRUSTED)
     for kind in (*shown, *made):
         with suppress(OSError):  # then nothing is kept there
             (cache_folder() / kind).mkdir(parents=True, exist_ok=True)

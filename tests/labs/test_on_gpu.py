@@ -20,7 +20,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, solutions_folder
 from autograder.worker.compare import error_ratios, wrong_elements
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
-from warplab.folders import cache_folder
+from warplab.folders import TRUSTED, cache_folder
 from warplab.plan.model import Role
 
 pytestmark = pytest.mark.gpu
@@ -48,12 +48,10 @@ def test_references_earn_full_marks_with_efficiency(path: Path, worker: Confined
 @pytest.mark.parametrize("name", ["01_axpy", "03_transpose", "04_reduction", "06_tiled_gemm", "10_index_shuffle"])
 def test_a_grade_compiles_none_of_our_kernels(name: str) -> None:
     """They are compiled once, ahead: what a confined process compiles is lost, and others wait meanwhile."""
-    from warplab.gpu import trusted
-
     with ConfinedWorker(choose_machine("gpu"), own=False) as worker:
         worker.call(WARM_UP_GPU, timeout=600, task=str(find_lab(name).folder))
         folder = worker.call_on_gpu("os:getenv", timeout=60, key="CUPY_CACHE_DIR")
-        assert worker.call_on_gpu("os:listdir", timeout=60, path=str(cache_folder() / trusted.CACHE_KIND))
+        assert worker.call_on_gpu("os:listdir", timeout=60, path=str(cache_folder() / TRUSTED))
         before = worker.call_on_gpu("os:listdir", timeout=60, path=folder)
         assert judge(solutions_folder() / name / "submission.py", name, worker).full_marks
         assert set(worker.call_on_gpu("os:listdir", timeout=60, path=folder)) == set(before) != set()

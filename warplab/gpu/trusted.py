@@ -11,9 +11,8 @@ import numpy as np
 from cuda.bindings import nvrtc
 from cuda.core import Device, Kernel, LaunchConfig, ObjectCode, Program, ProgramOptions, Stream, launch
 
+from warplab.folders import TRUSTED
 from warplab.plan import cache as kept
-
-CACHE_KIND = "trusted"
 
 SOURCE = r"""
 typedef unsigned int u32; typedef unsigned long long u64;
@@ -205,10 +204,10 @@ def module() -> ObjectCode:
     architecture = f"sm_{major}{minor}" + ("a" if (major, minor) == (9, 0) else "")
     text, compiler = source(), ".".join(str(part) for part in nvrtc.nvrtcVersion()[1:])
     key = kept.key_of(text, architecture, compiler)
-    image = kept.read(CACHE_KIND, key)
+    image = kept.read(TRUSTED, key)
     if image is None:
         image = Program(text, "c++", ProgramOptions(std="c++17", arch=architecture)).compile("cubin").code
-        kept.write(CACHE_KIND, key, image)
+        kept.write(TRUSTED, key, image)
     return ObjectCode.from_cubin(image, name="trusted")
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from warplab.files import write_whole
-from warplab.folders import cache_folder
+from warplab.folders import CEILINGS, cache_folder
 
 
 @dataclass(frozen=True)
@@ -46,4 +46,4 @@ def save(ceilings: Ceilings) -> None:
 
 
 def _file(uuid: str) -> Path:
-    return cache_folder() / "ceilings" / f"{uuid}.json"
+    return cache_folder() / CEILINGS / f"{uuid}.json"
