@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from statistics import median
@@ -154,11 +153,7 @@ def main() -> None:
     clock = Clock(device, group)
     team = PeerTeam(rank, ranks, group)
     together = Ranks(rank, ranks, clock, group, team.fault)
-    for ready in Contest(team, together).work():
-        if not clock.agree(time.time() < job["until"]):
-            if rank == 0:
-                print(json.dumps({"cut": "all-reduces by hand"}), flush=True)
-            break
+    for ready in together.while_time(Contest(team, together).work(), job["until"], "all-reduces by hand"):
         said, ways = ready()
         said["ways"] = together.in_turns(ways, job["samples"], CALLS)
         if rank == 0:

@@ -5,8 +5,6 @@ PyTorch is no dependency of the base install, so this module is imported in a ra
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import cupy
@@ -16,6 +14,7 @@ import torch.distributed as dist
 
 from benchmarks.peer import row_parallel
 from benchmarks.peer.kernels import PATIENCE, PeerError, fault_in
+from benchmarks.peer.loading import functions
 from benchmarks.peer.row_parallel import BOX_A, BOX_B, BOX_C, PAIR, RANKS, THREADS, WIDTHS, Room, Size
 from benchmarks.peer.shared_memory import SharedMemory
 from warplab.gpu.tensor_map_driver import encode
@@ -95,12 +94,8 @@ class RowParallel:
         if device.compute_capability[0] != 9:
             raise PeerError(f"The layer needs Hopper's tensor cores: this is an {device.name}.")
         module = row_parallel.compiled(architecture_of(device))
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "row_parallel.ptx"
-            path.write_text(module.ptx)
-            loaded = cupy.RawModule(path=str(path))
-            found = {}
-            for width in WIDTHS:
-                found[width] = loaded.get_function(module.lowered[row_parallel.name(width)])
-                found[width].max_dynamic_shared_size_bytes = row_parallel.shared_bytes(width)
+        loaded = functions(module, map(row_parallel.name, WIDTHS))
+        found = {width: loaded[row_parallel.name(width)] for width in WIDTHS}
+        for width, kernel in found.items():
+            kernel.max_dynamic_shared_size_bytes = row_parallel.shared_bytes(width)
         return found

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
 from itertools import cycle
@@ -131,11 +130,8 @@ def main() -> None:
     clock = Clock(device, group)
     layer, team = RowParallel(rank, ranks, group, max(MS), N), PeerTeam(rank, ranks, group)
     together = Ranks(rank, ranks, clock, group, lambda: layer.fault() or team.fault())
-    for measured in LayerContest(layer, team, together).work():
-        if not clock.agree(time.time() < job["until"]):
-            if rank == 0:
-                print(json.dumps({"cut": "the row-parallel layer"}), flush=True)
-            break
+    work = LayerContest(layer, team, together).work()
+    for measured in together.while_time(work, job["until"], "the row-parallel layer"):
         said = measured(job["samples"])
         if rank == 0:
             print(json.dumps(said), flush=True)

@@ -5,9 +5,11 @@ PyTorch is no dependency of the base install, so this module is imported in a ra
 
 from __future__ import annotations
 
+import json
+import time
 import zlib
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -16,6 +18,7 @@ from benchmarks.peer.kernels import PeerError
 from warplab.network.execution.calls import Clock
 
 Call = Callable[[], None]
+T = TypeVar("T")
 _WARMING = 2  # samples of each way that are left out
 
 
@@ -53,6 +56,15 @@ class Ranks:
         for graph in graphs.values():
             graph.reset()
         return {name: self._clock.slowest(seconds) for name, seconds in took.items()}
+
+    def while_time(self, work: Iterable[T], until: float, what: str) -> Iterator[T]:
+        """Each piece of the work that begins before `until`, in seconds since the epoch; rank 0 says what is cut."""
+        for piece in work:
+            if not self._clock.agree(time.time() < until):
+                if self.rank == 0:
+                    print(json.dumps({"cut": what}), flush=True)
+                return
+            yield piece
 
     def alike(self, found: torch.Tensor, what: str) -> None:
         """Raises PeerError on all ranks if they do not all have the same bits."""

@@ -5,8 +5,6 @@ PyTorch is no dependency of the base install, so this module is imported in a ra
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import cupy
@@ -16,6 +14,7 @@ import torch.distributed as dist
 
 from benchmarks.peer import kernels
 from benchmarks.peer.kernels import PATIENCE, TEAM, Layout, PeerError, Shape
+from benchmarks.peer.loading import functions
 from benchmarks.peer.shared_memory import SharedMemory
 from warplab.hardware.device import architecture_of, present
 
@@ -112,13 +111,6 @@ class PeerTeam:
         device = present(torch.cuda.current_device())
         assert device is not None
         module = kernels.compiled(DTYPES, ranks, architecture_of(device))
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "all_reduce.ptx"
-            path.write_text(module.ptx)
-            loaded = cupy.RawModule(path=str(path))
-            found = {}
-            for dtype in DTYPES:
-                for what, name in kernels.names(dtype, ranks).items():
-                    found[what, dtype] = loaded.get_function(module.lowered[name])
-                    assert found[what, dtype].num_regs  # has it loaded while the file is there
-        return found
+        names = {(what, dtype): n for dtype in DTYPES for what, n in kernels.names(dtype, ranks).items()}
+        loaded = functions(module, names.values())
+        return {of: loaded[name] for of, name in names.items()}

@@ -31,6 +31,7 @@ EAGER, COMPILED = "torch, eager", "torch.compile"
 # Rows and elements of a row: 2^26 elements in all, as rows.json has them, and what is small enough for launches to show
 SHAPES = ((131072, 512), (16384, 4096), (1024, 65536), (4096, 4096), (256, 4096), (32, 1024))
 BUDGET_SECONDS = 2.0
+TORCH_LAUNCHES = 12  # five, each as long on the host as two of ours: the stopwatch hides that
 CONDITIONS = "float32, a mask of bytes, half of it set"
 
 
@@ -82,42 +83,20 @@ def records_of(shape: tuple[int, ...], said: Mapping[str, Mapping[str, Any]]) ->
             )
 
 
-class _Ours:
-    """A plan as a candidate, on inputs that all candidates share."""
+class _Way:
+    """A way to the output as a candidate, on the same inputs as all; so many launches, as the stopwatch counts them."""
 
-    def __init__(self, loaded: Any, check: Callable[[Any], None]) -> None:
-        self.launches = len(loaded.plan.launches)
-        self._loaded, self._check = loaded, check
-
-    def prepare(self, turn: int) -> None:
-        """Nothing: the inputs are there."""
-
-    def launch(self) -> None:
-        """Queue the plan."""
-        self._loaded.launch()
-
-    def check(self, turn: int) -> None:
-        """Verify the output in the first turns, which are not counted."""
-        if turn < 0:
-            self._check(self._loaded.buffers["out"].array)
-
-
-class _Torch:
-    """PyTorch's operators as a candidate."""
-
-    launches = 12  # five, each as long on the host as two of ours: the stopwatch hides that
-
-    def __init__(self, call: Callable[[], Any], stream: Any, torch: Any, check: Callable[[Any], None]) -> None:
-        self._call, self._stream, self._torch, self._check = call, stream, torch, check
+    def __init__(self, launches: int, work: Callable[[], Any], check: Callable[[Any], None]) -> None:
+        self.launches = launches
+        self._work, self._check = work, check
         self._out: Any = None
 
     def prepare(self, turn: int) -> None:
         """Nothing: the inputs are there."""
 
     def launch(self) -> None:
-        """Queue the operators."""
-        with self._torch.cuda.stream(self._stream):
-            self._out = self._call()
+        """Queue the work."""
+        self._out = self._work()
 
     def check(self, turn: int) -> None:
         """Verify the output in the first turns, which are not counted."""
@@ -140,18 +119,29 @@ def raced(plans: Mapping[str, bytes], shape: list[int]) -> dict[str, dict[str, d
     task, device = find_lab(LAB).task, present()
     assert device is not None
     case = replace(task.timing, dimensions=dict(zip(("m", "n"), shape, strict=True)))
+
+    def by_plan(loaded: LoadedPlan) -> Any:
+        loaded.launch()
+        return loaded.buffers["out"].array
+
+    def by_torch(call: Callable[[], Any]) -> Any:
+        with torch.cuda.stream(beside):
+            return call()
+
     with on_stream() as stream:
         values = generate(cupy, task, case, 0)
         candidates: dict[str, Any] = {}
         for name, content in plans.items():
             loaded = LoadedPlan(loads(content), architecture_of(device), stream)
             loaded.reset(values)
-            candidates[name] = _Ours(loaded, _checker(cupy, task, values, name))
+            candidates[name] = _Way(
+                len(loaded.plan.launches), partial(by_plan, loaded), _checker(cupy, task, values, name)
+            )
         beside = torch.cuda.ExternalStream(int(stream.handle))
         x, mask, scale = torch.from_dlpack(values["x"]), torch.from_dlpack(values["mask"]), float(values["scale"])
         for name, call in ((EAGER, masked_softmax), (COMPILED, torch.compile(masked_softmax))):
-            bound = partial(call, scale, x, mask)
-            candidates[name] = _Torch(bound, beside, torch, _checker(cupy, task, values, name))
+            work = partial(by_torch, partial(call, scale, x, mask))
+            candidates[name] = _Way(TORCH_LAUNCHES, work, _checker(cupy, task, values, name))
         found = {"device time": time_in_turns(candidates, stream, budget_seconds=BUDGET_SECONDS)}
         found["offline time"] = protocols.offline(candidates, stream, ColdCache(stream))
 

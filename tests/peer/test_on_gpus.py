@@ -22,8 +22,16 @@ from warplab import results
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
-from warplab.plan.model import Role
+from warplab.plan.model import Plan, Role
 from warplab.worker.process import Worker
+
+
+def outputs_of(plan: Plan, inputs: dict[str, np.ndarray], architecture: str, folder: Path) -> dict[str, np.ndarray]:
+    """What a plan leaves on this GPU."""
+    save(assemble(replace(plan, source=""), architecture), folder / "peer.plan")
+    with Worker() as worker:
+        target = "tests.gpu.gpu_targets:execute"
+        return worker.call(target, timeout=60, plan=str(folder / "peer.plan"), inputs=inputs)["outputs"]
 
 
 @pytest.mark.gpu
@@ -40,13 +48,10 @@ def test_blocks_of_one_gpu_play_eight_ranks(kernel: str, tmp_path: Path) -> None
         kernel, "float32", Layout(ranks, **SMALL), arrays, (np.uint32(count), np.uint32(64)),
         calls=calls, patience=2 * 10**9, architecture=architecture,
     )  # fmt: skip
-    save(assemble(replace(plan, source=""), architecture), tmp_path / "peer.plan")
-    with Worker() as worker:
-        target = "tests.gpu.gpu_targets:execute"
-        answer = worker.call(target, timeout=60, plan=str(tmp_path / "peer.plan"), inputs=inputs)
-    found = answer["outputs"]["out"].reshape(x.shape)[:, :, :count]
+    outputs = outputs_of(plan, inputs, architecture, tmp_path)
+    found = outputs["out"].reshape(x.shape)[:, :, :count]
     np.testing.assert_array_equal(found, np.broadcast_to(x.sum(1, keepdims=True)[:, :, :count], found.shape))
-    assert not answer["outputs"]["state"].reshape(-1, 2)[:, 1].any()
+    assert not outputs["state"].reshape(-1, 2)[:, 1].any()
 
 
 @pytest.mark.multigpu
@@ -82,15 +87,12 @@ def test_blocks_of_one_gpu_play_both_ranks_of_a_layer(width: int, tmp_path: Path
     plan, inputs = planned_layers(
         Case(size, width, device.sms // RANKS), a, b, launches=CALLS, patience=2 * 10**9, architecture=architecture
     )
-    save(assemble(replace(plan, source=""), architecture), tmp_path / "layer.plan")
-    with Worker() as worker:
-        target = "tests.gpu.gpu_targets:execute"
-        answer = worker.call(target, timeout=60, plan=str(tmp_path / "layer.plan"), inputs=inputs)
-    found = read(answer["outputs"]["c"].reshape(CALLS, RANKS, size.m, size.n), "bfloat16")
+    outputs = outputs_of(plan, inputs, architecture, tmp_path)
+    found = read(outputs["c"].reshape(CALLS, RANKS, size.m, size.n), "bfloat16")
     wide_a, wide_b = read(a, "bfloat16").astype(np.float32), read(b, "bfloat16").astype(np.float32)
     truth = sum(wide_a[:, rank] @ wide_b[rank] for rank in range(RANKS))  # whole numbers below 256: exact
     np.testing.assert_array_equal(found, np.broadcast_to(truth[:, None], found.shape))
-    assert not answer["outputs"]["state"].reshape(-1, 2)[:, 1].any()
+    assert not outputs["state"].reshape(-1, 2)[:, 1].any()
 
 
 @pytest.mark.multigpu

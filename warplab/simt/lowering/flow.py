@@ -43,12 +43,9 @@ class _Graph:
     def meetings(self, records: list[Record]) -> list[int]:
         """Where the sides of each block's branch meet: lanes that do nothing but leave are not waited for, as long as
         others do not leave that way only."""
-        every = self.post_dominators()
+        every = self.post_dominators(self.successors)
         ends = {self.count, *(n for n, start in enumerate(self.starts) if _only_exits(records, start))}
-        whole = self.successors
-        self.successors = [[n for n in following if n not in ends] or following for following in whole]
-        some = self.post_dominators()
-        self.successors = whole
+        some = self.post_dominators([[n for n in after if n not in ends] or after for after in self.successors])
         result = [one if one >= 0 else other for one, other in zip(some, every, strict=True)]
         # Where nobody can be waiting yet, the others just go on.
         block = 0
@@ -72,10 +69,10 @@ class _Graph:
                 waiting += self.successors[other]
         return False
 
-    def post_dominators(self) -> list[int]:
-        """The immediate post-dominator of each block; -1 where there is none (an endless loop)."""
+    def post_dominators(self, successors: list[list[int]]) -> list[int]:
+        """The immediate post-dominator of each block by these successors; -1 where there is none (an endless loop)."""
         predecessors: list[list[int]] = [[] for _ in range(self.count + 1)]
-        for block, following in enumerate(self.successors):
+        for block, following in enumerate(successors):
             for other in following:
                 predecessors[other].append(block)
         order = self._reverse_postorder(predecessors)
@@ -86,7 +83,7 @@ class _Graph:
         while changed:
             changed = False
             for block in order[1:]:
-                known = [s for s in self.successors[block] if immediate[s] >= 0]
+                known = [s for s in successors[block] if immediate[s] >= 0]
                 best = known[0]
                 for other in known[1:]:
                     a, b = best, other

@@ -30,6 +30,7 @@ _PINNED = STORES - {"STL"} | ATOMICS | {
 }  # fmt: skip
 _PREDICATE = re.compile(r"U?P\d$")
 _COMPARISON = re.compile(r"setp\.([a-z]+)((?:\.ftz)?)\.([a-z]\d+)\s+[^,|]+(\|?)")
+_CONSTANT = re.compile(r"-?(0x[0-9a-f]+|\d+)")
 _WITH_CONSTANT = re.compile(
     r"(?P<root>[FD]SETP)\.(?P<condition>[A-Z]+)(?P<ftz>(?:\.FTZ)?)\.AND P\d, PT, "
     r"(?P<absolute>\|?)(?P<register>R\d+)(?:\.reuse)?\|?(?:\.reuse)?, (?:UR(?P<uniform>\d+)|(?P<number>[-+\w.]+)), PT$"
@@ -258,7 +259,8 @@ def _compared_with(
 def _moved(register: str, before: Sequence[MachineInstruction]) -> int | None:
     """The constant in a uniform register: lines that need the same one share the move."""
     last = next((i for i in reversed(before) if i.operands.split(", ")[0] == register), None)
-    return int(last.operands.split(", ")[1], 0) if last and last.root == "UMOV" else None
+    moved = _CONSTANT.fullmatch(last.operands.split(", ", 1)[1]) if last and last.root == "UMOV" else None
+    return int(moved[0], 0) if moved else None
 
 
 def _same_sense(text: str, made: MachineInstruction) -> bool | None:
