@@ -12,7 +12,8 @@ from autograder.records.text import clean
 from autograder.spec.lab import AnyLab, Lab
 from autograder.spec.task import Case
 
-_ORDERS = (Status.WRONG_ANSWER, Status.RUNS_DISAGREE)  # what another order of threads shows
+# What another order of threads shows: right on a GPU, such a case is wrong all the same
+WRONG_SOMEWHERE = (Status.WRONG_ANSWER, Status.RUNS_DISAGREE)
 
 
 def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> list[CaseOutcome]:
@@ -20,7 +21,7 @@ def located(on_gpu: Sequence[CaseOutcome], emulated: Sequence[CaseOutcome]) -> l
 
     A case that is right on the GPU and wrong on the emulator is wrong: its result depends on the order of threads.
     """
-    known = {outcome.case: outcome for outcome in emulated if outcome.status in _ORDERS}
+    known = {outcome.case: outcome for outcome in emulated if outcome.status in WRONG_SOMEWHERE}
     explained = []
     for outcome in on_gpu:
         other = known.get(outcome.case)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from autograder.judge.attacks import grade_attacks
 from autograder.judge.capture_stage import Submission, capture_cases, read_submission
-from autograder.judge.correctness import clean_stages, correctness_part, located
+from autograder.judge.correctness import WRONG_SOMEWHERE, clean_stages, correctness_part, located
 from autograder.judge.efficiency import Measure, efficiency_part, mean_of
 from autograder.judge.runner import Caller, JudgeError, Runner
 from autograder.judge.safety import safety_part
@@ -127,7 +127,8 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], pro
     count = sum(len(cases) for _, cases, _ in work)
     endless = False
     for device, cases, outcomes in work:
-        running = runner.cases(device, {case.name: plans[case.name] for case in cases})
+        wrong = {outcome.case: outcome for outcome in evidence.emulated if outcome.status in WRONG_SOMEWHERE}
+        running = runner.cases(device, {case.name: plans[case.name] for case in cases}, wrong)
         for case in cases:
             done = len(evidence.emulated) + len(evidence.on_gpu)
             progress(f"running on the {device}", 0.15 + 0.7 * done / count)

@@ -110,21 +110,29 @@ class Runner:
             status, words = self._own_fault(error, "reading and assembling what it recorded", PREPARE_SECONDS)
             raise Rejected(status, words) from error
 
-    def cases(self, device: Executor, plans: Mapping[str, bytes]) -> Generator[CaseOutcome]:
+    def cases(
+        self, device: Executor, plans: Mapping[str, bytes], settled: Mapping[str, CaseOutcome]
+    ) -> Generator[CaseOutcome]:
         """Judge the cases of these plans, in their order. Raises JudgeError if the executor itself fails.
 
         On a GPU they share a turn, or each would wait for those who measure. A case that ends the worker ends the turn,
-        for nobody is to wait until the next process is there."""
-        waiting = list(plans.items())
+        for nobody is to wait until the next process is there. `settled` are outcomes by case that stand whatever
+        happens on this device: once a case has ended the worker, which others wait for, those cases are not run."""
+        waiting, ended = list(plans.items()), False
         while waiting:
+            if ended and waiting[0][0] in settled:
+                yield settled[waiting.pop(0)[0]]
+                continue
             if device is Executor.GPU:
                 self.warm_up_gpu()
             with self._turn() if device is Executor.GPU else nullcontext():
-                goes_on = True
-                while waiting and goes_on:
+                while waiting and not (ended and waiting[0][0] in settled):
                     name, plan = waiting.pop(0)
                     outcome, goes_on = self._case(device, plan, name)
                     yield outcome
+                    if not goes_on:
+                        ended = True
+                        break
 
     def _case(self, device: Executor, plan: bytes, case: str) -> tuple[CaseOutcome, bool]:
         """The outcome of a case, and whether the worker goes on."""

@@ -49,7 +49,7 @@ def main() -> int:
         case = replace(lab.task.timing, dimensions=dict(zip(("m", "n"), shape, strict=True)))
         plans = {}
         for path in paths:
-            captured = capture_submission(lab, path, (case,), 0, machine.architecture)
+            captured = capture_submission(lab, path, (case, lab.task.profile), 0, machine.architecture)
             plans[f"lab 05, {path.stem}"] = dumps(captured.plans[case.name])
         with Worker() as worker:  # a fresh process: what torch.compile kept of other shapes would be reused
             said = worker.call("benchmarks.search.fusion:raced", timeout=600, plans=plans, shape=list(shape))

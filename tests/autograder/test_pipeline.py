@@ -158,6 +158,31 @@ def test_a_device_fault_is_a_verdict(lab: Lab) -> None:
     assert report.score == 0
 
 
+@pytest.mark.parametrize(
+    ("factor", "on_gpu", "status"),
+    [
+        ("factor * 2", ["tiny", "huge"], Status.WRONG_ANSWER),  # wrong on the emulator: one fault on the GPU is enough
+        ("factor", ["tiny", "ragged", "secret size", "huge"], Status.PASSED),
+    ],
+)
+def test_after_a_fault_on_the_gpu_it_runs_what_the_emulator_found_right(
+    lab: Lab, factor: str, on_gpu: list[str], status: Status
+) -> None:
+    class FaultsOnTheGPU(NumPyWorker):
+        def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+            answer = super().call(target, timeout=timeout, **payload)
+            if target.endswith("gpu_stage:correctness") and payload["case"] in ("tiny", "huge"):
+                raise WorkerError(WorkerFault.DEVICE_FAULT, "out of bounds: the kernel accessed an illegal address")
+            return answer
+
+    worker = FaultsOnTheGPU(lab)
+    (lab.folder / "submission.py").write_text(GOOD.replace("](factor,", f"]({factor},"))
+    report = graded(lab, worker, machine=GPU)
+    assert [case for target, case in worker.calls if target.endswith("gpu_stage:correctness")] == on_gpu
+    ended = {case.name: case.status for case in report.parts[0].cases}
+    assert (ended["tiny"], ended["ragged"], ended["huge"]) == (Status.OUT_OF_BOUNDS, status, Status.OUT_OF_BOUNDS)
+
+
 @pytest.mark.parametrize("fault", [WorkerFault.NOT_STARTED, WorkerFault.ERROR])
 def test_a_fault_of_the_judge_is_never_a_zero(lab: Lab, fault: WorkerFault) -> None:
     report = graded(lab, NumPyWorker(lab, ragged=WorkerError(fault, "boom", "KeyError")))

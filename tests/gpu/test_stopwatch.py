@@ -24,17 +24,17 @@ class Candidate:
 
     launches = 1
 
-    def __init__(self, clock: Clock, seconds: float, spread: float = 0.0) -> None:
+    def __init__(self, clock: Clock, seconds: float, spread: float = 0.0, checking: float = 0.0) -> None:
         self._clock, self._seconds, self._spread, self._random = clock, seconds, spread, Random(1)
-        self.prepared: list[int] = []
+        self._checking = checking
 
-    def prepare(self, turn: int) -> None:
-        self.prepared.append(turn)
+    def prepare(self, turn: int) -> None: ...
 
     def launch(self) -> None:
         self._clock.now += self._seconds * (1 + self._random.uniform(-self._spread, self._spread))
 
-    def check(self, turn: int) -> None: ...
+    def check(self, turn: int) -> None:
+        self._clock.now += self._checking
 
 
 class Event:
@@ -80,8 +80,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def timed(clock: Clock, seconds: float, *, spread: float, placements: int) -> TurnTimes:
-    candidates = {"submission": Candidate(clock, seconds, spread), "copy": Candidate(clock, 1e-4)}
+def timed(clock: Clock, seconds: float, *, spread: float, placements: int, checking: float = 0.0) -> TurnTimes:
+    candidates = {"submission": Candidate(clock, seconds, spread, checking), "copy": Candidate(clock, 1e-4)}
     return time_in_turns(
         candidates, Stream(clock), budget_seconds=1.0, precision=0.004, compare=("submission", "copy"),
         placements=placements,
@@ -93,13 +93,16 @@ def test_what_is_steady_is_timed_until_enough_was_seen(clock: Clock) -> None:
     assert stopwatch.LEAST_SECONDS < found.turns * 0.0051 < stopwatch.LEAST_SECONDS + 0.011
 
 
-def test_what_is_noisy_has_its_budget_and_every_place_its_turns(clock: Clock) -> None:
+def test_what_is_noisy_has_its_budget(clock: Clock) -> None:
     assert timed(clock, 0.01, spread=0.2, placements=4).turns == pytest.approx(1 / 0.0101, abs=3)
-    assert timed(clock, 0.08, spread=0.2, placements=4).turns == 4 * stopwatch.PLACED_TURNS
 
 
-@pytest.mark.parametrize(("seconds", "turns"), [(0.4, 8), (0.26, 8), (0.15, 14)])
-def test_what_is_very_slow_has_two_turns_in_each_place_at_least(clock: Clock, seconds: float, turns: int) -> None:
+def test_what_takes_long_to_check_has_its_turns_in_every_place(clock: Clock) -> None:
+    assert timed(clock, 0.002, spread=0.2, placements=4, checking=0.2).turns == 4 * stopwatch.PLACED_TURNS
+
+
+@pytest.mark.parametrize(("seconds", "turns"), [(0.4, 8), (0.15, 8), (0.08, 14)])
+def test_what_is_slow_has_two_turns_in_each_place_at_least(clock: Clock, seconds: float, turns: int) -> None:
     found = timed(clock, seconds, spread=0.01, placements=4)
     assert found.turns == turns
     assert found.time("submission").value == pytest.approx(seconds * 1e3, rel=0.01)

@@ -25,8 +25,8 @@ WARM_UP_SECONDS = 0.25  # least time under load before anything counts
 SETTLED = 0.01  # the clock has settled when two successive turns of all that is compared agree to this
 MINIMUM_TURNS = 12  # six pairs, the fewest that a median's interval can be had from
 PLACED_TURNS = 6  # at least, in each place that a candidate has
-SLOW_BUDGETS = 2.0  # what has spent so many budgets before that is so slow that two turns in each place must do,
-SLOW_PLACES = 4  # if it has so many: their spread gives the interval then
+SLOW_SHARE = 0.25  # of the budget: work that took so much of it when it is spent is slow, and may do with two turns
+SLOW_PLACES = 4  # in each place, if it has so many: their spread gives the interval then
 MAXIMUM_TURNS = 400
 LEAST_SECONDS = 0.3  # of sampling: looking after every pair whether it is enough, one stops too early where many fit
 TICK = 32e-6  # milliseconds: the step in which events count on the GPUs that were looked at
@@ -144,9 +144,9 @@ def time_in_turns(
     Stops when at least MINIMUM_TURNS turns were timed in at least LEAST_SECONDS and the 95% interval of every
     candidate's median (or, if `compare` names two, of their ratio) is narrower than `precision`, or when
     `budget_seconds` are spent. The budget does not cut below MINIMUM_TURNS, nor below PLACED_TURNS in each of the
-    `placements` that the candidates rotate through; SLOW_BUDGETS of it do, down to two turns in each place. With `warm`
-    a candidate is launched untimed right before it is timed, so that the L2 has what fits of its data, instead of the
-    sweep. Whatever a candidate's methods raise passes through.
+    `placements` that the candidates rotate through; for work that is slow it does, down to two turns in each place.
+    With `warm` a candidate is launched untimed right before it is timed, so that the L2 has what fits of its data,
+    instead of the sweep. Whatever a candidate's methods raise passes through.
     """
     cold = ColdCache(stream)
     dither = random.Random()
@@ -181,7 +181,8 @@ def time_in_turns(
         if result.turns < least or result.turns % 2:
             continue
         elapsed = time.monotonic() - start
-        if result.turns < minimum and elapsed < SLOW_BUDGETS * budget_seconds:
+        slowest = max(sum(times) for times in result.samples.values()) / 1e3
+        if result.turns < minimum and (elapsed < budget_seconds or slowest < SLOW_SHARE * budget_seconds):
             continue
         widths = [result.width(*compare)] if compare else [result.time(name).width for name in candidates]
         if elapsed > budget_seconds or (elapsed > LEAST_SECONDS and max(widths) < precision):
