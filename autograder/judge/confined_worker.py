@@ -12,6 +12,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from importlib import metadata
@@ -103,9 +104,10 @@ class ConfinedWorker:
         return None
 
     def start(self) -> None:
-        """Start the processes now rather than at the first call. Raises WorkerError."""
-        for worker in self._all():
-            worker.start()
+        """Start the processes now, side by side, rather than at the first call. Raises WorkerError."""
+        with ThreadPoolExecutor(2) as beside:
+            for started in [beside.submit(worker.start) for worker in self._all()]:
+                started.result()
 
     def close(self) -> None:
         """End the processes, at once, with all that they left; harmless when there are none."""

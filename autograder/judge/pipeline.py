@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from autograder.judge.attacks import grade_attacks
@@ -77,8 +77,16 @@ def _grade(
         return grade_attacks(request, drawn, drawn.task, submission, worker, seed, progress)
     if isinstance(drawn, ScheduleLab):
         return grade_schedules(request, drawn, submission, worker, seed, progress)
-    lab = request.kernels
-    runner = Runner(worker, lab, seed, turns)
+    runner = Runner(worker, request.kernels, seed, turns)
+    # What holds the GPU takes seconds to get ready: the emulator is through with its cases meanwhile
+    with ThreadPoolExecutor(1) as beside:
+        gpu = beside.submit(runner.warm_up_gpu) if request.has_gpu else None
+        return _grade_kernels(request, submission, runner, gpu, seed, progress)
+
+
+def _grade_kernels(
+    request: Request, submission: Submission, runner: Runner, gpu: Future[None] | None, seed: int, progress: OnProgress
+) -> Report:
     try:
         captured = _captured(request, submission, runner, seed, progress)
     except Rejected as refused:
@@ -91,13 +99,13 @@ def _grade(
             raise refused from None
     if captured.parts:
         runner.warm_up(captured.parts)
-    evidence = _run_cases(request, runner, captured.plans, progress)
+    evidence = _run_cases(request, runner, gpu, captured.plans, progress)
     parts = _judge_parts(request, runner, captured.plans, evidence, captured.others, progress)
     graded = report.judged(request, submission.text, captured, parts, evidence.emulated[-1])
     if request.second_opinion and request.has_gpu:
         progress("asking compute-sanitizer", 0.95)
         cases = request.emulated_cases()
-        said = second_opinions(lab.task, cases, evidence.emulated, captured.plans, seed)
+        said = second_opinions(request.kernels.task, cases, evidence.emulated, captured.plans, seed)
         graded = replace(graded, second_opinions=said)
     return graded
 
@@ -107,19 +115,20 @@ def _captured(request: Request, submission: Submission, runner: Runner, seed: in
     what that machine does not have."""
     machine = request.machine
     progress("capturing", 0.0)
-    with ThreadPoolExecutor(2) as beside:  # a capture waits for compilers that use one core
-        warm = [beside.submit(runner.warm_up), *([beside.submit(runner.warm_up_gpu)] if request.has_gpu else [])]
+    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
+        emulator = beside.submit(runner.warm_up)
         answers = capture_cases(
             request.kernels, submission, request.captured_cases(), seed, machine.architecture, machine.isolation
         )
         progress("loading the emulator (its first use compiles it)", 0.1)
-        for each in warm:
-            each.result()
+        emulator.result()
     progress("assembling", 0.12)
     return runner.prepare(submission, answers, machine.architecture)
 
 
-def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], progress: OnProgress) -> Outcomes:
+def _run_cases(
+    request: Request, runner: Runner, gpu: Future[None] | None, plans: Mapping[str, bytes], progress: OnProgress
+) -> Outcomes:
     evidence = Outcomes()
     on_gpu = request.correctness_cases() if request.has_gpu else []
     # The emulator first: what never ends would keep a GPU from all who share it, until its time limit
@@ -127,6 +136,9 @@ def _run_cases(request: Request, runner: Runner, plans: Mapping[str, bytes], pro
     count = sum(len(cases) for _, cases, _ in work)
     endless = False
     for device, cases, outcomes in work:
+        if device is Executor.GPU and gpu and cases:
+            progress("getting the GPU ready (its first use compiles)", 0.15 + 0.7 * len(evidence.emulated) / count)
+            gpu.result()
         wrong = {outcome.case: outcome for outcome in evidence.emulated if outcome.status in WRONG_SOMEWHERE}
         running = runner.cases(device, {case.name: plans[case.name] for case in cases}, wrong)
         for case in cases:

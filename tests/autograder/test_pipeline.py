@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +144,22 @@ def test_what_never_ends_on_the_emulator_does_not_keep_a_gpu(lab: Lab) -> None:
     report = graded(lab, worker, machine=GPU)
     assert not any("gpu_stage" in target for target, _ in worker.calls)
     assert statuses(report)[:2] == [Status.ENDLESS] * 2 and report.score == 0
+
+
+def test_the_gpu_gets_ready_while_the_emulator_runs(lab: Lab) -> None:
+    emulated, seen = threading.Event(), []
+
+    class GetsReadySlowly(NumPyWorker):
+        def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+            if target.endswith(":take"):
+                seen.append(emulated.wait(120))
+            answer = super().call(target, timeout=timeout, **payload)
+            if target.endswith("emulator_stage:run") and payload["case"] == "profile":
+                emulated.set()
+            return answer
+
+    assert graded(lab, GetsReadySlowly(lab), machine=GPU).full_marks
+    assert seen and all(seen)
 
 
 def test_a_host_that_is_slow_is_not_an_endless_kernel(lab: Lab) -> None:
