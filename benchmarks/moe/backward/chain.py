@@ -3,8 +3,9 @@
 Two products of groups do the work. `rows_grouped` is that of the forward pass with weights as they lie in memory,
 summed over their rows: dy w. `k_grouped` sums over the tokens of an expert: its gradient of weights is dy^T x, whose
 depth is as many rows as the expert has, known to the device only. Both are one persistent launch of lab 11's form: a
-warpgroup that brings boxes with the tensor memory accelerator, two that multiply them with wgmma. Tokens lie along
-neither operand's lines in `k_grouped`, so both are read across (wgmma has transpose bits for 16-bit formats).
+warpgroup that brings boxes with the tensor memory accelerator and takes results away by it, and two that multiply with
+wgmma, so that a result leaves while the next tile is multiplied. Tokens lie along neither operand's lines in
+`k_grouped`, so both are read across (wgmma has transpose bits for 16-bit formats).
 """
 
 import cupy
@@ -12,19 +13,22 @@ import numpy as np
 
 from warplab.ptx import tensor_map
 
-TILE_M, TILE_N, TILE_K, STAGES = 128, 256, 64, 4  # as in the source below
+TILE_M, TILE_N, TILE_K, STAGES = 128, 256, 64, 3  # as in the source below
 BOX = 64  # elements of a 128-byte line, and lines of a box
 THREADS = 3 * 128
 SMS = 132  # of an H100 or H200; a block stays on each
-SHARED_BYTES = STAGES * 2 * TILE_K * (TILE_M + TILE_N) + 1024  # and what it takes to begin at a multiple of 1,024
+RESULT_BYTES = 2 * TILE_M * TILE_N
+# And what it takes to begin at a multiple of 1,024
+SHARED_BYTES = STAGES * 2 * TILE_K * (TILE_M + TILE_N) + RESULT_BYTES + 1024
 
 PRODUCTS = r"""
 #include <cuda_bf16.h>
 
-constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 64, STAGES = 4, BOX = 64, CONSUMERS = 2;
+constexpr int TILE_M = 128, TILE_N = 256, TILE_K = 64, STAGES = 3, BOX = 64, CONSUMERS = 2;
 constexpr unsigned BOX_BYTES = BOX * 128;                        // 64 lines of 64 bf16
 constexpr unsigned A_BYTES = TILE_M / BOX * BOX_BYTES, B_BYTES = TILE_N / BOX * BOX_BYTES;
 constexpr unsigned STAGE_BYTES = A_BYTES + B_BYTES;
+constexpr unsigned HALF_BYTES = TILE_N / BOX * BOX_BYTES;        // of a tile's result: the 64 rows of a consumer
 constexpr int SUMS = TILE_N / 2;                                 // that a thread keeps of 64 x TILE_N
 
 struct alignas(64) Map { unsigned long long words[16]; };
@@ -60,6 +64,23 @@ __device__ void load_box(unsigned to, const Map& map, int x, int y, int z, unsig
     asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3, %4}], [%5];"
                  :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(z), "r"(barrier) : "memory");
+}
+// A box of shared memory to where it lies in the result: what is outside of that is left out.
+__device__ void store_box(const Map& map, int x, int y, unsigned from)
+{
+    asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];"
+                 :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
+}
+__device__ void store_box(const Map& map, int x, int y, int z, unsigned from)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
+                 :: "l"(&map), "r"(x), "r"(y), "r"(z), "r"(from) : "memory");
+}
+__device__ unsigned pack(float low, float high)
+{
+    unsigned both;
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+    return both;
 }
 __device__ void products_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ void products_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
@@ -170,6 +191,38 @@ template <bool ACROSS> __device__ void produce(Ring& ring, const Map& map_a, con
     }
 }
 
+// Of a consumer's result: where it lies, and the barriers that say that it is there and that it has been read.
+struct Half {
+    unsigned result, filled, free;
+
+    __device__ Half(const Ring& ring, int number)
+        : result(ring.stages + STAGES * STAGE_BYTES + number * HALF_BYTES),
+          filled(ring.empty + 8 * STAGES + 8 * number), free(filled + 8 * CONSUMERS)
+    {
+    }
+};
+
+// Whether a half leaves in boxes: over rows, what is behind an expert's last one is another's.
+template <bool ACROSS> __device__ bool boxed(const Tile& tile, int number)
+{
+    return ACROSS || tile.row + BOX * (number + 1) <= tile.end;
+}
+
+// One thread: sends a half away, while its consumer multiplies the next tile.
+template <bool ACROSS> __device__ void send(const Half& half, unsigned parity, const Map& map_y, const Tile& tile,
+                                            int number, int n)
+{
+    wait(half.filled, parity);
+    int row = tile.row + BOX * number;
+    for (int i = 0; i < TILE_N / BOX && tile.column + i * BOX < n; ++i) {
+        unsigned from = half.result + i * BOX_BYTES;
+        if (ACROSS) store_box(map_y, tile.column + i * BOX, row, tile.expert, from);
+        else store_box(map_y, tile.column + i * BOX, tile.from + row, from);
+    }
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+    arrive(half.free);
+}
+
 // Both consumers: tokens from `left` on are the next expert's, or nobody's and anything. A step takes 16 of them, so
 // lines up to the next multiple become zeros, in both operands, as NaN times zero would stay.
 __device__ void clear_tail(unsigned stage, int left)
@@ -197,8 +250,9 @@ template <bool ACROSS> __device__ void consume(Ring& ring, float (&sums)[SUMS], 
         u64 a = descriptor(ring.data() + mine), b = descriptor(ring.data() + A_BYTES);
         products_begin();
 #pragma unroll
-        for (int step = 0; step < TILE_K / 16; ++step)  // 16 of k: 32 bytes along the lines, or 16 lines
-            if (16 * step < left) multiply<ACROSS>(sums, a + step * (ACROSS ? 128 : 2), b + step * 128);
+        // 16 of k: 32 bytes along the lines, or 16 lines. Over rows all that is behind the depth came as zeros
+        for (int step = 0; step < TILE_K / 16; ++step)
+            if (!ACROSS || 16 * step < left) multiply<ACROSS>(sums, a + step * (ACROSS ? 128 : 2), b + step * 128);
         products_commit();
         products_wait<1>();
         if (leader && before) arrive(before);
@@ -209,22 +263,41 @@ template <bool ACROSS> __device__ void consume(Ring& ring, float (&sums)[SUMS], 
     if (leader && before) arrive(before);
 }
 
+// A consumer: its half as boxes have it, in swizzled lines of 64 columns.
+__device__ void write(const Half& half, unsigned parity, const float (&sums)[SUMS])
+{
+    wait(half.free, parity);
+    int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane % 16;
+#pragma unroll
+    for (int i = 0; i < TILE_N / 16; ++i) {
+        const float* s = sums + 8 * i;
+        unsigned at = half.result + i / 4 * BOX_BYTES + row * 128 + ((2 * (i % 4) + lane / 16) ^ row % 8) * 16;
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                     :: "r"(at), "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])),
+                        "r"(pack(s[6], s[7])) : "memory");
+    }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // copies read by another proxy than threads write
+    __syncwarp();
+    if (lane == 0) arrive(half.filled);
+}
+
+// A thread's sums to memory: the last rows of an expert.
 __device__ void store(__nv_bfloat16* y, const float (&sums)[SUMS], int row, int end, int column, int n)
 {
 #pragma unroll
     for (int j = 0; j < TILE_N / 8; ++j) {
         if (column + 8 * j >= n) break;
         __nv_bfloat16* at = y + (long long)row * n + column + 8 * j;
-        if (row < end) *(__nv_bfloat162*)at = __floats2bfloat162_rn(sums[4 * j], sums[4 * j + 1]);
-        if (row + 8 < end) *(__nv_bfloat162*)(at + 8ll * n) = __floats2bfloat162_rn(sums[4 * j + 2], sums[4 * j + 3]);
+        if (row < end) *(unsigned*)at = pack(sums[4 * j], sums[4 * j + 1]);
+        if (row + 8 < end) *(unsigned*)(at + 8ll * n) = pack(sums[4 * j + 2], sums[4 * j + 3]);
     }
 }
 
 template <bool ACROSS>
-__device__ void products(const Map& map_a, const Map& map_b, const Groups& groups, __nv_bfloat16* y)
+__device__ void products(const Map& map_a, const Map& map_b, const Map& map_y, const Groups& groups, __nv_bfloat16* y)
 {
     extern __shared__ char raw[];
-    __shared__ u64 barriers[2 * STAGES];
+    __shared__ u64 barriers[2 * STAGES + 2 * CONSUMERS];
     unsigned first_barrier = shared_address(barriers);
     Ring ring = {(shared_address(raw) + 1023) & ~1023u, first_barrier, first_barrier + 8 * STAGES, 0, 0};
     if (threadIdx.x == 0) {
@@ -232,41 +305,54 @@ __device__ void products(const Map& map_a, const Map& map_b, const Groups& group
             init(ring.full + 8 * s, 1);
             init(ring.empty + 8 * s, 4 * CONSUMERS);
         }
+        for (int c = 0; c < CONSUMERS; ++c) {
+            init(Half(ring, c).filled, 4);
+            init(Half(ring, c).free, 1);
+        }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
 
-    int warpgroup = threadIdx.x / 128;
+    int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32;
     Tile tile = {0, 0, 0, 0, 0, 0, 0};
+    unsigned round = 0;  // of the halves that leave in boxes
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == 0)
+        if (threadIdx.x == 0) {
             for (int number = blockIdx.x; find<ACROSS>(groups, number, tile); number += gridDim.x)
                 produce<ACROSS>(ring, map_a, map_b, tile);
+        } else if (threadIdx.x % 32 == 0 && warp <= CONSUMERS) {
+            Half half(ring, warp - 1);
+            for (int number = blockIdx.x; find<ACROSS>(groups, number, tile); number += gridDim.x)
+                if (boxed<ACROSS>(tile, warp - 1))
+                    send<ACROSS>(half, round++ % 2, map_y, tile, warp - 1, groups.n);
+        }
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        int thread = threadIdx.x % 128, below = (warpgroup - 1) * BOX + thread / 32 * 16 + thread % 32 / 4;
+        int mine = warpgroup - 1, thread = threadIdx.x % 128, below = mine * BOX + thread / 32 * 16 + thread % 32 / 4;
+        Half half(ring, mine);
         float sums[SUMS];
         for (int number = blockIdx.x; find<ACROSS>(groups, number, tile); number += gridDim.x) {
-            consume<ACROSS>(ring, sums, (warpgroup - 1) * BOX_BYTES, tile);
-            long long first = ACROSS ? (long long)tile.expert * groups.m : tile.from;
-            store(y + first * groups.n, sums, tile.row + below, tile.end, tile.column + thread % 4 * 2, groups.n);
+            consume<ACROSS>(ring, sums, mine * BOX_BYTES, tile);
+            if (boxed<ACROSS>(tile, mine)) write(half, round++ % 2 ^ 1, sums);
+            else store(y + (long long)tile.from * groups.n, sums, tile.row + below, tile.end,
+                       tile.column + thread % 4 * 2, groups.n);
         }
     }
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-rows_grouped(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const int* first, const int* count,
-             __nv_bfloat16* y, int experts, int n, int k)
+rows_grouped(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const __grid_constant__ Map map_y,
+             const int* first, const int* count, __nv_bfloat16* y, int experts, int n, int k)
 {
-    products<false>(map_a, map_b, {first, count, experts, 0, n, k}, y);
+    products<false>(map_a, map_b, map_y, {first, count, experts, 0, n, k}, y);
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-k_grouped(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const int* first, const int* count,
-          __nv_bfloat16* y, int experts, int m, int n)
+k_grouped(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const __grid_constant__ Map map_y,
+          const int* first, const int* count, int experts, int m, int n)
 {
-    products<true>(map_a, map_b, {first, count, experts, m, n, 0}, y);
+    products<true>(map_a, map_b, map_y, {first, count, experts, m, n, 0}, nullptr);
 }
 """
 
@@ -341,12 +427,12 @@ def by_boxes(array):
     return tensor_map(array, (1,) * (array.ndim - 2) + (BOX, BOX), dtype="bfloat16")
 
 
-def launch(name, tiles, maps, first, count, y, sizes):
-    """One of the two products on blocks that stay."""
+def launch(name, tiles, arrays, arguments):
+    """One of the two products on blocks that stay: `arrays` are its operands and its result."""
     kernel = products.get_function(name)
     kernel.max_dynamic_shared_size_bytes = SHARED_BYTES
-    arguments = (*maps, first, count, y, *(np.int32(size) for size in sizes))
-    kernel((min(tiles, SMS),), (THREADS,), arguments, shared_mem=SHARED_BYTES)
+    maps = map(by_boxes, arrays)
+    kernel((min(tiles, SMS),), (THREADS,), (*maps, *arguments), shared_mem=SHARED_BYTES)
 
 
 def rows_grouped(x, w, first, count, y):
@@ -357,7 +443,7 @@ def rows_grouped(x, w, first, count, y):
     """
     (slots, k), (experts, _, n) = x.shape, w.shape
     tiles = (slots // TILE_M + experts) * -(-n // TILE_N)  # whatever the counts are
-    launch("rows_grouped", tiles, (by_boxes(x), by_boxes(w)), first, count, y, (experts, n, k))
+    launch("rows_grouped", tiles, (x, w, y), (first, count, y, np.int32(experts), np.int32(n), np.int32(k)))
 
 
 def k_grouped(dy, x, first, count, dw):
@@ -368,7 +454,7 @@ def k_grouped(dy, x, first, count, dw):
     """
     experts, m, n = dw.shape
     tiles = experts * -(-m // TILE_M) * -(-n // TILE_N)
-    launch("k_grouped", tiles, (by_boxes(dy), by_boxes(x)), first, count, dw, (experts, m, n))
+    launch("k_grouped", tiles, (dy, x, dw), (first, count, np.int32(experts), np.int32(m), np.int32(n)))
 
 
 def backward(dout, x, h, y, up, down, share, position, first, count, dx, dup, ddown, dshare):

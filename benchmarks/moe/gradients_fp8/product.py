@@ -3,8 +3,9 @@
 dw[e] = dy[e].T x[e], summed over the tokens of expert e. It is lab 11's product over tokens with lab 09's promotion,
 which has one difference here: *both* operands have a scale for 128 tokens of every line (1 x 128, as DeepGEMM has for
 gradients of weights), so a block of 128 tokens is scaled by a number for each row and one for each column of its
-result. A warpgroup brings boxes of codes and the scales beside them, two multiply with wgmma and promote. wgmma reads
-e4m3 along the sum alone, so tokens lie along the lines of both operands: quantise.py makes them.
+result. A warpgroup brings boxes of codes and the scales beside them and takes results away, two multiply with wgmma and
+promote: a result leaves while the next tile is multiplied. wgmma reads e4m3 along the sum alone, so tokens lie along
+the lines of both operands: quantise.py makes them.
 """
 
 import cupy
@@ -12,19 +13,22 @@ import numpy as np
 
 from warplab.ptx import tensor_map
 
-TILE_M, TILE_N, TILE_K, STAGES = 128, 128, 128, 6  # as in the source below
+TILE_M, TILE_N, TILE_K, STAGES = 128, 128, 128, 4  # as in the source below
+ROWS, LINE = 64, 32  # of a box of results: a line of 128 bytes has 32 float32
 THREADS = 3 * 128
 SMS = 132  # of an H100 or H200; a block stays on each
 STAGE_BYTES = TILE_K * (TILE_M + TILE_N) + 4 * (TILE_M + TILE_N)
-SHARED_BYTES = STAGES * STAGE_BYTES + 1024  # and what it takes to begin at a multiple of 1,024
+SHARED_BYTES = STAGES * STAGE_BYTES + 4 * TILE_M * TILE_N + 1024  # and what it takes to begin at a multiple of 1,024
 
 kernel = cupy.RawKernel(
     r"""
-constexpr int TILE_M = 128, TILE_N = 128, TILE_K = 128, STAGES = 6;
+constexpr int TILE_M = 128, TILE_N = 128, TILE_K = 128, STAGES = 4;
 constexpr int CONSUMERS = 2;                                 // warpgroups of four warps, each with 64 rows of a tile
 constexpr int STEP = 32;                                     // tokens that one product takes
 constexpr unsigned A_BYTES = TILE_M * TILE_K, B_BYTES = TILE_N * TILE_K;   // 128 lines of 128 tokens each
 constexpr unsigned CODE_BYTES = A_BYTES + B_BYTES, SCALE_BYTES = 4 * (TILE_M + TILE_N);
+constexpr int ROWS = TILE_M / CONSUMERS, LINE = 32;          // of a box of results: lines of 32 float32
+constexpr unsigned BOX_BYTES = ROWS * 4 * LINE, HALF_BYTES = TILE_N / LINE * BOX_BYTES;
 constexpr int SUMS = TILE_N / 2;                             // that a thread keeps of 64 x TILE_N
 constexpr int PAIRS = TILE_N / 8;                            // pairs of neighbouring columns that are a thread's
 
@@ -55,6 +59,12 @@ __device__ void load_box(unsigned to, const Map& map, int x, int y, unsigned bar
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+// A box of shared memory to element x of line y of matrix z: what is outside of the result is left out.
+__device__ void store_box(const Map& map, int x, int y, int z, unsigned from)
+{
+    asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
+                 :: "l"(&map), "r"(x), "r"(y), "r"(z), "r"(from) : "memory");
 }
 __device__ float read(unsigned address)
 {
@@ -125,15 +135,16 @@ __device__ bool find(const Groups& groups, int number, Tile& tile)
     return true;
 }
 
-// A stage is full when its copies have come, and empty when all warps of both consumers are done with it. Scales lie
-// behind the codes of all stages, which have to begin at multiples of 1,024.
+// A stage is full when its copies have come, and empty when all warps of both consumers are done with it. Results lie
+// behind the codes of all stages, as both have to begin at multiples of 1,024, and scales behind those.
 struct Ring {
     unsigned stages, full, empty;  // shared addresses: of stage 0, and of the first barrier of each kind
     int stage;
     unsigned phase;                // which parity of `full` the stage at hand completes
 
     __device__ unsigned codes() const { return stages + stage * CODE_BYTES; }
-    __device__ unsigned scales() const { return stages + STAGES * CODE_BYTES + stage * SCALE_BYTES; }
+    __device__ unsigned results() const { return stages + STAGES * CODE_BYTES; }
+    __device__ unsigned scales() const { return results() + CONSUMERS * HALF_BYTES + stage * SCALE_BYTES; }
     __device__ unsigned full_barrier() const { return full + 8 * stage; }
     __device__ unsigned empty_barrier() const { return empty + 8 * stage; }
     __device__ void advance()
@@ -142,6 +153,17 @@ struct Ring {
             stage = 0;
             phase ^= 1;
         }
+    }
+};
+
+// Of a consumer's result: where it lies, and the barriers that say that it is there and that it has been read.
+struct Half {
+    unsigned result, filled, free;
+
+    __device__ Half(const Ring& ring, int number)
+        : result(ring.results() + number * HALF_BYTES), filled(ring.empty + 8 * STAGES + 8 * number),
+          free(filled + 8 * CONSUMERS)
+    {
     }
 };
 
@@ -208,25 +230,41 @@ __device__ void consume(Ring& ring, float (&sums)[SUMS], unsigned mine, int row,
     }
 }
 
-// A thread's sums are of row `row` and the one eight below, and of two columns in every eight from `column` on.
-__device__ void store(float* dw, const float (&sums)[SUMS], int row, int column, int m, int n)
+// A consumer: its half as boxes have it. A thread's sums are of row `row` of the half and the one eight below, and of
+// two columns in every eight from `column` on; a line's pieces of 16 bytes change places by its row.
+__device__ void write(const Half& half, unsigned parity, const float (&sums)[SUMS], int row, int column)
 {
+    wait(half.free, parity);
 #pragma unroll
     for (int j = 0; j < PAIRS; ++j) {
-        if (column + 8 * j >= n) break;
-        float* at = dw + (long long)row * n + column + 8 * j;
-        if (row < m) *(float2*)at = make_float2(sums[4 * j], sums[4 * j + 1]);
-        if (row + 8 < m) *(float2*)(at + 8ll * n) = make_float2(sums[4 * j + 2], sums[4 * j + 3]);
+        int at = column + 8 * j;
+        unsigned to = half.result + at / LINE * BOX_BYTES + row * 128 + (at % LINE / 4 ^ row % 8) * 16 + at % 4 * 4;
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};\nst.shared.v2.f32 [%0 + 1024], {%3, %4};"
+                     :: "r"(to), "f"(sums[4 * j]), "f"(sums[4 * j + 1]), "f"(sums[4 * j + 2]), "f"(sums[4 * j + 3])
+                     : "memory");
     }
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");  // copies read by another proxy than threads write
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) arrive(half.filled);
+}
+
+// One thread: sends a half away, while its consumer multiplies the next tile.
+__device__ void send(const Half& half, unsigned parity, const Map& map_dw, const Tile& tile, int number, int n)
+{
+    wait(half.filled, parity);
+    for (int i = 0; i < TILE_N / LINE && tile.column + i * LINE < n; ++i)
+        store_box(map_dw, tile.column + i * LINE, tile.row + number * ROWS, tile.expert, half.result + i * BOX_BYTES);
+    asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+    arrive(half.free);
 }
 
 extern "C" __global__ void __launch_bounds__(384, 1)
 k_grouped_fp8(const __grid_constant__ Map map_dy, const __grid_constant__ Map map_x,
-              const __grid_constant__ Map map_dy_scale, const __grid_constant__ Map map_x_scale, const int* first,
-              const int* count, float* dw, int experts, int m, int n)
+              const __grid_constant__ Map map_dy_scale, const __grid_constant__ Map map_x_scale,
+              const __grid_constant__ Map map_dw, const int* first, const int* count, int experts, int m, int n)
 {
     extern __shared__ char raw[];
-    __shared__ u64 barriers[2 * STAGES];
+    __shared__ u64 barriers[2 * STAGES + 2 * CONSUMERS];
     unsigned first_barrier = shared_address(barriers);
     Ring ring = {(shared_address(raw) + 1023) & ~1023u, first_barrier, first_barrier + 8 * STAGES, 0, 0};
     if (threadIdx.x == 0) {
@@ -234,27 +272,34 @@ k_grouped_fp8(const __grid_constant__ Map map_dy, const __grid_constant__ Map ma
             init(ring.full + 8 * s, 1);
             init(ring.empty + 8 * s, 4 * CONSUMERS);
         }
+        for (int c = 0; c < CONSUMERS; ++c) {
+            init(Half(ring, c).filled, 4);
+            init(Half(ring, c).free, 1);
+        }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
     __syncthreads();
 
-    int warpgroup = threadIdx.x / 128;
+    int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32;
     Groups groups = {first, count, experts, m, n};
     Tile tile;
+    unsigned round = 0;
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         Maps maps = {map_dy, map_x, map_dy_scale, map_x_scale};
         if (threadIdx.x == 0)
             for (int number = blockIdx.x; find(groups, number, tile); number += gridDim.x) produce(ring, maps, tile);
+        else if (threadIdx.x % 32 == 0 && warp <= CONSUMERS)
+            for (int number = blockIdx.x; find(groups, number, tile); number += gridDim.x)
+                send(Half(ring, warp - 1), round++ % 2, map_dw, tile, warp - 1, n);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        int thread = threadIdx.x % 128, column = thread % 4 * 2;
-        int row = (warpgroup - 1) * 64 + thread / 32 * 16 + thread % 32 / 4;
+        int thread = threadIdx.x % 128, column = thread % 4 * 2, half = warpgroup - 1;
+        int row = thread / 32 * 16 + thread % 32 / 4;
         float sums[SUMS];
         for (int number = blockIdx.x; find(groups, number, tile); number += gridDim.x) {
-            consume(ring, sums, (warpgroup - 1) * A_BYTES / CONSUMERS, row, column, tile);
-            float* mine = dw + (long long)tile.expert * m * n;
-            store(mine, sums, tile.row + row, tile.column + column, m, n);
+            consume(ring, sums, half * A_BYTES / CONSUMERS, half * ROWS + row, column, tile);
+            write(Half(ring, half), round++ % 2 ^ 1, sums, row, column);
         }
     }
 }
@@ -280,7 +325,8 @@ def k_grouped_fp8(dy8, dy_scale, x8, x_scale, first, count, dw):
         tensor_map(x8, (TILE_N, TILE_K)),
         tensor_map(dy_scale, (1, TILE_M), swizzle=0),
         tensor_map(x_scale, (1, TILE_N), swizzle=0),
+        tensor_map(dw, (1, ROWS, LINE)),
     )
     tiles = experts * -(-m // TILE_M) * -(-n // TILE_N)
     sizes = np.int32(experts), np.int32(m), np.int32(n)
-    kernel((min(tiles, SMS),), (THREADS,), (*maps, first, count, dw, *sizes), shared_mem=SHARED_BYTES)
+    kernel((min(tiles, SMS),), (THREADS,), (*maps, first, count, *sizes), shared_mem=SHARED_BYTES)
