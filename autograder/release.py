@@ -7,6 +7,7 @@ does not have. Seeds are no files: one is drawn for each grade.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ _FILES = (
     "environment.yml",
     "scripts/setup.sh",
     "scripts/sandbox.sh",
+    "benchmarks/peer/all_reduce.cu",  # chapters 12 and 15 show parts of them
+    "benchmarks/peer/row_parallel.cu",
+    "benchmarks/peer/waiting.cuh",
 )
 _FOLDERS = (
     "warplab", "autograder", "course", "notebooks", "benchmarks/results", "benchmarks/micro", "docs/images",
@@ -34,10 +38,12 @@ _FOLDERS = (
 )  # fmt: skip
 # What a learner reads; the threat model and the instructor's pages are not among it.
 _DOCUMENTS = (
-    "emulator", "grading", "measuring", "networks", "profiling", "ptx", "tensor-numerics", "validation",
-    "your-own-kernels", "instructions", "architecture",
+    "emulator", "grading", "measuring", "networks", "parallelism", "profiling", "ptx", "tensor-numerics", "validation",
+    "your-own-kernels", "instructions", "architecture", "glossary",
 )  # fmt: skip
 _LEFT_OUT = {"__pycache__", ".ipynb_checkpoints", "student_files", "template"}
+# Of Markdown, to a file; in the JSON of a notebook it reads the same. Code may look alike: kernel[blocks, 32](out)
+_LINK = re.compile(r"(?<!!)\[(?P<words>[^\[\]]*)\]\((?P<target>[^()\s:#]+)(?:#[^()\s]*)?\)")
 _DISTINCT = 28  # characters of a line that two people do not write alike by chance
 _LEAK_LINES, _LEAK_SHARE = 4, 0.2  # of a solution's lines: what several labs' starters share is less
 
@@ -73,7 +79,26 @@ def write_release(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str] = (
     for source in sorted(STUDENT_FILES.iterdir()):
         text = source.read_text(encoding="utf-8")
         write_whole(folder / source.name, text.replace("{labs}", listing) if source.suffix == ".md" else text)
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".md", ".ipynb"):
+            _unlink(path, folder)
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def _unlink(path: Path, release: Path) -> None:
+    """Leave words alone of links to what the checkout has and the release has not."""
+    name = path.relative_to(release)
+    # The sources of notebooks have the notebooks' links
+    base = name.parent.parent if name.parts[:2] == ("notebooks", "source") else name.parent
+
+    def kept(link: re.Match[str]) -> str:
+        target = base / link["target"]
+        return link["words"] if (CHECKOUT / target).exists() and not (release / target).exists() else link[0]
+
+    text = path.read_text(encoding="utf-8")
+    changed = _LINK.sub(kept, text)
+    if changed != text:
+        write_whole(path, changed)
 
 
 def leaks(folder: Path) -> list[Leak]:

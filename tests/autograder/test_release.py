@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +47,27 @@ def test_the_only_texts_with_answers_are_those_that_are_known(release: Path) -> 
         ("labs/11_k_grouped_gemm/submission.py", "08_hopper_hgemm/submission.py"),
         ("labs/11_k_grouped_gemm/submission.py", "11_grouped_gemm/submission.py"),
     }
+
+
+def _cells(path: Path, kind: str) -> list[str]:
+    return ["".join(cell["source"]) for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == kind]
+
+
+def test_its_links_lead_somewhere_and_its_code_is_the_chapters(release: Path) -> None:
+    lost = []
+    for path in release.rglob("*"):
+        texts = [path.read_text()] if path.suffix == ".md" else []
+        if path.suffix == ".ipynb":
+            texts = _cells(path, "markdown")
+            assert _cells(path, "code") == _cells(CHECKOUT / path.relative_to(release), "code")
+        base = path.parent.parent if path.parent.name == "source" else path.parent
+        for text in texts:
+            prose = re.sub(r"^```.*?^```|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+            for target in re.findall(r"\]\(([^)\s#]+)", prose):
+                if "://" not in target and not (base / target).exists():
+                    lost.append(f"{path.relative_to(release)}: {target}")
+    assert lost == []
+    assert (release / "docs" / "glossary.md").exists()
 
 
 def test_a_solution_that_got_out_is_found(release: Path, tmp_path: Path) -> None:
