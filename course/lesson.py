@@ -51,6 +51,24 @@ CODE_STYLE = (
 )
 
 
+class ClosedLab(WarplabError):
+    """A step of a lab's ladder, or its reference, is asked for where it is not: in a students' release."""
+
+    def _render_traceback_(self) -> list[str]:  # what IPython shows: the sentence
+        return [str(self)]
+
+
+def solution(lab: str, name: str) -> Path:
+    """The file of solutions/`lab` called `name`, without .py. Raises ClosedLab where a release has left it out."""
+    path = solutions_folder() / lab / f"{name}.py"
+    if not path.exists():
+        raise ClosedLab(
+            f"solutions/{lab}/{path.name} is not in this release: what this cell and those that build on it show stands in "
+            f"their saved outputs, until whoever gave you the course adds the steps of lab {lab}."
+        )
+    return path
+
+
 @dataclass(frozen=True)
 class Time:
     """A measured time, in milliseconds, and its 95% interval; `flops` in FLOP/s; `efficiency` as the grade has it."""
@@ -129,16 +147,18 @@ class Lesson:
     def climb(self, rung: str | Path) -> Step:
         """Measure one rung: a file of solutions/<lab> by its name without .py, or any submission by its path.
 
-        Raises autograder.judge.capture_stage.Rejected if it cannot be captured."""
-        source = rung if isinstance(rung, Path) else solutions_folder() / self.lab.name / f"{rung}.py"
+        Raises autograder.judge.capture_stage.Rejected if it cannot be captured, ClosedLab."""
+        source = rung if isinstance(rung, Path) else solution(self.lab.name, rung)
         (measured,) = climb(self.lab, [source], self.machine, SEED)
         shipped = None if isinstance(rung, Path) else self._shipped_time(rung)
         return Step(self.lab, measured, self._measured_time(measured) or shipped, _worst_ratio(self.lab, measured))
 
     def profile(self, rung: str, block: Dim3 = (0, 0, 0)) -> Profile:
-        """What one block of a rung of solutions/<lab> does on the profile case, for pictures of accesses and warps."""
+        """What one block of a rung of solutions/<lab> does on the profile case, for pictures of accesses and warps.
+
+        Raises ClosedLab."""
         case = self.lab.task.profile
-        source = solutions_folder() / self.lab.name / f"{rung}.py"
+        source = solution(self.lab.name, rung)
         plan = capture_submission(self.lab, source, (case,), SEED, self.machine.architecture).plans[case.name]
         values = generate(np, self.lab.task, case, SEED)
         inputs = {name: values[name] for role in (Role.INPUT, Role.INOUT) for name in plan.arguments(role)}

@@ -17,9 +17,8 @@ typedef unsigned long long u64;
 #define ROW (2 * WIDTH)                  // bytes of WIDTH weights
 #define PAGE (4 * ROW)
 #define POSITIONS (PAGE / (2 * HEAD))    // whose keys, or values, fill a page
-#define WARPS 16                         // that compute: four teams of four, a warp for each quarter of a page
+#define WARPS 16                         // that compute
 #define CONSUMERS (32 * WARPS)
-#define PER_LANE (WIDTH / 32)
 #define MOST_PAGES 64                    // of one instruction
 #define SLICES (WARPS / GROUP)           // into which warps divide the positions of a page of values
 #define EPSILON 1e-5f
@@ -29,6 +28,7 @@ typedef unsigned long long u64;
 static_assert(HEADS * HEAD == WIDTH && WIDTH % 256 == 0 && WIDTH <= 4 * CONSUMERS, "a width of 256 to 2,048");
 static_assert(WARPS % GROUP == 0 && VOCABULARY % 4 == 0, "four rows a page");
 static_assert(SLOTS >= 2, "attention takes a page of keys and one of values at once");
+static_assert(SLOTS <= WARPS, "a slot of the ring is a warp's");
 
 enum { STOP, EMBED, QKV, ATTEND, OUT, GATE_UP, DOWN, LOGITS };
 
@@ -52,6 +52,7 @@ struct alignas(128) Shared {
     float turns[HEAD];      // cosine and sine of each pair of a head, at this position
     float squares[WARPS];
     u64 full[SLOTS], empty[SLOTS];
+    u32 loaded;             // when the first page of an instruction was there
 };
 
 // What a step works on. x is the residual stream; `parts` and `peaks` are attention before it is put together.
@@ -180,7 +181,7 @@ __device__ void load_pages(const Memory& m, Shared& s)
 struct Place {
     int thread, warp, lane;
     u32 taken;              // pages of the ring, by the instructions before
-    u32 ready, loaded;      // when inputs and the first page were there
+    u32 ready;              // when inputs were there
 };
 
 __device__ void inputs_ready(const Memory& m, const Instruction& in, Place& me)
@@ -266,39 +267,64 @@ __device__ void spread(float (&to)[8], uint4 v)
     to[0] = low(v.x), to[1] = high(v.x), to[2] = low(v.y), to[3] = high(v.y);
     to[4] = low(v.z), to[5] = high(v.z), to[6] = low(v.w), to[7] = high(v.w);
 }
-// The four sums of each page: of a row each or, of DOWN, of a quarter of one row. A slot of the ring has the same team
-// of warps each time round: a team that came to a slot for the first time could take the round before for its own.
+// d (16 x 8) += a (16 x 16) b (16 x 8), bfloat16 with sums in float32.
+__device__ void multiply_add(float (&d)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1)
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+// A warp's sums of a page: of its four rows times x or, with QUARTERS, of the quarters of one row times those of x.
+//
+// A tensor core takes 16 rows and 8 columns, and a page has four rows and x is one column. So each row is cut into four
+// parts, 32 numbers in every 128: those are the 16 rows, and the same parts of x the columns. Of 16 x 8 products the
+// diagonals count, part by part. Which number of a part comes first is the same in both, and so does not matter: a lane
+// reads 16 bytes at once. The first sum is of row 0 in lanes 0 to 15 and of row 1 in the others, the second of 2 and 3.
+template <bool QUARTERS> __device__ void sums_of(const u8* page, const u16* x, int lane, float (&sums)[2])
+{
+    int row = lane / 16, part = lane / 4 % 4, piece = 4 * part + lane % 4;
+    const uint4 *upper = (const uint4*)(page + row * ROW) + piece, *lower = upper + 2 * ROW / 16;
+    const uint4 *of_upper = (const uint4*)x + (QUARTERS ? row * (ROW / 16) : 0) + piece;
+    float d[2][4] = {}, e[2][4] = {};
+    #pragma unroll 4
+    for (int j = 0; j < WIDTH / 8; j += 16) {
+        uint4 a = upper[j], b = lower[j], u = of_upper[j];
+        multiply_add(d[0], a.x, b.x, a.y, b.y, u.x, u.y);
+        multiply_add(d[1], a.z, b.z, a.w, b.w, u.z, u.w);
+        if (QUARTERS) {
+            uint4 v = of_upper[j + 2 * ROW / 16];
+            multiply_add(e[0], a.x, b.x, a.y, b.y, v.x, v.y);
+            multiply_add(e[1], a.z, b.z, a.w, b.w, v.z, v.w);
+        }
+    }
+    int column = lane / 4;  // of the diagonal: a lane has two columns of its row, and of the one eight below
+    bool mine = lane % 4 == column / 2, odd = column % 2;
+    float (&f)[2][4] = QUARTERS ? e : d;
+    sums[0] = !mine ? 0 : odd ? d[0][1] + d[1][1] : d[0][0] + d[1][0];
+    sums[1] = !mine ? 0 : odd ? f[0][3] + f[1][3] : f[0][2] + f[1][2];
+    #pragma unroll
+    for (int i = 8; i; i /= 2)
+        for (int half = 0; half < 2; ++half) sums[half] += __shfl_xor_sync(~0u, sums[half], i);
+}
+// The four sums of each page: of a row each or, of DOWN, of a quarter of one row. A slot of the ring is the same warp's
+// each time round: one that came to a slot for the first time could take the round before for its own.
 __device__ void multiply(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
-    int quarter = me.warp % 4, team = me.warp / 4;
-    const uint4* from = (const uint4*)s.x + (in.op == DOWN ? quarter * (WIDTH / 8) : 0) + me.lane;
-    float x[PER_LANE / 8][8];
-    #pragma unroll
-    for (int j = 0; j < PER_LANE / 8; ++j) spread(x[j], from[32 * j]);
-    int slot = me.taken % SLOTS, parity = me.taken / SLOTS & 1;
-    bool look = m.recording;  // at the clock, for the first page
+    if (me.warp >= SLOTS) return;
+    int i = (me.warp + SLOTS - me.taken % SLOTS) % SLOTS, parity = (me.taken + i) / SLOTS & 1;
     #pragma unroll 1
-    for (int i = 0; i < in.pages; ++i) {
-        if (slot % 4 == team) {
-            wait(s.full[slot], parity);
-            if (look) me.loaded = now();
-            look = false;
-            const uint4* row = (const uint4*)(s.pages[slot] + quarter * ROW) + me.lane;
-            float sums[4] = {0, 0, 0, 0};
-            #pragma unroll
-            for (int j = 0; j < PER_LANE / 8; ++j) {
-                float w[8];
-                spread(w, row[32 * j]);
-                #pragma unroll
-                for (int k = 0; k < 8; ++k) sums[k % 4] += w[k] * x[j][k];
-            }
-            float sum = warp_sum(sums[0] + sums[1] + (sums[2] + sums[3]));
-            if (me.lane == 0) {
-                s.results[4 * i + quarter] = sum;
-                arrive(s.empty[slot]);
-            }
+    for (; i < in.pages; i += SLOTS, parity ^= 1) {
+        wait(s.full[me.warp], parity);
+        if (m.recording && i == 0 && me.lane == 0) s.loaded = now();
+        float sums[2];
+        if (in.op == DOWN) sums_of<true>(s.pages[me.warp], s.x, me.lane, sums);
+        else sums_of<false>(s.pages[me.warp], s.x, me.lane, sums);
+        __syncwarp();  // all lanes have read the page
+        if (me.lane == 0) arrive(s.empty[me.warp]);
+        if (me.lane % 16 == 0) {
+            s.results[4 * i + me.lane / 16] = sums[0];
+            s.results[4 * i + 2 + me.lane / 16] = sums[1];
         }
-        if (++slot == SLOTS) slot = 0, parity ^= 1;
     }
 }
 
@@ -373,7 +399,7 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
     int fresh = m.position - first;  // the row of this position, if it is in this page
     const uint4* keys = (const uint4*)page_of(s, me.taken);
     const uint4* values = (const uint4*)page_of(s, me.taken + 1);
-    if (m.recording) me.loaded = now();
+    if (m.recording && me.thread == 0) s.loaded = now();
     inputs_ready(m, in, me);
     for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) a.q[i] = __ldcg(m.q + head * HEAD + i) * 0.125f;
     int made = me.thread / 8, piece = me.lane % 8;
@@ -421,7 +447,7 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
         if (me.lane < 8) a.sums[me.warp * HEAD + 8 * piece + e] = sums[e];
     }
     sync_consumers();
-    if (me.lane == 0 && me.warp < 4)
+    if (me.thread == 0)
         for (u32 p = me.taken; p < me.taken + 2; ++p) arrive(s.empty[p % SLOTS]);
     for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) {
         float sum = 0;
@@ -439,10 +465,10 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
     Shared& s = *(Shared*)memory;
     Memory m = {list, length, position, set, weights, gains, cache, turns, given, chosen, x, q, parts, peaks, hidden,
                 logits, counters, records, recording != 0};
-    Place me = {int(threadIdx.x), int(threadIdx.x / 32), int(threadIdx.x % 32), 0, 0, 0};
+    Place me = {int(threadIdx.x), int(threadIdx.x / 32), int(threadIdx.x % 32), 0, 0};
     if (me.thread < SLOTS) {
         init(s.full[me.thread], 1);
-        init(s.empty[me.thread], 4);
+        init(s.empty[me.thread], 1);
     }
     if (me.thread < HEAD) s.turns[me.thread] = turns[position * HEAD + me.thread];
     if (blockIdx.x == 0)  // the counters of the next step
@@ -456,7 +482,8 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
     Instruction next = read(m, 0);
     for (int n = 0; next.op != STOP; ++n) {
         Instruction in = next;
-        u32 begun = me.ready = me.loaded = recording ? now() : 0;
+        u32 begun = me.ready = recording ? now() : 0;
+        if (me.thread == 0) s.loaded = begun;
         next = read(m, n + 1);
         if (in.op == EMBED) embed(m, in, me);
         else if (in.op == ATTEND) attend(m, s, in, me);
@@ -465,7 +492,7 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
         me.taken += in.pages;
         if (me.thread == 0) {
             if (in.bump >= 0) bump(counters + set * COUNTERS + in.bump);
-            if (recording) records[blockIdx.x * length + n] = make_uint4(begun, me.ready, me.loaded, now());
+            if (recording) records[blockIdx.x * length + n] = make_uint4(begun, me.ready, s.loaded, now());
         }
     }
 }

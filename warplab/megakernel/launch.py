@@ -40,7 +40,7 @@ def shared_bytes(shape: Shape, slots: int = SLOTS) -> int:
     """Bytes of the kernel's `Shared`."""
     attention = 4 * (shape.group * (HEAD + shape.positions) + 16 * HEAD) + 2 * 2 * HEAD
     inputs = max(2 * shape.hidden, attention)
-    rest = 4 * (4 * 64 + HEAD + 16) + 16 * slots
+    rest = 4 * (4 * 64 + HEAD + 16 + 1) + 16 * slots
     return -(-(slots * shape.page + inputs + rest) // 128) * 128
 
 
