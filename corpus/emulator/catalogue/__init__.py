@@ -18,6 +18,7 @@ from corpus.emulator.catalogue import (
     tensor_forms,
     traffic,
     unseen,
+    unseen_fourth,
     unseen_second,
     unseen_third,
     warp_matrices,
@@ -47,4 +48,5 @@ ENTRIES: tuple[Entry, ...] = (
     *unseen.ENTRIES,
     *unseen_second.ENTRIES,
     *unseen_third.ENTRIES,
+    *unseen_fourth.ENTRIES,
 )
