@@ -73,6 +73,10 @@ COUNTED = {
     "a generic atomic": ("unseen_third/relax_line", "shared_atomic_wavefronts"),
     "two neighbouring wide stores": ("unseen_third/numba_vote", "local_store_requests"),
     "two conversions that share a constant": ("unseen_third/fit_lines", "thread_fmul"),
+    "lanes that leave a loop in its middle": ("unseen_third/cover", "global_load_requests"),
+    "lanes that leave a loop behind two loads": ("unseen_third/colour_graph", "global_load_sectors"),
+    "one of two conditions, by branches": ("unseen_third/numba_row_minima", "shared_store_wavefronts"),
+    "one of two conditions, by predicates": ("unseen_third/sort_items", "shared_store_bank_conflicts"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -264,6 +268,91 @@ def test_a_guard_in_a_function_that_is_called_twice() -> None:
     plan = cuda_plan(MADE, "leaks", arrays, ("x", "y"), (1,), (64,))
     total = simt.execute(assemble(plan, "sm_90a"), {"x": x}, workers=1).total
     assert total.thread_fmul == 2 * 64 + np.count_nonzero(x < 0) + np.count_nonzero(x < 1)
+
+
+LEAVES = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q) {
+    .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd2, [q];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    mov.u32 %r9, 0;
+ROUND:
+    ld.global.u32 %r2, [%rd4];
+    setp.gt.u32 %p1, %r2, 20;
+    @%p1 bra MEET;
+    ld.global.u32 %r3, [%rd4+128];
+    setp.gt.u32 %p2, %r3, 2;
+    @%p2 bra MEET;
+    ld.global.u32 %r4, [%rd4+256];
+    add.s32 %r9, %r9, %r4;
+    bra.uni OUT;
+MEET:
+    ld.global.u32 %r5, [%rd4+384];
+    add.s32 %r9, %r9, %r5;
+    add.s64 %rd4, %rd4, 512;
+    setp.lt.u32 %p3, %r9, 100;
+    @%p3 bra ROUND;
+OUT:
+    st.global.u32 [%rd5], %r9;
+    ret;
+}"""
+
+
+@needs_nvdisasm
+def test_lanes_that_fall_through_past_a_meeting() -> None:
+    """Nothing branches to where the second branch leads on past the meeting."""
+    data = np.random.default_rng(3).integers(0, 40, (40, 4, 32)).astype(np.uint32)
+    data[:, 1] %= 8
+    buffers = {"p": buffer("p", data, Role.INPUT), "q": buffer("q", np.zeros(32, np.uint32), Role.OUTPUT)}
+    plan = assemble(plan_of(LEAVES, "k", buffers, (Pointer("p"), Pointer("q")), (1,), (32,)), "sm_90a")
+    execution = simt.execute(plan, {"p": data}, workers=1)
+    sums, active, requests = np.zeros(32, np.uint32), np.full(32, True), 0
+    for row in data:  # the hardware: lanes that stay are together in each round
+        asking = active & (row[0] <= 20)
+        leaving = asking & (row[1] <= 2)
+        staying = active & ~leaving
+        requests += sum(int(lanes.any()) for lanes in (active, asking, leaving, staying))
+        sums += np.where(leaving, row[2], 0) + np.where(staying, row[3], 0)
+        active = staying & (sums < 100)
+    assert execution.outputs["q"].tolist() == sums.tolist()
+    assert execution.total.global_load_requests == requests
+
+
+HANDED = """
+extern "C" __global__ void handed(const int* a, volatile int* flag, int* out) {
+    int t = threadIdx.x, x = 0;
+    for (int k = 0; k < 4; ++k) {
+        int v = a[k * 32 + t];
+        if (v > 5) {
+            if (v > 7) { flag[0] = 1; break; }
+            while (flag[0] == 0);
+        }
+        x += v * a[t];
+    }
+    out[t] = x;
+}"""
+
+
+@needs_nvdisasm
+def test_lanes_that_leave_do_not_wait_for_those_that_wait_for_them() -> None:
+    a = np.random.default_rng(1).integers(0, 9, (4, 32)).astype(np.int32)
+    arrays = {"a": (a, Role.INPUT), "flag": (np.zeros(1, np.int32), Role.INOUT)}
+    arrays["out"] = np.zeros(32, np.int32), Role.OUTPUT
+    plan = assemble(cuda_plan(HANDED, "handed", arrays, ("a", "flag", "out"), (1,), (32,)), "sm_90a")
+    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
+    assert "BREAK" in {i.root for i in code}
+    values = {"a": a, "flag": np.zeros(1, np.int32)}
+    execution = simt.execute(plan, values, workers=1, instruction_budget=100_000)
+    stays = np.logical_and.accumulate(a <= 7)
+    assert not execution.findings
+    assert execution.outputs["out"].tolist() == (np.where(stays, a, 0).sum(axis=0) * a[0]).tolist()
 
 
 LISTING = """

@@ -30,7 +30,6 @@ from warplab.plan.model import Plan
 ARCHITECTURE = "sm_90a"
 _REMAINDER = "ptxas made several loops of one, and lanes that need it for fewer rounds are in another of them"
 _CONFLICT = "one conflict that addresses do not make: not understood"
-_MEETING = "lanes meet where some paths lead past, by BSYNC and BREAK: here where all paths lead"
 _ROUNDS = "rounds of a reduction whose lanes meet at several addresses: not understood"
 LEFT = {  # counters of the unseen kernels that differ still, and why
     "unseen/spmv_csr": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
@@ -46,10 +45,6 @@ LEFT = {  # counters of the unseen kernels that differ still, and why
         {"global_load_requests", "global_load_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts"},
         _REMAINDER,
     ),
-    "unseen_third/cover": ({"global_load_requests", "global_load_sectors"}, _MEETING),
-    "unseen_third/colour_graph": ({"global_load_requests", "global_load_sectors"}, _MEETING),
-    "unseen_third/sort_items": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _MEETING),
-    "unseen_third/numba_row_minima": ({"shared_store_wavefronts"}, _MEETING),
     "unseen_third/push_ranks": ({"global_reduction_sectors"}, _ROUNDS),
     "unseen_third/unpool": ({"global_reduction_sectors"}, _ROUNDS),
     "unseen_third/numba_fill_cells": ({"global_reduction_sectors"}, _ROUNDS),

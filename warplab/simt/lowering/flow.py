@@ -1,8 +1,9 @@
 """Control flow: where the two sides of each branch meet again, and the final order of records.
 
 A divergent branch reconverges at its immediate post-dominator: the first block that every path to the end of the kernel
-goes through, but for paths that leave the kernel at once: lanes that exit are not waited for. Those blocks get a JOIN
-record in front, the only places where a split has to look whether its siblings wait for it. (Cooper, Harvey and
+goes through, but for paths that leave the kernel at once: lanes that exit are not waited for. (Where the machine code
+has lanes meet earlier, `assembled/meetings.py` has made all paths lead there.) Those blocks get a JOIN record in front,
+the only places where a split has to look whether its siblings wait for it. (Cooper, Harvey and
 Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.)
 """
 
@@ -14,7 +15,7 @@ from warplab.simt.program import Record, make_record
 _TERMINATORS = (OP_BRANCH, OP_JUMP, OP_EXIT)
 
 
-class _Graph:
+class Graph:
     """Basic blocks of a list of records. Block `count` is the end of the kernel."""
 
     def __init__(self, records: list[Record], labels: dict[str, int]) -> None:
@@ -43,9 +44,10 @@ class _Graph:
     def meetings(self, records: list[Record]) -> list[int]:
         """Where the sides of each block's branch meet: lanes that do nothing but leave are not waited for, as long as
         others do not leave that way only."""
-        every = self.post_dominators(self.successors)
-        ends = {self.count, *(n for n, start in enumerate(self.starts) if _only_exits(records, start))}
-        some = self.post_dominators([[n for n in after if n not in ends] or after for after in self.successors])
+        every = immediate_dominators(self.successors, self.count)
+        ends = {self.count, *(n for n, start in enumerate(self.starts) if only_exits(records, start))}
+        reaching = [[n for n in after if n not in ends] or after for after in self.successors]
+        some = immediate_dominators(reaching, self.count)
         result = [one if one >= 0 else other for one, other in zip(some, every, strict=True)]
         # Where nobody can be waiting yet, the others just go on.
         block = 0
@@ -69,53 +71,56 @@ class _Graph:
                 waiting += self.successors[other]
         return False
 
-    def post_dominators(self, successors: list[list[int]]) -> list[int]:
-        """The immediate post-dominator of each block by these successors; -1 where there is none (an endless loop)."""
-        predecessors: list[list[int]] = [[] for _ in range(self.count + 1)]
-        for block, following in enumerate(successors):
-            for other in following:
-                predecessors[other].append(block)
-        order = self._reverse_postorder(predecessors)
-        rank = {block: i for i, block in enumerate(order)}
-        immediate = [-1] * (self.count + 1)
-        immediate[self.count] = self.count
-        changed = True
-        while changed:
-            changed = False
-            for block in order[1:]:
-                known = [s for s in successors[block] if immediate[s] >= 0]
-                best = known[0]
-                for other in known[1:]:
-                    a, b = best, other
-                    while a != b:
-                        while rank[a] > rank[b]:
-                            a = immediate[a]
-                        while rank[b] > rank[a]:
-                            b = immediate[b]
-                    best = a
-                if immediate[block] != best:
-                    immediate[block] = best
-                    changed = True
-        return immediate
 
-    def _reverse_postorder(self, predecessors: list[list[int]]) -> list[int]:
-        """Blocks from which the end can be reached, the end first."""
-        seen, postorder = {self.count}, []
-        stack = [(self.count, iter(predecessors[self.count]))]
-        while stack:
-            block, rest = stack[-1]
-            for other in rest:
-                if other not in seen:
-                    seen.add(other)
-                    stack.append((other, iter(predecessors[other])))
-                    break
-            else:
-                postorder.append(block)
-                stack.pop()
-        return postorder[::-1]
+def immediate_dominators(ways: list[list[int]], root: int) -> list[int]:
+    """The immediate dominator of each block where `ways` has the blocks in front of each, or its post-dominator where
+    it has those behind it and `root` is the end; -1 for what no path joins with `root` (an endless loop)."""
+    onward: list[list[int]] = [[] for _ in ways]
+    for block, others in enumerate(ways):
+        for other in others:
+            onward[other].append(block)
+    order = _reverse_postorder(onward, root)
+    rank = {block: i for i, block in enumerate(order)}
+    immediate = [-1] * len(ways)
+    immediate[root] = root
+    changed = True
+    while changed:
+        changed = False
+        for block in order[1:]:
+            known = [s for s in ways[block] if immediate[s] >= 0]
+            best = known[0]
+            for other in known[1:]:
+                a, b = best, other
+                while a != b:
+                    while rank[a] > rank[b]:
+                        a = immediate[a]
+                    while rank[b] > rank[a]:
+                        b = immediate[b]
+                best = a
+            if immediate[block] != best:
+                immediate[block] = best
+                changed = True
+    return immediate
 
 
-def _only_exits(records: list[Record], start: int) -> bool:
+def _reverse_postorder(onward: list[list[int]], root: int) -> list[int]:
+    """Blocks that paths from the root reach, the root first."""
+    seen, postorder = {root}, []
+    stack = [(root, iter(onward[root]))]
+    while stack:
+        block, rest = stack[-1]
+        for other in rest:
+            if other not in seen:
+                seen.add(other)
+                stack.append((other, iter(onward[other])))
+                break
+        else:
+            postorder.append(block)
+            stack.pop()
+    return postorder[::-1]
+
+
+def only_exits(records: list[Record], start: int) -> bool:
     """Does the block do nothing but leave the kernel?"""
     return start < len(records) and records[start].op == OP_EXIT and not records[start].fields[GUARD]
 
@@ -134,7 +139,7 @@ def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
     records = [*records, make_record(OP_EXIT)]  # a label at the very end has something to point at
     records[-1].counted = False
     labels = {name: min(position, end) for name, position in labels.items()}
-    graph = _Graph(records, labels)
+    graph = Graph(records, labels)
     immediate = graph.meetings(records)
     meeting: dict[int, int] = {}  # branch record -> record where its sides meet, -1: nowhere
     for block in range(graph.count):
@@ -142,7 +147,7 @@ def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
         if records[last].op == OP_BRANCH:
             join = immediate[block]
             start = graph.starts[join] if 0 <= join < graph.count else -1
-            meeting[last] = -1 if start < 0 or _only_exits(records, start) else start
+            meeting[last] = -1 if start < 0 or only_exits(records, start) else start
     joins = sorted({m for m in meeting.values() if m >= 0})
     moved: dict[int, int] = {}
     result: list[Record] = []
@@ -162,5 +167,5 @@ def link(records: list[Record], labels: dict[str, int]) -> list[Record]:
             if record.op == OP_BRANCH:
                 meet = meeting.get(position, -1)
                 record.fields[X0] = moved[meet] if meet >= 0 else -1
-                record.fields[X1] = 1 if _only_exits(records, target) else 0
+                record.fields[X1] = 1 if only_exits(records, target) else 0
     return result

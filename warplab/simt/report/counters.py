@@ -138,8 +138,8 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
     classifier = Classifier()
     lines: dict[int, Counters] = {}
     for pc in np.flatnonzero(counts.any(axis=1)):
-        if program.code[pc][OP] == OP_WATCH:
-            continue
+        if program.code[pc][OP] == OP_WATCH or not (program.counted[pc] or program.texts[pc]):
+            continue  # the emulator's own
         row = [int(c) for c in counts[pc]]
         issued = row[C_WARPS]
         if not program.counted[pc]:

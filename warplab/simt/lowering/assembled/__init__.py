@@ -7,5 +7,6 @@ it runs as often as the PTX around it does. From that follow, for docs/emulator.
   threads that guards let through, and with what unusual operands cost;
 * loads and stores that were dropped, or of which only some copies of an unrolled loop were kept;
 * neighbouring loads and stores that became one wide one;
-* spills: accesses to local memory that no PTX asks for.
+* spills: accesses to local memory that no PTX asks for;
+* where lanes that came apart meet again, though some paths lead past.
 """

@@ -1,0 +1,286 @@
+"""Places where the machine code has lanes meet though some paths lead past: at the end of a loop's body that others
+leave by `break`, behind the conditions of `if (a || b)`.
+
+There a barrier of the warp waits for lanes (BSYNC), and lanes that go past leave it before (BREAK); or the branches
+have become predicates, so that lanes never part. A split of the interpreter waits where all paths lead. So lanes that
+would go past are led to the meeting with a flag set, and go where they would behind it. As they wait there for others
+on the way, which the hardware does not have them do, this is done only where others come in any case: past no loop and
+nothing that waits.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from warplab.isa.machine_code import MachineInstruction
+from warplab.simt.core.state.layout import (
+    FULL_MASK,
+    GUARD,
+    OP_ATOMIC,
+    OP_BRANCH,
+    OP_EXIT,
+    OP_FENCE,
+    OP_JUMP,
+    OP_LOAD,
+    OP_NOP,
+    OP_SPECIAL,
+    OP_STORE,
+    OP_WATCH,
+    VECTOR_BASE,
+)
+from warplab.simt.lowering.flow import Graph, immediate_dominators, only_exits
+from warplab.simt.lowering.lowering import Lowering
+from warplab.simt.program import Record, make_record
+
+_NEVER_WAIT = (OP_ATOMIC, OP_BRANCH, OP_EXIT, OP_FENCE, OP_JUMP, OP_LOAD, OP_NOP, OP_SPECIAL, OP_STORE, OP_WATCH)
+_ACCESSES = ("LD", "LDG", "LDS", "ST", "STG", "STS", "ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS")
+_MOST_BLOCKS = 64  # on the ways to a meeting
+
+
+class _Meeting(NamedTuple):
+    """Basic blocks of the records: where lanes part, those on the ways to where they meet, and that one."""
+
+    fork: int
+    between: frozenset[int]
+    meeting: int
+
+    @property
+    def ways(self) -> frozenset[int]:
+        """The blocks whose ends lead to the meeting, or past it."""
+        return self.between | {self.fork}
+
+
+def let_lanes_meet(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
+    """Lead the lanes of a kernel, lowered and not linked yet, to where its machine code has them meet."""
+    code = [i for i in code if not i.rare]
+    tried: set[int] = set()  # first records of meetings, by identity
+    while True:
+        kernel = _Kernel(lowering.records, lowering.labels, code)
+        found: list[_Meeting] = []
+        taken: set[int] = set()
+        for meeting in sorted(kernel.meetings(), key=lambda m: len(m.between)):
+            first = id(lowering.records[kernel.graph.starts[meeting.meeting]])
+            blocks = meeting.ways | {meeting.meeting}
+            if first not in tried and not blocks & taken:
+                tried.add(first)
+                taken |= blocks
+                found.append(meeting)
+        if not found:
+            return
+        detours = _Detours(lowering, kernel.graph)
+        for meeting in found:
+            detours.add(meeting)
+        detours.finish()
+
+
+class _Kernel:
+    """Records beside machine code, with what the latter says of where lanes meet."""
+
+    def __init__(self, records: list[Record], labels: dict[str, int], code: Sequence[MachineInstruction]) -> None:
+        self.records = records
+        self.code = code
+        self.graph = graph = Graph(records, labels)
+        self.blocks: defaultdict[int, list[int]] = defaultdict(list)  # those of each line of PTX
+        self.lines: list[set[int]] = []
+        for block, (start, end) in enumerate(zip(graph.starts, graph.ends, strict=True)):
+            self.lines.append({place for r in records[start:end] if r.counted for place in r.places})
+            for place in self.lines[-1]:
+                self.blocks[place].append(block)
+        self.made: defaultdict[int, list[MachineInstruction]] = defaultdict(list)
+        self.lines_of: defaultdict[int, set[int]] = defaultdict(set)  # of each machine block
+        for instruction in code:
+            self.made[instruction.line].append(instruction)
+            self.lines_of[instruction.block].add(instruction.line)
+        self.before: list[list[int]] = [[] for _ in graph.successors]
+        for block, following in enumerate(graph.successors):
+            for other in following:
+                self.before[other].append(block)
+        self.dominators = immediate_dominators(self.before, 0)
+        self.known: dict[int, _Meeting | None] = {}  # see _meeting
+
+    def meetings(self) -> Iterator[_Meeting]:
+        """Where lanes meet by the machine code and would not by the PTX."""
+        for behind, leaving in _barriers(self.code):
+            left = {block for line in leaving for block in self.blocks[line]}
+            yield from self._behind(behind, left)
+        for block in range(self.graph.count):
+            meeting = self._meeting(block) if self._has_guarded_accesses(block) else None
+            if meeting and self._became_predicates(meeting):
+                yield meeting
+
+    def _behind(self, lines: Iterable[int], left: set[int]) -> list[_Meeting]:
+        """The meetings in the blocks of one of these lines, that to which the ways are shortest: ptxas may have put
+        lines of later blocks among them. `left` are blocks that lanes leave. A function inlined twice has two."""
+        found = [[m for m in map(self._meeting, self.blocks[line]) if m and left & m.ways] for line in lines]
+        return min(filter(None, found), key=lambda meetings: len(meetings[0].between), default=[])
+
+    def _meeting(self, block: int) -> _Meeting | None:
+        """The meeting that a block would be: None if all paths lead to it anyway, or if lanes might wait for it."""
+        if block not in self.known:
+            self.known[block] = self._as_meeting(block)
+        return self.known[block]
+
+    def _as_meeting(self, block: int) -> _Meeting | None:
+        fork = self.dominators[block]
+        if fork in (-1, block) or len(set(self.before[block])) < 2:
+            return None
+        between: set[int] = set()
+        waiting = [b for b in self.before[block] if b != fork]
+        while waiting:
+            other = waiting.pop()
+            if other in between:
+                continue
+            between.add(other)
+            if other == block or len(between) > _MOST_BLOCKS or self.dominators[other] < 0:
+                return None
+            waiting += [b for b in self.before[other] if b != fork]
+        meeting = _Meeting(fork, frozenset(between), block)
+        if not any(_leads_past(self.records, self.graph, meeting, b) for b in meeting.ways):
+            return None
+        return meeting if self._comes_in_any_case(between) else None
+
+    def _comes_in_any_case(self, between: set[int]) -> bool:
+        """Do these blocks neither form loops nor wait for anything?"""
+        for block in between:
+            records = self.records[self.graph.starts[block] : self.graph.ends[block]]
+            if any(r.op < VECTOR_BASE and r.op not in _NEVER_WAIT for r in records):
+                return False
+        inside = {block: len([b for b in self.before[block] if b in between]) for block in between}
+        ready = [block for block, count in inside.items() if not count]
+        passed = 0
+        while ready:
+            passed += 1
+            for other in self.graph.successors[ready.pop()]:
+                if other in between:
+                    inside[other] -= 1
+                    if not inside[other]:
+                        ready.append(other)
+        return passed == len(between)
+
+    # Branches that became predicates
+
+    def _accesses(self, block: int) -> list[MachineInstruction]:
+        return [i for line in self.lines[block] for i in self.made[line] if i.root in _ACCESSES]
+
+    def _has_guarded_accesses(self, block: int) -> bool:
+        records = self.records[self.graph.starts[block] : self.graph.ends[block]]
+        if any(r.fields[GUARD] for r in records if r.op in (OP_LOAD, OP_STORE, OP_ATOMIC)):
+            return False
+        accesses = self._accesses(block)
+        return bool(accesses) and all(i.guard for i in accesses)
+
+    def _became_predicates(self, meeting: _Meeting) -> bool:
+        """Has the machine code no branch on the ways, and do the guarded accesses behind them stand where lanes would
+        part?"""
+        if any(i.root == "BRA" for block in meeting.ways for line in self.lines[block] for i in self.made[line]):
+            return False
+        fork = self.lines[meeting.fork]
+        return all(fork & self.lines_of[i.block] for i in self._accesses(meeting.meeting))
+
+
+def _barriers(code: Sequence[MachineInstruction]) -> Iterator[tuple[list[int], list[int]]]:
+    """The barriers of a warp that lanes leave: the lines of what follows each, and those where they leave."""
+    leaving: dict[str, list[int]] = {}
+    for position, instruction in enumerate(code):
+        barrier = instruction.operands.split(",")[0]
+        if instruction.root == "BSSY":
+            leaving[barrier] = []
+        elif instruction.root == "BREAK" and barrier in leaving:
+            leaving[barrier].append(instruction.line)
+        elif instruction.root == "BSYNC" and (left := leaving.pop(barrier, [])):
+            following = code[position + 1 :]
+            yield list(dict.fromkeys(i.line for i in following if i.block == following[0].block)), left
+
+
+def _leads_past(records: list[Record], graph: Graph, meeting: _Meeting, block: int) -> list[int]:
+    """The blocks behind one to which lanes go past the meeting. Those that only leave the kernel nobody waits for."""
+    inside = meeting.between | {meeting.meeting}
+    return [
+        other
+        for other in dict.fromkeys(graph.successors[block])
+        if other not in inside and other < graph.count and not only_exits(records, graph.starts[other])
+    ]
+
+
+class _Detours:
+    """Leads lanes that would go past meetings to them, and on from there. The meetings have no block in common."""
+
+    def __init__(self, lowering: Lowering, graph: Graph) -> None:
+        self.lowering = lowering
+        self.records = lowering.records
+        self.graph = graph
+        # What is new in front of each record: at the end of what precedes it, ahead of its labels, and behind those.
+        self.ends, self.ahead, self.behind = (defaultdict[int, list[Record]](list) for _ in range(3))
+        self.turned: list[tuple[Record, str]] = []  # branches, and where they are to lead
+        self.labels: dict[str, int | Record] = {}  # new ones: of a record by its number, or of a new one
+
+    def add(self, meeting: _Meeting) -> None:
+        """Lead lanes to one meeting."""
+        here = self._label(self.graph.starts[meeting.meeting])
+        if _falls_through(self.records[self.graph.starts[meeting.meeting] - 1]):
+            self._jump(self.ahead, self.graph.starts[meeting.meeting], here)
+        detours: dict[int, str] = {}  # the label of each, by where it leads
+        for block in sorted(meeting.ways):
+            end = self.graph.ends[block]
+            last = self.records[end - 1]
+            for past in _leads_past(self.records, self.graph, meeting, block):
+                if past not in detours:
+                    detours[past] = self._detour(meeting, past, here)
+                if last.target and self.lowering.labels[last.target] == self.graph.starts[past]:
+                    self.turned.append((last, detours[past]))
+                if past == block + 1 and _falls_through(last):
+                    self._jump(self.ends, end, detours[past])
+
+    def _detour(self, meeting: _Meeting, past: int, here: str) -> str:
+        """The label of records that set a flag and go to the meeting, where those with the flag go on."""
+        start = self.graph.starts[meeting.meeting]
+        flag = self.lowering.temporary(1)
+        self._insert(self.behind, self.graph.ends[meeting.fork] - 1, self._move(flag, 0))
+        label = self._label(self._insert(self.ahead, start, self._move(flag, FULL_MASK)))
+        self._jump(self.ahead, start, here)
+        on = self._insert(self.behind, start, make_record(OP_BRANCH))
+        on.fields[GUARD], on.target = flag, self._label(self.graph.starts[past])
+        return label
+
+    def _move(self, flag: int, value: int) -> Record:
+        return make_record(VECTOR_BASE + self.lowering.index["mov.pred"], flag, self.lowering.bank.row(1, value))
+
+    def _jump(self, where: defaultdict[int, list[Record]], position: int, label: str) -> None:
+        self._insert(where, position, make_record(OP_JUMP)).target = label
+
+    def _insert(self, where: defaultdict[int, list[Record]], position: int, record: Record) -> Record:
+        beside = self.records[position]
+        record.line, record.outermost, record.counted = beside.line, beside.outermost, False
+        where[position].append(record)
+        return record
+
+    def _label(self, of: int | Record) -> str:
+        label = self.lowering.new_label()
+        self.labels[label] = of
+        return label
+
+    def finish(self) -> None:
+        """Put all of it into the kernel."""
+        result: list[Record] = []
+        moved: list[int] = []
+        for position, record in enumerate(self.records):
+            result += self.ends[position] + self.ahead[position]
+            moved.append(len(result))
+            result += [*self.behind[position], record]
+        moved.append(len(result))
+        numbers = {id(record): number for number, record in enumerate(result)}
+        labels = {name: moved[position] for name, position in self.lowering.labels.items()}
+        for name, of in self.labels.items():
+            labels[name] = moved[of] if isinstance(of, int) else numbers[id(of)]
+        for record, label in self.turned:
+            record.target = label
+        self.lowering.records = result
+        self.lowering.labels.clear()
+        self.lowering.labels.update(labels)
+
+
+def _falls_through(record: Record) -> bool:
+    """Do lanes go on to the next record?"""
+    return record.op != OP_JUMP and (record.op != OP_EXIT or bool(record.fields[GUARD]))
