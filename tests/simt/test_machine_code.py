@@ -325,6 +325,21 @@ def test_lanes_that_fall_through_past_a_meeting() -> None:
     assert execution.total.global_load_requests == requests
 
 
+@needs_nvdisasm
+def test_lanes_that_leave_a_loop_with_a_loop_in_it() -> None:
+    """The lanes of a warp are together in each round, so each round in which one of them loads is one request."""
+    entry = _entry("control/break_continue")
+    (plan,), inputs = assemble_file([entry], "sm_90a").values(), entry.draw()
+    total = simt.execute(plan, inputs, workers=1).total
+    a, thread = inputs["a"], np.arange(inputs["a"].size)
+    active, requests = np.full(a.size, True), 0
+    for k in range(40):
+        loads = active & ((k + thread) % 5 != 0)
+        requests += sum(int(loads[first : first + 32].any()) for first in range(0, a.size, 32))
+        active &= ~(loads & (k > a % 40))
+    assert total.global_load_requests == requests
+
+
 HANDED = """
 extern "C" __global__ void handed(const int* a, volatile int* flag, int* out) {
     int t = threadIdx.x, x = 0;

@@ -4,8 +4,8 @@ leave by `break`, behind the conditions of `if (a || b)`.
 There a barrier of the warp waits for lanes (BSYNC), and lanes that go past leave it before (BREAK); or the branches
 have become predicates, so that lanes never part. A split of the interpreter waits where all paths lead. So lanes that
 would go past are led to the meeting with a flag set, and go where they would behind it. As they wait there for others
-on the way, which the hardware does not have them do, this is done only where others come in any case: past no loop and
-nothing that waits.
+on the way, which the hardware does not have them do, this is done only where others come in any case: past nothing that
+waits, and no loop in which they might ask what others have done.
 """
 
 from __future__ import annotations
@@ -28,13 +28,16 @@ from warplab.simt.core.state.layout import (
     OP_SPECIAL,
     OP_STORE,
     OP_WATCH,
+    PAST_L1_BIT,
     VECTOR_BASE,
+    X3,
 )
 from warplab.simt.lowering.flow import Graph, immediate_dominators, only_exits
 from warplab.simt.lowering.lowering import Lowering
 from warplab.simt.program import Record, make_record
 
-_NEVER_WAIT = (OP_ATOMIC, OP_BRANCH, OP_EXIT, OP_FENCE, OP_JUMP, OP_LOAD, OP_NOP, OP_SPECIAL, OP_STORE, OP_WATCH)
+_GO_ON = (OP_BRANCH, OP_EXIT, OP_JUMP, OP_LOAD, OP_SPECIAL, OP_STORE, OP_WATCH)
+_IN_NO_LOOP = (OP_ATOMIC, OP_FENCE, OP_NOP)  # fences and nanosleep stand where loops ask for what others write
 _ACCESSES = ("LD", "LDG", "LDS", "ST", "STG", "STS", "ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS")
 _MOST_BLOCKS = 64  # on the ways to a meeting
 
@@ -55,6 +58,8 @@ class _Meeting(NamedTuple):
 def let_lanes_meet(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
     """Lead the lanes of a kernel, lowered and not linked yet, to where its machine code has them meet."""
     code = [i for i in code if not i.rare]
+    if not any(i.root == "BREAK" or _is_guarded_access(i) for i in code):
+        return
     tried: set[int] = set()  # first records of meetings, by identity
     while True:
         kernel = _Kernel(lowering.records, lowering.labels, code)
@@ -142,11 +147,16 @@ class _Kernel:
         return meeting if self._comes_in_any_case(between) else None
 
     def _comes_in_any_case(self, between: set[int]) -> bool:
-        """Do these blocks neither form loops nor wait for anything?"""
+        """Does nothing in these blocks wait for other lanes?"""
+        asks = False
         for block in between:
-            records = self.records[self.graph.starts[block] : self.graph.ends[block]]
-            if any(r.op < VECTOR_BASE and r.op not in _NEVER_WAIT for r in records):
-                return False
+            for record in self.records[self.graph.starts[block] : self.graph.ends[block]]:
+                if record.op < VECTOR_BASE and record.op not in (*_GO_ON, *_IN_NO_LOOP):
+                    return False
+                asks |= record.op in _IN_NO_LOOP or record.op == OP_LOAD and bool(record.fields[X3] & PAST_L1_BIT)
+        return not asks or not self._has_loop(between)
+
+    def _has_loop(self, between: set[int]) -> bool:
         inside = {block: len([b for b in self.before[block] if b in between]) for block in between}
         ready = [block for block, count in inside.items() if not count]
         passed = 0
@@ -157,7 +167,7 @@ class _Kernel:
                     inside[other] -= 1
                     if not inside[other]:
                         ready.append(other)
-        return passed == len(between)
+        return passed < len(between)
 
     # Branches that became predicates
 
@@ -192,6 +202,10 @@ def _barriers(code: Sequence[MachineInstruction]) -> Iterator[tuple[list[int], l
         elif instruction.root == "BSYNC" and (left := leaving.pop(barrier, [])):
             following = code[position + 1 :]
             yield list(dict.fromkeys(i.line for i in following if i.block == following[0].block)), left
+
+
+def _is_guarded_access(instruction: MachineInstruction) -> bool:
+    return bool(instruction.guard) and instruction.root in _ACCESSES
 
 
 def _leads_past(records: list[Record], graph: Graph, meeting: _Meeting, block: int) -> list[int]:
