@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from corpus.emulator.global_races import PAIRS, Pair
+from corpus.emulator.handovers import LONE_LANES, UNREAD_SOURCES
 from corpus.emulator.plans import assemble_file
 from warplab import simt
 from warplab.plan.execution import Execution
@@ -17,7 +18,7 @@ BUDGET = 5_000_000  # warp instructions; one that waits for a block that has not
 
 @cache
 def _plans(file: str) -> dict[str, Plan]:
-    pairs = [p for p in PAIRS if p.file == file]
+    pairs = [p for p in (*PAIRS, *UNREAD_SOURCES, *LONE_LANES) if p.file == file]
     return assemble_file([*pairs, *(p.mended for p in pairs)], ARCHITECTURE)
 
 

@@ -213,6 +213,7 @@ class Machine:
             L.M_CLUSTER_Y: cluster_y,
             L.M_CLUSTER_Z: cluster_z,
             L.M_CLUSTER_WARPS: blocks * warps,
+            L.M_HANDOVERS: self._memory(blocks * warps * L.HANDOVER_BYTES),
             L.M_CLOCK_COLUMNS: columns,
             L.M_CLUSTER_BARRIER: self._memory(cluster_barrier_bytes(columns)),
             L.M_EVENTS: self._memory(EVENTS_BYTES) if _uses(program, L.OP_REMOTE, L.OP_BULK) else 0,

@@ -274,3 +274,52 @@ def test_a_multicast_reads_once() -> None:
     caches = modelled(MULTICAST % "{ MULTI(tile, a, 1024, &full, 15) }", blocks=4, cluster=4)
     assert caches.l2_read_sectors == 32
     assert caches.l2_write_sectors == 4 * 32
+
+
+HANDED_BACK = """
+__shared__ u64 empty;
+if (t == 0) init(&empty, %d);
+for (int i = t; i < 128; i += 64) tile[i] = i;
+__syncthreads();
+if (t < 32) {
+    %s
+} else {
+    wait(&empty, 0);
+    tile[t] = 5;
+}
+"""
+ARRIVE = 'asm volatile("mbarrier.arrive.shared.b64 _, [%0];" :: "r"(at(&empty)) : "memory");'
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "body"),
+    [
+        (32, f"out[t] = tile[32 + t]; {ARRIVE}"),
+        (32, f"out[t] = tile[32 + t]; if (t % 2) {{ {ARRIVE} }} else {{ {ARRIVE} }}"),
+        (1, f"if (t == 3) {{ out[t] = tile[40]; {ARRIVE} }}"),
+        (1, f"out[t] = tile[64 + t]; if (t == 0) {{ {ARRIVE} }}"),
+        (1, f"int any = __any_sync(~0u, tile[32 + t] == 7); if (t == 0) {{ out[0] = any; {ARRIVE} }}"),
+        (1, f"out[t] = tile[32 + t]; __syncwarp(); out[t] += tile[96 + t]; if (t == 9) {{ {ARRIVE} }}"),
+        (1, f"if (t == 0) {{ out[0] = tile[32 + t]; {ARRIVE} }} __syncwarp(); out[t] = tile[64 + t];"),
+    ],
+)
+def test_arrivals_that_speak_for_all_who_read(arrivals: int, body: str) -> None:
+    for seed in (None, 1, 2):
+        assert run(HANDED_BACK % (arrivals, body), seed=seed).findings == ()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"out[t] = tile[32 + t]; if (t == 0) {{ {ARRIVE} }}",
+        f"out[t] = tile[32]; if (t == 0) {{ {ARRIVE} }}",
+        f"if (t > 15) out[t] = tile[32 + t]; if (t == 0) {{ {ARRIVE} }}",
+        f"__syncwarp(); if (t == 1) out[t] = tile[40]; if (t == 0) {{ {ARRIVE} }}",
+        f"out[t] = ((char*)tile)[128 + t]; if (t == 0) {{ {ARRIVE} }}",
+    ],
+)
+def test_arrival_that_speaks_for_itself_alone(body: str) -> None:
+    for seed in (None, 1, 2):
+        (found,) = run(HANDED_BACK % (1, body), seed=seed).findings
+        assert found.kind is FindingKind.RACE and found.line == FIRST + 8
+        assert f"The arrival of line {FIRST + 5} at an mbarrier speaks for its own thread alone" in found.message

@@ -10,7 +10,9 @@ import numpy as np
 from warplab.isa.demangle import demangled
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.simt.core.state.bulk_layout import FORM_DIRECTION, TO_GLOBAL
 from warplab.simt.core.state.layout import (
+    ARRIVAL_SHIFT,
     CLUSTER_BARRIER,
     F_ADDRESS,
     F_BLOCK_X,
@@ -35,6 +37,7 @@ from warplab.simt.core.state.layout import (
     FAULT_DIVERGENT_WARP_SYNC,
     FAULT_ENDLESS,
     FAULT_GLOBAL_RACE,
+    FAULT_HANDED_OVER,
     FAULT_IN_FLIGHT,
     FAULT_LEFT,
     FAULT_MBARRIER,
@@ -74,6 +77,7 @@ from warplab.simt.core.state.layout import (
     WARPGROUP_MISSING,
     WARPGROUP_SKIPS,
     WARPGROUP_WARPS,
+    X7,
 )
 from warplab.simt.lowering.calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
@@ -113,6 +117,7 @@ KINDS = {
     FAULT_BOX: FindingKind.MISALIGNED,
     FAULT_TENSOR_MAP: FindingKind.TRAP,
     FAULT_GLOBAL_RACE: FindingKind.RACE,
+    FAULT_HANDED_OVER: FindingKind.RACE,
 }
 
 
@@ -232,6 +237,7 @@ class Explainer:
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
             FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP, FAULT_GLOBAL_RACE, FAULT_SAME_VALUE,
+            FAULT_HANDED_OVER,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -295,6 +301,8 @@ class Explainer:
             return f"reads {place}, which nothing has written yet."
         if fault == FAULT_RACE:
             return self._race(record, place)
+        if fault == FAULT_HANDED_OVER:
+            return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
             return race_sentence(record, str(place), self.program.lines, self.launch)
         if fault == FAULT_MBARRIER:
@@ -327,6 +335,12 @@ class Explainer:
             who, need = "another block of the cluster", "with no barrier.cluster between them"
         else:
             who, need = "another warp", "with no barrier between them"
+        if self._is_store(pcs[1]) and not int(record[F_EXTRA]) & 1:
+            return (
+                f"{verb} {place}, which the bulk copy{f' of {line}' if line else ''} may still be reading for all that "
+                "this thread has been told: the thread that started the copy has to wait for its bulk group "
+                "(cp.async.bulk.wait_group.read) before it lets others write there."
+            )
         if any(int(self.program.code[pc, OP]) == OP_BULK for pc in pcs):
             need = (
                 "and nothing orders the two: a copy may start only when all have read what it overwrites, and is read "
@@ -337,6 +351,22 @@ class Explainer:
         elif same and line:
             need += ", and no atomic update"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
+
+    def _is_store(self, pc: int) -> bool:
+        """Is an instruction a bulk copy to global memory?"""
+        return (
+            int(self.program.code[pc, OP]) == OP_BULK and int(self.program.code[pc, X7]) & FORM_DIRECTION == TO_GLOBAL
+        )
+
+    def _handed_over(self, record: np.ndarray, place: Place | None) -> str:
+        verb = "writes" if record[F_WRITE] else "reads"
+        other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
+        line, arrival = self._where(int(record[F_OTHER])), self._where(int(record[F_EXTRA]) >> ARRIVAL_SHIFT)
+        who = f"{line} {other} in another warp" if line else f"another warp {other}"
+        return (
+            f"{verb} {place} that {who}. The arrival{f' of {arrival}' if arrival else ''} at an mbarrier speaks for "
+            "its own thread alone, not for the rest of that warp: __syncwarp() has to come before it."
+        )
 
     def _pending(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "reads"

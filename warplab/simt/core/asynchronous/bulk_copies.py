@@ -28,7 +28,7 @@ from warplab.simt.core.asynchronous.tensor_copies import (
 from warplab.simt.core.memory.clocks import own_clock, pass_moment, release_at
 from warplab.simt.core.memory.cluster_memory import mapped, offset_of, owner_of
 from warplab.simt.core.memory.global_access import resolve
-from warplab.simt.core.memory.in_flight import end_copy_at, end_source, start_copy, start_source
+from warplab.simt.core.memory.in_flight import await_source, end_copy_at, end_source, start_copy, start_source
 from warplab.simt.core.memory.request_log import LOG_ATOMIC, LOG_BULK_READ, LOG_BULK_WRITE, log_span
 from warplab.simt.core.memory.shadow import check_async_read, check_read, check_write
 from warplab.simt.core.state.bulk_layout import (
@@ -45,6 +45,7 @@ from warplab.simt.core.state.bulk_layout import (
     K_PC,
     K_PLACE,
     K_THREAD,
+    MADE,
     MAX_STORES,
     O_AT,
     O_BYTES,
@@ -64,6 +65,7 @@ from warplab.simt.core.state.bulk_layout import (
     Q_USED,
     TO_GLOBAL,
     TO_SHARED,
+    UNREAD,
     WITHIN_CLUSTER,
 )
 from warplab.simt.core.state.faults import compiled, report
@@ -315,6 +317,7 @@ def _start_store(m, warp, operation, pc, lane):
     queue = get(m, M_BULK)
     if get(queue, Q_STORES) == MAX_STORES:
         _write_store(m, _store_at(queue, 0))
+        _end_source(m, _store_at(queue, 0))
         _drop_store(queue, np.int64(0))
     _check_source(m, warp, operation, pc, lane)
     store = _store_at(queue, get(queue, Q_STORES))
@@ -322,7 +325,7 @@ def _start_store(m, warp, operation, pc, lane):
     thread = 32 * warp + lane
     put(store, K_THREAD, thread)
     put(store, K_GROUP, get(queue, Q_COMMITTED + thread))
-    put(store, K_PLACE, -1)
+    put(store, K_PLACE, UNREAD)
     put(store, K_PC, pc)
     copy_bytes(store + 8 * K_OPERATION, operation, 8 * O_FIELDS)
 
@@ -422,21 +425,28 @@ def _read_store(m, store):
     increase(queue, Q_USED, (span + 15) & ~np.int64(15))
     copy_bytes(queue + Q_FIELDS * 8 + place, get(m, M_SHARED) + get(operation, O_SHARED), span)
     put(store, K_PLACE, place)
-    end_source(m, get(store, K_THREAD) >> 5, get(operation, O_SHARED), span, get(store, K_PC))
     return True
+
+
+@compiled
+def _end_source(m, store):
+    """A store's source is read, as it is made early to make room."""
+    if get(store, K_PLACE) < 0:
+        operation = store + 8 * K_OPERATION
+        end_source(m, get(store, K_THREAD) >> 5, get(operation, O_SHARED), get(operation, O_SPAN), get(store, K_PC))
 
 
 @compiled
 def _write_store(m, store):
     """Write a store's target, from its source or from what was kept of it."""
+    if get(store, K_PLACE) == MADE:
+        return
     queue, operation = get(m, M_BULK), store + 8 * K_OPERATION
     warp, lane, pc = get(store, K_THREAD) >> 5, get(store, K_THREAD) & 31, get(store, K_PC)
     start, size, form = get(operation, O_SHARED), get(operation, O_BYTES), get(operation, O_FORM)
     host = get(m, M_SHARED) + start
     if get(store, K_PLACE) >= 0:
         host = queue + Q_FIELDS * 8 + get(store, K_PLACE)
-    else:
-        end_source(m, warp, start, get(operation, O_SPAN), pc)
     if _rank(operation):
         move_tile(m, warp, host, start, operation, STORE_TILE, _reduction(operation), pc, lane)
     elif size:
@@ -469,8 +479,12 @@ def group_bulk(m, warp, record, mask):
     queue = get(m, M_BULK)
     if is_random(m) and get(queue, Q_STORES) and random_below(m, 2):
         chosen = random_below(m, get(queue, Q_STORES))
-        _write_store(m, _store_at(queue, chosen))
-        _drop_store(queue, chosen)
+        store = _store_at(queue, chosen)
+        _write_store(m, store)
+        if get(store, K_PLACE) >= 0:
+            _drop_store(queue, chosen)
+        else:
+            put(store, K_PLACE, MADE)  # nobody knows so before its thread has waited
     rest = np.uint32(mask)
     while rest:
         lane = np.int64(trailing_zeros32(rest))
@@ -483,12 +497,18 @@ def group_bulk(m, warp, record, mask):
         position = np.int64(0)
         while position < get(queue, Q_STORES):
             store = _store_at(queue, position)
-            waits = get(store, K_THREAD) == thread and get(store, K_GROUP) < last
-            if waits and not (field(record, X1) and (get(store, K_PLACE) >= 0 or _read_store(m, store))):
-                _write_store(m, store)
-                _drop_store(queue, position)
-            else:
+            place, only_read = get(store, K_PLACE), field(record, X1)
+            if get(store, K_THREAD) != thread or get(store, K_GROUP) >= last or (only_read and place >= 0):
                 position += 1
+                continue
+            if place < 0:
+                operation = store + 8 * K_OPERATION
+                await_source(m, warp, lane, get(operation, O_SHARED), get(operation, O_SPAN), get(store, K_PC))
+            if only_read and place == UNREAD and _read_store(m, store):
+                position += 1
+                continue
+            _write_store(m, store)
+            _drop_store(queue, position)
 
 
 @compiled

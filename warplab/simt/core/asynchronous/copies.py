@@ -121,7 +121,7 @@ def _arrive(m, warp, arrival):
     """The copies before this arrival are made: it happens."""
     address, lane, pc = get(arrival, P_TARGET), get(arrival, P_LANE), get(arrival, P_GROUP)
     if usable(m, address, pc, warp, lane):
-        release(m, warp, address, True)
+        release(m, warp, address, np.uint32(1) << np.uint32(lane), pc, True)
         change(m, warp, address, np.int64(1), np.int64(0), np.int64(0), pc, lane)
 
 

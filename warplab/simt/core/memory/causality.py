@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.core.memory.handovers import known_of_all_lanes
 from warplab.simt.core.state.faults import compiled, warp_state
 from warplab.simt.core.state.layout import (
     ACQUIRE_BIT,
@@ -213,7 +214,7 @@ def _learn_nearby(m, races, order, warp, start):
     lowest = np.int64(1 << 40)
     for other in range(warps):
         if other != me:
-            lowest = min(lowest, np.int64(load_i32(row + 4 * other)))
+            lowest = min(lowest, known_of_all_lanes(m, other, np.int64(load_i32(row + 4 * other))))
     put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from warplab.simt.core.memory.causality import learn_from_cluster, meet
 from warplab.simt.core.memory.cluster_memory import offset_of, owner_of
+from warplab.simt.core.memory.handovers import clear_handovers, known_of_all_lanes, note_handover
 from warplab.simt.core.state.faults import compiled, warp_state
 from warplab.simt.core.state.layout import (
     M_CLOCK_COLUMNS,
@@ -68,9 +69,10 @@ def synchronise(m, warps_mask):
             rest &= rest - np.uint32(1)
             newest = max(newest, load_i32(clocks + 4 * (warp * columns + other)))
         store_i32(clocks + 4 * (first * columns + other), newest)
-    lowest = np.int64(load_i32(clocks + 4 * first * columns))
-    for other in range(1, get(m, M_CLUSTER_WARPS)):
-        lowest = min(lowest, np.int64(load_i32(clocks + 4 * (first * columns + other))))
+    lowest = np.int64(1 << 40)
+    for other in range(get(m, M_CLUSTER_WARPS)):
+        known = np.int64(load_i32(clocks + 4 * (first * columns + other)))
+        lowest = min(lowest, known_of_all_lanes(m, other, known))
     rest = np.uint32(warps_mask)
     while rest:
         warp = np.int64(trailing_zeros32(rest))
@@ -121,7 +123,7 @@ def acquire_from(m, warp, kept):
             newest = max(load_i32(kept + 4 * other), load_i32(mine + 4 * other))
             store_i32(mine + 4 * other, newest)
             if other < warps:
-                lowest = min(lowest, np.int64(newest))
+                lowest = min(lowest, known_of_all_lanes(m, other, np.int64(newest)))
     put(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK, lowest)
 
 
@@ -133,8 +135,10 @@ def _mbarrier_clocks(m, address):
 
 
 @compiled
-def release(m, warp, address, last):
-    """A lane arrives at an mbarrier: who waits for it learns what this warp did and knows. `last`: see release_to."""
+def release(m, warp, address, lanes, pc, last):
+    """Some lanes arrive at an mbarrier: who waits for it learns what they did and know. `last`: see release_to."""
+    if get(m, M_SHARED_SHADOW):
+        note_handover(m, warp, lanes, pc)
     release_to(m, warp, _mbarrier_clocks(m, address), last)
 
 
@@ -191,6 +195,7 @@ def start_clocks(m):
     """At the start of a block each warp's own clock is 1 and it knows nothing of the others."""
     warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
     first = get(m, M_FIRST_WARP)
+    clear_handovers(m)
     for place in range(MBARRIER_CLOCKS * columns):
         store_i32(get(m, M_MBARRIER_CLOCKS) + 4 * place, np.int32(0))
     for warp in range(get(m, M_WARP_COUNT)):

@@ -6,10 +6,10 @@ import numpy as np
 
 from warplab.simt.core.memory.clocks import own_clock
 from warplab.simt.core.memory.cluster_memory import offset_of
-from warplab.simt.core.memory.shadow import ASYNC_WRITE, shadow_of, tag_of, word_at
+from warplab.simt.core.memory.shadow import ASYNC_WRITE, keep_read, shadow_of, tag_of, word_at
 from warplab.simt.core.memory.shadow_chunks import PENDING, SOURCE, VALID, WRITE_CLOCK, WRITE_EPOCH, WRITE_TAG
 from warplab.simt.core.state.faults import compiled, warp_state
-from warplab.simt.core.state.layout import M_FIRST_WARP, M_WARPS, W_EPOCH
+from warplab.simt.core.state.layout import M_FIRST_WARP, M_SHARED_SHADOW, M_WARPS, W_EPOCH, W_MIN_CLOCK
 from warplab.simt.core.state.raw import get, load_i32, store_i32
 
 
@@ -64,3 +64,16 @@ def end_source(m, warp, start, size, pc):
             word = word_at(shadow, index)
             if load_i32(word + SOURCE) == tag:
                 store_i32(word + SOURCE, np.int32(0))
+
+
+@compiled
+def await_source(m, warp, lane, start, size, pc):
+    """The copy's thread has waited until its source was read: for all others it is read at this moment."""
+    end_source(m, warp, start, size, pc)
+    shadow, first = get(m, M_SHARED_SHADOW), offset_of(start) >> 2
+    if shadow:
+        me, mine, state = get(m, M_FIRST_WARP) + warp, np.int32(own_clock(m, warp)), warp_state(get(m, M_WARPS), warp)
+        known, epoch = get(state, W_MIN_CLOCK), np.int32(get(state, W_EPOCH))
+        tag, lanes = tag_of(pc, me, 15), np.uint32(lane) * np.uint32(0x01010101)
+        for index in range(first, first + (size >> 2)):
+            keep_read(word_at(shadow, index), me, mine, known, epoch, tag, lanes)

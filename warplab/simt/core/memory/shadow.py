@@ -16,7 +16,8 @@ warp of the warpgroup.
 The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
 and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
 mbarriers, __syncwarp, shuffles, votes, and instructions on matrix fragments). Two lanes race if both accesses fall into
-one epoch and are different instructions.
+one epoch and are different instructions. And a lane's arrival at an mbarrier tells nobody of what other lanes of its
+warp did in that epoch (see `handovers`).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy as np
 
 from warplab.simt.core.memory.clocks import clock_of, own_clock, products_known
 from warplab.simt.core.memory.cluster_memory import offset_of, owner_of, visit_peer
+from warplab.simt.core.memory.handovers import handover
 from warplab.simt.core.memory.shadow_chunks import (
     CHUNK_BYTES,
     PENDING,
@@ -50,12 +52,17 @@ from warplab.simt.core.memory.shadow_chunks import (
 )
 from warplab.simt.core.state.faults import compiled, report, warp_state
 from warplab.simt.core.state.layout import (
+    ARRIVAL_SHIFT,
+    FAULT_HANDED_OVER,
     FAULT_OPERAND,
     FAULT_PENDING,
     FAULT_PROXY,
     FAULT_RACE,
     FAULT_SOURCE,
     FAULT_UNINITIALISED,
+    H_EPOCH,
+    H_LANES,
+    H_PC,
     M_CLOCK_COLUMNS,
     M_CLOCKS,
     M_CLUSTER_WARPS,
@@ -109,19 +116,6 @@ def _warp_of(tag):
 
 
 @compiled
-def _conflicts(m, clocks, columns, viewer, word, clock_at, tag_at, touched):
-    """The tag of an earlier access by another warp that is not ordered before this one; -1 if there is none."""
-    clock = np.int64(load_i32(word + clock_at))
-    tag = np.int64(load_u32(word + tag_at))
-    other = _warp_of(tag)
-    if clock == 0 or other == viewer or (tag & touched & 15) == 0 or clock >= PRODUCTS:
-        return np.int64(-1)
-    if clock <= clock_of(clocks, columns, viewer, other):
-        return np.int64(-1)
-    return tag
-
-
-@compiled
 def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_writes):
     """Report a fault at a word of an access, for the lane and the element that the word belongs to."""
     offset = offset_of(start)
@@ -136,6 +130,48 @@ def _report_race(m, pc, warp, start, index, element, lane, write, tag, other_wri
     same_block = _warp_of(tag) // get(m, M_WARP_COUNT) == get(m, M_RANK)
     extra = other_writes | (0 if same_block else OTHER_BLOCK)
     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, write, _pc_of(tag), extra)
+
+
+@compiled
+def _early_arrival(word, record, tag, touched, wrote):
+    """The pc of the arrival of a record if it does not speak for a lane that has left this tag at a word; else -1."""
+    lanes_at, epoch_at, tag_at = READ_LANES, READ_EPOCH, READ_TAG
+    if wrote:
+        lanes_at, epoch_at, tag_at = WRITE_LANES, WRITE_EPOCH, WRITE_TAG
+        if load_i32(word + VALID) & ASYNC_WRITE:  # by a copy, whose lane is not known
+            return np.int64(-1)
+    if np.int64(load_u32(word + tag_at)) >> 4 != tag >> 4:  # a read by another warp came after that
+        return np.int64(-1)
+    if load_i32(word + epoch_at) != load_i32(record + 4 * H_EPOCH):
+        return np.int64(-1)
+    lanes, arrived = load_u32(word + lanes_at), load_u32(record + 4 * H_LANES)
+    for byte in range(4):
+        if touched >> byte & 1:
+            lane = (lanes >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            alone = arrived & (arrived - np.uint32(1)) == np.uint32(0)
+            if alone if lane == np.uint32(SEVERAL) else arrived >> lane & np.uint32(1) == np.uint32(0):
+                return np.int64(load_i32(record + 4 * H_PC))
+    return np.int64(-1)
+
+
+@compiled
+def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write):
+    """Report the earlier access to a word that these fields tell of, if another warp's and not ordered before now."""
+    clock, tag = np.int64(load_i32(word + clock_at)), np.int64(load_u32(word + tag_at))
+    me, other, common = get(m, M_FIRST_WARP) + warp, _warp_of(tag), tag & touched & 15
+    if clock == 0 or other == me or common == 0 or clock >= PRODUCTS:
+        return
+    known, wrote = clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, other), 1 if tag_at == WRITE_TAG else 0
+    if clock > known:
+        _report_race(m, pc, warp, start, index, element, lane, write, tag, wrote)
+        return
+    record = handover(m, other, known)
+    if record == 0:
+        return
+    arrival = _early_arrival(word, record, tag, common, wrote)
+    if arrival >= 0:
+        extra = arrival << ARRIVAL_SHIFT | wrote
+        _report(m, FAULT_HANDED_OVER, pc, warp, start, index, element, lane, write, _pc_of(tag), extra)
 
 
 @compiled
@@ -284,10 +320,8 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, _pc_of(pending), 1)
-        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not volatile:
-            other = _conflicts(m, clocks, columns, me, word, WRITE_CLOCK, WRITE_TAG, touched)
-            if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
-                _report_race(m, pc, warp, start, index, element, lane, 0, other, 1)
+        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not (volatile or (atomic and valid & ATOMIC_WRITE)):
+            _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0)
         lanes = _lanes_of_word(offset, index, element, lane, several)
         if not (volatile or pending & touched or (atomic and valid & ATOMIC_WRITE)):
             other = _warp_conflict(word, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
@@ -305,16 +339,22 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
             if touched != 15:
                 lanes = _merged(known_lanes, lanes, touched)
                 tag = np.int32(tag | (known_tag & 15))
-        store_u32(word + READ_LANES, lanes)
-        store_i32(word + READ_EPOCH, epoch)
-        store_i32(word + READ_TAG, tag)
-        older = np.int64(load_i32(word + READ1_CLOCK))
-        if older <= known or (older < PRODUCTS and _warp_of(load_i32(word + READ1_TAG)) == me):
-            store_i32(word + READ1_CLOCK, mine)
-            store_i32(word + READ1_TAG, tag)
-        else:
-            store_i32(word + READ2_CLOCK, mine)
-            store_i32(word + READ2_TAG, tag)
+        keep_read(word, me, mine, known, epoch, tag, lanes)
+
+
+@compiled
+def keep_read(word, me, mine, known, epoch, tag, lanes):
+    """Keep in the shadow of a word who has read it: warp `me`, at its clock `mine` and in its epoch."""
+    store_u32(word + READ_LANES, lanes)
+    store_i32(word + READ_EPOCH, epoch)
+    store_i32(word + READ_TAG, tag)
+    older = np.int64(load_i32(word + READ1_CLOCK))
+    if older <= known or (older < PRODUCTS and _warp_of(load_i32(word + READ1_TAG)) == me):
+        store_i32(word + READ1_CLOCK, mine)
+        store_i32(word + READ1_TAG, tag)
+    else:
+        store_i32(word + READ2_CLOCK, mine)
+        store_i32(word + READ2_TAG, tag)
 
 
 @compiled
@@ -372,18 +412,12 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
         elif not volatile:
-            if np.int64(load_i32(word + WRITE_CLOCK)) > known:
-                other = _conflicts(m, clocks, columns, me, word, WRITE_CLOCK, WRITE_TAG, touched)
-                if other >= 0 and not (atomic and valid & ATOMIC_WRITE):
-                    _report_race(m, pc, warp, start, index, element, lane, 1, other, 1)
+            if np.int64(load_i32(word + WRITE_CLOCK)) > known and not (atomic and valid & ATOMIC_WRITE):
+                _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 1)
             if np.int64(load_i32(word + READ1_CLOCK)) > known:
-                other = _conflicts(m, clocks, columns, me, word, READ1_CLOCK, READ1_TAG, touched)
-                if other >= 0:
-                    _report_race(m, pc, warp, start, index, element, lane, 1, other, 0)
+                _check_order(m, warp, word, READ1_CLOCK, READ1_TAG, touched, start, index, element, pc, lane, 1)
             if np.int64(load_i32(word + READ2_CLOCK)) > known:
-                other = _conflicts(m, clocks, columns, me, word, READ2_CLOCK, READ2_TAG, touched)
-                if other >= 0:
-                    _report_race(m, pc, warp, start, index, element, lane, 1, other, 0)
+                _check_order(m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1)
             other = _warp_conflict(word, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
             if other >= 0:
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)

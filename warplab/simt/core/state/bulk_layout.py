@@ -29,7 +29,8 @@ O_FIELDS = O_MAP + MAP_BYTES // 8
 Q_STORES, Q_USED, Q_ROOM, Q_COMMITTED = range(4)
 MAX_THREADS, MAX_STORES = 1024, 1024
 Q_FIRST = Q_COMMITTED + MAX_THREADS
-K_THREAD, K_GROUP, K_PLACE, K_PC, K_OPERATION = range(5)  # K_PLACE: in the room, -1 while the source is not read
+K_THREAD, K_GROUP, K_PLACE, K_PC, K_OPERATION = range(5)
+UNREAD, MADE = -1, -2  # K_PLACE of a store that has nothing in the room; MADE: before its thread waited for it
 K_FIELDS = K_OPERATION + O_FIELDS
 Q_FIELDS = Q_FIRST + MAX_STORES * K_FIELDS
 

@@ -179,8 +179,9 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SLOT,  # the number of this machine among those that take turns
     M_RACE_WARPS,  # address of what the search for races keeps of the cluster's warps, see races_layout.py
     M_FIRST_NODE,  # what orders blocks: the first node that the cluster can have made
+    M_HANDOVERS,  # address of the last arrivals of each warp of the cluster, see handovers.py
     M_FIELDS,
-) = range(92)
+) = range(93)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -275,6 +276,12 @@ K_PHASES, K_ARRIVED, K_CLOCKS = range(3)  # phases that are complete; threads th
 # The last access of a warp to a peer's shared memory: int64 units.
 REMOTE_CLOCK, REMOTE_PC, REMOTE_LANE, REMOTE_ADDRESS, REMOTE_FIELDS = range(5)
 
+# What is kept of a warp's arrivals at mbarriers (handovers.py), in int32 units: the clock of the last one, then records
+# of the last HANDOVERS. H_SAFE: the clock of the last arrival before the epoch, up to which all lanes are spoken for.
+H_CLOCK, H_EPOCH, H_LANES, H_SAFE, H_PC, H_FIELDS = range(6)
+HANDOVERS = 16
+HANDOVER_BYTES = 4 * (1 + HANDOVERS * H_FIELDS)
+
 # A 32-bit shared address: the upper bits are 0 for the own block, else one more than the rank of the block meant.
 RANK_SHIFT = 24
 OFFSET_MASK = (1 << RANK_SHIFT) - 1
@@ -340,7 +347,8 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_BOX,  # starts in the middle of 16 bytes, or a store before the tensor
     FAULT_GLOBAL_RACE,
     FAULT_SAME_VALUE,  # as a race in global memory, but both write the same
-) = range(30)
+    FAULT_HANDED_OVER,  # a race with a lane that the arrival of another one does not speak for, see handovers.py
+) = range(31)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -378,6 +386,7 @@ BARRIER_SYNC, BARRIER_ARRIVE, BARRIER_POPC, BARRIER_AND, BARRIER_OR = range(5)
     ATOMIC_DEC,
 ) = range(10)  # fmt: skip
 SAME_WARP, OTHER_BLOCK = 2, 4  # of a race's F_EXTRA, beside 1: the earlier access writes
+ARRIVAL_SHIFT = 1  # of FAULT_HANDED_OVER's F_EXTRA: the arrival's pc lies above that 1
 TRAP_PLAIN, TRAP_ASSERTION, TRAP_STACK, TRAP_CALL, TRAP_CLUSTER = range(5)  # why a trap: X0
 KIND_UNSIGNED, KIND_SIGNED, KIND_FLOAT, KIND_F16, KIND_BF16 = range(5)
 
