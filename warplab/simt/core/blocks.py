@@ -104,6 +104,7 @@ from warplab.simt.core.state.layout import (
     W_LIVE,
     W_PASSABLE,
     W_STATUS,
+    W_TOUCHED,
     W_USED,
     WAIT_BARRIER,
 )
@@ -200,6 +201,7 @@ def _start_block(m):
         put(address, W_STATUS, STATUS_READY)
         put(address, W_LIVE, live)
         put(address, W_EPOCH, 1)
+        put(address, W_TOUCHED, 0)
         put(address, W_ARRIVED, 0)
         put(address, W_PASSABLE, 0)
         put(address, W_FENCED, 0)

@@ -32,6 +32,7 @@ from warplab.simt.core.state.layout import (
     M_WARP_COUNT,
     M_WARPS,
     W_EPOCH,
+    W_TOUCHED,
 )
 from warplab.simt.core.state.raw import fill_bytes, get, load_i32, load_u32, store_i32, store_u32
 
@@ -57,8 +58,13 @@ def clear_handovers(m):
 
 @compiled
 def note_handover(m, warp, lanes, pc):
-    """Lanes of a warp are about to release, by an arrival, its clock as it is now."""
+    """Lanes of a warp are about to release, by an arrival, its clock as it is now.
+
+    Nothing is kept where no lane has used shared memory in this epoch: then there is nothing that they leave behind.
+    """
     number, state = get(m, M_FIRST_WARP) + warp, warp_state(get(m, M_WARPS), warp)
+    if get(state, W_TOUCHED) != get(state, W_EPOCH):
+        return
     clock = np.int64(load_i32(get(m, M_CLOCKS) + 4 * (number * get(m, M_CLOCK_COLUMNS) + number)))
     epoch = np.int32(get(state, W_EPOCH))
     before = _record_at(m, number, np.int64(load_i32(_latest(m, number))))

@@ -9,8 +9,8 @@ from warplab.simt.core.memory.cluster_memory import offset_of
 from warplab.simt.core.memory.shadow import ASYNC_WRITE, keep_read, shadow_of, tag_of, word_at
 from warplab.simt.core.memory.shadow_chunks import PENDING, SOURCE, VALID, WRITE_CLOCK, WRITE_EPOCH, WRITE_TAG
 from warplab.simt.core.state.faults import compiled, warp_state
-from warplab.simt.core.state.layout import M_FIRST_WARP, M_SHARED_SHADOW, M_WARPS, W_EPOCH, W_MIN_CLOCK
-from warplab.simt.core.state.raw import get, load_i32, store_i32
+from warplab.simt.core.state.layout import M_FIRST_WARP, M_SHARED_SHADOW, M_WARPS, W_EPOCH, W_MIN_CLOCK, W_TOUCHED
+from warplab.simt.core.state.raw import get, load_i32, put, store_i32
 
 
 @compiled
@@ -74,6 +74,7 @@ def await_source(m, warp, lane, start, size, pc):
     if shadow:
         me, mine, state = get(m, M_FIRST_WARP) + warp, np.int32(own_clock(m, warp)), warp_state(get(m, M_WARPS), warp)
         known, epoch = get(state, W_MIN_CLOCK), np.int32(get(state, W_EPOCH))
+        put(state, W_TOUCHED, get(state, W_EPOCH))
         tag, lanes = tag_of(pc, me, 15), np.uint32(lane) * np.uint32(0x01010101)
         for index in range(first, first + (size >> 2)):
             keep_read(word_at(shadow, index), me, mine, known, epoch, tag, lanes)

@@ -77,12 +77,14 @@ from warplab.simt.core.state.layout import (
     SPACE_SHARED,
     W_EPOCH,
     W_MIN_CLOCK,
+    W_TOUCHED,
     WARPGROUP_WARPS,
 )
 from warplab.simt.core.state.raw import (
     get,
     load_i32,
     load_u32,
+    put,
     store_i32,
     store_u32,
 )
@@ -280,12 +282,14 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     offset = offset_of(start)
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 0, pc, lane)
+    state = warp_state(get(m, M_WARPS), warp)
+    if not (volatile or atomic or several == BY_PRODUCT):
+        put(state, W_TOUCHED, get(state, W_EPOCH))
     first, end = offset >> 2, (offset + size + 3) >> 2
     shift = _lane_shift(element, size, several)
     if (offset | size) & 3 or shift < 0 or volatile or atomic or several == BY_PRODUCT:
         _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
         return
-    state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
@@ -366,12 +370,13 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     offset = offset_of(start)
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 1, pc, lane)
+    state = warp_state(get(m, M_WARPS), warp)
+    put(state, W_TOUCHED, get(state, W_EPOCH))
     first, end = offset >> 2, (offset + size + 3) >> 2
     shift = _lane_shift(element, size, several)
     if (offset | size) & 3 or shift < 0 or volatile or atomic:
         _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
         return
-    state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))

@@ -239,8 +239,9 @@ MAX_SPLITS = 64
     W_ARRIVED,  # lanes that have arrived at barrier.cluster in the phase that is not complete yet
     W_PASSABLE,  # lanes that have arrived in a phase that is complete, and have not waited yet
     W_FENCED,  # 1: a fence makes the next barrier.cluster.arrive.relaxed a release
+    W_TOUCHED,  # what W_EPOCH was when a lane last read or wrote shared memory
     W_SPLITS,  # first split
-) = range(10)
+) = range(11)
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
 LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
