@@ -63,8 +63,8 @@ def solution(lab: str, name: str) -> Path:
     path = solutions_folder() / lab / f"{name}.py"
     if not path.exists():
         raise ClosedLab(
-            f"solutions/{lab}/{path.name} is not in this release: what this cell and those that build on it show stands in "
-            f"their saved outputs, until whoever gave you the course adds the steps of lab {lab}."
+            f"solutions/{lab}/{path.name} is not in this release. What it shows, and what builds on it, stands "
+            f"in the saved outputs, until whoever gave you the course adds the steps of lab {lab}."
         )
     return path
 

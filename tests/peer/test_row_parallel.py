@@ -135,7 +135,7 @@ HEAR = "hear(pair, state, flag_of(pair, pair.memory[pair.rank], {}, order.tile(t
         (instead(HEAR.format("PARTIAL"), ";"), "race"),
         (instead(HEAR.format("RESULT"), ";"), "race"),
         (instead('        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");\n'), "fence.proxy.async"),
-        (instead("        wait(shared.free + 8 * half, round++ % 2 ^ 1);\n"), "nothing orders the two"),
+        (instead("        wait(shared.free + 8 * half, round++ % 2 ^ 1);\n"), "cp.async.bulk.wait_group.read"),
     ],
     ids=["flag first", "no release", "no acquire", "no wait for sums", "no wait for results", "no proxy fence",
          "buffer in use"],
