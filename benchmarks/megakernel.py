@@ -3,7 +3,9 @@
 A decoder of the sizes of Llama 3.2 1B with random weights, one sequence. First the tokens: 512 positions, of which the
 last 32 are chosen, beside PyTorch in float32. Then the time of the step at the 512th position, in the same turns as
 PyTorch's step as a CUDA graph, eager and compiled, and a copy of as many bytes as a step reads weights. Then the same
-with smaller rings; when each SM did what, by its own clock; and what lies between kernels launched one after another.
+with smaller rings, and with more or fewer pages on their way; when each SM did what, by its own clock, with as few
+pages on their way as is best and with as many as the ring has room for; and what lies between kernels launched one
+after another.
 
 Run as `python -m benchmarks.megakernel` on a Hopper GPU, with PyTorch (`make torch`): three minutes at most.
 """
@@ -21,6 +23,7 @@ from course.torch_needed import need_torch
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware import present
+from warplab.megakernel import launch
 from warplab.megakernel.schedule import Op, Schedule
 from warplab.megakernel.shapes import LLAMA_1B, Shape
 from warplab.megakernel.timeline import spans, written
@@ -31,6 +34,7 @@ SHAPE = LLAMA_1B
 CONTEXT, GENERATED = 512, 32
 IN_A_ROW = 200  # steps
 RINGS = (2, 3, 4, 6, 8, 10, 13)  # pages
+FLIGHTS = (1, 2, 3, 4, 6, 8, 13)  # pages on their way, of a ring of 13
 COMPILE_SECONDS = 60  # for each way to compile
 SECONDS = 8.0  # of turns
 DRAWN_LAYERS = (7, 8)  # whose timeline is kept
@@ -68,7 +72,6 @@ def measured() -> Iterator[Record]:
     from benchmarks.decode.llama import Llama, drawn
     from warplab.gpu.executor import on_stream
     from warplab.gpu.stopwatch import time_in_turns
-    from warplab.megakernel import launch
 
     with on_stream() as stream:
         torch_stream = torch.cuda.ExternalStream(int(stream.handle))
@@ -91,9 +94,11 @@ def measured() -> Iterator[Record]:
         ours.at(position)
         result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=0.004)
         yield from time_records({name: result.time(name) for name in candidates}, result.turns, left_out)
-        yield from in_a_row(contest.rings(ours, RINGS, IN_A_ROW))
+        yield from in_a_row(contest.rings(ours, kinds_of_rings(), IN_A_ROW))
         lists = ours.at(position)
         yield from timeline_records(lists, ours.timeline())
+        ours.use(launch.SLOTS, in_flight=launch.SLOTS)
+        yield from timeline_records(lists, ours.timeline(), f", {launch.SLOTS} on their way")
         if not np.array_equal(before, ours.tokens(CONTEXT)):
             raise contest.WrongTokens("A step that was timed chose another token than before: nothing is recorded.")
 
@@ -131,19 +136,31 @@ def time_records(times: dict[str, Any], turns: int, left_out: Sequence[str]) -> 
     )  # fmt: skip
 
 
-def in_a_row(times: dict[tuple[int, bool], float]) -> Iterator[Record]:
-    """Milliseconds of the step as a program would meet it, many in a row, by pages of the ring; a variant that ends in
-    "late" loads weights only when inputs are there."""
+def kinds_of_rings() -> list[Any]:
+    """Rings of all sizes, with as many pages on their way as there is room for and with as many as is best; the largest
+    with any number of them; and both ways filled only when inputs are there."""
+    from benchmarks.decode.contest import Ring
+
+    most = (launch.SLOTS, launch.IN_FLIGHT)
+    kinds = [Ring(slots, min(slots, in_flight)) for in_flight in most for slots in RINGS]
+    kinds += [Ring(in_flight=in_flight) for in_flight in FLIGHTS]
+    return list(dict.fromkeys([*kinds, *(Ring(in_flight=in_flight, ahead=False) for in_flight in most)]))
+
+
+def in_a_row(times: dict[Any, float]) -> Iterator[Record]:
+    """Milliseconds of the step as a program would meet it, many in a row, by the ring; a variant that ends in "late"
+    loads weights only when inputs are there."""
     note = f"{IN_A_ROW} steps queued one after another, by events before the first and after the last, each"
-    for (pages, ahead), milliseconds in times.items():
+    for ring, milliseconds in times.items():
         yield Record(
-            "decoding step", "time in a row", milliseconds, "ms", variant=f"ring of {pages}{'' if ahead else ', late'}",
+            "decoding step", "time in a row", milliseconds, "ms", variant=str(ring),
             shape=key_of(SHAPE), dtype="bfloat16", conditions=note,
         )  # fmt: skip
 
 
-def timeline_records(lists: Schedule, times: np.ndarray) -> Iterator[Record]:
-    """How long instructions of each kind wait and work, and every SM's lines of two layers, for `timeline.read`."""
+def timeline_records(lists: Schedule, times: np.ndarray, variant: str = "") -> Iterator[Record]:
+    """How long instructions of each kind wait, work and tell others, and every SM's lines of two layers, for
+    `timeline.read`. Variants end in `variant`."""
     common: dict[str, Any] = {"shape": key_of(SHAPE), "dtype": "bfloat16"}
     note = "one step, globaltimer, which moves in steps of 32 ns"
     found = spans(lists, times)
@@ -154,13 +171,17 @@ def timeline_records(lists: Schedule, times: np.ndarray) -> Iterator[Record]:
         extra = {
             "waited_for_inputs": fmean(span.ready - span.begun for span in of_op) / 1e3,
             "waited_for_weights": fmean(max(0, span.loaded - span.ready) for span in of_op) / 1e3,
+            "told_others": fmean(span.told - span.done for span in of_op) / 1e3,
             "instructions": len(of_op),
         }
-        mean = fmean(span.done - span.begun for span in of_op) / 1e3
-        yield Record("instruction", "mean time", mean, "us", variant=op.name, conditions=note, extra=extra, **common)
+        mean = fmean(span.told - span.begun for span in of_op) / 1e3
+        name = op.name + variant
+        yield Record("instruction", "mean time", mean, "us", variant=name, conditions=note, extra=extra, **common)
     lines = [written(span for span in each if span.layer in DRAWN_LAYERS) for each in found]
     took = float(times.max()) / 1e3
-    yield Record("timeline", "time", took, "us", conditions=note, extra={"lines": lines}, **common)
+    yield Record(
+        "timeline", "time", took, "us", variant=variant[2:], conditions=note, extra={"lines": lines}, **common
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -53,13 +53,14 @@ def test_records_are_those_of_a_results_file() -> None:
     slower = SimpleNamespace(value=1.5, low=1.4, high=1.6)
     times = {"ours": time, "copy": SimpleNamespace(value=0.6, low=0.6, high=0.6), "torch": slower}
     lists = schedule(TOY, 4, 0)
-    clock = np.arange(4 * 40 * 4).reshape(4, 40, 4)
+    clock = np.arange(4 * 40 * 5).reshape(4, 40, 5)
     agreement = SimpleNamespace(positions=512, equal=500, error=0.01, torch_error=0.02)
     records = [
         *megakernel.agreement_records(agreement),
         *megakernel.time_records(times, 12, ["torch.compile was left out: no compiler"]),
-        *megakernel.in_a_row({(4, True): 0.9, (13, True): 0.7, (13, False): 1.1}),
+        *megakernel.in_a_row(dict.fromkeys(megakernel.kinds_of_rings(), 0.9)),
         *megakernel.timeline_records(lists, clock),
+        *megakernel.timeline_records(lists, clock, ", 13 on their way"),
     ]
     header = {name: "x" for name in ("gpu", "driver", "commit", "command", "date")} | {"versions": {}}
     read_back = results.parse({"header": header, "records": [results._to_dict(record) for record in records]})
@@ -85,11 +86,11 @@ def test_a_clock_that_begins_again_during_a_step_is_followed() -> None:
     from benchmarks.decode.contest import since_the_first
 
     end = 2**32
-    first = [[end - 100, end - 90, end - 95, 20], [20, 30, 25, 60], [0, 0, 0, 0]]
-    second = [[end - 110, end - 80, end - 80, 10], [0, 0, 0, 0], [0, 0, 0, 0]]
+    first = [[end - 100, end - 90, end - 95, 20, 20], [20, 30, 25, 60, 70], [0, 0, 0, 0, 0]]
+    second = [[end - 110, end - 80, end - 80, 10, 15], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
     times = since_the_first(np.array([first, second], np.uint32))
-    assert times[0].tolist() == [[10, 20, 15, 130], [130, 140, 135, 170], [0, 0, 0, 0]]
-    assert times[1].tolist() == [[0, 30, 30, 120], [0, 0, 0, 0], [0, 0, 0, 0]]
+    assert times[0].tolist() == [[10, 20, 15, 130, 130], [130, 140, 135, 170, 180], [0, 0, 0, 0, 0]]
+    assert times[1].tolist() == [[0, 30, 30, 120, 125], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0]]
 
 
 def test_without_a_gpu_it_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

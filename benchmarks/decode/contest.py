@@ -32,6 +32,19 @@ class WrongTokens(WarplabError):
     """The interpreter's tokens are not PyTorch's."""
 
 
+@dataclass(frozen=True)
+class Ring:
+    """Pages of the ring, how many may be on their way at once, and whether they are asked for ahead of inputs."""
+
+    slots: int = launch.SLOTS
+    in_flight: int = launch.IN_FLIGHT
+    ahead: bool = True
+
+    def __str__(self) -> str:
+        """The variant that records name."""
+        return f"ring of {self.slots}, {self.in_flight} on their way{'' if self.ahead else ', late'}"
+
+
 class Interpreter:
     """Decoding on this GPU, a launch a step, on CuPy's current stream."""
 
@@ -49,9 +62,9 @@ class Interpreter:
         self.use(launch.SLOTS)
         self._lists: dict[int, tuple[Schedule, Any]] = {}
 
-    def use(self, slots: int, ahead: bool = True) -> None:
-        """Another ring; or one that is filled only when inputs are there."""
-        self._kernel, self._slots = launch.kernel(self.shape, slots, ahead), slots
+    def use(self, slots: int, ahead: bool = True, in_flight: int = launch.IN_FLIGHT) -> None:
+        """Another ring; one that is filled only when inputs are there; or more or fewer pages on their way at once."""
+        self._kernel, self._slots = launch.kernel(self.shape, slots, ahead, in_flight), slots
 
     def at(self, position: int) -> Schedule:
         """Go to a position; what each SM will do there. Lists change only with the number of pages of keys."""
@@ -79,9 +92,9 @@ class Interpreter:
         return launch.tokens(cupy.asnumpy(self.arrays["chosen"]), count)
 
     def timeline(self) -> np.ndarray:
-        """One more step here: nanoseconds of [SM][line][begun, inputs there, first page there, done], from 0 on."""
+        """One more step here: nanoseconds of [SM][line][launch.TIMES], from 0 on."""
         listed = self._lists[self.position // self.shape.positions][1]
-        records = cupy.zeros((*listed.shape[:2], 4), np.uint32)
+        records = cupy.zeros((*listed.shape[:2], launch.TIMES), np.uint32)
         self.launch(records)
         return since_the_first(cupy.asnumpy(records))
 
@@ -200,11 +213,11 @@ def steps_in_a_row(ours: Interpreter, count: int) -> float:
     return cupy.cuda.get_elapsed_time(begin, end) / count
 
 
-def rings(ours: Interpreter, slots: Sequence[int], count: int) -> dict[tuple[int, bool], float]:
-    """The same by pages of the ring, and whether weights are loaded ahead; the full ring is left in use."""
+def rings(ours: Interpreter, kinds: Sequence[Ring], count: int) -> dict[Ring, float]:
+    """The same by the ring; the one that is the rule is left in use."""
     found = {}
-    for pages, ahead in [*((pages, True) for pages in slots), (launch.SLOTS, False)]:
-        ours.use(pages, ahead)
-        found[pages, ahead] = steps_in_a_row(ours, count)
+    for kind in kinds:
+        ours.use(kind.slots, kind.ahead, kind.in_flight)
+        found[kind] = steps_in_a_row(ours, count)
     ours.use(launch.SLOTS)
     return found

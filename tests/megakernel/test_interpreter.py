@@ -101,9 +101,9 @@ def test_attention_over_two_pages_of_the_cache_is_put_together() -> None:
 def test_records_say_when_what_was_there(decoded: Any) -> None:
     lists = schedule(TOY, SMS, STEPS - 1)
     for of_sm, times in zip(lists, decoded.returned["records"][-1].astype(np.int64), strict=True):
-        begun, ready, loaded, done = times[: len(of_sm)].T
+        begun, ready, loaded, done, told = times[: len(of_sm)].T
         assert (begun <= ready).all() and (begun <= loaded).all() and (np.maximum(ready, loaded) <= done).all()
-        assert (done[:-1] <= begun[1:]).all(), "an SM does one thing after another"
+        assert (done <= told).all() and (told[:-1] <= begun[1:]).all(), "an SM does one thing after another"
 
 
 def test_an_instruction_that_does_not_wait_is_a_race(weights: reference.Weights) -> None:

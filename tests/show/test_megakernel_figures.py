@@ -26,11 +26,12 @@ def bars(made: Figure, kind: str) -> list[tuple[float, float, int]]:
 
 
 def test_waits_and_work_lie_where_the_spans_say() -> None:
-    first = [Span(Op.QKV, 0, 1000, 1500, 1200, 3000), Span(Op.DOWN, 0, 3000, 3000, 3500, 4000)]
-    made = sm_timeline([first, [Span(Op.ATTEND, 0, 2000, 2000, 2000, 2500)]], title="t")
+    first = [Span(Op.QKV, 0, 1000, 1500, 1200, 2800, 3000), Span(Op.DOWN, 0, 3000, 3000, 3500, 4000, 4000)]
+    made = sm_timeline([first, [Span(Op.ATTEND, 0, 2000, 2000, 2000, 2500, 2500)]], title="t")
     assert bars(made, "inputs") == [(0, 0.5, 0)]
     assert bars(made, "weights") == [(2.0, 2.5, 0)]
-    assert bars(made, "QKV") == [(0.5, 2.0, 0)]
+    assert bars(made, "QKV") == [(0.5, 1.8, 0)]
+    assert bars(made, "tells") == [(1.8, 2.0, 0)]
     assert bars(made, "DOWN") == [(2.5, 3.0, 0)]
     assert bars(made, "ATTEND") == [(1.0, 1.5, 1)]
     with pytest.raises(ValueError, match="nothing to draw"):

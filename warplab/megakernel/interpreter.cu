@@ -5,7 +5,8 @@
 // come. What does depend on other SMs waits for a counter in global memory.
 //
 // Given by who compiles this: LAYERS, WIDTH, HEADS, KV_HEADS, VOCABULARY; BLOCKS, pages of keys that a head has room
-// for; SLOTS, pages of the ring; COUNTERS; AHEAD, whether weights are loaded before inputs are there.
+// for; SLOTS, pages of the ring; IN_FLIGHT, how many of them may be on their way at once; COUNTERS; AHEAD, whether
+// weights are loaded before inputs are there.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -20,6 +21,7 @@ typedef unsigned long long u64;
 #define WARPS 16                         // that compute
 #define CONSUMERS (32 * WARPS)
 #define MOST_PAGES 64                    // of one instruction
+#define TIMES 5                          // of the clock, for each instruction
 #define SLICES (WARPS / GROUP)           // into which warps divide the positions of a page of values
 #define EPSILON 1e-5f
 #define LEAST __int_as_float(0xff800000)  // minus infinity
@@ -29,6 +31,7 @@ static_assert(HEADS * HEAD == WIDTH && WIDTH % 256 == 0 && WIDTH <= 4 * CONSUMER
 static_assert(WARPS % GROUP == 0 && VOCABULARY % 4 == 0, "four rows a page");
 static_assert(SLOTS >= 2, "attention takes a page of keys and one of values at once");
 static_assert(SLOTS <= WARPS, "a slot of the ring is a warp's");
+static_assert(IN_FLIGHT >= 1 && IN_FLIGHT <= SLOTS, "a page that is on its way has a slot");
 
 enum { STOP, EMBED, QKV, ATTEND, OUT, GATE_UP, DOWN, LOGITS };
 
@@ -70,7 +73,7 @@ struct Memory {
     u16* hidden;            // [FFN]
     float* logits;
     u32* counters;          // [2][COUNTERS], one for this step, one made zero for the next
-    uint4* records;         // [block][length]: begun, inputs there, weights there, done
+    u32* records;           // [block][length][TIMES]: begun, inputs there, weights there, done, told
     bool recording;
 };
 
@@ -152,6 +155,12 @@ __device__ void bump(u32* counter)
 {
     asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
 }
+// A page, when it has come.
+__device__ const u8* page_of(Shared& s, u32 number)
+{
+    wait(s.full[number % SLOTS], number / SLOTS & 1);
+    return s.pages[number % SLOTS];
+}
 __device__ Instruction read(const Memory& m, int n)
 {
     const int4* words = (const int4*)(m.list + blockIdx.x * m.length + min(n, m.length - 1));
@@ -159,11 +168,13 @@ __device__ Instruction read(const Memory& m, int n)
     return {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w};
 }
 
-// The seventeenth warp: pages of every instruction, as soon as the ring has room.
+// The seventeenth warp: pages of every instruction, as soon as the ring has room and not too many are on their way. A
+// release waits for all that its SM has asked memory for: whoever asks for much at once makes the others' news late.
 __device__ void load_pages(const Memory& m, Shared& s)
 {
     Instruction next = read(m, 0);
     int slot = 0, parity = 1;  // the ring begins empty
+    u32 asked = 0;
     for (int n = 1; next.op != STOP; ++n) {
         Instruction in = next;
         next = read(m, n);
@@ -171,6 +182,8 @@ __device__ void load_pages(const Memory& m, Shared& s)
         const u8* from = (const u8*)(in.op == ATTEND ? m.cache : m.weights) + u64(in.page) * PAGE;
         for (int p = 0; p < in.pages; ++p, from += PAGE) {
             wait(s.empty[slot], parity);
+            if (asked >= IN_FLIGHT) page_of(s, asked - IN_FLIGHT);
+            ++asked;
             fill(s.pages[slot], from, s.full[slot]);
             if (++slot == SLOTS) slot = 0, parity ^= 1;
         }
@@ -191,11 +204,6 @@ __device__ void inputs_ready(const Memory& m, const Instruction& in, Place& me)
         if (m.recording) me.ready = now();
     }
     sync_consumers();
-}
-__device__ const u8* page_of(Shared& s, u32 number)
-{
-    wait(s.full[number % SLOTS], number / SLOTS & 1);
-    return s.pages[number % SLOTS];
 }
 
 __device__ void embed(const Memory& m, const Instruction& in, Place& me)
@@ -459,7 +467,7 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
 extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
     const Instruction* list, int length, int position, int set, const u16* weights, const u16* gains, u16* cache,
     const float* turns, const int* given, u64* chosen, float* x, float* q, float* parts, float2* peaks, u16* hidden,
-    float* logits, u32* counters, uint4* records, int recording)
+    float* logits, u32* counters, u32* records, int recording)
 {
     extern __shared__ u8 memory[];
     Shared& s = *(Shared*)memory;
@@ -491,8 +499,12 @@ extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
         sync_consumers();
         me.taken += in.pages;
         if (me.thread == 0) {
+            u32 done = recording ? now() : 0;
             if (in.bump >= 0) bump(counters + set * COUNTERS + in.bump);
-            if (recording) records[blockIdx.x * length + n] = make_uint4(begun, me.ready, s.loaded, now());
+            if (recording) {
+                u32 times[TIMES] = {begun, me.ready, s.loaded, done, now()};
+                for (int i = 0; i < TIMES; ++i) records[(blockIdx.x * length + n) * TIMES + i] = times[i];
+            }
         }
     }
 }

@@ -13,6 +13,8 @@ from warplab.megakernel.shapes import HEAD, Shape
 
 THREADS = 17 * 32  # sixteen warps compute, one loads
 SLOTS = 13  # pages of 16 KiB that an SM of an H100 or H200 has room for beside the rest
+IN_FLIGHT = 2  # pages on their way to an SM at once: the best of megakernel.json
+TIMES = 5  # of the clock, for each instruction: begun, inputs there, first page there, done, told
 
 
 def source() -> str:
@@ -20,7 +22,7 @@ def source() -> str:
     return (Path(__file__).parent / "interpreter.cu").read_text("utf-8")
 
 
-def options(shape: Shape, slots: int = SLOTS, ahead: bool = True) -> tuple[str, ...]:
+def options(shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int = IN_FLIGHT) -> tuple[str, ...]:
     """What the interpreter is compiled with. Without `ahead` weights are loaded when inputs are there, to compare."""
     values = {
         "LAYERS": shape.layers,
@@ -30,6 +32,7 @@ def options(shape: Shape, slots: int = SLOTS, ahead: bool = True) -> tuple[str, 
         "VOCABULARY": shape.vocabulary,
         "BLOCKS": shape.blocks,
         "SLOTS": slots,
+        "IN_FLIGHT": min(in_flight, slots),
         "COUNTERS": counters(shape),
         "AHEAD": int(ahead),
     }
@@ -65,11 +68,13 @@ def scratch(shape: Shape) -> dict[str, tuple[tuple[int, ...], str]]:
     }
 
 
-def kernel(shape: Shape, slots: int = SLOTS, ahead: bool = True) -> Any:
+def kernel(shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int = IN_FLIGHT) -> Any:
     """The compiled interpreter, a kernel of CuPy's."""
     import cupy
 
-    module = cupy.RawModule(code=source(), options=options(shape, slots, ahead), enable_cooperative_groups=True)
+    module = cupy.RawModule(
+        code=source(), options=options(shape, slots, ahead, in_flight), enable_cooperative_groups=True
+    )
     function = module.get_function("decode")
     function.max_dynamic_shared_size_bytes = shared_bytes(shape, slots)
     return function
@@ -82,7 +87,8 @@ def step(
     """Launch step `number` (from 0, one more each time) for the token at a position.
 
     `listed` is an encoded schedule on the device; `arrays` has weights, gains, turns, given and `scratch`. `records`,
-    uint32 of [SM][line][4], gets nanoseconds of each instruction: begun, inputs there, first page there, done.
+    uint32 of [SM][line][TIMES], gets nanoseconds of each instruction: when it was begun, when its inputs and its first
+    page were there, when its results were stored, when others had been told.
     """
     names = ("weights", "gains", "cache", "turns", "given", "chosen", "x", "q", "parts", "peaks", "hidden", "logits")
     sms, length, _ = listed.shape
@@ -106,6 +112,7 @@ def decode(
     given: Any,
     table: Any,
     ahead: bool = True,
+    in_flight: int = IN_FLIGHT,
 ) -> dict[str, Any]:
     """A step for each schedule, at the positions from 0 on, with arrays of the host: for the emulator.
 
@@ -118,11 +125,11 @@ def decode(
     arrays = {name: cupy.zeros(size, dtype) for name, (size, dtype) in scratch(shape).items()}
     arrays |= {"weights": cupy.asarray(weights), "gains": cupy.asarray(gains), "given": cupy.asarray(given)}
     arrays["turns"] = cupy.asarray(table)
-    function = kernel(shape, slots, ahead)
+    function = kernel(shape, slots, ahead, in_flight)
     records = []
     for position, each in enumerate(lists):
         listed = encoded(each)
-        records.append(cupy.zeros((*listed.shape[:2], 4), np.uint32))
+        records.append(cupy.zeros((*listed.shape[:2], TIMES), np.uint32))
         step(function, shape, cupy.asarray(listed), position, position, arrays, records[-1], slots)
     return {
         "chosen": cupy.asnumpy(arrays["chosen"]),

@@ -19,6 +19,7 @@ COLOURS = {
     Op.EMBED: style.INK, Op.QKV: style.BLUE, Op.ATTEND: style.PURPLE, Op.OUT: style.GREEN, Op.GATE_UP: style.ORANGE,
     Op.DOWN: style.SKY, Op.LOGITS: style.RED,
 }  # fmt: skip
+TELLS = style.MUTED
 NAMES = {
     Op.EMBED: "embedding", Op.QKV: "queries, keys, values", Op.ATTEND: "attention", Op.OUT: "its output",
     Op.GATE_UP: "gate and up", Op.DOWN: "down", Op.LOGITS: "logits",
@@ -28,7 +29,8 @@ NAMES = {
 def sm_timeline(
     sms: Sequence[Sequence[Span]], *, title: str, subtitle: str = "", unit: str = "us", scale: float = 1e-3
 ) -> Figure:
-    """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while for weights.
+    """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while for weights, dark
+    grey while it tells others that it is done.
 
     Times are those of the spans times `scale`, in `unit`, from the first beginning on. Raises ValueError without spans.
     """
@@ -44,8 +46,9 @@ def sm_timeline(
             _bar(axes, row, span.ready - start, computes - start, scale, "weights", facecolor=style.PANEL, hatch="////",
                  edgecolor=style.MUTED)  # fmt: skip
             _bar(axes, row, computes - start, span.done - start, scale, span.op.name, facecolor=COLOURS[span.op])
+            _bar(axes, row, span.done - start, span.told - start, scale, "tells", facecolor=TELLS)
     axes.set_ylim(len(sms) - 0.4, -0.6)
-    axes.set_xlim(0, scale * (max(span.done for span in every) - start))
+    axes.set_xlim(0, scale * (max(span.told for span in every) - start))
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("SM")
     axes.tick_params(axis="y", length=0)
@@ -55,6 +58,8 @@ def sm_timeline(
         Patch(facecolor=style.FAINT, label="waits for inputs"),
         Patch(facecolor=style.PANEL, hatch="////", edgecolor=style.MUTED, label="waits for weights"),
     ]
+    if any(span.told > span.done for span in every):
+        handles.append(Patch(facecolor=TELLS, label="tells others"))
     axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=style.SMALL)
     style.headline(made, title, subtitle)
     return made
