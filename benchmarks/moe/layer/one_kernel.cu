@@ -1,13 +1,22 @@
 // The layer in one kernel (one_kernel.py): what brings data, what multiplies it. one_kernel_work.cuh comes first.
 
-// One thread: all weights of this block, one stage after the other. It waits for room and for nothing else.
+// One thread: all weights of this block, one stage after the other. It waits for room, and for earlier stages when enough
+// of them are on their way: a fence waits for all that its SM has asked memory for.
 __device__ void bring_weights(Weights ring, const Routing& routing, const Map& up, const Map& down)
 {
     Work work(routing);
     Job job;
+    Weights come = ring;  // the stage that is waited for
+    int on_their_way = 0;
     while (work.find(job)) {
         for (int block = job.block; block < job.end; ++block) {
             wait(ring.empty_barrier(), ring.phase ^ 1);
+            if (on_their_way == W_IN_FLIGHT) {
+                wait(come.full_barrier(), come.phase);
+                come.advance();
+            } else {
+                ++on_their_way;
+            }
             arrive_expecting(ring.full_barrier(), W_BYTES);
             if (job.down)
                 load_down(down, ring.at(), ring.full_barrier(), block * 128, job.expert * D + job.column);
@@ -359,9 +368,8 @@ struct Consumer {
             else sum_up_pieces<1, PIECES>(sums, stages);
             activate(sums, job, a, largest);
             show_to_copies();
-            __threadfence();
             meet();
-            if (PART == 0 && threadIdx.x == 128) atomicAdd(&counters->done[job.expert], 1);
+            if (PART == 0 && threadIdx.x == 128) tell(&counters->done[job.expert]);
         }
     }
     __device__ void work()
@@ -418,9 +426,8 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
     if (PART == 0) {
         quantise(routing, of_x, x, out, tokens);
         show_to_copies();
-        __threadfence();
         meet();
-        if (threadIdx.x == 128) atomicAdd(&counters->arrived, 1);
+        if (threadIdx.x == 128) tell(&counters->arrived);
     }
     Consumer consumer = {weights, rows, routing, up_scale, down_scale, of_a, out, counters, largest};
     consumer.work();
