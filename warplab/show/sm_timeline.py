@@ -29,7 +29,8 @@ NAMES = {
 def sm_timeline(
     sms: Sequence[Sequence[Span]], *, title: str, subtitle: str = "", unit: str = "us", scale: float = 1e-3
 ) -> Figure:
-    """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while for weights, dark
+    """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while it takes
+    them or waits for weights, dark
     grey while it tells others that it is done.
 
     Times are those of the spans times `scale`, in `unit`, from the first beginning on. Raises ValueError without spans.
@@ -56,7 +57,7 @@ def sm_timeline(
     handles = [Patch(facecolor=COLOURS[op], label=NAMES[op]) for op in used]
     handles += [
         Patch(facecolor=style.FAINT, label="waits for inputs"),
-        Patch(facecolor=style.PANEL, hatch="////", edgecolor=style.MUTED, label="waits for weights"),
+        Patch(facecolor=style.PANEL, hatch="////", edgecolor=style.MUTED, label="takes them, waits for weights"),
     ]
     if any(span.told > span.done for span in every):
         handles.append(Patch(facecolor=TELLS, label="tells others"))
