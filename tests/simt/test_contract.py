@@ -58,6 +58,11 @@ def opcodes(body: str) -> list[str]:
         ("mul.f32 %f3,%f1,%f2; @%p add.f32 %f5,%f3,%f4;", ["mul.f32", "add.f32"]),
         ("mul.f32 %f3,%f1,%f2; L: add.f32 %f5,%f3,%f4;", ["mul.f32", "add.f32"]),
         ("mul.f32 %f3,%f1,%f2; mov.f32 %f1,%f6; add.f32 %f5,%f3,%f4;", ["mul.f32", "mov.f32", "add.f32"]),
+        # so does what ptxas makes branches of, but not where a factor is constant
+        ("mul.f32 %f3,%f1,%f2; div.rn.f32 %f6,%f1,%f2; add.f32 %f5,%f3,%f4;", ["mul.f32", "div.rn.f32", "add.f32"]),
+        ("div.rn.f32 %f6,%f1,%f2; mul.f32 %f3,%f1,%f2; add.f32 %f5,%f3,%f4;", ["div.rn.f32", "fma.rn.f32"]),
+        ("mov.f32 %f1,%f6; mul.f32 %f3,%f1,0f40400000; sqrt.rn.f32 %f7,%f1; add.f32 %f5,%f3,%f4;",
+         ["mov.f32", "sqrt.rn.f32", "fma.rn.f32"]),
     ],
 )  # fmt: skip
 def test_what_is_fused(body: str, expected: list[str]) -> None:
@@ -123,3 +128,54 @@ def test_fuses_what_ptxas_fuses() -> None:
         assert {line: words[word] for line, word in ours.items()} == theirs, name
         fused += sum(root == "FFMA" and "fma" not in lines[line - 1] for line, root in theirs.items())
     assert fused > 200
+
+
+BETWEEN = (  # products and the additions that take them
+    "div.rn.f32 %f5,%f2,%f3;", "div.rn.ftz.f32 %f5,%f2,0f40800000;", "div.rz.f32 %f5,%f2,%f3;",
+    "div.full.f32 %f5,%f2,%f3;", "div.approx.f32 %f5,%f2,%f3;", "rcp.rn.ftz.f32 %f5,%f2;",
+    "rcp.approx.ftz.f32 %f5,%f2;", "sqrt.rn.f32 %f5,%f2;", "sqrt.approx.f32 %f5,%f2;", "rsqrt.approx.f32 %f5,%f2;",
+    "ex2.approx.f32 %f5,%f2;", "div.rn.f64 %d2,%d1,0d4010000000000000;", "rcp.rn.f64 %d2,%d1;",
+    "sqrt.rn.f64 %d2,%d1;", "rsqrt.approx.f64 %d2,%d1;", "rcp.approx.ftz.f64 %d2,%d1;", "fma.rn.f64 %d2,%d1,%d1,%d1;",
+    "div.s32 %r2,%r1,7;", "rem.s32 %r2,%r1,%r3;", "div.u32 %r2,%r1,%r3;", "rem.u32 %r2,%r1,7;",
+    "div.u64 %rd3,%rd1,%rd2;", "rem.s64 %rd3,%rd1,10;", "rem.u16 %h2,%h1,%h1;", "membar.gl;", "membar.cta;",
+    "fence.acq_rel.cta;", "fence.proxy.async;", "bar.sync 0;", "bar.warp.sync -1;",
+    "atom.global.add.u32 %r2,[%rd1],%r1;", "ld.acquire.gpu.global.u32 %r2,[%rd1];",
+    "shfl.sync.bfly.b32 %r2,%r1,1,31,-1;", "mov.u32 %r2,%r1; @%p ld.global.u32 %r2,[%rd1];",
+    "@%p st.global.u32 [%rd1],%r1;", "@%p red.global.add.u32 [%rd1],%r1;", "@%p bar.arrive 1,64;",
+    "mov.u32 %r2,%r1; @%p add.s32 %r2,%r2,1;",
+)  # fmt: skip
+
+
+@needs_nvdisasm
+def test_blocks_end_where_ptxas_ends_them() -> None:
+    """Instructions of which ptxas makes branches, before it fuses, and such of which it does not. Of the two
+    products, one has a constant factor."""
+    lines = HEAD.splitlines()[:3]
+    additions = []
+    for number, between in enumerate(BETWEEN):
+        lines += [
+            f".visible .entry k{number}(.param .u64 p) {{",
+            ".reg .f32 %f<10>; .reg .f64 %d<3>; .reg .b64 %rd<4>; .reg .b32 %r<4>; .reg .b16 %h<3>; .reg .pred %p;",
+            "ld.param.u64 %rd1,[p]; mov.u32 %r1,%tid.x; mul.wide.u32 %rd2,%r1,8; add.s64 %rd1,%rd1,%rd2;",
+            "ld.global.u32 %r3,[%rd1]; setp.gt.s32 %p,%r3,5; ld.global.f64 %d1,[%rd1+512]; cvt.u16.u32 %h1,%r3;",
+            *(f"ld.global.f32 %f{n},[%rd1+{1024 * n + 1024}];" for n in range(4)),
+            f"mul.f32 %f4,%f0,%f1; mul.f32 %f7,%f2,0f3F5DB3D7; {between}",
+            "add.f32 %f6,%f4,%f3;",
+            "add.f32 %f8,%f7,%f3;",
+            "st.global.f32 [%rd1],%f6; st.global.f32 [%rd1+256],%f8; st.global.f32 [%rd1+512],%f5;",
+            "st.global.f64 [%rd1+1024],%d2; st.global.u32 [%rd1+1536],%r2; st.global.u64 [%rd1+2048],%rd3;",
+            "st.global.u16 [%rd1+2560],%h2; ret; }",
+        ]
+        additions.append((len(lines) - 4, len(lines) - 3))
+    text = "\n".join(lines)
+    functions = parse(text).functions
+    machine = disassembler.disassembled(assembler.run(text, "sm_90a", 60).image) or {}
+    words = {"add.f32": "FADD", "fma.rn.f32": "FFMA"}
+    for number, (between, places) in enumerate(zip(BETWEEN, additions, strict=True)):
+        function = functions[f"k{number}"]
+        contract(function)
+        ours = [
+            (i.places[0], words[i.opcode]) for i in function.body if isinstance(i, Instruction) and i.opcode in words
+        ]
+        theirs = [(i.line, i.root) for i in machine[f"k{number}"] if i.line in places and i.root in words.values()]
+        assert len(ours) == 2 and sorted(ours) == sorted(theirs), between

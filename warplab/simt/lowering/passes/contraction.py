@@ -7,12 +7,14 @@ results differ from the hardware's in the last place.
 
 Which of several pairs ptxas 13.0 fuses was found from the machine code of random programs
 (tests/simt/test_contract.py): a product that several additions take is computed in each of them, if nothing else needs
-it and they are of its basic block, or a factor is constant. Not followed: where two equal products are one to ptxas,
-and additions under a guard.
+it and they are of its basic block, or a factor is constant. Instructions of which ptxas makes branches or a call, such
+as a rounded division, end a block, too. Not followed: where two equal products are one to ptxas, and additions under a
+guard.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,6 +35,10 @@ from warplab.isa.syntax import (
 
 _KINDS = {"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"}
 _ENDS = {"bra", "brx", "call", "ret", "exit"}
+_PARTED = re.compile(  # of which ptxas makes several blocks before it fuses: rounded floats, integers, fences
+    r"(?:div|rcp|sqrt)\.r[nzmp]\.|rsqrt\.approx\.f64|(?:div|rem)\.(?:s32|[su]16|[su]64)|membar\.|fence\.(?!proxy)"
+)
+_GUARDED = {"ld", "st", "red", "atom", "bar", "barrier"}  # what a guard makes a branch of
 
 
 @dataclass(eq=False)
@@ -106,6 +112,8 @@ def _products(function: Function) -> dict[int, dict[int, _Product]]:
         if item.opcode.split(".")[0] in _ENDS:
             _close(current, uses)
             continue
+        if _parts_its_block(item):
+            _close(current, uses)
         for register in _writes(item):
             if register in current and item.guard >= 0:
                 current[register].kept = True
@@ -123,6 +131,11 @@ def _products(function: Function) -> dict[int, dict[int, _Product]]:
         product.lasting = False
     _close(current, uses)
     return of
+
+
+def _parts_its_block(item: Instruction) -> bool:
+    """Is what follows in another block to ptxas, though the PTX has no branch?"""
+    return bool(_PARTED.match(item.opcode)) or (item.guard >= 0 and item.opcode.split(".")[0] in _GUARDED)
 
 
 def _close(current: dict[int, _Product], uses: Counter[int]) -> None:
