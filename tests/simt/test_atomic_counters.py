@@ -37,10 +37,15 @@ typedef unsigned long long u64;
     out[threadIdx.x] = value;
 #define ONE(form, space, pointer, place) \\
     asm volatile("red." space "." form " [%0], 1;" :: pointer(place) : "memory");
+#define UNREAD(form, space, pointer, place) \\
+    asm volatile("{ .reg .u32 old; atom." space "." form " old, [%0], %1; }" :: pointer(place), "r"(value) : "memory");
 KERNELS(add, u32, "r", "add.u32", PLAIN)
 KERNELS(long, u64, "l", "add.u64", WIDE)
 KERNELS(cas, u32, "r", "cas.b32", SWAP)
 KERNELS(one, u32, "r", "add.u32", ONE)
+KERNELS(unread, u32, "r", "add.u32", UNREAD)
+KERNELS(exchange, u32, "r", "exch.b32", UNREAD)
+KERNELS(acquire, u32, "r", "acquire.gpu.add.u32", UNREAD)
 """
 PATTERNS = {
     "own": LANE, "alike": LANE * 0 + 9, "pairs": LANE // 2, "quads": LANE // 4, "halves": LANE % 16,
@@ -99,3 +104,11 @@ def test_an_atomic_whose_result_is_used_is_no_reduction():
     total = counters("global_cas", "own")
     assert (total.global_atomic_requests, total.global_atomic_sectors) == (1, 4)
     assert total.global_reduction_requests == 0
+
+
+@pytest.mark.parametrize(("entry", "atomics"), [("unread", 0), ("exchange", 1), ("acquire", 1)])
+def test_what_exchanges_or_acquires_is_no_reduction(entry, atomics):
+    """The exchange by Nsight Compute on an H100 (corpus/control/ticket); the other by its machine code, ATOMG too."""
+    total = counters(f"global_{entry}", "own")
+    assert (total.global_atomic_requests, total.global_reduction_requests) == (atomics, 1 - atomics)
+    assert (total.global_atomic_sectors, total.global_reduction_sectors) == (4 * atomics, 4 - 4 * atomics)

@@ -16,6 +16,9 @@ from warplab.simt.core.state.bulk_layout import (
     WITHIN_CLUSTER,
 )
 from warplab.simt.core.state.layout import (
+    ACQUIRE_BIT,
+    ATOMIC_CAS,
+    ATOMIC_EXCH,
     C_DIVERGED,
     C_IDEAL,
     C_IDEAL_SECTORS,
@@ -61,6 +64,12 @@ def _set_shared(counters: Counters, name: str, counts: list[int]) -> None:
     setattr(counters, f"{name}_bank_conflicts", counts[C_WAVEFRONTS] - counts[C_IDEAL])
 
 
+def _is_reduction(record: np.ndarray) -> bool:
+    """Does the assembler make a reduction of an atomic? It does of those whose result nothing reads, but there is none
+    that exchanges or acquires."""
+    return not (record[X4] or record[X2] in (ATOMIC_EXCH, ATOMIC_CAS) or record[X7] & ACQUIRE_BIT)
+
+
 def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
     op = int(record[OP])
     result = Counters(
@@ -80,7 +89,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
         _set_shared(result, f"shared_{kind}", counts)
         setattr(result, f"cluster_{kind}_wavefronts", counts[C_REMOTE])
     elif op == OP_ATOMIC:
-        kind = "atomic" if record[X4] else "reduction"
+        kind = "reduction" if _is_reduction(record) else "atomic"
         setattr(result, f"global_{kind}_requests", counts[C_REQUESTS])
         setattr(result, f"global_{kind}_sectors", counts[C_SECTORS])
         _set_shared(result, "shared_atomic", counts)
