@@ -18,6 +18,7 @@ from corpus.emulator.catalogue import (
     tensor_forms,
     traffic,
     unseen,
+    unseen_fifth,
     unseen_fourth,
     unseen_second,
     unseen_third,
@@ -49,4 +50,5 @@ ENTRIES: tuple[Entry, ...] = (
     *unseen_second.ENTRIES,
     *unseen_third.ENTRIES,
     *unseen_fourth.ENTRIES,
+    *unseen_fifth.ENTRIES,
 )
