@@ -1,6 +1,12 @@
 """A fifth set of kernels that the rules of counting by machine code were not made from, newer than `unseen_fourth`."""
 
-from corpus.emulator.catalogue.unseen_fifth import codes
+from corpus.emulator.catalogue.unseen_fifth import (
+    codes,
+    images,
+)
 from corpus.emulator.entry import Entry
 
-ENTRIES: tuple[Entry, ...] = (*codes.ENTRIES,)
+ENTRIES: tuple[Entry, ...] = (
+    *codes.ENTRIES,
+    *images.ENTRIES,
+)
