@@ -3,10 +3,12 @@
 from corpus.emulator.catalogue.unseen_fifth import (
     codes,
     images,
+    order,
 )
 from corpus.emulator.entry import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     *codes.ENTRIES,
     *images.ENTRIES,
+    *order.ENTRIES,
 )
