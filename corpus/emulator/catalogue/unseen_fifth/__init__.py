@@ -3,6 +3,7 @@
 from corpus.emulator.catalogue.unseen_fifth import (
     codes,
     images,
+    matrices,
     order,
 )
 from corpus.emulator.entry import Entry
@@ -11,4 +12,5 @@ ENTRIES: tuple[Entry, ...] = (
     *codes.ENTRIES,
     *images.ENTRIES,
     *order.ENTRIES,
+    *matrices.ENTRIES,
 )
