@@ -4,6 +4,8 @@ from corpus.emulator.catalogue.unseen_fifth import (
     codes,
     images,
     matrices,
+    numba,
+    numba_order,
     order,
 )
 from corpus.emulator.entry import Entry
@@ -13,4 +15,6 @@ ENTRIES: tuple[Entry, ...] = (
     *images.ENTRIES,
     *order.ENTRIES,
     *matrices.ENTRIES,
+    *numba.ENTRIES,
+    *numba_order.ENTRIES,
 )
