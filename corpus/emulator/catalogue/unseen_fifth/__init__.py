@@ -3,6 +3,7 @@
 from corpus.emulator.catalogue.unseen_fifth import (
     codes,
     images,
+    learning,
     matrices,
     numba,
     numba_order,
@@ -15,6 +16,7 @@ ENTRIES: tuple[Entry, ...] = (
     *images.ENTRIES,
     *order.ENTRIES,
     *matrices.ENTRIES,
+    *learning.ENTRIES,
     *numba.ENTRIES,
     *numba_order.ENTRIES,
 )
