@@ -8,6 +8,7 @@ from corpus.emulator.catalogue.unseen_fifth import (
     numba,
     numba_order,
     order,
+    physics,
 )
 from corpus.emulator.entry import Entry
 
@@ -17,6 +18,7 @@ ENTRIES: tuple[Entry, ...] = (
     *order.ENTRIES,
     *matrices.ENTRIES,
     *learning.ENTRIES,
+    *physics.ENTRIES,
     *numba.ENTRIES,
     *numba_order.ENTRIES,
 )
