@@ -144,7 +144,7 @@ def test_faulty_kernel(fault: Fault) -> None:
 def test_names_are_unique_and_the_corpus_is_large() -> None:
     names = [s.name for s in (*ENTRIES, *FAULTS)]
     assert len(set(names)) == len(names)
-    assert len(ENTRIES) > 1020 and len(FAULTS) > 110, "some were not found"
+    assert len(ENTRIES) > 1450 and len(FAULTS) > 110, "some were not found"
 
 
 def test_inputs_are_the_same_each_time() -> None:

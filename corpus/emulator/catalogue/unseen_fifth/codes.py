@@ -113,8 +113,8 @@ def _suffixes(v: dict) -> dict:
     ranks = []
     for row in v["texts"]:
         text = row.tobytes()
-        ordered = sorted(range(len(text)), key=lambda k, text=text: text[k:])
-        ranks.append(np.argsort(ordered))
+        places = {suffix: rank for rank, suffix in enumerate(sorted(text[k:] for k in range(len(text))))}
+        ranks.append([places[text[k:]] for k in range(len(text))])
     return {"rank": np.array(ranks)}
 
 
@@ -183,12 +183,16 @@ def _different(v: dict) -> dict:
     return {"most": most}
 
 
-def _sketched(v: dict) -> dict:
+def _places(keys: np.ndarray) -> np.ndarray:
+    """Where keys are counted in each of the four rows."""
     rows = np.arange(4, dtype=np.uint32)[:, None]
-    places = lambda keys: (keys.astype(np.uint32) * (2 * rows + 3) + rows * 17) % 61  # noqa: E731
-    asked, out = places(v["queries"]), []
+    return (keys * (2 * rows + 3) + rows * 17) % 61
+
+
+def _sketched(v: dict) -> dict:
+    asked, out = _places(v["queries"]), []
     for keys in v["keys"]:
-        counts = [np.bincount(p, minlength=61)[a] for p, a in zip(places(keys), asked, strict=True)]
+        counts = [np.bincount(p, minlength=61)[a] for p, a in zip(_places(keys), asked, strict=True)]
         out.append(np.min(counts, 0))
     return {"out": np.array(out)}
 
