@@ -86,6 +86,13 @@ def _flags(v: dict) -> dict:
     return {"some": some, "every": every, "odd": odd}
 
 
+def _masks(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Words of bits that are seldom set, bits that seldom are not, and others."""
+    seldom, often = (generator.random((*shape, 32)) < share for share in (0.02, 0.98))
+    bits = np.choose(np.arange(32) % 3, [seldom, often, generator.random((*shape, 32)) < 0.5])
+    return (bits.astype(np.uint32) << np.arange(32, dtype=np.uint32)).sum(-1).astype(dtype)
+
+
 def _polar(v: dict) -> dict:
     x, y = v["points"].astype(np.longdouble).T
     return {"out": np.column_stack([np.hypot(x, y), np.arctan2(y, x)])}
@@ -121,7 +128,7 @@ ENTRIES: tuple[Entry, ...] = (
            update("least", "float64", 12), update("most", "float64", 12), groups=draws.integers(0, 11),
            least=draws.fixed([1e300] * 12), most=draws.fixed([-1e300] * 12)),
     _entry("flags", _flags, read("masks", "uint32", 350), read("groups", "int32", 350), update("some", "uint32", 8),
-           update("every", "uint32", 8), update("odd", "uint32", 8), groups=draws.integers(0, 8),
+           update("every", "uint32", 8), update("odd", "uint32", 8), masks=_masks, groups=draws.integers(0, 8),
            some=draws.zeros, every=draws.fixed([2**32 - 1] * 8), odd=draws.zeros),
     _entry("polar", _polar, read("points", "float64", 150, 2), write("out", "float64", 150, 2), approximate=_WIDE),
     _entry("hares_and_foxes", _years, read("start", "float64", 90, 2), write("out", "float64", 90, 2),
