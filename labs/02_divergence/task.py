@@ -46,13 +46,27 @@ def onward(s: Array) -> tuple[Array, Array]:
     return s, 1.0 - (32768.0 - (s >> np.uint32(17)).astype(np.float64)) / 2**24
 
 
-def marched(xp: ModuleType, t: Array, glow: Array) -> Array:
-    """Horner's rule in float64 for layers that let the same part through: y = y t + glow[k]."""
-    y = xp.zeros(t.shape)
+def marched(xp: ModuleType, t: Array, glow: Array, light: Array | None = None) -> Array:
+    """Horner's rule in float64 for layers that let the same part through: y = y t + glow[k], from `light` on."""
+    y = xp.zeros(t.shape) if light is None else light
     for layer in glow:
         y *= t
         y += layer
     return y
+
+
+def crossed(xp: ModuleType, opacity: Array, rays: Array, glow: Array, power: int = 1) -> Array:
+    """The light of long rays in float64, by Horner's rule; with power 2 the sum of the squares of its terms.
+
+    Two operations a layer on one number a ray, which a processor has in its cache: nine times as fast there as
+    `marched_far`.
+    """
+    t, s = transmission(xp, opacity), seeds(xp, opacity, rays)
+    light = xp.zeros(t.shape)
+    for stretch in (glow**power).reshape(-1, STRETCH):
+        light = marched(xp, t**power, stretch, light)
+        s, t = onward(s)
+    return light
 
 
 def marched_far(xp: ModuleType, opacity: Array, rays: Array, glow: Array) -> tuple[Array, Array]:
@@ -79,20 +93,19 @@ def marched_far(xp: ModuleType, opacity: Array, rays: Array, glow: Array) -> tup
     return light, squares
 
 
-def _light_and_squares(xp: ModuleType, values: Values) -> tuple[Array, Array]:
-    """Of every ray: its light in float64, and the sum of the squares of its terms."""
-    opacity, glow = values["opacity"], values["glow"].astype(np.float64)
-    long = xp.nonzero(values["kind"] % EVERY == 0)[0]
-    t = transmission(xp, opacity)
-    light, squares = marched(xp, t, glow[:SHORT]), marched(xp, t * t, xp.square(glow[:SHORT]))
-    if long.size:
-        light[long], squares[long] = marched_far(xp, opacity[long], long, glow)
-    return light, squares
-
-
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:
     """The light of every ray, in float64."""
-    return {"out": _light_and_squares(xp, values)[0]}
+    return {"out": _sums(xp, values, 1)}
+
+
+def _sums(xp: ModuleType, values: Values, power: int) -> Array:
+    """The light of every ray in float64; with power 2 the sum of the squares of its terms."""
+    opacity, glow = values["opacity"], values["glow"].astype(np.float64)
+    long = xp.nonzero(values["kind"] % EVERY == 0)[0]
+    sums = marched(xp, transmission(xp, opacity) ** power, glow[:SHORT] ** power)
+    if long.size:
+        sums[long] = crossed(xp, opacity[long], long, glow, power)
+    return sums
 
 
 def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
@@ -111,7 +124,7 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     section 5.1), is a thousand times as large for long rays, a tenth of the light itself.
     """
     layers = xp.where(values["kind"] % EVERY == 0, LONG, SHORT)
-    return {"out": _allowed(layers, _light_and_squares(xp, values)[1])}
+    return {"out": _allowed(layers, _sums(xp, values, 2))}
 
 
 def _allowed(layers: Array | int, squares: Array) -> Array:

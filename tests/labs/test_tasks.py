@@ -264,7 +264,7 @@ class TestDivergence:
                 out[index] = wrong
                 assert not timed(values, {"out": out}, DIVERGENCE, 5) <= 1
 
-    def test_marching_by_stretches_is_horners_rule(self) -> None:
+    def test_both_ways_to_march_are_horners_rule(self) -> None:
         task = sys.modules[DIVERGENCE.expected.__module__]
         for family in Family:
             values = generate(np, DIVERGENCE, Case("small", {"n": 300}, family), 3)
@@ -276,6 +276,9 @@ class TestDivergence:
             left = np.cumprod(np.repeat(self.transmissions(everywhere), 64, axis=0)[:0:-1], axis=0)[::-1]
             terms = glow[:, None] * np.concatenate([left, np.ones((1, 300))])
             assert np.allclose(squares, np.square(terms).sum(axis=0), rtol=1e-12)
+            apart = task.crossed(np, values["opacity"], rays, glow) - self.marched(everywhere, np.float64, False)
+            assert (np.abs(apart) <= 1e-12 * np.sqrt(squares)).all()
+            assert np.allclose(task.crossed(np, values["opacity"], rays, glow, 2), squares, rtol=1e-12)
 
     def test_flops_are_those_of_the_rays_that_are_drawn(self) -> None:
         n = 200_000
