@@ -417,6 +417,37 @@ def test_what_waits_for_the_whole_grid_is_launched_so(grab: Grab) -> None:
     assert [launch.cooperative for launch in archive.loads(archive.dumps(plan)).launches] == [True, False, True, True]
 
 
+def test_the_code_is_the_same_in_every_process(grab: Grab) -> None:
+    """Else nothing that was made of it before would be found again, not even for the hidden cases of one grade."""
+    text = (
+        NUMBA
+        + """
+@cuda.jit(device=True)
+def last(x):
+    return x + 1
+
+def link(k, after):
+    @cuda.jit(device=True)
+    def step(x):
+        return after(x) * k + last(x)
+    return step
+
+steps = [link(k, last) for k in range(6)]
+a, b, c, d, e, f_ = [link(k, step) for k, step in enumerate(steps)]
+
+@cuda.jit
+def k(x, y):
+    y[0] = a(x[0]) + b(x[1]) + c(x[2]) + d(x[3]) + e(x[4]) + f_(x[5])
+
+def f(x, y):
+    k[1, 1](x, y)
+"""
+    )
+    first, *others = [grab(text).kernels["k"].ptx["sm_90a"] for _ in range(3)]
+    assert first.count("NumbaEnv") >= 13
+    assert all(other == first for other in others)
+
+
 def test_one_module_knows_numba_cudas_insides() -> None:
     imports = re.compile(r"^\s*(?:from|import) (numba\.cuda\.\S+)|^\s*from numba\.cuda import", re.MULTILINE)
     root = Path(warplab.__file__).parent
