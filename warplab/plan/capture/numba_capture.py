@@ -22,7 +22,7 @@ from warplab.isa.entry import (
     static_shared_bytes,
     with_max_registers,
 )
-from warplab.plan.capture import numba_link
+from warplab.plan.capture import numba_link, numba_shortcuts
 from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
@@ -56,6 +56,7 @@ def install(recorder: Recorder) -> None:
     front = _NumbaFront(recorder)
     recorder.versions["numba-cuda"] = _version()
     warnings.filterwarnings("ignore", module="numba")
+    numba_shortcuts.install()
     front.replace_dispatcher()
     front.replace_host_api()
 
