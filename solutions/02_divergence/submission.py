@@ -2,7 +2,7 @@
 
 # BEGIN SOLUTION
 # STARTER: from numba import cuda
-from numba import cuda, float32, int32, uint32, uint64
+from numba import cuda, float32, int32, int64, uint32, uint64
 from numba.cuda import libdevice
 
 # STARTER:
@@ -284,10 +284,10 @@ def march_kernel(opacity, kind, glow, out):
     if lane == 0:
         starts[warp] = start
     cuda.syncthreads()
-    count = int32(0)
+    count = int64(0)  # what sums of int32 are: else Numba compiles the marchers for both types
     for w in range(WARPS):
         count += waiting[w]
-    done = int32(0)
+    done = int64(0)
     while done + int32(32) * warp < count:
         each = (count - done - int32(32) * warp + int32(BLOCK - 1)) // int32(BLOCK)  # rays a thread of this warp
         if each > 3:
