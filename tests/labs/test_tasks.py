@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import warplab
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab, find_lab, kernel_labs
 from autograder.spec.task import Case, Family, ScalarSpec, Task, Values
@@ -264,21 +265,37 @@ class TestDivergence:
                 out[index] = wrong
                 assert not timed(values, {"out": out}, DIVERGENCE, 5) <= 1
 
-    def test_both_ways_to_march_are_horners_rule(self) -> None:
+    def test_stretch_by_stretch_is_horners_rule(self) -> None:
         task = sys.modules[DIVERGENCE.expected.__module__]
         for family in Family:
             values = generate(np, DIVERGENCE, Case("small", {"n": 300}, family), 3)
             glow, rays = values["glow"].astype(np.float64), np.arange(300)
-            light, squares = task.marched_far(np, values["opacity"], rays, glow)
+            light, squares = (task.crossed(np, values["opacity"], rays, glow, squared) for squared in (False, True))
             everywhere = {**values, "kind": np.zeros(300, np.uint8)}
             apart = light - self.marched(everywhere, np.float64, False)
             assert (np.abs(apart) <= 1e-12 * np.sqrt(squares)).all()
             left = np.cumprod(np.repeat(self.transmissions(everywhere), 64, axis=0)[:0:-1], axis=0)[::-1]
             terms = glow[:, None] * np.concatenate([left, np.ones((1, 300))])
             assert np.allclose(squares, np.square(terms).sum(axis=0), rtol=1e-12)
-            apart = task.crossed(np, values["opacity"], rays, glow) - self.marched(everywhere, np.float64, False)
-            assert (np.abs(apart) <= 1e-12 * np.sqrt(squares)).all()
-            assert np.allclose(task.crossed(np, values["opacity"], rays, glow, 2), squares, rtol=1e-12)
+
+    def test_what_a_gpu_would_march_is_the_same_on_the_emulator(self) -> None:
+        folder = str(find_lab("02_divergence").folder)
+
+        def on_gpu(t: np.ndarray, before: np.ndarray, glow: np.ndarray) -> list[np.ndarray]:
+            from pathlib import Path
+
+            import cupy
+
+            from autograder.spec.lab import load_lab
+
+            march = sys.modules[load_lab(Path(folder)).task.expected.__module__].marched
+            t, before, glow = (cupy.asarray(a) for a in (t, before, glow))
+            return [cupy.asnumpy(march(cupy, t, glow, light)) for light in (None, before)]
+
+        task, draw = sys.modules[DIVERGENCE.expected.__module__], np.random.default_rng(1)
+        t, before, glow = 1 - draw.random(300) / 1024, draw.normal(size=300), draw.normal(size=64)
+        for light, got in zip((None, before), warplab.run(on_gpu, t, before, glow).returned, strict=True):
+            assert np.allclose(got, task.marched(np, t, glow, None if light is None else light.copy()), rtol=1e-12)
 
     def test_flops_are_those_of_the_rays_that_are_drawn(self) -> None:
         n = 200_000
