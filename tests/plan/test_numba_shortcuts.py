@@ -7,7 +7,10 @@ import sys
 
 # In a process of its own: the shortcuts stay in place.
 _COMPARED = """
+import operator
+
 from llvmlite import ir
+from numba.cuda import types as numba_types
 from numba.cuda.core import targetconfig
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.flags import CUDAFlags
@@ -46,7 +49,17 @@ def nodes():
     found = [location(line, scope) for line in (1, 2, 1) for scope in scopes]
     return [found.index(node) for node in found], str(module)
 
-asked = [layouts, in_a_context, flags, nodes]
+def calls():
+    typing, t = cuda_target.typing_context, numba_types
+    typing.refresh()
+    scalars = [t.int32, t.int64, t.uint8, t.float32, t.literal(3), t.boolean]
+    pairs = [(a, b) for a in scalars for b in scalars]
+    found = [typing.resolve_function_type(o, pair, {}) for o in (operator.add, operator.lt, max) for pair in pairs]
+    array = t.Array(t.float32, 1, "C")
+    found += [typing.resolve_function_type(operator.getitem, (array, index), {}) for index in scalars[:3]]
+    return [str(signature) for signature in found]
+
+asked = [layouts, in_a_context, flags, nodes, calls]
 slow = [ask() for ask in asked]
 numba_shortcuts.install()
 for _ in range(2):

@@ -13,7 +13,7 @@ from numba.cuda import api, dispatcher
 from numba.cuda import compiler as numba_compiler
 from numba.cuda import types as numba_types
 from numba.cuda.core import sigutils
-from numba.cuda.core.targetconfig import TargetConfig
+from numba.cuda.core.targetconfig import ConfigStack, TargetConfig
 from numba.cuda.cudadrv import nvvm as numba_nvvm
 from numba.cuda.cudadrv.linkable_code import CUSource
 from numba.cuda.np import numpy_support
@@ -27,6 +27,7 @@ except ImportError:  # its place in 0.22
 __all__ = [
     "CUDACallConv",
     "CUSource",
+    "ConfigStack",
     "DIValue",
     "LLVMType",
     "Purpose",

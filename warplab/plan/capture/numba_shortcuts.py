@@ -1,15 +1,16 @@
 """Spares Numba work that it does again and again while it compiles here; the code that comes out is the same.
 
-A submission of many device functions takes seconds to compile, and a fifth of those went to a few answers: what size a
-type has, for which Numba has LLVM parse a module each time, which node of debug information is there already, and which
-flags are set. They are kept in the memory of the capture process, which ends with its submission.
+A submission of many device functions takes seconds to compile, and a quarter of those went to a few answers: what size
+a type has, for which Numba has LLVM parse a module each time, which node of debug information is there already, which
+flags are set, and which of an operator's many definitions takes arguments of these types. They are kept in the memory
+of the capture process, which ends with its submission.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from warplab.plan.capture.numba_insides import DIValue, LLVMType, TargetConfig
+from warplab.plan.capture.numba_insides import ConfigStack, DIValue, LLVMType, TargetConfig, types
 
 
 def install() -> None:
@@ -18,6 +19,7 @@ def install() -> None:
     _remember_layout("get_abi_alignment")
     _remember_hashes()
     _read_flags_at_once()
+    _remember_types_of_calls()
 
 
 def _remember_layout(name: str) -> None:
@@ -61,3 +63,18 @@ def _read_flags_at_once() -> None:
         return defaults[kind] | self._values
 
     TargetConfig.values = values
+
+
+def _remember_types_of_calls() -> None:
+    """Let the definitions of an operator or a function of Numba's own be tried once for the same types and flags."""
+    slow = types.BaseFunction.get_call_type
+    known: dict[Any, Any] = {}
+
+    def fast(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        key = self, context, tuple(args), tuple(dict(kws).items()), ConfigStack.top_or_none()
+        found = known.get(key)
+        if found is None:
+            found = known[key] = slow(self, context, args, kws)
+        return found
+
+    types.BaseFunction.get_call_type = fast
