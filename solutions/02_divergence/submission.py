@@ -280,11 +280,12 @@ def march_kernel(opacity, kind, glow, out):
         cuda.syncwarp()
         full = int32(FULL)
 
-    # What is less than a batch is shared out anew among all warps of the block
+    # What is less than a batch is shared out anew among all warps of the block. Sums of int32 are int64: had they begun
+    # as int32, Numba would compile the marchers for both.
     if lane == 0:
         starts[warp] = start
     cuda.syncthreads()
-    count = int64(0)  # what sums of int32 are: else Numba compiles the marchers for both types
+    count = int64(0)
     for w in range(WARPS):
         count += waiting[w]
     done = int64(0)

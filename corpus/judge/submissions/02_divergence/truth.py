@@ -23,7 +23,7 @@ MUTANTS = (
         _NUMBA,
         "missing_barrier",
         "what the other warps have left is shared out before they have looked",
-        (Edit("    cuda.syncthreads()\n    count = int32(0)\n", "    count = int32(0)\n"),),
+        (Edit("    cuda.syncthreads()\n    count = int64(0)\n", "    count = int64(0)\n"),),
         Cause(Part.SAFETY, "race", at="count += waiting[w]"),
     ),
     Mutant(
@@ -45,14 +45,14 @@ MUTANTS = (
         _NUMBA,
         "rest_forgotten",
         "what is less than a batch is never marched",
-        (Edit("    done = int32(0)\n", "    done = count\n"),),
+        (Edit("    done = int64(0)\n", "    done = count\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
         _NUMBA,
         "rest_cut_off",
         "of what is less than a batch only one ray a thread is marched",
-        (Edit("    done = int32(0)\n", "    done, count = int32(0), min(count, int32(BLOCK))\n"),),
+        (Edit("    done = int64(0)\n", "    done, count = int64(0), min(count, int64(BLOCK))\n"),),
         Cause(Part.CORRECTNESS, _WRONG, words="elements of out are wrong"),
     ),
     Mutant(
