@@ -528,6 +528,7 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "15-gaps": lambda n: 100 * sum(n["gap"] * 1e-6 for _ in range(n["layers"] * n["kernels"])) / (n["floor"] * 1e-3),
     "15-tail": idle_share,
     "15-flight": lambda n: n["rate"] * 1e12 / n["sms"] * n["latency"] * 1e-9 / PAGE,
+    "15-late-news": lambda n: 1e6 * sum(PAGE / (n["rate"] * 1e12) for _ in range(n["flight"] * n["sms"])),
     "15-cover": lambda n: 1e6 * sum(PAGE / (n["rate"] * 1e12 / n["sms"]) for _ in range(n["slots"])),
     "15-slots": lambda n: len(range((227 - n["other"]) * 1024)[:: np.empty((4, n["width"]), "f2").nbytes][1:]),
     "12-two-points": lambda n: np.polyfit([n["small"] * 1e3, n["large"] * 1e6], [n["near"], n["far"]], 1)[1],
