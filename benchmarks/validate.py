@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,6 +42,7 @@ from warplab.worker.process import DeviceFault
 SEED = 20
 PROFILED = 110  # entries of the corpus whose counters are read when all are validated: ncu is slow
 EVERYTHING = ("",)  # how the name of every subject begins
+AT_ONCE = 24  # subjects that are measured before they are written, unless all are: whoever ends it early keeps the rest
 COUNTERS = tuple(METRICS)
 
 
@@ -126,20 +128,43 @@ def _validate(beginnings: tuple[str, ...]) -> int:
         raise DeviceError(
             "There is no nvdisasm, and the emulator counts by it: install the nvidia-cuda-nvdisasm package."
         )
-    random = _random_programs(machine.architecture) if "corpus/random_programs".startswith(beginnings) else []
+    some = beginnings != EVERYTHING
+    command = " ".join(["python -m benchmarks.validate", *beginnings]) if some else "make validate"
+    header = results.make_header(command)
     found = subjects(machine.architecture, beginnings)
+    records = _random_programs(machine.architecture) if "corpus/random_programs".startswith(beginnings) else []
+    counters: list[results.Record] = []
+    table = Table("kernel", "counter", "emulator", "ncu", title="Where the emulator and Nsight Compute differ")
+    at_once = AT_ONCE if some else len(found)
+    for start in range(0, len(found), at_once):
+        records += _compared(found[start : start + at_once], machine.architecture, counters, table)
+        results.write(results.DIRECTORY / "counters.json", header, records, merge=some)
+    agree = sum(r.value == r.baseline_value for r in counters)
+    wrong = [r.name for r in records if r.metric == "elements that differ" and r.value]
+    console = Console(width=160)
+    if table.row_count:
+        console.print(table)
+    kernels = sum(subject.counted for subject in found)
+    console.print(f"{agree} of {len(counters)} (launch, counter) pairs agree, of {kernels} kernels.")
+    console.print(f"Outputs of {len(found)} kernels were compared.")
+    console.print(f"Outputs differ from the GPU's: {', '.join(wrong) or 'none'}.")
+    return 0 if agree == len(counters) and not wrong else 1
+
+
+def _compared(
+    found: Sequence[Subject], architecture: str, counters: list[results.Record], table: Table
+) -> list[results.Record]:
+    """Records of some subjects; each launch's counters go to `counters`, and to the table where they differ."""
     plans = [(s.plan, s.inputs) for s in found if s.counted]
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder, ThreadPoolExecutor() as pool:
         # Nsight Compute works in a process of its own meanwhile.
-        running = pool.submit(nsight.counters, plans, list(METRICS.values()), Path(folder))
-        simt.execute(found[0].plan, found[0].inputs, architecture=machine.architecture)  # compiles the emulator once
-        emulated = list(pool.map(lambda s: _emulated(s, machine.architecture), found))
-        measured = iter(running.result())
+        running = pool.submit(nsight.counters, plans, list(METRICS.values()), Path(folder)) if plans else None
+        simt.execute(found[0].plan, found[0].inputs, architecture=architecture)  # compiles the emulator once
+        emulated = list(pool.map(lambda s: _emulated(s, architecture), found))
+        measured = iter(running.result() if running else [])
     records: list[results.Record] = []
-    counters: list[results.Record] = []
-    table = Table("kernel", "counter", "emulator", "ncu", title="Where the emulator and Nsight Compute differ")
     for subject, execution in zip(found, emulated, strict=True):
-        records.append(_output_record(subject, execution, machine.architecture))
+        records.append(_output_record(subject, execution, architecture))
         if not subject.counted:
             continue
         compared: list[results.Record] = []
@@ -151,19 +176,7 @@ def _validate(beginnings: tuple[str, ...]) -> int:
                     table.add_row(f"{subject.name} #{number}", record.metric, *values_shown)
         counters += compared
         records += _summed(compared) if subject.of_corpus else compared
-    agree = sum(r.value == r.baseline_value for r in counters)
-    records += random
-    wrong = [r.name for r in records if r.metric == "elements that differ" and r.value]
-    some = beginnings != EVERYTHING
-    command = " ".join(["python -m benchmarks.validate", *beginnings]) if some else "make validate"
-    results.write(results.DIRECTORY / "counters.json", results.make_header(command), records, merge=some)
-    console = Console(width=160)
-    if table.row_count:
-        console.print(table)
-    console.print(f"{agree} of {len(counters)} (launch, counter) pairs agree, of {len(plans)} kernels.")
-    console.print(f"Outputs of {len(found)} kernels were compared.")
-    console.print(f"Outputs differ from the GPU's: {', '.join(wrong) or 'none'}.")
-    return 0 if agree == len(counters) and not wrong else 1
+    return records
 
 
 def _random_programs(architecture: str) -> list[results.Record]:
