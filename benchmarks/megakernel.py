@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.decode.ring import Ring
 from course.torch_needed import need_torch
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
@@ -97,7 +98,7 @@ def measured() -> Iterator[Record]:
         yield from in_a_row(contest.rings(ours, kinds_of_rings(), IN_A_ROW))
         lists = ours.at(position)
         yield from timeline_records(lists, ours.timeline())
-        ours.use(launch.SLOTS, in_flight=launch.SLOTS)
+        ours.use(Ring(in_flight=launch.SLOTS))
         yield from timeline_records(lists, ours.timeline(), f", {launch.SLOTS} on their way")
         if not np.array_equal(before, ours.tokens(CONTEXT)):
             raise contest.WrongTokens("A step that was timed chose another token than before: nothing is recorded.")
@@ -136,18 +137,16 @@ def time_records(times: dict[str, Any], turns: int, left_out: Sequence[str]) -> 
     )  # fmt: skip
 
 
-def kinds_of_rings() -> list[Any]:
+def kinds_of_rings() -> list[Ring]:
     """Rings of all sizes, with as many pages on their way as there is room for and with as many as is best; the largest
     with any number of them; and both ways filled only when inputs are there."""
-    from benchmarks.decode.contest import Ring
-
     most = (launch.SLOTS, launch.IN_FLIGHT)
     kinds = [Ring(slots, min(slots, in_flight)) for in_flight in most for slots in RINGS]
     kinds += [Ring(in_flight=in_flight) for in_flight in FLIGHTS]
     return list(dict.fromkeys([*kinds, *(Ring(in_flight=in_flight, ahead=False) for in_flight in most)]))
 
 
-def in_a_row(times: dict[Any, float]) -> Iterator[Record]:
+def in_a_row(times: dict[Ring, float]) -> Iterator[Record]:
     """Milliseconds of the step as a program would meet it, many in a row, by the ring; a variant that ends in "late"
     loads weights only when inputs are there."""
     note = f"{IN_A_ROW} steps queued one after another, by events before the first and after the last, each"

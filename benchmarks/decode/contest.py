@@ -14,6 +14,7 @@ import numpy as np
 import torch
 
 from benchmarks.decode.llama import Llama
+from benchmarks.decode.ring import Ring
 from benchmarks.moe.shuffle import Captured
 from warplab.errors import WarplabError
 from warplab.megakernel import launch
@@ -32,19 +33,6 @@ class WrongTokens(WarplabError):
     """The interpreter's tokens are not PyTorch's."""
 
 
-@dataclass(frozen=True)
-class Ring:
-    """Pages of the ring, how many may be on their way at once, and whether they are asked for ahead of inputs."""
-
-    slots: int = launch.SLOTS
-    in_flight: int = launch.IN_FLIGHT
-    ahead: bool = True
-
-    def __str__(self) -> str:
-        """The variant that records name."""
-        return f"ring of {self.slots}, {self.in_flight} on their way{'' if self.ahead else ', late'}"
-
-
 class Interpreter:
     """Decoding on this GPU, a launch a step, on CuPy's current stream."""
 
@@ -59,12 +47,13 @@ class Interpreter:
         self.arrays["given"] = cupy.asarray(given)
         self.position = 0
         self._steps = 0
-        self.use(launch.SLOTS)
+        self.use(Ring())
         self._lists: dict[int, tuple[Schedule, Any]] = {}
 
-    def use(self, slots: int, ahead: bool = True, in_flight: int = launch.IN_FLIGHT) -> None:
-        """Another ring; one that is filled only when inputs are there; or more or fewer pages on their way at once."""
-        self._kernel, self._slots = launch.kernel(self.shape, slots, ahead, in_flight), slots
+    def use(self, ring: Ring) -> None:
+        """Take this ring from now on."""
+        self._kernel = launch.kernel(self.shape, ring.slots, ring.ahead, ring.in_flight)
+        self._slots = ring.slots
 
     def at(self, position: int) -> Schedule:
         """Go to a position; what each SM will do there. Lists change only with the number of pages of keys."""
@@ -217,7 +206,7 @@ def rings(ours: Interpreter, kinds: Sequence[Ring], count: int) -> dict[Ring, fl
     """The same by the ring; the one that is the rule is left in use."""
     found = {}
     for kind in kinds:
-        ours.use(kind.slots, kind.ahead, kind.in_flight)
+        ours.use(kind)
         found[kind] = steps_in_a_row(ours, count)
-    ours.use(launch.SLOTS)
+    ours.use(Ring())
     return found

@@ -1,0 +1,20 @@
+"""What the interpreter's ring of pages is, as the benchmark varies it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from warplab.megakernel import launch
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Pages of the ring, how many may be on their way at once, and whether they are asked for ahead of inputs."""
+
+    slots: int = launch.SLOTS
+    in_flight: int = launch.IN_FLIGHT
+    ahead: bool = True
+
+    def __str__(self) -> str:
+        """The variant that records name."""
+        return f"ring of {self.slots}, {self.in_flight} on their way{'' if self.ahead else ', late'}"
