@@ -159,8 +159,8 @@ def _compared(
     with tempfile.TemporaryDirectory(prefix="warplab-") as folder, ThreadPoolExecutor() as pool:
         # Nsight Compute works in a process of its own meanwhile.
         running = pool.submit(nsight.counters, plans, list(METRICS.values()), Path(folder)) if plans else None
-        simt.execute(found[0].plan, found[0].inputs, architecture=architecture)  # compiles the emulator once
-        emulated = list(pool.map(lambda s: _emulated(s, architecture), found))
+        emulated = [_emulated(found[0], architecture)]  # alone: it may have to compile the emulator
+        emulated += pool.map(lambda s: _emulated(s, architecture), found[1:])
         measured = iter(running.result() if running else [])
     records: list[results.Record] = []
     for subject, execution in zip(found, emulated, strict=True):
