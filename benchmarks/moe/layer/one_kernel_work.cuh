@@ -9,7 +9,7 @@ typedef unsigned long long u64;
 constexpr int THREADS = 384, WARPS = THREADS / 32;
 constexpr int CONSUMERS = 256;                       // threads, two warpgroups
 constexpr u32 W_BYTES = 128 * 128;                   // a stage: 128 rows of weights, 128 of k
-constexpr int W_IN_FLIGHT = 4;                       // stages on their way at once, the best of 2, 3, 4, 6 on an H100
+constexpr int W_IN_FLIGHT = 4;                       // stages on their way at once; 2, 3, 6 were slower for most sizes
 constexpr u32 CODES = MOST_N * 128;                  // of a stage's rows; behind them a scale for each 64 of k
 constexpr u32 X_BYTES = (CODES + 2 * MOST_N * 4 + 1023) / 1024 * 1024;
 constexpr int UP_BLOCKS = D / 128, DOWN_BLOCKS = F / 128;              // blocks of k of the two products
