@@ -1,5 +1,5 @@
 """How long a class takes: `python -m benchmarks.class_grading` writes benchmarks/results/class.json. No GPU is needed.
-With `--gpu` it is graded on one, into class_gpu.json.
+With `--gpu` it is graded on one, into class_gpu.json; where there are several, on all of them, into class_gpus.json.
 
 Two hundred students hand in lab 03 or lab 06, in the shares of SHARES: right and slow kernels of the solutions and the
 corpus, wrong ones of the corpus, host code and kernels that never end, crashes. `autograder class` grades them on the
@@ -8,7 +8,7 @@ with the same seeds: `different` counts the students whose status, points or par
 efficiency are measured: they may differ by what two measurements do, so the largest difference is a record of its own,
 and only right and slow submissions are graded alone. There each lab's reference is graded once before, as an instructor
 would to see that it works: what a GPU's first grade compiles is not the class's time. How busy the GPU was is what
-nvidia-smi says of each half second: the part of it in which a kernel ran.
+nvidia-smi says of each half second: the part of it in which a kernel ran. Of several it is the mean.
 
 Processor time is that of the whole machine while the class is graded: run it where nothing else does. With
 `--submissions` another number is graded to try it, and nothing is written.
@@ -35,10 +35,12 @@ from autograder.spec.lab import CHECKOUT, solutions_folder
 from benchmarks import known_class
 from benchmarks.known_class import Kind
 from warplab import results
+from warplab.hardware.device import alike
 from warplab.results import Record
 
 COMMAND = "python -m benchmarks.class_grading"
 FILE, GPU_FILE = results.DIRECTORY / "class.json", results.DIRECTORY / "class_gpu.json"
+GPUS_FILE = results.DIRECTORY / "class_gpus.json"
 LABS = ("03_transpose", "06_tiled_gemm")
 SUBMISSIONS, PROCESSES = 200, 2
 SHARES = {"correct": 0.4, "slow": 0.2, "wrong": 0.25, "hanging": 0.05, "crashing": 0.1}
@@ -118,7 +120,8 @@ def measure(count: int, gpu: bool) -> Iterator[Record]:
     with tempfile.TemporaryDirectory(prefix="warplab-known-class-") as name:
         submissions, out = Path(name, "class"), Path(name, "out")
         known_class.hand_in(submissions, handed_in)
-        processes = MOST_ON_A_GPU if gpu else PROCESSES
+        gpus = len(alike()) if gpu else 0
+        processes = MOST_ON_A_GPU * gpus if gpu else PROCESSES
         command = known_class.command(submissions, out, f"--processes={processes}", device="gpu" if gpu else "emulator")
         if gpu:
             for lab in LABS:
@@ -131,6 +134,7 @@ def measure(count: int, gpu: bool) -> Iterator[Record]:
         if done.returncode:
             raise SystemExit(f"The class was not graded: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         conditions = {"submissions": len(handed_in), "processes": processes, "load_before": round(load, 1)}
+        conditions |= {"gpus": gpus} if gpu else {}
         if gpu:
             yield Record("class", "GPU busy", sum(kernels_ran) / len(kernels_ran), "%", extra=conditions)
         yield Record("class", "time", seconds, "s", extra=conditions)
@@ -170,7 +174,8 @@ def _beside_alone(handed_in: Mapping[str, Kind], out: Path) -> Iterator[Record]:
 def _watched() -> Iterator[list[float]]:
     """Percent of each half second in which a kernel ran, as nvidia-smi says, while the block runs."""
     seen: list[float] = []
-    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "500", "-i", "0"]
+    command = ["nvidia-smi", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "-lms", "500"]
+    command += ["-i", ",".join(device.uuid for device in alike())]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as said:
         assert said.stdout is not None
         reader = threading.Thread(target=lambda: seen.extend(float(line) for line in said.stdout or ()))
@@ -192,13 +197,14 @@ def main() -> int:
     """Grade, say what came of it and write; 1 if a student got something else than alone."""
     parser = argparse.ArgumentParser(description="How long a class takes.")
     parser.add_argument("--submissions", type=int, default=SUBMISSIONS, help="another number is not written")
-    parser.add_argument("--gpu", action="store_true", help="on the GPU of this machine")
+    parser.add_argument("--gpu", action="store_true", help="on the GPUs of this machine")
     options = parser.parse_args()
     header, records = results.make_header(COMMAND + (" --gpu" if options.gpu else "")), []
+    on_gpus = GPUS_FILE if len(alike()) > 1 else GPU_FILE
     for record in measure(options.submissions, options.gpu):
         records.append(record)
         if options.submissions == SUBMISSIONS:  # whoever ends it early keeps what there is
-            results.write(GPU_FILE if options.gpu else FILE, header, records)
+            results.write(on_gpus if options.gpu else FILE, header, records)
         print(f"{record.metric} {record.variant}: {record.value:.2f} {record.unit} {record.extra}", flush=True)
     return int(records[-1].value > 0)
 

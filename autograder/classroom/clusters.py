@@ -7,6 +7,7 @@ neither read hand-ins nor send work.
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import tomllib
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, get_worker
 from distributed.security import Security
 
 from autograder.classroom.entries import ClassError
@@ -128,6 +129,16 @@ def _require_that_jobs_are_taken(script: str) -> None:
     done = subprocess.run(["sbatch", "--test-only"], input=script, capture_output=True, text=True)
     if done.returncode:
         raise ClassError(f"Slurm took no job: {' '.join(done.stderr.split())[:500]}")
+
+
+def number_here() -> int:
+    """The number of this process among those that Dask has started, from 0 on; 0 in any other."""
+    try:
+        name = str(get_worker().name)
+    except ValueError:  # it is none of Dask's
+        return 0
+    found = re.search(r"\d+$", name)  # of Slurm's jobs: "SLURMCluster-3"
+    return int(found.group()) if found else 0
 
 
 def read_jobs(path: Path) -> SlurmJobs:

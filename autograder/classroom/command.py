@@ -46,12 +46,12 @@ def run(options: argparse.Namespace, console: Console) -> bool:
 
 
 def _processes(device: str) -> int:
-    """One a processor; where they share a GPU no more than keep it busy, as each takes a part of its memory."""
+    """One a processor; where they share GPUs no more than keep them busy, as each takes a part of its GPU's memory."""
     if device != "emulator":
-        from warplab.hardware.device import present
+        from warplab.hardware.device import alike
 
-        if present() is not None:
-            return min(usable_processors(), MOST_ON_A_GPU)
+        if gpus := alike():
+            return min(usable_processors(), MOST_ON_A_GPU * len(gpus))
     return usable_processors()
 
 

@@ -7,13 +7,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from autograder.classroom.clusters import number_here
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.turns import Turns
 from autograder.records.machine import Machine, choose_machine, require_isolation
 from autograder.records.request import Request
 from autograder.records.status import Executor
-from autograder.spec.lab import find_any
+from autograder.spec.lab import ScheduleLab, find_any
+from warplab.hardware.device import alike, all_present, present
 from warplab.sandbox.isolation import Isolation
 
 _LONGEST_NAME = 200  # bytes: what file systems take
@@ -21,7 +23,9 @@ _LONGEST_NAME = 200  # bytes: what file systems take
 
 @cache
 def _machine(device: str, needs: str) -> Machine:
-    return choose_machine(device, needs)
+    """That of this process, which keeps to one GPU of several: as many processes have each."""
+    gpus = [] if device == "emulator" else alike()
+    return choose_machine(device, needs, index=gpus[number_here() % len(gpus)].index if gpus else 0)
 
 
 def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow_reduced: bool) -> dict[str, Any]:
@@ -41,5 +45,8 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
         with ConfinedWorker(machine, own=False) as worker:
             worker.start()
             require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
-            turns = Turns.on_this_machine() if machine.device is Executor.GPU else None
+            turns = None
+            if machine.device is Executor.GPU:  # schedules are timed on all GPUs
+                gpus = all_present() if isinstance(found, ScheduleLab) else [present(machine.index)]
+                turns = Turns.on([gpu for gpu in gpus if gpu is not None])
             return grade(Request(found, source, machine, seed), worker, turns=turns).to_json()

@@ -26,7 +26,7 @@ from autograder.records.status import Executor
 from autograder.spec.lab import labs_folder
 from warplab.folders import CEILINGS, COMPILED, TRUSTED, cache_folder
 from warplab.hardware import ceilings
-from warplab.hardware.device import present
+from warplab.hardware.device import count, present
 from warplab.hardware.toolkit import CUPY
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
@@ -43,6 +43,7 @@ MEMORY = 16 << 30  # bytes, of the worker and its assembler together
 
 _MISSING = "autograder.worker.emulator_stage:missing_parts"
 _COMPILE = "warplab.simt.compiled:compile_parts"
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _NOTED = "warm"  # kind of file in the cache: that CuPy's kernels of a lab were compiled
 # What CUDA's driver opens beside its devices, seen on Hopper machines with driver 580 (strace).
 _GPU_FILES: tuple[str, ...] = ("/sys/devices/system", "/sys/bus/pci", "/sys/devices/pci*", "/proc/devices")
@@ -82,7 +83,8 @@ class ConfinedWorker:
     def kept_in(self, gpu: bool) -> Sandbox:
         """What the process that reads and emulates, or the one that holds the GPU, is kept in; asked again when what
         it gets copies of has changed."""
-        return sandbox(self._own, self._machine.isolation is Isolation.REDUCED, gpu)
+        reduced = self._machine.isolation is Isolation.REDUCED
+        return sandbox(self._own, reduced, gpu, _visible(self._machine.index))
 
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As Worker.call; what is to be warm is compiled first, where nothing of a submission is."""
@@ -98,7 +100,7 @@ class ConfinedWorker:
             raise WorkerError(WorkerFault.NOT_STARTED, "this worker was made for a machine without a GPU")
         if target != WARM_UP_GPU:
             return self._holds_gpu.call(target, timeout=timeout, **payload)
-        if _compile_for_gpu(payload["task"]):
+        if _compile_for_gpu(payload["task"], self._machine.index):
             self._holds_gpu.close()  # it has the copies from before
             self._holds_gpu = Worker(self.kept_in(gpu=True))
         return None
@@ -125,17 +127,24 @@ class ConfinedWorker:
         _trusted(_COMPILE, parts=[str(part) for part in parts])
 
 
-def _trusted(target: str, **payload: Any) -> None:
-    """Have a worker that has seen nothing of a submission compile. Raises WorkerError: a fault of this machine."""
+def _trusted(target: str, visible: str | None = None, **payload: Any) -> None:
+    """Have a worker that has seen nothing of a submission compile, with the GPUs `visible` to it. Raises WorkerError:
+    a fault of this machine."""
     try:
-        with Worker() as worker:
+        with Worker(environment={} if visible is None else {_VISIBLE: visible}) as worker:
             worker.call(target, timeout=WARM_UP_SECONDS, **payload)
     except WorkerError as error:
         raise WorkerError(WorkerFault.NOT_STARTED, str(error), error.kind) from error
 
 
-def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
-    """What a worker is kept in that holds the GPU, or that reads and emulates."""
+def _visible(index: int) -> str | None:
+    """What makes CUDA see one of several GPUs alone. Where it sees one it sees that as it is asked to now."""
+    gpu = present(index) if count() > 1 else None
+    return gpu.uuid if gpu else os.environ.get(_VISIBLE)
+
+
+def sandbox(own: bool, reduced: bool, gpu: bool, visible: str | None) -> Sandbox:
+    """What a worker is kept in that holds the GPU (which one, `visible` tells CUDA), or that reads and emulates."""
     readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
@@ -150,8 +159,8 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
     if gpu:
         cupy = os.environ.get("CUPY_CACHE_DIR") or os.path.expanduser("~/.cupy/kernel_cache")
         copies += [(cupy, "cupy", "CUPY_CACHE_DIR")] if os.path.isdir(cupy) else []
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES") if gpu else ""
-    environment += [("CUDA_VISIBLE_DEVICES", visible)] if visible is not None else []
+    seen = visible if gpu else ""
+    environment += [(_VISIBLE, seen)] if seen is not None else []
     return Sandbox(
         isolations=(Isolation.REDUCED,) if reduced else tuple(Isolation),
         packages=("autograder",),
@@ -166,11 +175,11 @@ def sandbox(own: bool, reduced: bool, gpu: bool) -> Sandbox:
     )
 
 
-def _compile_for_gpu(task: str) -> bool:
+def _compile_for_gpu(task: str, index: int = 0) -> bool:
     """Have CuPy's kernels for a lab's inputs compiled; whether they had not been before. Raises WorkerError.
 
     Once for all who grade on this machine: whoever needs the same meanwhile waits for it."""
-    gpu = present()
+    gpu, visible = present(index), _visible(index)
     card = (gpu.uuid, gpu.driver) if gpu else ()
     about = (*card, *_installation("warplab/gpu", "autograder"))
     key = kept.key_of(WARM_UP_GPU, (Path(task) / "task.py").read_bytes(), *about)
@@ -179,9 +188,9 @@ def _compile_for_gpu(task: str) -> bool:
     with _alone(lambda: Turns(cache_folder() / "turns" / key)):
         if kept.read(_NOTED, key) is None:
             if gpu and not ceilings.load(gpu.uuid, gpu.driver):
-                with _alone(Turns.on_this_machine):
-                    _trusted(_CALIBRATE)
-            _trusted(WARM_UP_GPU, task=task)
+                with _alone(lambda: Turns.on([gpu])):
+                    _trusted(_CALIBRATE, visible)
+            _trusted(WARM_UP_GPU, visible, task=task)
             kept.write(_NOTED, key, b"")
     return True
 

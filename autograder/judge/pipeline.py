@@ -47,7 +47,7 @@ def _silent(what: str, fraction: float) -> None:
 
 
 def grade(request: Request, worker: Caller, progress: OnProgress = _silent, turns: Turns | None = None) -> Report:
-    """Grade one submission, taking `turns` on a GPU that others use.
+    """Grade one submission, taking `turns` on the GPUs that others use too.
 
     Never raises for what a submission or the judge does: the report's status says it."""
     start = time.perf_counter()
@@ -76,7 +76,7 @@ def _grade(
     if isinstance(drawn, ScheduleLab) and isinstance(drawn.task, AttackTask):
         return grade_attacks(request, drawn, drawn.task, submission, worker, seed, progress)
     if isinstance(drawn, ScheduleLab):
-        return grade_schedules(request, drawn, submission, worker, seed, progress)
+        return grade_schedules(request, drawn, submission, worker, seed, progress, turns)
     runner = Runner(worker, request.kernels, seed, turns)
     # What holds the GPU takes seconds to get ready: the emulator is through with its cases meanwhile
     with ThreadPoolExecutor(1) as beside:

@@ -11,6 +11,7 @@ points for it and the machine has GPUs, the measured time of some schedules agai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 from autograder.judge.capture_stage import Submission, capture_groups
@@ -21,6 +22,7 @@ from autograder.judge.on_torch import trained_part
 from autograder.judge.programs import run_programs
 from autograder.judge.runner import Caller, Runner
 from autograder.judge.traffic import missed_part
+from autograder.judge.turns import Turns
 from autograder.records.outcome import CaseOutcome
 from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected
@@ -45,9 +47,15 @@ Models = Mapping[str, ScheduleModel | Rejected]
 
 
 def grade_schedules(
-    request: Request, lab: ScheduleLab, submission: Submission, worker: Caller, seed: int, progress: OnProgress
+    request: Request,
+    lab: ScheduleLab,
+    submission: Submission,
+    worker: Caller,
+    seed: int,
+    progress: OnProgress,
+    turns: Turns | None = None,
 ) -> Report:
-    """The report. `lab` has the sizes that the seed drew. Raises Rejected, JudgeError."""
+    """The report. `lab` has the sizes that the seed drew, `turns` are on all GPUs. Raises Rejected, JudgeError."""
     runner = Runner(worker, lab, seed)
     if isinstance(lab.task, ProgramTask):
         progress("running the ranks, step by step", 0.0)
@@ -70,7 +78,8 @@ def grade_schedules(
     times = Race()
     if right and isinstance(lab.task, ScheduleTask):
         progress("timing them, if there are GPUs", 0.8)
-        times = race(lab.task, request, checked)
+        with turns.measuring() if turns else nullcontext():
+            times = race(lab.task, request, checked)
     parts = correctness, safety, traffic_part(lab, models, right), efficiency_part(lab, models, right, times)
     return report.judged_schedules(request, submission.text, parts)
 

@@ -1,32 +1,33 @@
-"""Who may use a GPU that several gradings share: any number of those who only compute, or one who measures.
+"""Who may use GPUs that several gradings share: any number of those who only compute, or one who measures.
 
 The locks are files' (flock(2)), so a process that dies gives its turn back.
 """
 
 from __future__ import annotations
 
-import os
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from warplab.folders import cache_folder
+from warplab.hardware.device import Device
 
 
 class Turns:
-    """The turns on one GPU, taken through files in `folder`, which is made. Raises OSError where it cannot be."""
+    """The turns on a GPU, taken through files in its folder, which is made; with several folders, on all of those GPUs
+    at once. Raises OSError where a folder cannot be made."""
 
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._door, self._room = folder / "door", folder / "room"
+    def __init__(self, *folders: Path) -> None:
+        for folder in folders:
+            folder.mkdir(parents=True, exist_ok=True)
+        # In one order for all, or two who want the same GPUs would wait for each other
+        self._places = [(folder / "door", folder / "room") for folder in sorted(folders)]
 
     @classmethod
-    def on_this_machine(cls) -> Turns:
-        """Those that all gradings of one user on this machine share: of the GPUs that they see."""
-        visible = os.environ.get("CUDA_VISIBLE_DEVICES", "all")
-        name = "".join(letter if letter.isalnum() else "_" for letter in f"{platform.node()}-{visible}")
-        return cls(cache_folder() / "turns" / name)
+    def on(cls, gpus: Sequence[Device]) -> Turns:
+        """Those that all gradings of one user on this machine share."""
+        return cls(*(cache_folder() / "turns" / f"{platform.node()}-{gpu.uuid}" for gpu in gpus))
 
     @contextmanager
     def computing(self) -> Iterator[None]:
@@ -36,7 +37,7 @@ class Turns:
 
     @contextmanager
     def measuring(self) -> Iterator[None]:
-        """Have the GPU alone."""
+        """Have the GPU, or all of them, alone."""
         with self._held(alone=True):
             yield
 
@@ -44,9 +45,11 @@ class Turns:
     def _held(self, alone: bool) -> Iterator[None]:
         import fcntl  # not everywhere; where it is not there is no sandbox, so no class is graded
 
-        # Whoever waits for the room stands in the door: nobody who came later gets in before
-        with open(self._door, "ab") as door, open(self._room, "ab") as room:
-            fcntl.flock(door, fcntl.LOCK_EX)
-            fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-            fcntl.flock(door, fcntl.LOCK_UN)
+        with ExitStack() as stack:
+            for outside, inside in self._places:
+                # Whoever waits for the room stands in the door: nobody who came later gets in before
+                room = stack.enter_context(open(inside, "ab"))
+                with open(outside, "ab") as door:
+                    fcntl.flock(door, fcntl.LOCK_EX)
+                    fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
             yield

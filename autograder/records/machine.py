@@ -26,7 +26,8 @@ class Machine:
     """The device that grades: `architecture` is what plans are assembled for, `hardware` names it in reports.
 
     `isolation` is what keeps a submission's host code from the machine while it is captured. `instead` grades a
-    submission that this GPU does not take, for who would rather have no time than no grade.
+    submission that this GPU does not take, for who would rather have no time than no grade. `index` is the GPU's among
+    those that CUDA can see.
     """
 
     device: Executor
@@ -34,14 +35,16 @@ class Machine:
     hardware: str
     isolation: Isolation = field(default_factory=strongest)
     instead: Machine | None = None
+    index: int = 0
 
     def after(self, refusal: str) -> Machine:
         """This machine for a submission that a GPU did not take, for the reason in the sentence `refusal`."""
         return replace(self, hardware=f"{self.hardware}: {refusal.rstrip('.')}")
 
 
-def choose_machine(wanted: str, needs: str = "", own: bool = False) -> Machine:
-    """The machine for "auto", "gpu" or "emulator", and for a lab whose kernels need an architecture (`serves`).
+def choose_machine(wanted: str, needs: str = "", own: bool = False, index: int = 0) -> Machine:
+    """The machine for "auto", "gpu" or "emulator", and for a lab whose kernels need an architecture (`serves`); with
+    the GPU of this index, where there are several.
 
     With "auto" the emulator stands by for one's `own` submissions that the GPU is too old or too small for. Of a class
     all are graded in one way, or who asks for too much would not be timed. Raises DeviceError if a GPU is wanted and
@@ -51,7 +54,7 @@ def choose_machine(wanted: str, needs: str = "", own: bool = False) -> Machine:
         return _emulator()
     from warplab.hardware.device import architecture_of, present
 
-    gpu = present()
+    gpu = present(index)
     if gpu is None:
         why = "No usable GPU was found: run `autograder doctor`"
     elif refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
@@ -61,7 +64,7 @@ def choose_machine(wanted: str, needs: str = "", own: bool = False) -> Machine:
     else:
         name, stands_by = architecture_of(gpu), own and wanted == "auto"
         instead = _emulator(f". The {gpu.name} ({name}) does not take this submission")
-        found = Machine(Executor.GPU, name, f"{gpu.name}, driver {gpu.driver}")
+        found = Machine(Executor.GPU, name, f"{gpu.name}, driver {gpu.driver}", index=index)
         return replace(found, instead=instead) if stands_by and name != EMULATED_ARCHITECTURE else found
     if wanted == "gpu":
         raise DeviceError(f"{why}, or grade with --device emulator.")

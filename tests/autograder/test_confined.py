@@ -72,11 +72,12 @@ def test_a_labs_kernels_are_compiled_once_and_ceilings_measured_alone(
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path))
     gpu = SimpleNamespace(uuid="GPU-1", driver="580.0")
-    monkeypatch.setattr(confined_worker, "present", lambda: gpu)
+    monkeypatch.setattr(confined_worker, "present", lambda index: gpu)
     asked: list[tuple[str, bool]] = []
 
-    def compiled_by_trusted(target: str, **payload: object) -> None:
-        with Turns.on_this_machine()._room.open("ab") as room:
+    def compiled_by_trusted(target: str, visible: str | None, **payload: object) -> None:
+        _, room_file = Turns.on([gpu])._places[0]
+        with room_file.open("ab") as room:
             try:
                 fcntl.flock(room, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -91,6 +92,17 @@ def test_a_labs_kernels_are_compiled_once_and_ceilings_measured_alone(
         told = list(pool.map(confined_worker._compile_for_gpu, [task] * 4))
     assert asked == [(confined_worker._CALIBRATE, True), (confined_worker.WARM_UP_GPU, False)]
     assert any(told) and not confined_worker._compile_for_gpu(task)
+
+
+def test_of_several_gpus_a_worker_sees_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confined_worker, "count", lambda: 2)
+    monkeypatch.setattr(confined_worker, "present", lambda index: SimpleNamespace(uuid=f"GPU-{index}"))
+    machine = replace(EMULATOR, device=Executor.GPU, index=1)
+    worker = confined_worker.ConfinedWorker(machine, own=False)
+    seen = [dict(worker.kept_in(gpu).environment)["CUDA_VISIBLE_DEVICES"] for gpu in (True, False)]
+    assert seen == ["GPU-1", ""]
+    with confined_worker.Worker(environment={"CUDA_VISIBLE_DEVICES": "GPU-1"}) as trusted:
+        assert trusted.call("os:getenv", timeout=60, key="CUDA_VISIBLE_DEVICES") == "GPU-1"
 
 
 def test_as_many_threads_multiply_matrices_as_the_grader_was_given(monkeypatch: pytest.MonkeyPatch) -> None:

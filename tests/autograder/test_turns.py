@@ -90,6 +90,35 @@ def test_a_process_that_dies_gives_its_turn_back(tmp_path: Path) -> None:
         pass
 
 
+def test_turns_on_several_gpus_are_turns_on_each(tmp_path: Path) -> None:
+    """Some want one of two GPUs, some both, named in either order: all come through, and nobody beside one alone."""
+    inside: dict[str, list[bool]] = {"a": [], "b": []}
+    seen: list[tuple[bool, ...]] = []
+
+    def use(number: int) -> None:
+        gpus, alone = ("ab", "ba", "a", "b")[number % 4], number % 3 == 0
+        turns = Turns(*(tmp_path / gpu for gpu in gpus))
+        with turns.measuring() if alone else turns.computing():
+            for gpu in gpus:
+                inside[gpu].append(alone)
+            time.sleep(0.002)
+            seen.extend(tuple(inside[gpu]) for gpu in gpus)
+            for gpu in gpus:
+                inside[gpu].remove(alone)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(use, range(96)))
+    assert len(seen) == 96 * 3 // 2
+    assert all(users == (True,) for users in seen if True in users)
+
+
+def test_who_measures_on_one_gpu_waits_for_none_of_another(tmp_path: Path) -> None:
+    with holder(tmp_path / "a", "measuring") as other:
+        with Turns(tmp_path / "b").measuring():
+            pass
+        other.kill()
+
+
 def test_processes_compute_side_by_side(tmp_path: Path) -> None:
     with holder(tmp_path, "computing") as other:
         with Turns(tmp_path).computing():

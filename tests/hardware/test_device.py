@@ -10,6 +10,7 @@ import pytest
 from warplab.hardware import architecture, architecture_of, present
 from warplab.hardware import device as device_module
 from warplab.hardware.chips import H200
+from warplab.hardware.device import alike
 
 
 class FakeDriver:
@@ -88,6 +89,16 @@ def test_nothing_is_present_when_no_gpu_is_visible() -> None:
 def test_importing_costs_no_cuda_import() -> None:
     code = "import sys, warplab.hardware; assert not {'cuda', 'pynvml', 'cupy', 'numba'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_gpus_of_the_first_ones_kind_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = [("H200", 132, 141), ("H200", 132, 141), ("H200", 16, 18), ("T4", 40, 16), ("H200", 132, 141)]
+    gpus = [SimpleNamespace(index=i, name=n, sms=s, memory=m) for i, (n, s, m) in enumerate(kinds)]
+    monkeypatch.setattr(device_module, "count", lambda: len(gpus))
+    monkeypatch.setattr(device_module, "present", lambda index: gpus[index] if index != 1 else None)  # it is lost
+    assert [device.index for device in alike()] == [0, 4]
+    monkeypatch.setattr(device_module, "count", lambda: 0)
+    assert alike() == []
 
 
 @pytest.mark.gpu

@@ -69,6 +69,21 @@ def present(index: int = 0) -> Device | None:
         return None
 
 
+def all_present() -> list[Device]:
+    """Every GPU that CUDA can see."""
+    return [device for index in range(count()) if (device := present(index)) is not None]
+
+
+def alike() -> list[Device]:
+    """The first GPU and those that are as it is: what is timed on one may be compared with what is on another."""
+    devices = all_present()
+    return [device for device in devices if _kind(device) == _kind(devices[0])]
+
+
+def _kind(device: Device) -> tuple[str, int, int]:
+    return device.name, device.sms, device.memory
+
+
 def _initialised_driver() -> Any:
     """The driver API's module after cuInit, or None where that does not work."""
     try:

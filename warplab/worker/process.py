@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -97,11 +97,12 @@ class Worker:
     """Runs `module:function` calls in one child process, started at the first call. Use as a context manager.
 
     Without a sandbox it runs what this project trusts, as the user who starts it, but in a folder of its own and
-    without whatever lies in the current one. `isolation` is what a sandboxed one was found to be kept in.
+    without whatever lies in the current one; `environment` are then variables besides that user's. `isolation` is what
+    a sandboxed one was found to be kept in.
     """
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
-        self._sandbox = sandbox
+    def __init__(self, sandbox: Sandbox | None = None, environment: Mapping[str, str] | None = None) -> None:
+        self._sandbox, self._environment = sandbox, environment or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.Queue[Any] = queue.Queue()
         self._scratch = ""
@@ -184,7 +185,8 @@ class Worker:
         if self._sandbox is None:
             program = ways.Program(_MODULE, "warplab-worker", keeps_project=True)
             self._scratch = tempfile.mkdtemp(prefix=_prefix())
-            self._launch(ways.Start(ways.python_command(program), self._scratch, dict(os.environ)), 0)
+            environment = {**os.environ, **self._environment}
+            self._launch(ways.Start(ways.python_command(program), self._scratch, environment), 0)
             return self._process_or_fault()
         reasons = []
         known = (self.isolation,) if self.isolation is not None else self._sandbox.isolations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from autograder.classroom.command import TABLE
+from autograder.records.status import Part, Status
 from autograder.records.stored import report_of
 from autograder.spec.lab import CHECKOUT, known_labs
 from benchmarks import known_class
 from benchmarks.known_class import Kind
 from corpus.judge.entries import cases
+from warplab.hardware.device import alike
 
 LAB = "01_axpy"
 STARTER = CHECKOUT / "labs" / LAB / "submission.py"
@@ -28,6 +31,25 @@ def grade(folder: Path, students: dict[str, Kind]) -> str:
     done = subprocess.run(command, cwd=CHECKOUT, env=known_class.environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.mark.multigpu
+def test_a_class_uses_all_gpus_and_each_grade_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each GPU has a folder of turns once somebody has graded on it; a schedule is timed on all of them."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("WARPLAB_CACHE", str(tmp_path / "cache"))
+    reference = known_class.references(LAB)[0]
+    ring = known_class.references("12_collectives")[0]
+    honest = {f"student_{number}": reference for number in range(6)} | {"ring": ring}
+    known_class.hand_in(tmp_path / "class", honest)
+    command = known_class.command(tmp_path / "class", tmp_path / "out", "--processes", "4", device="gpu")
+    done = subprocess.run(command, cwd=CHECKOUT, env=known_class.environment(), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    reports = {student: report_of(line.report) for student, line in known_class.lines(tmp_path / "out").items()}
+    assert all(report.part(Part.EFFICIENCY).status is Status.PASSED for report in reports.values())
+    assert "measured" in reports["ring"].part(Part.EFFICIENCY).cases[-1].name
+    used = {folder.name for folder in (tmp_path / "cache" / "turns").glob(f"{platform.node()}-GPU-*")}
+    assert len(used) == len(alike()) > 1
 
 
 def hostile(folder: Path, exploits: Collection[str], honest: dict[str, Kind]) -> str:

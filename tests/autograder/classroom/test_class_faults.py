@@ -67,6 +67,15 @@ def test_a_grade_that_is_written_again_is_counted(tmp_path: Path) -> None:
     assert made.graded() == 2
 
 
+def test_each_of_the_processes_knows_its_number() -> None:
+    assert clusters.number_here() == 0
+    with clusters.local(3) as processes:
+        client = processes.client
+        addresses = list(client.scheduler_info()["workers"])
+        numbers = [client.submit(clusters.number_here, pure=False, workers=[one]).result() for one in addresses]
+    assert sorted(numbers) == [0, 1, 2]
+
+
 def test_a_process_that_does_not_start_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     def dies(**settings: Any) -> None:
         raise RuntimeError("Nanny failed to start.")
