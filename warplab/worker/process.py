@@ -106,6 +106,7 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._answers: queue.Queue[Any] = queue.Queue()
         self._scratch = ""
+        self._in_call = threading.Lock()
         self._group: cgroup.ControlGroup | None = None
         self._over = threading.Event()  # more memory than the sandbox allows
         self.isolation: Isolation | None = None
@@ -119,9 +120,13 @@ class Worker:
     def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """The result of `target` ("package.module:function") called with `payload` as keyword arguments.
 
-        Payload and result are built of dicts, lists, JSON scalars, NumPy arrays and bytes. `timeout` in seconds.
-        Raises WorkerError.
+        Payload and result are built of dicts, lists, JSON scalars, NumPy arrays and bytes. `timeout` in seconds; calls
+        of other threads are waited for besides. Raises WorkerError.
         """
+        with self._in_call:
+            return self._called(target, timeout, payload)
+
+    def _called(self, target: str, timeout: float, payload: dict[str, Any]) -> Any:
         process = self._running()
         assert process.stdin is not None
         try:
