@@ -95,6 +95,7 @@ def rows_of(threads, group, each, kept, vector):
                 else:
                     out[row, j] = libdevice.exp2f(scores[e] - largest) * inverse
 
+    @ptx.large_shared
     @cuda.jit
     def kernel(scale, x, mask, out):
         if cluster_a_row:

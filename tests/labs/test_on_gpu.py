@@ -68,12 +68,13 @@ def test_one_element_wrong_by_little_in_timed_launches_is_found(worker: Confined
     """It passes the projections of a float product: only the audit on whole numbers sees it."""
     store = "uint64(j % 4 + j // 4 * 32)] = total[i, j]"
     wrong = (
-        "float32(1) if k > 2048 and i + j + cuda.blockIdx.x + cuda.blockIdx.y + cuda.threadIdx.x == 0 else float32(0)"
+        "float32(0.015625) if k > 2048 and i + j + cuda.blockIdx.x + cuda.blockIdx.y + cuda.threadIdx.x == 0 "
+        "else float32(0)"
     )
     mistake = Mutant(
         "06_tiled_gemm/submission.py",
         "one_element",
-        "one element of the timed product is too large by one",
+        "one element of the timed product is too large by 1/64, where one would be eight times what is allowed",
         (Edit(store, f"{store} + ({wrong})"),),
         Cause(Part.EFFICIENCY, "wrong answer"),
     )
@@ -105,7 +106,7 @@ def test_cupy_draws_and_expects_what_numpy_does(name: str) -> None:
 
 
 def poison(dtype: str) -> float:
-    return np.nan if np.dtype(dtype).kind == "f" else -1
+    return np.nan if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max
 
 
 @pytest.mark.parametrize("path", REFERENCES, ids=lambda path: "/".join(path.parts[-2:]))
@@ -129,6 +130,5 @@ def test_the_same_file_runs_outside_the_judge(path: Path) -> None:
         cupy.cuda.Device().synchronize()
         expected, bound = task.expected(np, values), task.bound(np, values)
         for name, output in outputs.items():
-            got = output.get()
-            with np.errstate(invalid="ignore"):  # where both are infinite
-                assert np.all((got == expected[name]) | (np.abs(got - expected[name]) <= bound[name])), case.name
+            ratios = error_ratios(np, output.get(), expected[name], np.asarray(bound[name]))
+            assert not wrong_elements(ratios).any(), (case.name, name)
