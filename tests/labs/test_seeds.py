@@ -19,7 +19,7 @@ SEEDS = os.environ.get("WARPLAB_SEEDS")
 ORDINARY = 2
 ALL = list(contenders())
 LUCK = [one for one in ALL if "seeds" in further_tests(one.text)]
-CHOSEN = ALL if SEEDS else part_of(LUCK, 3, lambda one: one.lab)
+CHOSEN = ALL if SEEDS else part_of(LUCK, 5, lambda one: one.lab)
 
 
 @pytest.mark.parametrize("contender", CHOSEN, ids=lambda one: one.identifier)

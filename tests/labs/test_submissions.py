@@ -87,7 +87,7 @@ def test_starters_get_a_clear_verdict_and_no_points(path: Path, worker: Worker) 
     assert any(words in cause for words in clear), cause
 
 
-@pytest.mark.parametrize("path", part_of(RUNGS, 5, lambda path: "all"), ids=name)
+@pytest.mark.parametrize("path", part_of(RUNGS, 8, lambda path: "all"), ids=name)
 def test_rungs_are_right_and_safe(path: Path, worker: Worker) -> None:
     report = judge(path, path.parent.name, worker, quick=not WHOLE)
     for part in (Part.CORRECTNESS, Part.SAFETY):
