@@ -37,12 +37,15 @@ typedef unsigned long long u64;
     out[threadIdx.x] = value;
 #define ONE(form, space, pointer, place) \\
     asm volatile("red." space "." form " [%0], 1;" :: pointer(place) : "memory");
+#define WRAPPING(form, space, pointer, place) \\
+    asm volatile("red." space "." form " [%0], -1;" :: pointer(place) : "memory");
 #define UNREAD(form, space, pointer, place) \\
     asm volatile("{ .reg .u32 old; atom." space "." form " old, [%0], %1; }" :: pointer(place), "r"(value) : "memory");
 KERNELS(add, u32, "r", "add.u32", PLAIN)
 KERNELS(long, u64, "l", "add.u64", WIDE)
 KERNELS(cas, u32, "r", "cas.b32", SWAP)
 KERNELS(one, u32, "r", "add.u32", ONE)
+KERNELS(increment, u32, "r", "inc.u32", WRAPPING)
 KERNELS(unread, u32, "r", "add.u32", UNREAD)
 KERNELS(exchange, u32, "r", "exch.b32", UNREAD)
 KERNELS(acquire, u32, "r", "acquire.gpu.add.u32", UNREAD)
@@ -86,6 +89,8 @@ def test_compare_and_swap_takes_each_wavefront_twice(pattern, wavefronts, confli
 )
 def test_counting_serves_lanes_at_one_address_together(pattern, wavefronts):
     assert counters("shared_one", pattern).shared_atomic_wavefronts == wavefronts
+    # Up to the greatest number an increment is the same instruction, ATOMS.POPC.INC.
+    assert counters("shared_increment", pattern).shared_atomic_wavefronts == wavefronts
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,15 @@ def atomic_kind(kind: str) -> tuple[int, int]:
     return code, TYPE_BITS[kind] // 8
 
 
+def _adds_one(operation: int, operand: Operand) -> bool:
+    """Is it an addition of the constant 1, or an increment that wraps where 32 bits do?"""
+    if not isinstance(operand, Immediate):
+        return False
+    return (
+        operation == ATOMIC_ADD and operand.value == 1 or operation == ATOMIC_INC and operand.value in (-1, 0xFFFFFFFF)
+    )
+
+
 @handles("atom", "red")
 def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     space, operation, kind, count = SPACE_GENERIC, -1, parts[-1], 1
@@ -242,7 +251,7 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         lowering.parallel = False
     # The assembler makes a reduction of an atomic whose result nothing reads, but for pairs of halves.
     wanted = returns and (code in (KIND_F16, KIND_BF16) or any(lowering.instance.is_read(t) for t in targets))
-    one = operation == ATOMIC_ADD and size == 4 and code < KIND_FLOAT and operands[1] == Immediate(1)
+    one = size == 4 and code < KIND_FLOAT and _adds_one(operation, operands[1])
     places = []
     for i, target in enumerate(targets):
         place = 0
