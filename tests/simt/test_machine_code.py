@@ -77,6 +77,8 @@ COUNTED = {
     "lanes that leave a loop behind two loads": ("unseen_third/colour_graph", "global_load_sectors"),
     "one of two conditions, by branches": ("unseen_third/numba_row_minima", "shared_store_wavefronts"),
     "one of two conditions, by predicates": ("unseen_third/sort_items", "shared_store_bank_conflicts"),
+    "increments that wrap where the word does": ("unseen_fifth/mend_hamming", "shared_atomic_wavefronts"),
+    "a load of what was loaded already": ("unseen_fifth/count_keys", "global_load_requests"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -368,6 +370,34 @@ def test_lanes_that_leave_do_not_wait_for_those_that_wait_for_them() -> None:
     stays = np.logical_and.accumulate(a <= 7)
     assert not execution.findings
     assert execution.outputs["out"].tolist() == (np.where(stays, a, 0).sum(axis=0) * a[0]).tolist()
+
+
+LEFT = """
+extern "C" __global__ void counted(const int* keys, int* counts) {
+    unsigned lane = threadIdx.x % 32, same = __match_any_sync(~0u, keys[threadIdx.x]);
+    if (__ffs(same) - 1 == lane) atomicAdd(&counts[keys[threadIdx.x]], __popc(same));
+}"""
+
+
+def _run_left(entry: str, arrays: dict) -> tuple[list[str], Execution]:
+    """The opcodes of a kernel of LEFT, and what its two arrays' execution by one warp gives."""
+    plan = assemble(cuda_plan(LEFT, entry, arrays, tuple(arrays), (1,), (32,)), "sm_90a")
+    (code,) = (
+        code
+        for name, code in (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).items()
+        if name == entry
+    )
+    return [i.root for i in code], simt.execute(plan, {name: a for name, (a, _) in arrays.items()}, workers=1)
+
+
+@needs_nvdisasm
+def test_a_load_of_what_was_loaded_already() -> None:
+    keys = np.random.default_rng(5).integers(0, 9, 32).astype(np.int32)
+    arrays = {"keys": (keys, Role.INPUT), "counts": (np.zeros(9, np.int32), Role.INOUT)}
+    roots, execution = _run_left("counted", arrays)
+    assert roots.count("LDG") == 1
+    assert execution.outputs["counts"].tolist() == np.bincount(keys, minlength=9).tolist()
+    assert (execution.total.global_load_requests, execution.total.global_load_sectors) == (1, 4)
 
 
 LISTING = """

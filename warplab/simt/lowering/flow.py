@@ -9,6 +9,8 @@ Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.)
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from warplab.simt.core.state.layout import GUARD, IMM, OP_BRANCH, OP_EXIT, OP_JOIN, OP_JUMP, X0, X1
 from warplab.simt.program import Record, make_record
 
@@ -40,6 +42,15 @@ class Graph:
                 next_blocks.append(following)
             self.successors.append(next_blocks)
         self.successors.append([])
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """The blocks in front of each."""
+        before: list[list[int]] = [[] for _ in self.successors]
+        for block, following in enumerate(self.successors):
+            for other in following:
+                before[other].append(block)
+        return before
 
     def meetings(self, records: list[Record]) -> list[int]:
         """Where the sides of each block's branch meet: lanes that do nothing but leave are not waited for, as long as

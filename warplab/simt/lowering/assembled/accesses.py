@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
+from functools import cached_property
 
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
+    IMM,
     OP_STORE,
     SPACE_LOCAL,
     SPACE_SHARED,
@@ -15,6 +17,7 @@ from warplab.simt.core.state.layout import (
 )
 from warplab.simt.lowering.assembled.matching import Matching
 from warplab.simt.lowering.assembled.owners import access_bytes, access_kind, is_access, loads_behind
+from warplab.simt.lowering.flow import Graph, immediate_dominators
 from warplab.simt.program import local_words
 
 
@@ -52,9 +55,36 @@ class Accesses:
                 shares[number] = Fraction(sum(min(max(i.width // 4, 1), words) for i in found), copies * words)
             elif len(found) < copies:
                 shares[number] = Fraction(len(found), copies)
+            elif not found and block in self.present and self._is_repeated(number):
+                shares[number] = Fraction(0)
         for number, instruction in wide:
             shares |= self._merged(number, instruction, shares.get(number, Fraction(1)))
         return {number: share for number, share in shares.items() if share != 1}
+
+    def _is_repeated(self, number: int) -> bool:
+        """Does a load stand on all ways to this one, past no barrier, that loads the same and was made?"""
+        record = self.records[number]
+        return any(
+            made
+            and access_kind(self.records[other]) == access_kind(record)
+            and access_bytes(self.records[other]) == access_bytes(record)
+            and loads_behind(self.records, other, number)
+            and self.matching.addresses.distance(other, number) == 0
+            and self._is_ahead(self.matching.block[other], self.matching.block[number])
+            for other, made in self.found.items()
+        )
+
+    def _is_ahead(self, one: int, other: int) -> bool:
+        """Do all ways to a block lead through another, or is it the same?"""
+        while other not in (one, 0, -1):
+            other = self._dominators[other]
+        return other == one
+
+    @cached_property
+    def _dominators(self) -> list[int]:
+        """Of each block: the last one that all ways to it lead through."""
+        graph = Graph(list(self.records), {r.target: r.fields[IMM] for r in self.records if r.target})
+        return immediate_dominators(graph.before, 0)
 
     def _merged(self, number: int, instruction: MachineInstruction, share: Fraction) -> dict[int, Fraction]:
         """The shares of the accesses that a wide instruction stands for: one counts for all of shared memory."""
