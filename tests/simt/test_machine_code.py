@@ -79,6 +79,7 @@ COUNTED = {
     "one of two conditions, by predicates": ("unseen_third/sort_items", "shared_store_bank_conflicts"),
     "increments that wrap where the word does": ("unseen_fifth/mend_hamming", "shared_atomic_wavefronts"),
     "a load of what was loaded already": ("unseen_fifth/count_keys", "global_load_requests"),
+    "lanes that store and leave past a barrier": ("unseen_fifth/bareiss", "local_store_requests"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -376,6 +377,16 @@ LEFT = """
 extern "C" __global__ void counted(const int* keys, int* counts) {
     unsigned lane = threadIdx.x % 32, same = __match_any_sync(~0u, keys[threadIdx.x]);
     if (__ffs(same) - 1 == lane) atomicAdd(&counts[keys[threadIdx.x]], __popc(same));
+}
+
+extern "C" __global__ void chosen(const int* a, int* out) {
+    int t = threadIdx.x, x = a[t];
+    if (x == 0) {
+        int y = a[t + 32];
+        if (y == 0) { out[t] = -1; return; }
+        x = a[t + 64] / y;
+    }
+    out[t] = a[t + 96] - x;
 }"""
 
 
@@ -398,6 +409,18 @@ def test_a_load_of_what_was_loaded_already() -> None:
     assert roots.count("LDG") == 1
     assert execution.outputs["counts"].tolist() == np.bincount(keys, minlength=9).tolist()
     assert (execution.total.global_load_requests, execution.total.global_load_sectors) == (1, 4)
+
+
+@needs_nvdisasm
+def test_lanes_that_leave_the_kernel_are_not_waited_for_though_they_store() -> None:
+    """Those that stay are together behind the barrier: a load and a store for them, a store for those that left."""
+    a = np.random.default_rng(6).integers(0, 3, (4, 32)).astype(np.int32)
+    arrays = {"a": (a, Role.INPUT), "out": (np.zeros(32, np.int32), Role.OUTPUT)}
+    roots, execution = _run_left("chosen", arrays)
+    assert "BSYNC" in roots and "BREAK" not in roots
+    x = np.where(a[0] == 0, a[2] // np.maximum(a[1], 1), a[0])
+    assert execution.outputs["out"].tolist() == np.where((a[0] == 0) & (a[1] == 0), -1, a[3] - x).tolist()
+    assert (execution.total.global_load_requests, execution.total.global_store_requests) == (4, 2)
 
 
 LISTING = """

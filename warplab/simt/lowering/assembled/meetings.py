@@ -1,11 +1,11 @@
 """Places where the machine code has lanes meet though some paths lead past: at the end of a loop's body that others
 leave by `break`, behind the conditions of `if (a || b)`.
 
-There a barrier of the warp waits for lanes (BSYNC), and lanes that go past leave it before (BREAK); or the branches
-have become predicates, so that lanes never part. A split of the interpreter waits where all paths lead. So lanes that
-would go past are led to the meeting with a flag set, and go where they would behind it. As they wait there for others
-on the way, which the hardware does not have them do, this is done only where others come in any case: past nothing that
-waits, and no loop in which they might ask what others have done.
+There a barrier of the warp waits for lanes (BSYNC), and lanes that go past leave it before (BREAK), or leave the kernel
+behind what they alone do; or the branches have become predicates, so that lanes never part. A split of the interpreter
+waits where all paths lead. So lanes that would go past are led to the meeting with a flag set, and go where they would
+behind it. As they wait there for others on the way, which the hardware does not have them do, this is done only where
+others come in any case: past nothing that waits, and no loop in which they might ask what others have done.
 """
 
 from __future__ import annotations
@@ -55,10 +55,19 @@ class _Meeting(NamedTuple):
         return self.between | {self.fork}
 
 
+class _Barrier(NamedTuple):
+    """A barrier of a warp (BSSY, BSYNC): lines of PTX of what follows it, of the branch at which lanes part, and of
+    where they leave it (BREAK)."""
+
+    behind: list[int]
+    forks: list[int]
+    leaving: list[int]
+
+
 def let_lanes_meet(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
     """Lead the lanes of a kernel, lowered and not linked yet, to where its machine code has them meet."""
     code = [i for i in code if not i.rare]
-    if not any(i.root == "BREAK" or _is_guarded_access(i) for i in code):
+    if not any(i.root == "BSYNC" or _is_guarded_access(i) for i in code):
         return
     tried: set[int] = set()  # first records of meetings, by identity
     while True:
@@ -98,28 +107,51 @@ class _Kernel:
         for instruction in code:
             self.made[instruction.line].append(instruction)
             self.lines_of[instruction.block].add(instruction.line)
-        self.before: list[list[int]] = [[] for _ in graph.successors]
-        for block, following in enumerate(graph.successors):
-            for other in following:
-                self.before[other].append(block)
+        self.before = graph.before
         self.dominators = immediate_dominators(self.before, 0)
         self.known: dict[int, _Meeting | None] = {}  # see _meeting
 
     def meetings(self) -> Iterator[_Meeting]:
         """Where lanes meet by the machine code and would not by the PTX."""
-        for behind, leaving in _barriers(self.code):
-            left = {block for line in leaving for block in self.blocks[line]}
-            yield from self._behind(behind, left)
+        for barrier in _barriers(self.code):
+            yield from self._behind(barrier)
         for block in range(self.graph.count):
             meeting = self._meeting(block) if self._has_guarded_accesses(block) else None
             if meeting and self._became_predicates(meeting):
                 yield meeting
 
-    def _behind(self, lines: Iterable[int], left: set[int]) -> list[_Meeting]:
-        """The meetings in the blocks of one of these lines, that to which the ways are shortest: ptxas may have put
-        lines of later blocks among them. `left` are blocks that lanes leave. A function inlined twice has two."""
-        found = [[m for m in map(self._meeting, self.blocks[line]) if m and left & m.ways] for line in lines]
+    def _behind(self, barrier: _Barrier) -> list[_Meeting]:
+        """The meetings behind a barrier, those to which the ways are shortest: ptxas may have put lines of later blocks
+        there. A function inlined twice has two."""
+        found = [
+            [m for m in map(self._meeting, self.blocks[line]) if m and self._is_of(m, barrier)]
+            for line in barrier.behind
+        ]
         return min(filter(None, found), key=lambda meetings: len(meetings[0].between), default=[])
+
+    def _is_of(self, meeting: _Meeting, barrier: _Barrier) -> bool:
+        """Do lanes leave the barrier on the ways to a meeting? If none does: do they part there, and do those that go
+        past leave the kernel?"""
+        if barrier.leaving:
+            return any(block in meeting.ways for line in barrier.leaving for block in self.blocks[line])
+        return any(meeting.fork in self.blocks[line] for line in barrier.forks) and self._ends_others(meeting)
+
+    def _ends_others(self, meeting: _Meeting) -> bool:
+        """Do lanes that go past a meeting leave the kernel where those that met need not come?"""
+        past = [b for block in meeting.ways for b in _leads_past(self.records, self.graph, meeting, block)]
+        return self.graph.count in self._reached([meeting.meeting], self._reached(past, set()))
+
+    def _reached(self, blocks: Iterable[int], without: set[int]) -> set[int]:
+        """The blocks that ways lead to from some others, `without` what does more than leave the kernel."""
+        reached: set[int] = set()
+        waiting = list(blocks)
+        while waiting:
+            block = waiting.pop()
+            leaves = block == self.graph.count or only_exits(self.records, self.graph.starts[block])
+            if block not in reached and (leaves or block not in without):
+                reached.add(block)
+                waiting += self.graph.successors[block]
+        return reached
 
     def _meeting(self, block: int) -> _Meeting | None:
         """The meeting that a block would be: None if all paths lead to it anyway, or if lanes might wait for it."""
@@ -190,18 +222,22 @@ class _Kernel:
         return all(fork & self.lines_of[i.block] for i in self._accesses(meeting.meeting))
 
 
-def _barriers(code: Sequence[MachineInstruction]) -> Iterator[tuple[list[int], list[int]]]:
-    """The barriers of a warp that lanes leave: the lines of what follows each, and those where they leave."""
-    leaving: dict[str, list[int]] = {}
+def _barriers(code: Sequence[MachineInstruction]) -> Iterator[_Barrier]:
+    """The barriers of a warp that are waited for, as the code is written."""
+    blocks: defaultdict[int, list[MachineInstruction]] = defaultdict(list)
+    for instruction in code:
+        blocks[instruction.block].append(instruction)
+    open_: dict[str, _Barrier] = {}
     for position, instruction in enumerate(code):
-        barrier = instruction.operands.split(",")[0]
+        name = instruction.operands.split(",")[0]
         if instruction.root == "BSSY":
-            leaving[barrier] = []
-        elif instruction.root == "BREAK" and barrier in leaving:
-            leaving[barrier].append(instruction.line)
-        elif instruction.root == "BSYNC" and (left := leaving.pop(barrier, [])):
+            open_[name] = _Barrier([], [i.line for i in blocks[instruction.block] if i.root == "BRA"], [])
+        elif instruction.root == "BREAK" and name in open_:
+            open_[name].leaving.append(instruction.line)
+        elif instruction.root == "BSYNC" and name in open_:
             following = code[position + 1 :]
-            yield list(dict.fromkeys(i.line for i in following if i.block == following[0].block)), left
+            behind = list(dict.fromkeys(i.line for i in following if i.block == following[0].block))
+            yield open_.pop(name)._replace(behind=behind)
 
 
 def _is_guarded_access(instruction: MachineInstruction) -> bool:
