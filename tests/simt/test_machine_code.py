@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import cache
 
 import numpy as np
@@ -80,6 +81,12 @@ COUNTED = {
     "increments that wrap where the word does": ("unseen_fifth/mend_hamming", "shared_atomic_wavefronts"),
     "a load of what was loaded already": ("unseen_fifth/count_keys", "global_load_requests"),
     "lanes that store and leave past a barrier": ("unseen_fifth/bareiss", "local_store_requests"),
+    "a loop made several": ("unseen_fifth/fenwick", "global_load_requests"),
+    "its stores to local memory": ("unseen_fifth/days_to_warmer", "local_load_requests"),
+    "rounds of several under guards of one block": ("unseen_second/print_numbers", "global_store_requests"),
+    "rounds whose loads conflict": ("unseen_third/crc_64", "shared_load_bank_conflicts"),
+    "rounds of which only the first has a sum": ("unseen_fifth/internal_rates", "thread_dadd"),
+    "a loop made several in a function that is called twice": ("control/outlined", "thread_fadd"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -421,6 +428,136 @@ def test_lanes_that_leave_the_kernel_are_not_waited_for_though_they_store() -> N
     x = np.where(a[0] == 0, a[2] // np.maximum(a[1], 1), a[0])
     assert execution.outputs["out"].tolist() == np.where((a[0] == 0) & (a[1] == 0), -1, a[3] - x).tolist()
     assert (execution.total.global_load_requests, execution.total.global_store_requests) == (4, 2)
+
+
+ROUNDS = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q, .param .u64 s) {{
+    .reg .pred %p<3>; .reg .b32 %r<10>; .reg .b64 %rd<10>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd2, [q];
+    ld.param.u64 %rd6, [s];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    add.s64 %rd7, %rd6, %rd3;
+    ld.global.u32 %r2, [%rd7];
+    mov.u32 %r4, 0;
+    setp.eq.u32 %p2, %r2, 0;
+    @%p2 bra OUT;
+    mov.u32 %r3, {first};
+ROUND:
+    ld.global.u32 %r5, [%rd4];
+    add.s32 %r4, %r4, %r5;
+    add.s64 %rd4, %rd4, 128;
+    add.s32 %r3, %r3, {step};
+    setp.{condition} %p1, %r3, {last};
+    @%p1 bra ROUND;
+OUT:
+    st.global.u32 [%rd5], %r4;
+    ret;
+}}"""
+
+
+@needs_nvdisasm
+@pytest.mark.parametrize(
+    ("first", "step", "condition", "last"),
+    [("%r2", -1, "ne", "0"), ("0", 1, "ne", "%r2"), ("0", 1, "lt", "%r2"), ("0", 2, "le", "%r2"),
+     ("%r2", -2, "gt", "0"), ("%r2", -3, "ge", "-7")],
+)  # fmt: skip
+def test_a_loop_that_became_several(first: str, step: int, condition: str, last: str) -> None:
+    """Lanes with four rounds left go four together, then those with two left two, then one: each round is a load."""
+    text = ROUNDS.format(first=first, step=step, condition=f"{condition}.s32", last=last)
+    data = np.random.default_rng(7).integers(0, 1000, (40, 32)).astype(np.uint32)
+    numbers = np.random.default_rng(8).integers(0, 20, 32).astype(np.uint32)
+    rounds = np.zeros(32, int)
+    for lane, number in enumerate(numbers.tolist()):
+        place, end = (number if where == "%r2" else int(where) for where in (first, last))
+        goes_on = number > 0
+        while goes_on:
+            rounds[lane] += 1
+            place += step
+            goes_on = getattr(operator, condition)(place, end)
+    buffers = {
+        "p": buffer("p", data, Role.INPUT),
+        "q": buffer("q", np.zeros(32, np.uint32), Role.OUTPUT),
+        "s": buffer("s", numbers, Role.INPUT),
+    }
+    plan = plan_of(text, "k", buffers, (Pointer("p"), Pointer("q"), Pointer("s")), (1,), (32,))
+    plan = assemble(plan, "sm_90a")
+    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
+    assert [i.root for i in code].count("LDG") == 1 + 4 + 2 + 1
+    execution = simt.execute(plan, {"p": data, "s": numbers}, workers=1)
+    requests, sectors, row = 1, 4, np.zeros(32, int)  # what is loaded ahead; the next row of each lane
+    for group in (4, 2, 1):
+        while (together := rounds - row >= group).any():
+            for _ in range(group):
+                requests += 1
+                sectors += len({(row[lane], lane // 8) for lane in np.flatnonzero(together)})
+                row += together
+    sums = [data[:n, lane].sum(dtype=np.uint32) for lane, n in enumerate(rounds)]
+    assert execution.outputs["q"].tolist() == sums
+    assert (execution.total.global_load_requests, execution.total.global_load_sectors) == (requests, sectors)
+
+
+CARRIED = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q, .param .u64 s) {
+    .reg .pred %p<3>; .reg .b32 %r<4>; .reg .f32 %f<5>; .reg .b64 %rd<8>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd2, [q];
+    ld.param.u64 %rd6, [s];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    add.s64 %rd7, %rd6, %rd3;
+    ld.global.u32 %r2, [%rd7];
+    ld.global.f32 %f1, [%rd4];
+    mov.f32 %f2, %f1;
+ROUND:
+    ld.global.f32 %f3, [%rd4+128];
+    add.f32 %f4, %f2, %f3;
+    mul.f32 %f2, %f4, %f1;
+    add.s64 %rd4, %rd4, 128;
+    add.s32 %r2, %r2, -1;
+    setp.ne.s32 %p1, %r2, 0;
+    @%p1 bra ROUND;
+    st.global.f32 [%rd5], %f2;
+    ret;
+}"""
+
+
+@needs_nvdisasm
+def test_rounds_of_a_group_have_other_operations() -> None:
+    """ptxas fuses the product of a round with the sum of the next in its group: each time that lanes go through one,
+    they make one sum, one product and a fused one for each further round."""
+    data = np.random.default_rng(9).integers(-1, 2, (21, 32)).astype(np.float32)
+    numbers = np.random.default_rng(10).integers(1, 20, 32).astype(np.uint32)
+    buffers = {
+        "p": buffer("p", data, Role.INPUT),
+        "q": buffer("q", np.zeros(32, np.float32), Role.OUTPUT),
+        "s": buffer("s", numbers, Role.INPUT),
+    }
+    plan = plan_of(CARRIED, "k", buffers, (Pointer("p"), Pointer("q"), Pointer("s")), (1,), (32,))
+    plan = assemble(plan, "sm_90a")
+    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
+    assert [[i.root for i in code].count(root) for root in ("FADD", "FMUL", "FFMA")] == [3, 3, 4]
+    execution = simt.execute(plan, {"p": data, "s": numbers}, workers=1)
+    rounds = numbers.astype(int)
+    passes = rounds // 4 + rounds % 4 // 2 + rounds % 2
+    expected = data[0].copy()
+    for row in range(1, 21):
+        expected = np.where(row <= rounds, (expected + data[row]) * data[0], expected)
+    assert execution.outputs["q"].tolist() == expected.tolist()
+    total = execution.total
+    assert (total.thread_fadd, total.thread_fmul) == (passes.sum(), passes.sum())
+    assert total.thread_ffma == (rounds - passes).sum()
 
 
 LISTING = """

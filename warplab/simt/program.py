@@ -71,6 +71,15 @@ class SubroutineCall(NamedTuple):
     divisor: int
 
 
+class GroupPass(NamedTuple):
+    """The same in front of the first record of a loop, of the lanes that go through a group of its rounds together:
+    once for all of the group (lowering/assembled/rounds.py)."""
+
+    beside: Record
+    block: int  # of the machine code that is the group
+    guard: str  # under which it is there
+
+
 @dataclass
 class Record:
     """One instruction to be: the sixteen fields, and its target while that is still a label."""
@@ -90,7 +99,7 @@ class Record:
         return self.fields[OP]
 
 
-AnyProbe = Probe | OperandTest | SubroutineCall
+AnyProbe = Probe | OperandTest | SubroutineCall | GroupPass
 
 
 def make_record(

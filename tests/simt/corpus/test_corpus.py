@@ -29,23 +29,12 @@ from warplab.plan.execution import METRICS, Counters
 from warplab.plan.model import Plan
 
 ARCHITECTURE = "sm_90a"
-_REMAINDER = "ptxas made several loops of one, and lanes that need it for fewer rounds are in another of them"
 _CONFLICT = "one conflict that addresses do not make: not understood"
 _ROUNDS = "rounds of a reduction whose lanes meet at several addresses: not understood"
 LEFT = {  # counters of the unseen kernels that differ still, and why
-    "unseen/spmv_csr": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
-    "unseen_second/sha_256": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
-    "unseen_second/print_numbers": (
-        {"global_store_requests", "global_store_sectors", "local_load_requests", "local_load_sectors"}, _REMAINDER
-    ),
     "unseen_second/nearest_three": ({"shared_load_wavefronts", "shared_load_bank_conflicts"}, _CONFLICT),
     "unseen_second/wave_3d": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _CONFLICT),
     "unseen_second/numba_heat_steps": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _CONFLICT),
-    "unseen_third/block_rows": ({"global_load_requests", "global_load_sectors"}, _REMAINDER),
-    "unseen_third/crc_64": (
-        {"global_load_requests", "global_load_sectors", "shared_load_wavefronts", "shared_load_bank_conflicts"},
-        _REMAINDER,
-    ),
     "unseen_third/push_ranks": ({"global_reduction_sectors"}, _ROUNDS),
     "unseen_third/unpool": ({"global_reduction_sectors"}, _ROUNDS),
     "unseen_third/numba_fill_cells": ({"global_reduction_sectors"}, _ROUNDS),

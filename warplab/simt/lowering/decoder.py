@@ -45,6 +45,7 @@ from warplab.simt.lowering import (
 from warplab.simt.lowering.assembled.kernel import Assembled, branch_targets
 from warplab.simt.lowering.assembled.meetings import let_lanes_meet
 from warplab.simt.lowering.assembled.probes import add_probes
+from warplab.simt.lowering.assembled.rounds import group_rounds
 from warplab.simt.lowering.flow import link
 from warplab.simt.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.simt.lowering.passes.contraction import contract
@@ -125,6 +126,7 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
         others = {f.name for f in module.functions.values() if f.entry and f.name != entry}
         own = [i for name, instructions in machine.items() if name not in others for i in instructions]
         _understood(lambda: let_lanes_meet(lowering, own))
+        _understood(lambda: group_rounds(lowering, own))
         own = own if _understood(lambda: add_probes(lowering, own)) else []
     records = link(lowering.records, lowering.labels)
     assembled = Assembled(records, own, lowering.bank, branch_targets(records)) if own else None

@@ -8,5 +8,6 @@ it runs as often as the PTX around it does. From that follow, for docs/emulator.
 * loads and stores that were dropped, or of which only some copies of an unrolled loop were kept;
 * neighbouring loads and stores that became one wide one;
 * spills: accesses to local memory that no PTX asks for;
-* where lanes that came apart meet again, though some paths lead past.
+* where lanes that came apart meet again, though some paths lead past;
+* which rounds of a loop lanes go together, where the machine code has several loops for one.
 """

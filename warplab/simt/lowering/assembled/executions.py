@@ -22,7 +22,7 @@ from warplab.simt.core.state.layout import (
 )
 from warplab.simt.lowering.assembled.matching import ATOMICS, FLOATS, STORES, Matching
 from warplab.simt.lowering.assembled.selections import Selections
-from warplab.simt.program import AnyProbe, OperandTest, Probe, Record
+from warplab.simt.program import AnyProbe, GroupPass, OperandTest, Probe, Record
 
 # What the assembler neither moves to another block nor makes of anything but its own PTX.
 _PINNED = STORES - {"STL"} | ATOMICS | {
@@ -51,7 +51,13 @@ class Executions:
             if not record.fields[GUARD] and record.counted:
                 self.unguarded.setdefault(matching.block[number], number)
         self.region = self._regions()
+        numbers = {id(record): number for number, record in enumerate(self.records)}
         self.probes = {_key(r.probe): n for n, r in enumerate(self.records) if r.probe}
+        self.passes = {
+            (r.probe.block, r.probe.guard, matching.block[numbers[id(r.probe.beside)]]): n
+            for n, r in enumerate(self.records)
+            if isinstance(r.probe, GroupPass)
+        }
         self.hosts = self._hosts()
         self.selections = Selections(self.records, matching.block)
         self.steering = {r.fields[GUARD] for r in self.records if r.op in (OP_BRANCH, OP_JUMP, OP_EXIT)}
@@ -100,6 +106,9 @@ class Executions:
         operands that nothing counts."""
         numbers = self.matching.of(instruction)
         block = self.matching.block[numbers[0]]
+        passes = [self.passes.get((instruction.block, instruction.guard, self.matching.block[n])) for n in numbers]
+        if None not in passes:
+            return tuple(n for n in passes if n is not None), Fraction(1)
         copies = Fraction(1, max(self.matching.copies.get(block, 1), 1))
         counted = [self.probes.get(_key(probe)) for probe in self._guards(instruction)]
         if counted and None not in counted:
