@@ -15,22 +15,25 @@ pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize(
-    ("sms", "slots", "ahead", "in_flight"),
+    ("sms", "slots", "ahead", "in_flight", "flags"),
     [
-        (4, 6, True, 2),
-        (100, 13, True, 2),
-        (100, 13, True, 13),
-        (100, 13, True, 1),
-        (100, 3, True, 2),
-        (100, 13, False, 2),
+        (4, 6, True, 2, True),
+        (100, 13, True, 2, True),
+        (100, 13, True, 13, True),
+        (100, 13, True, 1, True),
+        (100, 3, True, 2, True),
+        (100, 13, False, 2, True),
+        (100, 13, True, 2, False),
+        (100, 13, True, 13, False),
+        (100, 13, False, 2, False),
     ],
 )
-def test_tokens_are_those_of_float64_each_time(sms: int, slots: int, ahead: bool, in_flight: int) -> None:
+def test_tokens_are_those_of_float64_each_time(sms: int, slots: int, ahead: bool, in_flight: int, flags: bool) -> None:
     weights, table = reference.draw(TOY, seed=1), launch.turns(TOY)
     given = np.full(TOY.room, -1, np.int32)
     given[:2] = 7, 9
     lists = [schedule(TOY, sms, position) for position in range(STEPS)]
-    arguments = (TOY, slots, lists, weights.rows, weights.gains, given, table, ahead, in_flight)
+    arguments = (TOY, slots, lists, weights.rows, weights.gains, given, table, ahead, in_flight, flags)
     first = launch.decode(*arguments)
     tokens = launch.tokens(first["chosen"], STEPS)
     exact = reference.logits(TOY, weights, table, [7, 9, *tokens[1:-1]])

@@ -12,6 +12,7 @@ import warplab
 from warplab.megakernel import launch, reference
 from warplab.megakernel.schedule import Op, schedule
 from warplab.megakernel.shapes import TOY
+from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import FindingKind
 from warplab.simt.executor import execute
 
@@ -67,6 +68,17 @@ def test_no_order_of_warps_blocks_and_copies_changes_a_bit(decoded: Any, seed: i
     assert same_but_for_clocks(decoded.execution, again) == []
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_counters_that_are_released_and_acquired_order_the_same_step(
+    decoded: Any, weights: reference.Weights, seed: int | None
+) -> None:
+    lists = [schedule(TOY, SMS, position) for position in range(STEPS)]
+    released = warplab.run(launch.decode, TOY, SLOTS, lists, *arguments(weights), flags=False, seed=seed)
+    assert released.findings == ()
+    assert np.array_equal(released.returned["logits"], decoded.returned["logits"])
+    assert np.array_equal(released.returned["chosen"], decoded.returned["chosen"])
+
+
 def test_weights_that_are_loaded_late_give_the_same_tokens(decoded: Any, weights: reference.Weights) -> None:
     lists = [schedule(TOY, SMS, position) for position in range(STEPS)]
     # Without a seed a copy comes when no warp can go on, and the loader always can: it asks for the next counter
@@ -96,6 +108,11 @@ def test_attention_over_two_pages_of_the_cache_is_put_together() -> None:
         early = execute(result.plan, {}, architecture="sm_90a", seed=seed)
         assert early.findings == ()
         assert same_but_for_clocks(result.execution, early) == []
+    released = warplab.run(
+        launch.decode, shape, SLOTS, lists, weights.rows, weights.gains, given, table, flags=False, seed=1
+    )
+    assert released.findings == ()
+    assert np.array_equal(released.returned["logits"], result.returned["logits"])
 
 
 def test_records_say_when_what_was_there(decoded: Any) -> None:
@@ -106,9 +123,58 @@ def test_records_say_when_what_was_there(decoded: Any) -> None:
         assert (done <= told).all() and (told[:-1] <= begun[1:]).all(), "an SM does one thing after another"
 
 
-def test_an_instruction_that_does_not_wait_is_a_race(weights: reference.Weights) -> None:
+def test_without_flags_an_instruction_that_does_not_wait_is_a_race(weights: reference.Weights) -> None:
     hasty = [
         [replace(line, wait=-1) if line.op is Op.DOWN else line for line in lines] for lines in schedule(TOY, SMS, 0)
     ]
-    result = warplab.run(launch.decode, TOY, SLOTS, [hasty], *arguments(weights))
+    result = warplab.run(launch.decode, TOY, SLOTS, [hasty], *arguments(weights), flags=False)
     assert any(finding.kind is FindingKind.RACE for finding in result.findings)
+
+
+@pytest.fixture(scope="module")
+def unordered(weights: reference.Weights) -> tuple[Any, np.ndarray]:
+    """The second step with no wait for a counter in it, as if all counters were seen before the data; and its logits in
+    float64. The rows of OUT go to SMs that have nothing else to do, and so nothing to wait for before they begin."""
+    first = schedule(TOY, SMS, 0) + [[] for _ in range(SMS)]
+    second = [[replace(line, wait=-1) for line in lines] for lines in schedule(TOY, SMS, 1)]
+    second = [[line for line in lines if (line.op is Op.OUT) == out] for out in (False, True) for lines in second]
+    result = warplab.run(launch.decode, TOY, SLOTS, [first, second], *arguments(weights))
+    return result, reference.logits(TOY, weights, launch.turns(TOY), GIVEN)[-1]
+
+
+def right(execution: Any, exact: np.ndarray) -> bool:
+    (found,) = (array for array in execution.outputs.values() if array.dtype == np.float32)
+    return bool(np.sqrt(((found - exact) ** 2).mean()) < reference.allowed(TOY) * exact.std())
+
+
+@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+def test_flags_alone_order_a_step(unordered: tuple[Any, np.ndarray], seed: int | None) -> None:
+    result, exact = unordered
+    execution = execute(result.plan, {}, architecture="sm_90a", seed=seed)
+    assert execution.findings == ()
+    assert right(execution, exact)
+
+
+TAKES = {
+    "x": "take(v, norm + 1, ",
+    "q": "take(got, flag, [&](int) { return m.vectors->q",
+    "fresh": "take(got, flag, [&](int) { return m.vectors->fresh",
+    "parts and peaks": "take(got, in.layer + 1, ",
+    "hidden": "take(v, in.layer + 1, ",
+    "rows to add to": "take(before, flag, ",
+}
+
+
+@pytest.mark.parametrize("vector", TAKES)
+def test_a_vector_whose_flags_are_not_looked_at_is_taken_too_soon(
+    unordered: tuple[Any, np.ndarray], vector: str
+) -> None:
+    result, exact = unordered
+    source, looks, call = launch.source(), "{ return word >> 32 == flag; }", TAKES[vector]
+    assert source.count(looks) == source.count(call) == source.count("take(") - len(TAKES) == 1
+    begin, _, rest = call.split(", ", 2)
+    blind = source.replace(call, f"{begin}, 0, {rest}").replace(looks, "{ return !flag || word >> 32 == flag; }")
+    made = compile_cpp(blind, "interpreter.cu", launch.options(TOY, SLOTS), (), "sm_90a")
+    kernel = replace(result.plan.kernels["decode"], ptx={"sm_90a": made.ptx})
+    plan = replace(result.plan, kernels={"decode": kernel})
+    assert not right(execute(plan, {}, architecture="sm_90a", seed=1), exact)

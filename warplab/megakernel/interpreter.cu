@@ -2,11 +2,12 @@
 //
 // Sixteen warps compute. A seventeenth goes through the same list ahead of them and fills a ring of pages with weights,
 // for weights depend on nothing: while the sixteen wait for what other SMs make, the pages of the next instructions
-// come. What does depend on other SMs waits for a counter in global memory.
+// come. What does depend on other SMs waits for a counter in global memory, and for flags that the data bring along.
 //
 // Given by who compiles this: LAYERS, WIDTH, HEADS, KV_HEADS, VOCABULARY; BLOCKS, pages of keys that a head has room
 // for; SLOTS, pages of the ring; IN_FLIGHT, how many of them may be on their way at once; COUNTERS; AHEAD, whether
-// weights are loaded before inputs are there.
+// weights are loaded before inputs are there; FLAGS, whether flags say that data are there. Then a counter is only a
+// hint of when to look, so that SMs do not poll whole vectors. Without, counters are released and acquired.
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned int u32;
@@ -23,9 +24,23 @@ typedef unsigned long long u64;
 #define MOST_PAGES 64                    // of one instruction
 #define TIMES 5                          // of the clock, for each instruction
 #define SLICES (WARPS / GROUP)           // into which warps divide the positions of a page of values
+#define PAIRS ((WIDTH / 2 + CONSUMERS - 1) / CONSUMERS)  // of numbers as many as WIDTH, that a thread takes at most
 #define EPSILON 1e-5f
 #define LEAST __int_as_float(0xff800000)  // minus infinity
 #define PATIENCE 2000000000u             // nanoseconds until a wait is a fault, where a whole step takes a million
+
+// How SMs tell each other something: by words that are flagged, or by words behind counters that are released.
+#if FLAGS
+#define LOAD "ld.relaxed.gpu.global"
+#define STORE "st.relaxed.gpu.global"
+#define SEE "ld.relaxed.gpu.global"
+#define TELL "red.relaxed.gpu.global"
+#else
+#define LOAD "ld.global.cg"
+#define STORE "st.global"
+#define SEE "ld.acquire.gpu.global"
+#define TELL "red.release.gpu.global"
+#endif
 
 static_assert(HEADS * HEAD == WIDTH && WIDTH % 256 == 0 && WIDTH <= 4 * CONSUMERS, "a width of 256 to 2,048");
 static_assert(WARPS % GROUP == 0 && VOCABULARY % 4 == 0, "four rows a page");
@@ -58,19 +73,40 @@ struct alignas(128) Shared {
     u32 loaded;             // when the first page of an instruction was there
 };
 
-// What a step works on. x is the residual stream; `parts` and `peaks` are attention before it is put together.
+// What SMs hand to each other, in words of 4 bytes of data and 4 of flag. A word is stored and loaded as one: who finds
+// the flag has the data, and nobody has released anything. x is the residual stream; `fresh` are key and value of this
+// position, pairs of bfloat16 as `hidden` is; `parts` and `peaks` are attention before it is put together.
+//
+// A flag is not 0, and each time that a step writes a word the flag is another: of x it is 1 by EMBED, 2 and 3 by OUT
+// and DOWN of layer 0, and so on; of all else 1 + the layer. A step finds its set zero, and makes the other one zero.
+//
+// Nothing else has to say when a word may be overwritten, for a line writes when it has its inputs, and these were made
+// of all that the line before had:
+//   x by OUT      has all parts, of ATTENDs that together had all of q and fresh, of QKVs that each had all of x
+//   x by DOWN     has all of hidden, of GATE_UPs that each had all of x
+//   q, fresh      QKV has all of x by DOWN, so all of hidden, of x by OUT and of parts, of all ATTENDs
+//   parts, peaks  ATTEND has some of q, each of a QKV that had all of x by DOWN, of hidden and of x by OUT, of all OUTs
+//   hidden        GATE_UP has all of x by OUT, so all of parts, of q and of x by DOWN, of all DOWNs
+// What OUT and DOWN add to, their own rows of x, the same thread reads first.
+struct alignas(16) Vectors {
+    u64 x[WIDTH], q[WIDTH];              // q: [HEADS][HEAD]
+    u64 fresh[KV_HEADS * HEAD];          // [KV_HEADS][key, value][HEAD / 2]
+    u64 parts[WIDTH * BLOCKS];           // [HEADS][BLOCKS][HEAD]
+    u64 peaks[2 * HEADS * BLOCKS];       // [HEADS][BLOCKS][the greatest score, the sum]
+    u64 hidden[FFN / 2];
+};
+
+// What a step works on.
 struct Memory {
     const Instruction* list;
     int length;             // of each SM's list
-    int position, set;      // which of two sets of counters
+    int position, set;      // which of two sets of counters and of vectors
     const u16 *weights, *gains;
     u16* cache;             // [layer][KV head][block][keys, values][POSITIONS][HEAD]
     const float* turns;     // [position][HEAD]
     const int* given;       // tokens that are not to be chosen, -1 elsewhere
     u64* chosen;            // [position], the best logit and its token
-    float *x, *q, *parts;   // [WIDTH], [HEADS][HEAD], [HEADS][BLOCKS][HEAD]
-    float2* peaks;          // [HEADS][BLOCKS], the greatest score and the sum
-    u16* hidden;            // [FFN]
+    Vectors* vectors;       // the set of this step
     float* logits;
     u32* counters;          // [2][COUNTERS], one for this step, one made zero for the next
     u32* records;           // [block][length][TIMES]: begun, inputs there, weights there, done, told
@@ -139,21 +175,59 @@ __device__ void fill(u8* page, const u8* from, u64& barrier)
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  :: "r"(at(page)), "l"(from), "r"(PAGE), "r"(at(&barrier)) : "memory");
 }
-// One thread waits for a counter; what was written before it got there is there for who comes to a barrier with it.
+// One thread waits for a counter. Without flags, what was written before it got there is there for who comes to a
+// barrier with it.
 __device__ void wait_for(const u32* counter, u32 target)
 {
     u32 since = 0;
     #pragma unroll 1
     for (int tries = 0;; ++tries) {
         u32 seen;
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+        asm volatile(SEE ".u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
         if (seen >= target) return;
         be_patient(since, tries);
     }
 }
 __device__ void bump(u32* counter)
 {
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" :: "l"(counter) : "memory");
+    asm volatile(TELL ".add.u32 [%0], 1;" :: "l"(counter) : "memory");
+}
+
+__device__ u64 word(u32 data, u32 flag) { return u64(flag) << 32 | data; }
+__device__ u64 word(float data, u32 flag) { return word(__float_as_uint(data), flag); }
+__device__ float number(u64 word) { return __uint_as_float(u32(word)); }
+__device__ bool has(u64 word, u32 flag) { return word >> 32 == flag; }
+__device__ bool has(ulonglong2 words, u32 flag) { return has(words.x, flag) && has(words.y, flag); }
+__device__ void load(u64& word, const u64* from)
+{
+    asm volatile(LOAD ".u64 %0, [%1];" : "=l"(word) : "l"(from) : "memory");
+}
+__device__ void load(ulonglong2& words, const u64* from)
+{
+    asm volatile(LOAD ".v2.u64 {%0, %1}, [%2];" : "=l"(words.x), "=l"(words.y) : "l"(from) : "memory");
+}
+__device__ void give(u64* to, u64 word)
+{
+    asm volatile(STORE ".u64 [%0], %1;" :: "l"(to), "l"(word) : "memory");
+}
+__device__ void give(u64* to, u64 first, u64 second)
+{
+    asm volatile(STORE ".v2.u64 [%0], {%1, %2};" :: "l"(to), "l"(first), "l"(second) : "memory");
+}
+// N words, or pairs of words, from from(0), from(1) and so on, when all have the flag. They are on their way together.
+template <int N, class Words, class From> __device__ void take(Words (&to)[N], u32 flag, From from)
+{
+    u32 since = 0;
+    #pragma unroll 1
+    for (int tries = 0;; ++tries) {
+        #pragma unroll
+        for (int i = 0; i < N; ++i) load(to[i], from(i));
+        bool there = true;
+        #pragma unroll
+        for (int i = 0; i < N; ++i) there = there && has(to[i], flag);
+        if (there || !FLAGS) return;
+        be_patient(since, tries);
+    }
 }
 // A page, when it has come.
 __device__ const u8* page_of(Shared& s, u32 number)
@@ -210,64 +284,88 @@ __device__ void embed(const Memory& m, const Instruction& in, Place& me)
 {
     int token = m.given[m.position];
     if (token < 0) token = int(~u32(m.chosen[m.position - 1]));
-    if (4 * me.thread >= WIDTH) return;
-    const u16* row = m.weights + (u64(in.row) + token) * WIDTH;
-    uint2 v = __ldg((const uint2*)row + me.thread);
-    ((float4*)m.x)[me.thread] = make_float4(low(v.x), high(v.x), low(v.y), high(v.y));
+    const u32* row = (const u32*)(m.weights + (u64(in.row) + token) * WIDTH);
+    for (int i = me.thread; i < WIDTH / 2; i += CONSUMERS) {
+        u32 v = __ldg(row + i);
+        give(m.vectors->x + 2 * i, word(low(v), 1), word(high(v), 1));
+    }
 }
 
+// Of MANY that all threads take, the number of the i-th of this one. Behind the last a thread takes that one too, and
+// keeps nothing of it.
+template <int MANY> __device__ int nth(int i, const Place& me) { return min(i * CONSUMERS + me.thread, MANY - 1); }
+template <int MANY> __device__ bool keeps(int i, const Place& me) { return i * CONSUMERS + me.thread < MANY; }
 // What all rows of a product are multiplied with goes to shared memory, in bfloat16.
 __device__ void take_normed(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
-    bool mine = 4 * me.thread < WIDTH;
     int norm = in.op == LOGITS ? 2 * LAYERS : 2 * in.layer + (in.op == GATE_UP);
-    uint2 gain = mine ? __ldg((const uint2*)(m.gains + norm * WIDTH) + me.thread) : make_uint2(0, 0);
+    u32 gain[PAIRS];
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i) gain[i] = __ldg((const u32*)(m.gains + norm * WIDTH) + nth<WIDTH / 2>(i, me));
     inputs_ready(m, in, me);
-    float4 v = mine ? __ldcg((const float4*)m.x + me.thread) : make_float4(0, 0, 0, 0);
-    float squares = warp_sum(v.x * v.x + v.y * v.y + v.z * v.z + v.w * v.w);
+    ulonglong2 v[PAIRS];
+    take(v, norm + 1, [&](int i) { return m.vectors->x + 2 * nth<WIDTH / 2>(i, me); });
+    float squares = 0;
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i)
+        if (keeps<WIDTH / 2>(i, me))
+            squares += number(v[i].x) * number(v[i].x) + number(v[i].y) * number(v[i].y);
+    squares = warp_sum(squares);
     if (me.lane == 0) s.squares[me.warp] = squares;
     sync_consumers();
     float sum = 0;
     #pragma unroll
     for (int w = 0; w < WARPS; ++w) sum += s.squares[w];
     float scale = rsqrtf(sum / WIDTH + EPSILON);
-    if (mine)
-        ((uint2*)s.x)[me.thread] = make_uint2(pair(v.x * scale * low(gain.x), v.y * scale * high(gain.x)),
-                                              pair(v.z * scale * low(gain.y), v.w * scale * high(gain.y)));
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i) {
+        u32 made = pair(number(v[i].x) * scale * low(gain[i]), number(v[i].y) * scale * high(gain[i]));
+        if (keeps<WIDTH / 2>(i, me)) ((u32*)s.x)[nth<WIDTH / 2>(i, me)] = made;
+    }
 }
+// At a time a warp takes one head's parts of some pages. All in all it needs so few peaks that each lane takes one.
 __device__ void take_attention(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
+    constexpr int PAGES = 4, PARTS = PAIRS * PAGES;
+    static_assert(PARTS <= 32, "a peak a lane");
+    int parts = m.position / POSITIONS + 1;
+    float most[PAIRS], sum[PAIRS], a[PAIRS], b[PAIRS];
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i) most[i] = LEAST, sum[i] = a[i] = b[i] = 0;
     inputs_ready(m, in, me);
-    if (4 * me.thread >= WIDTH) return;
-    int head = 4 * me.thread / HEAD, parts = m.position / POSITIONS + 1;
-    const float2* peaks = m.peaks + head * BLOCKS;
-    const float4* from = (const float4*)m.parts + head * BLOCKS * (HEAD / 4) + me.thread % (HEAD / 4);
-    float most = LEAST, sum = 0;
-    float4 v = make_float4(0, 0, 0, 0);
-    for (int first = 0; first < parts; first += 4) {
-        float2 peak[4];
-        float4 part[4];
+    #pragma unroll 1
+    for (int first = 0; first < parts; first += PAGES) {
+        ulonglong2 got[PARTS + 1];
+        take(got, in.layer + 1, [&](int n) {
+            int of = n < PARTS ? n : me.lane % PARTS, i = nth<WIDTH / 2>(of / PAGES, me);
+            int page = 2 * i / HEAD * BLOCKS + min(first + of % PAGES, parts - 1);
+            return n < PARTS ? m.vectors->parts + page * HEAD + 2 * i % HEAD : m.vectors->peaks + 2 * page;
+        });
         #pragma unroll
-        for (int b = 0; b < 4; ++b) {  // all on their way at once
-            bool there = first + b < parts;
-            peak[b] = there ? __ldcg(peaks + first + b) : make_float2(LEAST, 0);
-            part[b] = there ? __ldcg(from + (first + b) * (HEAD / 4)) : make_float4(0, 0, 0, 0);
-        }
-        #pragma unroll
-        for (int b = 0; b < 4; ++b) {
-            float higher = fmaxf(most, peak[b].x), old = __expf(most - higher), now = __expf(peak[b].x - higher);
-            v = make_float4(v.x * old + part[b].x * now, v.y * old + part[b].y * now, v.z * old + part[b].z * now,
-                            v.w * old + part[b].w * now);
-            sum = sum * old + peak[b].y * now;
-            most = higher;
+        for (int n = 0; n < PARTS; ++n) {
+            int i = n / PAGES;
+            float peak = __shfl_sync(~0u, number(got[PARTS].x), n), its_sum = __shfl_sync(~0u, number(got[PARTS].y), n);
+            if (first + n % PAGES >= parts) continue;
+            float higher = fmaxf(most[i], peak), old = __expf(most[i] - higher), now = __expf(peak - higher);
+            a[i] = a[i] * old + number(got[n].x) * now;
+            b[i] = b[i] * old + number(got[n].y) * now;
+            sum[i] = sum[i] * old + its_sum * now;
+            most[i] = higher;
         }
     }
-    ((uint2*)s.x)[me.thread] = make_uint2(pair(v.x / sum, v.y / sum), pair(v.z / sum, v.w / sum));
+    #pragma unroll
+    for (int i = 0; i < PAIRS; ++i)
+        if (keeps<WIDTH / 2>(i, me)) ((u32*)s.x)[nth<WIDTH / 2>(i, me)] = pair(a[i] / sum[i], b[i] / sum[i]);
 }
 __device__ void take_hidden(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
+    constexpr int MANY = (FFN / 4 + CONSUMERS - 1) / CONSUMERS;  // pairs of words
     inputs_ready(m, in, me);
-    for (int i = me.thread; i < FFN / 8; i += CONSUMERS) ((uint4*)s.x)[i] = __ldcg((const uint4*)m.hidden + i);
+    ulonglong2 v[MANY];
+    take(v, in.layer + 1, [&](int i) { return m.vectors->hidden + 2 * nth<FFN / 4>(i, me); });
+    #pragma unroll
+    for (int i = 0; i < MANY; ++i)
+        if (keeps<FFN / 4>(i, me)) ((uint2*)s.x)[nth<FFN / 4>(i, me)] = make_uint2(u32(v[i].x), u32(v[i].y));
 }
 
 __device__ void spread(float (&to)[8], uint4 v)
@@ -336,7 +434,7 @@ __device__ void multiply(const Memory& m, Shared& s, const Instruction& in, Plac
     }
 }
 
-// Queries and keys are turned by their position, two outputs at a time; keys and values go to the cache.
+// Queries and keys are turned by their position, two outputs at a time. Later steps find keys and values in the cache.
 __device__ void store_qkv(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
     if (me.thread >= 2 * in.pages) return;
@@ -348,18 +446,21 @@ __device__ void store_qkv(const Memory& m, Shared& s, const Instruction& in, Pla
         b = a * sine + b * c;
         a = turned;
     }
+    u32 flag = in.layer + 1;
     if (part < GROUP) {
-        *(float2*)(m.q + (head * GROUP + part) * HEAD + d) = make_float2(a, b);
+        give(m.vectors->q + (head * GROUP + part) * HEAD + d, word(a, flag), word(b, flag));
     } else {
+        give(m.vectors->fresh + (2 * head + part - GROUP) * (HEAD / 2) + d / 2, word(pair(a, b), flag));
         u64 page = ((u64(in.layer) * KV_HEADS + head) * BLOCKS + m.position / POSITIONS) * 2 + part - GROUP;
         *(u32*)(m.cache + (page * POSITIONS + m.position % POSITIONS) * HEAD + d) = pair(a, b);
     }
 }
 __device__ void store_hidden(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
-    if (me.thread >= 2 * in.pages) return;
-    float gate = s.results[2 * me.thread], up = s.results[2 * me.thread + 1];
-    m.hidden[in.row / 2 + me.thread] = rounded(gate / (1 + __expf(-gate)) * up);
+    if (me.thread >= in.pages) return;
+    const float* sums = s.results + 4 * me.thread;  // gate and up, twice
+    u32 made = pair(sums[0] / (1 + __expf(-sums[0])) * sums[1], sums[2] / (1 + __expf(-sums[2])) * sums[3]);
+    give(m.vectors->hidden + in.row / 4 + me.thread, word(made, in.layer + 1));
 }
 __device__ void store_logits(const Memory& m, Shared& s, const Instruction& in, Place& me)
 {
@@ -381,11 +482,16 @@ __device__ void product(const Memory& m, Shared& s, const Instruction& in, Place
 {
     bool adds = in.op == OUT || in.op == DOWN;
     int per_row = in.op == DOWN ? 4 : 1, rows = 4 * in.pages / per_row;
-    float before = 0;
+    u32 flag = 2 * in.layer + 1 + (in.op == DOWN);  // of the rows of x to add to
+    u64 before[1] = {};
+    auto take_before = [&] {
+        if (adds && me.thread < rows) take(before, flag, [&](int) { return m.vectors->x + in.row + me.thread; });
+    };
+    if (FLAGS) take_before();  // they are there long before the inputs are, but only flags can say so
     if (in.op == OUT) take_attention(m, s, in, me);
     else if (in.op == DOWN) take_hidden(m, s, in, me);
     else take_normed(m, s, in, me);
-    if (adds && me.thread < rows) before = __ldcg(m.x + in.row + me.thread);
+    if (!FLAGS) take_before();
     sync_consumers();
     multiply(m, s, in, me);
     sync_consumers();
@@ -393,8 +499,9 @@ __device__ void product(const Memory& m, Shared& s, const Instruction& in, Place
     if (in.op == GATE_UP) store_hidden(m, s, in, me);
     if (in.op == LOGITS) store_logits(m, s, in, me);
     if (adds && me.thread < rows) {
-        for (int i = 0; i < per_row; ++i) before += s.results[per_row * me.thread + i];
-        m.x[in.row + me.thread] = before;
+        float sum = number(before[0]);
+        for (int i = 0; i < per_row; ++i) sum += s.results[per_row * me.thread + i];
+        give(m.vectors->x + in.row + me.thread, word(sum, flag + 1));
     }
 }
 
@@ -409,10 +516,16 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
     const uint4* values = (const uint4*)page_of(s, me.taken + 1);
     if (m.recording && me.thread == 0) s.loaded = now();
     inputs_ready(m, in, me);
-    for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) a.q[i] = __ldcg(m.q + head * HEAD + i) * 0.125f;
-    int made = me.thread / 8, piece = me.lane % 8;
-    if (made < 2 && fresh < POSITIONS)
-        a.fresh[made][piece] = __ldcg((const uint4*)(m.cache + (u64(in.page) + made) * (PAGE / 2)) + 8 * fresh + piece);
+    u32 flag = in.layer + 1;
+    ulonglong2 got[1];
+    if (me.thread < GROUP * HEAD / 2) {
+        take(got, flag, [&](int) { return m.vectors->q + head * HEAD + 2 * me.thread; });
+        ((float2*)a.q)[me.thread] = make_float2(number(got[0].x) * 0.125f, number(got[0].y) * 0.125f);
+    }
+    if (me.warp == WARPS - 1 && fresh < POSITIONS) {
+        take(got, flag, [&](int) { return m.vectors->fresh + in.row / BLOCKS * HEAD + 2 * me.lane; });
+        ((uint2*)a.fresh)[me.lane] = make_uint2(u32(got[0].x), u32(got[0].y));
+    }
     sync_consumers();
     for (int i = me.thread; i < GROUP * POSITIONS; i += CONSUMERS) {
         int p = i % POSITIONS;
@@ -437,10 +550,11 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
         most = warp_max(most);
         for (int p = me.lane; p < POSITIONS; p += 32) sum += scores[p] = __expf(scores[p] - most);
         sum = warp_sum(sum);
-        if (me.lane == 0) m.peaks[(head + me.warp) * BLOCKS + block] = make_float2(most, sum);
+        if (me.lane == 0)
+            give(m.vectors->peaks + 2 * ((head + me.warp) * BLOCKS + block), word(most, flag), word(sum, flag));
     }
     sync_consumers();
-    int of_group = me.warp % GROUP;
+    int of_group = me.warp % GROUP, piece = me.lane % 8;
     float sums[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     for (int p = me.warp / GROUP * 4 + me.lane / 8; p < POSITIONS; p += 4 * SLICES) {
         float weight = a.scores[of_group * POSITIONS + p], v[8];
@@ -460,27 +574,29 @@ __device__ void attend(const Memory& m, Shared& s, const Instruction& in, Place&
     for (int i = me.thread; i < GROUP * HEAD; i += CONSUMERS) {
         float sum = 0;
         for (int w = 0; w < SLICES; ++w) sum += a.sums[(w * GROUP + i / HEAD) * HEAD + i % HEAD];
-        m.parts[((head + i / HEAD) * BLOCKS + block) * HEAD + i % HEAD] = sum;
+        give(m.vectors->parts + ((head + i / HEAD) * BLOCKS + block) * HEAD + i % HEAD, word(sum, flag));
     }
 }
 
 extern "C" __global__ void __launch_bounds__(CONSUMERS + 32, 1) decode(
     const Instruction* list, int length, int position, int set, const u16* weights, const u16* gains, u16* cache,
-    const float* turns, const int* given, u64* chosen, float* x, float* q, float* parts, float2* peaks, u16* hidden,
-    float* logits, u32* counters, u32* records, int recording)
+    const float* turns, const int* given, u64* chosen, Vectors* vectors, float* logits, u32* counters, u32* records,
+    int recording)
 {
     extern __shared__ u8 memory[];
     Shared& s = *(Shared*)memory;
-    Memory m = {list, length, position, set, weights, gains, cache, turns, given, chosen, x, q, parts, peaks, hidden,
-                logits, counters, records, recording != 0};
+    Memory m = {list, length, position, set, weights, gains, cache, turns, given, chosen, vectors + set, logits,
+                counters, records, recording != 0};
     Place me = {int(threadIdx.x), int(threadIdx.x / 32), int(threadIdx.x % 32), 0, 0};
     if (me.thread < SLOTS) {
         init(s.full[me.thread], 1);
         init(s.empty[me.thread], 1);
     }
     if (me.thread < HEAD) s.turns[me.thread] = turns[position * HEAD + me.thread];
-    if (blockIdx.x == 0)  // the counters of the next step
+    if (blockIdx.x == 0)  // the counters of the next step, and its vectors
         for (int i = me.thread; i < COUNTERS; i += blockDim.x) counters[(1 - set) * COUNTERS + i] = 0;
+    for (u32 i = blockIdx.x * blockDim.x + me.thread; i < sizeof(Vectors) / sizeof(uint4); i += gridDim.x * blockDim.x)
+        ((uint4*)(vectors + 1 - set))[i] = make_uint4(0, 0, 0, 0);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     __syncthreads();
     if (me.warp == WARPS) {

@@ -13,7 +13,7 @@ from warplab.megakernel.shapes import HEAD, Shape
 
 THREADS = 17 * 32  # sixteen warps compute, one loads
 SLOTS = 13  # pages of 16 KiB that an SM of an H100 or H200 has room for beside the rest
-IN_FLIGHT = 2  # pages on their way to an SM at once: the best of megakernel.json
+IN_FLIGHT = 2  # pages on their way to an SM at once: the best of megakernel.json, where counters were released
 TIMES = 5  # of the clock, for each instruction: begun, inputs there, first page there, done, told
 
 
@@ -22,8 +22,11 @@ def source() -> str:
     return (Path(__file__).parent / "interpreter.cu").read_text("utf-8")
 
 
-def options(shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int = IN_FLIGHT) -> tuple[str, ...]:
-    """What the interpreter is compiled with. Without `ahead` weights are loaded when inputs are there, to compare."""
+def options(
+    shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int = IN_FLIGHT, flags: bool = True
+) -> tuple[str, ...]:
+    """What the interpreter is compiled with. To compare: without `ahead` weights are loaded when inputs are there,
+    without `flags` counters are released and acquired, and nobody looks at what flags the data have."""
     values = {
         "LAYERS": shape.layers,
         "WIDTH": shape.width,
@@ -35,6 +38,7 @@ def options(shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int
         "IN_FLIGHT": min(in_flight, slots),
         "COUNTERS": counters(shape),
         "AHEAD": int(ahead),
+        "FLAGS": int(flags),
     }
     return ("-std=c++17", *(f"-D{name}={value}" for name, value in values.items()))
 
@@ -45,6 +49,12 @@ def shared_bytes(shape: Shape, slots: int = SLOTS) -> int:
     inputs = max(2 * shape.hidden, attention)
     rest = 4 * (4 * 64 + HEAD + 16 + 1) + 16 * slots
     return -(-(slots * shape.page + inputs + rest) // 128) * 128
+
+
+def words(shape: Shape) -> int:
+    """Words of 8 bytes of the kernel's `Vectors`: 4 bytes of data and 4 of flag."""
+    attention = shape.width + shape.kv_heads * HEAD + shape.heads * shape.blocks * (HEAD + 2)
+    return shape.width + attention + shape.hidden // 2
 
 
 def turns(shape: Shape, base: float = 500000.0) -> np.ndarray:
@@ -58,22 +68,18 @@ def scratch(shape: Shape) -> dict[str, tuple[tuple[int, ...], str]]:
     return {
         "cache": ((shape.layers, shape.kv_heads, shape.blocks, 2, shape.positions, HEAD), "uint16"),
         "chosen": ((shape.room,), "uint64"),
-        "x": ((shape.width,), "float32"),
-        "q": ((shape.heads, HEAD), "float32"),
-        "parts": ((shape.heads, shape.blocks, HEAD), "float32"),
-        "peaks": ((shape.heads, shape.blocks, 2), "float32"),
-        "hidden": ((shape.hidden,), "uint16"),
+        "vectors": ((2, words(shape)), "uint64"),
         "logits": ((shape.vocabulary,), "float32"),
         "counters": ((2, counters(shape)), "uint32"),
     }
 
 
-def kernel(shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int = IN_FLIGHT) -> Any:
+def kernel(shape: Shape, slots: int = SLOTS, ahead: bool = True, in_flight: int = IN_FLIGHT, flags: bool = True) -> Any:
     """The compiled interpreter, a kernel of CuPy's."""
     import cupy
 
     module = cupy.RawModule(
-        code=source(), options=options(shape, slots, ahead, in_flight), enable_cooperative_groups=True
+        code=source(), options=options(shape, slots, ahead, in_flight, flags), enable_cooperative_groups=True
     )
     function = module.get_function("decode")
     function.max_dynamic_shared_size_bytes = shared_bytes(shape, slots)
@@ -90,10 +96,10 @@ def step(
     uint32 of [SM][line][TIMES], gets nanoseconds of each instruction: when it was begun, when its inputs and its first
     page were there, when its results were stored, when others had been told.
     """
-    names = ("weights", "gains", "cache", "turns", "given", "chosen", "x", "q", "parts", "peaks", "hidden", "logits")
+    names = ("weights", "gains", "cache", "turns", "given", "chosen", "vectors", "logits", "counters")
     sms, length, _ = listed.shape
-    given = tuple(arrays[name] for name in (*names, "counters"))
-    recorded = (arrays["x"], np.int32(0)) if records is None else (records, np.int32(1))
+    given = tuple(arrays[name] for name in names)
+    recorded = (arrays["counters"], np.int32(0)) if records is None else (records, np.int32(1))
     values = (np.int32(length), np.int32(position), np.int32(number % 2))
     function((sms,), (THREADS,), (listed, *values, *given, *recorded), shared_mem=shared_bytes(shape, slots))
 
@@ -113,6 +119,7 @@ def decode(
     table: Any,
     ahead: bool = True,
     in_flight: int = IN_FLIGHT,
+    flags: bool = True,
 ) -> dict[str, Any]:
     """A step for each schedule, at the positions from 0 on, with arrays of the host: for the emulator.
 
@@ -125,7 +132,7 @@ def decode(
     arrays = {name: cupy.zeros(size, dtype) for name, (size, dtype) in scratch(shape).items()}
     arrays |= {"weights": cupy.asarray(weights), "gains": cupy.asarray(gains), "given": cupy.asarray(given)}
     arrays["turns"] = cupy.asarray(table)
-    function = kernel(shape, slots, ahead, in_flight)
+    function = kernel(shape, slots, ahead, in_flight, flags)
     records = []
     for position, each in enumerate(lists):
         listed = encoded(each)
