@@ -3,17 +3,18 @@
 A decoder of the sizes of Llama 3.2 1B with random weights, one sequence. First the tokens: 512 positions, of which the
 last 32 are chosen, beside PyTorch in float32. Then the time of the step at the 512th position, in the same turns as
 PyTorch's step as a CUDA graph, eager and compiled, and a copy of as many bytes as a step reads weights. Then the same
-with smaller rings, and with more or fewer pages on their way; when each SM did what, by its own clock, with as few
-pages on their way as is best and with as many as the ring has room for; and what lies between kernels launched one
-after another.
+with smaller rings, and with more or fewer pages on their way, both where counters are released and where vectors have
+flags; when each SM did what, by its own clock: with flags, and with releases and as few pages on their way as is best
+then, and as many as the ring has room for; and what lies between kernels launched one after another.
 
-Run as `python -m benchmarks.megakernel` on a Hopper GPU, with PyTorch (`make torch`): three minutes at most.
+Run as `python -m benchmarks.megakernel` on a Hopper GPU, with PyTorch (`make torch`): five minutes at most.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -36,6 +37,8 @@ CONTEXT, GENERATED = 512, 32
 IN_A_ROW = 200  # steps
 RINGS = (2, 3, 4, 6, 8, 10, 13)  # pages
 FLIGHTS = (1, 2, 3, 4, 6, 8, 13)  # pages on their way, of a ring of 13
+RELEASED = Ring(in_flight=2, flags=False)  # the best ring where counters are released
+GREEDY = Ring(in_flight=launch.SLOTS, flags=False)
 COMPILE_SECONDS = 60  # for each way to compile
 SECONDS = 8.0  # of turns
 DRAWN_LAYERS = (7, 8)  # whose timeline is kept
@@ -95,11 +98,15 @@ def measured() -> Iterator[Record]:
         ours.at(position)
         result = time_in_turns(candidates, stream, budget_seconds=SECONDS, precision=0.004)
         yield from time_records({name: result.time(name) for name in candidates}, result.turns, left_out)
-        yield from in_a_row(contest.rings(ours, kinds_of_rings(), IN_A_ROW))
+        yield from in_a_row(contest.rings(ours, released_rings(), IN_A_ROW))
+        with_flags = contest.rings(ours, flagged_rings(), IN_A_ROW)
+        best = min(with_flags, key=with_flags.__getitem__)
+        yield from in_a_row(with_flags | contest.rings(ours, rings_like(best), IN_A_ROW))
         lists = ours.at(position)
-        yield from timeline_records(lists, ours.timeline())
-        ours.use(Ring(in_flight=launch.SLOTS))
-        yield from timeline_records(lists, ours.timeline(), f", {launch.SLOTS} on their way")
+        greedy = f", {GREEDY.in_flight} on their way"
+        for ring, variant in ((RELEASED, ""), (GREEDY, greedy), (Ring(), ", flags"), (best, ", flags, the best ring")):
+            ours.use(ring)
+            yield from timeline_records(lists, ours.timeline(), variant)
         if not np.array_equal(before, ours.tokens(CONTEXT)):
             raise contest.WrongTokens("A step that was timed chose another token than before: nothing is recorded.")
 
@@ -137,18 +144,29 @@ def time_records(times: dict[str, Any], turns: int, left_out: Sequence[str]) -> 
     )  # fmt: skip
 
 
-def kinds_of_rings() -> list[Ring]:
-    """Rings of all sizes, with as many pages on their way as there is room for and with as many as is best; the largest
-    with any number of them; and both ways filled only when inputs are there."""
-    most = (launch.SLOTS, launch.IN_FLIGHT)
-    kinds = [Ring(slots, min(slots, in_flight)) for in_flight in most for slots in RINGS]
-    kinds += [Ring(in_flight=in_flight) for in_flight in FLIGHTS]
-    return list(dict.fromkeys([*kinds, *(Ring(in_flight=in_flight, ahead=False) for in_flight in most)]))
+def released_rings() -> list[Ring]:
+    """Where counters are released: rings of all sizes, with as many pages on their way as there is room for and with as
+    many as is best; the largest with any number of them; and both ways filled only when inputs are there."""
+    most = (GREEDY, RELEASED)
+    kinds = [replace(ring, slots=slots, in_flight=min(slots, ring.in_flight)) for ring in most for slots in RINGS]
+    kinds += [replace(RELEASED, in_flight=in_flight) for in_flight in FLIGHTS]
+    return list(dict.fromkeys([*kinds, *(replace(ring, ahead=False) for ring in most)]))
+
+
+def flagged_rings() -> list[Ring]:
+    """With flags: the largest ring with any number of pages on their way."""
+    return [Ring(in_flight=in_flight) for in_flight in FLIGHTS]
+
+
+def rings_like(best: Ring) -> list[Ring]:
+    """Smaller rings than the best one of `flagged_rings`, and that one filled only when inputs are there."""
+    smaller = [replace(best, slots=slots, in_flight=min(slots, best.in_flight)) for slots in RINGS[1:-1]]
+    return [*smaller, replace(best, ahead=False)]
 
 
 def in_a_row(times: dict[Ring, float]) -> Iterator[Record]:
-    """Milliseconds of the step as a program would meet it, many in a row, by the ring; a variant that ends in "late"
-    loads weights only when inputs are there."""
+    """Milliseconds of the step as a program would meet it, many in a row, by the ring; a variant with "late" in it
+    loads weights only when inputs are there, one with "flags" has vectors with flags, others release counters."""
     note = f"{IN_A_ROW} steps queued one after another, by events before the first and after the last, each"
     for ring, milliseconds in times.items():
         yield Record(

@@ -55,12 +55,16 @@ def test_records_are_those_of_a_results_file() -> None:
     lists = schedule(TOY, 4, 0)
     clock = np.arange(4 * 40 * 5).reshape(4, 40, 5)
     agreement = SimpleNamespace(positions=512, equal=500, error=0.01, torch_error=0.02)
+    flagged = megakernel.flagged_rings()
+    kinds = [*megakernel.released_rings(), *flagged, *megakernel.rings_like(flagged[2])]
+    assert len({str(ring) for ring in kinds}) == len(kinds), "a variant is one ring"
     records = [
         *megakernel.agreement_records(agreement),
         *megakernel.time_records(times, 12, ["torch.compile was left out: no compiler"]),
-        *megakernel.in_a_row(dict.fromkeys(megakernel.kinds_of_rings(), 0.9)),
+        *megakernel.in_a_row(dict.fromkeys(kinds, 0.9)),
         *megakernel.timeline_records(lists, clock),
         *megakernel.timeline_records(lists, clock, ", 13 on their way"),
+        *megakernel.timeline_records(lists, clock, ", flags"),
     ]
     header = {name: "x" for name in ("gpu", "driver", "commit", "command", "date")} | {"versions": {}}
     read_back = results.parse({"header": header, "records": [results._to_dict(record) for record in records]})

@@ -52,7 +52,7 @@ class Interpreter:
 
     def use(self, ring: Ring) -> None:
         """Take this ring from now on."""
-        self._kernel = launch.kernel(self.shape, ring.slots, ring.ahead, ring.in_flight)
+        self._kernel = launch.kernel(self.shape, ring.slots, ring.ahead, ring.in_flight, ring.flags)
         self._slots = ring.slots
 
     def at(self, position: int) -> Schedule:
