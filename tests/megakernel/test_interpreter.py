@@ -165,16 +165,29 @@ TAKES = {
 }
 
 
+LOOKS = "{ return word >> 32 == flag; }"
+
+
+def with_source(plan: Any, source: str) -> Any:
+    """The plan with an interpreter of another source."""
+    made = compile_cpp(source, "interpreter.cu", launch.options(TOY, SLOTS), (), "sm_90a")
+    return replace(plan, kernels={"decode": replace(plan.kernels["decode"], ptx={"sm_90a": made.ptx})})
+
+
 @pytest.mark.parametrize("vector", TAKES)
 def test_a_vector_whose_flags_are_not_looked_at_is_taken_too_soon(
     unordered: tuple[Any, np.ndarray], vector: str
 ) -> None:
     result, exact = unordered
-    source, looks, call = launch.source(), "{ return word >> 32 == flag; }", TAKES[vector]
-    assert source.count(looks) == source.count(call) == source.count("take(") - len(TAKES) == 1
+    source, call = launch.source(), TAKES[vector]
+    assert source.count(LOOKS) == source.count(call) == source.count("take(") - len(TAKES) == 1
     begin, _, rest = call.split(", ", 2)
-    blind = source.replace(call, f"{begin}, 0, {rest}").replace(looks, "{ return !flag || word >> 32 == flag; }")
-    made = compile_cpp(blind, "interpreter.cu", launch.options(TOY, SLOTS), (), "sm_90a")
-    kernel = replace(result.plan.kernels["decode"], ptx={"sm_90a": made.ptx})
-    plan = replace(result.plan, kernels={"decode": kernel})
-    assert not right(execute(plan, {}, architecture="sm_90a", seed=1), exact)
+    blind = source.replace(call, f"{begin}, 0, {rest}").replace(LOOKS, "{ return !flag || word >> 32 == flag; }")
+    assert not right(execute(with_source(result.plan, blind), {}, architecture="sm_90a", seed=1), exact)
+
+
+def test_the_flag_of_an_earlier_layer_is_not_taken_for_the_one_that_is_due(unordered: tuple[Any, np.ndarray]) -> None:
+    result, exact = unordered
+    assert launch.source().count(LOOKS) == 1
+    careless = launch.source().replace(LOOKS, "{ return word >> 32 != 0; }")
+    assert not right(execute(with_source(result.plan, careless), {}, architecture="sm_90a", seed=1), exact)
