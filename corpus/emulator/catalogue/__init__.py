@@ -21,6 +21,7 @@ from corpus.emulator.catalogue import (
     unseen_fifth,
     unseen_fourth,
     unseen_second,
+    unseen_sixth,
     unseen_third,
     warp_matrices,
     warpgroups,
@@ -51,4 +52,5 @@ ENTRIES: tuple[Entry, ...] = (
     *unseen_third.ENTRIES,
     *unseen_fourth.ENTRIES,
     *unseen_fifth.ENTRIES,
+    *unseen_sixth.ENTRIES,
 )
