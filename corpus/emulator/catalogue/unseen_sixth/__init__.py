@@ -3,6 +3,8 @@
 from corpus.emulator.catalogue.unseen_sixth import (
     geometry,
     graphs,
+    sciences,
+    signals,
     tables,
     text,
 )
@@ -13,4 +15,6 @@ ENTRIES: tuple[Entry, ...] = (
     *geometry.ENTRIES,
     *graphs.ENTRIES,
     *tables.ENTRIES,
+    *signals.ENTRIES,
+    *sciences.ENTRIES,
 )

@@ -164,7 +164,8 @@ def _circles(v: dict) -> dict:
 
 def _to_triangles(v: dict) -> dict:
     """The nearest point lies on the face, if its foot is within, or on one of three edges."""
-    p, least = v["points"].astype(float), np.inf
+    p = v["points"].astype(float)
+    least = np.full(len(p), np.inf)
     for a, b, c in v["corners"].astype(float).reshape(-1, 3, 3):
         for s, e in ((a, b), (b, c), (c, a)):
             t = np.clip((p - s) @ (e - s) / ((e - s) @ (e - s)), 0, 1)

@@ -184,7 +184,10 @@ KERNEL empty_circles(const int2* points, const int3* triangles, byte* out, int* 
 // Squared distances of points to triangles by where the nearest point lies: corner, edge or face.
 __device__ float3 less(float3 a, float3 b) { return make_float3(a.x - b.x, a.y - b.y, a.z - b.z); }
 __device__ float dot(float3 a, float3 b) { return a.x * b.x + a.y * b.y + a.z * b.z; }
-__device__ float3 along(float3 a, float t, float3 b) { return make_float3(a.x + t * b.x, a.y + t * b.y, a.z + t * b.z); }
+__device__ float3 along(float3 a, float t, float3 b)
+{
+    return make_float3(a.x + t * b.x, a.y + t * b.y, a.z + t * b.z);
+}
 
 __device__ float3 nearest_on(float3 a, float3 b, float3 c, float3 p)
 {

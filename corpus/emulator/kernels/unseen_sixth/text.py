@@ -157,7 +157,8 @@ KERNEL formulas(const char* lines, int* out, int width, int n)
 KERNEL match_globs(const char* patterns, const char* names, byte* out, int longest, int width, int n)
 {
     __shared__ char pattern[16];
-    if (threadIdx.x < 16) pattern[threadIdx.x] = threadIdx.x < longest ? patterns[blockIdx.x * longest + threadIdx.x] : 0;
+    int t = threadIdx.x;
+    if (t < 16) pattern[t] = t < longest ? patterns[blockIdx.x * longest + t] : 0;
     __syncthreads();
     for (int i = threadIdx.x; i < n; i += blockDim.x) {
         const char* name = names + i * width;
