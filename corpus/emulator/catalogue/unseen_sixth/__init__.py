@@ -3,6 +3,8 @@
 from corpus.emulator.catalogue.unseen_sixth import (
     geometry,
     graphs,
+    numba,
+    numba_order,
     sciences,
     signals,
     tables,
@@ -17,4 +19,6 @@ ENTRIES: tuple[Entry, ...] = (
     *tables.ENTRIES,
     *signals.ENTRIES,
     *sciences.ENTRIES,
+    *numba.ENTRIES,
+    *numba_order.ENTRIES,
 )

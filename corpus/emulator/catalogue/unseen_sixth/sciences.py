@@ -182,9 +182,9 @@ def _adapted(v: dict) -> dict:
 
     def part(a: float, b: float, depth: int) -> tuple[float, int]:
         m = (a + b) / 2
-        l, r = (a + m) / 2, (m + b) / 2
+        left, right = (a + m) / 2, (m + b) / 2
         whole = (b - a) / 6 * (f(a) + 4 * f(m) + f(b))
-        halves = (b - a) / 12 * (f(a) + 4 * f(l) + 2 * f(m) + 4 * f(r) + f(b))
+        halves = (b - a) / 12 * (f(a) + 4 * f(left) + 2 * f(m) + 4 * f(right) + f(b))
         if abs(whole - halves) < 1e-7 or depth > 17:
             return halves, 1
         (x, i), (y, j) = part(a, m, depth + 1), part(m, b, depth)
