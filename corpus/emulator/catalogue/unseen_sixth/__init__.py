@@ -3,6 +3,7 @@
 from corpus.emulator.catalogue.unseen_sixth import (
     geometry,
     graphs,
+    matrices,
     numba,
     numba_order,
     sciences,
@@ -19,6 +20,7 @@ ENTRIES: tuple[Entry, ...] = (
     *tables.ENTRIES,
     *signals.ENTRIES,
     *sciences.ENTRIES,
+    *matrices.ENTRIES,
     *numba.ENTRIES,
     *numba_order.ENTRIES,
 )

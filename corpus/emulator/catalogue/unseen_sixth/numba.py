@@ -123,10 +123,8 @@ def _multiples(v: dict) -> dict:
         elif a[0] == b[0] and (a[1] + b[1]) % p == 0:
             points.append(None)
         else:
-            if a == b:
-                s = (3 * a[0] ** 2 + slope) * pow(2 * a[1], -1, p)
-            else:
-                s = (b[1] - a[1]) * pow(b[0] - a[0], -1, p)
+            rise, run = (3 * a[0] ** 2 + slope, 2 * a[1]) if a == b else (b[1] - a[1], b[0] - a[0])
+            s = rise * pow(run, -1, p)
             x = (s * s - a[0] - b[0]) % p
             points.append((x, (s * (a[0] - x) - a[1]) % p))
     return {"out": np.array([points[k] or (-1, -1) for k in v["factors"].tolist()]).T}

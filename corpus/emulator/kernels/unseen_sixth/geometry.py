@@ -247,12 +247,11 @@ KERNEL contours(const float* map, byte* cases, float* length, int w, int h, floa
     length[y * (w - 1) + x] = sum;
 }
 
-// The closest pair of points of a block: each thread some pairs, the smallest of all by an atomic minimum.
+// The closest pair of points of a block: each thread some pairs, the smallest of all by warps.
 KERNEL closest_pairs(const short2* points, u64* out, int size)
 {
     extern __shared__ short2 own[];
-    __shared__ u64 least;
-    if (threadIdx.x == 0) least = ~0ull;
+    __shared__ u64 least[8];
     for (int k = threadIdx.x; k < size; k += blockDim.x) own[k] = points[blockIdx.x * size + k];
     __syncthreads();
     u64 best = ~0ull;
@@ -266,9 +265,11 @@ KERNEL closest_pairs(const short2* points, u64* out, int size)
             best = min(best, (u64)square << 32 | a << 16 | b);
         }
     for (int d = 16; d; d >>= 1) best = min(best, __shfl_down_sync(ALL, best, d));
-    if (threadIdx.x % 32 == 0) atomicMin(&least, best);
+    if (threadIdx.x % 32 == 0) least[threadIdx.x / 32] = best;
     __syncthreads();
-    if (threadIdx.x == 0) out[blockIdx.x] = least;
+    if (threadIdx.x) return;
+    for (int k = 1; k < blockDim.x / 32; ++k) best = min(best, least[k]);
+    out[blockIdx.x] = best;
 }
 """
 )

@@ -10,30 +10,31 @@ module = cupy.RawModule(
 typedef unsigned char byte;
 typedef unsigned long long u64;
 
-// Joins two tables by keys: those of one go to a table of slots in shared memory, the others look theirs up.
-#define SLOTS 256
+// Joins two tables by keys: each thread fills a bucket of its own, then all look their keys up.
 KERNEL join_by_hash(const int* keys, const float* prices, const int* asked, float* out, int* missing, int n, int m)
 {
-    __shared__ int slot_keys[SLOTS];
-    __shared__ float slot_values[SLOTS];
+    __shared__ int bucket_keys[64][12], have[64];
+    __shared__ float bucket_values[64][12];
     __shared__ int lost;
-    for (int k = threadIdx.x; k < SLOTS; k += blockDim.x) slot_keys[k] = -1;
     if (threadIdx.x == 0) lost = 0;
-    __syncthreads();
-    for (int k = threadIdx.x; k < n; k += blockDim.x) {
-        int key = keys[k];
-        unsigned at = key * 2654435761u >> 24;
-        while (atomicCAS(&slot_keys[at], -1, key) != -1) at = (at + 1) % SLOTS;
-        slot_values[at] = prices[k];
+    if (threadIdx.x < 64) {
+        unsigned own = threadIdx.x, count = 0;
+        for (int k = 0; k < n; ++k) {
+            int key = keys[k];
+            if (key * 2654435761u >> 26 != own || count == 12) continue;
+            bucket_keys[own][count] = key;
+            bucket_values[own][count++] = prices[k];
+        }
+        have[own] = count;
     }
     __syncthreads();
     for (int k = threadIdx.x; k < m; k += blockDim.x) {
-        int key = asked[blockIdx.x * m + k];
-        unsigned at = key * 2654435761u >> 24;
-        while (slot_keys[at] != key && slot_keys[at] != -1) at = (at + 1) % SLOTS;
-        bool have = slot_keys[at] == key;
-        out[blockIdx.x * m + k] = have ? slot_values[at] : 0.0f;
-        if (!have) atomicAdd(&lost, 1);
+        int key = asked[blockIdx.x * m + k], at = 0;
+        unsigned bucket = key * 2654435761u >> 26;
+        while (at < have[bucket] && bucket_keys[bucket][at] != key) ++at;
+        bool found = at < have[bucket];
+        out[blockIdx.x * m + k] = found ? bucket_values[bucket][at] : 0.0f;
+        if (!found) atomicAdd(&lost, 1);
     }
     __syncthreads();
     if (threadIdx.x == 0) missing[blockIdx.x] = lost;
@@ -104,23 +105,21 @@ KERNEL bit_index(const byte* kinds, const byte* ages, unsigned* bitmaps, int* co
     if (found == 0) atomicAdd(&counts[2], 1);
 }
 
-// Sums by town and month of sales in cents.
+// Sums by town and month of sales in cents straight to memory; their numbers first in shared memory.
 KERNEL pivot(const int4* sales, u64* sums, int* counts, int n)
 {
-    __shared__ u64 own[7 * 13];
     __shared__ int many[7 * 13];
-    for (int k = threadIdx.x; k < 91; k += blockDim.x) { own[k] = 0; many[k] = 0; }
+    for (int k = threadIdx.x; k < 91; k += blockDim.x) many[k] = 0;
     __syncthreads();
     for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
         int4 s = sales[i];
         int at = s.x * 13 + s.y;
-        atomicAdd(&own[at], (u64)s.z * s.w);
+        atomicAdd(&sums[at], (u64)s.z * s.w);
         atomicAdd(&many[at], 1);
     }
     __syncthreads();
     for (int k = threadIdx.x; k < 91; k += blockDim.x) {
         if (!many[k]) continue;
-        atomicAdd(&sums[k], own[k]);
         atomicAdd(&counts[k], many[k]);
     }
 }
