@@ -265,7 +265,7 @@ ENTRIES: tuple[Entry, ...] = (
            starts=draws.fixed(_STARTS), to=draws.fixed(_TO)),
     _entry("assign_jobs", _assigned, read("costs", "int32", 5, 8, 8), write("out", "int32", 5),
            costs=draws.integers(1, 1000)),
-    _entry("round_trips", _rounds, read("far", "int16", 6, 8, 8), write("out", "int16", 6),
+    _entry("round_trips", _rounds, read("far", "int16", 3, 8, 8), write("out", "int16", 3),
            far=draws.integers(1, 900)),
     _entry("open_moves", _moves, read("boards", "uint64", 120, 2), write("out", "uint64", 120)),
     _entry("little_sudoku", _solved, read("givens", "uint8", 70, 16), write("ways", "int32", 70),

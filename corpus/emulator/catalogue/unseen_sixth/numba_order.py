@@ -113,7 +113,8 @@ def _moves(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dty
 def _nimbers(v: dict) -> dict:
     out = []
     for mask in v["moves"].tolist():
-        takes, values = [k + 1 for k in range(32) if mask >> k & 1], []
+        takes = [k + 1 for k in range(32) if mask >> k & 1]
+        values: list[int] = []
         for heap in range(40):
             seen = {values[heap - take] for take in takes if take <= heap}
             values.append(next(k for k in range(9) if k not in seen))
