@@ -430,6 +430,20 @@ def test_lanes_that_leave_the_kernel_are_not_waited_for_though_they_store() -> N
     assert (execution.total.global_load_requests, execution.total.global_store_requests) == (4, 2)
 
 
+def _run_rounds(text: str, data: np.ndarray, numbers: np.ndarray) -> tuple[list[str], Execution]:
+    """The machine instructions of a kernel whose lanes each go over a column of `data`, as many rounds as `numbers`
+    gives them; and its execution by one warp."""
+    buffers = {
+        "p": buffer("p", data, Role.INPUT),
+        "q": buffer("q", np.zeros(32, data.dtype), Role.OUTPUT),
+        "s": buffer("s", numbers, Role.INPUT),
+    }
+    plan = plan_of(text, "k", buffers, (Pointer("p"), Pointer("q"), Pointer("s")), (1,), (32,))
+    plan = assemble(plan, "sm_90a")
+    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
+    return [i.root for i in code], simt.execute(plan, {"p": data, "s": numbers}, workers=1)
+
+
 ROUNDS = """
 .version 9.0
 .target sm_90a
@@ -481,16 +495,8 @@ def test_a_loop_that_became_several(first: str, step: int, condition: str, last:
             rounds[lane] += 1
             place += step
             goes_on = getattr(operator, condition)(place, end)
-    buffers = {
-        "p": buffer("p", data, Role.INPUT),
-        "q": buffer("q", np.zeros(32, np.uint32), Role.OUTPUT),
-        "s": buffer("s", numbers, Role.INPUT),
-    }
-    plan = plan_of(text, "k", buffers, (Pointer("p"), Pointer("q"), Pointer("s")), (1,), (32,))
-    plan = assemble(plan, "sm_90a")
-    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
-    assert [i.root for i in code].count("LDG") == 1 + 4 + 2 + 1
-    execution = simt.execute(plan, {"p": data, "s": numbers}, workers=1)
+    roots, execution = _run_rounds(text, data, numbers)
+    assert roots.count("LDG") == 1 + 4 + 2 + 1
     requests, sectors, row = 1, 4, np.zeros(32, int)  # what is loaded ahead; the next row of each lane
     for group in (4, 2, 1):
         while (together := rounds - row >= group).any():
@@ -539,16 +545,8 @@ def test_rounds_of_a_group_have_other_operations() -> None:
     they make one sum, one product and a fused one for each further round."""
     data = np.random.default_rng(9).integers(-1, 2, (21, 32)).astype(np.float32)
     numbers = np.random.default_rng(10).integers(1, 20, 32).astype(np.uint32)
-    buffers = {
-        "p": buffer("p", data, Role.INPUT),
-        "q": buffer("q", np.zeros(32, np.float32), Role.OUTPUT),
-        "s": buffer("s", numbers, Role.INPUT),
-    }
-    plan = plan_of(CARRIED, "k", buffers, (Pointer("p"), Pointer("q"), Pointer("s")), (1,), (32,))
-    plan = assemble(plan, "sm_90a")
-    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
-    assert [[i.root for i in code].count(root) for root in ("FADD", "FMUL", "FFMA")] == [3, 3, 4]
-    execution = simt.execute(plan, {"p": data, "s": numbers}, workers=1)
+    roots, execution = _run_rounds(CARRIED, data, numbers)
+    assert [roots.count(root) for root in ("FADD", "FMUL", "FFMA")] == [3, 3, 4]
     rounds = numbers.astype(int)
     passes = rounds // 4 + rounds % 4 // 2 + rounds % 2
     expected = data[0].copy()
