@@ -91,9 +91,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         problem = str(error)
     try:
         if records:
-            results.write(path, results.make_header(COMMAND), records, merge=True)
-            refit(path)
-            print(f"written: {path}")
+            written = results.write(path, results.make_header(COMMAND), records, merge=True)
+            refit(written)
+            print(f"written: {written}")
     except WarplabError as error:
         problem = problem or str(error)
     if problem:
