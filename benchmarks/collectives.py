@@ -1,6 +1,7 @@
 """Measures collectives on two GPUs or more: times by size, what NCCL chose, fits of alpha and beta, schedules, and
 all-reduces by hand (benchmarks/peer) in the same turns as NCCL's. `--part row-parallel`, on two GPUs, measures a layer
-that sends while it multiplies beside a product and an all-reduce.
+that sends while it multiplies beside a product and an all-reduce; `--part sharded` a layer of Llama 3 70B and the
+experts of one of DeepSeek-V3, shared by all GPUs, beside what the planner says.
 
 `python -m benchmarks.collectives`, or `make bench NET=1`, writes benchmarks/results/collectives.json, where records of
 other numbers of GPUs stay; `--part` measures one part of it. It ends within `--minutes`: what there was no time for is
@@ -30,6 +31,8 @@ from typing import Any
 from benchmarks.collective_fits import refit
 from benchmarks.peer import layer_records
 from benchmarks.peer.row_parallel import RANKS
+from benchmarks.sharded import planned
+from benchmarks.sharded import records as sharded_records
 from warplab import results
 from warplab.errors import WarplabError
 from warplab.gpu.statistics import median_interval
@@ -46,7 +49,7 @@ COLLECTIVES = (
 )
 LARGEST = 1 << 30
 CHANGES = range(1 << 20, (8 << 20) + 1)  # powers of two between which NCCL changes its protocol, and soon after
-LIBRARY, SCHEDULES, BY_HAND, ROW_PARALLEL = "library", "schedules", "by-hand", "row-parallel"
+LIBRARY, SCHEDULES, BY_HAND, ROW_PARALLEL, SHARDED = "library", "schedules", "by-hand", "row-parallel", "sharded"
 PARTS = {"nccl": (BY_HAND, LIBRARY, SCHEDULES), "gloo": (LIBRARY, SCHEDULES)}  # what is measured unless told otherwise
 MINUTES = 7.0
 _GRACE = 30.0  # seconds that ranks have to end by themselves when the time is over
@@ -69,8 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, fit, write."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Measures collectives by size.")
     parser.add_argument("--backend", choices=("nccl", "gloo"), default="nccl")
-    parser.add_argument("--part", choices=(*PARTS["nccl"], ROW_PARALLEL),
-                        help=f"what to measure (default: all but {ROW_PARALLEL})")  # fmt: skip
+    parser.add_argument("--part", choices=(*PARTS["nccl"], ROW_PARALLEL, SHARDED),
+                        help=f"what to measure (default: all but {ROW_PARALLEL} and {SHARDED})")  # fmt: skip
     parser.add_argument("--ranks", type=int, help="GPUs or processes (default: all GPUs; 2 processes)")
     parser.add_argument("--largest", type=int, default=LARGEST, metavar="BYTES")
     parser.add_argument("--samples", type=int, default=15)
@@ -133,6 +136,14 @@ def measure(
         ran = _run("benchmarks.peer.layer_contest", job)
         for one in ran.found:
             yield from layer_records.records(one, ranks)
+        ran.whole()
+    if SHARDED in parts:
+        if backend != "nccl":
+            raise CannotMeasure("Sharded layers need GPUs: leave `--backend gloo` out.")
+        ran = _run("benchmarks.sharded.contest", job)
+        machine = planned.machine_of(results.make_header(COMMAND).gpu)
+        for one in ran.found:
+            yield from sharded_records.records(one, ranks, machine)
         ran.whole()
     if LIBRARY not in parts and SCHEDULES not in parts:
         return
