@@ -2,7 +2,8 @@
 
 `python -m benchmarks.collective_fits` renews them in benchmarks/results/collectives.json and measures nothing;
 benchmarks.collectives does so after each run. NCCL's own collectives get a law of its channels
-(warplab.network.channels); schedules, and processes over Gloo, up to three lines (warplab.network.fits).
+(warplab.network.channels); schedules, and processes over Gloo, up to three lines (warplab.network.fits). Times of more
+than two GPUs are besides predicted from the laws of two (warplab.network.more_ranks), which have seen none of them.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 
 from warplab import results
 from warplab.errors import WarplabError
+from warplab.network import more_ranks
 from warplab.network.channels import CHANNEL, CHANNELS, WAIT, Call, Law, fit_law, terms
 from warplab.network.collectives import Collective
 from warplab.network.fits import fit, predicted
@@ -26,7 +28,9 @@ from warplab.results import Record
 COMMAND = "python -m benchmarks.collective_fits"
 LIBRARY = "nccl"  # the variant of NCCL's own collectives
 _ERRORS = (("error below 1 MiB", 0, 1 << 20), ("error from 1 MiB up", 1 << 20, 1 << 62))
+OF_TWO = ", by the laws of two GPUs"  # behind the names of errors
 _LINES = ("alpha", "bandwidth")
+_JUDGED = ("error ", "share ")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,10 +54,11 @@ def refit(path: Path) -> None:
     for _, group in itertools.groupby(sorted(times, key=_series), key=_series):
         of = list(group)
         found += laws(of) if of[0].variant == LIBRARY else lines(of)
+    found += by_two([one for one in times if one.variant == LIBRARY])
     results.write(path, old.header, [*kept, *found])
     for one in found:
-        if one.metric.startswith("error"):
-            print(f"{one.name:16}{one.variant:34}{one.shape[0]:3} ranks  {one.metric:22}{one.value:7.1%}", flush=True)
+        if one.metric.startswith(_JUDGED):
+            print(f"{one.name:16}{one.variant:34}{one.shape[0]:3} ranks  {one.metric:54}{one.value:7.1%}", flush=True)
 
 
 def is_fitted(size: int) -> bool:
@@ -66,9 +71,9 @@ def laws(times: Sequence[Record]) -> Iterator[Record]:
 
     `times` are in microseconds; where NCCL's log named a protocol, and its channels, the records have them.
     """
-    most = max((one.extra.get("channels", 0) for one in times), default=0) or CHANNELS
+    most = _most(times)
     calls = {one.shape[1]: terms(_call(one, most)) for one in times}
-    law = fit_law([(calls[one.shape[1]], one.value * 1e-6) for one in times if is_fitted(one.shape[1])])
+    law = _law(times)
     first, extra, where = times[0], _extra(times[0]), _where(times[0])
     make = partial(Record, first.name, variant=first.variant, dtype=first.dtype, shape=first.shape[:1], extra=extra)
     for name, value in law.constants.items():
@@ -78,7 +83,26 @@ def laws(times: Sequence[Record]) -> Iterator[Record]:
             yield make(name, value * 1e6, "us", conditions=words)
         elif value > 0:
             yield make(f"{name}, bandwidth", 1e-9 / value, "GB/s", conditions=words)
-    yield from _errors([one for one in times if law.knows(calls[one.shape[1]])], partial(_by_law, law, calls))
+    unseen = [one for one in times if not is_fitted(one.shape[1]) and law.knows(calls[one.shape[1]])]
+    yield from _errors(unseen, partial(_by_law, law, calls))
+
+
+def by_two(times: Sequence[Record]) -> Iterator[Record]:
+    """The largest errors of what the laws of two GPUs say of more, and the share of sizes within 5%; none without both.
+
+    `times` are those of NCCL's collectives, over any number of GPUs.
+    """
+    series = {key: list(of) for key, of in itertools.groupby(sorted(times, key=_series), key=_series)}
+    two = {Collective(name): _law(of) for (name, _, ranks), of in series.items() if ranks == 2}
+    for (name, _, ranks), of in series.items():
+        if ranks > 2 and two.keys() >= {Collective(name), Collective.BROADCAST}:
+            seconds = partial(_by_two, two, _most(of))
+            yield from _errors(of, seconds, OF_TWO)
+            close = [one for one in of if one.shape[1] >= 1 << 20 and _off(one, seconds) <= 0.05]
+            large = sum(one.shape[1] >= 1 << 20 for one in of)
+            yield Record(name, f"share within 5% from 1 MiB up{OF_TWO}", len(close) / large, "1", of[0].variant,
+                         of[0].shape[:1], of[0].dtype, conditions=f"{len(close)} of {large} sizes; {_where(of[0])}",
+                         extra=_extra(of[0]))  # fmt: skip
 
 
 def lines(times: Sequence[Record]) -> Iterator[Record]:
@@ -96,18 +120,37 @@ def lines(times: Sequence[Record]) -> Iterator[Record]:
         yield make("alpha", line.alpha * 1e6, "us", shape=shape, conditions=span, extra=more)
         if line.bandwidth < 1e15:
             yield make("bandwidth", line.bandwidth / 1e9, "GB/s", shape=shape, conditions=span, extra=more)
-    yield from _errors(times, lambda one: predicted(found, one.shape[1]))
-
-
-def _errors(times: Sequence[Record], seconds: Callable[[Record], float]) -> Iterator[Record]:
     unseen = [one for one in times if not is_fitted(one.shape[1])]
+    yield from _errors(unseen, lambda one: predicted(found, one.shape[1]))
+
+
+def _errors(unseen: Sequence[Record], seconds: Callable[[Record], float], by: str = "") -> Iterator[Record]:
     for metric, low, high in _ERRORS:
         if those := [one for one in unseen if low <= one.shape[1] < high]:
-            off = {one.shape[1]: abs(seconds(one) / (one.value * 1e-6) - 1) for one in those}
+            off = {one.shape[1]: _off(one, seconds) for one in those}
             size = max(off, key=lambda one: off[one])
             words = f"the largest of {len(those)} sizes that were not fitted, at {size} bytes; {_where(those[0])}"
-            yield Record(those[0].name, metric, off[size], "1", those[0].variant, those[0].shape[:1], those[0].dtype,
-                         conditions=words, extra=_extra(those[0]))  # fmt: skip
+            one = those[0]
+            yield Record(one.name, metric + by, off[size], "1", one.variant, one.shape[:1], one.dtype,
+                         conditions=words, extra=_extra(one))  # fmt: skip
+
+
+def _off(one: Record, seconds: Callable[[Record], float]) -> float:
+    return abs(seconds(one) / (one.value * 1e-6) - 1)
+
+
+def _most(times: Sequence[Record]) -> int:
+    """How many channels the communicator has, as far as its log says."""
+    return max((one.extra.get("channels", 0) for one in times), default=0) or CHANNELS
+
+
+def _law(times: Sequence[Record]) -> Law:
+    most = _most(times)
+    return fit_law([(terms(_call(one, most)), one.value * 1e-6) for one in times if is_fitted(one.shape[1])])
+
+
+def _by_two(laws: dict[Collective, Law], most: int, one: Record) -> float:
+    return more_ranks.seconds(laws, _call(one, most))
 
 
 def _by_law(law: Law, calls: dict[int, dict[str, float]], one: Record) -> float:
@@ -123,7 +166,11 @@ def _call(one: Record, most: int) -> Call:
 
 
 def _is_fit(record: Record) -> bool:
-    return record.metric in _LINES or record.metric.startswith("error ") or record.metric.partition(":")[0] in _NAMES
+    return (
+        record.metric in _LINES
+        or record.metric.startswith(("error ", "share "))
+        or record.metric.partition(":")[0] in _NAMES
+    )
 
 
 _NAMES = tuple(Protocol)
