@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from autograder.spec.freivalds import exact_product
-from autograder.spec.products import DEVIATIONS, UNIT, enlarged, product, projected_error, squares
+from autograder.spec.products import DEVIATIONS, UNIT, enlarged, lone_terms, product, projected_error, squares
 from autograder.spec.task import Array, Family, Values
 
 HALF_UNIT = 2.0**-11  # unit roundoff of float16
@@ -28,7 +28,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
 
     The result is float16, so each large product is taken back: one in the first quarter of k, its negative in the last.
     Whoever rounds in between to float16 has lost what was added to them. With k below 4 a pair would leave next to
-    nothing of the rest, and there is none.
+    nothing of the rest, and there is none. Some rows and columns have a lone term.
     """
     k = values["a"].shape[1]
     if family is not Family.INTEGERS or k < 4:
@@ -42,6 +42,7 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
         enlarged(xp, values, [p], of_a)
         a[:, q] = a[:, p]
         b[q] = -b[p]
+    lone_terms(xp, values, {*first, *last}, draw)
 
 
 def expected(xp: ModuleType, values: Values) -> dict[str, Array]:

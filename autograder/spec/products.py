@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from random import Random
 from types import ModuleType
 
@@ -13,6 +14,8 @@ UNIT = 2.0**-24  # unit roundoff of float32, rounding to nearest
 SECTOR = 32  # bytes
 PROJECTIONS = 8
 DEVIATIONS = 8.0  # of an honest projected error, that are allowed
+LONE = 8  # rows of `a`, and columns of `b`, at most, that are zero but for one number
+LEAST_DEPTH = 8  # of k for them: below, what few terms are guessed from is all that there is
 _K_BLOCK = 16  # columns of `a` that `product` expands at a time: a temporary of m * 16 * n float64
 
 
@@ -68,11 +71,40 @@ def enlarged(xp: ModuleType, values: Values, large: list[int], of_a: bool) -> No
     b[steps] = 2 * b[steps] + (11 if of_a else 1035)
 
 
+def lone_terms(xp: ModuleType, values: Values, large: Collection[int], draw: Random) -> None:
+    """Leave one product in some rows and in some columns of the result, for those who guess sums from a few terms.
+
+    Of a third of the rows of `a` (m x k), and LONE at most, only one whole number is kept from zero, each row's at
+    another drawn step of k that is not one of the steps `large`; of columns of `b` (k x n) likewise. One of the other
+    matrix's columns, or rows, is not zero at any of these steps, so that there the result is not either.
+    """
+    a, b = values["a"], values["b"].T
+    k = a.shape[1]
+    if k < LEAST_DEPTH:
+        return
+    free = sorted(set(range(k)) - set(large))
+    (row, *rows), (column, *columns) = (
+        draw.sample(range(len(x)), 1 + min(len(x) // 3, LONE, len(free))) for x in (a, b)
+    )
+    for matrix, lone, other, kept in ((a, rows, b, column), (b, columns, a, row)):
+        if lone:
+            steps = xp.asarray(draw.sample(free, len(lone)))
+            matrix[xp.asarray(lone)] = 0
+            matrix[xp.asarray(lone), steps] = _not_zero(xp, len(lone), matrix.dtype, draw)
+            other[kept, steps] = _not_zero(xp, len(lone), other.dtype, draw)
+
+
+def _not_zero(xp: ModuleType, count: int, dtype: np.dtype, draw: Random) -> Array:
+    """Whole numbers from -4 to 4, as the family INTEGERS has them, but for zero."""
+    return xp.asarray([draw.choice((-4, -3, -2, -1, 1, 2, 3, 4)) for _ in range(count)], dtype=dtype)
+
+
 def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     """Make some products of whole numbers so large, of either sign, that sums of half precision cannot carry them.
 
     For the labs whose result is float32. One or two of k steps and two of every 64 more: the products then add up to
     less than 650 k + 40,000 in magnitude, which is below 2^24 and thus exact in float32 in any order up to k = 25,000.
+    Some rows and columns have a lone term.
     """
     if family is not Family.INTEGERS:
         return
@@ -84,3 +116,4 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
             enlarged(xp, values, steps, of_a)
             signs = [draw.choice((-1, 1)) for _ in steps]
             values["b"][xp.asarray(steps)] *= xp.asarray(signs, dtype=values["b"].dtype)[:, None]
+    lone_terms(xp, values, large, draw)

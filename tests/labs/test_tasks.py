@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import warplab
+from autograder.spec import sizes
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab, find_lab, kernel_labs
 from autograder.spec.task import Case, Family, ScalarSpec, Task, Values
@@ -519,11 +521,14 @@ class TestGemm:
         values = generate(np, GEMM, replace(GEMM.timing, family=Family.INTEGERS, dimensions=dict(m=40, n=60, k=500)), 8)
         right = values["a"].astype(np.float32) @ values["b"].astype(np.float32)
         assert GEMM.audit(np, values, {"c": right}, 1)
-        assert timed(values, {"c": right + (np.arange(60) == 7) * np.float32(1e-3)}, GEMM) <= 1  # projections miss it
+        long = np.count_nonzero(values["a"], axis=1) > 1  # a lone term is all but exact in projections, too
+        off = np.outer(long, np.arange(60) == 7) * np.float32(1e-3)
+        assert timed(values, {"c": right + off}, GEMM) <= 1  # projections miss it
+        at = np.flatnonzero(long)[7], 9
         for seed in range(50):
-            for wrong in (right[7, 9] + 1, np.nextafter(right[7, 9], np.float32(1e9)), np.nan):
+            for wrong in (right[at] + 1, np.nextafter(right[at], np.float32(1e9)), np.nan):
                 c = right.copy()
-                c[7, 9] = wrong
+                c[at] = wrong
                 assert not GEMM.audit(np, values, {"c": c}, seed)
 
     @pytest.mark.parametrize("block", [1 << 20, 16, 4, 1])
@@ -642,3 +647,58 @@ class TestHopperGemm:
         assert HOPPER.audit(np, ones, {"c": tie}, 1)
         large = np.where(np.arange(900) == 3, np.float16(2050), right)  # in every row
         assert not HOPPER.audit(np, values, {"c": large.astype(np.float16)}, 1)
+
+
+def factors(task: Task, case: Case, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The matrices of a case's products; in lab 11_k each expert with tokens has one."""
+    values = generate(np, task, case, seed)
+    if "a" in values:
+        yield values["a"], values["b"]
+        return
+    for first, count in zip(values["first"], values["count"], strict=True):
+        if count:
+            yield values["dy"][first : first + count].T, values["x"][first : first + count]
+
+
+def guessed_wrongly(a: np.ndarray, b: np.ndarray, terms: tuple[int, ...]) -> bool:
+    """Whether a @ b has a row that is not zero though `terms` of the row of `a` are."""
+    there = sorted({term % a.shape[1] for term in terms if -a.shape[1] <= term < a.shape[1]})
+    rows = a[(a[:, there] == 0).all(axis=1)]
+    return bool((rows.astype(np.int64) @ b.astype(np.int64)).any())
+
+
+class TestGuessedProducts:
+    """Who takes sums for zero because a few of their terms are is wrong somewhere in each grade."""
+
+    @pytest.mark.parametrize("terms", [(0, -1), (0, 1, -2, -1), (0, 1, 2, 3), (0, 3, 4, -1)], ids=str)
+    @pytest.mark.parametrize(
+        "name",
+        ["06_tiled_gemm", "07_tensor_core_hgemm", "08_hopper_hgemm", "11_k_grouped_gemm", "17_beat_the_library"],
+    )
+    def test_a_few_terms_tell_no_zero_for_any_seed(self, name: str, terms: tuple[int, ...]) -> None:
+        for seed in range(100):
+            task = sizes.drawn(BY_NAME[name].task, seed)
+            cases = [case for case in task.correctness if case.family is Family.INTEGERS and not case.needs_gpu]
+            rows = columns = False
+            for case in sorted(cases, key=lambda case: task.bytes_moved(case.dimensions)):  # a small one will do
+                for a, b in factors(task, case, seed):
+                    rows |= guessed_wrongly(a, b, terms)
+                    columns |= guessed_wrongly(b.T, a.T, terms)
+                if rows and columns:
+                    break
+            assert rows and columns, seed
+
+    @pytest.mark.parametrize(("m", "n", "k"), [(3, 3, 8), (1, 3, 9), (3, 1, 8), (8, 2, 37), (64, 9, 200)])
+    @pytest.mark.parametrize("task", [GEMM, HOPPER], ids=["06", "08"])
+    def test_lone_terms_leave_large_products_and_give_no_zeros(self, task: Task, m: int, n: int, k: int) -> None:
+        for seed in range(100):
+            values = generate(np, task, Case("small", {"m": m, "n": n, "k": k}, Family.INTEGERS), seed)
+            a, b = values["a"].astype(np.int64), values["b"].astype(np.int64)
+            c = a @ b
+            for matrix, result in ((a, c), (b.T, c.T)):
+                lone = np.count_nonzero(matrix, axis=1) == 1
+                assert np.count_nonzero(lone) >= min(len(matrix) // 3, 4)
+                assert len(set(matrix[lone].nonzero()[1])) >= min(len(matrix) // 3, 4)
+                assert result[lone].any(axis=1).all()
+                assert np.abs(matrix[lone]).max(initial=0) <= 4
+            assert (np.abs(a).max(axis=0) * np.abs(b).max(axis=1)).max() >= 1027 * 3
