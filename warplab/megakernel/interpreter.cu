@@ -244,7 +244,8 @@ __device__ Instruction read(const Memory& m, int n)
 
 // The seventeenth warp: pages of every instruction, as soon as the ring has room and not too many are on their way. A
 // release waits for all that its SM has asked memory for: whoever asks for much at once makes the others' news late.
-// (With flags nothing is released, and two on their way are the best all the same: words of vectors are loads, too.)
+// (With flags nothing is released, and two on their way are the best all the same. Likely because words of vectors are
+// loads, too, and come behind the pages; that was not measured by itself.)
 __device__ void load_pages(const Memory& m, Shared& s)
 {
     Instruction next = read(m, 0);

@@ -13,7 +13,7 @@ from warplab.megakernel.shapes import HEAD, Shape
 
 THREADS = 17 * 32  # sixteen warps compute, one loads
 SLOTS = 13  # pages of 16 KiB that an SM of an H100 or H200 has room for beside the rest
-IN_FLIGHT = 2  # pages on their way to an SM at once: the best in both forms (megakernel_nvidia_h200.json)
+IN_FLIGHT = 2  # pages on their way to an SM at once: the best in both forms, on an H100 and an H200
 TIMES = 5  # of the clock, for each instruction: begun, inputs there, first page there, done, told
 
 

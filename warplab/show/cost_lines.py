@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, floor, log10
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -72,11 +73,16 @@ def cost_lines(
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value, units[0])))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _said(value, units[1])))
     low, high = axes.get_ylim()
-    if high < 10 * low:  # no two powers of ten are there to be named
-        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _said(value, units[1])))
+    if floor(log10(high)) - ceil(log10(low)) < 1:  # no two powers of ten are there to be named
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between(value, units[1])))
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=style.SMALL + 1)
     style.headline(made, title, subtitle)
     return made
+
+
+def _between(value: float, unit: str) -> str:
+    """A tick between powers of ten: only twos and fives are named, so that names have room."""
+    return _said(value, unit) if round(value / 10 ** floor(log10(value))) in (2, 5) else ""
 
 
 def _said(value: float, unit: str) -> str:
