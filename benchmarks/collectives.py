@@ -206,7 +206,7 @@ def by_hand(one: dict[str, Any], ranks: int) -> Iterator[Record]:
         extra: dict[str, Any] = {"gpus": ranks, "memory": one["memory"]}
         if launch := one.get("launches", {}).get(way):
             extra["launch"] = launch
-        against = _SEPARATE if len(took) > 3 else _LIBRARY
+        against = _SEPARATE if "fused" in took else _LIBRARY
         beside: dict[str, Any] = {}
         if way != "nccl":
             rival = took["nccl"].value

@@ -83,7 +83,8 @@ def test_multicast_over_nvlink_is_off_whatever_the_user_has_set(monkeypatch: pyt
 
 def test_by_hand_is_beside_nccl_in_the_same_turns(tmp_path: Path) -> None:
     """The ratio is how many times as fast, so that a one-shot of half of NCCL's time has 2."""
-    ways = {"nccl": [10e-6, 9e-6, 11e-6], "one-shot": [5e-6, 4e-6, 6e-6], "two-shot": [20e-6] * 3}
+    ways = {"nccl": [10e-6, 9e-6, 11e-6], "one-shot": [5e-6, 4e-6, 6e-6], "two-shot": [20e-6] * 3,
+            "two-shot, LL": [2.5e-6] * 3}  # fmt: skip
     said = {"name": "all_reduce", "dtype": "float32", "shape": [1024], "memory": "CUDA IPC", "ways": ways}
     rows = said | {"name": "rows", "shape": [4, 8192], "ways": {**ways, "fused": [2e-6] * 3}}
     records = [*collectives.by_hand(said | {"launches": {"one-shot": [8, 128]}}, 2), *collectives.by_hand(rows, 2)]
@@ -92,6 +93,8 @@ def test_by_hand_is_beside_nccl_in_the_same_turns(tmp_path: Path) -> None:
     one = read.find("all_reduce", "time", variant="by hand: one-shot")
     assert (one.value, one.ratio, one.shape, one.extra["launch"]) == (5.0, 2.0, (2, 1024), [8, 128])
     assert read.find("all_reduce", "time", variant="by hand: two-shot").ratio == 0.5
+    assert read.find("all_reduce", "time", variant="by hand: two-shot, LL").ratio == 4.0
+    assert one.baseline == "NCCL's all_reduce, same turns"
     assert read.find("all_reduce", "time", variant="by hand: nccl").baseline is None
     fused = read.find("rows", "time", variant="by hand: fused")
     assert fused.ratio == 5.0 and fused.baseline is not None and "residual and norm" in fused.baseline

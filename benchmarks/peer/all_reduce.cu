@@ -1,4 +1,4 @@
-// All-reduce by hand: GPUs that add up an array by writing into each other's memory. Three kernels, the shortest first.
+// All-reduce by hand: GPUs that add up an array by writing into each other's memory. Four kernels, the shortest first.
 //
 // Each rank has `memory`, which all ranks can write to, and `state`, which is its own. A rank sends by storing into the
 // memory of another and receives by polling its own, so that a message crosses the link once and nobody asks for it.
@@ -14,12 +14,12 @@ constexpr int MOST_RANKS = 8;
 constexpr u32 LINE = 16;     // bytes of a line of LL, of which 8 are data
 constexpr u32 ROW_TURNS = 4; // lines of a row that a thread of the fused kernel keeps in registers
 
-// What a rank knows. Its part of the memory holds, for `blocks` blocks each: two sets of LL lines, `lines` from each
+// What a rank knows. Its part of the memory holds, for `blocks` blocks each: four sets of LL lines, `lines` from each
 // rank; the two-shot's two rooms, `units` of 16 bytes from each rank; and the two-shot's flags.
 struct Team {
     u32 rank, blocks, lines, units;
     u64 patience;             // nanoseconds to wait for a message
-    State* state;             // 2 x blocks: one-shot and fused, then two-shot
+    State* state;             // 3 x blocks: one-shot and fused, two-shot, LL two-shot
     char* memory[MOST_RANKS]; // the ranks' memories, as this rank sees them
 };
 
@@ -92,7 +92,15 @@ __device__ bool arrived(const char* line, u32 flag, u64& data) {
     return first >> 32 == flag && second >> 32 == flag;
 }
 
-// The first of the lines that `source` has in some rank's memory for a block and call.
+// EVEN and ODD calls of one-shot and fused; what the LL two-shot sends to be added, and its sums.
+enum Set { EVEN, ODD, PARTS, TOTALS, SETS };
+
+// The first of a set's lines that `source` has in some rank's memory for a block.
+template <int RANKS> __device__ char* lines_of(const Team& team, char* memory, Set set, int source, u32 block) {
+    return memory + (((u64)set * team.blocks + block) * RANKS + source) * team.lines * LINE;
+}
+
+// The set for a call that is one message.
 //
 // Two sets of lines are enough. Rank r writes into p's lines of call c + 2 over those of call c. It does so after its
 // call c + 1 has ended, for which it needed a line that p sent in call c + 1; and p sent that after its own call c had
@@ -100,23 +108,27 @@ __device__ bool arrived(const char* line, u32 flag, u64& data) {
 // are apart; with one set, r could overwrite call c in its call c + 1, for which it needs nothing that p does later.
 // It holds for each block by itself, as a block sends and gets at least one line in each call that it counts. The fences
 // that keep p's reads before what it sends next, and r's stores behind what it has waited for, are the ends of kernels.
-template <int RANKS> __device__ char* lines_of(const Team& team, char* memory, int source, u32 block, u32 flag) {
-    u64 set = flag & 1;
-    return memory + ((set * team.blocks + block) * RANKS + source) * team.lines * LINE;
+__device__ Set set_of(u32 flag) { return flag & 1 ? ODD : EVEN; }
+
+template <int RANKS>
+__device__ void send_to(const Team& team, int p, Set set, u32 block, u32 place, u64 data, u32 flag) {
+    send(lines_of<RANKS>(team, team.memory[p], set, team.rank, block) + (u64)place * LINE, data, flag);
 }
 
 template <int RANKS>
-__device__ void send_to_all(const Team& team, u32 block, u32 place, u64 data, u32 flag) {
-    u64 skipped = (u64)place * LINE;
+__device__ void send_to_all(const Team& team, Set set, u32 block, u32 place, u64 data, u32 flag) {
     #pragma unroll
     for (int p = 0; p < RANKS; ++p)
-        if (p != team.rank) send(lines_of<RANKS>(team, team.memory[p], team.rank, block, flag) + skipped, data, flag);
+        if (p != team.rank) send_to<RANKS>(team, p, set, block, place, data, flag);
 }
 
-// Fills in what the others sent; data[team.rank] is there already. All are asked for before one is waited for.
+// Fills in what the others sent; data[team.rank] is there already. All are asked for before one is waited for. False
+// if one of them has been waited for in vain, which the state then says.
 template <int RANKS>
-__device__ void receive(const Team& team, u32 block, u32 place, u32 flag, u64 (&data)[RANKS]) {
-    const char* lines = lines_of<RANKS>(team, team.memory[team.rank], 0, block, flag) + place * LINE;
+__device__ bool receive(
+    const Team& team, State* state, Set set, u32 block, u32 place, u32 flag, u64 (&data)[RANKS]
+) {
+    const char* lines = lines_of<RANKS>(team, team.memory[team.rank], set, 0, block) + place * LINE;
     Wait wait;
     int missing;
     do {
@@ -125,10 +137,11 @@ __device__ void receive(const Team& team, u32 block, u32 place, u32 flag, u64 (&
         for (int p = 0; p < RANKS; ++p)
             if (p != team.rank && !arrived(lines + (u64)p * team.lines * LINE, flag, data[p])) missing = p;
         if (missing >= 0 && wait.over(team.patience)) {
-            report(team.state + block, missing);
-            return;
+            report(state, missing);
+            return false;
         }
     } while (missing >= 0);
+    return true;
 }
 
 // ---- One-shot: everybody's data to everybody, and everybody adds ----
@@ -140,26 +153,27 @@ __device__ void one_shot(const Team& team, u32 block, u32 blocks, const T* in, T
     u64 total = (count + N - 1) / N;
     u32 first = total * block / blocks, last = total * (block + 1) / blocks;
     if (first == last) return;
+    State* state = team.state + block;
     u32 start = first + threadIdx.x;
     u64 head = start < last ? load<T, u64>(in, start, count) : 0; // on its way while the state is
-    State before = begun(team.state + block);
+    State before = begun(state);
     if (before.fault) return;
     u32 flag = number(before.calls);
     for (u32 k = start; k < last; k += blockDim.x)
-        send_to_all<RANKS>(team, block, k - first, k == start ? head : load<T, u64>(in, k, count), flag);
+        send_to_all<RANKS>(team, set_of(flag), block, k - first, k == start ? head : load<T, u64>(in, k, count), flag);
     #pragma unroll 1
     for (u32 k = start; k < last; k += blockDim.x) {
         u64 data[RANKS];
         u64 own = k == start ? head : load<T, u64>(in, k, count);
         #pragma unroll
         for (int p = 0; p < RANKS; ++p) data[p] = own;
-        receive<RANKS>(team, block, k - first, flag, data);
+        receive<RANKS>(team, state, set_of(flag), block, k - first, flag, data);
         float sum[N];
         add_up<T, u64, RANKS>(data, sum);
         store<T, u64>(out, k, count, packed<T, u64>(sum));
     }
     __syncthreads();
-    if (threadIdx.x == 0) team.state[block].calls = flag;
+    if (threadIdx.x == 0) state->calls = flag;
 }
 
 // ---- Residual and RMS norm, behind an all-reduce or within it ----
@@ -219,12 +233,13 @@ __device__ void fused(
 ) {
     u32 lines = width / IN<T, u64>;
     if (block >= rows) return;
-    State before = begun(team.state + block);
+    State* state = team.state + block;
+    State before = begun(state);
     if (before.fault) return;
     u32 flag = number(before.calls), place = 0;
     for (u32 row = block; row < rows; row += blocks, place += lines)
         for (u32 line = threadIdx.x; line < lines; line += blockDim.x)
-            send_to_all<RANKS>(team, block, place + line, ((const u64*)in)[row * lines + line], flag);
+            send_to_all<RANKS>(team, set_of(flag), block, place + line, ((const u64*)in)[row * lines + line], flag);
     place = 0;
     for (u32 row = block; row < rows; row += blocks, place += lines) {
         Row<T> mine;
@@ -236,7 +251,7 @@ __device__ void fused(
             u64 data[RANKS];
             #pragma unroll
             for (int p = 0; p < RANKS; ++p) data[p] = own;
-            receive<RANKS>(team, block, place + line, flag, data);
+            receive<RANKS>(team, state, set_of(flag), block, place + line, flag, data);
             float sum[IN<T, u64>];
             add_up<T, u64, RANKS>(data, sum);
             mine.take(turn, sum, more, hidden + (u64)row * width, line);
@@ -244,7 +259,7 @@ __device__ void fused(
         mine.norm(weight, out + (u64)row * width, lines, epsilon);
     }
     __syncthreads();
-    if (threadIdx.x == 0) team.state[block].calls = flag;
+    if (threadIdx.x == 0) state->calls = flag;
 }
 
 // ---- Two-shot: each rank adds up its share and tells the others; data without flags, fences between ----
@@ -252,7 +267,7 @@ __device__ void fused(
 enum Room { SHARES, SUMS };
 
 template <int RANKS> __device__ uint4* room(const Team& team, char* memory, Room which, int source, u32 block) {
-    u64 skipped = 2ull * team.blocks * RANKS * team.lines; // LL's lines, as large as a unit
+    u64 skipped = (u64)SETS * team.blocks * RANKS * team.lines; // LL's lines, as large as a unit
     u64 part = ((u64)which * team.blocks + block) * RANKS + source;
     return (uint4*)memory + skipped + part * team.units;
 }
@@ -348,6 +363,72 @@ __device__ void two_shot(const Team& team, u32 block, u32 blocks, const T* in, T
     if (threadIdx.x == 0) state->calls = flag;
 }
 
+// ---- LL two-shot: the same two messages, each data with flags as the one-shot's ----
+
+// out = the sum over ranks of in, `count` numbers, aligned to 8 bytes. The array is cut into pieces of `each` lines, a
+// block's RANKS pieces side by side, of which rank p adds up the p-th. Lines behind the end are sent as well: so every
+// block gets as many lines from each rank, and nobody has to know where others end.
+//
+// Thread t of a rank has to do with the lines t, t + blockDim.x, ... of each piece, in all steps. It sends the sum of the
+// line that it has received, so that no step waits for another thread; and `out` may be `in`.
+//
+// One set of lines for each message is enough, for the reason that holds for the rooms above, line by line. Rank r writes
+// into p's PARTS in call c + 1 when its own call c has ended, for which it needed p's sum of that very line; and p made
+// that of what it had read there. r writes into p's TOTALS in call c + 1 when it has received p's part of the same line
+// in that call; and p sent that after its call c had ended, when it had read all TOTALS.
+//
+// Who misses a part sends no sum of it: a sum that lacks something must not look like one that is right.
+template <class T, int RANKS>
+__device__ void two_shot_ll(const Team& team, u32 block, u32 blocks, const T* in, T* out, u32 count) {
+    constexpr u32 N = IN<T, u64>;
+    u32 total = (count + N - 1) / N, each = (total + RANKS * blocks - 1) / (RANKS * blocks);
+    u32 first = block * RANKS * each, own = first + team.rank * each;
+    State* state = team.state + 2 * team.blocks + block;
+    u64 head[RANKS]; // on its way while the state is
+    #pragma unroll
+    for (int p = 0; p < RANKS; ++p)
+        head[p] = threadIdx.x < each ? load<T, u64>(in, first + p * each + threadIdx.x, count) : 0;
+    State before = begun(state);
+    if (before.fault) return;
+    u32 flag = number(before.calls);
+    #pragma unroll 1
+    for (u32 k = threadIdx.x; k < each; k += blockDim.x) {
+        u64 data[RANKS]; // all of it is asked for before any of it is sent
+        #pragma unroll
+        for (int p = 0; p < RANKS; ++p)
+            data[p] = k == threadIdx.x ? head[p] : load<T, u64>(in, first + p * each + k, count);
+        #pragma unroll
+        for (int p = 0; p < RANKS; ++p)
+            if (p != team.rank) send_to<RANKS>(team, p, PARTS, block, k, data[p], flag);
+    }
+    bool whole = true;
+    #pragma unroll 1
+    for (u32 k = threadIdx.x; k < each; k += blockDim.x) {
+        u64 data[RANKS], mine = load<T, u64>(in, own + k, count);
+        #pragma unroll
+        for (int p = 0; p < RANKS; ++p) data[p] = mine;
+        if (!receive<RANKS>(team, state, PARTS, block, k, flag, data)) {
+            whole = false;
+            break;
+        }
+        float sum[N];
+        add_up<T, u64, RANKS>(data, sum);
+        u64 result = packed<T, u64>(sum);
+        send_to_all<RANKS>(team, TOTALS, block, k, result, flag);
+        store<T, u64>(out, own + k, count, result);
+    }
+    #pragma unroll 1
+    for (u32 k = threadIdx.x; whole && k < each; k += blockDim.x) {
+        u64 data[RANKS];
+        if (!receive<RANKS>(team, state, TOTALS, block, k, flag, data)) break;
+        #pragma unroll
+        for (int p = 0; p < RANKS; ++p)
+            if (p != team.rank) store<T, u64>(out, first + p * each + k, count, data[p]);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) state->calls = flag;
+}
+
 // ---- Kernels ----
 
 template <class T, int RANKS>
@@ -358,6 +439,11 @@ __global__ void one_shot_kernel(const __grid_constant__ Team team, const T* in, 
 template <class T, int RANKS>
 __global__ void two_shot_kernel(const __grid_constant__ Team team, const T* in, T* out, u32 count) {
     two_shot<T, RANKS>(team, blockIdx.x, gridDim.x, in, out, count);
+}
+
+template <class T, int RANKS>
+__global__ void two_shot_ll_kernel(const __grid_constant__ Team team, const T* in, T* out, u32 count) {
+    two_shot_ll<T, RANKS>(team, blockIdx.x, gridDim.x, in, out, count);
 }
 
 template <class T, int RANKS>

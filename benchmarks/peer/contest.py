@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.nn.functional import rms_norm
 
 from benchmarks.collectives_rank import join, to_the_end
-from benchmarks.peer.kernels import PeerError, Shape, one_shot_shape, two_shot_shape
+from benchmarks.peer.kernels import PeerError, Shape, one_shot_shape, two_shot_ll_shape, two_shot_shape
 from benchmarks.peer.ranks import Call, Ranks
 from benchmarks.peer.team import PeerTeam
 from benchmarks.peer.truth import drawn, first_wrong, normed, sums
@@ -57,6 +57,7 @@ class Contest:
         choices = {
             "one-shot": (team.one_shot, {one_shot_shape(layout, size, threads) for threads in THREADS}),
             "two-shot": (team.two_shot, {two_shot_shape(layout, size, threads) for threads in THREADS}),
+            "two-shot, LL": (team.two_shot_ll, {two_shot_ll_shape(layout, size, threads) for threads in THREADS}),
         }
         zeros, out = (torch.zeros(count, dtype=kind, device="cuda") for _ in range(2))
         ways: dict[str, Call] = {"nccl": partial(dist.all_reduce, torch.zeros_like(zeros))}

@@ -16,6 +16,8 @@ SOURCE = Path(__file__).resolve().parent / "all_reduce.cu"
 INCLUDE = (f"-I{SOURCE.parent}",)  # where waiting.cuh is
 MOST_RANKS = 8
 LINE = UNIT = 16  # bytes in memory: a line of LL, of which half are data; a unit of the two-shot, all data
+SETS, ROOMS = 4, 2  # of lines, and of units
+KINDS = 3  # of calls, each counted by itself: one-shot and fused, two-shot, LL two-shot
 ROW_TURNS = 4  # lines of a row that a thread of the fused kernel holds
 WARP, MOST_THREADS = 32, 512
 PATIENCE = 2.0  # seconds that a kernel waits for a message before it gives up
@@ -43,18 +45,18 @@ class Layout:
     ranks: int
     blocks: int = 64
     lines: int = 2048  # 8 bytes of data each: one-shot up to 1 MiB in all, rows of the fused kernel up to 16 KiB
-    units: int = 1024  # 16 bytes each: two-shot up to 1 MiB for each rank
+    units: int = 1024  # 16 bytes each: as the lines are for the LL two-shot, room for 1 MiB for each rank
 
     @property
     def nbytes(self) -> int:
         """Bytes of the memory that all ranks write to: lines, rooms, flags."""
         each = self.blocks * self.ranks
-        return 2 * each * (self.lines * LINE + self.units * UNIT) + 2 * each * 4
+        return each * (SETS * self.lines * LINE + ROOMS * (self.units * UNIT + 4))
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of a rank's own state: two kinds of calls, two numbers of 4 bytes a block."""
-        return 2 * self.blocks * 8
+        """Bytes of a rank's own state: KINDS of calls, two numbers of 4 bytes a block."""
+        return KINDS * self.blocks * 8
 
 
 @dataclass(frozen=True)
@@ -70,29 +72,30 @@ def one_shot_shape(layout: Layout, nbytes: int, threads: int = 128) -> Shape:
 
     Raises PeerError if the memory has too few lines for so many bytes.
     """
-    if nbytes < 1:
-        raise PeerError("The array is empty: an all-reduce needs at least one number.")
-    total = -(-nbytes // (LINE // 2))
-    blocks = min(layout.blocks, -(-total // threads))
-    each = -(-total // blocks)
-    if each > layout.lines:
-        most = layout.blocks * layout.lines * (LINE // 2)
-        raise PeerError(f"{nbytes} bytes are too many for the one-shot, whose memory has room for {most}.")
-    return Shape(blocks, min(MOST_THREADS, _warps(each)))
+    return _shape("one-shot", layout, nbytes, threads, LINE // 2, layout.lines, 1)
 
 
 def two_shot_shape(layout: Layout, nbytes: int, threads: int = 256) -> Shape:
     """As `one_shot_shape`, for the two-shot: a rank's share is what the blocks divide."""
+    return _shape("two-shot", layout, nbytes, threads, UNIT, layout.units, layout.ranks)
+
+
+def two_shot_ll_shape(layout: Layout, nbytes: int, threads: int = 128) -> Shape:
+    """As `two_shot_shape`, for the LL two-shot."""
+    return _shape("LL two-shot", layout, nbytes, threads, LINE // 2, layout.lines, layout.ranks)
+
+
+def _shape(what: str, layout: Layout, nbytes: int, threads: int, unit: int, room: int, shares: int) -> Shape:
+    """For data in units of so many bytes, of which a block has `room` for so many of each share."""
     if nbytes < 1:
         raise PeerError("The array is empty: an all-reduce needs at least one number.")
-    units = -(-nbytes // UNIT)
-    share = -(-units // layout.ranks)
+    share = -(-nbytes // (unit * shares))
     blocks = min(layout.blocks, -(-share // threads))
     each = -(-share // blocks)
-    if each > layout.units:
-        most = layout.blocks * layout.units * UNIT * layout.ranks
-        raise PeerError(f"{nbytes} bytes are too many for the two-shot, whose memory has room for {most}.")
-    return Shape(blocks, min(MOST_THREADS, _warps(max(each, layout.ranks))))
+    if each > room:
+        most = layout.blocks * room * unit * shares
+        raise PeerError(f"{nbytes} bytes are too many for the {what}, whose memory has room for {most}.")
+    return Shape(blocks, min(MOST_THREADS, _warps(each)))
 
 
 def row_shape(layout: Layout, rows: int, row_bytes: int) -> Shape:
@@ -127,7 +130,7 @@ def fault_in(state: np.ndarray, rank: int, blocks: int) -> str:
 def names(dtype: str, ranks: int) -> dict[str, str]:
     """The kernels' names in C++, by what they do."""
     number = CPP_NAMES[dtype]
-    found = {what: f"{what}_kernel<{number}, {ranks}>" for what in ("one_shot", "two_shot", "fused")}
+    found = {what: f"{what}_kernel<{number}, {ranks}>" for what in ("one_shot", "two_shot", "two_shot_ll", "fused")}
     return found | {"add_norm": f"add_norm_kernel<{number}>"}
 
 

@@ -54,6 +54,10 @@ class PeerTeam:
         """The same by two shots, at most 1 MiB for each rank that takes part."""
         self._whole("two_shot", source, out, shape or kernels.two_shot_shape(self.layout, source.nbytes), 16)
 
+    def two_shot_ll(self, source: torch.Tensor, out: torch.Tensor, shape: Shape | None = None) -> None:
+        """The same by two shots of LL lines, without a fence; at most 1 MiB for each rank as well."""
+        self._whole("two_shot_ll", source, out, shape or kernels.two_shot_ll_shape(self.layout, source.nbytes), 8)
+
     def fused(
         self,
         source: torch.Tensor,

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peer.kernels import CPP_NAMES, INCLUDE, SOURCE, Layout
+from benchmarks.peer.kernels import CPP_NAMES, INCLUDE, KINDS, SOURCE, Layout
 from tests.simt.plans import buffer, plan_of
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
@@ -29,32 +29,25 @@ __device__ Team team_of(char* memory, State* state, const Side& side, u32& block
     team.rank = blockIdx.x / side.launched;
     block = blockIdx.x % side.launched;
     team.blocks = side.blocks, team.lines = side.lines, team.units = side.units, team.patience = side.patience;
-    team.state = state + team.rank * 2 * side.blocks;
+    team.state = state + team.rank * KINDS * side.blocks;
     for (int p = 0; p < MOST_RANKS; ++p) team.memory[p] = memory + p * side.stride;
     return team;
 }
 
-template <class T, int RANKS>
-__global__ void one_shots(char* memory, State* state, Side side, const T* in, T* out, u32 count, u32 apart) {
-    u32 block;
-    Team team = team_of(memory, state, side, block);
-    for (u32 call = 0; call < side.calls; ++call) {
-        u64 skipped = (u64)(call * RANKS + team.rank) * apart;
-        one_shot<T, RANKS>(team, block, side.launched, in + skipped, out + skipped, count);
-        __syncthreads();
+#define CALLS_OF(KERNEL, FUNCTION)                                                                                     \
+    template <class T, int RANKS>                                                                                      \
+    __global__ void KERNEL(char* memory, State* state, Side side, const T* in, T* out, u32 count, u32 apart) {         \
+        u32 block;                                                                                                     \
+        Team team = team_of(memory, state, side, block);                                                               \
+        for (u32 call = 0; call < side.calls; ++call) {                                                                \
+            u64 skipped = (u64)(call * RANKS + team.rank) * apart;                                                     \
+            FUNCTION<T, RANKS>(team, block, side.launched, in + skipped, out + skipped, count);                        \
+            __syncthreads();                                                                                           \
+        }                                                                                                              \
     }
-}
-
-template <class T, int RANKS>
-__global__ void two_shots(char* memory, State* state, Side side, const T* in, T* out, u32 count, u32 apart) {
-    u32 block;
-    Team team = team_of(memory, state, side, block);
-    for (u32 call = 0; call < side.calls; ++call) {
-        u64 skipped = (u64)(call * RANKS + team.rank) * apart;
-        two_shot<T, RANKS>(team, block, side.launched, in + skipped, out + skipped, count);
-        __syncthreads();
-    }
-}
+CALLS_OF(one_shots, one_shot)
+CALLS_OF(two_shots, two_shot)
+CALLS_OF(two_shots_ll, two_shot_ll)
 
 template <class T, int RANKS>
 __global__ void fused_calls(
@@ -118,7 +111,7 @@ def planned(
     side = np.array((stride, patience, layout.blocks, layout.lines, layout.units, launched, calls), SIDE)
     arguments = (Pointer("memory"), Pointer("state"), Structure(side.tobytes()), *(Pointer(name) for name in arrays))
     arguments += tuple(Value(number.dtype.name, number.item()) for number in numbers)
-    text = change(SOURCE.read_text("utf-8")) + KERNELS
+    text = change(SOURCE.read_text("utf-8")) + f"constexpr u32 KINDS = {KINDS};" + KERNELS
     ptx, entry = _ptx(text, f"{kernel}<{CPP_NAMES[dtype]}, {layout.ranks}>", architecture)
     buffers = {name: buffer(name, array, role) for name, (array, role) in every.items()}
     plan = plan_of(ptx, entry, buffers, arguments, ((ranks or layout.ranks) * launched,), (threads,), source=text)

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.peer.kernels import Layout
+from benchmarks.peer.kernels import KINDS, Layout
 from tests.peer.in_memory import read, stored
 from tests.peer.side_by_side import SMALL, run
 from warplab.plan.execution import Execution
 from warplab.plan.model import Role
 
 ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-WHOLE = [("one_shots", "float32"), ("one_shots", "bfloat16"), ("two_shots", "float32"), ("two_shots", "float16")]
+KERNELS = ("one_shots", "two_shots", "two_shots_ll")  # in the order in which their calls are counted
+WHOLE = [("one_shots", "float32"), ("one_shots", "bfloat16"), ("two_shots", "float32"), ("two_shots", "float16"),
+         ("two_shots_ll", "float32"), ("two_shots_ll", "bfloat16")]  # fmt: skip
 
 
 def inputs(dtype: str, ranks: int, count: int, calls: int, whole: bool) -> np.ndarray:
@@ -40,6 +42,11 @@ def results(execution: Execution, x: np.ndarray, dtype: str, count: int) -> np.n
     return read(execution.outputs["out"].reshape(x.shape)[:, :, :count], dtype)
 
 
+def faults_of(execution: Execution, kernel: str) -> np.ndarray:
+    """(ranks, blocks): 1 + whom a block missed, or 0; of blocks that count calls of this kernel."""
+    return execution.outputs["state"].reshape(-1, KINDS, SMALL["blocks"], 2)[:, KERNELS.index(kernel), :, 1]
+
+
 def is_sum(execution: Execution, x: np.ndarray, dtype: str, count: int) -> bool:
     """Whether every rank has the exact sum of whole numbers in every call."""
     truth = read(x, dtype)[:, :, :count].sum(1, keepdims=True)
@@ -58,8 +65,10 @@ def test_every_rank_has_the_exact_sum_in_every_call(kernel: str, dtype: str, ran
     assert is_sum(execution, x, dtype, 37)
 
 
-@pytest.mark.parametrize("count", [1, 3, 190, 384])
-@pytest.mark.parametrize("kernel", ["one_shots", "two_shots"])
+@pytest.mark.parametrize(
+    ("kernel", "count"),
+    [(kernel, count) for kernel in KERNELS for count in (1, 3, 190, 384 if kernel == "one_shots" else 768)],
+)
 def test_ragged_lengths(kernel: str, count: int) -> None:
     """From one number, which leaves blocks and shares empty, to as many as the memory has room for."""
     x = inputs("float32", 2, count, 3, whole=True)
@@ -81,7 +90,7 @@ def test_random_numbers_are_rounded_as_little_as_may_be_and_alike_on_all_ranks(k
     assert (found == found[:, :1]).all()
 
 
-@pytest.mark.parametrize("kernel", ["one_shots", "two_shots"])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_launches_go_on_counting_where_the_last_one_stopped(kernel: str) -> None:
     """As a graph's do: no argument changes. Then a launch of fewer blocks, whose others have counted less."""
     x = inputs("float32", 2, 61, 1, whole=True)
@@ -91,11 +100,11 @@ def test_launches_go_on_counting_where_the_last_one_stopped(kernel: str) -> None
     third = reduced(kernel, "float32", x, 61, before=second)
     assert second.findings == third.findings == ()
     assert is_sum(second, x, "float32", 61) and is_sum(third, x, "float32", 61)
-    counted = third.outputs["state"].reshape(2, 2, 2, 2)[:, int(kernel == "two_shots"), :, 0]
-    assert counted.tolist() == [[5, 4], [5, 4]]
+    counted = third.outputs["state"].reshape(2, KINDS, 2, 2)[:, :, :, 0]
+    assert counted[:, KERNELS.index(kernel)].tolist() == [[5, 4], [5, 4]] and counted.sum() == 18
 
 
-@pytest.mark.parametrize("kernel", ["one_shots", "two_shots"])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_calls_are_counted_past_the_last_number(kernel: str) -> None:
     """After 2^32 - 1, an odd call, comes 2: 0 is what fresh memory holds, and sets take turns."""
     x = inputs("float32", 2, 61, 5, whole=True)
@@ -137,13 +146,13 @@ def test_fused_with_residual_and_norm(dtype: str, ranks: int) -> None:
 
 def one_set(text: str) -> str:
     """All calls use one set of lines."""
-    assert "u64 set = flag & 1;" in text
-    return text.replace("u64 set = flag & 1;", "u64 set = 0;")
+    assert "flag & 1 ? ODD : EVEN" in text
+    return text.replace("flag & 1 ? ODD : EVEN", "EVEN")
 
 
 def flag_by_itself(text: str) -> str:
     """Data by an ordinary store and the flag by another one behind it, with no fence between."""
-    begin, end = text.index("__device__ void send("), text.index("// The first of the lines that")
+    begin, end = text.index("__device__ void send("), text.index("// EVEN and ODD calls")
     return text[:begin] + (
         """
 __device__ void send(char* line, u64 data, u32 flag) {
@@ -175,10 +184,25 @@ def one_wait(text: str) -> str:
     return text.replace("exchange<RANKS>(team, state, block, SUMS, flag);", "__syncthreads();")
 
 
+def same_lines(text: str) -> str:
+    """The LL two-shot's sums lie where its parts do."""
+    assert text.count("TOTALS, block") == 2
+    return text.replace("TOTALS, block", "PARTS, block")
+
+
+def sum_sent_too_early(text: str) -> str:
+    """The LL two-shot sends on what is there before it has received and added the rest."""
+    send = "        send_to_all<RANKS>(team, TOTALS, block, k, result, flag);\n"
+    wait = "        if (!receive<RANKS>(team, state, PARTS, block, k, flag, data)) {\n"
+    assert text.count(send) == text.count(wait) == 1
+    return text.replace(send, "").replace(wait, send.replace("result", "mine") + wait)
+
+
 @pytest.mark.parametrize(
     ("kernel", "change", "words"),
     [
         ("one_shots", flag_by_itself, "fence"),
+        ("two_shots_ll", flag_by_itself, "fence"),
         ("two_shots", no_release, "fence"),
         ("two_shots", one_wait, "race"),
     ],
@@ -200,13 +224,33 @@ def test_one_set_of_lines_is_not_enough() -> None:
     assert any(wrong)
 
 
-@pytest.mark.parametrize("kernel", ["one_shots", "two_shots"])
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_rank_that_is_gone_is_named_and_later_calls_do_not_wait(kernel: str) -> None:
     """Of three ranks' blocks the last one's are not there; the other two end, and know whom they missed."""
     x = inputs("float32", 4, 61, 1, whole=True)
     execution = reduced(kernel, "float32", x, 61, ranks=3)
     assert execution.findings == ()
-    faults = execution.outputs["state"].reshape(4, 2, 2, 2)[:, int(kernel == "two_shots"), :, 1]
+    faults = faults_of(execution, kernel)
     assert (faults[:3] == 1 + 3).all() and not faults[3].any()
     again = reduced(kernel, "float32", x, 61, ranks=3, before=execution)
     assert again.launches[0].total.warp_instructions < execution.launches[0].total.warp_instructions / 100
+
+
+@pytest.mark.parametrize("change", [same_lines, sum_sent_too_early])
+def test_the_second_message_of_the_ll_two_shot_needs_lines_and_an_order_of_its_own(change: Any) -> None:
+    x = inputs("float32", 4, 61, 3, whole=True)
+    executions = [reduced("two_shots_ll", "float32", x, 61, change=change, seed=seed) for seed in range(3)]
+    assert any(not is_sum(execution, x, "float32", 61) for execution in executions)
+
+
+def test_who_misses_a_part_sends_no_sum_of_it() -> None:
+    """Rank 0 sends rank 1 nothing to add: rank 1 knows, and all others know that they have no sum from it."""
+    send = "if (p != team.rank) send_to<RANKS>(team, p, PARTS"
+
+    def one_part_less(text: str) -> str:
+        assert text.count(send) == 1
+        return text.replace(send, send.replace("if (", "if ((team.rank || p != 1) && "))
+
+    x = inputs("float32", 4, 61, 1, whole=True)
+    execution = reduced("two_shots_ll", "float32", x, 61, change=one_part_less)
+    assert faults_of(execution, "two_shots_ll").tolist() == [[1 + 1] * 2, [1 + 0] * 2, [1 + 1] * 2, [1 + 1] * 2]

@@ -15,6 +15,7 @@ from benchmarks.peer.kernels import (
     MOST_RANKS,
     MOST_THREADS,
     ROW_TURNS,
+    SETS,
     SOURCE,
     TEAM,
     UNIT,
@@ -23,6 +24,7 @@ from benchmarks.peer.kernels import (
     fault_in,
     one_shot_shape,
     row_shape,
+    two_shot_ll_shape,
     two_shot_shape,
 )
 from tests.simt.plans import buffer, plan_of
@@ -44,7 +46,7 @@ extern "C" __global__ void told(const __grid_constant__ Team team, u64* out) {
 }
 """
     told += f"static_assert(MOST_RANKS == {MOST_RANKS} && LINE == {LINE} && sizeof(uint4) == {UNIT});"
-    told += f"static_assert(ROW_TURNS == {ROW_TURNS});"
+    told += f"static_assert(ROW_TURNS == {ROW_TURNS} && SETS == {SETS});"
     team = np.array((1, 2, 3, 4, 5 << 33, 6 << 33, [(7 + p) << 33 for p in range(MOST_RANKS)]), TEAM)
     out = np.zeros(6 + MOST_RANKS, np.uint64)
     ptx = compile_cpp(SOURCE.read_text("utf-8") + told, "x.cu", INCLUDE, (), EMULATED_ARCHITECTURE).ptx
@@ -69,6 +71,10 @@ def test_every_block_has_work_and_room(nbytes: int, ranks: int) -> None:
         share = np.ceil(np.ceil(nbytes / 16) / ranks)
         assert 1 <= shape.blocks <= layout.blocks and -(-share // shape.blocks) <= layout.units
         assert shape.threads % 32 == 0 and ranks <= shape.threads <= MOST_THREADS
+        shape = two_shot_ll_shape(layout, nbytes, threads)
+        share = np.ceil(np.ceil(nbytes / 8) / ranks)
+        assert 1 <= shape.blocks <= layout.blocks and -(-share // shape.blocks) <= layout.lines
+        assert shape.threads % 32 == 0 and shape.threads <= MOST_THREADS
 
 
 def test_rows_fit_the_threads_registers() -> None:
@@ -83,6 +89,7 @@ def test_rows_fit_the_threads_registers() -> None:
         (lambda: one_shot_shape(Layout(2), 0), "empty"),
         (lambda: one_shot_shape(Layout(2), (1 << 20) + 8), "room for 1048576"),
         (lambda: two_shot_shape(Layout(4), (1 << 22) + 16), "room for 4194304"),
+        (lambda: two_shot_ll_shape(Layout(4), (1 << 22) + 8), "room for 4194304"),
         (lambda: row_shape(Layout(2), 0, 64), "no rows"),
         (lambda: row_shape(Layout(2), 1, 100), "multiple of 8 bytes"),
         (lambda: row_shape(Layout(2), 65, 16384), "do not fit"),

@@ -35,7 +35,7 @@ def outputs_of(plan: Plan, inputs: dict[str, np.ndarray], architecture: str, fol
 
 
 @pytest.mark.gpu
-@pytest.mark.parametrize("kernel", ["one_shots", "two_shots"])
+@pytest.mark.parametrize("kernel", ["one_shots", "two_shots", "two_shots_ll"])
 def test_blocks_of_one_gpu_play_eight_ranks(kernel: str, tmp_path: Path) -> None:
     """200 calls after each other: what the emulator's orders leave out, hardware may do."""
     device = present()
@@ -62,7 +62,7 @@ def test_two_gpus_check_every_size_and_are_timed_beside_nccl(tmp_path: Path) -> 
     asked = ["--part", "by-hand", "--ranks", "2", "--samples", "2", "--minutes", "4", "--out", str(path)]
     assert collectives.main(asked) == 0
     records = results.read(path).records
-    ways = {"by hand: nccl", "by hand: one-shot", "by hand: two-shot"}
+    ways = {f"by hand: {way}" for way in ("nccl", "one-shot", "two-shot", "two-shot, LL")}
     for dtype in ("float32", "bfloat16"):
         for size in (1 << power for power in range(10, 21)):
             found = {r.variant for r in records if r.shape == (2, size) and r.dtype == dtype}
