@@ -58,9 +58,6 @@ LEFT = {  # counters of the unseen kernels that differ still, and why
         "lanes for which no barrier waits ran a block together once: not understood",
     ),
     "unseen_fourth/numba_eliminate": ({"shared_store_wavefronts", "shared_store_bank_conflicts"}, _CONFLICT),
-    "unseen_fourth/numba_all_roots": (
-        {"thread_dmul", "thread_dfma"}, "a quotient just above the least normal number takes the way of subnormal ones"
-    ),
     "unseen_fifth/parity_shards": (
         {"shared_load_wavefronts", "shared_load_bank_conflicts"}, "two conflicts more: not understood"
     ),

@@ -68,6 +68,22 @@ def _quotient_exponent(a, b, bits, bias):
 
 
 @compiled
+def _next_to_subnormal(a, b):
+    """Is the quotient of two finite float64, not zero, subnormal or less than 1 + 2^-20 times the least normal number?
+
+    ptxas compares the quotient's upper word with that of the least normal number, so that it takes those for subnormal.
+    """
+    exponent = _quotient_exponent(a, b, 52, 1023)
+    if exponent != 1:
+        return exponent < 1
+    low = (np.int64(1) << 52) - 1
+    one, other = _normal_mantissa(a >> 52, a & low, 52), _normal_mantissa(b >> 52, b & low, 52)
+    if one < other:
+        one <<= 1
+    return one - other <= other - 1 >> 20
+
+
+@compiled
 def division_cost(a, b, flushes):
     """Of the subroutine, float32 as its bits; `flushes`: with .ftz."""
     a, b = a & 0x7FFFFFFF, b & 0x7FFFFFFF
@@ -109,18 +125,20 @@ def root_cost(x, flushes):
 
 @compiled
 def division_64_cost(a, b):
-    """Of the subroutine, float64 as its bits. An exact subnormal quotient is known where b is a power of two."""
+    """Of the subroutine, float64 as its bits. A subnormal quotient that leaves no remainder has not to be rounded."""
     a, b = a & _SIZE_64, b & _SIZE_64
     least, infinite = np.int64(1) << 52, np.int64(_EXPONENTS_64) << 52
     plain = a >= np.int64(54) << 52 and a < infinite and b >= least and b < np.int64(2040) << 52
-    if plain and 1 <= _quotient_exponent(a, b, 52, 1023) < 2040:
+    if plain and _quotient_exponent(a, b, 52, 1023) < 2040 and not _next_to_subnormal(a, b):
         return np.int64(0)  # not called
     cost = _PRODUCT + 7 * _FUSED + _FUSED * (a < least) + _PRODUCT * (b < least)
     if a == 0 or b == 0 or a >= infinite or b >= infinite:
         return cost
     cost += _PRODUCT
-    if _quotient_exponent(a, b, 52, 1023) < 1:
-        exact = b & (least - 1) == 0
+    if _next_to_subnormal(a, b):
+        low = least - 1
+        one, other = _normal_mantissa(a >> 52, a & low, 52), _normal_mantissa(b >> 52, b & low, 52)
+        exact = one % (other // (other & -other)) == 0
         cost += _FUSED if exact else _PRODUCT + 2 * _FUSED
     return cost
 
