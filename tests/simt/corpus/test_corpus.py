@@ -2,7 +2,7 @@
 Counters of those that were measured before any rule was made from them are Nsight Compute's.
 
 What is marked as a gap must fail, so that the mark is removed when the emulator has learnt it. Of the unseen sets a
-sixth of each file runs, and all of them with WARPLAB_WHOLE=1.
+eighth of each file runs, and all of them with WARPLAB_WHOLE=1.
 """
 
 from __future__ import annotations
