@@ -55,7 +55,7 @@ class Layers:
 
         def make(tokens: int) -> Found:
             x, by = self._draw(tokens, LLAMA.hidden).requires_grad_(), self._draw(tokens, LLAMA.hidden)
-            part = self._draw(tokens, LLAMA.hidden)
+            part = torch.zeros_like(by)  # sums of sums of anything else would overflow
 
             def layer(exchange: Exchange) -> None:
                 out = tensor_layer.forward(LLAMA, x, weights, self._ranks, exchange)
@@ -64,7 +64,6 @@ class Layers:
             def traffic() -> None:
                 for _ in range(4):
                     dist.all_reduce(part)
-                part.zero_()  # sums of sums would overflow
 
             return TENSOR, tokens, _ways(layer, traffic)
 
