@@ -151,15 +151,22 @@ def test_all_reduces_by_hand_are_shown_if_they_were_measured(names: dict[str, An
     for cell in ("def raced(", "fused = {"):
         exec(cell_with(cell), names)
         assert "Not measured yet" in names["shown"]
-    ways = {"nccl": [1e-5] * 3, "one-shot": [4e-6] * 3, "two-shot": [8e-6] * 3}
+    ways = {"nccl": [1e-5] * 3, "one-shot": [4e-6] * 3, "two-shot": [8e-6] * 3, "two-shot, LL": [5e-6] * 3}
+    less = {way: ways[way] for way in ("nccl", "one-shot")}  # as it is where the time was over before the others
     said = {"name": "all_reduce", "dtype": "float32", "shape": [1024], "memory": "", "ways": ways}
     fused = said | {"name": "all_reduce, residual, RMS norm", "dtype": "bfloat16", "shape": [4, 8192]}
     fused["ways"] = {"nccl": [1e-5] * 3, "nccl and torch": [2e-5] * 3, "one-shot": [5e-6] * 3, "fused": [3e-6] * 3}
     records = [*collectives.by_hand(said, 2), *collectives.by_hand(fused, 2)]
+    records += collectives.by_hand(said | {"shape": [2048], "ways": less}, 2)
     results.write(tmp_path / "collectives.json", results.make_header("x"), records)
     shown: list[Any] = []
     names["display"] = lambda one: shown.append(one)
     exec(cell_with("def raced("), names)
-    assert shown == [[("1 KiB", "10.00", "4.00", "8.00", "0.40", "0.80")]]
+    assert shown == [
+        [
+            ("1 KiB", "10.00", "4.00", "8.00", "5.00", "0.40", "0.80", "0.50"),
+            ("2 KiB", "10.00", "4.00", "", "", "0.40", "", ""),
+        ]
+    ]
     exec(cell_with("fused = {"), names)
     assert names["shown"] == [("2 GPUs, 4 rows of 8192", "20.00", "10.00", "5.00", "3.00")]
