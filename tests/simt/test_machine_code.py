@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -87,6 +88,7 @@ COUNTED = {
     "rounds whose loads conflict": ("unseen_third/crc_64", "shared_load_bank_conflicts"),
     "rounds of which only the first has a sum": ("unseen_fifth/internal_rates", "thread_dadd"),
     "a loop made several in a function that is called twice": ("control/outlined", "thread_fadd"),
+    "lanes that go back to a loop's head by two ways": ("unseen_sixth/skip_list", "global_load_requests"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 
@@ -331,6 +333,61 @@ def test_lanes_that_fall_through_past_a_meeting() -> None:
         requests += sum(int(lanes.any()) for lanes in (active, asking, leaving, staying))
         sums += np.where(leaving, row[2], 0) + np.where(staying, row[3], 0)
         active = staying & (sums < 100)
+    assert execution.outputs["q"].tolist() == sums.tolist()
+    assert execution.total.global_load_requests == requests
+
+
+BACK = """
+.version 9.0
+.target sm_90a
+.address_size 64
+.visible .entry k(.param .u64 p, .param .u64 q) {
+    .reg .pred %p<4>; .reg .b32 %r<10>; .reg .b64 %rd<6>;
+    ld.param.u64 %rd1, [p];
+    ld.param.u64 %rd2, [q];
+    mov.u32 %r1, %tid.x;
+    mul.wide.u32 %rd3, %r1, 4;
+    add.s64 %rd4, %rd1, %rd3;
+    add.s64 %rd5, %rd2, %rd3;
+    mov.u32 %r9, 0;
+ROUND:
+    ld.global.u32 %r2, [%rd4];
+    add.s64 %rd4, %rd4, 128;
+    add.s32 %r9, %r9, %r2;
+    setp.gt.u32 %p1, %r2, 9;
+    @%p1 bra OTHER;
+    ld.global.u32 %r3, [%rd4+8192];
+    add.s32 %r9, %r9, %r3;
+    setp.lt.u32 %p2, %r3, 30;
+    @%p2 bra ROUND;
+    bra.uni OUT;
+OTHER:
+    setp.lt.u32 %p3, %r2, 18;
+    @%p3 bra ROUND;
+OUT:
+    st.global.u32 [%rd5], %r9;
+    ret;
+}"""
+
+
+@needs_nvdisasm
+def test_lanes_that_go_back_by_two_ways() -> None:
+    """They meet ahead of the one branch back of the machine code, so that a round is one load, and one for OTHER's."""
+    generator = np.random.default_rng(3)
+    data = np.concatenate([generator.integers(0, 20, (64, 32)), generator.integers(0, 40, (65, 32))]).astype(np.uint32)
+    buffers = {"p": buffer("p", data, Role.INPUT), "q": buffer("q", np.zeros(32, np.uint32), Role.OUTPUT)}
+    plan = assemble(plan_of(BACK, "k", buffers, (Pointer("p"), Pointer("q")), (1,), (32,)), "sm_90a")
+    (code,) = (disassembler.disassembled(plan.kernels["kernel"].cubins["sm_90a"].image) or {}).values()
+    assert any(one.root == "BSYNC" and 0 <= two.leads_to < one.block for one, two in pairwise(code))
+    execution = simt.execute(plan, {"p": data}, workers=1)
+    sums, active, requests, row = np.zeros(32, np.uint32), np.full(32, True), 0, 0
+    while active.any():
+        asking = active & (data[row] <= 9)
+        requests += 1 + int(asking.any())
+        row += 1
+        sums += np.where(active, data[row - 1], 0) + np.where(asking, data[row + 64], 0)
+        active &= np.where(asking, data[row + 64] < 30, data[row - 1] < 18)
+    assert 4 < row < 64
     assert execution.outputs["q"].tolist() == sums.tolist()
     assert execution.total.global_load_requests == requests
 
@@ -588,6 +645,9 @@ def test_reads_what_nvdisasm_prints() -> None:
     assert [i.rare for i in code["first"]] == [False] * 5 + [True] * 3  # behind a branch for diverged warps only
     assert [i.branched_to for i in code["first"]] == [False] * 5 + [True] * 3
     assert code["first"][0].block == code["first"][2].block != code["first"][3].block
+    assert {n: i.leads_to for n, i in enumerate(code["first"]) if i.leads_to >= 0} == {
+        branch: code["first"][at].block for branch, at in ((2, 5), (6, 7))
+    }
     assert code["second"][0].width == 8
 
 

@@ -20,7 +20,7 @@ class MachineInstruction:
 
     `rare` marks what ordinary threads do not reach: the assembler's own subroutines, which a division calls for unusual
     operands, and detours for warps whose lanes came apart. `branched_to` marks those
-    of blocks that branches lead to.
+    of blocks that branches lead to; `leads_to` is the block that a branch leads to, -1 for all else.
     """
 
     opcode: str  # with its modifiers, such as LDS.64
@@ -30,6 +30,7 @@ class MachineInstruction:
     block: int
     rare: bool = False
     branched_to: bool = False
+    leads_to: int = -1
 
     @property
     def root(self) -> str:
@@ -74,11 +75,17 @@ def read(text: str) -> MachineCode:
 
 def _with_targets(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:
     """Mark where branches lead."""
-    names = {name for i in code if i.root == "BRA" for name in _TARGET.findall(i.operands)}
+    names = {id(i): name for i in code if i.root == "BRA" for name in _TARGET.findall(i.operands) if name in labels}
     order = sorted({i.block for i in code})
     # A label in front of a label begins an empty block.
-    starts = {next((b for b in order if b >= labels[name]), -1) for name in names if name in labels}
-    return [replace(i, branched_to=True) if i.block in starts else i for i in code]
+    starts = {name: next((b for b in order if b >= labels[name]), -1) for name in names.values()}
+    reached = set(starts.values())
+    return [
+        replace(i, branched_to=i.block in reached, leads_to=starts[names[id(i)]] if id(i) in names else -1)
+        if i.block in reached or id(i) in names
+        else i
+        for i in code
+    ]
 
 
 def _with_rare(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:

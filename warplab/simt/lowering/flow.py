@@ -9,6 +9,7 @@ Kennedy, "A Simple, Fast Dominance Algorithm", on the reversed graph.)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from warplab.simt.core.state.layout import GUARD, IMM, OP_BRANCH, OP_EXIT, OP_JOIN, OP_JUMP, X0, X1
@@ -112,6 +113,13 @@ def immediate_dominators(ways: list[list[int]], root: int) -> list[int]:
                 immediate[block] = best
                 changed = True
     return immediate
+
+
+def dominates(dominators: Sequence[int], one: int, other: int) -> bool:
+    """Do all ways to block `other` lead through `one`, or is it that? `dominators` are immediate ones, of root 0."""
+    while other not in (one, 0, -1):
+        other = dominators[other]
+    return other == one
 
 
 def _reverse_postorder(onward: list[list[int]], root: int) -> list[int]:

@@ -17,7 +17,7 @@ from warplab.simt.core.state.layout import (
 )
 from warplab.simt.lowering.assembled.matching import Matching
 from warplab.simt.lowering.assembled.owners import access_bytes, access_kind, is_access, loads_behind
-from warplab.simt.lowering.flow import Graph, immediate_dominators
+from warplab.simt.lowering.flow import Graph, dominates, immediate_dominators
 from warplab.simt.program import local_words
 
 
@@ -70,15 +70,9 @@ class Accesses:
             and access_bytes(self.records[other]) == access_bytes(record)
             and loads_behind(self.records, other, number)
             and self.matching.addresses.distance(other, number) == 0
-            and self._is_ahead(self.matching.block[other], self.matching.block[number])
+            and dominates(self._dominators, self.matching.block[other], self.matching.block[number])
             for other, made in self.found.items()
         )
-
-    def _is_ahead(self, one: int, other: int) -> bool:
-        """Do all ways to a block lead through another, or is it the same?"""
-        while other not in (one, 0, -1):
-            other = self._dominators[other]
-        return other == one
 
     @cached_property
     def _dominators(self) -> list[int]:

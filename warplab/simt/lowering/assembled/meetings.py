@@ -1,5 +1,5 @@
 """Places where the machine code has lanes meet though some paths lead past: at the end of a loop's body that others
-leave by `break`, behind the conditions of `if (a || b)`.
+leave by `break`, behind the conditions of `if (a || b)`, in front of the one branch back that was made of several.
 
 There a barrier of the warp waits for lanes (BSYNC), and lanes that go past leave it before (BREAK), or leave the kernel
 behind what they alone do; or the branches have become predicates, so that lanes never part. A split of the interpreter
@@ -32,7 +32,7 @@ from warplab.simt.core.state.layout import (
     VECTOR_BASE,
     X3,
 )
-from warplab.simt.lowering.flow import Graph, immediate_dominators, only_exits
+from warplab.simt.lowering.flow import Graph, dominates, immediate_dominators, only_exits
 from warplab.simt.lowering.lowering import Lowering
 from warplab.simt.program import Record, make_record
 
@@ -57,11 +57,12 @@ class _Meeting(NamedTuple):
 
 class _Barrier(NamedTuple):
     """A barrier of a warp (BSSY, BSYNC): lines of PTX of what follows it, of the branch at which lanes part, and of
-    where they leave it (BREAK)."""
+    where they leave it (BREAK). `again`: where nothing but a branch back follows, lines of the loop's head."""
 
     behind: list[int]
     forks: list[int]
     leaving: list[int]
+    again: list[int]
 
 
 def let_lanes_meet(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
@@ -69,6 +70,7 @@ def let_lanes_meet(lowering: Lowering, code: Sequence[MachineInstruction]) -> No
     code = [i for i in code if not i.rare]
     if not any(i.root == "BSYNC" or _is_guarded_access(i) for i in code):
         return
+    _join_ways_back(lowering, code)
     tried: set[int] = set()  # first records of meetings, by identity
     while True:
         kernel = _Kernel(lowering.records, lowering.labels, code)
@@ -87,6 +89,34 @@ def let_lanes_meet(lowering: Lowering, code: Sequence[MachineInstruction]) -> No
         for meeting in found:
             detours.add(meeting)
         detours.finish()
+
+
+def _join_ways_back(lowering: Lowering, code: Sequence[MachineInstruction]) -> None:
+    """Have all ways back to a loop's head lead through one new block, where the machine code has lanes meet ahead of
+    its one branch back."""
+    lines = {line for barrier in _barriers(code) for line in barrier.again}
+    if not lines:
+        return
+    graph = Graph(lowering.records, lowering.labels)
+    dominators = immediate_dominators(graph.before, 0)
+    for head, start in enumerate(graph.starts):
+        body = lowering.records[start : graph.ends[head]]
+        back = [b for b in sorted(set(graph.before[head])) if dominates(dominators, head, b)]
+        ends = [lowering.records[graph.ends[b] - 1] for b in back]
+        if len(back) < 2 or not any(lines & set(r.places) for r in body if r.counted):
+            continue
+        if any(not r.target or lowering.labels[r.target] != start for r in ends):
+            continue  # lanes fall through from one of them
+        if _falls_through(lowering.records[-1]) or len(lowering.records) in lowering.labels.values():
+            lowering.records.append(make_record(OP_EXIT))
+            lowering.records[-1].counted = False
+        jump, label = make_record(OP_JUMP), lowering.new_label()
+        jump.line, jump.outermost, jump.counted = body[0].line, body[0].outermost, False
+        jump.target = ends[0].target
+        for end in ends:
+            end.target = label
+        lowering.set_label(label)
+        lowering.records.append(jump)
 
 
 class _Kernel:
@@ -123,11 +153,14 @@ class _Kernel:
     def _behind(self, barrier: _Barrier) -> list[_Meeting]:
         """The meetings behind a barrier, those to which the ways are shortest: ptxas may have put lines of later blocks
         there. A function inlined twice has two."""
-        found = [
-            [m for m in map(self._meeting, self.blocks[line]) if m and self._is_of(m, barrier)]
-            for line in barrier.behind
-        ]
+        places = [self.blocks[line] for line in barrier.behind]
+        places += [[b for head in self.blocks[line] for b in self._ways_back(head)] for line in barrier.again]
+        found = [[m for m in map(self._meeting, blocks) if m and self._is_of(m, barrier)] for blocks in places]
         return min(filter(None, found), key=lambda meetings: len(meetings[0].between), default=[])
+
+    def _ways_back(self, head: int) -> list[int]:
+        """The block that joins the ways back to a loop's head, if there is one: it has no line of PTX."""
+        return [block for block in self.before[head] if block > head and not self.lines[block]]
 
     def _is_of(self, meeting: _Meeting, barrier: _Barrier) -> bool:
         """Do lanes leave the barrier on the ways to a meeting? If none does: do they part there, and do those that go
@@ -231,13 +264,15 @@ def _barriers(code: Sequence[MachineInstruction]) -> Iterator[_Barrier]:
     for position, instruction in enumerate(code):
         name = instruction.operands.split(",")[0]
         if instruction.root == "BSSY":
-            open_[name] = _Barrier([], [i.line for i in blocks[instruction.block] if i.root == "BRA"], [])
+            open_[name] = _Barrier([], [i.line for i in blocks[instruction.block] if i.root == "BRA"], [], [])
         elif instruction.root == "BREAK" and name in open_:
             open_[name].leaving.append(instruction.line)
         elif instruction.root == "BSYNC" and name in open_:
             following = code[position + 1 :]
             behind = list(dict.fromkeys(i.line for i in following if i.block == following[0].block))
-            yield open_.pop(name)._replace(behind=behind)
+            back = following[0].root == "BRA" and not following[0].guard and following[0].leads_to < instruction.block
+            again = [i.line for i in blocks[following[0].leads_to]] if back else []
+            yield open_.pop(name)._replace(behind=behind, again=again)
 
 
 def _is_guarded_access(instruction: MachineInstruction) -> bool:
