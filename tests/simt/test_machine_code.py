@@ -89,6 +89,8 @@ COUNTED = {
     "rounds of which only the first has a sum": ("unseen_fifth/internal_rates", "thread_dadd"),
     "a loop made several in a function that is called twice": ("control/outlined", "thread_fadd"),
     "lanes that go back to a loop's head by two ways": ("unseen_sixth/skip_list", "global_load_requests"),
+    "words of several rounds in one load": ("unseen_sixth/hulls", "local_load_requests"),
+    "sectors of words of several rounds": ("unseen_sixth/hulls", "local_load_sectors"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 

@@ -66,7 +66,6 @@ LEFT = {  # counters of the unseen kernels that differ still, and why
         {"global_load_requests", "global_load_sectors", "global_atomic_requests", "global_atomic_sectors"},
         "loops of compare-and-swap go round as often as warps collide, volatile loads of few addresses are several",
     ),
-    "unseen_sixth/hulls": ({"local_load_requests", "local_load_sectors"}, _LANES),
     "unseen_sixth/robin_hood": ({"local_store_requests", "local_store_sectors"}, _LANES),
     "unseen_sixth/pivot": ({"global_reduction_sectors"}, _ROUNDS),
     "unseen_sixth/zero_crossings": ({"shared_load_wavefronts"}, "not looked into"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 from functools import cached_property
 
@@ -42,11 +42,13 @@ class Accesses:
         joined is filled."""
         shares: dict[int, Fraction] = {}
         wide: list[tuple[int, MachineInstruction]] = []
+        whole = self._whole()
         for number, found in self.found.items():
-            record = self.records[number]
+            record, block = self.records[number], self.matching.block[number]
+            if (block, access_kind(record)) in whole:
+                continue
             if found and found[0].width > access_bytes(record) and not record.fields[X7]:
                 wide.append((number, found[0]))
-            block = self.matching.block[number]
             copies = self.matching.copies.get(block, 0)
             if record.fields[X0] == SPACE_LOCAL and not found and block in self.present:
                 shares[number] = Fraction(0)  # in registers
@@ -61,17 +63,35 @@ class Accesses:
             shares |= self._merged(number, instruction, shares.get(number, Fraction(1)))
         return {number: share for number, share in shares.items() if share != 1}
 
+    def _whole(self) -> set[tuple[int, tuple]]:
+        """Blocks, and kinds of accesses to local memory in them, that move as many words in the machine code as all
+        copies of them do in the PTX: a wide one may have words of several rounds."""
+        asked, moved = Counter[tuple[int, tuple]](), Counter[tuple[int, tuple]]()
+        for number, found in self.found.items():
+            record, block = self.records[number], self.matching.block[number]
+            if record.fields[X0] == SPACE_LOCAL:
+                asked[block, access_kind(record)] += self.matching.copies.get(block, 0) * local_words(record.fields)
+                moved[block, access_kind(record)] += sum(max(i.width // 4, 1) for i in found)
+        return {key for key, words in asked.items() if words and words == moved[key]}
+
     def _is_repeated(self, number: int) -> bool:
         """Does a load stand on all ways to this one, past no barrier, that loads the same and was made?"""
-        record = self.records[number]
+        block = self.matching.block
         return any(
-            made
-            and access_kind(self.records[other]) == access_kind(record)
-            and access_bytes(self.records[other]) == access_bytes(record)
-            and loads_behind(self.records, other, number)
-            and self.matching.addresses.distance(other, number) == 0
-            and dominates(self._dominators, self.matching.block[other], self.matching.block[number])
+            loads_behind(self.records, other, number)
+            and self._is_same(other, number)
+            and dominates(self._dominators, block[other], block[number])
             for other, made in self.found.items()
+            if made
+        )
+
+    def _is_same(self, one: int, other: int) -> bool:
+        """Do two accesses do the same to the same bytes?"""
+        first, second = self.records[one], self.records[other]
+        return (
+            access_kind(first) == access_kind(second)
+            and access_bytes(first) == access_bytes(second)
+            and self.matching.addresses.distance(one, other) == 0
         )
 
     @cached_property
