@@ -91,6 +91,7 @@ COUNTED = {
     "lanes that go back to a loop's head by two ways": ("unseen_sixth/skip_list", "global_load_requests"),
     "words of several rounds in one load": ("unseen_sixth/hulls", "local_load_requests"),
     "sectors of words of several rounds": ("unseen_sixth/hulls", "local_load_sectors"),
+    "one load of both sides of a branch": ("unseen_sixth/zero_crossings", "shared_load_wavefronts"),
     "copies that read nothing": ("cp_async_16_bytes/zeros_only", "global_load_requests"),
 }
 

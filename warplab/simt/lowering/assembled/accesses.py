@@ -9,6 +9,7 @@ from functools import cached_property
 from warplab.isa.machine_code import MachineInstruction
 from warplab.simt.core.state.layout import (
     IMM,
+    OP_LOAD,
     OP_STORE,
     SPACE_LOCAL,
     SPACE_SHARED,
@@ -55,7 +56,7 @@ class Accesses:
             elif copies and record.fields[X0] == SPACE_LOCAL:
                 words = local_words(record.fields)
                 shares[number] = Fraction(sum(min(max(i.width // 4, 1), words) for i in found), copies * words)
-            elif len(found) < copies:
+            elif len(found) < copies and not (not found and self._is_made_ahead(number)):
                 shares[number] = Fraction(len(found), copies)
             elif not found and block in self.present and self._is_repeated(number):
                 shares[number] = Fraction(0)
@@ -85,6 +86,20 @@ class Accesses:
             if made
         )
 
+    def _is_made_ahead(self, number: int) -> bool:
+        """Has the other side of a branch the same load, and was one made of both where lanes come to the branch?"""
+        block = self.matching.block
+        if self.records[number].op != OP_LOAD:
+            return False
+        for other, made in self.found.items():
+            if not made or not self._is_same(other, number):
+                continue
+            fork = self._fork(block[number], block[other])
+            ahead = all(not i.guard and self._lines[fork] & self._made_in[i.block] for i in made)
+            if ahead and fork not in (block[number], block[other]):
+                return True
+        return False
+
     def _is_same(self, one: int, other: int) -> bool:
         """Do two accesses do the same to the same bytes?"""
         first, second = self.records[one], self.records[other]
@@ -93,6 +108,29 @@ class Accesses:
             and access_bytes(first) == access_bytes(second)
             and self.matching.addresses.distance(one, other) == 0
         )
+
+    def _fork(self, one: int, other: int) -> int:
+        """The last block that all ways to both of two blocks lead through; 0 if no way leads to one of them."""
+        while one > 0 and not dominates(self._dominators, one, other):
+            one = self._dominators[one]
+        return max(one, 0)
+
+    @cached_property
+    def _lines(self) -> defaultdict[int, set[int]]:
+        """The lines of PTX of each block."""
+        lines: defaultdict[int, set[int]] = defaultdict(set)
+        for place, numbers in self.matching.at.items():
+            for number in numbers:
+                lines[self.matching.block[number]].add(place)
+        return lines
+
+    @cached_property
+    def _made_in(self) -> defaultdict[int, set[int]]:
+        """The lines of PTX that instructions of each block of machine code bear."""
+        lines: defaultdict[int, set[int]] = defaultdict(set)
+        for instruction in self.matching.code:
+            lines[instruction.block].add(instruction.line)
+        return lines
 
     @cached_property
     def _dominators(self) -> list[int]:
