@@ -3,7 +3,7 @@
 `python -m benchmarks.collective_fits` renews them in benchmarks/results/collectives.json and measures nothing;
 benchmarks.collectives does so after each run. NCCL's own collectives get a law of its channels
 (warplab.network.channels); schedules, and processes over Gloo, up to three lines (warplab.network.fits). Times of more
-than two GPUs are besides predicted from the laws of two (warplab.network.more_ranks), which have seen none of them.
+than two GPUs are besides predicted from the laws of two (warplab.network.more_ranks): no constant is fitted to them.
 """
 
 from __future__ import annotations
@@ -71,9 +71,7 @@ def laws(times: Sequence[Record]) -> Iterator[Record]:
 
     `times` are in microseconds; where NCCL's log named a protocol, and its channels, the records have them.
     """
-    most = _most(times)
-    calls = {one.shape[1]: terms(_call(one, most)) for one in times}
-    law = _law(times)
+    most, law = _most(times), _law(times)
     first, extra, where = times[0], _extra(times[0]), _where(times[0])
     make = partial(Record, first.name, variant=first.variant, dtype=first.dtype, shape=first.shape[:1], extra=extra)
     for name, value in law.constants.items():
@@ -83,8 +81,8 @@ def laws(times: Sequence[Record]) -> Iterator[Record]:
             yield make(name, value * 1e6, "us", conditions=words)
         elif value > 0:
             yield make(f"{name}, bandwidth", 1e-9 / value, "GB/s", conditions=words)
-    unseen = [one for one in times if not is_fitted(one.shape[1]) and law.knows(calls[one.shape[1]])]
-    yield from _errors(unseen, partial(_by_law, law, calls))
+    unseen = [one for one in times if not is_fitted(one.shape[1]) and law.knows(terms(_call(one, most)))]
+    yield from _errors(unseen, partial(_by_law, law, most))
 
 
 def by_two(times: Sequence[Record]) -> Iterator[Record]:
@@ -129,8 +127,8 @@ def _errors(unseen: Sequence[Record], seconds: Callable[[Record], float], by: st
         if those := [one for one in unseen if low <= one.shape[1] < high]:
             off = {one.shape[1]: _off(one, seconds) for one in those}
             size = max(off, key=lambda one: off[one])
-            words = f"the largest of {len(those)} sizes that were not fitted, at {size} bytes; {_where(those[0])}"
             one = those[0]
+            words = f"the largest of {len(those)} sizes that were not fitted, at {size} bytes; {_where(one)}"
             yield Record(one.name, metric + by, off[size], "1", one.variant, one.shape[:1], one.dtype,
                          conditions=words, extra=_extra(one))  # fmt: skip
 
@@ -153,8 +151,8 @@ def _by_two(laws: dict[Collective, Law], most: int, one: Record) -> float:
     return more_ranks.seconds(laws, _call(one, most))
 
 
-def _by_law(law: Law, calls: dict[int, dict[str, float]], one: Record) -> float:
-    return law.seconds(calls[one.shape[1]])
+def _by_law(law: Law, most: int, one: Record) -> float:
+    return law.seconds(terms(_call(one, most)))
 
 
 def _call(one: Record, most: int) -> Call:
@@ -166,11 +164,8 @@ def _call(one: Record, most: int) -> Call:
 
 
 def _is_fit(record: Record) -> bool:
-    return (
-        record.metric in _LINES
-        or record.metric.startswith(("error ", "share "))
-        or record.metric.partition(":")[0] in _NAMES
-    )
+    metric = record.metric
+    return metric in _LINES or metric.startswith(_JUDGED) or metric.partition(":")[0] in _NAMES
 
 
 _NAMES = tuple(Protocol)

@@ -44,21 +44,17 @@ class Layers:
         return torch.randn(shape, dtype=torch.bfloat16, device=self._device).mul_(scale)
 
     def _tensor(self) -> Callable[[int], Found]:
-        own = {}
-        for name, (rows, columns) in tensor_layer.full_shapes(LLAMA).items():
-            rows, columns = (
-                (rows // self._ranks, columns) if name in ("out", "down") else (rows, columns // self._ranks)
-            )
-            own[name] = self._draw(rows, columns, scale=LLAMA.hidden**-0.5)
-        weights = {name: w.requires_grad_() for name, w in tensor_layer.shard(own, 0, 1).items()}
-        own.clear()
+        model = tensor_layer.share(LLAMA, self._ranks)
+        drawn = {name: self._draw(*of, scale=LLAMA.hidden**-0.5) for name, of in tensor_layer.shapes(model).items()}
+        weights = {name: w.requires_grad_() for name, w in tensor_layer.shard(drawn, 0, 1).items()}
+        drawn.clear()
 
         def make(tokens: int) -> Found:
             x, by = self._draw(tokens, LLAMA.hidden).requires_grad_(), self._draw(tokens, LLAMA.hidden)
             part = torch.zeros_like(by)  # sums of sums of anything else would overflow
 
             def layer(exchange: Exchange) -> None:
-                out = tensor_layer.forward(LLAMA, x, weights, self._ranks, exchange)
+                out = tensor_layer.forward(model, x, weights, exchange)
                 torch.autograd.grad(out, [x, *weights.values()], by)
 
             def traffic() -> None:

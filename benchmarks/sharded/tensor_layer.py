@@ -6,6 +6,7 @@ Two all-reduces forward, two backward. Norms and residuals are done by every ran
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 from torch.nn import functional
@@ -17,11 +18,19 @@ EPSILON = 1e-5
 Weights = Mapping[str, torch.Tensor]
 
 
-def full_shapes(model: Model) -> dict[str, tuple[int, ...]]:
-    """Of every matrix, rows first: x @ w. What is shared lies in the second dimension, in `out` and `down` the first.
+def share(model: Model, ranks: int) -> Model:
+    """What one rank has of a layer: one of fewer heads, as wide as before, and with a narrower MLP."""
+    return replace(
+        model,
+        heads=model.heads // ranks,
+        kv_heads=model.kv_heads // ranks,
+        head_width=model.query_width // model.heads,
+        ffn=model.ffn // ranks,
+    )
 
-    qkv has queries, keys and values along a dimension of its own heads; up has gate and value.
-    """
+
+def shapes(model: Model) -> dict[str, tuple[int, int]]:
+    """Rows and columns of every matrix of a layer, or of a rank's share of it, for products x @ w."""
     width = model.query_width // model.heads
     return {
         "queries": (model.hidden, model.heads * width),
@@ -48,10 +57,11 @@ def shard(full: Weights, rank: int, ranks: int) -> dict[str, torch.Tensor]:
     }
 
 
-def forward(model: Model, x: torch.Tensor, own: Weights, ranks: int, exchange: Exchange) -> torch.Tensor:
-    """The layer on x [tokens, hidden] of one sequence, with a causal mask. `own` is this rank's `shard`."""
+def forward(model: Model, x: torch.Tensor, own: Weights, exchange: Exchange) -> torch.Tensor:
+    """The layer on x [tokens, hidden] of one sequence, with a causal mask. `model` is this rank's `share`, `own` its
+    `shard`."""
     tokens, width = x.shape[0], model.query_width // model.heads
-    heads, kv_heads = model.heads // ranks, model.kv_heads // ranks
+    heads, kv_heads = model.heads, model.kv_heads
     qkv = exchange.copied(_norm(x)) @ own["qkv"]
     parts = qkv.view(tokens, heads + 2 * kv_heads, width).transpose(0, 1)[None]
     q, k, v = parts.split((heads, kv_heads, kv_heads), 1)

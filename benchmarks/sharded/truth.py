@@ -44,20 +44,20 @@ def _gradients(out: torch.Tensor, of: Sequence[torch.Tensor], by: torch.Tensor) 
 
 
 def _tensor(rank: int, ranks: int, device: torch.device, exchange: Exchange) -> Pairs:
-    shapes = tensor_layer.full_shapes(SMALL)
     full = {
         name: _draw(number, device, *shape, scale=shape[0] ** -0.5)
-        for number, (name, shape) in enumerate(shapes.items())
+        for number, (name, shape) in enumerate(tensor_layer.shapes(SMALL).items())
     }
     x, by = (_draw(seed, device, TOKENS, SMALL.hidden) for seed in (100, 101))
 
     own = {name: w.requires_grad_() for name, w in tensor_layer.shard(full, rank, ranks).items()}
     mine = x.clone().requires_grad_()
-    found = _gradients(tensor_layer.forward(SMALL, mine, own, ranks, exchange), [mine, *own.values()], by)
+    out = tensor_layer.forward(tensor_layer.share(SMALL, ranks), mine, own, exchange)
+    found = _gradients(out, [mine, *own.values()], by)
 
     exact = {name: w.detach().double().requires_grad_() for name, w in tensor_layer.shard(full, 0, 1).items()}
     whole = x.double().requires_grad_()
-    out = tensor_layer.forward(SMALL, whole, exact, 1, Exchange(silent=True))
+    out = tensor_layer.forward(SMALL, whole, exact, Exchange(silent=True))
     right = _gradients(out, [whole, *exact.values()], by.double())
     of_full = dict(zip(exact, right[2:], strict=True))
     width = SMALL.query_width // SMALL.heads

@@ -1,4 +1,4 @@
-"""What laws of two GPUs (warplab.network.channels) say of more in one node, none of whose times were seen.
+"""What laws of two GPUs (warplab.network.channels) say of more in one node: no constant is fitted to times of those.
 
 A ring over n GPUs has 2(n - 2) steps more than one over two in an all-reduce, n - 2 in an all-gather or
 reduce-scatter. With S = size / n / channels bytes in a channel and step,
@@ -23,7 +23,7 @@ from dataclasses import replace
 from warplab.network.channels import CHANNEL, WAIT, Call, Law, terms
 from warplab.network.collectives import Collective
 from warplab.network.links import NetworkError
-from warplab.network.nccl import Method, Protocol, constants
+from warplab.network.nccl import PROTOCOLS, Method, Protocol, constants
 
 _PORT = "simple: the port"
 _PASSED_ON = {
@@ -89,6 +89,5 @@ def _messages(law: Law, call: Call) -> float:
 
 def _tuner(protocol: Protocol) -> tuple[float, float]:
     """Seconds of a hop over NVLink and of the start of a ring, as NCCL's tuner has them."""
-    index = list(Protocol).index(protocol)
-    of = constants()
+    index, of = PROTOCOLS.index(protocol), constants()
     return of.hop["nvlink"][Method.RING][index] * 1e-6, of.base_latency[Method.RING][index] * 1e-6

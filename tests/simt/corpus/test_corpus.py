@@ -1,7 +1,7 @@
 """Every kernel of the validation corpus on the emulator: no findings and NumPy's results, or the fault it was made for.
 Counters of those that were measured before any rule was made from them are Nsight Compute's.
 
-What is marked as a gap must fail, so that the mark is removed when the emulator has learnt it. Of the unseen sets a
+What is marked as a gap must fail, so that the mark is removed when the emulator has learnt it. Of the unseen sets an
 eighth of each file runs, and all of them with WARPLAB_WHOLE=1.
 """
 
