@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from warplab import results
+from warplab.hardware.processors import processor, usable_processors
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
 KERNELS = Path(__file__).with_name("simt_kernels.py")
@@ -86,7 +87,7 @@ def matrix_product() -> results.Record:
     return results.Record(
         "naive matrix product", "multiply-adds per second", mine, "1/s", shape=(SIZE, SIZE, SIZE), dtype="float32",
         baseline="Numba CUDASIM", baseline_value=theirs, ratio=mine / theirs,
-        conditions=f"best of {REPEATS}, sanitizers and counters on, {os.cpu_count()} cores",
+        conditions=f"best of {REPEATS}, sanitizers and counters on, {usable_processors()} cores of: {processor()}",
     )  # fmt: skip
 
 
@@ -98,7 +99,7 @@ def instruction_rate(name: str, plan: Plan, inputs: dict[str, np.ndarray]) -> re
     seconds = _best(lambda: execute(plan, inputs, workers=1))
     return results.Record(
         name, "warp instructions per second", issued / seconds, "1/s",
-        conditions=f"one core, best of {REPEATS}, sanitizers and counters on",
+        conditions=f"one core of: {processor()}; best of {REPEATS}, sanitizers and counters on",
     )  # fmt: skip
 
 
@@ -206,7 +207,7 @@ def main() -> int:
         print(line)
     for record in records[rates:]:
         print(f"{record.name:26} {record.value / 1e6:8.0f} MB needed, {record.extra['allowed'] / 1e6:.0f} MB allowed")
-    results.write(results.DIRECTORY / "emulator.json", results.make_header(COMMAND), records)
+    results.write(results.DIRECTORY / "emulator.json", results.make_header(COMMAND), records, merge=True)
     return 0
 
 
