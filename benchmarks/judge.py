@@ -107,7 +107,8 @@ def _one(
     worker.timed = case.timed
     try:
         source = case.source(folder)
-        report = grade(Request(lab, source, machine, seed, case.quick), worker, turns=turns)
+        drawn_by = case.seed if seed is None else seed
+        report = grade(Request(lab, source, machine, drawn_by, case.quick), worker, turns=turns)
     finally:
         idle.put(worker)
     judged = report.status is not Status.JUDGE_ERROR

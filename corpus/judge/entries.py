@@ -2,7 +2,8 @@
 
 The first line of a file in corpus/judge/submissions is `# expect: <part>: <status>: <why>`. A line `# on a GPU: ...`
 of the same form stands for the GPU where that differs. What would do damage, or succeed, under reduced isolation
-has the line `# needs: isolation` and is left out there. A line `# tests: ...` names further tests that take a
+has the line `# needs: isolation` and is left out there. `# seed: ...` is the seed where the verdict depends on what is
+drawn. A line `# tests: ...` names further tests that take a
 submission: `seeds` of those for which luck once decided, or could (tests/labs/test_seeds.py), `tolerances` of those
 that are less precise than their lab asks for (tests/labs/test_tolerances.py). Mutants bring their verdict along.
 """
@@ -26,6 +27,7 @@ from corpus.judge.truth import SUBMISSIONS, mutants
 CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input", "file")
 FURTHER_TESTS = ("seeds", "tolerances")
 _EXPECTED = re.compile(r"^# (expect|on a GPU): (.+?): (.+?): (.*)$", re.MULTILINE)
+_SEED = re.compile(r"^# seed: (\d+)$", re.MULTILINE)
 _JUDGED_ANYWHERE = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 
 
@@ -33,8 +35,8 @@ _JUDGED_ANYWHERE = (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)
 class CorpusCase:
     """One submission. `source(folder)` gives its path, written into `folder` if it has none of its own.
 
-    `object(report)` says what is wrong with a verdict; nothing if it is right. `quick` leaves the hidden cases out, and
-    nothing is timed.
+    `object(report)` says what is wrong with a verdict; nothing if it is right. `quick` leaves the hidden cases out. A
+    `seed` is given where the verdict depends on what is drawn.
     """
 
     corpus: str
@@ -44,11 +46,12 @@ class CorpusCase:
     object: Callable[[Report], list[str]]
     quick: bool = False
     needs_isolation: bool = False
+    seed: int | None = None
 
     @property
     def timed(self) -> bool:
         """Whether a GPU measures the time too: not of what must fail before."""
-        return not self.quick and self.corpus != "bad_input"
+        return self.corpus == "file" or not (self.quick or self.corpus == "bad_input")
 
 
 def cases() -> Iterator[CorpusCase]:
@@ -58,9 +61,11 @@ def cases() -> Iterator[CorpusCase]:
     for corpus in ("correct", "exploit", "wrong"):
         for path in sorted(SUBMISSIONS.glob(f"*/{corpus}/*.py")):
             check = _as_the_file_says(path)
+            quick, seed = corpus == "wrong", _SEED.search(path.read_text("utf-8", "replace"))
             yield CorpusCase(
-                corpus, path.parts[-3], path.stem, _at(path), check, corpus == "wrong", needs_isolation(path)
-            )
+                corpus, path.parts[-3], path.stem, _at(path), check, quick, needs_isolation(path),
+                int(seed[1]) if seed else None,
+            )  # fmt: skip
     for mutant in mutants():
         yield _mutated(mutant)
     for path in sorted((SUBMISSIONS / "bad_input").glob("*.py")):
