@@ -42,29 +42,6 @@ def test_too_few_gpus_are_said_to_be_too_few() -> None:
         time_schedules(SCHEDULES[:1], [4096])
 
 
-@needs_torch
-def test_a_sample_is_taken_again_where_any_host_was_late(monkeypatch: pytest.MonkeyPatch) -> None:
-    import torch
-
-    from warplab.network.execution.calls import Clock
-
-    clock = Clock(torch.device("cpu"), None)
-    clock._gpu = True
-    mine = iter([(9.0, False), (8.0, True), (1.0, True)])  # seconds, whether this rank's host was in time
-    others = iter([True, False, True])
-    sleeps = []
-
-    def sample(call: object, repeats: int) -> tuple[float, bool]:
-        sleeps.append(clock._sleep)
-        return next(mine)
-
-    monkeypatch.setattr("torch.distributed.barrier", lambda group: None)
-    monkeypatch.setattr(clock, "_sample", sample)
-    monkeypatch.setattr(clock, "agree", lambda yes: next(others) and yes)
-    assert clock.once(lambda: None, 1) == 1.0
-    assert sleeps == [sleeps[0], 2 * sleeps[0], 4 * sleeps[0]]
-
-
 @pytest.mark.multigpu
 @needs_torch
 def test_two_gpus() -> None:

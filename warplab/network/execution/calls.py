@@ -26,7 +26,7 @@ WORK = 64 << 20  # bytes that a sample of processes moves about, in as many call
 _GPU_WORK, _GPU_CALLS = 640 << 20, 5
 _ITEM = 4  # bytes of a float32
 _TOGETHER = timedelta(seconds=120)
-_SLEEP, _LONGEST_SLEEP = 1_000_000, 64_000_000  # cycles: half a millisecond, 32 milliseconds
+_SLEEP = 1_000_000  # cycles, half a millisecond: all of a sample is queued by then
 
 
 def meet(backend: str, rank: int, ranks: int, meeting: str) -> tuple[torch.device, Any]:
@@ -154,15 +154,13 @@ class Clock:
 
     On a GPU the ranks begin together: each first lets its GPU sleep for as long as the host may take to queue
     everything, then meets the others in an all-reduce of one number, and then the clock starts. Without that the time
-    by which one process is behind the other would be in each sample. Where a host was not done by then, the sample is
-    taken again after a sleep of twice the length: a graph of 50 of NCCL's calls takes longer to queue than one of 20.
+    by which one process is behind the other would be in each sample.
     """
 
     def __init__(self, device: torch.device, group: Any) -> None:
         self._device, self._group = device, group
         self._gpu = device.type == "cuda"
         self._meeting = torch.zeros(1, device=device)
-        self._sleep = _SLEEP
 
     def wait(self) -> None:
         """Until all that was queued is done."""
@@ -215,24 +213,15 @@ class Clock:
             for _ in range(repeats):
                 call()
             return time.perf_counter() - begin
-        while True:
-            seconds, in_time = self._sample(call, repeats)
-            if self.agree(in_time) or self._sleep >= _LONGEST_SLEEP:
-                return seconds
-            self._sleep *= 2
-
-    def _sample(self, call: Call, repeats: int) -> tuple[float, bool]:
-        """Seconds on this rank's GPU, and whether all was queued before the clock started."""
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(self._sleep)
+        torch.cuda._sleep(_SLEEP)
         dist.all_reduce(self._meeting)
         start.record()
         for _ in range(repeats):
             call()
         end.record()
-        in_time = not start.query()
         torch.cuda.synchronize(self._device)
-        return start.elapsed_time(end) * 1e-3, in_time
+        return start.elapsed_time(end) * 1e-3
 
     def graph(self, call: Call, calls: int) -> torch.cuda.CUDAGraph:
         """So many calls as one graph. Reset it before the next one: it holds memory and NCCL's communicator."""
