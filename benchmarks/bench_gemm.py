@@ -2,6 +2,8 @@
 
 squares   every rung at 2048, 4096, 8192 and 16384 cubed in float16, and the best one in bfloat16 too
 shapes    the best one for 60 shapes, drawn from sizes of 512 to 16384
+odd       the best one for shapes whose sides are no multiple of 8
+alone     every rung at 8192 cubed with the library alone beside it, and the clock and power of each, into gemm_alone.json
 counters  what the emulator counts for every rung at a small size, into gemm_counters.json: this needs no GPU
 
 Run as `python -m benchmarks.bench_gemm` on a Hopper GPU for the first two, or name the parts; sizes restrict `squares`.
@@ -14,7 +16,7 @@ import os
 import random
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,11 +36,18 @@ from warplab.plan.occupancy import launch_occupancy
 from warplab.worker.process import Worker
 
 FILE, COUNTS = results.DIRECTORY / "gemm.json", results.DIRECTORY / "gemm_counters.json"
+BY_ITSELF = results.DIRECTORY / "gemm_alone.json"  # another regime: its figures are not for gemm.json's tables
 SIZES = (2048, 4096, 8192, 16384)
 DRAWN_FROM = (512, 1024, 2048, 4096, 8192, 16384)
 DRAWN, SEED = 60, 5
-SECONDS = {"squares": 3.0, "shapes": 0.25}  # of turns for one shape
-PRECISION = {"squares": 0.002, "shapes": 0.01}
+ODD: tuple[Shape, ...] = (  # one side odd, each in turn, at two sizes; all odd; and far from a multiple of any tile
+    (4095, 4096, 4096), (4096, 4095, 4096), (4096, 4096, 4095), (8191, 8192, 8192), (8192, 8191, 8192),
+    (8192, 8192, 8191), (1023, 1023, 1023), (2047, 2049, 2051), (4097, 4097, 4097), (1500, 2500, 3500),
+    (5000, 3001, 7003), (333, 7777, 5555),
+)  # fmt: skip
+ALONE = (8192, 8192, 8192)
+SECONDS = {"squares": 3.0, "shapes": 0.25, "odd": 0.25, "alone": 0.8}  # of turns for one shape
+PRECISION = {"squares": 0.002, "shapes": 0.01, "odd": 0.01, "alone": 0.004}
 SMALL = (256, 256, 192)  # m, n and k of what the emulator counts
 COUNTED = (
     "warp_instructions",
@@ -184,13 +193,59 @@ def drawn() -> list[Shape]:
 
 def shapes(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[results.Record]:
     """The best rung for rectangular matrices; the sizes do not matter."""
+    return _of_best(worker, architecture, drawn(), "shapes")
+
+
+def odd(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[results.Record]:
+    """The best rung where no side is a multiple of what tensor maps ask for; the sizes do not matter."""
+    return _of_best(worker, architecture, ODD, "odd")
+
+
+def alone(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[results.Record]:
+    """Every rung that is fast enough, each in turns with the library alone; the sizes do not matter."""
+    records = []
+    work = 2.0 * ALONE[0] * ALONE[1] * ALONE[2]
+    for entry in entries(rungs(), ALONE, architecture):
+        with tempfile.TemporaryDirectory() as folder:
+            plan = str(Path(folder) / "rung.plan")
+            save(entry.plan, Path(plan))
+            try:
+                found = worker.call(
+                    "benchmarks.gemm.contest:alone",
+                    timeout=120, plan=plan, shape=ALONE, seconds=SECONDS["alone"], precision=PRECISION["alone"],
+                )  # fmt: skip
+            except WarplabError as error:
+                print(f"{entry.rung.name} was not measured alone: {error}", file=sys.stderr, flush=True)
+                continue
+        if not found:
+            continue
+        ours, library, name = found["ours"], found["torch"], entry.rung.name
+        extra = {
+            "ratio_interval": found["ratio_interval"],
+            **{f"{key}_{of}": each[key] for of, each in (("ours", ours), ("library", library)) for key in each},
+        }
+        records.append(
+            results.Record(
+                name, "rate", work / found["ms"] * 1e3, "FLOP/s", "alone", ALONE, "float16",
+                (work / found["high"] * 1e3, work / found["low"] * 1e3), BASELINE, work / found["library_ms"] * 1e3,
+                found["ratio"],
+                f"N(0, 1) data, cold L2, CUDA events, {found['turns']} turns of these two alone; then each back to "
+                "back for 0.8 s: ms a launch, SM clock in MHz, power in W, temperature in C",
+                extra,
+            )
+        )  # fmt: skip
+        back_to_back = ", ".join(f"{x['ms']:.3f} ms {x['clock']:.0f} MHz {x['power']:.0f} W" for x in (ours, library))
+        print(f"{name:44} {records[-1].value / 1e12:7.1f} TFLOP/s {found['ratio']:6.3f}; {back_to_back}", flush=True)
+    return records
+
+
+def _of_best(worker: Worker, architecture: str, every: Sequence[Shape], part: str) -> list[results.Record]:
     best = next(rung for rung in rungs() if rung.name == BEST)
-    every = drawn()
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         made = list(pool.map(lambda shape: entries([best], shape, architecture), every))
     records: list[results.Record] = []
     for entry, shape in zip(made, every, strict=True):
-        records += measure(worker, entry, shape, "float16", "shapes")
+        records += measure(worker, entry, shape, "float16", part)
     if ratios := [r.ratio for r in records if r.ratio]:
         print(f"{len(ratios)} shapes: geometric mean {geometric_mean(ratios):.4f}, least {min(ratios):.4f}", flush=True)
     return records
@@ -236,22 +291,28 @@ def main(arguments: list[str]) -> int:
     """
     sizes = tuple(int(argument) for argument in arguments if argument.isdecimal())
     named = [argument for argument in arguments if not argument.isdecimal()]
-    if unknown := set(named) - {"squares", "shapes", "counters"}:
-        print(f"There is no part named {unknown.pop()}: parts are squares, shapes and counters.", file=sys.stderr)
+    timed = {"squares": squares, "shapes": shapes, "odd": odd, "alone": alone}
+    if unknown := set(named) - {*timed, "counters"}:
+        print(f"There is no part named {unknown.pop()}: parts are {', '.join(timed)} and counters.", file=sys.stderr)
         return 2
     parts = named or ["squares"] * bool(sizes) or ["squares", "shapes"]
     header = results.make_header(" ".join(["python -m benchmarks.bench_gemm", *arguments]))
     try:
-        if set(parts) & {"squares", "shapes"}:
+        if set(parts) & timed.keys():
             device = present()
             if device is None:
                 raise WarplabError("There is no GPU here to time products on; the part `counters` needs none.")
             records: list[results.Record] = []
             with Worker() as worker:
-                for part, function in (("squares", squares), ("shapes", shapes)):
+                for part, function in timed.items():
                     if part in parts:
                         records += function(worker, architecture_of(device), sizes or SIZES)
-            results.write(FILE, header, records, merge=bool(arguments))
+            for file, kept in (
+                (FILE, [record for record in records if record.variant != "alone"]),
+                (BY_ITSELF, [record for record in records if record.variant == "alone"]),
+            ):
+                if kept:
+                    results.write(file, header, kept, merge=bool(arguments))
         if "counters" in parts:
             results.write(COUNTS, header, counters())
     except WarplabError as error:

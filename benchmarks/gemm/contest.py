@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from warplab.plan.model import Plan
 
 SLOWEST = 50.0  # milliseconds: what takes longer would use up the turns of the others
 SLOW = 1.5  # times the library: such products race among themselves, as the card cools down while they run
+WARM_UP, DRAWN = 0.5, 0.8  # seconds of products back to back: before a race, and with clock and power
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}  # roundoff, to nearest
 
 
@@ -23,7 +25,6 @@ def timed(
 
     "wrong" has a sentence for each plan whose result is not torch's, but for rounding: it is left out too.
     """
-    import cupy
     import torch
 
     from warplab.gpu import executor
@@ -31,13 +32,10 @@ def timed(
 
     device = present()
     assert device is not None
-    m, n, k = shape
+    k = shape[2]
     kind = torch.float16 if dtype == "float16" else torch.bfloat16
     with executor.on_stream() as stream:
-        torch.manual_seed(0)
-        a, b = (torch.randn(size, device="cuda").to(kind) for size in ((m, k), (k, n)))
-        inputs = {name: cupy.asarray(x.view(torch.int16)) for name, x in (("a", a), ("b", b))}
-        inputs = {name: x.view("float16" if kind is torch.float16 else "uint16") for name, x in inputs.items()}
+        a, b, inputs = operands(shape, kind)
         expected = torch.matmul(a, b).float()
         torch.cuda.synchronize()
         library = Library(stream, a, b)
@@ -72,6 +70,56 @@ def timed(
                     "turns": result.turns,
                 }
         return answer
+
+
+def alone(plan: str, shape: tuple[int, int, int], seconds: float, precision: float) -> dict[str, Any]:
+    """The same of one plan of float16 that has the card to itself with torch, and what each draws back to back.
+
+    "torch" and "ours" have what benchmarks.gemm.draw says. Nothing of a plan that is too slow.
+    """
+    import torch
+
+    from benchmarks.gemm.draw import back_to_back
+    from warplab.gpu import executor
+    from warplab.gpu.stopwatch import time_in_turns
+
+    device = present()
+    assert device is not None
+    with executor.on_stream() as stream:
+        a, b, inputs = operands(shape, torch.float16)
+        expected = torch.matmul(a, b).float()
+        torch.cuda.synchronize()
+        ours = Product(load(Path(plan)), architecture_of(device), stream, inputs)
+        if trial(ours, stream) > SLOWEST:
+            return {}
+        check(Path(plan).stem, ours.output, expected, shape[2], "float16")
+        candidates = {"torch": Library(stream, a, b), "ours": ours}
+        back_to_back(candidates["torch"], stream, device.uuid, WARM_UP)  # every rung finds the card in the same state
+        result = time_in_turns(candidates, stream, budget_seconds=seconds, precision=precision)
+        drawn = {name: asdict(back_to_back(each, stream, device.uuid, DRAWN)) for name, each in candidates.items()}
+        time, ratio = result.time("ours"), result.ratio("torch", "ours")
+        return {
+            "ms": time.value,
+            "low": time.low,
+            "high": time.high,
+            "ratio": ratio.value,
+            "ratio_interval": (ratio.low, ratio.high),
+            "library_ms": result.time("torch").value,
+            "turns": result.turns,
+            **drawn,
+        }
+
+
+def operands(shape: tuple[int, int, int], kind: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """torch's matrices a and b of N(0, 1), and the same as a plan's inputs."""
+    import cupy
+    import torch
+
+    m, n, k = shape
+    torch.manual_seed(0)
+    a, b = (torch.randn(size, device="cuda").to(kind) for size in ((m, k), (k, n)))
+    inputs = {name: cupy.asarray(x.view(torch.int16)) for name, x in (("a", a), ("b", b))}
+    return a, b, {name: x.view("float16" if kind is torch.float16 else "uint16") for name, x in inputs.items()}
 
 
 def trial(candidate: Any, stream: Any) -> float:
