@@ -3,7 +3,7 @@
 squares   every rung at 2048, 4096, 8192 and 16384 cubed in float16, and the best one in bfloat16 too
 shapes    the best one for 60 shapes, drawn from sizes of 512 to 16384
 odd       the best one for shapes whose sides are no multiple of 8
-alone     every rung at 8192 cubed with the library alone beside it, and the clock and power of each, into gemm_alone.json
+alone     every rung at 8192 cubed, the library alone beside it, and the clock and power of each, into gemm_alone.json
 counters  what the emulator counts for every rung at a small size, into gemm_counters.json: this needs no GPU
 
 Run as `python -m benchmarks.bench_gemm` on a Hopper GPU for the first two, or name the parts; sizes restrict `squares`.
