@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -57,11 +57,15 @@ from warplab.simt.core.state.layout import (
 from warplab.simt.program import Program, local_words
 from warplab.simt.report.instruction_classes import Classifier, Work
 
+Amounts = dict[str, int]  # by the name of a counter
 
-def _set_shared(counters: Counters, name: str, counts: list[int]) -> None:
-    setattr(counters, f"{name}_requests", counts[C_SHARED_REQUESTS])
-    setattr(counters, f"{name}_wavefronts", counts[C_WAVEFRONTS])
-    setattr(counters, f"{name}_bank_conflicts", counts[C_WAVEFRONTS] - counts[C_IDEAL])
+
+def _shared(name: str, counts: list[int]) -> Amounts:
+    return {
+        f"{name}_requests": counts[C_SHARED_REQUESTS],
+        f"{name}_wavefronts": counts[C_WAVEFRONTS],
+        f"{name}_bank_conflicts": counts[C_WAVEFRONTS] - counts[C_IDEAL],
+    }
 
 
 def _is_reduction(record: np.ndarray) -> bool:
@@ -70,117 +74,119 @@ def _is_reduction(record: np.ndarray) -> bool:
     return not (record[X4] or record[X2] in (ATOMIC_EXCH, ATOMIC_CAS) or record[X7] & ACQUIRE_BIT)
 
 
-def _of_instruction(record: np.ndarray, counts: list[int]) -> Counters:
+def _of_instruction(record: np.ndarray, counts: list[int]) -> Amounts:
     op = int(record[OP])
-    result = Counters(
-        warp_instructions=counts[C_WARPS], thread_instructions=counts[C_THREADS], divergent_branches=counts[C_DIVERGED]
-    )
+    result = {
+        "warp_instructions": counts[C_WARPS],
+        "thread_instructions": counts[C_THREADS],
+        "divergent_branches": counts[C_DIVERGED],
+    }
     if op in (OP_LOAD, OP_STORE):
         kind = "load" if op == OP_LOAD else "store"
-        values = {
+        result |= {
             f"global_{kind}_requests": counts[C_REQUESTS],
             f"global_{kind}_sectors": counts[C_SECTORS],
             f"global_{kind}_ideal_sectors": counts[C_IDEAL_SECTORS],
             f"local_{kind}_requests": counts[C_LOCAL_REQUESTS],
             f"local_{kind}_sectors": counts[C_LOCAL_SECTORS],
+            f"cluster_{kind}_wavefronts": counts[C_REMOTE],
+            **_shared(f"shared_{kind}", counts),
         }
-        for name, value in values.items():
-            setattr(result, name, value)
-        _set_shared(result, f"shared_{kind}", counts)
-        setattr(result, f"cluster_{kind}_wavefronts", counts[C_REMOTE])
     elif op == OP_ATOMIC:
         kind = "reduction" if _is_reduction(record) else "atomic"
-        setattr(result, f"global_{kind}_requests", counts[C_REQUESTS])
-        setattr(result, f"global_{kind}_sectors", counts[C_SECTORS])
-        _set_shared(result, "shared_atomic", counts)
-        result.cluster_store_wavefronts = counts[C_REMOTE]
+        result |= {
+            f"global_{kind}_requests": counts[C_REQUESTS],
+            f"global_{kind}_sectors": counts[C_SECTORS],
+            "cluster_store_wavefronts": counts[C_REMOTE],
+            **_shared("shared_atomic", counts),
+        }
     elif op == OP_REMOTE:
-        result.cluster_store_wavefronts = counts[C_REMOTE]
+        result["cluster_store_wavefronts"] = counts[C_REMOTE]
     elif op == OP_BARRIER or op == OP_CLUSTER_BARRIER and record[X0] == CLUSTER_ARRIVE:
-        result.barriers = counts[C_WARPS]
+        result["barriers"] = counts[C_WARPS]
     elif op in (OP_LDMATRIX, OP_STMATRIX):
         kind = "load" if op == OP_LDMATRIX else "store"
-        _set_shared(result, f"matrix_{kind}", counts)
-        _set_shared(result, f"shared_{kind}", counts)
+        result |= _shared(f"matrix_{kind}", counts) | _shared(f"shared_{kind}", counts)
     elif op == OP_COPY:
         route = "bypass" if record[X2] else "cached"
-        setattr(result, f"async_copy_{route}_requests", counts[C_REQUESTS])
-        setattr(result, f"async_copy_{route}_sectors", counts[C_SECTORS])
-        # The hardware counts these among its global loads too, but for those of which no lane reads anything.
-        result.global_load_requests = counts[C_REQUESTS] - counts[C_LOCAL_REQUESTS]
-        result.global_load_sectors = counts[C_SECTORS]
-        result.global_load_ideal_sectors = counts[C_IDEAL_SECTORS]
-        _set_shared(result, "async_copy", counts)
+        result |= {
+            f"async_copy_{route}_requests": counts[C_REQUESTS],
+            f"async_copy_{route}_sectors": counts[C_SECTORS],
+            # The hardware counts these among its global loads too, but for those of which no lane reads anything.
+            "global_load_requests": counts[C_REQUESTS] - counts[C_LOCAL_REQUESTS],
+            "global_load_sectors": counts[C_SECTORS],
+            "global_load_ideal_sectors": counts[C_IDEAL_SECTORS],
+            **_shared("async_copy", counts),
+        }
     elif op == OP_BULK:
         form = int(record[X7])
         way = {TO_SHARED: "load", TO_GLOBAL: "store", WITHIN_CLUSTER: "cluster"}[form & FORM_DIRECTION]
         if way == "store" and form >> FORM_OPERATION_SHIFT & 255:
             way = "reduction"
-        setattr(result, f"bulk_{way}_requests", counts[C_REQUESTS])
-        setattr(result, f"bulk_{way}_bytes", counts[C_IDEAL])
+        result |= {f"bulk_{way}_requests": counts[C_REQUESTS], f"bulk_{way}_bytes": counts[C_IDEAL]}
         if way != "cluster":
-            setattr(result, f"bulk_{way}_sectors", counts[C_SECTORS])
+            result[f"bulk_{way}_sectors"] = counts[C_SECTORS]
     elif op == OP_WGMMA:
-        result.warpgroup_read_requests = counts[C_SHARED_REQUESTS]
-        result.warpgroup_read_wavefronts = counts[C_WAVEFRONTS]
+        result["warpgroup_read_requests"] = counts[C_SHARED_REQUESTS]
+        result["warpgroup_read_wavefronts"] = counts[C_WAVEFRONTS]
     elif op == OP_WGMMA_GROUP and record[X0] == WGMMA_WAIT and record[IMM] == 0:
-        result.warpgroup_drains = counts[C_WARPS]
+        result["warpgroup_drains"] = counts[C_WARPS]
     return result
 
 
-def _count_work(
-    result: Counters, record: np.ndarray, counts: list[int], classifier: Classifier, assembled: bool
-) -> None:
+def _work(record: np.ndarray, counts: list[int], classifier: Classifier, assembled: bool) -> Amounts:
+    result = {}
     work = classifier.work(record)
     if work is not Work.TENSOR:
-        setattr(result, f"{work.value}_instructions", counts[C_WARPS])
+        result[f"{work.value}_instructions"] = counts[C_WARPS]
     if classifier.is_wide(record):
-        result.wide_integer_instructions = counts[C_WARPS]
+        result["wide_integer_instructions"] = counts[C_WARPS]
     operation = classifier.float_operation(record)
     if operation and not (assembled and operation[0] in "fd"):
-        setattr(result, f"thread_{operation}", counts[C_THREADS])
+        result[f"thread_{operation}"] = counts[C_THREADS]
+    return result
 
 
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
-    total = Counters()
     classifier = Classifier()
-    lines: dict[int, Counters] = {}
-    for pc in np.flatnonzero(counts.any(axis=1)):
-        if program.code[pc][OP] == OP_WATCH or not (program.counted[pc] or program.texts[pc]):
+    lines: defaultdict[int, Counter[str]] = defaultdict(Counter)
+    for pc in np.flatnonzero(counts.any(axis=1)).tolist():
+        record = program.code[pc]
+        op = int(record[OP])
+        if op == OP_WATCH or not (program.counted[pc] or program.texts[pc]):
             continue  # the emulator's own
-        row = [int(c) for c in counts[pc]]
+        row = counts[pc].tolist()
         issued = row[C_WARPS]
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
             row[C_WARPS] = row[C_THREADS] = 0
-        if program.code[pc][OP] in (OP_LOAD, OP_STORE):
-            row[C_LOCAL_REQUESTS] *= local_words(program.code[pc])
-        share = program.shares.get(int(pc))
+        if op in (OP_LOAD, OP_STORE):
+            row[C_LOCAL_REQUESTS] *= local_words(record)
+        share = program.shares.get(pc)
         if share is not None:  # the assembler kept a part of the copies of an access
             row[:] = [n if i in (C_WARPS, C_THREADS) else round(n * share) for i, n in enumerate(row)]
         if pc in program.elected:
             row[C_SECTORS] = row[C_REQUESTS]
             row[C_WAVEFRONTS] = row[C_IDEAL] = row[C_SHARED_REQUESTS]
-        counters = _of_instruction(program.code[pc], row)
-        if program.code[pc][OP] in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
-            counters.tensor_instructions = issued if share is None else round(issued * share)
-            counters.tensor_multiply_adds = issued * int(program.code[pc][IMM])
-        _count_work(counters, program.code[pc], row, classifier, program.terms is not None)
-        line = lines.setdefault(int(program.lines[pc]), Counters())
-        line += counters
-    for place, counters in _of_machine_code(program, counts):
-        line = lines.setdefault(place, Counters())
-        line += counters
+        line = lines[int(program.lines[pc])]
+        line.update(_of_instruction(record, row))
+        if op in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
+            line["tensor_instructions"] += issued if share is None else round(issued * share)
+            line["tensor_multiply_adds"] += issued * int(record[IMM])
+        line.update(_work(record, row, classifier, program.terms is not None))
+    for place, counter, amount in _of_machine_code(program, counts):
+        lines[place][counter] += amount
+    total: Counter[str] = Counter()
     for line in lines.values():
-        total += line
-    return total, lines
+        total.update(line)
+    return Counters(**total), {place: Counters(**line) for place, line in lines.items()}
 
 
-def _of_machine_code(program: Program, counts: np.ndarray) -> list[tuple[int, Counters]]:
-    """What the machine code does that counts by itself: by line of the submission."""
+def _of_machine_code(program: Program, counts: np.ndarray) -> list[tuple[int, str, int]]:
+    """What the machine code does that counts by itself: line of the submission, counter, amount."""
     amounts: defaultdict[tuple[int, str], Fraction] = defaultdict(Fraction)
     for term in program.terms or ():
         executed = sum(int(counts[pc][term.what]) for pc in term.of)
         amounts[int(program.lines[term.at]), term.counter] += term.share * executed
-    return [(line, Counters(**{counter: round(amount)})) for (line, counter), amount in amounts.items() if amount]
+    return [(line, counter, round(amount)) for (line, counter), amount in amounts.items() if amount]

@@ -303,6 +303,59 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
 
 
 @compiled
+def read_by_several(m, warp, start, size, pc):
+    """Record that more than one lane reads each of `size` bytes of the block's own memory, by one instruction.
+
+    False if it is not certain to be right: then each lane's read is to be checked by itself, as if nothing had been
+    recorded here, which changes nothing of what is found.
+    """
+    shadow = get(m, M_SHARED_SHADOW)
+    if shadow == 0:
+        return True
+    if (start | size) & 3 or offset_of(start) != start:
+        return False
+    state = warp_state(get(m, M_WARPS), warp)
+    mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
+    known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
+    tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
+    put(state, W_TOUCHED, epoch)
+    first, end = start >> 2, (start + size) >> 2
+    if end - first == 1:
+        return _word_read_by_several(word_at(shadow, first), known, np.int32(mine), np.int32(epoch), np.int32(tag))
+    for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
+        low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
+        active = (1 << high) - (1 << low)
+        if not read_chunk(shadow + chunk * CHUNK_BYTES, active, known, mine, epoch, tag, -1, 0, 0, 0):
+            return False
+    return True
+
+
+@compiled
+def _word_read_by_several(word, known, mine, epoch, tag):
+    """What read_chunk does, of one word and for several lanes."""
+    same_warp, alike = TAG_WARPS << 4, ~np.int32(15)
+    if load_i32(word + VALID) & 15 != 15 or load_i32(word + PENDING) != 0:
+        return False
+    when, by = np.int64(load_i32(word + WRITE_CLOCK)), load_i32(word + WRITE_TAG)
+    own = (by ^ tag) & same_warp == 0
+    if when > known and not (own and when < PRODUCTS):
+        return False
+    if own and load_i32(word + WRITE_EPOCH) == epoch and (by ^ tag) & alike != 0:
+        return False
+    last = load_i32(word + READ_TAG)
+    if load_i32(word + READ_EPOCH) == epoch and (last ^ tag) & alike == 0 and last & 15 != 15:
+        return False
+    store_i32(word + READ_LANES, np.int32(-1))
+    store_i32(word + READ_EPOCH, epoch)
+    store_i32(word + READ_TAG, tag)
+    older = np.int64(load_i32(word + READ1_CLOCK))
+    first = older <= known or (older < PRODUCTS and (load_i32(word + READ1_TAG) ^ tag) & same_warp == 0)
+    store_i32(word + (READ1_CLOCK if first else READ2_CLOCK), mine)
+    store_i32(word + (READ1_TAG if first else READ2_TAG), tag)
+    return True
+
+
+@compiled
 def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end):
     """The same for the words [first, end), one at a time, as far as they are part of the access."""
     offset = offset_of(start)

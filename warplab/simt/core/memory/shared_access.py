@@ -20,7 +20,7 @@ from warplab.simt.core.memory.pieces import (
     piece_lanes,
     piece_wavefronts,
 )
-from warplab.simt.core.memory.shadow import check_read, check_write
+from warplab.simt.core.memory.shadow import check_read, check_write, read_by_several
 from warplab.simt.core.memory.transfer import is_run, load_one, load_strided, store_strided, zero_lane
 from warplab.simt.core.state.faults import compiled, report
 from warplab.simt.core.state.layout import (
@@ -82,16 +82,33 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
     wavefronts = piece_wavefronts(pieces, count, total) if total <= 4 else np.int64(-1)
     _count(m, record, row, pc, mask, offset, wavefronts, np.int64(1), write)
     volatile = field(record, X3) & VOLATILE_BIT
+    checked = np.int64(0)
     for number in range(count):
         piece = pieces + number * PIECE_BYTES
         address, step = get(piece, P_ADDRESS), get(piece, P_STEP)
         host = get(m, M_SHARED) + address
-        _check_piece(m, warp, piece, total, pc, volatile, write)
+        if number == checked:
+            twice = not (write or volatile) and number + 1 < count and _are_alike(piece, piece + PIECE_BYTES)
+            if twice and step == total and read_by_several(m, warp, address, total * get(piece, P_LANES), pc):
+                checked += 2
+            else:
+                _check_piece(m, warp, piece, total, pc, volatile, write)
+                checked += 1
         if write:
             store_strided(frame, constants, record, piece_lanes(piece), host, step)
         else:
             load_strided(frame, constants, record, piece_lanes(piece), host, step)
     return True
+
+
+@compiled
+def _are_alike(piece, other):
+    """Do two pieces access the same memory, the lanes of one as those of the other?"""
+    return (
+        get(piece, P_ADDRESS) == get(other, P_ADDRESS)
+        and get(piece, P_STEP) == get(other, P_STEP)
+        and get(piece, P_LANES) == get(other, P_LANES)
+    )
 
 
 @compiled
@@ -104,7 +121,8 @@ def _check_piece(m, warp, piece, size, pc, volatile, write):
         else:
             check_read(m, warp, address, size * lanes, size, pc, first, volatile, 0, 0)
     elif step == 0 and not write:
-        check_read(m, warp, address, size, size, pc, first, volatile, 0, 1)
+        if volatile or not read_by_several(m, warp, address, size, pc):
+            check_read(m, warp, address, size, size, pc, first, volatile, 0, 1)
     else:
         for lane in range(lanes):
             if write:
