@@ -2,7 +2,7 @@
 
 squares   every rung at 2048, 4096, 8192 and 16384 cubed in float16, and the best one in bfloat16 too
 shapes    the best one for 60 shapes, drawn from sizes of 512 to 16384
-odd       the best one for shapes whose sides are no multiple of 8
+odd       the best one for shapes with an odd or unaligned side
 alone     every rung at 8192 cubed, the library alone beside it, and the clock and power of each, into gemm_alone.json
 counters  what the emulator counts for every rung at a small size, into gemm_counters.json: this needs no GPU
 
@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.gemm.contest import DRAWN_SECONDS
 from benchmarks.gemm.ladder import BEST, Rung, plan_of, rungs
 from warplab import results
 from warplab.errors import WarplabError
@@ -197,7 +198,7 @@ def shapes(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[re
 
 
 def odd(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[results.Record]:
-    """The best rung where no side is a multiple of what tensor maps ask for; the sizes do not matter."""
+    """The best rung for shapes with an odd side, or one that tensor maps do not take; the sizes do not matter."""
     return _of_best(worker, architecture, ODD, "odd")
 
 
@@ -231,7 +232,7 @@ def alone(worker: Worker, architecture: str, sizes: tuple[int, ...]) -> list[res
                 (work / found["high"] * 1e3, work / found["low"] * 1e3), BASELINE, work / found["library_ms"] * 1e3,
                 found["library_ms"] / found["ms"],
                 f"N(0, 1) data, cold L2, CUDA events, {found['turns']} turns of these two alone; then each back to "
-                "back for 0.8 s: ms a launch, SM clock in MHz, power in W, temperature in C",
+                f"back for {DRAWN_SECONDS} s: ms a launch, SM clock in MHz, power in W, temperature in C",
                 extra,
             )
         )  # fmt: skip
@@ -313,7 +314,7 @@ def main(arguments: list[str]) -> int:
                 (BY_ITSELF, [record for record in records if record.variant == "alone"]),
             ):
                 if kept:
-                    results.write(file, header, kept, merge=bool(arguments))
+                    results.write(file, header, kept, merge=True)
         if "counters" in parts:
             results.write(COUNTS, header, counters())
     except WarplabError as error:

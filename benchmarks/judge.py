@@ -107,7 +107,7 @@ def _one(
     worker.timed = case.timed
     try:
         source = case.source(folder)
-        drawn_by = case.seed if seed is None else seed
+        drawn_by = seed if case.seed is None else case.seed
         report = grade(Request(lab, source, machine, drawn_by, case.quick), worker, turns=turns)
     finally:
         idle.put(worker)

@@ -14,7 +14,7 @@ from warplab.plan.model import Plan
 
 SLOWEST = 50.0  # milliseconds: what takes longer would use up the turns of the others
 SLOW = 1.5  # times the library: such products race among themselves, as the card cools down while they run
-WARM_UP, DRAWN = 0.5, 0.8  # seconds of products back to back: before a race, and with clock and power
+WARM_UP, DRAWN_SECONDS = 0.5, 0.8  # seconds of products back to back: before a race, and with clock and power
 UNIT = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24}  # roundoff, to nearest
 
 
@@ -36,7 +36,7 @@ def timed(
     kind = torch.float16 if dtype == "float16" else torch.bfloat16
     with executor.on_stream() as stream:
         a, b, inputs = operands(shape, kind)
-        expected = torch.matmul(a.float(), b.float())  # cuBLAS may add up halves in float16
+        expected = torch.matmul(a.float(), b.float())  # cuBLAS may add up parts in float16
         torch.cuda.synchronize()
         library = Library(stream, a, b)
         limit = SLOW * trial(library, stream)
@@ -73,7 +73,7 @@ def timed(
 
 
 def alone(plan: str, shape: tuple[int, int, int], seconds: float, precision: float) -> dict[str, Any]:
-    """The same of one plan of float16 that has the card to itself with torch, and what each draws back to back.
+    """As `timed`, for one plan of float16 that shares the card with torch only; and what each draws back to back.
 
     "torch" and "ours" have what benchmarks.gemm.draw says. Nothing of a plan that is too slow.
     """
@@ -87,16 +87,18 @@ def alone(plan: str, shape: tuple[int, int, int], seconds: float, precision: flo
     assert device is not None
     with executor.on_stream() as stream:
         a, b, inputs = operands(shape, torch.float16)
-        expected = torch.matmul(a.float(), b.float())  # cuBLAS may add up halves in float16
+        expected = torch.matmul(a.float(), b.float())  # cuBLAS may add up parts in float16
         torch.cuda.synchronize()
         ours = Product(load(Path(plan)), architecture_of(device), stream, inputs)
         if trial(ours, stream) > SLOWEST:
             return {}
         check(Path(plan).stem, ours.output, expected, shape[2], "float16")
         candidates: dict[str, Any] = {"torch": Library(stream, a, b), "ours": ours}
-        back_to_back(candidates["torch"], stream, device.uuid, WARM_UP)  # every rung finds the card in the same state
+        back_to_back(candidates["torch"], stream, device.uuid, WARM_UP)  # every rung finds a warm card
         result = time_in_turns(candidates, stream, budget_seconds=seconds, precision=precision)
-        drawn = {name: asdict(back_to_back(each, stream, device.uuid, DRAWN)) for name, each in candidates.items()}
+        drawn = {
+            name: asdict(back_to_back(each, stream, device.uuid, DRAWN_SECONDS)) for name, each in candidates.items()
+        }
         time, ratio = result.time("ours"), result.ratio("torch", "ours")
         return {
             "ms": time.value,

@@ -57,7 +57,7 @@ def test_a_finding_names_both_lines_both_threads_and_the_element() -> None:
         "out[t * 256 + b] = out[(t * 256 + b + 700) % 16384];",
     ],
 )
-def test_the_number_of_workers_changes_nothing(body: str) -> None:
+def test_the_number_of_workers_changes_no_finding_and_hardly_a_count(body: str) -> None:
     alone, shared = run(body, BLOCKS, workers=1), run(body, BLOCKS, workers=5)
     assert alone.findings
     for found, again in zip(alone.findings, shared.findings, strict=True):

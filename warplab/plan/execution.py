@@ -39,7 +39,7 @@ class Finding:
     thread: tuple[int, int, int] | None = None
     array: str = ""  # the host function's or kernel's name for the array
     index: tuple[int, ...] | None = None
-    count: int = 1  # how often it was seen on this line; races between blocks about as often, by who runs which block
+    count: int = 1  # how often it was seen on this line; between blocks it varies a little with who runs which
 
 
 @dataclass(frozen=True)
