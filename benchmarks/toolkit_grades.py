@@ -40,8 +40,8 @@ def main() -> int:
             if not target.exists():
                 missing += 1
                 continue
-            report: Any = msgspec.json.decode(target.read_bytes())
-        records.append(_record(lab.name, source, report := report["reports"][0]))
+            report = msgspec.json.decode(target.read_bytes())["reports"][0]
+        records.append(_record(lab.name, source, report))
         print(f"{records[-1].name:40} {report['score']:g} of {report['max_score']:g} points", flush=True)
     results.write(results.DIRECTORY / "toolkits.json", results.make_header(COMMAND), records, merge=True)
     return int(missing > 0 or any(record.value < record.extra["points_there_are"] for record in records))

@@ -82,17 +82,26 @@ def is_side_by_side(piece, size):
 
 
 @compiled
+def are_alike(piece, other):
+    """Do two pieces access the same memory, the lanes of one as those of the other?"""
+    return (
+        get(piece, P_ADDRESS) == get(other, P_ADDRESS)
+        and get(piece, P_STEP) == get(other, P_STEP)
+        and get(piece, P_LANES) == get(other, P_LANES)
+    )
+
+
+@compiled
 def _met_before(pieces, number, size, shift):
     """How the piece `number` meets those before it, in units of 2 ** shift bytes: 0 not at all, 1 it equals one of
     them, -1 otherwise."""
     piece = pieces + number * PIECE_BYTES
-    start, step, lanes = get(piece, P_ADDRESS), get(piece, P_STEP), get(piece, P_LANES)
     low, high = piece_start(piece) >> shift, (piece_start(piece) + piece_span(piece, size) - 1) >> shift
     for other in range(number):
-        piece = pieces + other * PIECE_BYTES
-        if get(piece, P_ADDRESS) == start and get(piece, P_STEP) == step and get(piece, P_LANES) == lanes:
+        before = pieces + other * PIECE_BYTES
+        if are_alike(piece, before):
             return np.int64(1)
-        first, last = piece_start(piece) >> shift, (piece_start(piece) + piece_span(piece, size) - 1) >> shift
+        first, last = piece_start(before) >> shift, (piece_start(before) + piece_span(before, size) - 1) >> shift
         if low <= last and first <= high:
             return np.int64(-1)
     return np.int64(0)

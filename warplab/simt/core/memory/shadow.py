@@ -306,8 +306,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
 def read_by_several(m, warp, start, size, pc):
     """Record that more than one lane reads each of `size` bytes of the block's own memory, by one instruction.
 
-    False if it is not certain to be right: then each lane's read is to be checked by itself, as if nothing had been
-    recorded here, which changes nothing of what is found.
+    False if a rule may be broken: the caller then checks as without this; what was recorded here does no harm.
     """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -345,13 +344,7 @@ def _word_read_by_several(word, known, mine, epoch, tag):
     last = load_i32(word + READ_TAG)
     if load_i32(word + READ_EPOCH) == epoch and (last ^ tag) & alike == 0 and last & 15 != 15:
         return False
-    store_i32(word + READ_LANES, np.int32(-1))
-    store_i32(word + READ_EPOCH, epoch)
-    store_i32(word + READ_TAG, tag)
-    older = np.int64(load_i32(word + READ1_CLOCK))
-    first = older <= known or (older < PRODUCTS and (load_i32(word + READ1_TAG) ^ tag) & same_warp == 0)
-    store_i32(word + (READ1_CLOCK if first else READ2_CLOCK), mine)
-    store_i32(word + (READ1_TAG if first else READ2_TAG), tag)
+    keep_read(word, _warp_of(tag), mine, known, epoch, tag, np.uint32(0xFFFFFFFF))
     return True
 
 

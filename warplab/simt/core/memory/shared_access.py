@@ -14,6 +14,7 @@ from warplab.simt.core.memory.pieces import (
     P_LANES,
     P_STEP,
     PIECE_BYTES,
+    are_alike,
     find_pieces,
     is_side_by_side,
     piece_fits,
@@ -82,13 +83,13 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
     wavefronts = piece_wavefronts(pieces, count, total) if total <= 4 else np.int64(-1)
     _count(m, record, row, pc, mask, offset, wavefronts, np.int64(1), write)
     volatile = field(record, X3) & VOLATILE_BIT
-    checked = np.int64(0)
+    checked = np.int64(0)  # the first piece that the sanitizer has not been told of
     for number in range(count):
         piece = pieces + number * PIECE_BYTES
         address, step = get(piece, P_ADDRESS), get(piece, P_STEP)
         host = get(m, M_SHARED) + address
         if number == checked:
-            twice = not (write or volatile) and number + 1 < count and _are_alike(piece, piece + PIECE_BYTES)
+            twice = not (write or volatile) and number + 1 < count and are_alike(piece, piece + PIECE_BYTES)
             if twice and step == total and read_by_several(m, warp, address, total * get(piece, P_LANES), pc):
                 checked += 2
             else:
@@ -99,16 +100,6 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
         else:
             load_strided(frame, constants, record, piece_lanes(piece), host, step)
     return True
-
-
-@compiled
-def _are_alike(piece, other):
-    """Do two pieces access the same memory, the lanes of one as those of the other?"""
-    return (
-        get(piece, P_ADDRESS) == get(other, P_ADDRESS)
-        and get(piece, P_STEP) == get(other, P_STEP)
-        and get(piece, P_LANES) == get(other, P_LANES)
-    )
 
 
 @compiled
