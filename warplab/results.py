@@ -177,8 +177,8 @@ def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool 
     """
     new = tuple(records)
     kept: tuple[Record, ...] = ()
-    if merge and path.exists() and read(path).header.gpu != header.gpu:
-        path = path.with_name(f"{path.stem}_{'_'.join(header.gpu.lower().split())}.json")
+    if merge:
+        path = of_gpu(path, header.gpu)
     if merge and path.exists():
         old = read(path)
         measured = {record.key for record in new}
@@ -189,6 +189,13 @@ def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool 
     except ResultsError as error:
         raise ResultsError(f"cannot write {path}: {error}.") from None
     write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
+    return path
+
+
+def of_gpu(path: Path, gpu: str) -> Path:
+    """Where results of a GPU belong: the file, or if it is of another GPU one beside it, named after this one."""
+    if path.exists() and read(path).header.gpu != gpu:
+        return path.with_name(f"{path.stem}_{'_'.join(gpu.lower().split())}.json")
     return path
 
 

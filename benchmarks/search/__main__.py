@@ -3,7 +3,7 @@
 For each shape every choice of `warplab.search.half_product` is compared with float64 and tried by the clock; the best
 one then meets torch.matmul, cuBLAS, cuBLASLt's own choice and the best of its first 16 candidates, which were tried in
 the same way, in three protocols (`benchmarks.search.protocols`). Wins and losses, what each choice took and what the
-search cost go to benchmarks/results/search.json, after every shape.
+search cost go to benchmarks/results/search.json, after every shape, or if that is of another GPU to one beside it.
 
 Run as `python -m benchmarks.search` on a Hopper GPU with PyTorch. `--first 4` races the first four shapes only; `--from
 39` goes on where a run on the same GPU was cut, and keeps what that one has.
@@ -255,7 +255,8 @@ def _measure(begin: int, end: int) -> int:
     from benchmarks.search.candidates import compiled
 
     header = results.make_header(COMMAND)
-    before = earlier(FILE, header.gpu) if begin else []
+    file = results.of_gpu(FILE, header.gpu)
+    before = earlier(file, header.gpu) if begin else []
     began, threads = perf_counter(), os.cpu_count() or 1
     cubins = compiled(CHOICES, architecture, threads)  # before this process has a context that its children could see
     words = f"{len(cubins)} kernels, {threads} at a time"
@@ -283,7 +284,7 @@ def _measure(begin: int, end: int) -> int:
             if race.left_out:
                 more.append(results.Record(NAME, "rivals left out", 3, "rivals", conditions=race.left_out))
             found = [*fixed, *more, *means_of([*before, *records]), *records]
-            results.write(FILE, header, found, merge=bool(begin))
+            results.write(file, header, found, merge=bool(begin))
     for record in means_of([*before, *records]):
         print(f"{record.metric:45} {record.variant:20} {record.value:.3f}  lost {record.extra['lost']}")
     return 1 if failed else 0

@@ -38,14 +38,15 @@ def offered(transcript: Transcript) -> list[Choice]:
 
 
 def test_the_recorded_search_is_had_again_without_asking() -> None:
-    """Eight trials, all of different possible choices, none proposed in vain."""
+    """Eight trials, all of different possible choices; the first proposal was none, and was corrected."""
     transcript = Transcript.read(TRANSCRIPT)
     costs = costs_of(transcript)
     possible = [choice for choice in offered(transcript) if choice.takes(SHAPE)]
     proposer = ByWords(possible, transcript.replay(), task_of(SHAPE))
     log = search(proposer, lambda choice: costs.get(choice, 9.0), 8)  # what the last one took, no question says
-    assert len(log.trials) == 8 == len(transcript.exchanges) and transcript.task == task_of(SHAPE)
+    assert len(log.trials) == 8 == len(transcript.exchanges) - 1 and transcript.task == task_of(SHAPE)
     assert [trial.choice for trial in log.trials[:-1]] == list(costs)
+    assert "That is not a possible combination." in transcript.exchanges[1].asked
     assert log.best is not None and log.best.cost == min(costs.values())
 
 
@@ -62,7 +63,7 @@ def test_what_is_told_is_the_task_the_choices_and_the_log() -> None:
         return WORDS[(FIRST, SECOND)[len(asked) - 1].name]
 
     search(ByWords(CHOICES, ask, "The task."), lambda choice: None if choice == FIRST else 2.5, 2)
-    assert all(text.startswith("The task.\n") and '"splits": one of [1, 2, 4, 8]' in text for text in asked)
+    assert all(text.startswith("The task.\n") and '"splits": one of [1, 2, 3, 4, 8]' in text for text in asked)
     assert "Nothing has been tried." in asked[0] and f"{WORDS[FIRST.name]} cost wrong" in asked[1]
 
 

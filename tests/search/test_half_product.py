@@ -15,7 +15,7 @@ from autograder.spec import half_products
 from autograder.spec.task import Family
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
-from warplab.search.half_product import CHOICES, Choice, code_of, guess, neighbours, source_of
+from warplab.search.half_product import CHOICES, Choice, code_of, guess, named, neighbours, source_of
 from warplab.simt import execute
 
 SHAPE = 136, 200, 328
@@ -23,6 +23,9 @@ SMS = 2  # so few that blocks which stay make several tiles
 KINDS = (
     Choice("warps", 32, 64, 64, 6),
     Choice("warps", 128, 32, 128, 3, splits=2),
+    Choice("warps", 16, 32, 32, 4, slices=4),
+    Choice("warps", 32, 64, 32, 1, splits=2, slices=2),
+    Choice("warps", 128, 32, 64, 2, splits=4, slices=2),
     Choice("warpgroups", 64, 64, 64, 3),
     Choice("warpgroups", 64, 128, 64, 6, splits=4),
     Choice("warpgroups", 128, 64, 64, 7, together=2, stays=True),
@@ -30,6 +33,11 @@ KINDS = (
     Choice("warpgroups", 192, 64, 64, 5, splits=2),
     Choice("warpgroups", 192, 192, 64, 3),
     Choice("warpgroups", 256, 128, 64, 3, splits=2),
+    Choice("warpgroups", 40, 64, 64, 8, turned=True),
+    Choice("warpgroups", 48, 64, 64, 4, splits=3, turned=True),
+    Choice("warpgroups", 96, 128, 64, 4, stays=True, turned=True),
+    Choice("warps", 16, 16, 32, 4, slices=8),
+    Choice("warpgroups", 128, 64, 64, 4, splits=3),
 )
 
 
@@ -78,10 +86,16 @@ def test_what_a_choice_says_is_what_is_launched(choice: Choice, plans: dict[Choi
 
 
 def test_choices_fit_a_block_and_have_names_of_their_own() -> None:
-    assert len(CHOICES) == 136 == len({choice.name for choice in CHOICES})
+    assert len(CHOICES) == 395 == len({choice.name for choice in CHOICES})
     assert all(choice.shared_bytes + 16 * choice.stages <= 227 * 1024 for choice in CHOICES)
     by_kernel = {choice.kernel: code_of(choice) for choice in CHOICES}
-    assert len(by_kernel) == len(set(by_kernel.values())) == 118
+    assert len(by_kernel) == len(set(by_kernel.values())) == 330
+
+
+def test_a_name_says_everything() -> None:
+    assert all(named(choice.name) == choice for choice in CHOICES)
+    with pytest.raises(ValueError, match="is no name of a choice"):
+        named("warpgroups_64_64")
 
 
 def test_neighbours_are_mutual_and_lead_everywhere() -> None:

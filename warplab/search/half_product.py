@@ -8,18 +8,20 @@ wgmma, whole warpgroups, and needs 9.0. `source_of` writes them as a submission 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast, get_args
 
 Shape = tuple[int, int, int]  # m, n, k
 Kind = Literal["warps", "warpgroups"]
 
 _HERE = Path(__file__).resolve().parent
+_MOST_OUTPUTS = 192 * 192  # of a tile by wgmma: sums in registers
 _MOST_SHARED = 227 * 1024  # bytes that a block of Hopper may have (CUDA C++ Programming Guide, compute capabilities)
 _ALIGNMENT = 1024  # of tiles that tensor copies swizzle
+_PIECE = 32  # rows and columns of a warp's piece of a tile, where slices share the sum
 UNIT_OF_SIZES = 8  # n and k are multiples of it: 16 bytes
 
 
@@ -29,7 +31,9 @@ class Choice:
 
     A block has a tile of `rows` x `columns` outputs and takes `depth` of the sum at a time, with `stages` of them on
     their way. `splits` blocks share the sum of one tile, `together` blocks share the columns of b. With `stays` there
-    are as many blocks as SMs, and each makes tile after tile; otherwise there is a block for each tile.
+    are as many blocks as SMs, and each makes tile after tile; otherwise there is a block for each tile. Of "warps" four
+    share a tile, a quarter each, or, with `slices`, as many as it has pieces of 32 x 32, and so many such groups of the
+    block share the sum.
     """
 
     kind: Kind
@@ -40,27 +44,49 @@ class Choice:
     splits: int = 1
     together: int = 1
     stays: bool = False
+    slices: int = 1
+    turned: bool = False
+
+    @property
+    def warps(self) -> tuple[int, int]:
+        """Of mma.sync: how many share a tile, down and across."""
+        return (2, 2) if self.slices == 1 else (-(-self.rows // _PIECE), -(-self.columns // _PIECE))
 
     @property
     def threads(self) -> int:
         """Of a block."""
-        return 128 if self.kind == "warps" else 2 * self.rows + 32
+        if self.kind == "warps":
+            return 32 * self.warps[0] * self.warps[1] * self.slices
+        return 2 * self.lines[0] + 32
+
+    @property
+    def lines(self) -> tuple[int, int]:
+        """Of wgmma: of the left factor, in whole warpgroups, and of the right one."""
+        return (self.columns, self.rows) if self.turned else (self.rows, self.columns)
 
     @property
     def shared_bytes(self) -> int:
-        """Dynamic shared memory of a block: the ring of stages, or the sums that take its place."""
-        ring = self.stages * 2 * self.depth * (self.rows + self.columns)
-        sums = 4 * self.rows * (self.columns + 8) if self.splits > 1 else 0
+        """Dynamic shared memory of a block: rings of stages, or the sums that take their place, and outputs to go."""
+        ring = self.stages * self.shared_of_stage
         if self.kind == "warps":
-            return max(ring, sums)
-        out = self.rows // 16 * 2 * 16 * 128  # what each warp stores at once, twice
-        return max(ring, sums) + out + _ALIGNMENT
+            sums = 4 * self.rows * (self.columns + 8) if self.splits * self.slices > 1 else 0
+            inbox = 4 * self.rows * self.columns if self.splits > 1 else 0
+            return self.slices * max(ring, sums) + inbox
+        if self.splits > 1:
+            return max(ring, 4 * self.rows * (self.columns + (4 if self.turned else 8))) + _ALIGNMENT
+        out = 2 * self.rows * self.columns if self.turned else 256 * self.rows  # for each warp what it stores, twice
+        return ring + out + _ALIGNMENT
+
+    @property
+    def shared_of_stage(self) -> int:
+        """Bytes of a stage of one ring."""
+        return 2 * self.depth * (self.rows + self.columns)
 
     @property
     def kernel(self) -> str:
         """The kernel's name: the same for two choices that differ only in the number of blocks."""
-        words = (self.kind, self.rows, self.columns, self.depth, self.stages, self.splits, self.together)
-        return "_".join(map(str, words))
+        words = [self.kind, self.rows, self.columns, self.depth, self.stages, self.splits, self.together]
+        return "_".join(map(str, words + [self.slices] * (self.slices > 1) + ["turned"] * self.turned))
 
     @property
     def name(self) -> str:
@@ -69,7 +95,7 @@ class Choice:
 
     def takes(self, shape: Shape) -> bool:
         """Whether every block that shares a sum has a part of it."""
-        return self.splits <= -(-shape[2] // self.depth)
+        return self.splits * self.slices <= -(-shape[2] // self.depth)
 
     def grid(self, shape: Shape, sms: int) -> int:
         """Blocks, in one dimension, on a GPU of so many SMs."""
@@ -86,28 +112,65 @@ def _of_warps() -> list[Choice]:
     for rows, columns, depth, splits in product((32, 64, 128), (32, 64, 128), (64, 128), (1, 2, 4, 8)):
         stages = max(3, min(6, 96 * 1024 // (2 * depth * (rows + columns))))
         found.append(Choice("warps", rows, columns, depth, stages, splits))
+    return [choice for choice in found if choice.shared_bytes <= _MOST_SHARED]
+
+
+def _of_slices() -> list[Choice]:
+    found = []
+    tiles = ((16, 16), (16, 32), (16, 64), (32, 32), (32, 64), (64, 32), (64, 64))
+    for (rows, columns), warps, depth, splits in product(tiles, (4, 8, 16), (32, 64), (1, 4, 8)):
+        slices = warps // (-(-rows // _PIECE) * -(-columns // _PIECE))
+        one = Choice("warps", rows, columns, depth, 1, splits, slices=slices)
+        sizes = (96, 192) if splits == 1 else (96,)  # KiB of rings
+        stages = {min(16, size * 1024 // (slices * one.shared_of_stage)) for size in sizes}
+        if slices > 1 and (splits == 1 or columns <= 32):
+            found += [replace(one, stages=n) for n in sorted(stages) if n]
     return found
 
 
 def _of_warpgroups() -> list[Choice]:
-    deep = {(64, 64): 8, (64, 128): 6, (64, 256): 4, (128, 64): 7, (128, 128): 5, (128, 256): 4}
+    tiles = [(rows, columns, False) for rows in (64, 128, 192, 256) for columns in (64, 128, 192, 256)]
+    # Sizes between, for shapes whose last wave of whole tiles is half empty
+    heights = (16, 24, 32, 40, 48, 56, 80, 96, 112, 120, 128, 144, 152, 160, 176, 192, 208, 224)
+    tiles += [(rows, columns, True) for rows in heights for columns in (64, 128, 192) if rows >= 48 or columns == 64]
     found = []
-    for (rows, columns), stages in deep.items():
-        one = [Choice("warpgroups", rows, columns, 64, stages, splits) for splits in (1, 2, 4, 8)]
-        one += [Choice("warpgroups", rows, columns, 64, stages, 1, 1, True)]
-        one += [Choice("warpgroups", rows, columns, 64, stages, 1, 2, stays) for stays in (False, True)]
-        if columns <= 128:  # two blocks on an SM at a time
-            one.append(Choice("warpgroups", rows, columns, 64, 3))
-        found += one
-    # Sizes between powers of two, and four consumers, for shapes whose last wave of the tiles above is half empty
-    between = {(64, 192): 6, (128, 192): 4, (192, 64): 5, (192, 128): 4, (192, 192): 3, (256, 128): 3}
-    for (rows, columns), stages in between.items():
-        found += [Choice("warpgroups", rows, columns, 64, stages, splits) for splits in (1, 2)]
-        found += [Choice("warpgroups", rows, columns, 64, stages, 1, 1, True)]
-    return found
+    for rows, columns, turned in tiles:
+        if rows * columns > _MOST_OUTPUTS:
+            continue
+        one = Choice("warpgroups", rows, columns, 64, 1, turned=turned)
+        usual, deep, two = _deepest(one, 8), _deepest(one, 16), _deepest(one, 8, _MOST_SHARED // 2 - _ALIGNMENT)
+        found += sorted({usual, deep, two})
+        found.append(replace(usual, stays=True))
+        if not turned and rows <= 128:
+            found += [replace(usual, together=2, stays=stays) for stays in (False, True)]
+        if rows % 16 == 0 and rows <= 128 and columns <= 128:
+            found += [_deepest(replace(one, splits=splits), 8) for splits in ((2, 4) if turned else (2, 3, 4, 8))]
+    return [choice for choice in found if choice.stages >= 3]
 
 
-CHOICES = tuple(choice for choice in (*_of_warps(), *_of_warpgroups()) if choice.shared_bytes <= _MOST_SHARED)
+def _deepest(choice: Choice, most: int, shared: int = _MOST_SHARED) -> Choice:
+    """With as many stages as fit, `most` at most; with none if nothing does."""
+    for stages in range(most, 0, -1):
+        deep = replace(choice, stages=stages)
+        if deep.shared_bytes + 16 * stages <= shared:  # and two barriers a stage
+            return deep
+    return replace(choice, stages=0)
+
+
+CHOICES = (*_of_warps(), *_of_slices(), *_of_warpgroups())
+
+
+def named(name: str) -> Choice:
+    """The choice of a name, one of CHOICES or of an earlier template. Raises ValueError for what is no name."""
+    kind, *words = name.split("_")
+    numbers = [int(word) for word in words if word not in ("turned", "stays")]
+    if kind not in get_args(Kind) or not 6 <= len(numbers) <= 7:
+        raise ValueError(f"{name!r} is no name of a choice.")
+    rows, columns, depth, stages, splits, together, slices = [*numbers, 1][:7]
+    stays, turned = "stays" in words, "turned" in words
+    return Choice(cast(Kind, kind), rows, columns, depth, stages, splits, together, stays, slices, turned)
+
+
 _AXES = ("rows", "columns", "depth", "splits", "together", "stays")
 
 
@@ -147,16 +210,20 @@ def code_of(choice: Choice) -> str:
     """The CUDA C++ of a choice's kernel, whose name is `choice.kernel`."""
     if choice.kind == "warps":
         knobs: dict[str, int | str] = {"ROWS": choice.rows, "COLUMNS": choice.columns, "DEPTH": choice.depth}
+        knobs |= {"DOWN": choice.warps[0], "ACROSS": choice.warps[1], "SLICES": choice.slices}
     else:
-        sums = choice.columns // 2  # float32 that a thread keeps
+        left, right = choice.lines
+        sums = right // 2  # float32 that a thread keeps
         knobs = {
-            "CONSUMERS": choice.rows // 64,
-            "TILE_N": choice.columns,
+            "CONSUMERS": left // 64,
+            "TILE_N": right,
+            "TURNED": int(choice.turned),
+            "SIDEWAYS": '"1, 0"' if choice.turned else '"0, 1"',
             "CLUSTER": choice.together,
             "SUMS": sums,
             "REGISTERS": '"' + ", ".join(f"%{i}" for i in range(sums)) + '"',
             "OPERANDS": ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
-            "WIDTH": f'"{choice.columns}"',
+            "WIDTH": f'"{right}"',
             "INPUTS": f'"%{sums}, %{sums + 1}"',
             "FLAG": f'"%{sums + 2}"',
         }
@@ -189,7 +256,11 @@ def {name}(a, b, c):
 
 def boxes(choice: Choice) -> dict[str, tuple[int, int]]:
     """The box of each array's tensor map, in elements; none for mma.sync."""
-    return {} if choice.kind == "warps" else {"a": (choice.rows, 64), "b": (64, 64), "c": (16, 64)}
+    if choice.kind == "warps":
+        return {}
+    if choice.turned:
+        return {"a": (choice.rows, 64), "b": (64, 64), "c": (choice.rows, 64)}
+    return {"a": (choice.rows, 64), "b": (64, 64), "c": (16, 64)}
 
 
 def source_of(choices: Sequence[Choice], sms: int, architecture: str) -> str:

@@ -1,7 +1,9 @@
-// c = a b in float16 with sums in float32, by wgmma: CONSUMERS warpgroups, each with 64 rows of a tile of TILE_M x
-// TILE_N, and one warp whose first lane brings the tiles by tensor copies. A block takes tile after tile. A cluster is
-// CLUSTER blocks with tiles above each other, which share b, or SPLITS blocks with parts of k of the same tile, which
-// add up their sums through shared memory. k and n are multiples of 8. It is rung 14 of lab 08, with more to choose.
+// c = a b in float16 with sums in float32, by wgmma: CONSUMERS warpgroups and one warp whose first lane brings the tiles
+// by tensor copies. A tile has TILE_M = 64 CONSUMERS lines of the left factor and TILE_N of the right one: they are a and
+// b or, TURNED, the transposes of b and a, whose product is c's transpose. A block takes tile after tile. A cluster is
+// CLUSTER blocks with tiles above each other, which share the right factor, or SPLITS blocks with parts of k of the same
+// tile, which add up their sums through shared memory. k and n are multiples of 8. It is rung 14 of lab 08, with more to
+// choose.
 typedef unsigned u32;
 typedef unsigned long long u64;
 struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
@@ -9,11 +11,13 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define TILE_K 64
 #define THREADS (128 * CONSUMERS + 32)
 #define GROUP 8  // rows of tiles, or of pairs of tiles, that are computed together
-#define A_BYTES (TILE_M * TILE_K * 2)
+#define LEFT_BYTES (TILE_M * TILE_K * 2)
 #define PART_BYTES (TILE_K * 64 * 2)  // 64 columns of b: rows of 128 bytes, the span of the swizzle
-#define PARTS (TILE_N / 64)
-#define STAGE_BYTES (A_BYTES + PARTS * PART_BYTES)
-#define PITCH (TILE_N + 8)  // floats from row to row of sums in shared memory: quads of lanes use other banks
+#define PARTS (TURNED ? CONSUMERS : TILE_N / 64)
+#define STAGE_BYTES (LEFT_BYTES + TILE_N * TILE_K * 2)
+#define HIGH (TURNED ? TILE_N : TILE_M)  // of the tile, in c
+#define WIDE (TURNED ? TILE_M : TILE_N)
+#define PITCH (WIDE + (TURNED ? 4 : 8))  // floats from row to row of sums in shared memory: lanes use other banks
 #define OUT_BYTES (16 * 128)  // 16 rows of 64 columns, what a warp stores at once
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -40,13 +44,9 @@ __device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same 
                  "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
 #endif
 }
-__device__ void sync_blocks()  // of a cluster, or the threads of a block alone
+__device__ void sync_blocks()  // of a cluster
 {
-#if CLUSTER * SPLITS == 1
-    __syncthreads();
-#else
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
-#endif
 }
 __device__ void load(const Map& map, u32 to, u32 barrier, int x, int y)
 {
@@ -72,12 +72,13 @@ __device__ u64 descriptor(u32 at, u32 leading)
 {
     return u64((at & 0x3FFFF) >> 4) | u64(leading >> 4) << 16 | u64(1024 >> 4) << 32 | 1ull << 62;
 }
-// d (64 x TILE_N) = a (64 x 16) b (16 x TILE_N), added to d if `add`; b has its columns side by side ("transposed").
+// d (64 x TILE_N) = left (64 x 16) right (16 x TILE_N), added to d if `add`. b has its columns side by side, on whichever
+// side it is ("transposed").
 __device__ void multiply(float (&d)[SUMS], u64 a, u64 b, int add)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " FLAG ", 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n" WIDTH "k16.f32.f16.f16 {" REGISTERS "}, " INPUTS
-                 ", p, 1, 1, 0, 1; }" : OPERANDS : "l"(a), "l"(b), "r"(add));
+                 ", p, 1, 1, " SIDEWAYS "; }" : OPERANDS : "l"(a), "l"(b), "r"(add));
 }
 template <int N> __device__ void wait_products()
 {
@@ -101,6 +102,11 @@ __device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another 
 // Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets b again in the L2.
 __device__ void place(int tile, int rows, int columns, int& row, int& column)
 {
+    if (rows <= GROUP) {  // one division, before the first copy can be asked for
+        row = u32(tile) % u32(rows);
+        column = u32(tile) / u32(rows);
+        return;
+    }
     int first = tile / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
     row = first + tile % (GROUP * columns) % height;
     column = tile % (GROUP * columns) / height;
@@ -122,78 +128,114 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
     int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = threadIdx.x % 32;
     u32 rank = 0;
     if (CLUSTER * SPLITS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init(full + 8 * s, 1);
-            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
-        }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    sync_blocks();  // nobody signals a peer whose barriers are not there yet
-
-    int rows = (m + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER), columns = (n + TILE_N - 1) / TILE_N;
+    int rows = ((TURNED ? n : m) + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER);
+    int columns = ((TURNED ? m : n) + TILE_N - 1) / TILE_N;
     int first = blockIdx.x / (CLUSTER * SPLITS), next = gridDim.x / (CLUSTER * SPLITS), tiles = rows * columns;
     u32 above = rank % CLUSTER, part_of_k = rank / CLUSTER;
     int all_steps = (k + TILE_K - 1) / TILE_K, start = part_of_k * all_steps / SPLITS;
     int steps = (part_of_k + 1) * all_steps / SPLITS - start;
     u32 stage = 0, phase = 0;
+    bool again = false;  // whether the stage has been used before
+    auto advance = [&] {
+        if (++stage == STAGES) {
+            stage = 0;
+            phase ^= 1;
+            again = true;
+        }
+    };
+    auto bring = [&](int row, int column, int step) {  // what a step of k of a tile needs
+        if (again) wait(empty + 8 * stage, phase ^ 1);
+        u32 signal = full + 8 * stage, to = base + stage * STAGE_BYTES;
+        expect(signal, STAGE_BYTES);
+        int y = (row * CLUSTER + above) * TILE_M, x = column * TILE_N, z = (start + step) * TILE_K;
+        u32 of_a = TURNED ? to + LEFT_BYTES : to, of_b = TURNED ? to : to + LEFT_BYTES;
+        load(map_a, of_a, signal, z, TURNED ? x : y);
+        for (int part = above; part < PARTS; part += CLUSTER) {  // a share of b, to all
+            u32 place = of_b + part * PART_BYTES;
+            if (CLUSTER > 1) load_to_all(map_b, place, signal, x + 64 * part, z);
+            else load(map_b, place, signal, (TURNED ? y : x) + 64 * part, z);
+        }
+        advance();
+    };
+    int row, column, under_way = 0;
+    if (threadIdx.x == 128 * CONSUMERS) {
+        int used = first + next < tiles ? STAGES : min(steps, STAGES);  // the fewer, the sooner goes the first copy
+        for (int s = 0; s < used; ++s) {
+            init(full + 8 * s, 1);
+            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#if CLUSTER == 1  // the first copy goes before anybody else knows of the barriers
+        place(first, rows, columns, row, column);
+        while (under_way < min(steps, min(STAGES, 4))) bring(row, column, under_way++);
+#endif
+    }
+    if (CLUSTER == 1) __syncthreads();
+    else sync_blocks();  // nobody signals a peer whose barriers are not there yet
+
     if (warp == 4 * CONSUMERS) {
         if (lane == 0) {
-            for (int tile = first; tile < tiles; tile += next) {
-                int row, column;
+            for (int tile = first; tile < tiles; tile += next, under_way = 0) {
                 place(tile, rows, columns, row, column);
-                row = (row * CLUSTER + above) * TILE_M, column *= TILE_N;
-                for (int step = start; step < start + steps; ++step) {
-                    wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
-                    u32 signal = full + 8 * stage, to = base + stage * STAGE_BYTES;
-                    expect(signal, STAGE_BYTES);
-                    load(map_a, to, signal, step * TILE_K, row);
-                    for (int part = above; part < PARTS; part += CLUSTER) {  // a share of b, to all
-                        u32 place = to + A_BYTES + part * PART_BYTES;
-                        if (CLUSTER > 1) load_to_all(map_b, place, signal, column + 64 * part, step * TILE_K);
-                        else load(map_b, place, signal, column + 64 * part, step * TILE_K);
-                    }
-                    if (++stage == STAGES) {
-                        stage = 0;
-                        phase ^= 1;
-                    }
-                }
+                for (int step = under_way; step < steps; ++step) bring(row, column, step);
             }
         }
         __syncwarp();
     } else {
-        u32 mine = warp / 4 * (A_BYTES / CONSUMERS);
+        u32 mine = warp / 4 * (LEFT_BYTES / CONSUMERS);
+#if TURNED
+        u32 out = base + STAGES * STAGE_BYTES + warp / 4 * TILE_N * 128;  // TILE_N rows of 64 columns a warpgroup
+#else
         u32 out = base + STAGES * STAGE_BYTES + warp * 2 * OUT_BYTES;  // two pieces of 16 x 64 a warp
         u32 out_row = out + lane % 16 * 128, half = lane / 16, turn = lane % 8;
         u32 piece = 0;  // where the next one goes: they alternate, from tile to tile too
+#endif
         float d[SUMS];
         for (int tile = first; tile < tiles; tile += next) {
-            int row, column;
             place(tile, rows, columns, row, column);
-            row = (row * CLUSTER + above) * TILE_M + 16 * warp, column *= TILE_N;
+            row = (row * CLUSTER + above) * TILE_M, column *= TILE_N;
             u32 before = stage;
             for (int step = 0; step < steps; ++step) {
                 wait(full + 8 * stage, phase);
                 u32 at = base + stage * STAGE_BYTES;
-                u64 a = descriptor(at + mine, 16), b = descriptor(at + A_BYTES, PART_BYTES);
+                u64 left = descriptor(at + mine, 16), right = descriptor(at + LEFT_BYTES, PART_BYTES);
+                // Of 16 steps of k: 32 bytes of a's rows, 16 rows of b
+                constexpr int NEXT_LEFT = TURNED ? 128 : 2, NEXT_RIGHT = TURNED ? 2 : 128;
                 asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
                 #pragma unroll
-                for (int i = 0; i < TILE_K / 16; ++i)  // 16 steps of k: 32 bytes of a's rows, 16 rows of b
-                    multiply(d, a + 2 * i, b + 128 * i, step > 0 || i > 0);
+                for (int i = 0; i < TILE_K / 16; ++i)
+                    multiply(d, left + NEXT_LEFT * i, right + NEXT_RIGHT * i, step > 0 || i > 0);
                 asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
                 if (step > 0) {
                     wait_products<1>();  // those of the step before: this step's stay in flight
                     if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
                 }
                 before = stage;
-                if (++stage == STAGES) {
-                    stage = 0;
-                    phase ^= 1;
-                }
+                advance();
             }
             wait_products<0>();
             if (lane < CLUSTER) arrive_at(empty + 8 * before, lane);
-#if SPLITS == 1
+#if SPLITS == 1 && TURNED
+            bool first_lane = threadIdx.x % 128 == 0;
+            if (first_lane) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the tile before
+            asm volatile("bar.sync %0, 128;" :: "r"(3 + warp / 4) : "memory");
+            #pragma unroll
+            for (int j = 0; j < TILE_N / 8; j += 2) {
+                int y = 8 * j + lane / 16 * 8 + lane % 8, q = warp % 4 * 2 + lane / 8 % 2;
+                u32 at = out + y * 128 + ((q ^ y % 8) << 4);
+                const float* s = d + 4 * j;
+                if (j + 1 < TILE_N / 8)
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};"
+                                 :: "r"(at), "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])),
+                                    "r"(pack(s[6], s[7])) : "memory");
+                else
+                    asm volatile("stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 [%0], {%1, %2};"
+                                 :: "r"(at), "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])) : "memory");
+            }
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            asm volatile("bar.sync %0, 128;" :: "r"(3 + warp / 4) : "memory");
+            if (first_lane) store(map_c, out, row + warp / 4 * 64, column);
+#elif SPLITS == 1
             #pragma unroll
             for (int part = 0; part < PARTS; ++part) {
                 if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");  // what it held last
@@ -207,12 +249,17 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                 }
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
                 __syncwarp();
-                if (lane == 0) store(map_c, out + piece, column + 64 * part, row);
+                if (lane == 0) store(map_c, out + piece, column + 64 * part, row + 16 * warp);
                 piece ^= OUT_BYTES;
             }
 #else
             asm volatile("bar.sync 2, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
             float* sums = (float*)(memory + (base - shared_address(memory)));
+#if TURNED
+            float* to = sums + lane % 4 * 2 * PITCH + 16 * warp + lane / 4;
+            #pragma unroll
+            for (int i = 0; i < SUMS; ++i) to[(i / 4 * 8 + i % 2) * PITCH + i % 4 / 2 * 8] = d[i];
+#else
             float* to = sums + (16 * warp + lane / 4) * PITCH + lane % 4 * 2;
             #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j) {
@@ -220,25 +267,32 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
                 *(float2*)(to + 8 * PITCH + 8 * j) = make_float2(d[4 * j + 2], d[4 * j + 3]);
             }
 #endif
+#endif
         }
         if (SPLITS == 1 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         __syncwarp();
     }
-    if (SPLITS > 1) {  // every block adds up some rows of the tile, always in the same order
-        sync_blocks();
-        int row, column, quads = TILE_N / 4, top = rank * TILE_M / SPLITS;
-        place(first, rows, columns, row, column);
-        for (int i = threadIdx.x; i < TILE_M / SPLITS * quads; i += THREADS) {
-            u32 at = base + ((top + i / quads) * PITCH + i % quads * 4) * 4;
-            float4 sum = read_peer(at, 0);
-            #pragma unroll
-            for (int s = 1; s < SPLITS; ++s) {
-                float4 more = read_peer(at, s);
-                sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
-            }
-            int y = row * TILE_M + top + i / quads, x = column * TILE_N + i % quads * 4;
-            if (y < m && x < n) c[((u64)y * n + x) / 4] = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
-        }
+#if SPLITS > 1
+    // Every block adds up some rows of the tile, always in the same order
+    sync_blocks();
+    constexpr int OWN = (HIGH + SPLITS - 1) / SPLITS, QUADS = WIDE / 4;
+    int top = rank * OWN, own = max(0, min(OWN, HIGH - top));
+    place(first, rows, columns, row, column);
+    int y0 = (TURNED ? column : row) * HIGH, x0 = (TURNED ? row : column) * WIDE;
+    for (int i = threadIdx.x; i < own * QUADS; i += THREADS) {
+        u32 at = base + ((top + i / QUADS) * PITCH + i % QUADS * 4) * 4;
+        float4 parts[SPLITS];
+        #pragma unroll
+        for (int s = 0; s < SPLITS; ++s) parts[s] = read_peer(at, s);
+        float4 sum = parts[0];
+        #pragma unroll
+        for (int s = 1; s < SPLITS; ++s)
+            sum.x += parts[s].x, sum.y += parts[s].y, sum.z += parts[s].z, sum.w += parts[s].w;
+        int y = y0 + top + i / QUADS, x = x0 + i % QUADS * 4;
+        if (y < m && x < n) c[((u64)y * n + x) / 4] = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
     }
+#endif
+#if CLUSTER * SPLITS > 1
     sync_blocks();  // no block leaves while a peer may still signal or read it
+#endif
 }

@@ -1,19 +1,23 @@
-// c = a b in float16 with sums in float32, by mma.sync: four warps, each with a quarter of a tile of ROWS x COLUMNS.
-// A ring of STAGES stages of DEPTH steps of k is filled by cp.async. SPLITS blocks, a cluster, share the steps of a
-// tile and add up their sums through shared memory. k and n are multiples of 8.
+// c = a b in float16 with sums in float32, by mma.sync, a block for a tile of ROWS x COLUMNS. A slice is DOWN x ACROSS
+// warps, which share the tile; SLICES slices of a block, and SPLITS blocks, a cluster, share the steps of k and add up
+// their sums through shared memory. Each slice has a ring of STAGES stages of DEPTH steps of k, filled by cp.async, and
+// waits for no other: all that the rings hold is under way at once. k and n are multiples of 8.
 typedef unsigned u32;
 typedef unsigned long long u64;
 typedef unsigned short half16;
 
-constexpr int THREADS = 128, GROUP = 8;             // rows of tiles that are computed together
-constexpr int HIGH = ROWS / 2, WIDE = COLUMNS / 2;  // what a warp computes
+constexpr int WARPS = DOWN * ACROSS, MEMBERS = 32 * WARPS, THREADS = MEMBERS * SLICES;  // of a slice; of the block
+constexpr int HIGH = ROWS / DOWN, WIDE = COLUMNS / ACROSS;                              // what a warp computes
 constexpr u32 A_BYTES = 2 * ROWS * DEPTH, STAGE_BYTES = A_BYTES + 2 * DEPTH * COLUMNS;
-constexpr int PITCH = COLUMNS + 8;                  // floats from row to row of sums in shared memory
+constexpr int PITCH = COLUMNS + 8;  // floats from row to row of sums in shared memory
+constexpr u32 RING_BYTES = STAGES * STAGE_BYTES, SUMS_BYTES = SLICES * SPLITS == 1 ? 0 : 4 * ROWS * PITCH;
+constexpr u32 SLICE_BYTES = RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES;  // the sums take the ring's place
 
 // The 16-byte piece q of row r lies at another place in each of eight rows, so that they begin in different banks.
 template <int BYTES> __device__ u32 piece(u32 row, u32 q)
 {
-    return BYTES == 64 ? row * 64 + ((q ^ (row >> 1 & 3)) << 4) : row * BYTES + ((q ^ (row & 7)) << 4);
+    const u32 turn = BYTES == 32 ? row >> 2 & 1 : BYTES == 64 ? row >> 1 & 3 : row & 7;
+    return row * BYTES + ((q ^ turn) << 4);
 }
 __device__ void copy16(u32 to, const half16* from, bool inside)
 {
@@ -42,17 +46,20 @@ __device__ u32 pack(float low, float high)
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(high), "f"(low));
     return r;
 }
-__device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another block of the cluster
+__device__ void give_peer(u32 address, u32 rank, float4 v)  // into shared memory of another block of the cluster
 {
-    float4 r;
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %4, %5;\n"
-                 "ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [there]; }"
-                 : "=f"(r.x), "=f"(r.y), "=f"(r.z), "=f"(r.w) : "r"(address), "r"(rank) : "memory");
-    return r;
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.v4.f32 [there], {%2, %3, %4, %5}; }"
+                 :: "r"(address), "r"(rank), "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w) : "memory");
 }
-__device__ void sync_blocks()
+__device__ void arrive_blocks() { asm volatile("barrier.cluster.arrive.aligned;" ::: "memory"); }
+__device__ void wait_blocks() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+__device__ void sync_slice(int slice)
 {
-    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+    if (WARPS == 1)
+        __syncwarp();
+    else
+        asm volatile("bar.sync %0, %1;" :: "r"(slice + 1), "n"(MEMBERS) : "memory");
 }
 
 extern "C" __global__ void
@@ -63,27 +70,30 @@ __launch_bounds__(THREADS)
 NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restrict__ c, int m, int n, int k)
 {
     extern __shared__ __align__(128) unsigned char memory[];
-    const u32 base = (u32)__cvta_generic_to_shared(memory), t = threadIdx.x, lane = t % 32;
-    const u32 row_of_warp = t / 64 * HIGH, column_of_warp = t / 32 % 2 * WIDE;
-    const int rank = blockIdx.x % SPLITS, tile = blockIdx.x / SPLITS;
-    const int down = (m + ROWS - 1) / ROWS, across = (n + COLUMNS - 1) / COLUMNS;
-    const int first = tile / (GROUP * across) * GROUP, height = min(down - first, GROUP);
-    const int row0 = (first + tile % (GROUP * across) % height) * ROWS;
-    const int column0 = tile % (GROUP * across) / height * COLUMNS;
-    const int all = (k + DEPTH - 1) / DEPTH, start = rank * all / SPLITS, steps = (rank + 1) * all / SPLITS - start;
+    const int slice = threadIdx.x / MEMBERS, t = threadIdx.x % MEMBERS, lane = t % 32;
+    unsigned char* const ring = memory + slice * SLICE_BYTES;
+    const u32 base = (u32)__cvta_generic_to_shared(ring);
+    const u32 row_of_warp = t / 32 / ACROSS * HIGH, column_of_warp = t / 32 % ACROSS * WIDE;
+    const u32 rank = blockIdx.x % SPLITS, tile = blockIdx.x / SPLITS, down = (m + ROWS - 1) / ROWS;
+    const int row0 = tile % down * ROWS, column0 = tile / down * COLUMNS;
+    const int all = (k + DEPTH - 1) / DEPTH, part = rank * SLICES + slice;
+    const int start = part * all / (SPLITS * SLICES), steps = (part + 1) * all / (SPLITS * SLICES) - start;
+#if SPLITS > 1
+    arrive_blocks();  // a peer gives its sums to a block that runs
+#endif
 
     auto fetch = [&](int step) {
         const u32 to = base + step % STAGES * STAGE_BYTES;
         const int p0 = (start + step) * DEPTH;
 #pragma unroll
-        for (int i = 0; i < ROWS * DEPTH / 8 / THREADS; ++i) {
-            const int row = (t + i * THREADS) / (DEPTH / 8), q = (t + i * THREADS) % (DEPTH / 8);
+        for (int i = 0; i < ROWS * DEPTH / 8 / MEMBERS; ++i) {
+            const int row = (t + i * MEMBERS) / (DEPTH / 8), q = (t + i * MEMBERS) % (DEPTH / 8);
             const bool inside = row0 + row < m && p0 + 8 * q < k;
             copy16(to + piece<2 * DEPTH>(row, q), inside ? a + (u64)(row0 + row) * k + p0 + 8 * q : a, inside);
         }
 #pragma unroll
-        for (int i = 0; i < DEPTH * COLUMNS / 8 / THREADS; ++i) {
-            const int row = (t + i * THREADS) / (COLUMNS / 8), q = (t + i * THREADS) % (COLUMNS / 8);
+        for (int i = 0; i < DEPTH * COLUMNS / 8 / MEMBERS; ++i) {
+            const int row = (t + i * MEMBERS) / (COLUMNS / 8), q = (t + i * MEMBERS) % (COLUMNS / 8);
             const bool inside = p0 + row < k && column0 + 8 * q < n;
             copy16(to + A_BYTES + piece<2 * COLUMNS>(row, q),
                    inside ? b + (u64)(p0 + row) * n + column0 + 8 * q : b, inside);
@@ -92,15 +102,15 @@ NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restr
     auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
 
     float sums[HIGH / 16][WIDE / 8][4] = {};
-    for (int step = 0; step < STAGES - 1; ++step) {
+#pragma unroll 1  // code that has not come yet takes longer than a jump
+    for (int step = 0; step < STAGES; ++step) {
         if (step < steps) fetch(step);
         commit();  // an empty group keeps the count of the wait right
     }
+#pragma unroll 1
     for (int step = 0; step < steps; ++step) {
-        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 2) : "memory");
-        __syncthreads();  // everybody's copies of this stage have come, and everybody is done with the one before
-        if (step + STAGES - 1 < steps) fetch(step + STAGES - 1);
-        commit();
+        asm volatile("cp.async.wait_group %0;" :: "n"(STAGES - 1) : "memory");
+        sync_slice(slice);  // everybody's copies of this stage have come
         const u32 at_a = base + step % STAGES * STAGE_BYTES, at_b = at_a + A_BYTES;
 #pragma unroll
         for (int p = 0; p < DEPTH / 16; ++p) {
@@ -118,8 +128,13 @@ NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restr
                 for (int j = 0; j < WIDE / 8; ++j)
                     multiply(sums[i][j], part_a[i], part_b[j / 2][j % 2 * 2], part_b[j / 2][j % 2 * 2 + 1]);
         }
+        if (step + STAGES < steps) {
+            sync_slice(slice);  // everybody is done with this stage
+            fetch(step + STAGES);
+        }
+        commit();
     }
-#if SPLITS == 1
+#if SLICES * SPLITS == 1
 #pragma unroll
     for (int i = 0; i < HIGH / 16; ++i)
 #pragma unroll
@@ -132,9 +147,8 @@ NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restr
                     *(u32*)(c + (u64)row * n + column) = pack(sums[i][j][2 * h], sums[i][j][2 * h + 1]);
             }
 #else
-    asm volatile("cp.async.wait_group 0;" ::: "memory");
-    __syncthreads();  // the stages are free: the sums take their place
-    float* mine = (float*)memory + (row_of_warp + lane / 4) * PITCH + column_of_warp + 2 * (lane % 4);
+    sync_slice(slice);  // the ring is free
+    float* mine = (float*)ring + (row_of_warp + lane / 4) * PITCH + column_of_warp + 2 * (lane % 4);
 #pragma unroll
     for (int i = 0; i < HIGH / 16; ++i)
 #pragma unroll
@@ -143,18 +157,37 @@ NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restr
             for (int h = 0; h < 2; ++h)
                 *(float2*)(mine + (16 * i + 8 * h) * PITCH + 8 * j) =
                     make_float2(sums[i][j][2 * h], sums[i][j][2 * h + 1]);
-    sync_blocks();
-    for (int i = t; i < ROWS / SPLITS * (COLUMNS / 4); i += THREADS) {  // every block adds up some rows of the tile
-        const int y = rank * (ROWS / SPLITS) + i / (COLUMNS / 4), x = i % (COLUMNS / 4) * 4;
-        float4 sum = read_peer(base + (y * PITCH + x) * 4, 0);
-#pragma unroll
-        for (int s = 1; s < SPLITS; ++s) {
-            const float4 more = read_peer(base + (y * PITCH + x) * 4, s);
-            sum.x += more.x, sum.y += more.y, sum.z += more.z, sum.w += more.w;
-        }
+    __syncthreads();
+    auto put = [&](int y, int x, float4 v) {
         if (row0 + y < m && column0 + x < n)
-            *(uint2*)(c + (u64)(row0 + y) * n + column0 + x) = make_uint2(pack(sum.x, sum.y), pack(sum.z, sum.w));
+            *(uint2*)(c + (u64)(row0 + y) * n + column0 + x) = make_uint2(pack(v.x, v.y), pack(v.z, v.w));
+    };
+    auto add = [](float4& sum, const float4& v) { sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w; };
+#if SPLITS > 1
+    constexpr int OWN = ROWS / SPLITS;  // rows that a block has the sums of all blocks of
+    unsigned char* const inbox = memory + SLICES * SLICE_BYTES;
+    wait_blocks();
+#endif
+    for (int i = threadIdx.x; i < ROWS * COLUMNS / 4; i += THREADS) {
+        const int y = i / (COLUMNS / 4), x = i % (COLUMNS / 4) * 4;
+        float4 sum = *(const float4*)(memory + (y * PITCH + x) * 4);
+#pragma unroll
+        for (int s = 1; s < SLICES; ++s) add(sum, *(const float4*)(memory + s * SLICE_BYTES + (y * PITCH + x) * 4));
+#if SPLITS == 1
+        put(y, x, sum);
+#else
+        give_peer((u32)__cvta_generic_to_shared(inbox) + ((rank * OWN + y % OWN) * COLUMNS + x) * 4, y / OWN, sum);
+#endif
     }
-    sync_blocks();  // no block leaves while a peer may still read it
+#if SPLITS > 1
+    arrive_blocks(), wait_blocks();
+    for (int i = threadIdx.x; i < OWN * COLUMNS / 4; i += THREADS) {
+        const int y = i / (COLUMNS / 4), x = i % (COLUMNS / 4) * 4;
+        float4 sum = *(const float4*)(inbox + (y * COLUMNS + x) * 4);
+#pragma unroll
+        for (int s = 1; s < SPLITS; ++s) add(sum, *(const float4*)(inbox + ((s * OWN + y) * COLUMNS + x) * 4));
+        put(rank * OWN + y, x, sum);
+    }
+#endif
 #endif
 }
