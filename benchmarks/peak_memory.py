@@ -1,4 +1,4 @@
-"""The memory that the emulator needs for a plan: run as `python -m benchmarks.peak_memory PLAN`, a process for each.
+"""The memory that the emulator needs for a plan: `python -m benchmarks.peak_memory PLAN WORKERS`, a process for each.
 
 Prints one JSON object: `buffers`, the bytes of the plan's buffers, and `needed`: by how many bytes the largest resident
 set of the process grew over that of one that has only imported NumPy. It holds inputs, emulator and outputs.
@@ -27,15 +27,16 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def measure(plan: Path) -> dict[str, int]:
-    """What a fresh process prints about a saved plan. Raises RuntimeError if it fails.
+def measure(plan: Path, workers: int | None = None) -> dict[str, int]:
+    """What a fresh process prints about a saved plan, run by so many workers of `execute`. Raises RuntimeError.
 
     The emulator is compiled before, if it was not: that happens once on a machine and takes more memory.
     """
+    from warplab.hardware.processors import usable_processors
     from warplab.simt import compiled
 
     compiled.vectors(), compiled.loop()
-    command = [sys.executable, "-m", "benchmarks.peak_memory", str(plan)]
+    command = [sys.executable, "-m", "benchmarks.peak_memory", str(plan), str(workers or usable_processors())]
     run = subprocess.run(command, capture_output=True, text=True, cwd=Path(__file__).resolve().parent.parent)
     if run.returncode:
         raise RuntimeError(f"measuring the memory of {plan} failed: {run.stderr.strip().splitlines()[-1:]}")
@@ -47,7 +48,7 @@ def bound(buffers: int) -> float:
     return FACTOR * buffers + ALLOWANCE
 
 
-def _main(path: str) -> None:
+def _main(path: str, workers: int) -> None:
     before = _peak()
     from warplab.plan.archive import load
     from warplab.plan.model import Role
@@ -55,7 +56,7 @@ def _main(path: str) -> None:
 
     plan = load(Path(path))
     inputs = {name: np.ones(b.shape, b.dtype) for name, b in plan.buffers.items() if b.role in (Role.INPUT, Role.INOUT)}
-    execution = execute(plan, inputs)
+    execution = execute(plan, inputs, workers=workers)
     if execution.findings:
         raise SystemExit(execution.findings[0].message)
     buffers = sum(b.nbytes for b in plan.buffers.values())
@@ -63,4 +64,4 @@ def _main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    _main(sys.argv[1])
+    _main(sys.argv[1], int(sys.argv[2]))

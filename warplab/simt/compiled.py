@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -42,6 +43,7 @@ from warplab.simt.core.state.raw import CALL_ARGUMENTS
 from warplab.simt.core.tensor.products import run_products
 
 _KEPT = 4  # folders of earlier versions that stay beside the newest
+_loading = threading.RLock()  # or a launch's threads would each load a part, into some 30 MB of their own
 _LONGEST_SECONDS = 1200.0  # to wait for another process that compiles the same, on a machine that is very busy
 
 
@@ -84,7 +86,8 @@ def vectors() -> int:
 
 def address(part: Piece) -> int:
     """The address of a part, compiled or loaded at its first use. Raises WarplabError if it cannot be compiled."""
-    return _loaded(part).address or 0
+    with _loading:
+        return _loaded(part).address or 0
 
 
 @cache

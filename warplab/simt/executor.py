@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -12,6 +11,7 @@ import numpy as np
 
 from warplab.errors import PlanError
 from warplab.hardware.chips import Chip
+from warplab.hardware.processors import usable_processors
 from warplab.isa.syntax import Function, Module
 from warplab.plan.disassembler import disassembled
 from warplab.plan.execution import COUNTERS_NOTE, CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
@@ -482,7 +482,7 @@ def execute(
     if reverse and seed is not None:
         raise ValueError("an order is either reversed or drawn from a seed: leave out one of the two")
     limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
-    threads = 1 if watch else workers or os.cpu_count() or 1  # the last store is that of the last block
+    threads = 1 if watch else workers or usable_processors()  # the last store is that of the last block
     session = Session(
         plan, architecture, instruction_budget, sanitize, limit, threads, seed, caches=caches, reverse=reverse
     )

@@ -126,7 +126,7 @@ def _parameter_places(module: Module, entry: str) -> dict[str, int]:
 
 
 def _uses(program: Program, *ops: int) -> bool:
-    return bool(np.isin(program.code[:, L.OP], ops).any())
+    return not program.opcodes.isdisjoint(ops)
 
 
 def resident_bytes(program: Program, launch: Launch) -> int:

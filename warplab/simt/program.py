@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -198,3 +199,8 @@ class Program:
     shares: dict[int, Fraction] = field(default_factory=dict, repr=False)  # of accesses: how much of them it has
     elected: frozenset[int] = frozenset()  # atomics that one lane of a warp does for all
     notes: dict[str, str] = field(default_factory=dict, repr=False)  # what a reader of the results should know
+
+    @cached_property
+    def opcodes(self) -> frozenset[int]:
+        """Those of all records."""
+        return frozenset(self.code[:, OP].tolist())

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sequence
+from itertools import pairwise
 from math import prod
+from mmap import ACCESS_COPY, mmap
 from typing import ClassVar
 
 import numpy as np
@@ -27,6 +29,8 @@ NODE_MEMORY = 48 << 20  # bytes
 TABLE_MEMORY = 64 << 20  # bytes
 STEPS = 1 << 28  # nodes visited in a launch
 LARGEST_SEGMENT = 1 << 30
+_OF_WRITES = slice(G.FIRST_WRITE, None, G.OTHER_WRITE - G.FIRST_WRITE)  # kinds that only writes enter
+_OF_READS = slice(G.FIRST_READ, None, G.OTHER_READ - G.FIRST_READ)
 SPARE = 8  # workers' entries that are kept for the next execution
 
 
@@ -37,7 +41,9 @@ class WorkerCells:
     _taking: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, cells: int) -> None:
-        self.entries = np.zeros((G.CELL_KINDS, cells), dtype=np.int64)
+        # Not np.zeros, which asks for huge pages: a worker's blocks may write a few cells here and there.
+        memory = mmap(-1, 8 * G.CELL_KINDS * cells, access=ACCESS_COPY)  # a process that is forked has its own
+        self.entries = np.frombuffer(memory, dtype=np.int64).reshape(G.CELL_KINDS, cells)
         self.values = np.zeros(cells, dtype=np.uint32)
         self.next = 1
 
@@ -142,7 +148,8 @@ class RaceSearch:
         warps = prod(launch.cluster) * -(-prod(launch.block) // L.LANES)
         live = not program.parallel or launch.cooperative
         room = SEGMENTS_LIVE if live else SEGMENTS_OF_A_CLUSTER
-        self._kept: list[np.ndarray] = [np.zeros((room, G.RECORD_SIZE // 4), dtype=np.int32)]
+        # Not cleared: a record is written when its segment begins, and read only behind that.
+        self._kept: list[np.ndarray] = [np.empty((room, G.RECORD_SIZE // 4), dtype=np.int32)]
         self.state = np.zeros(G.G_FIELDS, dtype=np.int64)
         for key, value in {
             G.G_NEXT: cells.next, G.G_BASE: cells.next, G.G_FIRST: cells.next,
@@ -190,6 +197,12 @@ class RaceSearch:
             int(min(extent[G.EXTENT_WRITTEN], extent[G.EXTENT_READ])),
             int(max(extent[G.EXTENT_WRITTEN + 1], extent[G.EXTENT_READ + 1])),
         )
+
+    def forget_blocks(self, slot: int, base: int) -> None:
+        """Empty the entries of a region, whose first cell is `base`, that are compared at the end of a launch."""
+        extent = self.extents[slot].tolist()
+        for at, kinds in ((G.EXTENT_WRITTEN, _OF_WRITES), (G.EXTENT_READ, _OF_READS)):
+            self.cells.entries[kinds, base + extent[at] : base + extent[at + 1] + 1] = 0
 
     def take_turns(self) -> None:
         """From now on several clusters run in turns."""
@@ -240,7 +253,7 @@ def races_between_blocks(cells: CellMap, parts: Sequence[RaceSearch], launch: La
     records: list[np.ndarray] = []
     if parts[0].is_live:
         return records
-    several = len(parts) > 1
+    crossed = any(p.crossed for p in parts)
     for slot, region in enumerate(cells.regions):
         extents = [(p, *p.used(slot)) for p in parts]
         used = [(p, first, last) for p, first, last in extents if first <= last]
@@ -248,12 +261,14 @@ def races_between_blocks(cells: CellMap, parts: Sequence[RaceSearch], launch: La
             continue
         base, shift = cells.cells_of(slot)
         low, high = base + min(u[1] for u in used), base + max(u[2] for u in used) + 1
-        if any(p.crossed for p in parts) or (several and len(used) > 1):
+        # Blocks of two workers can have met only where both have used cells.
+        spans = sorted((first, last) for _, first, last in used)
+        if crossed or any(end >= start for (_, end), (start, _) in pairwise(spans)):
             joined = _join([p.cells for p, _, _ in used], low, high)
             for found in _conflicts(joined):
                 records.append(_record(found, parts[0].accesses, launch, region, low - base, shift))
-        for part, first, last in used:
-            part.cells.entries[G.FIRST_WRITE :, base + first : base + last + 1] = 0
+        for part, _, _ in used:
+            part.forget_blocks(slot, base)
     return records
 
 

@@ -26,9 +26,10 @@ def test_large_buffers(tmp_path):
     assert used["needed"] <= peak_memory.bound(used["buffers"])
 
 
-def test_many_blocks_with_shared_memory(tmp_path):
+@pytest.mark.parametrize("workers", (2, 16))
+def test_many_blocks_with_shared_memory(tmp_path, workers):
     save(turned(500 << 12), tmp_path / "turned.plan")
-    used = peak_memory.measure(tmp_path / "turned.plan")
+    used = peak_memory.measure(tmp_path / "turned.plan", workers)
     assert used["needed"] <= peak_memory.bound(used["buffers"])
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.simt.core.alu.rows import fill_row32
 from warplab.simt.core.asynchronous.bulk_calls import end_bulk, start_bulk
 from warplab.simt.core.asynchronous.completion import complete_all, complete_one
 from warplab.simt.core.asynchronous.copies import clear_copies, finish_arrivals
@@ -82,11 +83,11 @@ from warplab.simt.core.state.layout import (
     S_PC,
     S_STATE,
     S_WAIT,
+    SHARED_BASE,
     SPECIAL_CLUSTER_CTAID_X,
     SPECIAL_CLUSTER_CTARANK,
     SPECIAL_CLUSTERID_X,
     SPECIAL_CTAID_X,
-    SPECIAL_CTAID_Y,
     SPECIAL_CTAID_Z,
     SPECIAL_LANEID,
     SPECIAL_SMID,
@@ -148,32 +149,33 @@ def _fill_specials(m, warp, frame):
     """Rows of special registers that differ from block to block or warp to warp."""
     width, height = get(m, M_BLOCK_DIM_X), get(m, M_BLOCK_DIM_Y)
     specials = get(m, M_SPECIALS)
+    start_x, start_y, start_z = warp * 32 % width, warp * 32 // width % height, warp * 32 // (width * height)
     for i in range(get(m, M_SPECIAL_COUNT)):
         which = load_i64(specials + 16 * i)
         row = frame + load_i64(specials + 16 * i + 8)
-        for lane in range(32):
-            thread = warp * 32 + lane
-            if which == SPECIAL_TID_X:
-                value = thread % width
-            elif which == SPECIAL_TID_Y:
-                value = thread // width % height
-            elif which == SPECIAL_TID_Z:
-                value = thread // (width * height)
-            elif which == SPECIAL_CTAID_X:
-                value = get(m, M_BLOCK_X)
-            elif which == SPECIAL_CTAID_Y:
-                value = get(m, M_BLOCK_Y)
-            elif which == SPECIAL_CTAID_Z:
-                value = get(m, M_BLOCK_Z)
-            elif which == SPECIAL_LANEID:
-                value = np.int64(lane)
+        if which <= SPECIAL_TID_Z:
+            x, y, z = start_x, start_y, start_z  # counted up: a division for each lane takes long
+            for lane in range(32):
+                value = x if which == SPECIAL_TID_X else y if which == SPECIAL_TID_Y else z
+                store_u32(row + 4 * lane, np.uint32(value))
+                x += 1
+                if x == width:
+                    x, y = np.int64(0), y + 1
+                if y == height:
+                    y, z = np.int64(0), z + 1
+        elif which == SPECIAL_LANEID:
+            for lane in range(32):
+                store_u32(row + 4 * lane, np.uint32(lane))
+        else:
+            if which <= SPECIAL_CTAID_Z:
+                value = get(m, M_BLOCK_X + which - SPECIAL_CTAID_X)
             elif which == SPECIAL_SMID:
                 value = get(m, M_SM)
             elif which >= SPECIAL_CLUSTER_CTAID_X:
                 value = _cluster_special(m, which)
             else:
                 value = np.int64(warp)
-            store_u32(row + 4 * lane, np.uint32(value))
+            fill_row32(row, np.uint64(value), np.uint32(FULL_MASK))
 
 
 @compiled
@@ -181,8 +183,9 @@ def _start_block(m):
     """Undefined memory, fresh warps."""
     fill_bytes(get(m, M_SHARED), np.uint8(0xFF), get(m, M_SHARED_BYTES))
     if get(m, M_SHARED_SHADOW):
-        chunks = (get(m, M_SHARED_BYTES) + CHUNK_SPAN - 1) // CHUNK_SPAN
-        fill_bytes(get(m, M_SHARED_SHADOW), np.uint8(0), chunks * CHUNK_BYTES)
+        # Nothing accesses what lies before SHARED_BASE.
+        first, end = SHARED_BASE // CHUNK_SPAN, (get(m, M_SHARED_BYTES) + CHUNK_SPAN - 1) // CHUNK_SPAN
+        fill_bytes(get(m, M_SHARED_SHADOW) + first * CHUNK_BYTES, np.uint8(0), (end - first) * CHUNK_BYTES)
         start_clocks(m)
         clear_visits(m)
     if get(m, M_CLEARED):

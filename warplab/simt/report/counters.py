@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
@@ -68,14 +68,14 @@ def _shared(name: str, counts: list[int]) -> Amounts:
     }
 
 
-def _is_reduction(record: np.ndarray) -> bool:
+def _is_reduction(record: list[int]) -> bool:
     """Does the assembler make a reduction of an atomic? It does of those whose result nothing reads, but there is none
     that exchanges or acquires."""
     return not (record[X4] or record[X2] in (ATOMIC_EXCH, ATOMIC_CAS) or record[X7] & ACQUIRE_BIT)
 
 
-def _of_instruction(record: np.ndarray, counts: list[int]) -> Amounts:
-    op = int(record[OP])
+def _of_instruction(record: list[int], counts: list[int]) -> Amounts:
+    op = record[OP]
     result = {
         "warp_instructions": counts[C_WARPS],
         "thread_instructions": counts[C_THREADS],
@@ -119,7 +119,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Amounts:
             **_shared("async_copy", counts),
         }
     elif op == OP_BULK:
-        form = int(record[X7])
+        form = record[X7]
         way = {TO_SHARED: "load", TO_GLOBAL: "store", WITHIN_CLUSTER: "cluster"}[form & FORM_DIRECTION]
         if way == "store" and form >> FORM_OPERATION_SHIFT & 255:
             way = "reduction"
@@ -134,7 +134,7 @@ def _of_instruction(record: np.ndarray, counts: list[int]) -> Amounts:
     return result
 
 
-def _work(record: np.ndarray, counts: list[int], classifier: Classifier, assembled: bool) -> Amounts:
+def _work(record: list[int], counts: list[int], classifier: Classifier, assembled: bool) -> Amounts:
     result = {}
     work = classifier.work(record)
     if work is not Work.TENSOR:
@@ -147,16 +147,23 @@ def _work(record: np.ndarray, counts: list[int], classifier: Classifier, assembl
     return result
 
 
+def _add(sums: Amounts, amounts: Amounts) -> None:
+    """Add amounts to sums that start at 0. Most of an instruction's are 0."""
+    for name, amount in amounts.items():
+        if amount:
+            sums[name] += amount
+
+
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
     classifier = Classifier()
-    lines: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for pc in np.flatnonzero(counts.any(axis=1)).tolist():
-        record = program.code[pc]
-        op = int(record[OP])
+    lines: defaultdict[int, Amounts] = defaultdict(lambda: defaultdict(int))
+    places = np.flatnonzero(counts.any(axis=1))
+    used = (table[places].tolist() for table in (program.code, counts, program.lines))
+    for pc, record, row, place in zip(places.tolist(), *used, strict=True):
+        op = record[OP]
         if op == OP_WATCH or not (program.counted[pc] or program.texts[pc]):
             continue  # the emulator's own
-        row = counts[pc].tolist()
         issued = row[C_WARPS]
         if not program.counted[pc]:
             # An extra step of an instruction: only what it does to memory counts.
@@ -169,17 +176,17 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
         if pc in program.elected:
             row[C_SECTORS] = row[C_REQUESTS]
             row[C_WAVEFRONTS] = row[C_IDEAL] = row[C_SHARED_REQUESTS]
-        line = lines[int(program.lines[pc])]
-        line.update(_of_instruction(record, row))
+        line = lines[place]
+        _add(line, _of_instruction(record, row))
         if op in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
             line["tensor_instructions"] += issued if share is None else round(issued * share)
-            line["tensor_multiply_adds"] += issued * int(record[IMM])
-        line.update(_work(record, row, classifier, program.terms is not None))
+            line["tensor_multiply_adds"] += issued * record[IMM]
+        _add(line, _work(record, row, classifier, program.terms is not None))
     for place, counter, amount in _of_machine_code(program, counts):
         lines[place][counter] += amount
-    total: Counter[str] = Counter()
+    total: Amounts = defaultdict(int)
     for line in lines.values():
-        total.update(line)
+        _add(total, line)
     return Counters(**total), {place: Counters(**line) for place, line in lines.items()}
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
-
-import numpy as np
 
 from warplab.simt.core.alu.dispatch import vector_index
 from warplab.simt.core.state import layout as L
@@ -72,23 +71,23 @@ class Classifier:
     def __init__(self) -> None:
         self._works, self._wide, self._floats = _vectors()
 
-    def work(self, record: np.ndarray) -> Work:
-        """The kind of a record (int32 [RECORD_WORDS])."""
-        op = int(record[L.OP])
+    def work(self, record: Sequence[int]) -> Work:
+        """The kind of a record (its RECORD_WORDS fields)."""
+        op = record[L.OP]
         if op >= L.VECTOR_BASE:
             return self._works[op - L.VECTOR_BASE]
-        if op == L.OP_LOAD and int(record[L.X0]) in (L.SPACE_CONST, L.SPACE_PARAM):
+        if op == L.OP_LOAD and record[L.X0] in (L.SPACE_CONST, L.SPACE_PARAM):
             return Work.MOVE
         return _OPCODES.get(op, Work.CONTROL)
 
-    def is_wide(self, record: np.ndarray) -> bool:
+    def is_wide(self, record: Sequence[int]) -> bool:
         """Is it integer arithmetic on 64 bits?"""
-        op = int(record[L.OP])
+        op = record[L.OP]
         return op >= L.VECTOR_BASE and self._wide[op - L.VECTOR_BASE]
 
-    def float_operation(self, record: np.ndarray) -> str:
+    def float_operation(self, record: Sequence[int]) -> str:
         """ "fadd", "dmul", "hfma" and so on for additions, products and fused ones of floats, else nothing."""
-        op = int(record[L.OP])
+        op = record[L.OP]
         return self._floats[op - L.VECTOR_BASE] if op >= L.VECTOR_BASE else ""
 
 

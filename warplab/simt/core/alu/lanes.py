@@ -8,7 +8,7 @@ the function being built.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from llvmlite import ir
 
@@ -22,6 +22,31 @@ BITS = {I8: 8, I16: 16, I32: 32, I64: 64, I128: 128, F32: 32, F64: 64}
 
 ADDRESS = I8.as_pointer()
 FUNCTION = ir.FunctionType(ir.VoidType(), [ADDRESS, ADDRESS, ADDRESS, I32])
+
+
+def store_where(
+    builder: ir.IRBuilder, active: ir.Value, values: Iterable[tuple[ir.Value, ir.Value]], align: int
+) -> None:
+    """Store the active elements of vectors, given with the pointers that they go to.
+
+    What is kept is loaded in a block of its own: of a load, a selection and a store in one block LLVM makes a masked
+    store, which takes some ten times as long as a whole one, and whose value no load behind it can have before memory.
+    """
+    values = list(values)
+    width = ir.IntType(active.type.count)
+    some_kept = builder.icmp_unsigned("!=", builder.bitcast(active, width), ir.Constant(width, -1))
+    before = builder.block
+    with builder.if_then(some_kept):
+        mixed = [builder.select(active, value, builder.load(pointer, align=align)) for value, pointer in values]
+        inside = builder.block
+    stored = []
+    for (value, _), blended in zip(values, mixed, strict=True):
+        phi = builder.phi(value.type)
+        phi.add_incoming(value, before)
+        phi.add_incoming(blended, inside)
+        stored.append(phi)
+    for phi, (_, pointer) in zip(stored, values, strict=True):
+        builder.store(phi, pointer, align=align)
 
 
 class Vector:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from warplab.simt.core.alu.lanes import I1, I32, I64, INT, LANES
+from warplab.simt.core.alu.lanes import I1, I32, I64, INT, LANES, store_where
 from warplab.simt.core.state.raw import intrinsic
 
 _COUNT_UP = ir.Constant(ir.VectorType(I64, LANES), list(range(LANES)))
@@ -37,6 +37,20 @@ def lanes_matching(typingctx, row, start, step):
 
 
 @intrinsic
+def lanes_spaced(typingctx, row, step):
+    """The lanes of a row of 64-bit addresses behind which the next lane's lies `step` bytes, as a mask; not lane 31."""
+
+    def codegen(context, builder, signature, args):
+        actual = builder.load(_row(builder, args[0], I64), align=4)
+        following = ir.Constant(ir.VectorType(I32, LANES), [min(lane + 1, LANES - 1) for lane in range(LANES)])
+        apart = builder.sub(builder.shuffle_vector(actual, actual, following), actual)
+        spaced = builder.bitcast(builder.icmp_unsigned("==", apart, _broadcast(builder, args[1], I64)), I32)
+        return builder.and_(spaced, ir.Constant(I32, (1 << LANES - 1) - 1))
+
+    return types.uint32(types.int64, types.int64), codegen
+
+
+@intrinsic
 def lanes_in_window(typingctx, row, offset, bits):
     """The lanes of a row of 64-bit addresses with `0 <= address + offset < 2 ** bits`, as a mask."""
 
@@ -57,7 +71,7 @@ def _make_fill(bits: int):
             number = args[1] if bits == 64 else builder.trunc(args[1], element)
             new = _broadcast(builder, number, element)
             active = builder.bitcast(args[2], ir.VectorType(I1, LANES))
-            builder.store(builder.select(active, new, builder.load(pointer, align=4)), pointer, align=4)
+            store_where(builder, active, [(new, pointer)], align=4)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.uint64, types.uint32), codegen

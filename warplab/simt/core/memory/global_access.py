@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.core.alu.rows import lanes_matching
 from warplab.simt.core.memory.causality import strong_lanes
 from warplab.simt.core.memory.counting import count_sectors, first_seen, new_stamp
 from warplab.simt.core.memory.global_races import note_lane, note_run
@@ -20,6 +19,7 @@ from warplab.simt.core.memory.pieces import (
     P_LANES,
     P_STEP,
     PIECE_BYTES,
+    common_step,
     find_pieces,
     is_side_by_side,
     piece_fits,
@@ -30,7 +30,6 @@ from warplab.simt.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, LOG
 from warplab.simt.core.memory.transfer import (
     count_transfer,
     data_operand,
-    is_run,
     load_strided,
     read_element,
     store_strided,
@@ -158,11 +157,7 @@ def load_global(m, warp, frame, constants, record, pc, mask, counted):
         if get(m, M_LOG):
             kind = LOG_READ_PAST_L1 if field(record, X3) & PAST_L1_BIT else LOG_READ
             log_sectors(m, row, offset, total, mask, kind)
-    step = np.int64(-1)
-    if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
-        step = total
-    elif lanes_matching(row, start - offset, 0) & mask == mask:
-        step = np.int64(0)
+    step = common_step(row, mask, total)
     if step >= 0:
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total + (last - first) * step
@@ -336,7 +331,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
     strong = field(record, X3) >> STRONG_SHIFT
     if get(m, M_LOG):
         log_sectors(m, row, offset, total, mask, LOG_WRITE)
-    if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
+    if common_step(row, mask, total) > 0:
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total * (last - first + 1)
         entry = resolve(m, start, length, total)

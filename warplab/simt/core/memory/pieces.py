@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.core.alu.rows import lanes_matching
+from warplab.simt.core.alu.rows import lanes_matching, lanes_spaced
+from warplab.simt.core.memory.transfer import is_run
 from warplab.simt.core.state.faults import compiled
-from warplab.simt.core.state.raw import get, load_i64, popcount32, put, trailing_zeros32
+from warplab.simt.core.state.raw import get, leading_zeros32, load_i64, popcount32, put, trailing_zeros32
 
 MOST_PIECES = 8  # of an access; lanes that make more are served one by one
 PIECE_BYTES = 40
@@ -20,12 +21,27 @@ _BANKS = 32
 
 
 @compiled
+def common_step(row, mask, total):
+    """By how many bytes the addresses of neighbouring lanes differ: `total` where the lanes are neighbours that access
+    so many bytes each, side by side (one lane does), 0 where all addresses are the same, -1 otherwise.
+    """
+    first, last = np.int64(trailing_zeros32(mask)), np.int64(31) - np.int64(leading_zeros32(mask))
+    start = load_i64(row + 8 * first)
+    step = total if is_run(mask) and (first == last or load_i64(row + 8 * first + 8) - start == total) else np.int64(0)
+    # Most accesses that are neither differ here: comparing rows takes longer.
+    if load_i64(row + 8 * last) - start != (last - first) * step:
+        return np.int64(-1)
+    return step if lanes_matching(row, start - first * step, step) & mask == mask else np.int64(-1)
+
+
+@compiled
 def find_pieces(pieces, row, offset, mask):
     """Put the pieces of an access at `pieces` and return their number; 0: there are too many.
 
     The step of a piece is by how many bytes the addresses of neighbouring lanes differ; 0 where there is one lane.
     """
     count = np.int64(0)
+    spaced, spaced_by = np.uint32(0), np.int64(0)
     rest = np.uint32(mask)
     while rest:
         if count == MOST_PIECES or (count == 2 and popcount32(mask & ~rest) < _FEW):
@@ -36,8 +52,9 @@ def find_pieces(pieces, row, offset, mask):
         after = rest >> np.uint32(lane)
         if after & np.uint32(2):
             step = load_i64(row + 8 * lane + 8) - address
-            alike = lanes_matching(row, address - lane * step, step) >> np.uint32(lane)
-            lanes = np.int64(trailing_zeros32(~(alike & after)))
+            if spaced == np.uint32(0) or step != spaced_by:
+                spaced, spaced_by = lanes_spaced(row, step), step
+            lanes = 1 + np.int64(trailing_zeros32(~(spaced >> np.uint32(lane) & after >> np.uint32(1))))
         piece = pieces + count * PIECE_BYTES
         put(piece, P_ADDRESS, address + offset)
         put(piece, P_FIRST, lane)

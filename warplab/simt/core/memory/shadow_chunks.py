@@ -10,7 +10,7 @@ from __future__ import annotations
 from llvmlite import ir
 from numba import types
 
-from warplab.simt.core.alu.lanes import I1, I8, I32
+from warplab.simt.core.alu.lanes import I1, I8, I32, store_where
 from warplab.simt.core.state.raw import intrinsic
 
 WORDS = 8
@@ -61,9 +61,8 @@ class _Chunk:
     def load(self, field: int) -> ir.Value:
         return self.builder.load(self._pointer(field), align=4)
 
-    def store(self, field: int, value: ir.Value, where: ir.Value) -> None:
-        pointer = self._pointer(field)
-        self.builder.store(self.builder.select(where, value, self.builder.load(pointer, align=4)), pointer, align=4)
+    def store(self, where: ir.Value, values: dict[int, ir.Value]) -> None:
+        store_where(self.builder, where, [(value, self._pointer(field)) for field, value in values.items()], align=4)
 
     def is_zero(self, field: int) -> ir.Value:
         return self.builder.icmp_unsigned("==", self.load(field), _constant(0))
@@ -137,13 +136,10 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, s
             first = words.ordered(READ1_CLOCK, READ1_TAG)
             second = builder.and_(words.active, builder.not_(first))
             first = builder.and_(words.active, first)
-            words.store(READ_LANES, builder.select(shared, _constant(-1), words.lanes), words.active)
-            words.store(READ_EPOCH, words.epoch, words.active)
-            words.store(READ_TAG, words.tag, words.active)
-            words.store(READ1_CLOCK, words.mine, first)
-            words.store(READ1_TAG, words.tag, first)
-            words.store(READ2_CLOCK, words.mine, second)
-            words.store(READ2_TAG, words.tag, second)
+            lanes = builder.select(shared, _constant(-1), words.lanes)
+            words.store(words.active, {READ_LANES: lanes, READ_EPOCH: words.epoch, READ_TAG: words.tag})
+            words.store(first, {READ1_CLOCK: words.mine, READ1_TAG: words.tag})
+            words.store(second, {READ2_CLOCK: words.mine, READ2_TAG: words.tag})
         return clean
 
     return types.boolean(*_ARGUMENTS), codegen
@@ -167,11 +163,8 @@ def write_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, 
             ]
         )
         with builder.if_then(clean, likely=True):
-            words.store(WRITE_CLOCK, words.mine, words.active)
-            words.store(WRITE_TAG, words.tag, words.active)
-            words.store(WRITE_LANES, words.lanes, words.active)
-            words.store(WRITE_EPOCH, words.epoch, words.active)
-            words.store(VALID, _constant(15), words.active)
+            written = {WRITE_CLOCK: words.mine, WRITE_TAG: words.tag, WRITE_LANES: words.lanes}
+            words.store(words.active, written | {WRITE_EPOCH: words.epoch, VALID: _constant(15)})
         return clean
 
     return types.boolean(*_ARGUMENTS), codegen

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.simt.core.alu.rows import lanes_matching
 from warplab.simt.core.memory.causality import strong_lanes
 from warplab.simt.core.memory.cluster_memory import owner_of, shared_host
 from warplab.simt.core.memory.counting import count_wavefronts
@@ -15,6 +14,7 @@ from warplab.simt.core.memory.pieces import (
     P_STEP,
     PIECE_BYTES,
     are_alike,
+    common_step,
     find_pieces,
     is_side_by_side,
     piece_fits,
@@ -22,7 +22,7 @@ from warplab.simt.core.memory.pieces import (
     piece_wavefronts,
 )
 from warplab.simt.core.memory.shadow import check_read, check_write, read_by_several
-from warplab.simt.core.memory.transfer import is_run, load_one, load_strided, store_strided, zero_lane
+from warplab.simt.core.memory.transfer import load_one, load_strided, store_strided, zero_lane
 from warplab.simt.core.state.faults import compiled, report
 from warplab.simt.core.state.layout import (
     C_FIELDS,
@@ -155,12 +155,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8
     shared = get(m, M_SHARED)
     limit = get(m, M_SHARED_BYTES)
-    step = np.int64(-1)
-    if lanes_matching(row, start - offset - first * total, total) & mask == mask and is_run(mask):
-        step = total
-    elif not write and lanes_matching(row, start - offset, 0) & mask == mask:
-        step = np.int64(0)
-    if step >= 0:
+    step = common_step(row, mask, total)
+    if step > 0 or step == 0 and not write:
         last = np.int64(31) - np.int64(leading_zeros32(mask))
         length = total + (last - first) * step
         host = _host(m, shared, limit, start, length)

@@ -6,7 +6,19 @@ import numpy as np
 
 from warplab.simt.core.alu.rows import fill_row16, fill_row32, fill_row64
 from warplab.simt.core.state.faults import compiled
-from warplab.simt.core.state.layout import C_IDEAL_SECTORS, C_SECTORS, DST, FULL_MASK, SIGNED_BIT, SRC_B, X1, X2, X3, X4
+from warplab.simt.core.state.layout import (
+    C_IDEAL_SECTORS,
+    C_SECTORS,
+    DST,
+    FULL_MASK,
+    LANES,
+    SIGNED_BIT,
+    SRC_B,
+    X1,
+    X2,
+    X3,
+    X4,
+)
 from warplab.simt.core.state.raw import (
     copy_bytes,
     field,
@@ -77,6 +89,21 @@ def is_run(mask):
 
 
 @compiled
+def _load_words(row, mask, first, host, step):
+    """What load_strided does, of one word a lane: most loads that are not of a whole warp side by side are these."""
+    lanes = np.int64(popcount32(mask))
+    if step == 0:
+        fill_row32(row, np.uint64(load_u32(host)), mask)
+    elif step != 4:
+        for place in range(lanes):
+            store_u32(row + 4 * (first + place), load_u32(host + place * step))
+    elif lanes == LANES // 2:
+        copy_bytes(row + 4 * first, host, 4 * (LANES // 2))  # a known size needs no call
+    else:
+        copy_bytes(row + 4 * first, host, 4 * lanes)
+
+
+@compiled
 def load_strided(frame, constants, record, mask, host, step):
     """Fill the destination rows from `host + (lane - first lane) * step`."""
     size, count, flags = field(record, X1), field(record, X2), field(record, X3)
@@ -90,8 +117,11 @@ def load_strided(frame, constants, record, mask, host, step):
         else:
             copy_bytes(row, host, 256)
         return
-    signed = flags & SIGNED_BIT
     first = np.int64(trailing_zeros32(mask))
+    if size == 4 and lane_bytes == 4 and count == 1 and (step == 0 or is_run(mask)):
+        _load_words(operand(frame, constants, record, DST), mask, first, host, step)
+        return
+    signed = flags & SIGNED_BIT
     for element in range(count):
         row = data_operand(frame, constants, record, element, DST)
         source = host + element * size
