@@ -34,11 +34,11 @@ def task_of(shape: Shape) -> str:
         f"A kernel multiplies float16 matrices, {m} x {k} by {k} x {n}, on an H200 of {H200.sms} SMs, with sums in "
         "float32. A block makes rows x columns outputs, depth steps of k at a time, with so many stages on their way. "
         "A block of 'warps' uses mma.sync, and has tiles filled by cp.async: four warps have a quarter of the tile "
-        "each, or, with more than one of 'slices', each slice has a warp for every 32 x 32 of the tile, and the slices "
-        "share the sum. A block of 'warpgroups' uses wgmma and tensor copies, with a warpgroup for each 64 rows, or for "
-        "each 64 columns if it is 'turned'. 'splits' blocks, a cluster, share the sum of a tile; 'together' blocks share "
-        "the columns of b; 'stays' is whether blocks make tile after tile. The cost is the time in microseconds, as an "
-        "emulator estimates it."
+        "each, or, with more than one of 'slices', each slice has a warp for every 32 x 32 of the tile, and the "
+        "slices share the sum. A block of 'warpgroups' uses wgmma and tensor copies, with a warpgroup for each 64 "
+        "rows, or for each 64 columns if it is 'turned'. 'splits' blocks, a cluster, share the sum of a tile; "
+        "'together' blocks share the columns of b; 'stays' is whether blocks make tile after tile. The cost is the "
+        "time in microseconds, as an emulator estimates it."
     )
 
 

@@ -30,6 +30,7 @@ class Log(Generic[C]):
     """Everything that a search has tried, in order."""
 
     trials: list[Trial[C]] = field(default_factory=list)
+    _choices: set[C] = field(default_factory=set, repr=False, compare=False)  # of the trials that `tried` has seen
 
     @property
     def paid(self) -> float:
@@ -43,8 +44,9 @@ class Log(Generic[C]):
         return min(right, key=_cost, default=None)
 
     def tried(self, choice: C) -> bool:
-        """Whether the choice is in the log."""
-        return any(trial.choice == choice for trial in self.trials)
+        """Whether the choice, which is hashable, is in the log."""
+        self._choices.update(trial.choice for trial in self.trials[len(self._choices) :])
+        return choice in self._choices
 
     def so_far(self) -> list[float]:
         """After each trial the smallest cost so far; infinite before the first right one."""
