@@ -25,91 +25,129 @@ __device__ u32 pair_of_codes(float low, float high)
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
     return codes;
 }
-// A warp's 128 numbers, four a lane: a lane's four codes, and the scale.
-__device__ float quantised(float4 v, u32& codes)
+// Eight numbers of 16 bytes.
+__device__ void widen(uint4 raw, float* v)
 {
-    float largest = fmaxf(fmaxf(fabsf(v.x), fabsf(v.y)), fmaxf(fabsf(v.z), fabsf(v.w)));
-    int field = scale_field(__uint_as_float(__reduce_max_sync(ALL, __float_as_uint(largest))));
+    const __half2* pairs = (const __half2*)&raw;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        float2 pair = __half22float2(pairs[i]);
+        v[2 * i] = pair.x, v[2 * i + 1] = pair.y;
+    }
+}
+// LANES lanes have 128 numbers: the codes of each lane's, four in a word, and their scale.
+template <int LANES> __device__ float quantised(const float (&v)[128 / LANES], u32 (&codes)[32 / LANES])
+{
+    float largest = 0;
+#pragma unroll
+    for (int i = 0; i < 128 / LANES; ++i) largest = fmaxf(largest, fabsf(v[i]));
+#pragma unroll
+    for (int step = LANES / 2; step; step /= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, step));
+    int field = scale_field(largest);
     float inverse = power(254 - field);
-    codes = pair_of_codes(v.x * inverse, v.y * inverse) | pair_of_codes(v.z * inverse, v.w * inverse) << 16;
+#pragma unroll
+    for (int i = 0; i < 32 / LANES; ++i)
+        codes[i] = pair_of_codes(v[4 * i] * inverse, v[4 * i + 1] * inverse)
+                   | pair_of_codes(v[4 * i + 2] * inverse, v[4 * i + 3] * inverse) << 16;
     return power(field);
 }
-__device__ float4 four(const __half* from)
-{
-    uint2 raw = ((const uint2*)from)[threadIdx.x % 32];
-    float2 low = __half22float2(*(__half2*)&raw.x), high = __half22float2(*(__half2*)&raw.y);
-    return make_float4(low.x, low.y, high.x, high.y);
-}
 
-// A warp for 128 columns of a token, which go to its K rows. d is a multiple of 128, as is f.
+// A warp for 512 columns of a token, 16 a lane, which go to its K rows. d is a multiple of 128, as is f.
 extern "C" __global__ void gather(const __half* x, const int* position, unsigned char* x8, float* x_scale, int tokens,
                                   int d)
 {
-    int warp = blockIdx.x * 8 + threadIdx.x / 32, token = warp / (d / 128), block = warp % (d / 128), rows = tokens * K;
+    int warp = blockIdx.x * 8 + threadIdx.x / 32, parts = (d + 511) / 512, token = warp / parts, rows = tokens * K;
+    int column = warp % parts * 512 + threadIdx.x % 32 * 16;
     if (token >= tokens) return;
-    float4 v = four(x + (long long)token * d + block * 128);
+    uint4 raw[2] = {};
+    if (column < d) {
+        const uint4* from = (const uint4*)(x + (long long)token * d + column);
+        raw[0] = from[0], raw[1] = from[1];
+    }
     int to[K];
 #pragma unroll
     for (int i = 0; i < K; ++i) to[i] = position[token * K + i];
-    u32 codes;
-    float scale = quantised(v, codes);
+    float v[16];
+    widen(raw[0], v), widen(raw[1], v + 8);
+    u32 codes[4];
+    float scale = quantised<8>(v, codes);
+    if (column >= d) return;
 #pragma unroll
     for (int i = 0; i < K; ++i) {
-        ((u32*)(x8 + (long long)to[i] * d + block * 128))[threadIdx.x % 32] = codes;
-        if (threadIdx.x % 32 == 0) x_scale[(long long)block * rows + to[i]] = scale;
+        *(uint4*)(x8 + (long long)to[i] * d + column) = make_uint4(codes[0], codes[1], codes[2], codes[3]);
+        if (threadIdx.x % 8 == 0) x_scale[(long long)(column / 128) * rows + to[i]] = scale;
     }
 }
 
 __device__ float swiglu_of(float gate, float value) { return __fdividef(gate, 1 + __expf(-gate)) * value; }
 
-// A warp for SOME times 128 columns, which are all read before any of them is written.
+// A warp for SOME times 256 columns, 8 a lane, which are all read before any of them is written.
 extern "C" __global__ void swiglu(const __half* h, unsigned char* a8, float* a_scale, int rows, int f)
 {
-    constexpr int SOME = 4;
-    int first = (blockIdx.x * 8 + threadIdx.x / 32) * SOME, blocks = f / 128;
-    float4 gate[SOME], value[SOME];
+    constexpr int SOME = 2;
+    int first = (blockIdx.x * 8 + threadIdx.x / 32) * SOME, parts = (f + 255) / 256;
+    uint4 gate[SOME] = {}, value[SOME] = {};
+    int row[SOME], column[SOME];
 #pragma unroll
     for (int i = 0; i < SOME; ++i) {
-        int row = (first + i) / blocks, block = (first + i) % blocks;
-        if (row >= rows) break;
-        const __half* gates = h + (long long)row * 2 * f + block * 128;
-        gate[i] = four(gates), value[i] = four(gates + f);
+        row[i] = (first + i) / parts, column[i] = (first + i) % parts * 256 + threadIdx.x % 32 * 8;
+        if (row[i] >= rows || column[i] >= f) continue;
+        const __half* gates = h + (long long)row[i] * 2 * f + column[i];
+        gate[i] = *(const uint4*)gates, value[i] = *(const uint4*)(gates + f);
     }
 #pragma unroll
     for (int i = 0; i < SOME; ++i) {
-        int row = (first + i) / blocks, block = (first + i) % blocks;
-        if (row >= rows) break;
-        float4 g = gate[i], v = value[i];
-        v = make_float4(swiglu_of(g.x, v.x), swiglu_of(g.y, v.y), swiglu_of(g.z, v.z), swiglu_of(g.w, v.w));
-        u32 codes;
-        float scale = quantised(v, codes);
-        ((u32*)(a8 + (long long)row * f + block * 128))[threadIdx.x % 32] = codes;
-        if (threadIdx.x % 32 == 0) a_scale[(long long)block * rows + row] = scale;
+        float g[8], v[8];
+        widen(gate[i], g), widen(value[i], v);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) v[j] = swiglu_of(g[j], v[j]);
+        u32 codes[2];
+        float scale = quantised<16>(v, codes);
+        if (row[i] >= rows || column[i] >= f) continue;
+        *(uint2*)(a8 + (long long)row[i] * f + column[i]) = make_uint2(codes[0], codes[1]);
+        if (threadIdx.x % 16 == 0) a_scale[(long long)(column[i] / 128) * rows + row[i]] = scale;
     }
 }
 
-// A warp for 128 columns of a token: adds up its rows in the order of its choices, the same bits each time.
+// A warp for twice 128 columns of a token, four a lane: adds up its rows in the order of its choices, the same bits each
+// time.
 extern "C" __global__ void combine(const __half* y, const int* position, const int* chosen, const float* scores,
                                    float* out, int experts, int tokens, int d)
 {
-    int warp = blockIdx.x * 8 + threadIdx.x / 32, token = warp / (d / 128), block = warp % (d / 128);
+    constexpr int SOME = 2;
+    int warp = blockIdx.x * 8 + threadIdx.x / 32, parts = (d + 255) / 256, token = warp / parts;
+    int column = warp % parts * 256 + threadIdx.x % 32 * 4;
     if (token >= tokens) return;
     float score[K];
-    float4 v[K], total = make_float4(0, 0, 0, 0);
+    uint2 raw[K][SOME] = {};
 #pragma unroll
     for (int i = 0; i < K; ++i) {
+        const __half* from = y + (long long)position[token * K + i] * d + column;
+#pragma unroll
+        for (int s = 0; s < SOME; ++s)
+            if (column + 128 * s < d) raw[i][s] = *(const uint2*)(from + 128 * s);
         score[i] = scores[(long long)token * experts + chosen[token * K + i]];
-        v[i] = four(y + (long long)position[token * K + i] * d + block * 128);
     }
     float sum = 0;
+    float4 total[SOME] = {};
 #pragma unroll
     for (int i = 0; i < K; ++i) {
         float share = expf(score[i] - score[0]);
-        total.x += share * v[i].x, total.y += share * v[i].y, total.z += share * v[i].z, total.w += share * v[i].w;
         sum += share;
+#pragma unroll
+        for (int s = 0; s < SOME; ++s) {
+            float2 low = __half22float2(*(__half2*)&raw[i][s].x), high = __half22float2(*(__half2*)&raw[i][s].y);
+            total[s].x += share * low.x, total[s].y += share * low.y;
+            total[s].z += share * high.x, total[s].w += share * high.y;
+        }
     }
-    total.x /= sum, total.y /= sum, total.z /= sum, total.w /= sum;
-    ((float4*)(out + (long long)token * d + block * 128))[threadIdx.x % 32] = total;
+#pragma unroll
+    for (int s = 0; s < SOME; ++s) {
+        float4 t = total[s];
+        if (column + 128 * s < d)
+            *(float4*)(out + (long long)token * d + column + 128 * s) =
+                make_float4(t.x / sum, t.y / sum, t.z / sum, t.w / sum);
+    }
 }
 """
 
@@ -128,14 +166,14 @@ def layer_by(shuffle, multiply_by, choices, k, x, scores, up8, up_scale, down8, 
     sizes = {name: np.int32(value) for name, value in (("tokens", tokens), ("rows", rows), ("d", d), ("f", f))}
 
     shuffle(k, scores, chosen, count, first, order, position)
-    gather((blocks(tokens * d),), (256,), (x, position, x8, x_scale, sizes["tokens"], sizes["d"]))
+    gather((blocks(tokens, d, 512),), (256,), (x, position, x8, x_scale, sizes["tokens"], sizes["d"]))
     multiply_by(choices[0], tokens, x8, x_scale, up8, up_scale, first, count, h)
-    swiglu((blocks(rows * f, 4096),), (256,), (h, a8, a_scale, sizes["rows"], sizes["f"]))
+    swiglu((blocks(rows, f, 256, 2),), (256,), (h, a8, a_scale, sizes["rows"], sizes["f"]))
     multiply_by(choices[1], tokens, a8, a_scale, down8, down_scale, first, count, y)
     last = (y, position, chosen, scores, out, np.int32(experts), sizes["tokens"], sizes["d"])
-    combine((blocks(tokens * d),), (256,), last)
+    combine((blocks(tokens, d, 256),), (256,), last)
 
 
-def blocks(elements, of_a_block=1024):
-    """Blocks of eight warps that take 128 elements each, or several times so many."""
-    return -(-elements // of_a_block)
+def blocks(rows, columns, of_a_warp, times=1):
+    """Blocks of eight warps, each of which takes so many columns of a row, so many times."""
+    return -(-rows * -(-columns // of_a_warp) // (8 * times))
