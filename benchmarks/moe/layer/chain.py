@@ -109,8 +109,8 @@ extern "C" __global__ void swiglu(const __half* h, unsigned char* a8, float* a_s
     }
 }
 
-// A warp for twice 128 columns of a token, four a lane: adds up its rows in the order of its choices, the same bits each
-// time.
+// A warp for twice 128 columns of a token, four a lane: adds up its rows in the order of its choices, so that the bits
+// are the same each time.
 extern "C" __global__ void combine(const __half* y, const int* position, const int* chosen, const float* scores,
                                    float* out, int experts, int tokens, int d)
 {
