@@ -19,6 +19,7 @@ from benchmarks.moe.layer.plans import Layer
 from benchmarks.moe.layer.rivals import GROUPED, LOOP, SCALED
 from warplab import results
 from warplab.errors import WarplabError
+from warplab.hardware.device import present
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.plan.model import Plan
@@ -94,7 +95,7 @@ def dense_shapes(layer: Layer, tokens: int) -> dict[str, fp8.Shape]:
 
 def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]]:
     """The records of each layer and number of tokens, as soon as they are measured."""
-    copy = results.read(results.DIRECTORY / "ceilings.json").find("copy", "rate").value
+    copy = copy_rate()
     with tempfile.TemporaryDirectory() as folder:
         print("layer: compiling", flush=True)
         files = captured(architecture, Path(folder))
@@ -136,19 +137,27 @@ def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]
                     yield made
 
 
+def copy_rate() -> float | None:
+    """Bytes a second of a copy on this GPU; None if ceilings.json is of another one."""
+    device, ceilings = present(), results.read(results.DIRECTORY / "ceilings.json")
+    return ceilings.find("copy", "rate").value if device and ceilings.header.gpu == device.name else None
+
+
 def weights_read(layer: Layer, active: int) -> float:
     """Bytes of the codes of `active` experts' three matrices, the least that a layer reads."""
     return 3.0 * active * layer.hidden * layer.inside
 
 
-def said(layer: Layer, answer: Mapping[str, Any], copy: float) -> str:
+def said(layer: Layer, answer: Mapping[str, Any], copy: float | None) -> str:
     """What was measured, in a few lines."""
     read = weights_read(layer, answer["active"])
     lines = [f"  {answer['active']} experts have rows, the fullest {answer['fullest']}; {answer['turns']} turns"]
     for name, time in answer["us"].items():
         choice, us = answer["choice"].get(name), time["value"]
         error = answer["error"].get(f"{name} {choice}" if choice else name, float("nan"))
-        rate = f"{read / us * 1e6 / copy:7.1%} of copy, FP8 weights" if "bf16" not in name else " " * 27
+        rate = " " * 27
+        if copy and "bf16" not in name:
+            rate = f"{read / us * 1e6 / copy:7.1%} of copy, FP8 weights"
         lines.append(f"  {name:20} {us:9.1f} us  {rate}  error {error:.2e}  {choice or ''}")
     us = {name: time["value"] for name, time in answer["us"].items()}
     if {"one kernel", "chain"} <= us.keys():
@@ -168,8 +177,9 @@ def part_name(name: str) -> str:
     return plans.LAUNCHES[int(name)] if name.isdigit() else name
 
 
-def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float) -> list[results.Record]:
-    """Time beside each rival and weights read beside the copy, of both ways; and of each part of the chain its time."""
+def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | None) -> list[results.Record]:
+    """Time beside each rival, and weights read beside the copy if that is known, of both ways; and of each part of the
+    chain its time."""
     found = []
     read = weights_read(layer, answer["active"])
     common: dict[str, Any] = {
@@ -201,6 +211,8 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float) -
                     **common,
                 )
             )
+        if copy is None:
+            continue
         rate = read / time["value"] * 1e6
         found.append(
             results.Record(
