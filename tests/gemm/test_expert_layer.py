@@ -149,6 +149,14 @@ def test_three_launches(folder: Path) -> None:
     must_be_right(plan, values, values.right(64, half=False), 1)
 
 
+def test_chain_with_a_rest_of_columns(folder: Path) -> None:
+    """640 columns are more than a warp of the gather takes, and no multiple of what one of combine takes."""
+    layer = Layer("toy, five blocks", 4, 1, 640, 128)
+    values = Values(layer, 9, "drawn")
+    (plan,) = plans.chain(layer, [9], ARCHITECTURE, folder, (NARROW, NARROW))
+    must_be_right(plan, values, values.right(128, half=True), 1)
+
+
 @pytest.mark.parametrize("routing", ["drawn", "favourites"])
 def test_chain(routing: str, folder: Path) -> None:
     values = Values(TOY, 12, routing)

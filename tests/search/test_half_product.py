@@ -15,7 +15,7 @@ from autograder.spec import half_products
 from autograder.spec.task import Family
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
-from warplab.search.half_product import CHOICES, Choice, code_of, guess, named, neighbours, source_of
+from warplab.search.half_product import CHOICES, Choice, Shape, code_of, guess, named, neighbours, source_of
 from warplab.simt import execute
 
 SHAPE = 136, 200, 328
@@ -41,8 +41,8 @@ KINDS = (
 )
 
 
-def captured(choices: Sequence[Choice]) -> list[Plan]:
-    m, n, k = SHAPE
+def captured(choices: Sequence[Choice], shape: Shape = SHAPE) -> list[Plan]:
+    m, n, k = shape
     arguments = (
         ArrayArgument("a", "float16", (m, k), Role.INPUT),
         ArrayArgument("b", "float16", (k, n), Role.INPUT),
@@ -76,6 +76,26 @@ def test_products_are_those_of_float32_sums(choice: Choice, plans: dict[Choice, 
         if values is whole:
             true = true.astype(np.float16)
         assert not run.findings and (abs(run.outputs["c"].astype(np.float64) - true) <= allowed).all()
+
+
+# More than eight rows of tiles, more steps than stages, blocks with several tiles or none; less than a step or a tile
+AT_THE_EDGES = {
+    (601, 72, 136): ("warps_16_32_32_4_1_1_4", "warpgroups_64_64_64_3_1_1", "warpgroups_64_64_64_8_1_2_stays"),
+    (136, 1160, 584): ("warps_32_32_32_3_1_1_8", "warpgroups_40_64_64_4_1_1_turned_stays", "warpgroups_64_64_64_8_3_1"),
+    (3, 72, 520): ("warps_16_16_32_6_1_1_16", "warpgroups_128_128_64_5_8_1", "warpgroups_16_64_64_8_4_1_turned"),
+    (1, 8, 8): ("warps_32_32_64_6_1_1", "warpgroups_256_64_64_3_1_1_stays", "warpgroups_24_64_64_8_1_1_turned"),
+}
+
+
+@pytest.mark.parametrize("shape", AT_THE_EDGES, ids=str)
+def test_whole_numbers_are_exact_at_the_edges(shape: Shape) -> None:
+    m, n, k = shape
+    random = np.random.default_rng(3)
+    values = {name: random.integers(-4, 5, size).astype(np.float16) for name, size in (("a", (m, k)), ("b", (k, n)))}
+    true = (values["a"].astype(np.float64) @ values["b"].astype(np.float64)).astype(np.float16)
+    for plan in captured([named(name) for name in AT_THE_EDGES[shape]], shape):
+        run = execute(plan, values)
+        assert not run.findings and (run.outputs["c"] == true).all()
 
 
 @pytest.mark.parametrize("choice", KINDS, ids=lambda choice: choice.name)

@@ -1,8 +1,8 @@
 """A half-precision matrix product as a template: c = a b in float16 on tensor cores, with sums in float32.
 
-Two kernels with knobs stand beside this file. `warps.cu` multiplies with mma.sync, four warps a block; its tiles are
-small, and where it does not split the sum it runs from compute capability 8.0 on. `warpgroups.cu` multiplies with
-wgmma, whole warpgroups, and needs 9.0. `source_of` writes them as a submission in CUDA C++ through CuPy.
+Two kernels with knobs stand beside this file. `warps.cu` multiplies with mma.sync, four to sixteen warps a block; its
+tiles are small, and where blocks do not share a sum it runs from compute capability 8.0 on. `warpgroups.cu` multiplies
+with wgmma, whole warpgroups, and needs 9.0. `source_of` writes them as a submission in CUDA C++ through CuPy.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ Kind = Literal["warps", "warpgroups"]
 _HERE = Path(__file__).resolve().parent
 _MOST_OUTPUTS = 192 * 192  # of a tile by wgmma: sums in registers
 _MOST_SHARED = 227 * 1024  # bytes that a block of Hopper may have (CUDA C++ Programming Guide, compute capabilities)
+_OF_A_BLOCK = 1024  # shared memory that the system takes for each block of an SM (the same)
 _ALIGNMENT = 1024  # of tiles that tensor copies swizzle
 _PIECE = 32  # rows and columns of a warp's piece of a tile, where slices share the sum
 UNIT_OF_SIZES = 8  # n and k are multiples of it: 16 bytes
@@ -94,7 +95,7 @@ class Choice:
         return f"{self.kernel}_stays" if self.stays else self.kernel
 
     def takes(self, shape: Shape) -> bool:
-        """Whether every block that shares a sum has a part of it."""
+        """Whether every block, and every slice, that shares a sum has a part of it."""
         return self.splits * self.slices <= -(-shape[2] // self.depth)
 
     def grid(self, shape: Shape, sms: int) -> int:
@@ -138,7 +139,8 @@ def _of_warpgroups() -> list[Choice]:
         if rows * columns > _MOST_OUTPUTS:
             continue
         one = Choice("warpgroups", rows, columns, 64, 1, turned=turned)
-        usual, deep, two = _deepest(one, 8), _deepest(one, 16), _deepest(one, 8, _MOST_SHARED // 2 - _ALIGNMENT)
+        # What an SM holds of copies on their way: eight stages, what fits of sixteen, or of eight in each of two blocks
+        usual, deep, two = _deepest(one, 8), _deepest(one, 16), _deepest(one, 8, _MOST_SHARED // 2 - _OF_A_BLOCK)
         found += sorted({usual, deep, two})
         found.append(replace(usual, stays=True))
         if not turned and rows <= 128:
@@ -171,13 +173,13 @@ def named(name: str) -> Choice:
     return Choice(cast(Kind, kind), rows, columns, depth, stages, splits, together, stays, slices, turned)
 
 
-_AXES = ("rows", "columns", "depth", "splits", "together", "stays")
+_AXES = ("rows", "columns", "depth", "splits", "together", "stays", "slices", "turned")
 
 
 @cache
 def neighbours(choice: Choice) -> tuple[Choice, ...]:
-    """The choices that are one step along one axis away: of the same kernel, as the stages follow from the others; or
-    of the other kernel with the same tile, depth and splits."""
+    """The choices that are one step along one axis away, of the same kernel and whatever their stages; or of the other
+    kernel, alike in all but the stages."""
     return tuple(other for other in CHOICES if other != choice and _is_beside(choice, other))
 
 
@@ -186,9 +188,9 @@ def _is_beside(one: Choice, other: Choice) -> bool:
     if one.kind != other.kind:
         return not changed
     if len(changed) != 1:
-        return not changed  # another number of stages
+        return not changed  # they differ in their stages alone
     low, high = sorted((getattr(one, changed[0]), getattr(other, changed[0])))
-    return changed[0] == "stays" or high <= 2 * low
+    return changed[0] in ("stays", "turned") or high <= 2 * low
 
 
 def guess(choice: Choice, shape: Shape, sms: int) -> float:

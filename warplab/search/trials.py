@@ -30,7 +30,9 @@ class Log(Generic[C]):
     """Everything that a search has tried, in order."""
 
     trials: list[Trial[C]] = field(default_factory=list)
-    _choices: set[C] = field(default_factory=set, repr=False, compare=False)  # of the trials that `tried` has seen
+    _choices: set[C] = field(
+        default_factory=set, init=False, repr=False, compare=False
+    )  # of the trials that `tried` has seen
 
     @property
     def paid(self) -> float:

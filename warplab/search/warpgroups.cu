@@ -1,16 +1,16 @@
-// c = a b in float16 with sums in float32, by wgmma: CONSUMERS warpgroups and one warp whose first lane brings the tiles
-// by tensor copies. A tile has TILE_M = 64 CONSUMERS lines of the left factor and TILE_N of the right one: they are a and
-// b or, TURNED, the transposes of b and a, whose product is c's transpose. A block takes tile after tile. A cluster is
-// CLUSTER blocks with tiles above each other, which share the right factor, or SPLITS blocks with parts of k of the same
-// tile, which add up their sums through shared memory. k and n are multiples of 8. It is rung 14 of lab 08, with more to
-// choose.
+// c = a b in float16 with sums in float32, by wgmma: CONSUMERS warpgroups and one warp whose first lane brings the
+// tiles by tensor copies. A tile has TILE_M = 64 CONSUMERS lines of the left factor and TILE_N of the right one: they
+// are a and b or, TURNED, the transposes of b and a, whose product is c's transpose. A block takes tile after tile. A
+// cluster is CLUSTER blocks with tiles above each other, which share the right factor, or SPLITS blocks with parts of k
+// of the same tile, which add up their sums through shared memory. k and n are multiples of 8. It is rung 14 of lab 08,
+// with more to choose.
 typedef unsigned u32;
 typedef unsigned long long u64;
 struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define TILE_M (64 * CONSUMERS)
 #define TILE_K 64
 #define THREADS (128 * CONSUMERS + 32)
-#define EARLY 4  // copies
+#define EARLY 4  // steps whose copies go before the block meets
 #define GROUP 8  // rows of tiles, or of pairs of tiles, that are computed together
 #define LEFT_BYTES (TILE_M * TILE_K * 2)
 #define PART_BYTES (TILE_K * 64 * 2)  // 64 columns of b: rows of 128 bytes, the span of the swizzle
@@ -73,13 +73,13 @@ __device__ u64 descriptor(u32 at, u32 leading)
 {
     return u64((at & 0x3FFFF) >> 4) | u64(leading >> 4) << 16 | u64(1024 >> 4) << 32 | 1ull << 62;
 }
-// d (64 x TILE_N) = left (64 x 16) right (16 x TILE_N), added to d if `add`. b has its columns side by side, on whichever
-// side it is ("transposed").
-__device__ void multiply(float (&d)[SUMS], u64 a, u64 b, int add)
+// d (64 x TILE_N) = left (64 x 16) right (16 x TILE_N), added to d if `add`. b has its columns side by side, on
+// whichever side it is ("transposed").
+__device__ void multiply(float (&d)[SUMS], u64 left, u64 right, int add)
 {
     asm volatile("{ .reg .pred p; setp.ne.b32 p, " FLAG ", 0;\n"
                  "wgmma.mma_async.sync.aligned.m64n" WIDTH "k16.f32.f16.f16 {" REGISTERS "}, " INPUTS
-                 ", p, 1, 1, " SIDEWAYS "; }" : OPERANDS : "l"(a), "l"(b), "r"(add));
+                 ", p, 1, 1, " SIDEWAYS "; }" : OPERANDS : "l"(left), "l"(right), "r"(add));
 }
 template <int N> __device__ void wait_products()
 {
@@ -152,9 +152,9 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
         u32 of_a = TURNED ? to + LEFT_BYTES : to, of_b = TURNED ? to : to + LEFT_BYTES;
         load(map_a, of_a, signal, z, TURNED ? x : y);
         for (int part = above; part < PARTS; part += CLUSTER) {  // a share of b, to all
-            u32 place = of_b + part * PART_BYTES;
-            if (CLUSTER > 1) load_to_all(map_b, place, signal, x + 64 * part, z);
-            else load(map_b, place, signal, (TURNED ? y : x) + 64 * part, z);
+            u32 at = of_b + part * PART_BYTES;
+            if (CLUSTER > 1) load_to_all(map_b, at, signal, x + 64 * part, z);
+            else load(map_b, at, signal, (TURNED ? y : x) + 64 * part, z);
         }
         advance();
     };
@@ -166,11 +166,12 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
             init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#if CLUSTER == 1  // some copies go before anybody else knows of the barriers: of 1, 4 and 8, 4 was the quickest
+#if CLUSTER == 1  // some copies go before anybody else knows of the barriers
         place(first, rows, columns, row, column);
         while (under_way < min(steps, min(STAGES, EARLY))) bring(row, column, under_way++);
 #endif
     }
+    __syncwarp();
     if (CLUSTER == 1) __syncthreads();
     else sync_blocks();  // nobody signals a peer whose barriers are not there yet
 
@@ -294,6 +295,7 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
     }
 #endif
 #if CLUSTER * SPLITS > 1
+    __syncwarp();
     sync_blocks();  // no block leaves while a peer may still signal or read it
 #endif
 }

@@ -11,6 +11,7 @@ constexpr int HIGH = ROWS / DOWN, WIDE = COLUMNS / ACROSS;                      
 constexpr u32 A_BYTES = 2 * ROWS * DEPTH, STAGE_BYTES = A_BYTES + 2 * DEPTH * COLUMNS;
 constexpr int PITCH = COLUMNS + 8;  // floats from row to row of sums in shared memory
 constexpr u32 RING_BYTES = STAGES * STAGE_BYTES, SUMS_BYTES = SLICES * SPLITS == 1 ? 0 : 4 * ROWS * PITCH;
+static_assert(ROWS % SPLITS == 0 && ROWS * DEPTH / 8 % MEMBERS == 0 && DEPTH * COLUMNS / 8 % MEMBERS == 0, "a rest");
 constexpr u32 SLICE_BYTES = RING_BYTES > SUMS_BYTES ? RING_BYTES : SUMS_BYTES;  // the sums take the ring's place
 
 // The 16-byte piece q of row r lies at another place in each of eight rows, so that they begin in different banks.
@@ -21,7 +22,8 @@ template <int BYTES> __device__ u32 piece(u32 row, u32 q)
 }
 __device__ void copy16(u32 to, const half16* from, bool inside)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" :: "r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 :: "r"(to), "l"(from), "r"(inside ? 16 : 0) : "memory");
 }
 __device__ void load4(u32 (&d)[4], u32 at)
 {
@@ -102,7 +104,7 @@ NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restr
     auto commit = [] { asm volatile("cp.async.commit_group;" ::: "memory"); };
 
     float sums[HIGH / 16][WIDE / 8][4] = {};
-#pragma unroll 1  // code that has not come yet takes longer than a jump
+#pragma unroll 1  // code that is not in the instruction cache yet takes longer than a jump
     for (int step = 0; step < STAGES; ++step) {
         if (step < steps) fetch(step);
         commit();  // an empty group keeps the count of the wait right

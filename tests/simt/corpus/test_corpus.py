@@ -156,7 +156,8 @@ def test_expectations_notice_one_wrong_element() -> None:
     for name in ("reduction/shuffle", "product/naive_20x37x19", "transpose/padded_70x45", "integers/words"):
         entry = next(e for e in ENTRIES if e.name == name)
         inputs = entry.draw()
-        execution = simt.execute(_plan(entry), inputs, architecture=ARCHITECTURE)
+        plan = assemble_file([entry], ARCHITECTURE)[name]  # make test checks every other entry only
+        execution = simt.execute(plan, inputs, architecture=ARCHITECTURE)
         output = next(iter(execution.outputs.values()))
         output.reshape(-1)[-1] += 1
         assert "1 of" in compare(entry, inputs, execution.outputs)
