@@ -34,7 +34,8 @@ class Choice:
     their way. `splits` blocks share the sum of one tile, `together` blocks share the columns of b. With `stays` there
     are as many blocks as SMs, and each makes tile after tile; otherwise there is a block for each tile. Of "warps" four
     share a tile, a quarter each, or, with `slices`, as many as it has pieces of 32 x 32, and so many such groups of the
-    block share the sum.
+    block share the sum. Of "warpgroups" each has 64 rows of a tile, or, `turned`, 64 columns of it: the transposes of b
+    and a are multiplied.
     """
 
     kind: Kind

@@ -30,9 +30,8 @@ class Log(Generic[C]):
     """Everything that a search has tried, in order."""
 
     trials: list[Trial[C]] = field(default_factory=list)
-    _choices: set[C] = field(
-        default_factory=set, init=False, repr=False, compare=False
-    )  # of the trials that `tried` has seen
+    # Of the trials that `tried` has seen
+    _choices: set[C] = field(default_factory=set, init=False, repr=False, compare=False)
 
     @property
     def paid(self) -> float:

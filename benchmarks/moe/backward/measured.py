@@ -11,6 +11,7 @@ from typing import Any
 
 from benchmarks.moe.backward import plans, rivals
 from benchmarks.moe.backward.contest import CHAIN, TORCH
+from benchmarks.moe.ceilings import ceilings
 from benchmarks.moe.layer.plans import LAYERS, Layer
 from warplab import results
 from warplab.errors import WarplabError
@@ -55,14 +56,6 @@ def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]
             made = records(layer, TOKENS, answer, ceilings())
             print("\n".join(said(record) for record in made), flush=True)
             yield made
-
-
-def ceilings() -> tuple[float, float] | None:
-    """FLOP/s of 16-bit products and bytes/s of a copy, if those on record are of the GPU that is here."""
-    recorded = results.read(results.DIRECTORY / "ceilings.json")
-    if recorded.header.gpu != results.make_header("").gpu:
-        return None
-    return recorded.find("tensor_fp16", "rate").value, recorded.find("copy", "rate").value
 
 
 def said(record: results.Record) -> str:

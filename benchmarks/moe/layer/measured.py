@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import fp8
+from benchmarks.moe.ceilings import ceilings
 from benchmarks.moe.grouped import name_of
 from benchmarks.moe.layer import plans
 from benchmarks.moe.layer.contest import DENSE
@@ -19,7 +20,6 @@ from benchmarks.moe.layer.plans import Layer
 from benchmarks.moe.layer.rivals import GROUPED, LOOP, SCALED
 from warplab import results
 from warplab.errors import WarplabError
-from warplab.hardware.device import present
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.plan.model import Plan
@@ -95,7 +95,8 @@ def dense_shapes(layer: Layer, tokens: int) -> dict[str, fp8.Shape]:
 
 def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]]:
     """The records of each layer and number of tokens, as soon as they are measured."""
-    copy = copy_rate()
+    recorded = ceilings()
+    copy = recorded[1] if recorded else None
     with tempfile.TemporaryDirectory() as folder:
         print("layer: compiling", flush=True)
         files = captured(architecture, Path(folder))
@@ -135,12 +136,6 @@ def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]
                     made = records(layer, tokens, answer, copy)
                     print(said(layer, answer, copy), flush=True)
                     yield made
-
-
-def copy_rate() -> float | None:
-    """Bytes a second of a copy on this GPU; None if ceilings.json is of another one."""
-    device, ceilings = present(), results.read(results.DIRECTORY / "ceilings.json")
-    return ceilings.find("copy", "rate").value if device and ceilings.header.gpu == device.name else None
 
 
 def weights_read(layer: Layer, active: int) -> float:
