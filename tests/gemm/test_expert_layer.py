@@ -26,6 +26,7 @@ from warplab.worker.process import Worker
 TOY = Layer("toy", 6, 2, 256, 384)  # two blocks of k, then three
 TOP_1 = Layer("toy, one choice", 3, 1, 128, 128)
 WIDE = Layer("toy, all experts", 32, 8, 128, 128)
+FIVE = Layer("toy, five blocks", 4, 1, 640, 128)
 SMS = 3
 NARROW = (64, 64, 1, "two ahead")
 
@@ -115,6 +116,13 @@ def chain(folder: Path) -> Plan:
     return plans.chain(TOY, [12], ARCHITECTURE, folder, (NARROW, NARROW), SMS)[0]
 
 
+@cache
+def wide(layer: Layer, folder: Path) -> dict[int, Plan]:
+    """The chain with wide products by number of tokens."""
+    sizes = {TOY: [12, 40, 70, 135], WIDE: [9], FIVE: [9]}[layer]
+    return dict(zip(sizes, plans.chain(layer, sizes, ARCHITECTURE, folder, plans.WIDE, SMS), strict=True))
+
+
 def must_be_right(plan: Plan, values: Values, right: np.ndarray, seed: int) -> None:
     """Without findings, in the order of this seed."""
     done = execute(plan, values.inputs, architecture=ARCHITECTURE, seed=seed)
@@ -151,9 +159,8 @@ def test_three_launches(folder: Path) -> None:
 
 def test_chain_with_a_rest_of_columns(folder: Path) -> None:
     """640 columns are more than a warp of the gather takes, and no multiple of what one of combine takes."""
-    layer = Layer("toy, five blocks", 4, 1, 640, 128)
-    values = Values(layer, 9, "drawn")
-    (plan,) = plans.chain(layer, [9], ARCHITECTURE, folder, (NARROW, NARROW))
+    values = Values(FIVE, 9, "drawn")
+    (plan,) = plans.chain(FIVE, [9], ARCHITECTURE, folder, (NARROW, NARROW))
     must_be_right(plan, values, values.right(128, half=True), 1)
 
 
@@ -161,6 +168,34 @@ def test_chain_with_a_rest_of_columns(folder: Path) -> None:
 def test_chain(routing: str, folder: Path) -> None:
     values = Values(TOY, 12, routing)
     must_be_right(chain(folder), values, values.right(128, half=True), 1)
+
+
+@pytest.mark.parametrize(
+    ("layer", "tokens", "routing"),
+    [
+        (TOY, 12, "drawn"),
+        (TOY, 40, "favourites"),
+        (TOY, 70, "last"),  # more than 64 rows: both consumers have some
+        (TOY, 135, "favourites"),  # two tiles above each other
+        (WIDE, 9, "drawn"),  # 72 rows of 32 experts
+        (FIVE, 9, "drawn"),  # half a tile's columns are left, and rows are no multiple of four
+    ],
+)
+def test_chain_with_wide_products(layer: Layer, tokens: int, routing: str, folder: Path) -> None:
+    """SwiGLU takes float32 sums there, not halves."""
+    values = Values(layer, tokens, routing)
+    must_be_right(wide(layer, folder)[tokens], values, values.right(128, half=False), 1)
+
+
+def test_wide_products_do_not_spill(tmp_path: Path) -> None:
+    (plan,) = plans.chain(plans.LAYERS[1], [4096], ARCHITECTURE, tmp_path, plans.WIDE)
+    products = [launch for launch in plan.launches if launch.kernel.startswith("gemm")]
+    assert len(products) == 2
+    for launch in products:
+        log = assembler.run(plan.kernels[launch.kernel].ptx[ARCHITECTURE], ARCHITECTURE, 60.0).log
+        assert "0 bytes spill stores, 0 bytes spill loads" in log and "serialized" not in log, log
+        (static,) = map(int, re.findall(r"(\d+) bytes smem", log))
+        assert static + launch.shared_bytes <= 227 * 1024
 
 
 def test_nothing_spills_and_no_product_waits_for_the_one_before(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """A mixture-of-experts layer as a chain: labs 10 and 11, and three small kernels for what lies between them.
 
-Six launches: choose and sort, gather and quantise, gates and values, SwiGLU and quantise, down, combine. None depends
-on how many rows an expert has, so that one graph holds them. plans.py adds the two labs' host functions before it is
-recorded.
+Six launches: choose and sort, gather and quantise, gates and values, SwiGLU and quantise, down, combine; five where the
+products are wide.py's. None depends on how many rows an expert has, so that one graph holds them. plans.py adds the
+host functions of the two labs, or of wide.py, before it is recorded.
 """
+
+from functools import cache
 
 import cupy
 import numpy as np
@@ -52,11 +54,12 @@ template <int LANES> __device__ float quantised(const float (&v)[128 / LANES], u
     return power(field);
 }
 
-// A warp for 512 columns of a token, 16 a lane, which go to its K rows. d is a multiple of 128, as is f.
+// A warp for 512 columns of a token, 16 a lane, which go to its K rows. d is a multiple of 128, as is f; scales have
+// `rows` columns.
 extern "C" __global__ void gather(const __half* x, const int* position, unsigned char* x8, float* x_scale, int tokens,
-                                  int d)
+                                  int rows, int d)
 {
-    int warp = blockIdx.x * 8 + threadIdx.x / 32, parts = (d + 511) / 512, token = warp / parts, rows = tokens * K;
+    int warp = blockIdx.x * 8 + threadIdx.x / 32, parts = (d + 511) / 512, token = warp / parts;
     int column = warp % parts * 512 + threadIdx.x % 32 * 16;
     if (token >= tokens) return;
     uint4 raw[2] = {};
@@ -81,8 +84,8 @@ extern "C" __global__ void gather(const __half* x, const int* position, unsigned
 
 __device__ float swiglu_of(float gate, float value) { return __fdividef(gate, 1 + __expf(-gate)) * value; }
 
-// A warp for SOME times 256 columns, 8 a lane, which are all read before any of them is written.
-extern "C" __global__ void swiglu(const __half* h, unsigned char* a8, float* a_scale, int rows, int f)
+// A warp for SOME times 256 columns of the first `some` rows, 8 a lane, all read before any of them is written.
+extern "C" __global__ void swiglu(const __half* h, unsigned char* a8, float* a_scale, int some, int rows, int f)
 {
     constexpr int SOME = 2;
     int first = (blockIdx.x * 8 + threadIdx.x / 32) * SOME, parts = (f + 255) / 256;
@@ -91,7 +94,7 @@ extern "C" __global__ void swiglu(const __half* h, unsigned char* a8, float* a_s
 #pragma unroll
     for (int i = 0; i < SOME; ++i) {
         row[i] = (first + i) / parts, column[i] = (first + i) % parts * 256 + threadIdx.x % 32 * 8;
-        if (row[i] >= rows || column[i] >= f) continue;
+        if (row[i] >= some || column[i] >= f) continue;
         const __half* gates = h + (long long)row[i] * 2 * f + column[i];
         gate[i] = *(const uint4*)gates, value[i] = *(const uint4*)(gates + f);
     }
@@ -103,7 +106,7 @@ extern "C" __global__ void swiglu(const __half* h, unsigned char* a8, float* a_s
         for (int j = 0; j < 8; ++j) v[j] = swiglu_of(g[j], v[j]);
         u32 codes[2];
         float scale = quantised<16>(v, codes);
-        if (row[i] >= rows || column[i] >= f) continue;
+        if (row[i] >= some || column[i] >= f) continue;
         *(uint2*)(a8 + (long long)row[i] * f + column[i]) = make_uint2(codes[0], codes[1]);
         if (threadIdx.x % 16 == 0) a_scale[(long long)(column[i] / 128) * rows + row[i]] = scale;
     }
@@ -152,26 +155,48 @@ extern "C" __global__ void combine(const __half* y, const int* position, const i
 """
 
 
-def layer_by(shuffle, multiply_by, choices, k, x, scores, up8, up_scale, down8, down_scale, out):
-    """As `layer` of one_kernel.py, for any number of tokens, by lab 10's `shuffle` and lab 11's `multiply_by`."""
+def layer_by(shuffle, products, k, x, scores, up8, up_scale, down8, down_scale, out):
+    """As `layer` of one_kernel.py, for any number of tokens, by lab 10's `shuffle` and two `products`.
+
+    The first gives codes and scales of SwiGLU's results, the second y. Arrays have a multiple of four rows, since bulk
+    copies of scales take multiples of 16 bytes; what nobody writes of them is 0.
+    """
     (tokens, d), (experts, _, f) = x.shape, down8.shape
-    rows = tokens * k
-    module = cupy.RawModule(code=SOURCE, options=("-arch=sm_90a", "-std=c++17", f"-DK={k}"))
-    gather, swiglu, combine = (module.get_function(name) for name in ("gather", "swiglu", "combine"))
+    rows = -(-tokens * k // 4) * 4
+    gather, combine = (kernels(k).get_function(name) for name in ("gather", "combine"))
     chosen, position = cupy.empty((tokens, k), np.int32), cupy.empty((tokens, k), np.int32)
-    count, first, order = cupy.empty(experts, np.int32), cupy.empty(experts, np.int32), cupy.empty(rows, np.int32)
-    x8, x_scale = cupy.empty((rows, d), np.uint8), cupy.empty((d // 128, rows), np.float32)
-    a8, a_scale = cupy.empty((rows, f), np.uint8), cupy.empty((f // 128, rows), np.float32)
-    h, y = cupy.empty((rows, 2 * f), np.float16), cupy.empty((rows, d), np.float16)
-    sizes = {name: np.int32(value) for name, value in (("tokens", tokens), ("rows", rows), ("d", d), ("f", f))}
+    count, first, order = cupy.empty(experts, np.int32), cupy.empty(experts, np.int32), cupy.empty(tokens * k, np.int32)
+    x8, x_scale = cupy.zeros((rows, d), np.uint8), cupy.zeros((d // 128, rows), np.float32)
+    a8, a_scale = cupy.zeros((rows, f), np.uint8), cupy.zeros((f // 128, rows), np.float32)
+    y = cupy.empty((rows, d), np.float16)
+    up, down = products
 
     shuffle(k, scores, chosen, count, first, order, position)
-    gather((blocks(tokens, d, 512),), (256,), (x, position, x8, x_scale, sizes["tokens"], sizes["d"]))
-    multiply_by(choices[0], tokens, x8, x_scale, up8, up_scale, first, count, h)
-    swiglu((blocks(rows, f, 256, 2),), (256,), (h, a8, a_scale, sizes["rows"], sizes["f"]))
-    multiply_by(choices[1], tokens, a8, a_scale, down8, down_scale, first, count, y)
-    last = (y, position, chosen, scores, out, np.int32(experts), sizes["tokens"], sizes["d"])
+    sizes = np.int32(tokens), np.int32(rows), np.int32(d)
+    gather((blocks(tokens, d, 512),), (256,), (x, position, x8, x_scale, *sizes))
+    up(x8, x_scale, up8, up_scale, first, count, a8, a_scale)
+    down(a8, a_scale, down8, down_scale, first, count, y)
+    last = (y, position, chosen, scores, out, np.int32(experts), np.int32(tokens), np.int32(d))
     combine((blocks(tokens, d, 256),), (256,), last)
+
+
+def of_lab_11(multiply_by, choices, k, tokens):
+    """Products for `layer_by` from lab 11's `multiply_by`: SwiGLU behind the first is a kernel of its own."""
+
+    def up(x8, x_scale, w8, w_scale, first, count, a8, a_scale):
+        h = cupy.empty((len(x8), w8.shape[1]), np.float16)
+        multiply_by(choices[0], tokens, x8, x_scale, w8, w_scale, first, count, h)
+        sizes = np.int32(tokens * k), np.int32(len(a8)), np.int32(a8.shape[1])
+        swiglu = kernels(k).get_function("swiglu")
+        swiglu((blocks(tokens * k, a8.shape[1], 256, 2),), (256,), (h, a8, a_scale, *sizes))
+
+    return up, lambda *arrays: multiply_by(choices[1], tokens, *arrays)
+
+
+@cache
+def kernels(k):
+    """The small ones, for k choices of a token."""
+    return cupy.RawModule(code=SOURCE, options=("-arch=sm_90a", "-std=c++17", f"-DK={k}"))
 
 
 def blocks(rows, columns, of_a_warp, times=1):

@@ -30,8 +30,8 @@ def timed(
     precision: float,
     torch_too: bool,
 ) -> dict[str, Any]:
-    """Races the plans of each kind (files by name) for seconds[0], then the fastest of each beside PyTorch's for
-    seconds[1]; the chain's kernels and the dense products (files by name) one by one for seconds[2].
+    """Races the plans of each kind (files by name) for seconds[0], then the fastest of each beside PyTorch's and the
+    dense products (files by name) for seconds[1], and the chain's kernels one by one for seconds[2].
 
     Gives microseconds ("us" and "parts": name to value, low and high), what every choice took ("raced"), the fastest of
     each kind ("choice"), errors relative to PyTorch's float32 ("error"), how many experts have rows ("active"), the
@@ -74,24 +74,22 @@ def timed(
         candidates: dict[str, Any] = {kind: contenders[kind][name].graph for kind, name in best.items()}
         if torch_too:
             candidates |= rivals(data, stream, torch_stream, answer)
+        for name, path in dense.items():
+            try:
+                inputs = dense_inputs(data, name, tokens * data.k)
+                product = Product(load(Path(path)), architecture, stream, inputs, "y")
+                product.launch()
+                stream.sync()
+                candidates[name] = product
+            except Exception as failure:
+                answer["wrong"].append(f"{name} cannot run: {words(failure)}")
         result = time_in_turns(candidates, stream, budget_seconds=seconds[1], precision=precision)
         answer |= {"raced": raced, "choice": best, "turns": result.turns, "us": microseconds(result, candidates)}
-        parts: dict[str, Any] = {}
+        answer["parts"] = {}
         if "chain" in best:
             loaded = contenders["chain"][best["chain"]].loaded
             count = len(loaded.plan.launches)
             parts = {str(n): Captured(partial(loaded.launch_one, n), torch_stream) for n in range(count)}
-        rows = tokens * data.k
-        for name, path in dense.items():
-            try:
-                parts[name] = Product(load(Path(path)), architecture, stream, dense_inputs(data, name, rows), "y")
-                parts[name].launch()
-                stream.sync()
-            except Exception as failure:
-                parts.pop(name, None)
-                answer["wrong"].append(f"{name} cannot run: {words(failure)}")
-        answer["parts"] = {}
-        if parts:
             result = time_in_turns(parts, stream, budget_seconds=seconds[2], precision=0.01)
             answer["parts"] = microseconds(result, parts)
         cupy.get_default_memory_pool().free_all_blocks()

@@ -46,9 +46,9 @@ def jobs() -> dict[tuple[Layer, str, str], tuple[Any, list[int]]]:
             if tokens <= plans.MOST_TOKENS:
                 for launches, kind in ((1, "one kernel"), (3, "three kernels")):
                     found.setdefault((layer, kind, "only"), (launches, []))[1].append(tokens)
-            for up, down in plans.chain_choices(tokens):
-                name = f"{name_of(up)}, {name_of(down)}"
-                found.setdefault((layer, "chain", name), ((up, down), []))[1].append(tokens)
+            for products in plans.chain_choices(tokens):
+                name = products if products == plans.WIDE else ", ".join(map(name_of, products))
+                found.setdefault((layer, "chain", name), (products, []))[1].append(tokens)
     return found
 
 
@@ -160,16 +160,16 @@ def said(layer: Layer, answer: Mapping[str, Any], copy: float | None) -> str:
         lines.append(f"  one kernel: {', '.join(times)}")
     parts = {name: time["value"] for name, time in answer["parts"].items()}
     if parts:
-        lines.append("  alone, us: " + ", ".join(f"{part_name(n)} {t:.1f}" for n, t in parts.items()))
-    if set(DENSE) <= parts.keys() and "chain" in us:
-        lines.append(f"  chain: {sum(parts[name] for name in DENSE) / us['chain']:.1%} of the dense rate")
+        lines.append("  alone, us: " + ", ".join(f"{part_name(n, answer)} {t:.1f}" for n, t in parts.items()))
+    if {"chain", *DENSE} <= us.keys():
+        lines.append(f"  chain: {sum(us[name] for name in DENSE) / us['chain']:.1%} of the dense rate")
     lines.append("  raced, us: " + ", ".join(f"{n} {t:.1f}" for n, t in sorted(answer["raced"].items())))
     return "\n".join(lines)
 
 
-def part_name(name: str) -> str:
-    """A kernel of the chain by its number, or a dense product."""
-    return plans.LAUNCHES[int(name)] if name.isdigit() else name
+def part_name(number: str, answer: Mapping[str, Any]) -> str:
+    """What a kernel of the chain does, by its number."""
+    return plans.launches(answer["choice"]["chain"] == plans.WIDE)[int(number)]
 
 
 def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | None) -> list[results.Record]:
@@ -224,34 +224,37 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
                 **common,
             )
         )
-    parts = {name: time["value"] for name, time in answer["parts"].items()}
-    if set(DENSE) <= parts.keys() and "chain" in answer["us"]:
-        work, us = 6.0 * tokens * layer.k * layer.hidden * layer.inside, answer["us"]["chain"]["value"]
-        against = work / sum(parts[name] for name in DENSE) * 1e6
+    us = {name: time["value"] for name, time in answer["us"].items()}
+    if {"chain", *DENSE} <= us.keys():
+        work = 6.0 * tokens * layer.k * layer.hidden * layer.inside
+        against = work / sum(us[name] for name in DENSE) * 1e6
         found.append(
             results.Record(
                 "layer/chain",
                 "rate",
-                work / us * 1e6,
+                work / us["chain"] * 1e6,
                 "FLOP/s",
-                baseline="lab 09's rung_5_any_shape, two products of as many rows with one expert's weights",
+                baseline="lab 09's rung_5_any_shape, products of as many rows with one expert's weights, same turns",
                 baseline_value=against,
-                ratio=work / us * 1e6 / against,
+                ratio=work / us["chain"] * 1e6 / against,
                 conditions=conditions,
                 extra={"choice": answer["choice"]["chain"]},
                 **common,
             )
         )
-    for part, time in answer["parts"].items():
+    alone = f"alone in a graph, {what}, cold L2, CUDA events"
+    kernels = [(part_name(part, answer), time, alone) for part, time in answer["parts"].items()]
+    kernels += [(name, answer["us"][name], conditions) for name in DENSE if name in us]
+    for part, time, how in kernels:
         found.append(
             results.Record(
                 "layer/chain",
                 "time of a kernel",
                 time["value"],
                 "us",
-                variant=part_name(part),
+                variant=part,
                 interval=(time["low"], time["high"]),
-                conditions=f"alone in a graph, {what}, cold L2, CUDA events",
+                conditions=how,
                 extra={"choice": answer["choice"].get("chain")},
                 **common,
             )

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from autograder.spec.lab import solutions_folder
 from warplab.plan.capture.submission import capture
@@ -16,10 +17,11 @@ SHUFFLE = solutions_folder() / "10_index_shuffle" / "submission_cuda.py"
 PRODUCTS = solutions_folder() / "11_grouped_gemm" / "rung_4_shared_strips.py"
 ONE_KERNEL, CHAIN = "one_kernel", "chain"
 SOURCES = ("one_kernel_work.cuh", "one_kernel.cu")
+WIDE: Literal["wide"] = "wide"
 MOST_TOKENS = 256  # of the one kernel
-LAUNCHES = ("shuffle", "gather, quantise", "gate and up", "SwiGLU, quantise", "down", "combine")  # of the chain
 
 Choice = tuple[int, int, int, str]
+Products = tuple[Choice, Choice] | Literal["wide"]  # lab 11's for gates and values, and for down; or wide.py's
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ LAYERS = (Layer("DeepSeek-V3, 32 of 256 experts", 32, 8, 7168, 2048), Layer("Lla
 DECODE, PREFILL = (1, 16, 64, 256), (4096,)
 
 
-def arguments(layer: Layer, tokens: int) -> tuple[ArrayArgument, ...]:
+def arrays_of(layer: Layer, tokens: int) -> tuple[ArrayArgument, ...]:
     """Arrays of a layer's host function. Scales are for blocks of 128 x 128 weights."""
     e, d, f = layer.experts, layer.hidden, layer.inside
     return (
@@ -66,13 +68,18 @@ def one_kernel(
     Raises CaptureFailure.
     """
     source = "\n".join((HERE / name).read_text("utf-8") for name in SOURCES)
-    text = (HERE / f"{ONE_KERNEL}.py").read_text("utf-8").replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
+    text = with_source((HERE / f"{ONE_KERNEL}.py").read_text("utf-8"), source)
     path = folder / f"{ONE_KERNEL}.py"
     path.write_text(on(sms, text), "utf-8")
     numbers = {"launches": launches, "k": layer.k}
     scalars = tuple(ScalarArgument(name, value) for name, value in numbers.items())
-    calls = [HostCall("layer_by", (*scalars, *arguments(layer, tokens))) for tokens in sizes]
+    calls = [HostCall("layer_by", (*scalars, *arrays_of(layer, tokens))) for tokens in sizes]
     return capture(path, calls, (architecture,), timeout=240)
+
+
+def with_source(text: str, source: str) -> str:
+    """A file of host functions with its kernel's source in it."""
+    return text.replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
 
 
 def on(sms: int | None, text: str) -> str:
@@ -88,13 +95,19 @@ def captured(text: str, function: str, arrays: Sequence[ArrayArgument], architec
         return capture(path, [HostCall(function, tuple(arrays))], (architecture,), timeout=240)[0]
 
 
-def chain_choices(tokens: int) -> tuple[tuple[Choice, Choice], ...]:
-    """What the chain's products are raced with, for gates and values and for down: what won in lab 11's records."""
+def chain_choices(tokens: int) -> tuple[Products, ...]:
+    """What the chain's products are raced with: of lab 11's what won in its records, and the wide ones."""
     low, lower, tall = (64, 128, 1, "two ahead"), (64, 64, 1, "two ahead"), (128, 128, 1, "two ahead")
     if tokens <= MOST_TOKENS:
-        return (low, low), (lower, lower), (tall, low), (low, lower)
+        return (low, low), (lower, lower), (tall, low), (low, lower), WIDE
     wide, pair, flat = (128, 192, 1, "one"), (128, 128, 2, "two ahead"), (64, 192, 1, "halves ahead")
-    return (wide, wide), (pair, pair), (flat, flat), (low, low)
+    return (wide, wide), (pair, pair), (flat, flat), (low, low), WIDE
+
+
+def launches(wide: bool) -> tuple[str, ...]:
+    """What the kernels of a chain do, in their order."""
+    first = ("gate, up, SwiGLU, quantise",) if wide else ("gate and up", "SwiGLU, quantise")
+    return ("shuffle", "gather, quantise", *first, "down", "combine")
 
 
 def chain(
@@ -102,32 +115,35 @@ def chain(
     sizes: Sequence[int],
     architecture: str,
     folder: Path,
-    choices: tuple[Choice, Choice],
+    products: Products,
     sms: int | None = None,
 ) -> list[Plan]:
-    """The layer as a chain of six kernels for each number of tokens. Raises CaptureFailure."""
-    products = on(sms, PRODUCTS.read_text("utf-8"))
-    labs = {"shuffle": (SHUFFLE.read_text("utf-8"), "index_shuffle"), "multiply_by": (products, "multiply_by")}
+    """The layer as a chain of kernels for each number of tokens: six, or five if the products are wide.
+
+    Raises CaptureFailure.
+    """
+    files = {"shuffle": (SHUFFLE.read_text("utf-8"), "index_shuffle")}
+    if products == WIDE:
+        text = on(sms, with_source((HERE / f"{WIDE}.py").read_text("utf-8"), (HERE / f"{WIDE}.cu").read_text("utf-8")))
+        files |= {"up_wide": (text, "up_wide"), "down_wide": (text, "down_wide")}
+        made = "up_wide, down_wide"
+    else:
+        files["multiply_by"] = (on(sms, PRODUCTS.read_text("utf-8")), "multiply_by")
+        made = f"of_lab_11(multiply_by, {products!r}, k, len(x))"
     lines = [(HERE / f"{CHAIN}.py").read_text("utf-8"), ""]
     lines += [
         "",
-        "def of_a_lab(text, name):",
+        "def of_a_file(text, name):",
         "    names = {}",
         "    exec(text, names)",
         "    return names[name]",
         "",
         "",
     ]
-    lines += [f"{name} = of_a_lab({text!r}, {function!r})" for name, (text, function) in labs.items()]
-    lines += [
-        "",
-        "",
-        "def layer(k, x, scores, up8, up_scale, down8, down_scale, out):",
-        f"    arguments = ({choices!r}, k, x, scores, up8, up_scale, down8, down_scale, out)",
-        "    layer_by(shuffle, multiply_by, *arguments)",
-        "",
-    ]
+    lines += [f"{name} = of_a_file({text!r}, {function!r})" for name, (text, function) in files.items()]
+    arguments = "k, x, scores, up8, up_scale, down8, down_scale, out"
+    lines += ["", "", f"def layer({arguments}):", f"    layer_by(shuffle, ({made}), {arguments})", ""]
     path = folder / f"{CHAIN}.py"
     path.write_text("\n".join(lines), "utf-8")
-    calls = [HostCall("layer", (ScalarArgument("k", layer.k), *arguments(layer, tokens))) for tokens in sizes]
+    calls = [HostCall("layer", (ScalarArgument("k", layer.k), *arrays_of(layer, tokens))) for tokens in sizes]
     return capture(path, calls, (architecture,), timeout=240)

@@ -1,0 +1,320 @@
+#include <cuda_fp16.h>
+typedef unsigned int u32;
+typedef unsigned long long u64;
+struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
+constexpr u32 ALL = 0xffffffff;
+constexpr int HEIGHT = 128, WIDTH = 256;  // a tile: rows of x, of one expert, and rows of w
+constexpr int X_BYTES = HEIGHT * 128, W_BYTES = WIDTH * 128;
+constexpr int SCALES = HEIGHT + 4;  // of x in a stage, from a multiple of four rows on
+constexpr int STAGE_BYTES = X_BYTES + W_BYTES, SCALE_BYTES = 4 * SCALES;
+constexpr int SUMS = WIDTH / 2, PIECE = SUMS / 2;  // of a thread, and of half a tile's columns
+
+__device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+__device__ void init(u32 barrier, int count)
+{
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
+}
+__device__ void expect(u32 barrier, u32 bytes)
+{
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
+}
+__device__ void arrive(u32 barrier)
+{
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+}
+__device__ void wait(u32 barrier, u32 parity)
+{
+    asm volatile("{ .reg .pred p;\n"
+                 "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+__device__ void load_rows(const Map& map, u32 to, u32 barrier, int x, int y)
+{
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier) : "memory");
+}
+// WIDTH rows of an expert's w, from number `row` on; with SWIGLU eight gates, their eight values, the next gates, ...
+__device__ void load_weights(const Map& map, u32 to, u32 barrier, int x, int row, int expert)
+{
+#if SWIGLU
+    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %3, %4, %5}], [%6];"
+                 :: "r"(to), "l"(&map), "r"(x), "r"(0), "r"(row / 16), "r"(expert), "r"(barrier) : "memory");
+#else
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];"
+                 :: "r"(to), "l"(&map), "r"(x), "r"(row), "r"(expert), "r"(barrier) : "memory");
+#endif
+}
+__device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
+{
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                 :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
+}
+// Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
+__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+
+// d (64 x 128) = a (64 x 32) b (32 x 128) in e4m3, added to d if `add`.
+__device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
+{
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" REGISTERS "}, %64, %65, p, 1, 1; }"
+                 : OPERANDS : "l"(a), "l"(b), "r"(add));
+}
+__device__ void multiply_block(float (&d)[PIECE], u32 x, u32 w)
+{
+    u64 a = descriptor(x), b = descriptor(w);
+    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, i > 0);
+    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
+__device__ float read_shared(u32 at)
+{
+    float r;
+    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(at) : "memory");
+    return r;
+}
+// What a block of k is scaled by: the thread's upper and lower row of x, times w's panel of even and of odd eights of
+// columns, which are gates and values, or the same panel.
+struct Scales { float upper[2], lower[2]; };
+
+__device__ void promote(float* sums, const float (&d)[PIECE], const Scales& s)
+{
+    #pragma unroll
+    for (int i = 0; i < PIECE; ++i) sums[i] += d[i] * (i % 4 < 2 ? s.upper[i / 4 % 2] : s.lower[i / 4 % 2]);
+}
+__device__ u32 pack(float low, float high)
+{
+    half2 pair = __floats2half2_rn(low, high);
+    return *(u32*)&pair;
+}
+
+// What one tile is: rows of x from `row` on and before `end`, columns of the product from `column` on.
+struct Tile { int expert, row, end, column, before; };
+
+// Tile number `number` of all experts' tiles; false behind the last one. Numbers only grow: the search goes on at the
+// expert of the tile before. Tiles that share w come one after another.
+__device__ bool find(const int* first, const int* count, int experts, int across, int number, Tile& tile)
+{
+    for (; tile.expert < experts; ++tile.expert) {
+        int rows = count[tile.expert], tall = (rows + HEIGHT - 1) / HEIGHT;
+        if (number < tile.before + tall * across) {
+            int at = number - tile.before;
+            tile.column = at / tall * WIDTH, tile.end = first[tile.expert] + rows;
+            tile.row = first[tile.expert] + at % tall * HEIGHT;
+            return true;
+        }
+        tile.before += tall * across;
+    }
+    return false;
+}
+
+// Everything that a consumer needs of its block.
+struct Block {
+    u32 base, scales, full, empty, out, stage, phase;
+    int consumer, warp, lane;
+};
+__device__ void advance(u32& stage, u32& phase)
+{
+    if (++stage == STAGES) {
+        stage = 0;
+        phase ^= 1;
+    }
+}
+
+#if SWIGLU
+// Exponent field of the smallest power of two of which the largest magnitude is at most 448 (lab 09).
+__device__ int scale_field(float largest)
+{
+    return largest > 0 ? max(((__float_as_int(largest) + 0x1FFFFF) >> 23) - 8, 1) : 127;
+}
+__device__ u32 pair_of_codes(float low, float high)
+{
+    unsigned short codes;
+    asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
+    return codes;
+}
+__device__ float swiglu_of(float gate, float value) { return __fdividef(gate, 1 + __expf(-gate)) * value; }
+
+// The tile's 128 columns of SwiGLU's results as codes with a scale for each row, of which four lanes have a quarter
+// each: two of every eight columns. They pass pieces on, so that each has 32 columns side by side.
+__device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, unsigned char* a8, float* a_scale, int f,
+                       int rows)
+{
+    int c = b.lane % 4;
+    #pragma unroll
+    for (int lower = 0; lower < 2; ++lower) {
+        float a[32], largest = 0;
+        #pragma unroll
+        for (int q = 0; q < 16; ++q)
+            #pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                a[2 * q + i] = swiglu_of(sums[8 * q + 2 * lower + i], sums[8 * q + 4 + 2 * lower + i]);
+                largest = fmaxf(largest, fabsf(a[2 * q + i]));
+            }
+        largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, 1));
+        largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, 2));
+        int field = scale_field(largest), row = tile.row + b.consumer * 64 + b.warp * 16 + lower * 8 + b.lane / 4;
+        float inverse = __int_as_float((254 - field) << 23);
+        u32 pairs[8];  // of eights 2i and 2i + 1, a pair of codes each
+        #pragma unroll
+        for (int i = 0; i < 8; ++i)
+            pairs[i] = pair_of_codes(a[4 * i] * inverse, a[4 * i + 1] * inverse)
+                       | pair_of_codes(a[4 * i + 2] * inverse, a[4 * i + 3] * inverse) << 16;
+        // A lane's words 2c and 2c + 1 are what lane c needs of it. In round r lanes whose numbers differ by r trade.
+        u32 mine[4][2];  // by the lane that they come from
+        #pragma unroll
+        for (int r = 0; r < 4; ++r)
+            #pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                u32 sent = 0;
+                #pragma unroll
+                for (int to = 0; to < 4; ++to) sent = (c ^ r) == to ? pairs[2 * to + h] : sent;
+                u32 got = r ? __shfl_xor_sync(ALL, sent, r) : sent;
+                #pragma unroll
+                for (int from = 0; from < 4; ++from) mine[from][h] = (c ^ r) == from ? got : mine[from][h];
+            }
+        if (row >= tile.end) continue;
+        u32 words[8];
+        #pragma unroll
+        for (int eight = 0; eight < 4; ++eight)
+            #pragma unroll
+            for (int h = 0; h < 2; ++h)
+                words[2 * eight + h] = __byte_perm(mine[2 * h][eight / 2], mine[2 * h + 1][eight / 2],
+                                                   eight % 2 ? 0x7632 : 0x5410);
+        uint4* to = (uint4*)(a8 + (u64)row * f + tile.column / 2 + 32 * c);
+        to[0] = make_uint4(words[0], words[1], words[2], words[3]);
+        to[1] = make_uint4(words[4], words[5], words[6], words[7]);
+        if (c == 0) a_scale[(u64)(tile.column / WIDTH) * rows + row] = __int_as_float(field << 23);
+    }
+}
+#else
+// A warp's 16 rows of y, 64 columns at a time, on their way through shared memory.
+__device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, half* y, int n)
+{
+    u32 out = b.out + (b.consumer * 4 + b.warp) * 16 * 128;
+    int top = tile.row + b.consumer * 64 + b.warp * 16;
+    #pragma unroll
+    for (int part = 0; part < WIDTH / 64; ++part) {
+        __syncwarp();  // what was there is read
+        #pragma unroll
+        for (int q = 0; q < 4; ++q) {
+            const float* s = sums + 32 * part + 8 * q;
+            int row = b.lane % 16, piece = (2 * q + b.lane / 16) ^ (row % 8);
+            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                         :: "r"(out + row * 128 + piece * 16), "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])),
+                            "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+        }
+        __syncwarp();
+        int column = tile.column + 64 * part;
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            int mine = i * 4 + b.lane / 8, row = top + mine;
+            if (row >= tile.end || column >= n) continue;
+            uint4 v;
+            asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                         : "r"(out + mine * 128 + ((b.lane % 8) ^ (mine % 8)) * 16) : "memory");
+            *(uint4*)(y + (u64)row * n + column + b.lane % 8 * 8) = v;
+        }
+    }
+}
+#endif
+
+// With SWIGLU the codes and scales (a8, a_scale) of silu(gate) value, where x w^T has gates, then values; else
+// y = x w^T. Of every expert, whose rows of x and of the result are count[e], from first[e] on. Blocks of 128 numbers
+// along k share a scale in x, blocks of 128 x 128 in w; x_scale and a_scale have `rows` numbers a row, a multiple of four. n are columns
+// of the result.
+extern "C" __global__ void __launch_bounds__(384, 1)
+gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const float* x_scale, const float* w_scale,
+     const int* first, const int* count, void* result, float* a_scale, int rows, int experts, int n, int k)
+{
+    extern __shared__ char memory[];
+    __shared__ u64 barriers[2 * STAGES];
+    Block b;
+    b.base = (shared_address(memory) + 1023) & ~1023u;
+    b.scales = b.base + STAGES * STAGE_BYTES;
+    b.out = b.scales + STAGES * SCALE_BYTES;
+    b.full = shared_address(barriers), b.empty = b.full + 8 * STAGES;
+    b.stage = 0, b.phase = 0;
+    int group = __shfl_sync(ALL, threadIdx.x / 128, 0);
+    b.consumer = group - 1, b.warp = threadIdx.x / 32 % 4, b.lane = threadIdx.x % 32;
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < STAGES; ++s) {
+            init(b.full + 8 * s, 1);
+            init(b.empty + 8 * s, 8);
+        }
+        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    __syncthreads();
+
+    int columns = SWIGLU ? 2 * n : n, across = (columns + WIDTH - 1) / WIDTH, panels = (columns + 127) / 128;
+    int steps = k / 128;
+    Tile tile = {};
+    if (group == 0) {
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
+        if (threadIdx.x == 0) {
+            for (int number = blockIdx.x; find(first, count, experts, across, number, tile); number += gridDim.x) {
+                int halves = tile.end - tile.row > 64 ? 2 : 1, aligned = tile.row & ~3;
+                u32 scale_bytes = 4 * min(SCALES, rows - aligned);
+                for (int step = 0; step < steps; ++step) {
+                    wait(b.empty + 8 * b.stage, b.phase ^ 1);  // passes at once the first time round
+                    u32 signal = b.full + 8 * b.stage, x = b.base + b.stage * STAGE_BYTES, w = x + X_BYTES;
+                    expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
+                    load_weights(map_w, w, signal, step * 128, tile.column, tile.expert);
+                    for (int half = 0; half < halves; ++half)
+                        load_rows(map_x, x + half * 64 * 128, signal, step * 128, tile.row + half * 64);
+                    load_line(x_scale + (u64)step * rows + aligned, b.scales + b.stage * SCALE_BYTES, signal,
+                              scale_bytes);
+                    advance(b.stage, b.phase);
+                }
+            }
+        }
+        return;
+    }
+    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+    for (int number = blockIdx.x; find(first, count, experts, across, number, tile); number += gridDim.x) {
+        if (tile.row + b.consumer * 64 >= tile.end) {  // none of this consumer's rows is the expert's
+            for (int step = 0; step < steps; ++step) {
+                wait(b.full + 8 * b.stage, b.phase);
+                if (b.lane == 0) arrive(b.empty + 8 * b.stage);
+                advance(b.stage, b.phase);
+            }
+            continue;
+        }
+        const float* of_expert = w_scale + (u64)tile.expert * panels * steps;
+        int panel = SWIGLU ? tile.column / WIDTH : tile.column / 128;
+        const float* one = of_expert + (u64)panel * steps;
+        const float* other = of_expert + (u64)min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1) * steps;
+        int row = tile.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
+        u32 upper_at = 4 * (min(row, tile.end - 1) - (tile.row & ~3));
+        u32 lower_at = 4 * (min(row + 8, tile.end - 1) - (tile.row & ~3));
+        float sums[SUMS], d[PIECE];
+        #pragma unroll
+        for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+        float next_one = one[0], next_other = other[0];
+        for (int step = 0; step < steps; ++step) {
+            float of_one = next_one, of_other = next_other;
+            next_one = one[min(step + 1, steps - 1)], next_other = other[min(step + 1, steps - 1)];
+            u32 x = b.base + b.stage * STAGE_BYTES, w = x + X_BYTES, scales = b.scales + b.stage * SCALE_BYTES;
+            wait(b.full + 8 * b.stage, b.phase);
+            multiply_block(d, x + b.consumer * 64 * 128, w);
+            float upper = read_shared(scales + upper_at), lower = read_shared(scales + lower_at);
+            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            float of_odd = SWIGLU ? of_other : of_one;
+            promote(sums, d, {{upper * of_one, upper * of_odd}, {lower * of_one, lower * of_odd}});
+            multiply_block(d, x + b.consumer * 64 * 128, w + 128 * 128);
+            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+            __syncwarp();
+            if (b.lane == 0) arrive(b.empty + 8 * b.stage);
+            float of_even = SWIGLU ? of_one : of_other;
+            promote(sums + PIECE, d, {{upper * of_even, upper * of_other}, {lower * of_even, lower * of_other}});
+            advance(b.stage, b.phase);
+        }
+#if SWIGLU
+        finish(sums, b, tile, (unsigned char*)result, a_scale, n, rows);
+#else
+        finish(sums, b, tile, (half*)result, n);
+#endif
+    }
+}
