@@ -181,6 +181,7 @@ def main() -> int:
         return 3
     rung = best_rung()
     header = results.make_header("python -m benchmarks.fp8")
+    file = results.of_gpu(FILE, header.gpu)
     wanted: dict[Choice, list[Shape]] = {}
     for shape in SHAPES:
         for choice in promising(rung, shape):
@@ -207,7 +208,7 @@ def main() -> int:
             for sentence in answer["wrong"]:
                 print(sentence, file=sys.stderr, flush=True)
             made += records(shape, answer) + raced(shape, answer)
-            results.write(FILE, header, made)  # whoever ends it early keeps what there is
+            results.write(file, header, made)  # whoever ends it early keeps what there is
             print(_line(shape, answer), flush=True)
     for m in ROWS:
         for library in BASELINES:

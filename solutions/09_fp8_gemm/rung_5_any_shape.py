@@ -265,7 +265,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             int row, column;
             place(tile, rows, columns, row, column);
             row = (row * CLUSTER + member) * TILE_M + 16 * warp, column *= TILE_N;
-            int panel = min(column, n - 1) / 128, cut = (panel + 1) * 128 - column;
+            int panel = min(column, n - 1) / 128, cut = TILE_N % 128 ? (panel + 1) * 128 - column : 128;
             const float* first_w = w_scale + (u64)panel * all_steps + start;
             const float* second_w = TWO_PANELS && column + cut < n ? first_w + all_steps : first_w;
             const float* upper = x_scale + (u64)start * m + min(row + lane / 4, m - 1);
@@ -377,6 +377,10 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 Scales of_d = issue(d, 0, step);
                 finish(0);
                 promote<0>(sums, d, of_d, cut);
+                if (PIECES == 1) continue;
+                of_d = issue(d, PIECES - 1, step);
+                finish(PIECES - 1);
+                promote<(PIECES - 1) * PIECE>(sums, d, of_d, cut);
             }
 #else  // no promotion and no scales: wrong, and what promotion costs
             u32 before = stage;
@@ -466,7 +470,7 @@ def shared_bytes(tile_m, tile_n):
 @cache
 def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
     """The kernel for one choice; `copied` if scales of x can come by bulk copies."""
-    pieces = 2 if "halves" in style else 1
+    pieces = 2 if style.startswith("hal") else 1
     sums = tile_n // 2 // pieces  # float32 that a product makes in a thread
     options = (
         "-arch=sm_90a",
@@ -474,7 +478,7 @@ def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
         *(
             f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
             f"-DCLUSTER={cluster} -DSPLITS={splits} -DPIECES={pieces} "
-            f"-DACCUMULATORS={dict(none=0, one=1).get(style, 2)} -DTURNS={int(turns)} "
+            f"-DACCUMULATORS={dict(none=0, one=1, half=1).get(style, 2)} -DTURNS={int(turns)} "
             f"-DAHEAD={int('ahead' in style)} -DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
@@ -515,18 +519,19 @@ def choices(m, n, k):
     """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster that share w, parts of k, how a
     consumer multiplies, and whether consumers take turns, which gained nothing where it was measured.
 
-    A consumer has "one" accumulator, or "two" of the tile's width, or two of "halves" of it; of two it promotes one
-    while products go into the other, and "ahead" it has them wait for those before.
+    A consumer has "one" accumulator, of the tile's width or of "half" of it, or "two" of its width, or two of "halves"
+    of it; of two it promotes one while products go into the other, and "ahead" it has them wait for those before.
     """
     found = []
     for tile_m in (64, 128):
-        for tile_n in (32, 64, 96, 128, 160, 192):
-            if m <= 64 < tile_m or (tile_m == 128 and tile_n < 64):
+        for tile_n in (32, 64, 96, 128, 160, 192, 256):
+            if m <= 64 < tile_m or (tile_m == 128 and tile_n < 64) or (tile_m == 64 and tile_n > 192):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)
             clusters = [(1, 1)] + [(2, 1)] * (m > tile_m)
             clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
             styles = ["one"] + ["two", "two ahead"] * (tile_n <= 128) + ["halves", "halves ahead"] * (tile_n == 192)
+            styles = ["half"] if tile_n == 256 else styles
             for shared in clusters:
                 for style in styles:
                     for turns in (False, True)[: tile_m // 64]:
@@ -535,9 +540,9 @@ def choices(m, n, k):
 
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 6% in the root mean square.
+# (benchmarks/results/fp8.json), which they meet to 6% in the root mean square; "half" on an H100, beside "halves".
 STEP = {"one": (0.22, 0.23), "two": (0.18, 0.20), "two ahead": (0.15, 0.22)}
-STEP |= {"halves": (0.17, 0.26), "halves ahead": (0.19, 0.25)}
+STEP |= {"halves": (0.17, 0.26), "halves ahead": (0.19, 0.25), "half": (0.17, 0.25)}
 
 
 def estimate(m, n, k, tile_m, tile_n, cluster, splits, style, turns):

@@ -248,7 +248,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 }
                 continue;
             }
-            int panel = column / 128, cut = (panel + 1) * 128 - column;
+            int panel = column / 128, cut = TILE_N % 128 ? (panel + 1) * 128 - column : 128;
             const float* first_w = w_scale + ((u64)tile.expert * panels + panel) * steps;
             const float* second_w = TWO_PANELS && column + cut < n ? first_w + steps : first_w;
             int upper_row = min(row + lane / 4, end - 1), lower_row = min(row + lane / 4 + 8, end - 1);
@@ -344,6 +344,10 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 Scales of_d = issue(d, 0, step);
                 finish(0);
                 promote<0>(sums, d, of_d, cut);
+                if (PIECES == 1) continue;
+                of_d = issue(d, PIECES - 1, step);
+                finish(PIECES - 1);
+                promote<(PIECES - 1) * PIECE>(sums, d, of_d, cut);
             }
 #endif
             if (row + 16 > end) {  // rows behind the end are not this expert's: no box of them
@@ -400,14 +404,14 @@ def shared_bytes(tile_m, tile_n):
 @cache
 def kernel(tile_m, tile_n, cluster, style, copied):
     """The kernel for one choice; `copied` if scales of x can come by bulk copies."""
-    pieces = 2 if "halves" in style else 1
+    pieces = 2 if style.startswith("hal") else 1
     sums = tile_n // 2 // pieces  # float32 that a product makes in a thread
     options = (
         "-arch=sm_90a",
         "-std=c++17",
         *(
             f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
-            f"-DCLUSTER={cluster} -DPIECES={pieces} -DACCUMULATORS={1 if style == 'one' else 2} "
+            f"-DCLUSTER={cluster} -DPIECES={pieces} -DACCUMULATORS={1 if style in ('one', 'half') else 2} "
             f"-DAHEAD={int('ahead' in style)} -DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
@@ -428,10 +432,10 @@ def up(number, unit):
 
 def choices(most):
     """What can be chosen if no expert has more than `most` rows, the most promising first: rows and columns of a tile,
-    blocks of a cluster that share w, and whether a consumer has "one" accumulator, "two", or two of "halves" of the
-    tile's width, the products of one of which may wait "ahead" in the tensor cores' queue.
+    blocks of a cluster that share w, and whether a consumer has "one" accumulator, of the tile's width or of "half" of
+    it, "two", or two of "halves", the products of one of which may wait "ahead" in the tensor cores' queue.
     """
-    wide = [(128, 192, 1, "one")]  # won for thousands of rows on an H200 (benchmarks/results/experts.json)
+    wide = [(128, 256, 1, "half"), (128, 192, 1, "one")]  # won for thousands of rows on an H100 and before on an H200
     tall = [(128, 128, 2, "two"), (128, 128, 2, "two ahead"), (128, 192, 2, "one"), (128, 192, 1, "halves")]
     low = [(64, 128, 1, "two ahead"), (64, 192, 1, "halves ahead"), (64, 64, 1, "two ahead"), (64, 192, 1, "one")]
     few = [(128, 128, 1, "two ahead")]  # won there for 20 rows an expert of k = 7168, by less than 1% over low[0]

@@ -23,15 +23,15 @@ KINDS = {"one kernel": 64, "three kernels": 64, "chain": 128}  # and how many co
 
 def timed(
     plans: Mapping[str, Mapping[str, str]],
-    dense: Mapping[str, str],
+    dense: Mapping[str, Mapping[str, str]],
     layer: Mapping[str, Any],
     tokens: int,
     seconds: Sequence[float],
     precision: float,
     torch_too: bool,
 ) -> dict[str, Any]:
-    """Races the plans of each kind (files by name) for seconds[0], then the fastest of each beside PyTorch's and the
-    dense products (files by name) for seconds[1], and the chain's kernels one by one for seconds[2].
+    """Races the plans of each kind, and those of each dense product (files by name), for seconds[0], then the fastest
+    of each beside PyTorch's for seconds[1], and the chain's kernels one by one for seconds[2].
 
     Gives microseconds ("us" and "parts": name to value, low and high), what every choice took ("raced"), the fastest of
     each kind ("choice"), errors relative to PyTorch's float32 ("error"), how many experts have rows ("active"), the
@@ -65,24 +65,17 @@ def timed(
                     continue
                 answer["error"][f"{kind} {name}"] = error
                 contenders.setdefault(kind, {})[name] = contender
-        every: dict[str, Any] = {f"{k} {n}": c.graph for k, found in contenders.items() for n, c in found.items()}
-        if not every:
+        runs: dict[str, dict[str, Any]] = {k: {n: c.graph for n, c in some.items()} for k, some in contenders.items()}
+        if not runs:
             return {**answer, "us": {}}
+        runs |= {name: products(data, name, files, architecture, stream, answer) for name, files in dense.items()}
+        every = {f"{kind} {name}": run for kind, some in runs.items() for name, run in some.items()}
         race = time_in_turns(every, stream, budget_seconds=seconds[0], precision=0.01)
         raced = {name: 1e3 * race.time(name).value for name in every}
-        best = {kind: min((raced[f"{kind} {name}"], name) for name in found)[1] for kind, found in contenders.items()}
-        candidates: dict[str, Any] = {kind: contenders[kind][name].graph for kind, name in best.items()}
+        best = {kind: min((raced[f"{kind} {name}"], name) for name in some)[1] for kind, some in runs.items() if some}
+        candidates: dict[str, Any] = {kind: runs[kind][name] for kind, name in best.items()}
         if torch_too:
             candidates |= rivals(data, stream, torch_stream, answer)
-        for name, path in dense.items():
-            try:
-                inputs = dense_inputs(data, name, tokens * data.k)
-                product = Product(load(Path(path)), architecture, stream, inputs, "y")
-                product.launch()
-                stream.sync()
-                candidates[name] = product
-            except Exception as failure:
-                answer["wrong"].append(f"{name} cannot run: {words(failure)}")
         result = time_in_turns(candidates, stream, budget_seconds=seconds[1], precision=precision)
         answer |= {"raced": raced, "choice": best, "turns": result.turns, "us": microseconds(result, candidates)}
         answer["parts"] = {}
@@ -179,6 +172,23 @@ class Eager:
 
     def check(self, turn: int) -> None:
         """Nothing to check: the first launch was compared."""
+
+
+def products(
+    data: Data, name: str, files: Mapping[str, str], architecture: str, stream: Any, answer: dict[str, Any]
+) -> dict[str, Product]:
+    """Ways to compute a dense product of as many rows that run here; what does not is named in the answer."""
+    found = {}
+    inputs = dense_inputs(data, name, len(data.x) * data.k) if files else {}
+    for choice, path in files.items():
+        try:
+            product = Product(load(Path(path)), architecture, stream, inputs, "y")
+            product.launch()
+            stream.sync()
+            found[choice] = product
+        except Exception as failure:
+            answer["wrong"].append(f"{name} {choice} cannot run: {words(failure)}")
+    return found
 
 
 def dense_inputs(data: Data, name: str, rows: int) -> dict[str, Any]:

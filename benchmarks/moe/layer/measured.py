@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks import fp8
 from benchmarks.moe.ceilings import ceilings
+from benchmarks.moe.grouped import DENSE as DENSE_CHOICES
 from benchmarks.moe.grouped import name_of
 from benchmarks.moe.layer import plans
 from benchmarks.moe.layer.contest import DENSE
@@ -26,7 +27,6 @@ from warplab.plan.model import Plan
 from warplab.worker.process import Worker
 
 SECONDS, PRECISION = (0.6, 0.8, 0.4), 0.005
-DENSE_CHOICE = (128, 192, 1, 1, "halves", False)  # of lab 09's last rung, as in fp8.json for thousands of rows
 RIVALS = {
     "chain": "the labs' kernels as a CUDA graph, same turns",
     "three kernels": "the one kernel's source in three launches as a CUDA graph, same turns",
@@ -101,7 +101,7 @@ def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]
         print("layer: compiling", flush=True)
         files = captured(architecture, Path(folder))
         shapes = [s for layer in plans.LAYERS for t in plans.PREFILL for s in dense_shapes(layer, t).values()]
-        dense = fp8.captured({DENSE_CHOICE: shapes}, architecture, Path(folder))
+        dense = fp8.captured(dict.fromkeys(DENSE_CHOICES, shapes), architecture, Path(folder))
         for layer in plans.LAYERS:
             for tokens in (*plans.DECODE, *plans.PREFILL):
                 prefill = tokens in plans.PREFILL
@@ -117,9 +117,9 @@ def measured(worker: Worker, architecture: str) -> Iterator[list[results.Record]
                         timeout=60,
                         plans={k: {n: p for kind, n, p in mine if kind == k} for k in {kind for kind, *_ in mine}},
                         dense={
-                            name: dense[shape, DENSE_CHOICE]
+                            name: {fp8.name_of(c): file for (s, c), file in dense.items() if s == shape}
                             for name, shape in dense_shapes(layer, tokens).items()
-                            if prefill and (shape, DENSE_CHOICE) in dense
+                            if prefill
                         },
                         layer=asdict(layer),
                         tokens=tokens,
@@ -149,7 +149,7 @@ def said(layer: Layer, answer: Mapping[str, Any], copy: float | None) -> str:
     lines = [f"  {answer['active']} experts have rows, the fullest {answer['fullest']}; {answer['turns']} turns"]
     for name, time in answer["us"].items():
         choice, us = answer["choice"].get(name), time["value"]
-        error = answer["error"].get(f"{name} {choice}" if choice else name, float("nan"))
+        error = answer["error"].get(f"{name} {choice}" if choice else name, float("nan"))  # none of a dense product
         rate = " " * 27
         if copy and "bf16" not in name:
             rate = f"{read / us * 1e6 / copy:7.1%} of copy, FP8 weights"
@@ -184,6 +184,8 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
     what = f"{answer['active']} experts have rows, the fullest {answer['fullest']}"
     conditions = f"N(0, 1) data, {what}, cold L2, CUDA events around a graph, {answer['turns']} turns"
     for kind, choice in answer["choice"].items():
+        if kind in DENSE:
+            continue
         name, time = f"layer/{kind.replace(' ', '_')}", answer["us"][kind]
         extra = {"choice": choice, "error": answer["error"][f"{kind} {choice}"], "active": answer["active"]}
         for rival, words in RIVALS.items():
@@ -243,9 +245,10 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
             )
         )
     alone = f"alone in a graph, {what}, cold L2, CUDA events"
-    kernels = [(part_name(part, answer), time, alone) for part, time in answer["parts"].items()]
-    kernels += [(name, answer["us"][name], conditions) for name in DENSE if name in us]
-    for part, time, how in kernels:
+    chosen = answer["choice"].get("chain")
+    kernels = [(part_name(part, answer), time, alone, chosen) for part, time in answer["parts"].items()]
+    kernels += [(name, answer["us"][name], conditions, answer["choice"][name]) for name in DENSE if name in us]
+    for part, time, how, choice in kernels:
         found.append(
             results.Record(
                 "layer/chain",
@@ -255,7 +258,7 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
                 variant=part,
                 interval=(time["low"], time["high"]),
                 conditions=how,
-                extra={"choice": answer["choice"].get("chain")},
+                extra={"choice": choice},
                 **common,
             )
         )
