@@ -30,12 +30,14 @@ def timed(
     precision: float,
     torch_too: bool,
 ) -> dict[str, Any]:
-    """Races the plans of each kind, and those of each dense product (files by name), for seconds[0], then the fastest
-    of each beside PyTorch's for seconds[1], and the chain's kernels one by one for seconds[2].
+    """Races the plans of each kind, and those of each dense product (files by name), for seconds[0]; then the fastest
+    of each kind beside PyTorch's, and the chain beside a graph of both dense products, for seconds[1] each; and the
+    chain's kernels and the dense products one by one for seconds[2].
 
-    Gives microseconds ("us" and "parts": name to value, low and high), what every choice took ("raced"), the fastest of
-    each kind ("choice"), errors relative to PyTorch's float32 ("error"), how many experts have rows ("active"), the
-    rows of the one that has most ("fullest"), and a sentence for each contender that was left out ("wrong").
+    Gives microseconds ("us", "pair" and "parts": name to value, low and high), what every choice took ("raced"), the
+    fastest of each kind ("choice"), errors relative to PyTorch's float32 ("error"), how many experts have rows
+    ("active"), the rows of the one that has most ("fullest"), and a sentence for each contender that was left out
+    ("wrong").
     """
     import cupy
     import torch
@@ -73,18 +75,27 @@ def timed(
         race = time_in_turns(every, stream, budget_seconds=seconds[0], precision=0.01)
         raced = {name: 1e3 * race.time(name).value for name in every}
         best = {kind: min((raced[f"{kind} {name}"], name) for name in some)[1] for kind, some in runs.items() if some}
-        candidates: dict[str, Any] = {kind: runs[kind][name] for kind, name in best.items()}
+        chosen = {kind: runs[kind][name] for kind, name in best.items()}
+        candidates: dict[str, Any] = {kind: run for kind, run in chosen.items() if kind in KINDS}
         if torch_too:
             candidates |= rivals(data, stream, torch_stream, answer)
         result = time_in_turns(candidates, stream, budget_seconds=seconds[1], precision=precision)
         answer |= {"raced": raced, "choice": best, "turns": result.turns, "us": microseconds(result, candidates)}
-        answer["parts"] = {}
+        answer |= {"parts": {}, "pair": {}}
         if "chain" in best:
             loaded = contenders["chain"][best["chain"]].loaded
             count = len(loaded.plan.launches)
             parts = {str(n): Captured(partial(loaded.launch_one, n), torch_stream) for n in range(count)}
+            parts |= {name: chosen[name] for name in DENSE if name in chosen}
             result = time_in_turns(parts, stream, budget_seconds=seconds[2], precision=0.01)
             answer["parts"] = microseconds(result, parts)
+        if {"chain", *DENSE} <= chosen.keys():
+            # Both keep the board at its power limit: beside anything else the shorter one would have the higher clock.
+            both = Captured(lambda: [chosen[name].launch() for name in DENSE], torch_stream)
+            pair = {"chain": chosen["chain"], "dense": both}
+            answer["pair"] = microseconds(
+                time_in_turns(pair, stream, budget_seconds=seconds[1], precision=precision), pair
+            )
         cupy.get_default_memory_pool().free_all_blocks()
         return answer
 

@@ -149,7 +149,7 @@ def said(layer: Layer, answer: Mapping[str, Any], copy: float | None) -> str:
     lines = [f"  {answer['active']} experts have rows, the fullest {answer['fullest']}; {answer['turns']} turns"]
     for name, time in answer["us"].items():
         choice, us = answer["choice"].get(name), time["value"]
-        error = answer["error"].get(f"{name} {choice}" if choice else name, float("nan"))  # none of a dense product
+        error = answer["error"].get(f"{name} {choice}" if choice else name, float("nan"))
         rate = " " * 27
         if copy and "bf16" not in name:
             rate = f"{read / us * 1e6 / copy:7.1%} of copy, FP8 weights"
@@ -161,15 +161,16 @@ def said(layer: Layer, answer: Mapping[str, Any], copy: float | None) -> str:
     parts = {name: time["value"] for name, time in answer["parts"].items()}
     if parts:
         lines.append("  alone, us: " + ", ".join(f"{part_name(n, answer)} {t:.1f}" for n, t in parts.items()))
-    if {"chain", *DENSE} <= us.keys():
-        lines.append(f"  chain: {sum(us[name] for name in DENSE) / us['chain']:.1%} of the dense rate")
+    if pair := {name: time["value"] for name, time in answer["pair"].items()}:
+        rate = f"{pair['dense'] / pair['chain']:.1%} of the dense rate"
+        lines.append(f"  chain {pair['chain']:.1f} us, both dense products {pair['dense']:.1f} us: {rate}")
     lines.append("  raced, us: " + ", ".join(f"{n} {t:.1f}" for n, t in sorted(answer["raced"].items())))
     return "\n".join(lines)
 
 
 def part_name(number: str, answer: Mapping[str, Any]) -> str:
-    """What a kernel of the chain does, by its number."""
-    return plans.launches(answer["choice"]["chain"] == plans.WIDE)[int(number)]
+    """What a kernel of the chain does, by its number; a dense product by its name."""
+    return number if number in DENSE else plans.launches(answer["choice"]["chain"] == plans.WIDE)[int(number)]
 
 
 def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | None) -> list[results.Record]:
@@ -185,7 +186,7 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
     conditions = f"N(0, 1) data, {what}, cold L2, CUDA events around a graph, {answer['turns']} turns"
     for kind, choice in answer["choice"].items():
         if kind in DENSE:
-            continue
+            continue  # not a way to compute a layer
         name, time = f"layer/{kind.replace(' ', '_')}", answer["us"][kind]
         extra = {"choice": choice, "error": answer["error"][f"{kind} {choice}"], "active": answer["active"]}
         for rival, words in RIVALS.items():
@@ -226,39 +227,35 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
                 **common,
             )
         )
-    us = {name: time["value"] for name, time in answer["us"].items()}
-    if {"chain", *DENSE} <= us.keys():
+    if pair := {name: time["value"] for name, time in answer["pair"].items()}:
         work = 6.0 * tokens * layer.k * layer.hidden * layer.inside
-        against = work / sum(us[name] for name in DENSE) * 1e6
+        against = work / pair["dense"] * 1e6
         found.append(
             results.Record(
                 "layer/chain",
                 "rate",
-                work / us["chain"] * 1e6,
+                work / pair["chain"] * 1e6,
                 "FLOP/s",
-                baseline="lab 09's rung_5_any_shape, products of as many rows with one expert's weights, same turns",
+                baseline="lab 09's rung_5_any_shape, a graph of two products of as many rows by one expert's weights",
                 baseline_value=against,
-                ratio=work / us["chain"] * 1e6 / against,
-                conditions=conditions,
-                extra={"choice": answer["choice"]["chain"]},
+                ratio=pair["dense"] / pair["chain"],
+                conditions=f"N(0, 1) data, {what}, cold L2, CUDA events around a graph, in turns with nothing else",
+                extra={"choice": answer["choice"]["chain"], "dense": [answer["choice"][name] for name in DENSE]},
                 **common,
             )
         )
-    alone = f"alone in a graph, {what}, cold L2, CUDA events"
-    chosen = answer["choice"].get("chain")
-    kernels = [(part_name(part, answer), time, alone, chosen) for part, time in answer["parts"].items()]
-    kernels += [(name, answer["us"][name], conditions, answer["choice"][name]) for name in DENSE if name in us]
-    for part, time, how, choice in kernels:
+    for part, time in answer["parts"].items():
+        mine = part not in DENSE
         found.append(
             results.Record(
                 "layer/chain",
                 "time of a kernel",
                 time["value"],
                 "us",
-                variant=part,
+                variant=part_name(part, answer) if mine else part,
                 interval=(time["low"], time["high"]),
-                conditions=how,
-                extra={"choice": choice},
+                conditions=f"alone, {what}, cold L2, CUDA events, in turns with the others",
+                extra={"choice": answer["choice"]["chain" if mine else part]},
                 **common,
             )
         )
