@@ -26,15 +26,17 @@ from typing import Any
 import llvmlite
 import numba
 from filelock import FileLock
+from llvmlite import binding
 from numba import types
 from numba.core import codegen
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.ccallback import CFunc
 from numba.core.registry import cpu_target
+from numba.core.runtime import rtsys
 
 from warplab.errors import WarplabError
 from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.processors import usable_processors
+from warplab.plan import cache as cache_of_files
 from warplab.simt import core
 from warplab.simt.core.alu.dispatch import vector_functions
 from warplab.simt.core.asynchronous.bulk_calls import run_bulk_copies
@@ -87,19 +89,42 @@ def vectors() -> int:
 def address(part: Piece) -> int:
     """The address of a part, compiled or loaded at its first use. Raises WarplabError if it cannot be compiled."""
     with _loading:
-        return _loaded(part).address or 0
+        return _loaded(part)
 
 
 @cache
-def _loaded(part: Piece) -> CFunc:
+def _loaded(part: Piece) -> int:
     if not is_kept(part):
         compile_parts(parts=[part] if part not in ALWAYS else ALWAYS)
-    return _function(part)
+    kept = cache_of_files.read(*_kept_as(part))
+    if kept is None:  # nothing can be kept here, or it is damaged
+        return _function(part).address or 0
+    name, _, code = kept.partition(b"\n")
+    _linker().add_object_file(binding.ObjectFileRef.from_data(code))
+    _linker().finalize_object()
+    return _linker().get_function_address(name.decode())
+
+
+@cache
+def _linker() -> binding.ExecutionEngine:
+    """What loads machine code into this process.
+
+    Numba's own cache keeps LLVM's code beside it, for functions that are compiled later and call this one, and gets
+    ready to compile them, which takes a second. Nothing but this module calls the parts.
+    """
+    rtsys.initialize(cpu_target.target_context)  # what the parts call of Numba's has a name now
+    machine = binding.Target.from_default_triple().create_target_machine()
+    return binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
 
 
 def is_kept(part: Piece) -> bool:
     """Whether a part lies compiled on disk, for this version, these compilers and this processor."""
-    return any(folder().glob(f"*{_SOURCES[part][0].__name__}-*.nbc"))  # Numba writes it last, after its index
+    return folder().joinpath(f"{part}.o").is_file()
+
+
+def _kept_as(part: Piece) -> tuple[str, str]:
+    """What the cache knows a part by. It keeps the name of its function, a line, and an object file."""
+    return f"{COMPILED}/{folder().name}", f"{part}.o"
 
 
 def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
@@ -143,40 +168,6 @@ def source_digest() -> str:
     for path in [*sorted(Path(core.__path__[0]).rglob("*.py")), Path(__file__)]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
-
-
-class _Locator(_CacheLocator):
-    """Where Numba's cache puts the parts; what must not be used again is in the folder's name."""
-
-    def get_cache_path(self) -> str:
-        return str(folder())
-
-    def get_source_stamp(self) -> str:
-        return source_digest()
-
-    def get_disambiguator(self) -> str:
-        return "part"
-
-    @classmethod
-    def from_function(cls, py_func: Callable, py_file: str) -> _Locator:
-        return cls()
-
-
-class _Implementation(CompileResultCacheImpl):
-    _locator_classes = [_Locator]  # type: ignore[list-item]
-
-
-class _DiskCache(FunctionCache):
-    _impl_class = _Implementation
-
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        with contextlib.suppress(OSError):
-            return super().load_overload(sig, target_context)
-        return None
-
-    def save_overload(self, sig: Any, data: Any) -> None:
-        with contextlib.suppress(OSError):  # it is compiled, and works, for this process
-            super().save_overload(sig, data)
 
 
 class _Inlined(codegen.JITCodeLibrary):
@@ -225,12 +216,13 @@ def _compiled_once() -> Iterator[None]:
 
 
 def _function(part: Piece) -> CFunc:
-    """The part, from disk if it is there, else compiled in this process, and kept if that can be."""
+    """The part, compiled in this process, and kept if that can be."""
     source, signature = _SOURCES[part]
     function = CFunc(source, (signature.args, signature.return_type), {}, {"error_model": "numpy", "nopython": True})
-    function._cache = _DiskCache(source)  # type: ignore[attr-defined]
     with _compiled_once():
         function.compile()
+    code = function._library._get_compiled_object()  # type: ignore[attr-defined]
+    cache_of_files.write(*_kept_as(part), f"{function.native_name}\n".encode() + code)
     return function
 
 
@@ -258,4 +250,5 @@ def main() -> None:
     """Compile and keep the parts that are named on the command line, in this process."""
     for part in sys.argv[1:]:
         with FileLock(folder() / f"{part}.lock", timeout=_LONGEST_SECONDS):
-            _function(Piece(part))
+            if not is_kept(Piece(part)):
+                _function(Piece(part))
