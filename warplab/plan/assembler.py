@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -99,15 +100,22 @@ def run_bounded(command: list[str], folder: str, seconds: float, most: int) -> F
             env={name: os.environ[name] for name in _KEPT if name in os.environ} | {"TMPDIR": folder},
             process_group=0 if os.name == "posix" else None,
         )
+
+        def stop() -> None:
+            nonlocal timed_out
+            timed_out = process.poll() is None
+            _end(process)
+
+        timer = threading.Timer(seconds, stop)
+        timer.start()
         try:
-            process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            timed_out = True
+            process.wait()  # with a limit Python would look for the end every 50 ms
         finally:
+            timer.cancel()
             _end(process)
     elapsed = time.monotonic() - start
-    with open(printed, "rb") as log:
-        text = log.read(most).decode("utf-8", "replace")
+    with open(printed, "rb") as said:
+        text = said.read(most).decode("utf-8", "replace")
     return Finished(text, elapsed, process.returncode == 0, timed_out)
 
 
