@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.own_work import capture_submission
-from autograder.spec.inputs import generate
+from autograder.spec.inputs import generate, host_calls
 from autograder.spec.lab import find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case, ScalarSpec, Task
 from autograder.worker.compare import worst_ratio
@@ -22,6 +21,7 @@ from corpus.judge.entries import further_tests
 from corpus.judge.truth import SUBMISSIONS, truth_of
 from tests.sampling import part_of
 from warplab import simt
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
 
 SEEDS = int(os.environ.get("WARPLAB_SEEDS", "2"))  # right kernels: half of them for each of a lab's two cases
@@ -61,13 +61,14 @@ def worst_ratios(path: Path, seeds: int) -> Iterator[list[float]]:
         assert case.name != task.profile.name
     drawn = any(isinstance(spec, ScalarSpec) and spec.name not in cases[0].dimensions for spec in task.arguments)
     draws = DRAWS if drawn else seeds
+    # Not assembled: what a kernel computes is its PTX, and only counters ask for machine code.
     plans = {
-        first: capture_submission(lab, path, [task.profile, *cases], first, EMULATED_ARCHITECTURE).plans
+        first: capture(path, host_calls(task, cases, first), (EMULATED_ARCHITECTURE,), timeout=300.0)
         for first in range(0, seeds, draws)
     }
-    for case in cases:
+    for number, case in enumerate(cases):
         yield [
-            worst_of_a_run(task, case, plans[first][case.name], first, draw)
+            worst_of_a_run(task, case, plans[first][number], first, draw)
             for first in plans
             for draw in range(min(draws, seeds - first))
         ]
