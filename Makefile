@@ -48,9 +48,11 @@ $(VENV)/.ready-%: pyproject.toml $(wildcard constraints*.txt) scripts/setup.sh
 grade: $(READY) $(READY_TORCH)  ## grade every reference solution into build/report
 	@$(PY) -m autograder reference
 
-# Tests start hundreds of processes, which would compile this project's modules each if nobody kept them compiled.
+# Tests start hundreds of processes, which would compile this project's modules each if nobody kept them compiled. They
+# use all processors side by side; BLAS, which would use all of them for each product, gets one.
 test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU
-	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
+	@PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q \
+		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
 
 test-gpu: $(READY) $(READY_TORCH)  ## run the tests that need a GPU, keeping their record
 	@$(PY) -m benchmarks.gpu_tests
