@@ -26,6 +26,11 @@ def part_of(whole: Iterable[T], every: int, kind: Callable[[T], object] = lambda
     return [one for of_a_kind in kinds.values() for one in of_a_kind[:: 1 if WHOLE else every]]
 
 
+def seeds(whole: int, part: int) -> range:
+    """The first `part` of `whole` seeds; all of them if WHOLE."""
+    return range(whole if WHOLE else part)
+
+
 def one_of_each(whole: Iterable[T], *kinds: Callable[[T], object]) -> list[T]:
     """Those that are the first of any kind: of a lab, say, or of a verdict; all of them if WHOLE."""
     seen: set[tuple[int, object]] = set()

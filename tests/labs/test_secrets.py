@@ -48,7 +48,7 @@ TASK = replace(TASK, correctness=tuple(disguised(case) if case.hidden else case 
 """
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 LABS = kernel_labs()
-WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in LABS), 52, lambda path: "all")
+WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in LABS), 80, lambda path: "all")
 
 
 @pytest.fixture(scope="module")

@@ -47,8 +47,8 @@ REFERENCES = [p for p in files("*/submission*.py", root=solutions_folder()) if L
 # Those with their hidden cases, which are captured again: of every third lab, in the language that compiles sooner.
 SOONER = [p for p in REFERENCES if "cuda" in p.stem or not p.with_name("submission_cuda.py").exists()]
 WITH_HIDDEN = REFERENCES if WHOLE else SOONER[2::3]
-# Right ones by other hands: in `make test` every second of those that are the first of their lab or verdict.
-RIGHT = one_of_each(files("*/correct/*.py"), lab_of, verdict_of)[:: 1 if WHOLE else 2]
+# Right ones by other hands: in `make test` every third of those that are the first of their lab or verdict.
+RIGHT = one_of_each(files("*/correct/*.py"), lab_of, verdict_of)[:: 1 if WHOLE else 3]
 RUNGS = [path for path in files("*/rung_*.py", root=solutions_folder()) if LAB(path) not in LADDERS]
 
 
@@ -87,7 +87,7 @@ def test_starters_get_a_clear_verdict_and_no_points(path: Path, worker: Worker) 
     assert any(words in cause for words in clear), cause
 
 
-@pytest.mark.parametrize("path", part_of(RUNGS, 8, lambda path: "all"), ids=name)
+@pytest.mark.parametrize("path", part_of(RUNGS, 12, lambda path: "all"), ids=name)
 def test_rungs_are_right_and_safe(path: Path, worker: Worker) -> None:
     report = judge(path, path.parent.name, worker, quick=not WHOLE)
     for part in (Part.CORRECTNESS, Part.SAFETY):

@@ -19,6 +19,7 @@ from autograder.spec.lab import Lab, find_lab, kernel_labs
 from autograder.spec.task import Case, Family, ScalarSpec, Task, Values
 from autograder.worker.compare import worst_ratio
 from corpus.judge.truth import truth_of
+from tests.sampling import seeds
 from warplab.plan.execution import TOTALS, Counters
 from warplab.plan.model import Role
 
@@ -534,7 +535,7 @@ class TestGemm:
     @pytest.mark.parametrize("block", [1 << 20, 16, 4, 1])
     def test_half_sums_of_the_timing_case_are_found(self, block: int) -> None:
         """At k = 4096 the allowance is at its widest; rows enough of 4096 to see it. Blocks of 1 are products."""
-        for seed in range(5):
+        for seed in seeds(5, 1):
             values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": 16, "n": 64, "k": 4096}), seed)
             assert timed(values, {"c": half_sum(values["a"], values["b"], block)}, GEMM) > 4
             assert timed(values, {"c": values["a"].astype(np.float32) @ values["b"].astype(np.float32)}, GEMM) < 0.2
@@ -543,7 +544,7 @@ class TestGemm:
     @pytest.mark.parametrize("k", [1, 2, 5, 32, 37, 500, 4096])
     def test_half_precision_does_not_carry_the_whole_numbers(self, block: int, k: int) -> None:
         assert GEMM.audit is not None
-        for seed in range(200 if k < 100 else 5):
+        for seed in seeds(200, 25) if k < 100 else seeds(5, 1):
             case = replace(GEMM.timing, family=Family.INTEGERS, dimensions={"m": 8, "n": 8, "k": k})
             values = generate(np, GEMM, case, seed)
             a, b = values["a"].astype(np.float32), values["b"].astype(np.float32)
@@ -578,7 +579,7 @@ class TestHopperGemm:
     @pytest.mark.parametrize("k", [4, 5, 16, 37, 200, 1032])
     def test_half_precision_does_not_carry_the_whole_numbers(self, block: int, k: int) -> None:
         assert HOPPER.audit is not None
-        for seed in range(200 if k < 100 else 5):
+        for seed in seeds(200, 25) if k < 100 else seeds(5, 1):
             case = replace(HOPPER.profile, family=Family.INTEGERS, dimensions={"m": 8, "n": 8, "k": k})
             values = generate(np, HOPPER, case, seed)
             right = values["a"].astype(np.float32) @ values["b"].astype(np.float32)
@@ -676,7 +677,7 @@ class TestGuessedProducts:
         ["06_tiled_gemm", "07_tensor_core_hgemm", "08_hopper_hgemm", "11_k_grouped_gemm", "17_beat_the_library"],
     )
     def test_a_few_terms_tell_no_zero_for_any_seed(self, name: str, terms: tuple[int, ...]) -> None:
-        for seed in range(100):
+        for seed in seeds(100, 25):
             task = sizes.drawn(BY_NAME[name].task, seed)
             cases = [case for case in task.correctness if case.family is Family.INTEGERS and not case.needs_gpu]
             rows = columns = False

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import warplab
+from tests.sampling import WHOLE, only_whole, part_of
 from warplab.megakernel import launch, reference
 from warplab.megakernel.schedule import Op, schedule
 from warplab.megakernel.shapes import TOY
@@ -61,7 +62,7 @@ def test_nothing_is_found(decoded: Any) -> None:
     assert decoded.findings == ()
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=only_whole), pytest.param(3, marks=only_whole)])
 def test_no_order_of_warps_blocks_and_copies_changes_a_bit(decoded: Any, seed: int) -> None:
     again = execute(decoded.plan, {}, architecture="sm_90a", seed=seed)
     assert again.findings == ()
@@ -104,7 +105,7 @@ def test_attention_over_two_pages_of_the_cache_is_put_together() -> None:
     error = result.returned["logits"] - exact
     assert np.sqrt((error**2).mean()) < reference.allowed(shape) * exact.std()
     assert result.findings == ()
-    for seed in (1, 2):  # copies that come early have not got this position's keys and values
+    for seed in (1, 2) if WHOLE else (1,):  # copies that come early have not got this position's keys and values
         early = execute(result.plan, {}, architecture="sm_90a", seed=seed)
         assert early.findings == ()
         assert same_but_for_clocks(result.execution, early) == []
@@ -147,7 +148,7 @@ def right(execution: Any, exact: np.ndarray) -> bool:
     return bool(np.sqrt(((found - exact) ** 2).mean()) < reference.allowed(TOY) * exact.std())
 
 
-@pytest.mark.parametrize("seed", [None, 1, 2, 3])
+@pytest.mark.parametrize("seed", [None, 1, pytest.param(2, marks=only_whole), pytest.param(3, marks=only_whole)])
 def test_flags_alone_order_a_step(unordered: tuple[Any, np.ndarray], seed: int | None) -> None:
     result, exact = unordered
     execution = execute(result.plan, {}, architecture="sm_90a", seed=seed)
@@ -174,7 +175,7 @@ def with_source(plan: Any, source: str) -> Any:
     return replace(plan, kernels={"decode": replace(plan.kernels["decode"], ptx={"sm_90a": made.ptx})})
 
 
-@pytest.mark.parametrize("vector", TAKES)
+@pytest.mark.parametrize("vector", part_of(TAKES, 2, type))
 def test_a_vector_whose_flags_are_not_looked_at_is_taken_too_soon(
     unordered: tuple[Any, np.ndarray], vector: str
 ) -> None:

@@ -128,7 +128,9 @@ FAULTS = [
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("kind", "verdict", "says"), FAULTS, ids=[kind.value for kind, _, _ in FAULTS])
 def test_a_rank_that_misbehaves_is_named(kind: FaultKind, verdict: Verdict, says: str, backend: Backend) -> None:
-    """The last of three, in its last step; over Gloo, for which each imports PyTorch, of two in `make test`."""
+    """The last of three, in its last step; over Gloo, which imports PyTorch, in `make test` one of two dies."""
+    if backend is Backend.GLOO and kind is not FaultKind.DIE and not WHOLE:
+        pytest.skip("make test-long has it")
     ranks = 2 if backend is Backend.GLOO and not WHOLE else 3
     rank, schedule = ranks - 1, build.ring(AR, ranks)
     step = schedule.steps - 1

@@ -13,6 +13,7 @@ from corpus.emulator.entry import Fault
 from corpus.emulator.faults import FAULTS
 from corpus.emulator.global_races import PAIRS, Pair
 from corpus.emulator.plans import assemble_file
+from tests.sampling import part_of
 from tests.simt.pairs import run_pair
 from warplab import simt
 from warplab.plan.capture.submission import capture
@@ -100,7 +101,10 @@ def _twin(pair: Pair) -> str:
     return " ".join(re.findall(r"FIX\(([^;\n]*)", kernel)) if "FIX(" in kernel else kernel
 
 
-@pytest.mark.parametrize("pair", [p for p in PAIRS if "in_numba" not in p.file], ids=lambda p: p.name)
+IN_CPP = [pair for pair in PAIRS if "in_numba" not in pair.file]
+
+
+@pytest.mark.parametrize("pair", part_of(IN_CPP, 2, lambda pair: pair.file), ids=lambda p: p.name)
 def test_a_block_barrier_is_named_only_where_the_twin_has_one(pair: Pair) -> None:
     """Or an atomic update, where that is offered, or where other findings say what mends the race of other blocks."""
     for order in ({}, {"reverse": True}):
