@@ -239,6 +239,7 @@ class Worker:
         ).result()
         arguments = (self._process.stdout, self._answers, self._sandbox is not None)
         threading.Thread(target=_drain, args=arguments, daemon=True).start()
+        threading.Thread(target=_end_what_is_left, args=(self._process,), daemon=True).start()
         if memory and self._group is None:
             threading.Thread(target=_watch, args=(self._process, memory, self._over), daemon=True).start()
 
@@ -302,6 +303,19 @@ def _watch(process: subprocess.Popen[bytes], memory: int, over: threading.Event)
             _end(process.pid)
             return
         time.sleep(_WATCH_SECONDS)
+
+
+def _end_what_is_left(process: subprocess.Popen[bytes]) -> None:
+    """End what a process leaves behind when it ends, which holds the pipe open whose end would tell of that.
+
+    A kernel that is out of memory ends one process of a group, perhaps the one that answers, and not its children.
+    """
+    with contextlib.suppress(ChildProcessError):  # it has been waited for, by who ends it all
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its number stays its own
+        else:
+            process.wait()
+        _end(process.pid)
 
 
 def _end(leader: int) -> None:
