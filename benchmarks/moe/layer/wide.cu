@@ -223,8 +223,8 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, ha
 
 // With SWIGLU the codes and scales (a8, a_scale) of silu(gate) value, where x w^T has gates, then values; else
 // y = x w^T. Of every expert, whose rows of x and of the result are count[e], from first[e] on. Blocks of 128 numbers
-// along k share a scale in x, blocks of 128 x 128 in w; x_scale and a_scale have `rows` numbers a row, a multiple of four. n are columns
-// of the result.
+// along k share a scale in x, blocks of 128 x 128 in w. A row of x_scale or a_scale has `rows` numbers, a multiple of
+// four; n are columns of the result.
 extern "C" __global__ void __launch_bounds__(384, 1)
 gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const float* x_scale, const float* w_scale,
      const int* first, const int* count, void* result, float* a_scale, int rows, int experts, int n, int k)
