@@ -126,11 +126,11 @@ def test_rules_of_blocks_against_a_loop(prepared: dict[str, Any]) -> None:
 def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results, "DIRECTORY", tmp_path)
     names: dict[str, Any] = {"Markdown": Markdown, "table": table, "display": lambda *shown: None}
-    cell = cell_with("def products_measured(").rsplit("\nproducts_measured()", 1)[0]
+    cell = cell_with("def products_measured(").rsplit("\nproducts_measured(ON_H200)", 1)[0]
     promotion = cell_with("def promotion_measured(").rsplit("\npromotion_measured()", 1)[0]
     exec(cell + promotion, names)
-    for function in ("products_measured", "promotion_measured"):
-        assert "ot measured yet" in names[function]().data
+    for said in (names["products_measured"](names["ON_H100"]), names["promotion_measured"]()):
+        assert "ot measured yet" in said.data
     header = results.Header("NVIDIA H200", "1", {}, "abc", "make bench", "2026-01-02T00:00:00+00:00")
     shape = (4096, 7168, 2048)
     products = [
@@ -147,7 +147,8 @@ def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypa
     ]  # fmt: skip
     results.write(tmp_path / "fp8.json", header, [*products, *times])
     exec(cell + promotion, names)
-    said = names["products_measured"]().data
+    assert "ot measured yet" in names["products_measured"](names["ON_H100"]).data
+    said = names["products_measured"](names["ON_H200"]).data
     assert "| 4,096 x 7,168 x 2,048 | 1,200 | 0.90 | 0.80 |  | 1.50 |" in said
     assert "2.7" not in said  # the reference's
     work = 2e-9 * 4096 * 7168 * 2048

@@ -108,16 +108,16 @@ def test_what_is_not_measured_is_said(
     prepared: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Without a record a sentence; with one of a single shape, its row."""
-    cell = cell_with("def products_measured").rsplit("\nproducts_measured()", 1)[0]
+    cell = cell_with("def products_measured").rsplit('\nproducts_measured("experts")', 1)[0]
     monkeypatch.setattr(module, "DIRECTORY", tmp_path)
     monkeypatch.setattr(results, "DIRECTORY", tmp_path)
     names = dict(prepared)
     exec(cell, names)
-    assert "not measured yet" in names["products_measured"]().data
+    assert "not measured yet" in names["products_measured"]("experts").data
     record = results.Record(
         names["BEST"], "weights read", 4e12, "B/s", variant="masked, beside grouped fast", shape=(32, 4096, 7168),
         baseline="torch", baseline_value=2e12, ratio=2.0,
     )  # fmt: skip
     results.write(tmp_path / "experts.json", results.make_header("nothing"), [record])
-    shown = names["products_measured"]().data
+    shown = names["products_measured"]("experts").data
     assert "4.00 TB/s" in shown and "2.00" in shown and "contiguous" not in shown
