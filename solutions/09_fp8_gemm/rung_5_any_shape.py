@@ -470,7 +470,7 @@ def shared_bytes(tile_m, tile_n):
 @cache
 def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
     """The kernel for one choice; `copied` if scales of x can come by bulk copies."""
-    pieces = 2 if style.startswith("hal") else 1
+    pieces = 2 if style in ("half", "halves", "halves ahead") else 1
     sums = tile_n // 2 // pieces  # float32 that a product makes in a thread
     options = (
         "-arch=sm_90a",
@@ -530,8 +530,8 @@ def choices(m, n, k):
             tiles = up(m, tile_m) * up(n, tile_n)
             clusters = [(1, 1)] + [(2, 1)] * (m > tile_m)
             clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
-            styles = ["one"] + ["two", "two ahead"] * (tile_n <= 128) + ["halves", "halves ahead"] * (tile_n == 192)
-            styles = ["half"] if tile_n == 256 else styles
+            styles = ["one"] * (tile_n <= 192) + ["two", "two ahead"] * (tile_n <= 128)
+            styles += ["halves", "halves ahead"] * (tile_n == 192) + ["half"] * (tile_n == 256)
             for shared in clusters:
                 for style in styles:
                     for turns in (False, True)[: tile_m // 64]:
@@ -540,7 +540,8 @@ def choices(m, n, k):
 
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 6% in the root mean square; "half" on an H100, beside "halves".
+# (benchmarks/results/fp8.json), which they meet to 6% in the root mean square; "half" to what it took on an H100
+# (fp8_nvidia_h100_80gb_hbm3.json).
 STEP = {"one": (0.22, 0.23), "two": (0.18, 0.20), "two ahead": (0.15, 0.22)}
 STEP |= {"halves": (0.17, 0.26), "halves ahead": (0.19, 0.25), "half": (0.17, 0.25)}
 

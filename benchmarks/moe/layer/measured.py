@@ -245,17 +245,16 @@ def records(layer: Layer, tokens: int, answer: Mapping[str, Any], copy: float | 
             )
         )
     for part, time in answer["parts"].items():
-        mine = part not in DENSE
         found.append(
             results.Record(
                 "layer/chain",
                 "time of a kernel",
                 time["value"],
                 "us",
-                variant=part_name(part, answer) if mine else part,
+                variant=part_name(part, answer),
                 interval=(time["low"], time["high"]),
                 conditions=f"alone, {what}, cold L2, CUDA events, in turns with the others",
-                extra={"choice": answer["choice"]["chain" if mine else part]},
+                extra={"choice": answer["choice"][part if part in DENSE else "chain"]},
                 **common,
             )
         )

@@ -49,6 +49,7 @@ def down_wide(x8, x_scale, w8, w_scale, first, count, y):
 
 
 def launch(swiglu, x8, x_scale, map_w, w_scale, first, count, result, a_scale):
+    """The kernel on every SM; without SwiGLU it does not touch `a_scale`."""
     k, experts, n = x8.shape[1], len(w_scale), result.shape[1]
     sizes = np.int32(x_scale.shape[1]), np.int32(experts), np.int32(n), np.int32(k)
     arguments = tensor_map(x8, (64, 128)), map_w, x_scale, w_scale, first, count, result, a_scale, *sizes
