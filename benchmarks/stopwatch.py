@@ -1,8 +1,10 @@
-"""How far the stopwatch can be trusted; `python -m benchmarks.stopwatch [PART ...] [LAB ...]` writes stopwatch.json.
+"""How far the stopwatch can be trusted; `python -m benchmarks.stopwatch [PART ...] [LAB ...]` writes stopwatch.json,
+or if that is of another GPU one beside it.
 
 copies    two copies of one kernel are raced twenty times: how far from 1 is their ratio, is 1 within its interval?
 naive     the same kernels timed as one would at first: one launch by the host's clock, events without a warm-up, back
           to back without emptying the L2; the spread of each, and how far it is off
+arguments copies of 1 MiB whose arguments are so many bytes, with a cold L2: does every fourth launch take longer?
 shared    a reference timed alone and while another process loads the GPU: is that noticed?
 regrades  every reference timed thirty times: the spread of its efficiency, does one's interval hold the median of all?
 
@@ -37,6 +39,15 @@ REGRADES = 30
 CLOSE = 0.005  # two copies of one kernel should differ by less
 IDLE_SECONDS = 0.05  # before a naive measurement, as between two cells of a notebook
 SEED = 1
+LONG = (64, 128, 192, 256, 384, 512, 1024, 2048)  # bytes of arguments
+PLACE_TURNS, WARM_TURNS = 480, 80
+_LONG = """
+extern "C" __global__ void copy_%(n)d(const uint4* in, uint4* out, const __grid_constant__ Long<%(n)d> more) {
+    unsigned i = blockIdx.x * 256 + threadIdx.x;
+    uint4 v = in[i];
+    v.x += more.words[%(n)d / 4 - 1];
+    out[i] = v;
+}"""
 
 
 @dataclass(frozen=True)
@@ -229,6 +240,67 @@ def time_naively(number: int, runs: int) -> tuple[float, dict[str, list[float]]]
     return honest, times
 
 
+def arguments(labs: list[str]) -> Iterator[list[Record]]:
+    """The same copy with more and more bytes of arguments."""
+    with Worker() as worker:
+        found = worker.call("benchmarks.stopwatch:time_by_place", timeout=300)
+    records = []
+    for size, places in found:
+        *others, slowest = sorted(places)
+        conditions = f"cold L2, {PLACE_TURNS} turns of three launches; the baseline is the median of the other places"
+        records.append(
+            Record(
+                "copy of 1 MiB", "time of every fourth launch", slowest, "us", f"{size} bytes of arguments",
+                baseline="other launches", baseline_value=others[1], ratio=others[1] / slowest, conditions=conditions,
+            )
+        )  # fmt: skip
+        print(f"{size:5} bytes of arguments: {slowest:.2f} us, other launches {others[1]:.2f} us", flush=True)
+    yield records
+
+
+def time_by_place() -> list[tuple[int, list[float]]]:
+    """In the worker: for each size of arguments the median microseconds of every fourth launch, from each of the four
+    first ones on. A turn is three launches, so four turns have the copy in each place once."""
+    import cupy
+    import numpy as np
+    from cuda.core import Device, EventOptions, Program, ProgramOptions
+
+    from warplab.gpu import trusted
+    from warplab.gpu.executor import on_stream
+    from warplab.gpu.raw_launch import RawLaunch
+    from warplab.gpu.stopwatch import HIDE_MICROSECONDS, ColdCache
+    from warplab.plan.model import Launch
+
+    source = "template <int N> struct Long { unsigned words[N / 4]; };\n" + "\n".join(_LONG % {"n": n} for n in LONG)
+    found = []
+    with on_stream() as stream:
+        architecture = "".join(map(str, Device().compute_capability))
+        program = Program(source, "c++", ProgramOptions(arch=f"sm_{architecture}"))
+        code = program.compile("cubin")
+        cold, (a, b) = ColdCache(stream), (cupy.zeros(1 << 20, cupy.uint8) for _ in range(2))
+        begin, end = (Device().create_event(EventOptions(timing_enabled=True)) for _ in range(2))
+        for size in LONG:
+            values: list[Any] = [
+                np.asarray(np.uint64(a.data.ptr)),
+                np.asarray(np.uint64(b.data.ptr)),
+                np.zeros(size, np.uint8),
+            ]
+            item = Launch(f"copy_{size}", (256, 1, 1), (256, 1, 1), ())
+            copy = RawLaunch(item, code.get_kernel(item.kernel), values)
+            times = []
+            for _ in range(PLACE_TURNS):
+                stream.sync()
+                cold.sweep()
+                trusted.spin(stream, 2 * HIDE_MICROSECONDS)
+                stream.record(begin)
+                copy(stream)
+                stream.record(end)
+                end.sync()
+                times.append((end - begin) * 1e3)
+            found.append((size, [float(np.median(times[WARM_TURNS + place :: 4])) for place in range(4)]))
+    return found
+
+
 def shared(labs: list[str]) -> Iterator[list[Record]]:
     """A reference timed alone, and while another process uses the GPU."""
     records = []
@@ -364,7 +436,7 @@ def regrades(labs: list[str]) -> Iterator[list[Record]]:
             yield records
 
 
-PARTS = {"copies": copies, "naive": naive, "shared": shared, "regrades": regrades}
+PARTS = {"copies": copies, "naive": naive, "arguments": arguments, "shared": shared, "regrades": regrades}
 
 
 def main(arguments: list[str]) -> int:
@@ -381,7 +453,7 @@ def main(arguments: list[str]) -> int:
         for part in parts or PARTS:
             for records in PARTS[part](labs or kernel_labs()):  # each takes a minute: what there is, is kept
                 header = results.make_header(" ".join(["python -m benchmarks.stopwatch", part, *labs]))
-                results.write(FILE, header, records, merge=merge)
+                results.write(results.of_gpu(FILE, header.gpu), header, records, merge=merge)
                 merge = True
     except WarplabError as error:
         print(error, file=sys.stderr)

@@ -89,7 +89,7 @@ class Race:
         began = perf_counter()
         possible = {choice.name: choice for choice in CHOICES if choice.takes(shape)}
         ours = {
-            name: candidates.Ours(choice, self._kernels[choice.kernel], arena, self._stream, self._sms)
+            name: candidates.Ours(choice, self._kernels[choice.name], arena, self._stream, self._sms)
             for name, choice in possible.items()
         }
         wrong = [name for name, candidate in ours.items() if not _is_right(arena, name, candidate)]

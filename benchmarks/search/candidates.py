@@ -33,7 +33,6 @@ _UNIT = 2.0**-24
 
 def compiled(choices: Sequence[Choice], architecture: str, threads: int) -> dict[str, Cubin]:
     """The machine code of each kernel, by its name; so many compilers run side by side. Raises CompileError."""
-    kernels = list({choice.kernel: choice for choice in choices}.values())
     m, n, k = _CAPTURED
     arguments = (
         ArrayArgument("a", "float16", (m, k), Role.INPUT),
@@ -47,9 +46,9 @@ def compiled(choices: Sequence[Choice], architecture: str, threads: int) -> dict
             path.write_text(source_of(some, H200.sms, architecture), encoding="utf-8")
             calls = [HostCall(f"{choice.name}_product", arguments) for choice in some]
             plans = [assemble(plan, architecture) for plan in capture(path, calls, (architecture,), timeout=120)]
-        return {c.kernel: next(iter(p.kernels.values())).cubins[architecture] for c, p in zip(some, plans, strict=True)}
+        return {c.name: next(iter(p.kernels.values())).cubins[architecture] for c, p in zip(some, plans, strict=True)}
 
-    parts = [kernels[begin : begin + _AT_ONCE] for begin in range(0, len(kernels), _AT_ONCE)]
+    parts = [choices[begin : begin + _AT_ONCE] for begin in range(0, len(choices), _AT_ONCE)]
     with ThreadPoolExecutor(threads) as pool:
         return {name: cubin for made in pool.map(make, parts) for name, cubin in made.items()}
 
@@ -57,13 +56,11 @@ def compiled(choices: Sequence[Choice], architecture: str, threads: int) -> dict
 def load(cubins: Mapping[str, Cubin], choices: Sequence[Choice]) -> dict[str, Kernel]:
     """The kernels on this device, by name, each allowed the shared memory that it needs."""
     kernels = {}
+    attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     for choice in choices:
-        if choice.kernel not in kernels:
-            kernel = ObjectCode.from_cubin(cubins[choice.kernel].image, name=choice.kernel).get_kernel(choice.kernel)
-            attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            shared = choice.shared_bytes
-            checked(driver.cuKernelSetAttribute(attribute, shared, kernel.handle, Device().device_id))
-            kernels[choice.kernel] = kernel
+        kernel = ObjectCode.from_cubin(cubins[choice.name].image, name=choice.name).get_kernel(choice.name)
+        checked(driver.cuKernelSetAttribute(attribute, choice.shared_bytes, kernel.handle, Device().device_id))
+        kernels[choice.name] = kernel
     return kernels
 
 
@@ -126,9 +123,9 @@ class Ours:
         plain = [arrays["c"]] if maps else list(arrays.values())
         pointers = [np.asarray(np.uint64(array.data.ptr)) for array in plain]
         sizes = [np.asarray(np.int32(size)) for size in arena.shape]
-        blocks = choice.grid(arena.shape, sms), 1, 1
-        item = Launch(choice.kernel, blocks, (choice.threads, 1, 1), (), choice.shared_bytes)
-        self._launch = RawLaunch(item, kernel, [*maps, *pointers, *sizes])
+        blocks = *choice.grid(arena.shape, sms), 1
+        item = Launch(choice.name, blocks, (choice.threads, 1, 1), (), choice.shared_bytes)
+        self._launch = RawLaunch(item, kernel, [*pointers, *sizes, *maps])
 
     def prepare(self, turn: int) -> None:
         """Nothing to prepare: the work does not depend on the data."""

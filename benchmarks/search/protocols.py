@@ -33,7 +33,8 @@ TURNS = 16  # of the host's clock
 REQUESTS = 25  # of one turn of a server, at most
 SERVER_SECONDS = 0.03  # of one turn, about: large products get fewer requests
 GAP = 2.0  # times as long as the slowest candidate takes: the server is busy half of the time, at most
-ROUNDS = ((3, 1.3), (6, 1.08), (12, 1.03), (24, 1.0))  # launches, and how far behind the best one may be to go on
+# Launches, and how far behind the best one may be to go on
+ROUNDS = ((3, 1.3), (6, 1.08), (12, 1.04), (24, 1.03), (48, 1.02), (96, 1.0))
 
 
 class Graph:

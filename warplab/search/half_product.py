@@ -85,28 +85,26 @@ class Choice:
         return 2 * self.depth * (self.rows + self.columns)
 
     @property
-    def kernel(self) -> str:
-        """The kernel's name: the same for two choices that differ only in the number of blocks."""
-        words = [self.kind, self.rows, self.columns, self.depth, self.stages, self.splits, self.together]
-        return "_".join(map(str, words + [self.slices] * (self.slices > 1) + ["turned"] * self.turned))
-
-    @property
     def name(self) -> str:
-        """The host function's name."""
-        return f"{self.kernel}_stays" if self.stays else self.kernel
+        """The kernel's name."""
+        numbers = [self.rows, self.columns, self.depth, self.stages, self.splits, self.together]
+        numbers += [self.slices] * (self.slices > 1)
+        return "_".join([self.kind, *map(str, numbers)] + ["turned"] * self.turned + ["stays"] * self.stays)
 
     def takes(self, shape: Shape) -> bool:
         """Whether every block, and every slice, that shares a sum has a part of it."""
         return self.splits * self.slices <= -(-shape[2] // self.depth)
 
-    def grid(self, shape: Shape, sms: int) -> int:
-        """Blocks, in one dimension, on a GPU of so many SMs."""
+    def grid(self, shape: Shape, sms: int) -> tuple[int, int]:
+        """Blocks, along x and y, on a GPU of so many SMs."""
         m, n, _ = shape
-        units = -(-m // (self.rows * self.together)) * -(-n // self.columns)
-        most = sms // self.together if self.stays else units
+        down, across = -(-m // (self.rows * self.together)), -(-n // self.columns)
         if self.stays:  # the fewest that are done in as many turns
-            most = -(-units // -(-units // most))
-        return most * self.together * self.splits
+            units, most = down * across, sms // self.together
+            return -(-units // -(-units // most)) * self.together, 1
+        if self.turned:
+            down, across = across, down
+        return down * self.together * self.splits, across
 
 
 def _of_warps() -> list[Choice]:
@@ -210,7 +208,7 @@ def guess(choice: Choice, shape: Shape, sms: int) -> float:
 
 
 def code_of(choice: Choice) -> str:
-    """The CUDA C++ of a choice's kernel, whose name is `choice.kernel`."""
+    """The CUDA C++ of a choice's kernel, whose name is `choice.name`."""
     if choice.kind == "warps":
         knobs: dict[str, int | str] = {"ROWS": choice.rows, "COLUMNS": choice.columns, "DEPTH": choice.depth}
         knobs |= {"DOWN": choice.warps[0], "ACROSS": choice.warps[1], "SLICES": choice.slices}
@@ -223,6 +221,7 @@ def code_of(choice: Choice) -> str:
             "TURNED": int(choice.turned),
             "SIDEWAYS": '"1, 0"' if choice.turned else '"0, 1"',
             "CLUSTER": choice.together,
+            "STAYS": int(choice.stays),
             "SUMS": sums,
             "REGISTERS": '"' + ", ".join(f"%{i}" for i in range(sums)) + '"',
             "OPERANDS": ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
@@ -230,7 +229,7 @@ def code_of(choice: Choice) -> str:
             "INPUTS": f'"%{sums}, %{sums + 1}"',
             "FLAG": f'"%{sums + 2}"',
         }
-    knobs |= {"STAGES": choice.stages, "SPLITS": choice.splits, "NAME": choice.kernel}
+    knobs |= {"STAGES": choice.stages, "SPLITS": choice.splits, "NAME": choice.name}
     lines = [f"#define {name} {value}" for name, value in knobs.items()]
     return "\n".join((*lines, (_HERE / f"{choice.kind}.cu").read_text(encoding="utf-8")))
 
@@ -246,13 +245,12 @@ _KERNEL = '''{kernel} = cupy.RawKernel(r"""{code}""", "{kernel}", options=("-std
 
 '''
 _FUNCTION = '''
-def {name}(a, b, c):
+def {name}_product(a, b, c):
     """c = a @ b, float16 with sums in float32; n and k are multiples of 8."""
     (m, k), n = a.shape, b.shape[1]
-    units = -(-m // {height}) * -(-n // {columns})
-    blocks = {blocks}
+    down, across = -(-m // {height}), -(-n // {width})
     sizes = np.int32(m), np.int32(n), np.int32(k)
-    {kernel}((blocks,), ({threads},), ({arrays}, *sizes), shared_mem={shared})
+    {name}(({blocks}), ({threads},), ({arguments}), shared_mem={shared})
 
 '''
 
@@ -268,25 +266,25 @@ def boxes(choice: Choice) -> dict[str, tuple[int, int]]:
 
 def source_of(choices: Sequence[Choice], sms: int, architecture: str) -> str:
     """A submission with a host function (a, b, c) for each choice, for a GPU of so many SMs."""
-    kernels = {choice.kernel: choice for choice in choices}
     text = _HEAD
-    for kernel, choice in kernels.items():
-        text += _KERNEL.format(
-            kernel=kernel, code=code_of(choice), architecture=architecture, shared=choice.shared_bytes
-        )
     for choice in choices:
-        units, group = "units", choice.together * choice.splits
+        text += _KERNEL.format(
+            kernel=choice.name, code=code_of(choice), architecture=architecture, shared=choice.shared_bytes
+        )
         if choice.stays:
-            units = f"-(-units // -(-units // {sms // choice.together}))"
+            turns = f"-(-down * across // {sms // choice.together})"
+            blocks = f"-(-down * across // {turns}) * {choice.together},"
+        else:
+            blocks = f"{'across' if choice.turned else 'down'} * {choice.together * choice.splits}, "
+            blocks += "down" if choice.turned else "across"
         maps = [f"tensor_map({name}, {box})" for name, box in boxes(choice).items()]
         text += _FUNCTION.format(
-            name=f"{choice.name}_product",
-            kernel=choice.kernel,
+            name=choice.name,
             height=choice.rows * choice.together,
-            columns=choice.columns,
-            blocks=units if group == 1 else f"{units} * {group}",
+            width=choice.columns,
+            blocks=blocks,
             threads=choice.threads,
-            arrays=", ".join([*maps, "c"] if maps else ["a", "b", "c"]),
+            arguments=", ".join(["c", "*sizes", *maps] if maps else ["a", "b", "c", "*sizes"]),
             shared=choice.shared_bytes,
         )
     return text

@@ -1,16 +1,17 @@
 // c = a b in float16 with sums in float32, by wgmma: CONSUMERS warpgroups and one warp whose first lane brings the
 // tiles by tensor copies. A tile has TILE_M = 64 CONSUMERS lines of the left factor and TILE_N of the right one: they
-// are a and b or, TURNED, the transposes of b and a, whose product is c's transpose. A block takes tile after tile. A
-// cluster is CLUSTER blocks with tiles above each other, which share the right factor, or SPLITS blocks with parts of k
-// of the same tile, which add up their sums through shared memory. k and n are multiples of 8. It is rung 14 of lab 08,
-// with more to choose.
+// are a and b or, TURNED, the transposes of b and a, whose product is c's transpose. A block has the tile of its place
+// in the grid or, where blocks stay (STAYS), takes tile after tile. A cluster is CLUSTER blocks with tiles above each
+// other, which share the right factor, or SPLITS blocks with parts of k of the same tile, which add up their sums
+// through shared memory. k and n are multiples of 8. It is rung 14 of lab 08, with more to choose, and with less to do
+// before the first copy: the code is in no cache then, and every instruction keeps the copy waiting.
 typedef unsigned u32;
 typedef unsigned long long u64;
 struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define TILE_M (64 * CONSUMERS)
 #define TILE_K 64
 #define THREADS (128 * CONSUMERS + 32)
-#define EARLY 4  // steps whose copies go before the block meets
+#define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
 #define GROUP 8  // rows of tiles, or of pairs of tiles, that are computed together
 #define LEFT_BYTES (TILE_M * TILE_K * 2)
 #define PART_BYTES (TILE_K * 64 * 2)  // 64 columns of b: rows of 128 bytes, the span of the swizzle
@@ -26,6 +27,7 @@ __device__ void init(u32 barrier, int count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
 }
+__device__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ void expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
@@ -100,18 +102,19 @@ __device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another 
     return r;
 }
 
-// Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets b again in the L2.
-__device__ void place(int tile, int rows, int columns, int& row, int& column)
+// Where a tile is. Blocks that stay go down the columns of GROUP rows of tiles, then back through the next GROUP rows,
+// which meets b again in the L2. For others the grid says it: a division would keep the first copy waiting.
+__device__ void place(u32 tile, u32 rows, u32 columns, int& row, int& column)
 {
-    if (rows <= GROUP) {  // one division, before the first copy can be asked for
-        row = u32(tile) % u32(rows);
-        column = u32(tile) / u32(rows);
-        return;
-    }
-    int first = tile / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
-    row = first + tile % (GROUP * columns) % height;
-    column = tile % (GROUP * columns) / height;
-    if (first / GROUP % 2) column = columns - 1 - column;
+#if STAYS
+    u32 group = tile / (GROUP * columns), rest = tile - group * GROUP * columns, first = group * GROUP;
+    u32 height = rows - first < GROUP ? rows - first : GROUP;
+    column = rest / height;
+    row = first + rest - column * height;
+    if (group % 2) column = columns - 1 - column;
+#else
+    row = blockIdx.x / (CLUSTER * SPLITS), column = blockIdx.y;
+#endif
 }
 
 extern "C" __global__ void
@@ -119,8 +122,8 @@ extern "C" __global__ void
 __cluster_dims__(CLUSTER * SPLITS, 1, 1)
 #endif
 __launch_bounds__(THREADS)
-NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const __grid_constant__ Map map_c,
-     uint2* c, int m, int n, int k)
+NAME(uint2* c, int m, int n, int k, const __grid_constant__ Map map_a, const __grid_constant__ Map map_b,
+     const __grid_constant__ Map map_c)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
@@ -131,7 +134,11 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
     if (CLUSTER * SPLITS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     int rows = ((TURNED ? n : m) + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER);
     int columns = ((TURNED ? m : n) + TILE_N - 1) / TILE_N;
-    int first = blockIdx.x / (CLUSTER * SPLITS), next = gridDim.x / (CLUSTER * SPLITS), tiles = rows * columns;
+#if STAYS
+    int first = blockIdx.x / CLUSTER, next = gridDim.x / CLUSTER, tiles = rows * columns;
+#else
+    constexpr int first = 0, next = 1, tiles = 1;  // one, which the grid says
+#endif
     u32 above = rank % CLUSTER, part_of_k = rank / CLUSTER;
     int all_steps = (k + TILE_K - 1) / TILE_K, start = part_of_k * all_steps / SPLITS;
     int steps = (part_of_k + 1) * all_steps / SPLITS - start;
@@ -159,17 +166,21 @@ NAME(const __grid_constant__ Map map_a, const __grid_constant__ Map map_b, const
         advance();
     };
     int row, column, under_way = 0;
-    if (threadIdx.x == 128 * CONSUMERS) {
-        int used = first + next < tiles ? STAGES : min(steps, STAGES);  // the fewer, the sooner goes the first copy
-        for (int s = 0; s < used; ++s) {
-            init(full + 8 * s, 1);
+    if (threadIdx.x == 128 * CONSUMERS) {  // only what the first copies need goes before them
+        #pragma unroll
+        for (int s = 0; s < EARLY; ++s) init(full + 8 * s, 1);
+        fence_barriers();
+        place(first, rows, columns, row, column);
+        #pragma unroll 1
+        while (under_way < min(steps, EARLY)) bring(row, column, under_way++);
+        if (SPLITS == 1) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_c) : "memory");
+    } else if (threadIdx.x == 0) {
+        #pragma unroll
+        for (int s = 0; s < STAGES; ++s) {
+            if (s >= EARLY) init(full + 8 * s, 1);
             init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
         }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-#if CLUSTER == 1  // some copies go before anybody else knows of the barriers
-        place(first, rows, columns, row, column);
-        while (under_way < min(steps, min(STAGES, EARLY))) bring(row, column, under_way++);
-#endif
+        fence_barriers();
     }
     __syncwarp();
     if (CLUSTER == 1) __syncthreads();

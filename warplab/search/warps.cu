@@ -76,8 +76,8 @@ NAME(const half16* __restrict__ a, const half16* __restrict__ b, half16* __restr
     unsigned char* const ring = memory + slice * SLICE_BYTES;
     const u32 base = (u32)__cvta_generic_to_shared(ring);
     const u32 row_of_warp = t / 32 / ACROSS * HIGH, column_of_warp = t / 32 % ACROSS * WIDE;
-    const u32 rank = blockIdx.x % SPLITS, tile = blockIdx.x / SPLITS, down = (m + ROWS - 1) / ROWS;
-    const int row0 = tile % down * ROWS, column0 = tile / down * COLUMNS;
+    const u32 rank = blockIdx.x % SPLITS;
+    const int row0 = blockIdx.x / SPLITS * ROWS, column0 = blockIdx.y * COLUMNS;
     const int all = (k + DEPTH - 1) / DEPTH, part = rank * SLICES + slice;
     const int start = part * all / (SPLITS * SLICES), steps = (part + 1) * all / (SPLITS * SLICES) - start;
 #if SPLITS > 1
