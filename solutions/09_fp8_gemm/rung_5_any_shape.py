@@ -2,7 +2,7 @@
 
 The persistent kernel with two consumers, and what is left: tiles that are as wide as the last wave of blocks wants
 them, blocks of a cluster that share the strip of w that both need, parts of k where there are few tiles, scales that
-come with their stage, results stored by tensor copies.
+come with their stage, results stored by tensor copies, and first copies that go before the block has met.
 """
 
 from functools import cache
@@ -73,6 +73,7 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define PITCH (TILE_N + 8)    // floats from row to row of sums in shared memory: quads of lanes use other banks
 #define OUT_BYTES (16 * 64)   // 16 rows of 32 columns, what a warp stores at once
 #define BLOCKS (CLUSTER * SPLITS)
+#define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -80,6 +81,7 @@ __device__ void init(u32 barrier, int count)
 {
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
 }
+__device__ void fence_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 __device__ void expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
@@ -182,12 +184,13 @@ __device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another 
 }
 
 // Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets w again in the L2.
-__device__ void place(int tile, int rows, int columns, int& row, int& column)
+__device__ void place(u32 tile, u32 rows, u32 columns, int& row, int& column)
 {
-    int first = tile / (GROUP * columns) * GROUP, height = min(rows - first, GROUP);
-    row = first + tile % (GROUP * columns) % height;
-    column = tile % (GROUP * columns) / height;
-    if (first / GROUP % 2) column = columns - 1 - column;
+    u32 group = tile / (GROUP * columns), rest = tile - group * GROUP * columns, first = group * GROUP;
+    u32 height = rows - first < GROUP ? rows - first : GROUP;
+    column = rest / height;
+    row = first + rest - column * height;
+    if (group % 2) column = columns - 1 - column;
 }
 
 // y = (x x_scale) (w w_scale)^T. A cluster is CLUSTER blocks with tiles above each other, which share w, or SPLITS
@@ -197,8 +200,8 @@ extern "C" __global__ void
 __cluster_dims__(BLOCKS, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
-gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y,
-     const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k)
+gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, const __grid_constant__ Map map_x,
+     const __grid_constant__ Map map_w, const __grid_constant__ Map map_y)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
@@ -208,48 +211,62 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
     u32 rank = 0;
     if (BLOCKS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-    if (threadIdx.x == 0) {
-        for (int s = 0; s < STAGES; ++s) {
-            init(full + 8 * s, 1);
-            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
-        }
-        asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-    }
-    sync_blocks();  // nobody signals a peer whose barriers are not there yet
-
     int rows = (m + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER), columns = (n + TILE_N - 1) / TILE_N;
     int first = blockIdx.x / BLOCKS, next = gridDim.x / BLOCKS, tiles = rows * columns;
     u32 member = rank % CLUSTER, part_of_k = rank / CLUSTER;
     int all_steps = (k + 127) / 128, start = part_of_k * all_steps / SPLITS;
     int steps = (part_of_k + 1) * all_steps / SPLITS - start;
     u32 stage = 0, phase = 0;
+    bool again = false;  // whether the stage has been used before
+    auto bring = [&](int row, int column, int step) {  // what a block of k of a tile needs
+        row = (row * CLUSTER + member) * TILE_M, column *= TILE_N, step += start;
+        if (again) wait(empty + 8 * stage, phase ^ 1);
+        u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
+#if COPIED
+        u32 bytes = 4 * max(min(TILE_M, m - row), 0);
+        expect(signal, STAGE_BYTES + bytes);
+        if (bytes) load_line(x_scale + (u64)step * m + row, scales + stage * SCALE_BYTES, signal, bytes);
+#else
+        expect(signal, STAGE_BYTES);
+#endif
+        load(map_x, x, signal, step * 128, row);
+        constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
+        if (CLUSTER > 1) load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, column + member * SHARE);
+        else load(map_w, w, signal, step * 128, column);
+        if (++stage == STAGES) {
+            stage = 0;
+            phase ^= 1;
+            again = true;
+        }
+    };
+    int under_way = 0;
+    if (threadIdx.x == 0) {  // the code is in no cache yet: only what the first copies need goes before them
+        #pragma unroll
+        for (int s = 0; s < EARLY; ++s) init(full + 8 * s, 1);
+        fence_barriers();
+        int row, column;
+        place(first, rows, columns, row, column);
+        #pragma unroll 1
+        while (under_way < min(steps, EARLY)) bring(row, column, under_way++);
+        if (SPLITS == 1) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_y) : "memory");
+    } else if (threadIdx.x == 128) {
+        #pragma unroll
+        for (int s = 0; s < STAGES; ++s) {
+            if (s >= EARLY) init(full + 8 * s, 1);
+            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
+        }
+        fence_barriers();
+    }
+    __syncwarp();
+    sync_blocks();  // nobody signals a peer whose barriers are not there yet
+
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
         if (threadIdx.x == 0) {
-            for (int tile = first; tile < tiles; tile += next) {
+            for (int tile = first; tile < tiles; tile += next, under_way = 0) {
                 int row, column;
                 place(tile, rows, columns, row, column);
-                row = (row * CLUSTER + member) * TILE_M, column *= TILE_N;
-                for (int step = start; step < start + steps; ++step) {
-                    wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
-                    u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
-#if COPIED
-                    u32 bytes = 4 * max(min(TILE_M, m - row), 0);
-                    expect(signal, STAGE_BYTES + bytes);
-                    if (bytes) load_line(x_scale + (u64)step * m + row, scales + stage * SCALE_BYTES, signal, bytes);
-#else
-                    expect(signal, STAGE_BYTES);
-#endif
-                    load(map_x, x, signal, step * 128, row);
-                    constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
-                    if (CLUSTER > 1)
-                        load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, column + member * SHARE);
-                    else load(map_w, w, signal, step * 128, column);
-                    if (++stage == STAGES) {
-                        stage = 0;
-                        phase ^= 1;
-                    }
-                }
+                for (int step = under_way; step < steps; ++step) bring(row, column, step);
             }
         }
         __syncwarp();
@@ -509,7 +526,7 @@ def multiply_by(choice, x8, x_scale, w8, w_scale, y):
     turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
     blocks = up(units, turns) * cluster * splits
     sizes = np.int32(m), np.int32(n), np.int32(k)
-    arguments = map_x, map_w, map_y, x_scale, w_scale, y, *sizes
+    arguments = x_scale, w_scale, y, *sizes, map_x, map_w, map_y
     threads = 128 * (tile_m // 64 + 1)
     copied = m % 4 == 0  # bulk copies take multiples of 16 bytes
     kernel(*choice, copied)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n))
