@@ -41,6 +41,7 @@ class Event:
     """When the clock passed it, in milliseconds."""
 
     at = 0.0
+    is_done = False  # when the host has queued what follows
 
     def sync(self) -> None: ...
 
@@ -110,3 +111,98 @@ def test_what_is_slow_has_two_turns_in_each_place_at_least(clock: Clock, seconds
 
 def test_fewer_places_give_no_interval_by_their_spread(clock: Clock) -> None:
     assert timed(clock, 0.4, spread=0.01, placements=1).turns == stopwatch.MINIMUM_TURNS
+
+
+class Gpu:
+    """Runs what is queued: `free` is when it is done with all of it. The host's clock is the other one."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self.free, self.launches = clock, 0.0, 0
+        self.events: dict[int, float] = {}
+
+    def queue(self, seconds: float) -> None:
+        self.free = max(self.free, self.clock.now) + seconds
+        self.launches += 1
+
+    def sync(self) -> None:
+        self.clock.now = max(self.clock.now, self.free)
+
+    def spin(self, _: object, microseconds: float, cycles: int = 0) -> None:
+        self.queue(microseconds / 1e6)
+
+    def record(self, event: PastEvent) -> None:
+        event.at = max(self.free, self.clock.now)
+
+    def create_event(self, _: object) -> PastEvent:
+        return PastEvent(self)
+
+
+class PastEvent:
+    """When the GPU passes it, in seconds."""
+
+    at = 0.0
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+
+    @property
+    def is_done(self) -> bool:
+        return self.at <= self._gpu.clock.now
+
+    def sync(self) -> None:
+        self._gpu.clock.now = max(self._gpu.clock.now, self.at)
+
+    def __sub__(self, other: PastEvent) -> float:
+        return (self.at - other.at) * 1e3
+
+
+class Queued:
+    """A kernel that takes so many seconds, its launch some of the host's; every fourth launch takes a tenth more."""
+
+    launches = 1
+
+    def __init__(self, gpu: Gpu, seconds: float, of_host: float = 1e-6) -> None:
+        self._gpu, self._seconds, self._of_host = gpu, seconds, of_host
+
+    def prepare(self, turn: int) -> None: ...
+
+    def launch(self) -> None:
+        self._gpu.clock.now += self._of_host
+        self._gpu.queue(self._seconds * (1.1 if self._gpu.launches % 4 == 0 else 1))
+
+    def check(self, turn: int) -> None: ...
+
+
+@pytest.fixture
+def gpu(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Gpu:
+    made = Gpu(clock)
+
+    class Sweep(Nothing):
+        def sweep(self) -> None:
+            made.queue(1e-4)
+
+    monkeypatch.setattr(stopwatch, "ColdCache", Sweep)
+    monkeypatch.setattr(stopwatch, "Device", lambda: made)
+    monkeypatch.setattr(stopwatch.trusted, "spin", made.spin)
+    return made
+
+
+@pytest.mark.parametrize("of_host", [1e-6, 3e-4, 3e-3])
+def test_what_the_host_takes_for_a_launch_is_not_in_the_time(gpu: Gpu, of_host: float) -> None:
+    times = time_in_turns({"it": Queued(gpu, 2e-5, of_host)}, gpu, budget_seconds=1)  # type: ignore[arg-type]
+    assert times.time("it").value == pytest.approx(0.02, rel=0.06)
+
+
+def test_a_launch_that_waits_for_the_gpu_is_timed_with_its_wait(gpu: Gpu) -> None:
+    times = time_in_turns({"it": Queued(gpu, 2e-5, 0.1)}, gpu, budget_seconds=0.1)  # type: ignore[arg-type]
+    assert times.time("it").value == pytest.approx(100, rel=0.3)
+
+
+def test_slow_launches_are_nobodys_in_particular(gpu: Gpu) -> None:
+    """Turns are three launches each: without more, every fourth is always one candidate's."""
+    ratios = []
+    for _ in range(8):
+        pair = {"one": Queued(gpu, 2e-5), "two": Queued(gpu, 2e-5)}
+        ratios.append(time_in_turns(pair, gpu, budget_seconds=10).ratio("one", "two").value)  # type: ignore[arg-type]
+        gpu.spin(None, 0.0)
+    assert all(abs(ratio - 1) < 0.02 for ratio in ratios)
