@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 import pytest
@@ -18,6 +19,13 @@ def warm_or_cold_captures(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
     """Capture processes are warm, but for tests of what starts, confines and ends them."""
     if warm_captures.ARE_USED and not request.node.get_closest_marker("cold_captures"):
         warm_captures.use(monkeypatch)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests and what they import stay until the end: nobody need look again whether they are garbage."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

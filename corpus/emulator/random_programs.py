@@ -86,7 +86,7 @@ def generate(seed: int, length: int = 100, fused: bool = False) -> Program:
     """The program of a seed. With `fused` it has products and sums that the assembler may fuse, and no evaluation."""
     rng = np.random.default_rng(seed)
     registers = [Register(kind, n, holds) for kind, row in INPUTS.items() for n, holds in enumerate(row)]
-    inputs = len(registers)
+    inputs = frozenset(registers)
     counts = {"h": len(INPUTS["h"]), "r": len(INPUTS["r"]), "d": len(INPUTS["d"]), "p": 0}
     families, weights = list(_WEIGHTS), np.array(list(_WEIGHTS.values())) / sum(_WEIGHTS.values())
 
@@ -99,7 +99,7 @@ def generate(seed: int, length: int = 100, fused: bool = False) -> Program:
     def pick(kind: str, holds: str) -> Register | None:
         fitting = [r for r in registers if r.kind == kind and r.holds == holds]
         # Inputs stay in play: results of results soon are NaN, zero or the largest number.
-        fresh = [r for r in fitting if r in registers[:inputs]]
+        fresh = [r for r in fitting if r in inputs]
         fitting = fresh if fresh and rng.random() < 0.4 else fitting
         return fitting[rng.integers(len(fitting))] if fitting else None
 
@@ -128,7 +128,7 @@ def generate(seed: int, length: int = 100, fused: bool = False) -> Program:
         targets = tuple(new(kind, operation.gives) for kind in operation.targets)
         negated = bool(rng.integers(2))
         steps.append(Step(operation, targets, tuple(sources), guard, negated, before if guard else None))
-    return Program(seed, tuple(steps), tuple(registers[inputs:]))
+    return Program(seed, tuple(steps), tuple(registers[len(inputs) :]))
 
 
 def _can_be_guarded(operation: Operation) -> bool:

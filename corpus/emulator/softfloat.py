@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import isqrt
 
 
@@ -19,23 +20,23 @@ class Format:
     exponent: int
     fraction: int
 
-    @property
+    @cached_property
     def width(self) -> int:
         return 1 + self.exponent + self.fraction
 
-    @property
+    @cached_property
     def bias(self) -> int:
         return (1 << self.exponent - 1) - 1
 
-    @property
+    @cached_property
     def infinity(self) -> int:
         return (1 << self.exponent) - 1 << self.fraction
 
-    @property
+    @cached_property
     def sign(self) -> int:
         return 1 << self.width - 1
 
-    @property
+    @cached_property
     def nan(self) -> int:
         return self.sign - 1
 

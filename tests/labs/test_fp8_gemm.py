@@ -6,6 +6,7 @@ The sums are those of warplab.simt.core.tensor.numerics, which equal an H200's (
 from __future__ import annotations
 
 import sys
+from bisect import bisect_left
 from dataclasses import replace
 from fractions import Fraction
 from types import ModuleType
@@ -42,13 +43,15 @@ def value(code: int) -> Fraction | None:
     return sign * (1 + Fraction(fraction, 8)) * Fraction(2) ** (exponent - 7)
 
 
-VALUES = [value(code) for code in range(256)]
+MAGNITUDES = [Fraction(value(code)) for code in range(0x7F)]  # type: ignore[arg-type]
 
 
 def nearest(number: Fraction, negative: bool) -> int:
     """The code of the e4m3 number nearest to `number`, of two equally near ones that with the even code."""
-    codes = range(0x80, 0xFF) if negative else range(0x7F)
-    return min(codes, key=lambda code: (abs(number - VALUES[code]), code & 1))  # type: ignore[operator]
+    magnitude = abs(number)
+    above = bisect_left(MAGNITUDES, magnitude)  # they grow with their codes
+    around = range(max(above - 1, 0), min(above + 1, len(MAGNITUDES)))
+    return min(around, key=lambda code: (abs(magnitude - MAGNITUDES[code]), code & 1)) | (0x80 if negative else 0)
 
 
 def all_halves() -> np.ndarray:

@@ -9,17 +9,16 @@ are fused.
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
-from torch._functorch import config
-from torch._functorch.aot_autograd import aot_module
-from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
-from torch.fx import GraphModule
 
 from warplab.training.flops import register
 from warplab.training.gpt import GPT
 from warplab.training.step import Step, step_of
+
+if TYPE_CHECKING:
+    from torch.fx import GraphModule
 
 
 def _as_it_stands(graph: GraphModule, inputs: list[Any]) -> Any:
@@ -31,6 +30,10 @@ def partitioned(model: GPT, tokens: Tensor, targets: Tensor, budget: float | Non
 
     None keeps whatever the backward graph mentions, as without a compiler. Raises ValueError for another budget.
     """
+    from torch._functorch import config  # here, as it takes seconds
+    from torch._functorch.aot_autograd import aot_module
+    from torch._functorch.partitioners import default_partition, min_cut_rematerialization_partition
+
     if budget is not None and not 0 <= budget <= 1:
         raise ValueError(f"the memory budget is a share of what is kept by default: {budget} is not between 0 and 1")
     register()
