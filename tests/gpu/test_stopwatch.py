@@ -163,14 +163,19 @@ class Queued:
 
     def __init__(self, gpu: Gpu, seconds: float, of_host: float = 1e-6) -> None:
         self._gpu, self._seconds, self._of_host = gpu, seconds, of_host
+        self.prepared: list[int] = []
+        self.checked: list[int] = []
 
-    def prepare(self, turn: int) -> None: ...
+    def prepare(self, turn: int) -> None:
+        self.prepared.append(turn)
 
     def launch(self) -> None:
         self._gpu.clock.now += self._of_host
         self._gpu.queue(self._seconds * (1.1 if self._gpu.launches % 4 == 0 else 1))
 
-    def check(self, turn: int) -> None: ...
+    def check(self, turn: int) -> None:
+        assert turn == self.prepared[-1]
+        self.checked.append(turn)
 
 
 @pytest.fixture
@@ -189,8 +194,11 @@ def gpu(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Gpu:
 
 @pytest.mark.parametrize("of_host", [1e-6, 3e-4, 3e-3])
 def test_what_the_host_takes_for_a_launch_is_not_in_the_time(gpu: Gpu, of_host: float) -> None:
-    times = time_in_turns({"it": Queued(gpu, 2e-5, of_host)}, gpu, budget_seconds=1)  # type: ignore[arg-type]
+    it = Queued(gpu, 2e-5, of_host)
+    times = time_in_turns({"it": it}, gpu, budget_seconds=1)  # type: ignore[arg-type]
     assert times.time("it").value == pytest.approx(0.02, rel=0.06)
+    assert len(set(it.prepared)) == len(it.prepared)  # or a kernel could keep what it computed
+    assert (len(it.prepared) > len(it.checked)) == (of_host > 1e-4)
 
 
 def test_a_launch_that_waits_for_the_gpu_is_timed_with_its_wait(gpu: Gpu) -> None:
