@@ -42,6 +42,12 @@ venv: $(READY)  ## set up .venv, nothing else
 torch: $(READY) $(READY_TORCH)  ## add PyTorch, which chapter 14 and lab 15 need
 	@echo "Ready: $(PY), with torch"
 
+ifneq ($(VENV),none)
+# One after the other into the same folder, however many jobs make may run.
+$(READY_TORCH) $(READY_GPU): | $(READY)
+$(READY_INSTRUCTOR): | $(READY_TORCH)
+endif
+
 $(VENV)/.ready-%: pyproject.toml $(wildcard constraints*.txt) scripts/setup.sh
 	@sh scripts/setup.sh $(VENV) $*
 
