@@ -48,7 +48,7 @@ Shape = tuple[int, int, int]
 Choice = tuple[Any, ...]
 
 # Wrong for scales that differ along k: what promotion costs
-UNPROMOTED: tuple[Choice, ...] = ((128, 192, 1, 1, "none", False), (128, 256, 2, 1, "none", False))
+UNPROMOTED: tuple[Choice, ...] = ((128, 192, 1, 1, "none"), (128, 256, 2, 1, "none"))
 
 
 def call(function: str, shape: Shape) -> HostCall:
@@ -84,10 +84,10 @@ def promising(rung: ModuleType, shape: Shape) -> list[Choice]:
 
 def name_of(choice: Choice) -> str:
     """A choice in one word: tile, cluster, parts of k, accumulators."""
-    tile_m, tile_n, cluster, splits, style, turns = choice
+    tile_m, tile_n, cluster, splits, style = choice
     shared = f"-by{cluster}" if cluster > 1 else ""
     parts = f"-k{splits}" if splits > 1 else ""
-    return f"{tile_m}x{tile_n}{shared}{parts}-{style.replace(' ', '-')}{'-turns' if turns else ''}"
+    return f"{tile_m}x{tile_n}{shared}{parts}-{style}"
 
 
 def captured(wanted: Mapping[Choice, Sequence[Shape]], architecture: str, folder: Path) -> dict[tuple, str]:

@@ -68,13 +68,15 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define PIECE (SUMS / PIECES)   // of them that one product makes
 #define X_BYTES (TILE_M * 128)
 #define W_BYTES (TILE_N * 128)
-#define STAGE_BYTES (X_BYTES + W_BYTES)
-#define SCALE_BYTES (TILE_M * 4)  // of a stage: x's scales lie behind all stages
+#define SCALES_AT (X_BYTES + W_BYTES)  // x's scales in a stage
+#define STAGE_BYTES (SCALES_AT + 1024)
 #define PITCH (TILE_N + 8)    // floats from row to row of sums in shared memory: quads of lanes use other banks
-#define OUT_BYTES (16 * 64)   // 16 rows of 32 columns, what a warp stores at once
+#define OUT_BYTES (TILE_M * TILE_N * 2)  // what a tile stores, in boxes of 16 rows of BOX columns
+#define BOX_BYTES (16 * 2 * BOX)
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
+#define RUN (BOX < 32 ? BOX : 32)  // columns that have one scale, wherever a tile begins
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ void init(u32 barrier, int count)
@@ -135,7 +137,6 @@ __device__ void store(const Map& map, u32 from, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 // Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
 __device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
@@ -146,27 +147,31 @@ __device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
                  "wgmma.mma_async.sync.aligned.m64n" WIDTH "k32.f32.e4m3.e4m3 {" REGISTERS "}, " INPUTS ", p, 1, 1; }"
                  : OPERANDS : "l"(a), "l"(b), "r"(add));
 }
-__device__ void multiply_block(float (&d)[PIECE], u32 x, u32 w, int add)
+// The products of a block of k, one group: what lies at the descriptors a and b, added to d if `add`.
+__device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b, int add)
 {
-    u64 a = descriptor(x), b = descriptor(w);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, add || i > 0);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// What a block of k is scaled by: x's two rows of this thread, and w's one or two panels of 128 columns.
-struct Scales { float upper, lower, first, second; };
+__device__ void finish() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ void finish_older() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second
+// A block of k: its stage, the scales of x's two rows of this thread, and those of w's one or two panels of 128 columns.
+struct Scales { float upper, lower, first, second; };
+struct Block { u32 stage; Scales by; };
+
+// The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of RUN, are of the second
 // panel.
-template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& s, int cut)
+template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& by, int cut)
 {
     #pragma unroll
-    for (int j = 0; j < PIECE; j += 16) {  // 32 columns
-        float w = TWO_PANELS && 2 * (FIRST + j) >= cut ? s.second : s.first;
-        float upper = s.upper * w, lower = s.lower * w;
+    for (int j = 0; j < PIECE; j += RUN / 2) {
+        float w = TWO_PANELS && 2 * (FIRST + j) >= cut ? by.second : by.first;
+        float upper = by.upper * w, lower = by.lower * w;
         #pragma unroll
-        for (int i = 0; i < 16; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
+        for (int i = 0; i < RUN / 2; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
     }
 }
 __device__ u32 pack(float low, float high)
@@ -207,7 +212,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
     __shared__ u64 barriers[2 * STAGES];
     u32 base = (shared_address(memory) + 1023) & ~1023u;
     u32 full = shared_address(barriers), empty = full + 8 * STAGES;
-    u32 outs = base + STAGES * STAGE_BYTES, scales = outs + 4 * CONSUMERS * 2 * OUT_BYTES;
+    u32 outs = base + STAGES * STAGE_BYTES;
     int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
     u32 rank = 0;
     if (BLOCKS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
@@ -222,17 +227,13 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         row = (row * CLUSTER + member) * TILE_M, column *= TILE_N, step += start;
         if (again) wait(empty + 8 * stage, phase ^ 1);
         u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
-#if COPIED
-        u32 bytes = 4 * max(min(TILE_M, m - row), 0);
-        expect(signal, STAGE_BYTES + bytes);
-        if (bytes) load_line(x_scale + (u64)step * m + row, scales + stage * SCALE_BYTES, signal, bytes);
-#else
-        expect(signal, STAGE_BYTES);
-#endif
+        int scales = COPIED ? max(min(TILE_M, m - row), 0) : 0;  // of x's rows that are there
+        expect(signal, X_BYTES + W_BYTES + 4 * scales);
         load(map_x, x, signal, step * 128, row);
         constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
         if (CLUSTER > 1) load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, column + member * SHARE);
         else load(map_w, w, signal, step * 128, column);
+        if (scales) load_line(x_scale + (u64)step * m + row, x + SCALES_AT, signal, 4 * scales);
         if (++stage == STAGES) {
             stage = 0;
             phase ^= 1;
@@ -272,170 +273,100 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
-        u32 mine = (group - 1) * 64 * 128;
         int warp = threadIdx.x / 32 - 4;
-        u32 out = outs + warp * 2 * OUT_BYTES;  // two pieces of 16 x 32 a warp
-        u32 out_row = out + lane % 16 * 64, half_of_eight = lane / 16, turn = lane / 2 % 4;
-        if (TURNS && group == 2) asm volatile("bar.arrive 1, 256;" ::: "memory");  // the first turn
-        float sums[SUMS];
-        for (int tile = first; tile < tiles; tile += next) {
-            int row, column;
-            place(tile, rows, columns, row, column);
-            row = (row * CLUSTER + member) * TILE_M + 16 * warp, column *= TILE_N;
-            int panel = min(column, n - 1) / 128, cut = TILE_N % 128 ? (panel + 1) * 128 - column : 128;
-            const float* first_w = w_scale + (u64)panel * all_steps + start;
-            const float* second_w = TWO_PANELS && column + cut < n ? first_w + all_steps : first_w;
-            const float* upper = x_scale + (u64)start * m + min(row + lane / 4, m - 1);
-            int below = min(row + lane / 4 + 8, m - 1) - min(row + lane / 4, m - 1);
-            int tile_row = row - 16 * warp;
-            u32 upper_at = 4 * (min(row + lane / 4, m - 1) - tile_row), lower_at = upper_at + 4 * below;  // in a stage
-#if ACCUMULATORS > 0
-            #pragma unroll
-            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-#endif
-            // Issues the products of a block of k, or of one of its pieces; gives the block's scales.
-            auto issue = [&](float (&d)[PIECE], int piece, int step) {
-                Scales of{0, 0, first_w[step], TWO_PANELS ? second_w[step] : 0.f};
-#if !COPIED
-                of.upper = upper[(u64)step * m], of.lower = upper[(u64)step * m + below];
-#endif
-                if (piece == 0) wait(full + 8 * stage, phase);
-                u32 at = base + stage * STAGE_BYTES;
-                // In turns, a consumer's products begin when the other one's are on their way.
-                if (TURNS) asm volatile("bar.sync %0, 256;" :: "r"(group) : "memory");
-                multiply_block(d, at + mine, at + X_BYTES + piece * 2 * PIECE * 128, 0);
-                if (TURNS) asm volatile("bar.arrive %0, 256;" :: "r"(3 - group) : "memory");
+        // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
+        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + (group - 1) * 64 * 128), 0);
+        u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
+        // Where this warp's 16 rows of results go, and where in a box of them this lane writes: chunks of 16 bytes are
+        // swizzled as the tensor map says.
+        u32 out = outs + warp * (TILE_N / BOX) * BOX_BYTES, out_row = out + lane % 16 * 2 * BOX;
+        u32 half_of_eight = lane / 16, turn = (lane % 16 * 2 * BOX >> 7) & (BOX / 8 - 1);
+        // A tile: where this warp's rows of it begin, where this thread's two scales of x lie in a stage (in a row of
+        // x_scale if they are not copied), from which column on w's second scale counts, and w's scales.
+        struct Tile { int row, column, upper, lower, cut; const float *first, *second; };
+        auto tile_of = [&](int number) {
+            Tile of;
+            place(number, rows, columns, of.row, of.column);
+            int top = (of.row * CLUSTER + member) * TILE_M;
+            of.row = top + 16 * warp, of.column *= TILE_N;
+            of.upper = min(of.row + lane / 4, m - 1), of.lower = min(of.row + lane / 4 + 8, m - 1);
 #if COPIED
-                u32 of_x = scales + stage * SCALE_BYTES;
-                if (tile_row < m) of.upper = read_shared(of_x + upper_at), of.lower = read_shared(of_x + lower_at);
+            bool there = top < m;  // else any of x's bytes will do: they are zeros
+            of.upper = there ? SCALES_AT + 4 * (of.upper - top) : 0, of.lower = there ? SCALES_AT + 4 * (of.lower - top) : 0;
 #endif
-                return of;
-            };
-            auto advance = [&]() {
-                if (++stage == STAGES) {
-                    stage = 0;
-                    phase ^= 1;
-                }
-            };
-            auto release = [&](u32 used) {  // by every warp, when all of its lanes have read the scales
-                __syncwarp();
-                if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
-            };
-            auto finish = [&](int piece) {
-                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                if (piece < PIECES - 1) return;
-                release(stage);
-                advance();
-            };
-#if ACCUMULATORS == 2  // one's products are on their way while the other's are promoted
-            constexpr int LAST = PIECES - 1;
-            float d[PIECE], e[PIECE];
-            int item = 0;  // a block of k, or one of its pieces
-#if AHEAD  // four at a time, of which two are on their way: one waits for the other in the tensor cores' queue
-            auto issued = [&](int piece) {
-                if (piece == LAST) advance();
-            };
-            auto finish_older = [&](u32 used, int piece) {
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                if (piece == LAST) release(used);
-            };
-            for (; item + 4 <= steps * PIECES; item += 4) {
-                u32 of_first = stage;
-                Scales a = issue(d, 0, item / PIECES);
-                issued(0);
-                u32 of_second = stage;
-                Scales b = issue(e, LAST, (item + 1) / PIECES);
-                issued(LAST);
-                finish_older(of_first, 0);
-                promote<0>(sums, d, a, cut);
-                u32 of_third = stage;
-                a = issue(d, 0, (item + 2) / PIECES);
-                issued(0);
-                finish_older(of_second, LAST);
-                promote<LAST * PIECE>(sums, e, b, cut);
-                b = issue(e, LAST, (item + 3) / PIECES);
-                finish_older(of_third, 0);
-                promote<0>(sums, d, a, cut);
-                finish(LAST);
-                promote<LAST * PIECE>(sums, e, b, cut);
-            }
-            for (; item < steps * PIECES; item += PIECES) {
-                Scales a = issue(d, 0, item / PIECES);
-                finish(0);
-                promote<0>(sums, d, a, cut);
-                if (PIECES == 1) continue;
-                a = issue(e, LAST, item / PIECES);
-                finish(LAST);
-                promote<LAST * PIECE>(sums, e, a, cut);
-            }
+            int panel = min(of.column, n - 1) / 128;  // the last blocks of a cluster can lie outside
+            of.cut = TILE_N % 128 ? (panel + 1) * 128 - of.column : 128;
+            of.first = w_scale + (u64)panel * all_steps + start;
+            of.second = panel < (n - 1) / 128 ? of.first + all_steps : of.first;
+            return of;
+        };
+        Tile tile = tile_of(first);
+        // Scales must not make products wait. Between one block's products and the next's there is little time, and while
+        // products run, shared memory answers late: x's scales are read right before the products of their block and
+        // meanwhile arrive, w's are handed from lane to lane a block ahead. They are read from global memory by 32 blocks:
+        // those of this lane's block of 32, and of the 32 after them.
+        float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
+        auto ask = [&](int step, int into) {
+            bool there = step + lane < steps;
+            first_of[into] = there ? tile.first[step + lane] : 0;
+            if (TWO_PANELS) second_of[into] = there ? tile.second[step + lane] : 0;
+        };
+        auto hand = [&](int step) {
+            // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once be waited
+            // for, to have it in a uniform register.
+            int from = step % 32 + threadIdx.y;
+            soon_first = __shfl_sync(~0u, first_of[0], from);
+            if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);
+        };
+        auto take = [&](int step) {  // a block of k that has come
+            Block of{stage, {0, 0, soon_first, soon_second}};
+            wait(full + 8 * stage, phase);
+#if COPIED
+            u32 at = base + stage * STAGE_BYTES;
+            of.by.upper = read_shared(at + tile.upper), of.by.lower = read_shared(at + tile.lower);
 #else
-            Scales of_d = issue(d, 0, 0), of_e;
-            finish(0);
-            for (item = 1; item + 1 < steps * PIECES; item += 2) {
-                of_e = issue(e, LAST, item / PIECES);
-                promote<0>(sums, d, of_d, cut);
-                finish(LAST);
-                of_d = issue(d, 0, (item + 1) / PIECES);
-                promote<LAST * PIECE>(sums, e, of_e, cut);
-                finish(0);
-            }
-            if (item < steps * PIECES) {
-                of_e = issue(e, LAST, item / PIECES);
-                promote<0>(sums, d, of_d, cut);
-                finish(LAST);
-                promote<LAST * PIECE>(sums, e, of_e, cut);
-            } else {
-                promote<0>(sums, d, of_d, cut);
-            }
+            const float* line = x_scale + (u64)(start + step) * m;
+            of.by.upper = line[tile.upper], of.by.lower = line[tile.lower];
 #endif
-#elif ACCUMULATORS == 1  // the other consumer's products are, if it is ahead or behind
-            float d[PIECE];
-            for (int step = 0; step < steps; ++step) {
-                Scales of_d = issue(d, 0, step);
-                finish(0);
-                promote<0>(sums, d, of_d, cut);
-                if (PIECES == 1) continue;
-                of_d = issue(d, PIECES - 1, step);
-                finish(PIECES - 1);
-                promote<(PIECES - 1) * PIECE>(sums, d, of_d, cut);
+            if (step % 32 == 0) ask(step + 32, 1);
+            if (step % 32 == 31) first_of[0] = first_of[1], second_of[0] = second_of[1];
+            hand(step + 1);
+            if (++stage == STAGES) {
+                stage = 0;
+                phase ^= 1;
             }
-#else  // no promotion and no scales: wrong, and what promotion costs
-            u32 before = stage;
-            for (int step = 0; step < steps; ++step) {
-                wait(full + 8 * stage, phase);
-                u32 at = base + stage * STAGE_BYTES;
-                multiply_block(sums, at + mine, at + X_BYTES, step > 0);
-                if (step > 0) {
-                    asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                    release(before);
-                }
-                before = stage;
-                advance();
-            }
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-            release(before);
-#endif
+            return of;
+        };
+        ask(0, 0);
+        auto issue = [&](float (&d)[PIECE], const Block& of, int piece, int add) {
+            u32 at = of.stage * (STAGE_BYTES / 16);
+            constexpr u64 SHAPE = 64ull << 32 | 1ull << 62;  // the descriptor's upper half
+            multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at + piece * 2 * PIECE * 128 / 16), add);
+        };
+        auto release = [&](const Block& of) {  // by every warp, when all of its lanes have read the scales
+            __syncwarp();
+            if (lane < CLUSTER) arrive_at(empty + 8 * of.stage, lane);
+        };
+        float sums[SUMS];
+        auto put = [&](const Tile& of) {  // the sums to where results belong
 #if SPLITS == 1
+            if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last tile's are stored
+            __syncwarp();
             #pragma unroll
-            for (int part = 0; part < TILE_N / 32; ++part) {
-                u32 to = part % 2 * OUT_BYTES;
-                // What this piece held last has been read: pieces alternate, but an odd number of them begins the next
-                // tile with the piece that ended this one.
-                if (lane == 0) {
-                    if (part == 0 && TILE_N / 32 % 2) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-                    else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-                }
-                __syncwarp();
+            for (int part = 0; part < TILE_N / 16; ++part) {
+                const float* s = sums + 8 * part;
+                u32 box = part / (BOX / 16), chunk = part % (BOX / 16) * 2 + half_of_eight;
+                asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                             :: "r"(out_row + box * BOX_BYTES + ((chunk ^ turn) << 4)), "r"(pack(s[0], s[1])),
+                                "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+            }
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            __syncwarp();
+            if (lane == 0) {
                 #pragma unroll
-                for (int q = 0; q < 2; ++q) {
-                    const float* s = sums + 16 * part + 8 * q;
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                                 :: "r"(out_row + to + (((2 * q + half_of_eight) ^ turn) << 4)), "r"(pack(s[0], s[1])),
-                                    "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
-                }
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-                __syncwarp();
-                if (lane == 0) store(map_y, out + to, column + 32 * part, row);
+                for (int box = 0; box < TILE_N / BOX; ++box)
+                    store(map_y, out + box * BOX_BYTES, of.column + BOX * box, of.row);
+                asm volatile("cp.async.bulk.commit_group;" ::: "memory");
             }
 #else
             asm volatile("bar.sync 3, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
@@ -447,8 +378,81 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
                 *(float2*)(to + 8 * PITCH + 8 * j) = make_float2(sums[4 * j + 2], sums[4 * j + 3]);
             }
 #endif
+        };
+        for (int number = first; number < tiles; number += next) {
+#if ACCUMULATORS > 0
+            #pragma unroll
+            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+#endif
+            hand(0);
+#if ACCUMULATORS == 1  // while one consumer promotes, the other's products run
+            float d[PIECE];
+            #pragma unroll 4
+            for (int step = 0; step < steps; ++step) {
+                Block of = take(step);
+                issue(d, of, 0, 0);
+                finish();
+                if (PIECES == 1) release(of);
+                promote<0>(sums, d, of.by, tile.cut);
+                if (PIECES == 1) continue;
+                issue(d, of, 1, 0);
+                finish();
+                release(of);
+                promote<SUMS - PIECE>(sums, d, of.by, tile.cut);
+            }
+#elif ACCUMULATORS == 2  // two groups of products are on their way: one waits for the other in the tensor cores' queue
+            float d[PIECE], e[PIECE];
+            int step = 0;
+            for (; step + 4 <= steps; step += 4) {
+                Block a = take(step);
+                issue(d, a, 0, 0);
+                Block b = take(step + 1);
+                issue(e, b, 0, 0);
+                finish_older();
+                release(a);
+                promote<0>(sums, d, a.by, tile.cut);
+                a = take(step + 2);
+                issue(d, a, 0, 0);
+                finish_older();
+                release(b);
+                promote<0>(sums, e, b.by, tile.cut);
+                b = take(step + 3);
+                issue(e, b, 0, 0);
+                finish_older();
+                release(a);
+                promote<0>(sums, d, a.by, tile.cut);
+                finish();
+                release(b);
+                promote<0>(sums, e, b.by, tile.cut);
+            }
+            for (; step < steps; ++step) {
+                Block of = take(step);
+                issue(d, of, 0, 0);
+                finish();
+                release(of);
+                promote<0>(sums, d, of.by, tile.cut);
+            }
+#else  // no promotion and no scales: wrong, and what promotion costs
+            Block before;
+            for (int step = 0; step < steps; ++step) {
+                Block of = take(step);
+                issue(sums, of, 0, step > 0);
+                if (step > 0) {
+                    finish_older();
+                    release(before);
+                }
+                before = of;
+            }
+            finish();
+            release(before);
+#endif
+            Tile done = tile;
+            if (number + next < tiles) {  // the next tile's scales are on their way while this one's results are stored
+                tile = tile_of(number + next);
+                ask(0, 0);
+            }
+            put(done);
         }
-        if (TURNS && group == 1) asm volatile("bar.sync 1, 256;" ::: "memory");  // the turn that nobody takes
         if (SPLITS == 1 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         __syncwarp();
     }
@@ -474,29 +478,40 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
 """
 
 
-def stages(tile_m, tile_n):
-    """Of the ring: as many as there is room for beside what is stored."""
-    return min((ROOM - 1024 - 128 * tile_m) // (TILE_K * (tile_m + tile_n) + 4 * tile_m), 12)
+def out_bytes(tile_m, tile_n, splits):
+    """Shared memory for a tile's results; parts of k meet in the ring of stages instead."""
+    return 2 * tile_m * tile_n if splits == 1 else 0
 
 
-def shared_bytes(tile_m, tile_n):
-    """Of a block: the ring of stages with x's scales, what is stored at once, and room to align."""
-    return stages(tile_m, tile_n) * (TILE_K * (tile_m + tile_n) + 4 * tile_m) + 128 * tile_m + 1024
+def stages(tile_m, tile_n, splits):
+    """Of the ring: as many as there is room for beside the results."""
+    room = ROOM - 1024 - out_bytes(tile_m, tile_n, splits)
+    return min(room // (TILE_K * (tile_m + tile_n) + 1024), 12)
+
+
+def shared_bytes(tile_m, tile_n, splits):
+    """Of a block: the ring of stages with x's scales, the results, and room to align."""
+    stage = TILE_K * (tile_m + tile_n) + 1024
+    return stages(tile_m, tile_n, splits) * stage + out_bytes(tile_m, tile_n, splits) + 1024
+
+
+def box_of(tile_n):
+    """Columns of results that a tensor copy stores at once."""
+    return next(box for box in (64, 32, 16) if tile_n % box == 0)
 
 
 @cache
-def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
+def kernel(tile_m, tile_n, cluster, splits, style, copied):
     """The kernel for one choice; `copied` if scales of x can come by bulk copies."""
-    pieces = 2 if style in ("half", "halves", "halves ahead") else 1
+    pieces = 2 if style == "half" else 1
     sums = tile_n // 2 // pieces  # float32 that a product makes in a thread
     options = (
         "-arch=sm_90a",
         "-std=c++17",
         *(
-            f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
-            f"-DCLUSTER={cluster} -DSPLITS={splits} -DPIECES={pieces} "
-            f"-DACCUMULATORS={dict(none=0, one=1, half=1).get(style, 2)} -DTURNS={int(turns)} "
-            f"-DAHEAD={int('ahead' in style)} -DCOPIED={int(copied)}"
+            f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DBOX={box_of(tile_n)} -DSTAGES={stages(tile_m, tile_n, splits)} "
+            f"-DGROUP={GROUP} -DCLUSTER={cluster} -DSPLITS={splits} -DPIECES={pieces} "
+            f"-DACCUMULATORS={dict(none=0, two=2).get(style, 1)} -DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
         "-DOPERANDS=" + ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
@@ -505,7 +520,7 @@ def kernel(tile_m, tile_n, cluster, splits, style, turns, copied):
         f'-DFLAG="%{sums + 2}"',
     )
     made = cupy.RawModule(code=CODE, options=options).get_function("gemm")
-    made.max_dynamic_shared_size_bytes = shared_bytes(tile_m, tile_n)
+    made.max_dynamic_shared_size_bytes = shared_bytes(tile_m, tile_n, splits)
     return made
 
 
@@ -516,11 +531,11 @@ def up(number, unit):
 
 def multiply_by(choice, x8, x_scale, w8, w_scale, y):
     """y = (x8 x_scale) @ (w8 w_scale).T as `choice` says: the arguments of `kernel`."""
-    tile_m, tile_n, cluster, splits, _, _ = choice
+    tile_m, tile_n, cluster, splits, _ = choice
     (m, k), n = x8.shape, w8.shape[0]
-    map_x = tensor_map(x8, (tile_m, TILE_K), swizzle=128)
-    map_w = tensor_map(w8, (tile_n // cluster, TILE_K), swizzle=128)
-    map_y = tensor_map(y, (16, 32), swizzle=64)
+    map_x = tensor_map(x8, (tile_m, TILE_K), swizzle=128, l2_promotion=256)
+    map_w = tensor_map(w8, (tile_n // cluster, TILE_K), swizzle=128, l2_promotion=256)
+    map_y = tensor_map(y, (16, box_of(tile_n)), swizzle=2 * box_of(tile_n))
     units = up(m, tile_m * cluster) * up(n, tile_n)
     # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
     turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
@@ -529,48 +544,42 @@ def multiply_by(choice, x8, x_scale, w8, w_scale, y):
     arguments = x_scale, w_scale, y, *sizes, map_x, map_w, map_y
     threads = 128 * (tile_m // 64 + 1)
     copied = m % 4 == 0  # bulk copies take multiples of 16 bytes
-    kernel(*choice, copied)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n))
+    kernel(*choice, copied)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n, splits))
 
 
 def choices(m, n, k):
-    """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster that share w, parts of k, how a
-    consumer multiplies, and whether consumers take turns, which gained nothing where it was measured.
+    """What can be chosen for a shape: rows and columns of a tile, blocks of a cluster that share w, parts of k, and
+    how a consumer multiplies.
 
-    A consumer has "one" accumulator, of the tile's width or of "half" of it, or "two" of its width, or two of "halves"
-    of it; of two it promotes one while products go into the other, and "ahead" it has them wait for those before.
+    A consumer has "one" accumulator, of the tile's width or of "half" of it, or "two" of its width, of which it
+    promotes one while products go into the other.
     """
     found = []
     for tile_m in (64, 128):
-        for tile_n in (32, 64, 96, 128, 160, 192, 256):
+        for tile_n in (32, 64, 96, 128, 144, 160, 192, 256):
             if m <= 64 < tile_m or (tile_m == 128 and tile_n < 64) or (tile_m == 64 and tile_n > 192):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)
             clusters = [(1, 1)] + [(2, 1)] * (m > tile_m)
             clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
-            styles = ["one"] * (tile_n <= 192) + ["two", "two ahead"] * (tile_n <= 128)
-            styles += ["halves", "halves ahead"] * (tile_n == 192) + ["half"] * (tile_n == 256)
-            for shared in clusters:
-                for style in styles:
-                    for turns in (False, True)[: tile_m // 64]:
-                        found.append((tile_m, tile_n, *shared, style, turns))
+            styles = ["half"] if tile_n == 256 else ["one", "two"][: 2 if tile_n <= 128 else 1]
+            found += [(tile_m, tile_n, *shared, style) for shared in clusters for style in styles]
     return found
 
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 6% in the root mean square; "half" to what it took on an H100
-# (fp8_nvidia_h100_80gb_hbm3.json).
-STEP = {"one": (0.22, 0.23), "two": (0.18, 0.20), "two ahead": (0.15, 0.22)}
-STEP |= {"halves": (0.17, 0.26), "halves ahead": (0.19, 0.25), "half": (0.17, 0.25)}
+# (benchmarks/results/fp8.json), which they meet to 6% in the root mean square.
+STEP = {"one": (0.20, 0.20), "two": (0.15, 0.20), "half": (0.15, 0.20)}
 
 
-def estimate(m, n, k, tile_m, tile_n, cluster, splits, style, turns):
+def estimate(m, n, k, tile_m, tile_n, cluster, splits, style):
     """About how many microseconds a choice takes on an H200."""
     units, blocks = up(m, tile_m * cluster) * up(n, tile_n), cluster * splits
     waves, at_once = up(units, CLUSTERS[blocks]), min(units, CLUSTERS[blocks]) * blocks
     (least, products), area = STEP[style], tile_m * tile_n / 128**2
     products *= area * (1 + 0.27 * max(at_once - 60, 0) / 72)  # many busy SMs lower the clock
     copies = 0.53 * at_once / 132 * (tile_m + tile_n / cluster) / 256
-    step = max(least + products, copies) * (1.01 if turns else 1)
+    step = max(least + products, copies)
     return 5.8 + 2.6 * (splits > 1) * tile_n / 128 + waves * (up(up(k, TILE_K), splits) * step + area)
 
 
