@@ -569,7 +569,7 @@ def choices(m, n, k):
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
 # (benchmarks/results/fp8.json), which they meet to 6% in the root mean square.
-STEP = {"one": (0.20, 0.20), "two": (0.15, 0.20), "half": (0.15, 0.20)}
+STEP = {"one": (0.19, 0.20), "two": (0.15, 0.215), "half": (0.14, 0.21)}
 
 
 def estimate(m, n, k, tile_m, tile_n, cluster, splits, style):

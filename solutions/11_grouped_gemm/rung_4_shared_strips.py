@@ -1,8 +1,8 @@
 """grouped_gemm, rung 4: the tiles of lab 09's last rung, for groups.
 
 Two blocks of a cluster have tiles above each other and share the strip of w that both need, scales of x come with their
-stage, a consumer promotes one accumulator while products go into the other, and results are stored by tensor copies:
-16 rows at a time, which a group's last ones may not fill. Those leave from registers.
+stage, products wait for no scale, and results are stored by tensor copies: 16 rows at a time, which a group's last ones
+may not fill. Those leave from registers.
 """
 
 from functools import cache
@@ -16,6 +16,7 @@ TILE_K = 128  # as many as share a scale
 SMS = 132  # of an H100 or H200; a block stays on each
 GROUP = 8  # rows of tiles, or of pairs of tiles, that are computed together
 ROOM = 227 * 1024  # bytes of shared memory that a block may have
+BOX = 64  # columns of results that a tensor copy stores at once
 CODE = r"""
 #include <cuda_fp16.h>
 typedef unsigned int u32;
@@ -27,9 +28,11 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define PIECE (SUMS / PIECES)   // of them that one product makes
 #define X_BYTES (TILE_M * 128)
 #define W_BYTES (TILE_N * 128)
-#define STAGE_BYTES (X_BYTES + W_BYTES)
-#define SCALES (TILE_M + 4)     // of x in a stage, from a multiple of four rows on; they lie behind all stages
-#define OUT_BYTES (16 * 64)   // 16 rows of 32 columns, what a warp stores at once
+#define SCALES (TILE_M + 4)     // of x in a stage, from a multiple of four rows on
+#define SCALES_AT (X_BYTES + W_BYTES)
+#define STAGE_BYTES (SCALES_AT + 1024)
+#define OUT_BYTES (TILE_M * TILE_N * 2)  // what a tile stores, in boxes of 16 rows of BOX columns
+#define BOX_BYTES (16 * 2 * BOX)
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -90,7 +93,6 @@ __device__ void store(const Map& map, u32 from, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
 }
 // Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
 __device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
@@ -101,25 +103,29 @@ __device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
                  "wgmma.mma_async.sync.aligned.m64n" WIDTH "k32.f32.e4m3.e4m3 {" REGISTERS "}, " INPUTS ", p, 1, 1; }"
                  : OPERANDS : "l"(a), "l"(b), "r"(add));
 }
-__device__ void multiply_block(float (&d)[PIECE], u32 x, u32 w, int add)
+// The products of a block of k, one group: what lies at the descriptors a and b, added to d if `add`.
+__device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b, int add)
 {
-    u64 a = descriptor(x), b = descriptor(w);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, add || i > 0);
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-// What a block of k is scaled by: x's two rows of this thread, and w's one or two panels of 128 columns.
+__device__ void finish() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
+__device__ void finish_older() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
+
+// A block of k: its stage, the scales of x's two rows of this thread, and those of w's one or two panels of 128 columns.
 struct Scales { float upper, lower, first, second; };
+struct Block { u32 stage; Scales by; };
 
 // The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of 32, are of the second
 // panel.
-template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& s, int cut)
+template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& by, int cut)
 {
     #pragma unroll
     for (int j = 0; j < PIECE; j += 16) {  // 32 columns
-        float w = TWO_PANELS && 2 * (FIRST + j) >= cut ? s.second : s.first;
-        float upper = s.upper * w, lower = s.lower * w;
+        float w = TWO_PANELS && 2 * (FIRST + j) >= cut ? by.second : by.first;
+        float upper = by.upper * w, lower = by.lower * w;
         #pragma unroll
         for (int i = 0; i < 16; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
     }
@@ -174,7 +180,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     __shared__ u64 barriers[2 * STAGES];
     u32 base = (shared_address(memory) + 1023) & ~1023u;
     u32 full = shared_address(barriers), empty = full + 8 * STAGES;
-    u32 outs = base + STAGES * STAGE_BYTES, scales = outs + 4 * CONSUMERS * 2 * OUT_BYTES;
+    u32 outs = base + STAGES * STAGE_BYTES;
     int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
     u32 member = 0;  // of the cluster
     if (CLUSTER > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(member));
@@ -191,7 +197,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     Tile tile = {0, 0, 0, 0, 0};
     u32 stage = 0, phase = 0;
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 24));
         if (threadIdx.x == 0) {
             for (int number = blockIdx.x / CLUSTER; find(first, count, experts, columns, number, tile);
                  number += gridDim.x / CLUSTER) {
@@ -204,8 +210,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                     u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
                     expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
                     if (scale_bytes)
-                        load_line(x_scale + (u64)step * slots + aligned, scales + stage * SCALES * 4, signal,
-                                  scale_bytes);
+                        load_line(x_scale + (u64)step * slots + aligned, x + SCALES_AT, signal, scale_bytes);
                     for (int half = 0; half < halves; ++half)
                         load(map_x, x + half * 64 * 128, signal, step * 128, row + half * 64);
                     constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
@@ -221,135 +226,142 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         }
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
-        u32 mine = (group - 1) * 64 * 128;
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(240));
         int warp = threadIdx.x / 32 - 4;
-        u32 out = outs + warp * 2 * OUT_BYTES;  // two pieces of 16 x 32 a warp
-        u32 out_row = out + lane % 16 * 64, half_of_eight = lane / 16, turn = lane / 2 % 4;
+        // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
+        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + (group - 1) * 64 * 128), 0);
+        u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
+        // Where this warp's 16 rows of results go, and where in a box of them this lane writes: chunks of 16 bytes are
+        // swizzled as the tensor map says.
+        u32 out = outs + warp * (TILE_N / BOX) * BOX_BYTES, out_row = out + lane % 16 * 2 * BOX;
+        u32 half_of_eight = lane / 16, turn = (lane % 16 * 2 * BOX >> 7) & (BOX / 8 - 1);
         float sums[SUMS];
-        for (int number = blockIdx.x / CLUSTER; find(first, count, experts, columns, number, tile);
-             number += gridDim.x / CLUSTER) {
+        // As in lab 09: x's scales are read right before the products of their block and arrive meanwhile, w's are handed
+        // from lane to lane a block ahead, and read by 32: those of this lane's block of 32, and of the 32 after them.
+        const float *of_first, *of_second;
+        float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
+        auto ask = [&](int step, int into) {
+            bool there = step + lane < steps;
+            first_of[into] = there ? of_first[step + lane] : 0;
+            if (TWO_PANELS) second_of[into] = there ? of_second[step + lane] : 0;
+        };
+        auto hand = [&](int step) {
+            // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once be waited
+            // for, to have it in a uniform register.
+            int from = step % 32 + threadIdx.y;
+            soon_first = __shfl_sync(~0u, first_of[0], from);
+            if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);
+        };
+        auto advance = [&]() {
+            if (++stage == STAGES) {
+                stage = 0;
+                phase ^= 1;
+            }
+        };
+        auto release = [&](u32 used) {  // by every warp, when all of its lanes have read the scales
+            __syncwarp();
+            if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
+        };
+        int cut = 128;
+        auto begin = [&]() {  // a tile that was found
+            int panel = tile.column / 128;
+            if (TILE_N % 128) cut = (panel + 1) * 128 - tile.column;
+            of_first = w_scale + ((u64)tile.expert * panels + panel) * steps;
+            of_second = TWO_PANELS && tile.column + cut < n ? of_first + steps : of_first;
+            ask(0, 0);
+        };
+        int number = blockIdx.x / CLUSTER;
+        bool found = find(first, count, experts, columns, number, tile);
+        if (found) begin();
+        while (found) {
             int top = tile.row + member * TILE_M, row = top + 16 * warp, column = tile.column, end = tile.end;
-            auto advance = [&]() {
-                if (++stage == STAGES) {
-                    stage = 0;
-                    phase ^= 1;
+            bool some = top + (group - 1) * 64 < end;  // of this warpgroup's rows are the expert's
+            if (some) {
+                int upper = min(row + lane / 4, end - 1), lower = min(row + lane / 4 + 8, end - 1);
+                u32 upper_at = SCALES_AT + 4 * (upper - (top & ~3)), lower_at = SCALES_AT + 4 * (lower - (top & ~3));
+                #pragma unroll
+                for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+                auto take = [&](int step) {  // a block of k that has come
+                    Block of{stage, {0, 0, soon_first, soon_second}};
+                    wait(full + 8 * stage, phase);
+#if COPIED
+                    u32 at = base + stage * STAGE_BYTES;
+                    of.by.upper = read_shared(at + upper_at), of.by.lower = read_shared(at + lower_at);
+#else
+                    const float* line = x_scale + (u64)step * slots;
+                    of.by.upper = line[upper], of.by.lower = line[lower];
+#endif
+                    if (step % 32 == 0) ask(step + 32, 1);
+                    if (step % 32 == 31) first_of[0] = first_of[1], second_of[0] = second_of[1];
+                    hand(step + 1);
+                    advance();
+                    return of;
+                };
+                auto issue = [&](float (&d)[PIECE], const Block& of, int piece) {
+                    u32 at = of.stage * (STAGE_BYTES / 16);
+                    constexpr u64 SHAPE = 64ull << 32 | 1ull << 62;  // the descriptor's upper half
+                    multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at + piece * 2 * PIECE * 128 / 16), 0);
+                };
+                hand(0);
+#if ACCUMULATORS == 1  // while one consumer promotes, the other's products run
+                float d[PIECE];
+                #pragma unroll 2
+                for (int step = 0; step < steps; ++step) {
+                    Block of = take(step);
+                    issue(d, of, 0);
+                    finish();
+                    if (PIECES == 1) release(of.stage);
+                    promote<0>(sums, d, of.by, cut);
+                    if (PIECES == 1) continue;
+                    issue(d, of, 1);
+                    finish();
+                    release(of.stage);
+                    promote<SUMS - PIECE>(sums, d, of.by, cut);
                 }
-            };
-            auto release = [&](u32 used) {  // by every warp, when all of its lanes have read the scales
-                __syncwarp();
-                if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
-            };
-            if (top + (group - 1) * 64 >= end) {  // none of this warpgroup's rows is the expert's
+#else  // two groups of products are on their way: one waits for the other in the tensor cores' queue
+                float d[PIECE], e[PIECE];
+                int step = 0;
+                for (; step + 4 <= steps; step += 4) {
+                    Block a = take(step);
+                    issue(d, a, 0);
+                    Block b = take(step + 1);
+                    issue(e, b, 0);
+                    finish_older();
+                    release(a.stage);
+                    promote<0>(sums, d, a.by, cut);
+                    a = take(step + 2);
+                    issue(d, a, 0);
+                    finish_older();
+                    release(b.stage);
+                    promote<0>(sums, e, b.by, cut);
+                    b = take(step + 3);
+                    issue(e, b, 0);
+                    finish_older();
+                    release(a.stage);
+                    promote<0>(sums, d, a.by, cut);
+                    finish();
+                    release(b.stage);
+                    promote<0>(sums, e, b.by, cut);
+                }
+                for (; step < steps; ++step) {
+                    Block of = take(step);
+                    issue(d, of, 0);
+                    finish();
+                    release(of.stage);
+                    promote<0>(sums, d, of.by, cut);
+                }
+#endif
+            } else {
                 for (int step = 0; step < steps; ++step) {
                     wait(full + 8 * stage, phase);
                     release(stage);
                     advance();
                 }
-                continue;
             }
-            int panel = column / 128, cut = TILE_N % 128 ? (panel + 1) * 128 - column : 128;
-            const float* first_w = w_scale + ((u64)tile.expert * panels + panel) * steps;
-            const float* second_w = TWO_PANELS && column + cut < n ? first_w + steps : first_w;
-            int upper_row = min(row + lane / 4, end - 1), lower_row = min(row + lane / 4 + 8, end - 1);
-            u32 upper_at = 4 * (upper_row - (top & ~3)), lower_at = 4 * (lower_row - (top & ~3));  // in a stage
-            #pragma unroll
-            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-            // Issues the products of a block of k, or of one of its pieces; gives the block's scales.
-            auto issue = [&](float (&d)[PIECE], int piece, int step) {
-                Scales of{0, 0, first_w[step], TWO_PANELS ? second_w[step] : 0.f};
-#if !COPIED
-                const float* of_step = x_scale + (u64)step * slots;
-                of.upper = of_step[upper_row], of.lower = of_step[lower_row];
-#endif
-                if (piece == 0) wait(full + 8 * stage, phase);
-                u32 at = base + stage * STAGE_BYTES;
-                multiply_block(d, at + mine, at + X_BYTES + piece * 2 * PIECE * 128, 0);
-#if COPIED
-                u32 of_x = scales + stage * SCALES * 4;
-                of.upper = read_shared(of_x + upper_at), of.lower = read_shared(of_x + lower_at);
-#endif
-                return of;
-            };
-            auto finish = [&](int piece) {
-                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                if (piece < PIECES - 1) return;
-                release(stage);
-                advance();
-            };
-#if ACCUMULATORS == 2  // one's products are on their way while the other's are promoted
-            constexpr int LAST = PIECES - 1;
-            float d[PIECE], e[PIECE];
-            int item = 0;  // a block of k, or one of its pieces
-#if AHEAD  // four at a time, of which two are on their way: one waits for the other in the tensor cores' queue
-            auto issued = [&](int piece) {
-                if (piece == LAST) advance();
-            };
-            auto finish_older = [&](u32 used, int piece) {
-                asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory");
-                if (piece == LAST) release(used);
-            };
-            for (; item + 4 <= steps * PIECES; item += 4) {
-                u32 of_first = stage;
-                Scales a = issue(d, 0, item / PIECES);
-                issued(0);
-                u32 of_second = stage;
-                Scales b = issue(e, LAST, (item + 1) / PIECES);
-                issued(LAST);
-                finish_older(of_first, 0);
-                promote<0>(sums, d, a, cut);
-                u32 of_third = stage;
-                a = issue(d, 0, (item + 2) / PIECES);
-                issued(0);
-                finish_older(of_second, LAST);
-                promote<LAST * PIECE>(sums, e, b, cut);
-                b = issue(e, LAST, (item + 3) / PIECES);
-                finish_older(of_third, 0);
-                promote<0>(sums, d, a, cut);
-                finish(LAST);
-                promote<LAST * PIECE>(sums, e, b, cut);
-            }
-            for (; item < steps * PIECES; item += PIECES) {
-                Scales a = issue(d, 0, item / PIECES);
-                finish(0);
-                promote<0>(sums, d, a, cut);
-                if (PIECES == 1) continue;
-                a = issue(e, LAST, item / PIECES);
-                finish(LAST);
-                promote<LAST * PIECE>(sums, e, a, cut);
-            }
-#else
-            Scales of_d = issue(d, 0, 0), of_e;
-            finish(0);
-            for (item = 1; item + 1 < steps * PIECES; item += 2) {
-                of_e = issue(e, LAST, item / PIECES);
-                promote<0>(sums, d, of_d, cut);
-                finish(LAST);
-                of_d = issue(d, 0, (item + 1) / PIECES);
-                promote<LAST * PIECE>(sums, e, of_e, cut);
-                finish(0);
-            }
-            if (item < steps * PIECES) {
-                of_e = issue(e, LAST, item / PIECES);
-                promote<0>(sums, d, of_d, cut);
-                finish(LAST);
-                promote<LAST * PIECE>(sums, e, of_e, cut);
-            } else {
-                promote<0>(sums, d, of_d, cut);
-            }
-#endif
-#else  // the other consumer's products are on their way, if it is ahead or behind
-            float d[PIECE];
-            for (int step = 0; step < steps; ++step) {
-                Scales of_d = issue(d, 0, step);
-                finish(0);
-                promote<0>(sums, d, of_d, cut);
-                if (PIECES == 1) continue;
-                of_d = issue(d, PIECES - 1, step);
-                finish(PIECES - 1);
-                promote<(PIECES - 1) * PIECE>(sums, d, of_d, cut);
-            }
-#endif
+            number += gridDim.x / CLUSTER;
+            found = find(first, count, experts, columns, number, tile);
+            if (found) begin();  // the next tile's scales are on their way while this one's results are stored
+            if (!some) continue;
             if (row + 16 > end) {  // rows behind the end are not this expert's: no box of them
                 half* at = y + (u64)(row + lane / 4) * n + column + lane % 4 * 2;
                 #pragma unroll
@@ -361,26 +373,22 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 }
                 continue;
             }
+            if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last tile's are stored
+            __syncwarp();
             #pragma unroll
-            for (int part = 0; part < TILE_N / 32; ++part) {
-                u32 to = part % 2 * OUT_BYTES;
-                // What this piece held last has been read: pieces alternate, but an odd number of them begins the next
-                // tile with the piece that ended this one.
-                if (lane == 0) {
-                    if (part == 0 && TILE_N / 32 % 2) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-                    else asm volatile("cp.async.bulk.wait_group.read 1;" ::: "memory");
-                }
-                __syncwarp();
+            for (int part = 0; part < TILE_N / 16; ++part) {
+                const float* s = sums + 8 * part;
+                u32 box = part / (BOX / 16), chunk = part % (BOX / 16) * 2 + half_of_eight;
+                asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                             :: "r"(out_row + box * BOX_BYTES + ((chunk ^ turn) << 4)), "r"(pack(s[0], s[1])),
+                                "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+            }
+            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            __syncwarp();
+            if (lane == 0) {
                 #pragma unroll
-                for (int q = 0; q < 2; ++q) {
-                    const float* s = sums + 16 * part + 8 * q;
-                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                                 :: "r"(out_row + to + (((2 * q + half_of_eight) ^ turn) << 4)), "r"(pack(s[0], s[1])),
-                                    "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
-                }
-                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-                __syncwarp();
-                if (lane == 0) store(map_y, out + to, column + 32 * part, row);
+                for (int box = 0; box < TILE_N / BOX; ++box) store(map_y, out + box * BOX_BYTES, column + BOX * box, row);
+                asm volatile("cp.async.bulk.commit_group;" ::: "memory");
             }
         }
         if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
@@ -392,27 +400,26 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
 
 
 def stages(tile_m, tile_n):
-    """Of the ring: as many as there is room for beside what is stored."""
-    return min((ROOM - 1024 - 128 * tile_m) // (TILE_K * (tile_m + tile_n) + 4 * (tile_m + 4)), 12)
+    """Of the ring: as many as there is room for beside the results."""
+    return min((ROOM - 1024 - 2 * tile_m * tile_n) // (TILE_K * (tile_m + tile_n) + 1024), 12)
 
 
 def shared_bytes(tile_m, tile_n):
-    """Of a block: the ring of stages with x's scales, what is stored at once, and room to align."""
-    return stages(tile_m, tile_n) * (TILE_K * (tile_m + tile_n) + 4 * (tile_m + 4)) + 128 * tile_m + 1024
+    """Of a block: the ring of stages with x's scales, the results, and room to align."""
+    return stages(tile_m, tile_n) * (TILE_K * (tile_m + tile_n) + 1024) + 2 * tile_m * tile_n + 1024
 
 
 @cache
 def kernel(tile_m, tile_n, cluster, style, copied):
     """The kernel for one choice; `copied` if scales of x can come by bulk copies."""
-    pieces = 2 if style in ("half", "halves", "halves ahead") else 1
+    pieces = 2 if style == "half" else 1
     sums = tile_n // 2 // pieces  # float32 that a product makes in a thread
     options = (
         "-arch=sm_90a",
         "-std=c++17",
         *(
-            f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
-            f"-DCLUSTER={cluster} -DPIECES={pieces} -DACCUMULATORS={1 if style in ('one', 'half') else 2} "
-            f"-DAHEAD={int('ahead' in style)} -DCOPIED={int(copied)}"
+            f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DBOX={BOX} -DSTAGES={stages(tile_m, tile_n)} -DGROUP={GROUP} "
+            f"-DCLUSTER={cluster} -DPIECES={pieces} -DACCUMULATORS={2 if style == 'two' else 1} -DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
         "-DOPERANDS=" + ", ".join(f'"+f"(d[{i}])' for i in range(sums)),
@@ -433,24 +440,21 @@ def up(number, unit):
 def choices(most):
     """What can be chosen if no expert has more than `most` rows, the most promising first: rows and columns of a tile,
     blocks of a cluster that share w, and whether a consumer has "one" accumulator, of the tile's width or of "half" of
-    it, "two", or two of "halves", the products of one of which may wait "ahead" in the tensor cores' queue.
+    it, or "two" of its width.
     """
-    # They won for thousands of rows, on an H100 (benchmarks/results/experts_nvidia_h100_80gb_hbm3.json) and, when there
-    # was no wider one, on an H200 (experts.json).
-    wide = [(128, 256, 1, "half"), (128, 192, 1, "one")]
-    tall = [(128, 128, 2, "two"), (128, 128, 2, "two ahead"), (128, 192, 2, "one"), (128, 192, 1, "halves")]
-    low = [(64, 128, 1, "two ahead"), (64, 192, 1, "halves ahead"), (64, 64, 1, "two ahead"), (64, 192, 1, "one")]
-    few = [(128, 128, 1, "two ahead")]  # won there for 20 rows an expert of k = 7168, by less than 1% over low[0]
-    return [*wide, *tall, *few] if most > 512 else [*few, *low, *wide, *(tall if most > 128 else ())]
+    wide = [(128, 256, 1, "half"), (128, 256, 2, "half"), (128, 192, 1, "one"), (128, 192, 2, "one")]
+    low = [(64, 128, 1, "two"), (64, 64, 1, "two"), (64, 192, 1, "one")]
+    few = [(128, 128, 1, "two")]  # won for 20 rows an expert of k = 7168, by less than 1% over low[0]
+    return [*wide, *few] if most > 512 else [*few, *low, *wide]
 
 
 def multiply_by(choice, most, x8, x_scale, w8, w_scale, first, count, y):
     """As `grouped_gemm`, by one of the choices."""
     tile_m, tile_n, cluster, _ = choice
     (slots, k), (experts, n, _) = x8.shape, w8.shape
-    map_x = tensor_map(x8, (64, TILE_K), swizzle=128)
-    map_w = tensor_map(w8.reshape(experts * n, k), (tile_n // cluster, TILE_K), swizzle=128)
-    map_y = tensor_map(y, (16, 32), swizzle=64)
+    map_x = tensor_map(x8, (64, TILE_K), swizzle=128, l2_promotion=256)
+    map_w = tensor_map(w8.reshape(experts * n, k), (tile_n // cluster, TILE_K), swizzle=128, l2_promotion=256)
+    map_y = tensor_map(y, (16, BOX), swizzle=128)
     rows = tile_m * cluster
     tall = min(experts * up(most, rows), slots // rows + experts)  # rows of tiles, whatever the counts are
     blocks = min(tall * up(n, tile_n), SMS // cluster) * cluster

@@ -28,7 +28,7 @@ TOP_1 = Layer("toy, one choice", 3, 1, 128, 128)
 WIDE = Layer("toy, all experts", 32, 8, 128, 128)
 FIVE = Layer("toy, five blocks", 4, 1, 640, 128)
 SMS = 3
-NARROW = (64, 64, 1, "two ahead")
+NARROW = (64, 64, 1, "two")
 
 
 def routed(name: str, layer: Layer, tokens: int, rng: np.random.Generator) -> np.ndarray:

@@ -143,7 +143,7 @@ def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypa
     ]  # fmt: skip
     times = [
         results.Record("09_fp8_gemm/rung_5_any_shape", "time", value, "ms", variant=f"choice {choice}", shape=shape)
-        for choice, value in (("128x192-one", 0.12), ("128x192-halves", 0.11), ("128x192-none", 0.1), ("128x256-by2-none", 0.09))
+        for choice, value in (("128x192-one", 0.12), ("128x256-half", 0.11), ("128x192-none", 0.1), ("128x256-by2-none", 0.09))
     ]  # fmt: skip
     results.write(tmp_path / "fp8.json", header, [*products, *times])
     exec(cell + promotion, names)

@@ -97,10 +97,10 @@ def captured(text: str, function: str, arrays: Sequence[ArrayArgument], architec
 
 def chain_choices(tokens: int) -> tuple[Products, ...]:
     """What the chain's products are raced with: of lab 11's what won in its records, and the wide ones."""
-    low, lower, tall = (64, 128, 1, "two ahead"), (64, 64, 1, "two ahead"), (128, 128, 1, "two ahead")
+    low, lower, tall = (64, 128, 1, "two"), (64, 64, 1, "two"), (128, 128, 1, "two")
     if tokens <= MOST_TOKENS:
         return (low, low), (lower, lower), (tall, low), (low, lower), WIDE
-    wide, pair, flat = (128, 192, 1, "one"), (128, 128, 2, "two ahead"), (64, 192, 1, "halves ahead")
+    wide, pair, flat = (128, 192, 1, "one"), (128, 256, 2, "half"), (64, 192, 1, "one")
     return (wide, wide), (pair, pair), (flat, flat), (low, low), WIDE
 
 

@@ -6,7 +6,7 @@ constexpr u32 ALL = 0xffffffff;
 constexpr int HEIGHT = 128, WIDTH = 256;  // a tile: rows of x, of one expert, and rows of w
 constexpr int X_BYTES = HEIGHT * 128, W_BYTES = WIDTH * 128;
 constexpr int SCALES = HEIGHT + 4;  // of x in a stage, from a multiple of four rows on
-constexpr int STAGE_BYTES = X_BYTES + W_BYTES, SCALE_BYTES = 4 * SCALES;
+constexpr int SCALES_AT = X_BYTES + W_BYTES, STAGE_BYTES = SCALES_AT + 1024;  // 1,024: what is swizzled begins there
 constexpr int SUMS = WIDTH / 2, PIECE = SUMS / 2;  // of a thread, and of half a tile's columns
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -61,9 +61,8 @@ __device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
                  "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" REGISTERS "}, %64, %65, p, 1, 1; }"
                  : OPERANDS : "l"(a), "l"(b), "r"(add));
 }
-__device__ void multiply_block(float (&d)[PIECE], u32 x, u32 w)
+__device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b)
 {
-    u64 a = descriptor(x), b = descriptor(w);
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
     #pragma unroll
     for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, i > 0);
@@ -112,7 +111,7 @@ __device__ bool find(const int* first, const int* count, int experts, int across
 
 // Everything that a consumer needs of its block.
 struct Block {
-    u32 base, scales, full, empty, out, stage, phase;
+    u32 base, full, empty, out, stage, phase;
     int consumer, warp, lane;
 };
 __device__ void advance(u32& stage, u32& phase)
@@ -233,8 +232,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     __shared__ u64 barriers[2 * STAGES];
     Block b;
     b.base = (shared_address(memory) + 1023) & ~1023u;
-    b.scales = b.base + STAGES * STAGE_BYTES;
-    b.out = b.scales + STAGES * SCALE_BYTES;
+    b.out = b.base + STAGES * STAGE_BYTES;
     b.full = shared_address(barriers), b.empty = b.full + 8 * STAGES;
     b.stage = 0, b.phase = 0;
     int group = __shfl_sync(ALL, threadIdx.x / 128, 0);
@@ -264,8 +262,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                     load_weights(map_w, w, signal, step * 128, tile.column, tile.expert);
                     for (int half = 0; half < halves; ++half)
                         load_rows(map_x, x + half * 64 * 128, signal, step * 128, tile.row + half * 64);
-                    load_line(x_scale + (u64)step * rows + aligned, b.scales + b.stage * SCALE_BYTES, signal,
-                              scale_bytes);
+                    load_line(x_scale + (u64)step * rows + aligned, x + SCALES_AT, signal, scale_bytes);
                     advance(b.stage, b.phase);
                 }
             }
@@ -273,48 +270,79 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         return;
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    for (int number = blockIdx.x; find(first, count, experts, across, number, tile); number += gridDim.x) {
-        if (tile.row + b.consumer * 64 >= tile.end) {  // none of this consumer's rows is the expert's
+    // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
+    u32 first_x = __shfl_sync(ALL, (u32)descriptor(b.base + b.consumer * 64 * 128), 0);
+    u32 first_w = __shfl_sync(ALL, (u32)descriptor(b.base + X_BYTES), 0);
+    constexpr u64 SHAPE = 64ull << 32 | 1ull << 62;  // a descriptor's upper half
+    // w's scales of two panels: where they lie, those of this lane's block of 32, and those of the 32 after them.
+    const float *of_one, *of_other;
+    float one[2] = {}, other[2] = {};
+    auto ask = [&](int step, int into) {
+        one[into] = step + b.lane < steps ? of_one[step + b.lane] : 0;
+        other[into] = step + b.lane < steps ? of_other[step + b.lane] : 0;
+    };
+    auto begin = [&]() {  // a tile that was found
+        const float* of_expert = w_scale + (u64)tile.expert * panels * steps;
+        int panel = SWIGLU ? tile.column / WIDTH : tile.column / 128;
+        of_one = of_expert + (u64)panel * steps;
+        of_other = of_expert + (u64)min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1) * steps;
+        ask(0, 0);
+    };
+    int number = blockIdx.x;
+    bool found = find(first, count, experts, across, number, tile);
+    if (found) begin();
+    while (found) {
+        Tile now = tile;
+        bool some = now.row + b.consumer * 64 < now.end;  // of this consumer's rows are the expert's
+        float sums[SUMS], d[PIECE];
+        if (some) {
+            int row = now.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
+            u32 upper_at = SCALES_AT + 4 * (min(row, now.end - 1) - (now.row & ~3));
+            u32 lower_at = SCALES_AT + 4 * (min(row + 8, now.end - 1) - (now.row & ~3));
+            #pragma unroll
+            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+            float next_one = __shfl_sync(ALL, one[0], 0), next_other = __shfl_sync(ALL, other[0], 0);
+            #pragma unroll 4
+            for (int step = 0; step < steps; ++step) {
+                // Scales are read before their block's products are issued, or handed from lane to lane a block ahead:
+                // while products run, shared memory answers late.
+                float by_one = next_one, by_other = next_other;
+                wait(b.full + 8 * b.stage, b.phase);
+                u32 stage = b.base + b.stage * STAGE_BYTES, at = b.stage * (STAGE_BYTES / 16);
+                float upper = read_shared(stage + upper_at), lower = read_shared(stage + lower_at);
+                if (step % 32 == 0) ask(step + 32, 1);
+                if (step % 32 == 31) one[0] = one[1], other[0] = other[1];
+                // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once be
+                // waited for, to have it in a uniform register.
+                int from = (step + 1) % 32 + threadIdx.y;
+                next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
+                multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at));
+                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                float by_odd = SWIGLU ? by_other : by_one;
+                promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
+                multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at + 128 * 128 / 16));
+                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                __syncwarp();
+                if (b.lane == 0) arrive(b.empty + 8 * b.stage);
+                float by_even = SWIGLU ? by_one : by_other;
+                promote(sums + PIECE, d, {{upper * by_even, upper * by_other}, {lower * by_even, lower * by_other}});
+                advance(b.stage, b.phase);
+            }
+        } else {
             for (int step = 0; step < steps; ++step) {
                 wait(b.full + 8 * b.stage, b.phase);
                 if (b.lane == 0) arrive(b.empty + 8 * b.stage);
                 advance(b.stage, b.phase);
             }
-            continue;
         }
-        const float* of_expert = w_scale + (u64)tile.expert * panels * steps;
-        int panel = SWIGLU ? tile.column / WIDTH : tile.column / 128;
-        const float* one = of_expert + (u64)panel * steps;
-        const float* other = of_expert + (u64)min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1) * steps;
-        int row = tile.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
-        u32 upper_at = 4 * (min(row, tile.end - 1) - (tile.row & ~3));
-        u32 lower_at = 4 * (min(row + 8, tile.end - 1) - (tile.row & ~3));
-        float sums[SUMS], d[PIECE];
-        #pragma unroll
-        for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-        float next_one = one[0], next_other = other[0];
-        for (int step = 0; step < steps; ++step) {
-            float of_one = next_one, of_other = next_other;
-            next_one = one[min(step + 1, steps - 1)], next_other = other[min(step + 1, steps - 1)];
-            u32 x = b.base + b.stage * STAGE_BYTES, w = x + X_BYTES, scales = b.scales + b.stage * SCALE_BYTES;
-            wait(b.full + 8 * b.stage, b.phase);
-            multiply_block(d, x + b.consumer * 64 * 128, w);
-            float upper = read_shared(scales + upper_at), lower = read_shared(scales + lower_at);
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-            float of_odd = SWIGLU ? of_other : of_one;
-            promote(sums, d, {{upper * of_one, upper * of_odd}, {lower * of_one, lower * of_odd}});
-            multiply_block(d, x + b.consumer * 64 * 128, w + 128 * 128);
-            asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-            __syncwarp();
-            if (b.lane == 0) arrive(b.empty + 8 * b.stage);
-            float of_even = SWIGLU ? of_one : of_other;
-            promote(sums + PIECE, d, {{upper * of_even, upper * of_other}, {lower * of_even, lower * of_other}});
-            advance(b.stage, b.phase);
-        }
+        number += gridDim.x;
+        found = find(first, count, experts, across, number, tile);
+        if (found) begin();  // the next tile's scales are on their way while this one's results are stored
+        if (!some) continue;
 #if SWIGLU
-        finish(sums, b, tile, (unsigned char*)result, a_scale, n, rows);
+        finish(sums, b, now, (unsigned char*)result, a_scale, n, rows);
 #else
-        finish(sums, b, tile, (half*)result, n);
+        finish(sums, b, now, (half*)result, n);
 #endif
     }
 }
