@@ -35,7 +35,7 @@ from warplab.simt.order import Order, downwards, drawn, upwards
 from warplab.simt.program import Program
 from warplab.simt.races import CellMap, RaceSearch, races_between_blocks
 from warplab.simt.recorder import Recorder
-from warplab.simt.report.counters import fold
+from warplab.simt.report.counters import CountedLaunch
 from warplab.simt.report.findings import Explainer, merge, modified_input
 from warplab.simt.report.printing import format_prints
 from warplab.simt.report.writer import writer
@@ -279,8 +279,7 @@ class Session:
         if program.terms is None:
             self.of_ptx.setdefault(launch.kernel)
             self.notes[COUNTERS_NOTE] = _of_ptx(list(self.of_ptx))
-        total, lines = fold(program, np.sum([m.counts for m in machines], axis=0))
-        self.profiles.append(LaunchProfile(launch.kernel, launch.grid, launch.block, total, lines, traffic))
+        self.profiles.append(CountedLaunch(launch, program, np.sum([m.counts for m in machines], axis=0), traffic))
         explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
         self.notes |= explainer.notes(records)

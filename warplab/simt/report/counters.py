@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
-from warplab.plan.execution import Counters
+from warplab.plan.execution import CacheTraffic, Counters, LaunchProfile
+from warplab.plan.model import Launch
 from warplab.simt.core.state.bulk_layout import (
     FORM_DIRECTION,
     FORM_OPERATION_SHIFT,
@@ -154,6 +156,31 @@ def _add(sums: Amounts, amounts: Amounts) -> None:
             sums[name] += amount
 
 
+class CountedLaunch(LaunchProfile):
+    """A launch with its counts, int64 [instructions, C_FIELDS], which are summed when somebody asks for counters.
+
+    A case is run in several orders, and of most of them only outputs and findings are looked at.
+    """
+
+    def __init__(self, launch: Launch, program: Program, counts: np.ndarray, caches: CacheTraffic | None) -> None:
+        self.kernel, self.grid, self.block, self.caches = launch.kernel, launch.grid, launch.block, caches
+        self._program, self._counts = program, counts
+
+    @cached_property
+    def _folded(self) -> tuple[Counters, dict[int, Counters]]:
+        return fold(self._program, self._counts)
+
+    @property
+    def total(self) -> Counters:  # type: ignore[override]
+        """Counters of the whole launch."""
+        return self._folded[0]
+
+    @property
+    def lines(self) -> dict[int, Counters]:  # type: ignore[override]
+        """Counters per line of the submission."""
+        return self._folded[1]
+
+
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
     classifier = Classifier()
@@ -192,8 +219,16 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
 
 def _of_machine_code(program: Program, counts: np.ndarray) -> list[tuple[int, str, int]]:
     """What the machine code does that counts by itself: line of the submission, counter, amount."""
+    terms = program.terms or ()
+    executed = {what: counts[:, what].tolist() for what in {term.what for term in terms}}
+    places = program.lines.tolist()
+    # Thousands of terms have a few denominators: whole numbers are added for each of these.
+    sums: defaultdict[tuple[int, str, int], int] = defaultdict(int)
+    for term in terms:
+        column = executed[term.what]
+        if passes := sum([column[pc] for pc in term.of]):
+            sums[places[term.at], term.counter, term.share.denominator] += term.share.numerator * passes
     amounts: defaultdict[tuple[int, str], Fraction] = defaultdict(Fraction)
-    for term in program.terms or ():
-        executed = sum(int(counts[pc][term.what]) for pc in term.of)
-        amounts[int(program.lines[term.at]), term.counter] += term.share * executed
+    for (line, counter, denominator), amount in sums.items():
+        amounts[line, counter] += Fraction(amount, denominator)
     return [(line, counter, round(amount)) for (line, counter), amount in amounts.items() if amount]
