@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 _SECTION = re.compile(r"\s*\.section\s+\.text\.([^,\s]+)")
 _LINE = re.compile(r'\s*//## File "\.nv_debug_ptx_txt", line (\d{1,9})')
@@ -31,11 +31,10 @@ class MachineInstruction:
     rare: bool = False
     branched_to: bool = False
     leads_to: int = -1
+    root: str = field(init=False, repr=False, compare=False)  # the opcode without modifiers, which is often asked for
 
-    @property
-    def root(self) -> str:
-        """The opcode without modifiers."""
-        return self.opcode.partition(".")[0]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "root", self.opcode.partition(".")[0])
 
     @property
     def width(self) -> int:

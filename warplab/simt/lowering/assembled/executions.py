@@ -238,7 +238,7 @@ def _makers(code: Sequence[MachineInstruction], across: bool = False) -> dict[in
         if instruction.root == "R2P":  # moves bits of a register to the predicates that its mask names
             mask = int(instruction.operands.split(", ")[2], 0)
             made |= {f"P{bit}": instruction for bit in range(7) if mask >> bit & 1}
-        for name in instruction.operands.split(", ")[:2]:
+        for name in instruction.operands.split(", ", 2)[:2]:
             if _PREDICATE.match(name):
                 made[name] = instruction
     return result

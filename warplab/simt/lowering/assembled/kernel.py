@@ -89,12 +89,12 @@ class Assembled:
         """Products of which the tensor cores have none of their kind: ptxas makes two of them, in place or in a
         subroutine (on an H200 `mma` of 4 bits and `.xor.popc` count two by ncu)."""
         for place, numbers in self.matching.at.items():
-            made = Counter(i.root for i in self.matching.made[place] if not i.rare)
             records = [n for n in self.matching.parts[place] if self.records[n].op == OP_MMA]
-            copies = self.matching.copies.get(self.matching.block[numbers[0]], 0)
-            products = sum(made[root] for root in _PRODUCTS)
             if not records or not _EMULATED.search(self.records[numbers[0]].text):
                 continue
+            made = Counter(i.root for i in self.matching.made[place] if not i.rare)
+            copies = self.matching.copies.get(self.matching.block[numbers[0]], 0)
+            products = sum(made[root] for root in _PRODUCTS)
             if products and copies:
                 self.shares |= dict.fromkeys(records, Fraction(products, len(records) * copies))
             elif made["CALL"] and not products:

@@ -25,6 +25,7 @@ FLOATS = {"FADD": "thread_fadd", "FMUL": "thread_fmul", "FFMA": "thread_ffma", "
 STORES = {"ST", "STG", "STS", "STL"}
 ATOMICS = {"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS"}
 _LEAVES = (OP_BRANCH, OP_JUMP, OP_EXIT)
+_ALONE = {"MUFU", "SHFL", "BAR", "VOTE"}
 _PLAIN = {"add", "sub", "mul", "fma", "mad"}  # of floats: one machine instruction each
 
 
@@ -76,7 +77,7 @@ class Matching:
         """How many copies of each block of PTX there are: of an unrolled loop's several."""
         copies: dict[int, int] = {}
         for place, numbers in self.at.items():
-            if len({self.records[n].text for n in numbers}) > 1:
+            if len(numbers) > 1 and len({self.records[n].text for n in numbers}) > 1:
                 continue
             found = _anchors(self.records[numbers[0]], self.made[place], self.owned[place])
             block = self.block[numbers[0]]
@@ -99,7 +100,6 @@ class Matching:
 def _anchors(record: Record, made: Sequence[MachineInstruction], accesses: Sequence[MachineInstruction]) -> int:
     """How many copies there are of a record that the assembler makes one machine instruction of; 0: it may be of
     several."""
-    made = [i for i in made if not i.rare]
     if record.op in (OP_LOAD, OP_STORE):
         widths = [i.width for i in accesses if not i.rare]
         if record.fields[X2] == 1:
@@ -109,13 +109,13 @@ def _anchors(record: Record, made: Sequence[MachineInstruction], accesses: Seque
         return sum(min(width, size) for width in widths) // size
     if record.op == OP_ATOMIC:
         return 0
-    roots = Counter(i.root for i in made)
+    roots = [i.root for i in made if not i.rare]
     opcode = record.text.split(None, 2 if record.text.startswith("@") else 1)
     name = (opcode[1] if record.text.startswith("@") else opcode[0]) if len(opcode) > 1 else ""
     root, _, kind = name.partition(".")
     if root in _PLAIN and kind.endswith(("f32", "f64")):
-        return sum(n for r, n in roots.items() if r in FLOATS)
-    return max(roots[r] for r in ("MUFU", "SHFL", "BAR", "VOTE"))
+        return sum(r in FLOATS for r in roots)
+    return max(Counter(r for r in roots if r in _ALONE).values(), default=0)
 
 
 def _blocks(records: Sequence[Record], targets: Iterable[int]) -> list[int]:

@@ -268,11 +268,19 @@ def _barriers(code: Sequence[MachineInstruction]) -> Iterator[_Barrier]:
         elif instruction.root == "BREAK" and name in open_:
             open_[name].leaving.append(instruction.line)
         elif instruction.root == "BSYNC" and name in open_:
-            following = code[position + 1 :]
-            behind = list(dict.fromkeys(i.line for i in following if i.block == following[0].block))
-            back = following[0].root == "BRA" and not following[0].guard and following[0].leads_to < instruction.block
-            again = [i.line for i in blocks[following[0].leads_to]] if back else []
+            first = code[position + 1]
+            behind = list(dict.fromkeys(i.line for i in _rest_of_block(code, position + 1)))
+            back = first.root == "BRA" and not first.guard and first.leads_to < instruction.block
+            again = [i.line for i in blocks[first.leads_to]] if back else []
             yield open_.pop(name)._replace(behind=behind, again=again)
+
+
+def _rest_of_block(code: Sequence[MachineInstruction], position: int) -> Iterator[MachineInstruction]:
+    """The instructions of a block from one of them on, which stand side by side."""
+    block = code[position].block
+    while position < len(code) and code[position].block == block:
+        yield code[position]
+        position += 1
 
 
 def _is_guarded_access(instruction: MachineInstruction) -> bool:

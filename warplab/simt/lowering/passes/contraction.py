@@ -14,6 +14,7 @@ guard.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -88,12 +89,14 @@ def contract(function: Function) -> None:
 
 def _products(function: Function) -> dict[int, dict[int, _Product]]:
     """For the places of additions: the products that each may be fused with, by their registers."""
-    instructions = [item for item in function.body if isinstance(item, Instruction)]
-    uses = Counter(register for item in instructions for register in _reads(item))
+    reads = [_reads(item) if isinstance(item, Instruction) else [] for item in function.body]
+    writes = [_writes(item) if isinstance(item, Instruction) else set() for item in function.body]
+    uses = Counter(itertools.chain.from_iterable(reads))
     writers: defaultdict[int, list[Instruction]] = defaultdict(list)
-    for instruction in instructions:
-        for register in _writes(instruction):
-            writers[register].append(instruction)
+    for item, registers in zip(function.body, writes, strict=True):
+        for register in registers:
+            assert isinstance(item, Instruction)
+            writers[register].append(item)
     of: defaultdict[int, dict[int, _Product]] = defaultdict(dict)
     current: dict[int, _Product] = {}  # by register
     factors: defaultdict[int, list[_Product]] = defaultdict(list)  # by register: the products that it is a factor of
@@ -101,7 +104,7 @@ def _products(function: Function) -> dict[int, dict[int, _Product]]:
         if isinstance(item, Label):
             _close(current, uses)
             continue
-        for register in current.keys() & set(_reads(item)):
+        for register in current.keys() & set(reads[place]):
             product = current[register]
             if _takes(item, product.mul, register) and not product.stale:
                 product.additions.append(place)
@@ -114,7 +117,7 @@ def _products(function: Function) -> dict[int, dict[int, _Product]]:
             continue
         if _parts_its_block(item):
             _close(current, uses)
-        for register in _writes(item):
+        for register in writes[place]:
             if register in current and item.guard >= 0:
                 current[register].kept = True
             current.pop(register, None)
@@ -207,7 +210,9 @@ def _reads(item: Instruction) -> list[int]:
 
 def _registers(operand: Operand, written: bool) -> list[int]:
     """Registers of an operand; of one that is `written`, only those that an address is made of."""
-    return [] if written and isinstance(operand, (Register, Group, Pair)) else list(registers_of(operand))
+    if isinstance(operand, Register):  # most are
+        return [] if written else [operand.index]
+    return [] if written and isinstance(operand, (Group, Pair)) else list(registers_of(operand))
 
 
 def _writes(item: Instruction) -> set[int]:
