@@ -31,7 +31,8 @@ def checked(rank: int, ranks: int, meeting: str, silent: bool, said: Queue) -> N
 
 
 def check_on(ranks: int, folder: Path, silent: bool = False) -> list[str]:
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # which imports PyTorch once for all of them
+    context.set_forkserver_preload([__name__])
     said = context.Queue()
     processes = [
         context.Process(target=checked, args=(rank, ranks, str(folder / "meeting"), silent, said))
