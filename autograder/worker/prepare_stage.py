@@ -7,7 +7,8 @@ are plans as files, which the judge hands on without a look, and a few facts tha
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,14 +26,17 @@ from autograder.worker.module_variables import device_bytes
 from autograder.worker.rules import uses_tensor_cores
 from autograder.worker.same_kernels import other_kernels
 from warplab.errors import CompileError, PlanError
+from warplab.hardware.processors import usable_processors
 from warplab.plan.archive import dumps
 from warplab.plan.assemble import Budget, assemble
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import Request, decode_response
+from warplab.plan.disassembler import disassembled
 from warplab.plan.language import language_of
 from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
 
+_AHEAD = 16  # images whose machine code is read here; the submissions of the course have nine at most
 SMALL_MEMORY = 1 << 30  # bytes of device memory that a case for the emulator may take
 
 
@@ -61,6 +65,7 @@ def prepare(
         captured = prepare_here(lab, cases, name, text, given, seed, architecture)
     except Rejected as rejection:
         return {"refused": {"status": rejection.status, "message": str(rejection), "line": rejection.line}}
+    _read_machine_code(captured.plans.values())
     return {
         "plans": {case: dumps(plan) for case, plan in captured.plans.items()},
         "language": captured.language,
@@ -94,6 +99,16 @@ def prepare_here(
         _figures(plans[lab.task.profile.name], architecture),
         _others(lab, cases, plans),
     )
+
+
+def _read_machine_code(plans: Iterable[Plan]) -> None:
+    """Read the machine code of all kernels side by side, for the emulator that runs here next.
+
+    Half a second each, whatever its size, and a case has one kernel: one after the other they would take longer."""
+    kernels = [kernel for plan in plans for kernel in plan.kernels.values()]
+    images = dict.fromkeys(cubin.image for kernel in kernels for cubin in kernel.cubins.values())
+    with ThreadPoolExecutor(usable_processors()) as beside:
+        list(beside.map(disassembled, list(images)[:_AHEAD]))
 
 
 def _others(lab: Lab, cases: Sequence[Case], plans: Mapping[str, Plan]) -> str:

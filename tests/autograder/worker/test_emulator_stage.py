@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from autograder.judge.capture_stage import capture_cases, read_submission
 from autograder.own_work import capture_submission
 from autograder.records.outcome import CaseOutcome
 from autograder.spec.lab import find_lab, solutions_folder
-from autograder.worker import emulator_stage
+from autograder.worker import emulator_stage, prepare_stage
+from warplab.plan import disassembler
 from warplab.plan.archive import dumps
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.simt import compiled
@@ -42,3 +44,18 @@ def test_counters_that_do_not_follow_machine_code_say_so() -> None:
     outcome = CaseOutcome.from_wire(emulator_stage.run(dumps(plan), str(lab.folder), case.name, seed=1))
     (name,) = plan.kernels
     assert outcome.counters_note.startswith(f"The counters of {name} are those of its PTX")
+
+
+def test_machine_code_is_read_before_the_first_case() -> None:
+    lab = find_lab("04_reduction").drawn(seed=1)
+    cases = [lab.task.correctness[0], lab.task.profile]
+    submission = read_submission(solutions_folder() / lab.name / "submission.py")
+    answers = [asdict(answer) for answer in capture_cases(lab, submission, cases, 1, EMULATED_ARCHITECTURE)]
+    told = str(lab.folder), submission.name, submission.text, 1, EMULATED_ARCHITECTURE
+    disassembler.disassembled.cache_clear()
+    plans = prepare_stage.prepare(*told, answers)["plans"]
+    read = disassembler.disassembled.cache_info().misses
+    assert read > 1
+    for case in cases:
+        emulator_stage.run(plans[case.name], str(lab.folder), case.name, seed=1)
+    assert disassembler.disassembled.cache_info().misses == read
