@@ -158,7 +158,7 @@ __device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b, int add)
 __device__ void finish() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 __device__ void finish_older() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// A block of k: its stage, the scales of x's two rows of this thread, and those of w's one or two panels of 128 columns.
+// A block of k: its stage, the scales of this thread's two rows of x, and of w's one or two panels of 128 columns.
 struct Scales { float upper, lower, first, second; };
 struct Block { u32 stage; Scales by; };
 
@@ -292,7 +292,8 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             of.upper = min(of.row + lane / 4, m - 1), of.lower = min(of.row + lane / 4 + 8, m - 1);
 #if COPIED
             bool there = top < m;  // else any of x's bytes will do: they are zeros
-            of.upper = there ? SCALES_AT + 4 * (of.upper - top) : 0, of.lower = there ? SCALES_AT + 4 * (of.lower - top) : 0;
+            of.upper = there ? SCALES_AT + 4 * (of.upper - top) : 0;
+            of.lower = there ? SCALES_AT + 4 * (of.lower - top) : 0;
 #endif
             int panel = min(of.column, n - 1) / 128;  // the last blocks of a cluster can lie outside
             of.cut = TILE_N % 128 ? (panel + 1) * 128 - of.column : 128;
@@ -301,10 +302,10 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             return of;
         };
         Tile tile = tile_of(first);
-        // Scales must not make products wait. Between one block's products and the next's there is little time, and while
-        // products run, shared memory answers late: x's scales are read right before the products of their block and
-        // meanwhile arrive, w's are handed from lane to lane a block ahead. They are read from global memory by 32 blocks:
-        // those of this lane's block of 32, and of the 32 after them.
+        // Scales must not make products wait. Between one block's products and the next's there is little time, and
+        // while products run, shared memory answers late: x's scales are read right before the products of their block
+        // and arrive meanwhile, w's are handed from lane to lane a block ahead. Those come from global memory 32 blocks
+        // at a time: of this lane's block of 32, and of the 32 after them.
         float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
         auto ask = [&](int step, int into) {
             bool there = step + lane < steps;
@@ -312,8 +313,8 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             if (TWO_PANELS) second_of[into] = there ? tile.second[step + lane] : 0;
         };
         auto hand = [&](int step) {
-            // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once be waited
-            // for, to have it in a uniform register.
+            // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would be waited for at
+            // once, to have it in a uniform register.
             int from = step % 32 + threadIdx.y;
             soon_first = __shfl_sync(~0u, first_of[0], from);
             if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);

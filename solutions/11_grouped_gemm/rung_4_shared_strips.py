@@ -114,7 +114,7 @@ __device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b, int add)
 __device__ void finish() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 __device__ void finish_older() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// A block of k: its stage, the scales of x's two rows of this thread, and those of w's one or two panels of 128 columns.
+// A block of k: its stage, the scales of this thread's two rows of x, and of w's one or two panels of 128 columns.
 struct Scales { float upper, lower, first, second; };
 struct Block { u32 stage; Scales by; };
 
@@ -197,7 +197,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     Tile tile = {0, 0, 0, 0, 0};
     u32 stage = 0, phase = 0;
     if (group == 0) {
-        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 24));
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
         if (threadIdx.x == 0) {
             for (int number = blockIdx.x / CLUSTER; find(first, count, experts, columns, number, tile);
                  number += gridDim.x / CLUSTER) {
@@ -226,9 +226,10 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         }
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(240));
-        int warp = threadIdx.x / 32 - 4;
-        // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
+        // Lane 0's, which are every lane's: so the compiler knows that lanes go the same way, and keeps descriptors in
+        // uniform registers.
+        int warp = __shfl_sync(~0u, threadIdx.x / 32 - 4, 0);
         u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + (group - 1) * 64 * 128), 0);
         u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
         // Where this warp's 16 rows of results go, and where in a box of them this lane writes: chunks of 16 bytes are
@@ -236,8 +237,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         u32 out = outs + warp * (TILE_N / BOX) * BOX_BYTES, out_row = out + lane % 16 * 2 * BOX;
         u32 half_of_eight = lane / 16, turn = (lane % 16 * 2 * BOX >> 7) & (BOX / 8 - 1);
         float sums[SUMS];
-        // As in lab 09: x's scales are read right before the products of their block and arrive meanwhile, w's are handed
-        // from lane to lane a block ahead, and read by 32: those of this lane's block of 32, and of the 32 after them.
+        // As in lab 09: x's scales are read right before the products of their block and arrive meanwhile, w's are
+        // handed from lane to lane a block ahead, and read by 32: of this lane's block of 32, and of the 32 after them.
         const float *of_first, *of_second;
         float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
         auto ask = [&](int step, int into) {
@@ -246,8 +247,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             if (TWO_PANELS) second_of[into] = there ? of_second[step + lane] : 0;
         };
         auto hand = [&](int step) {
-            // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once be waited
-            // for, to have it in a uniform register.
+            // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would be waited for at
+            // once, to have it in a uniform register.
             int from = step % 32 + threadIdx.y;
             soon_first = __shfl_sync(~0u, first_of[0], from);
             if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);
@@ -305,7 +306,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 hand(0);
 #if ACCUMULATORS == 1  // while one consumer promotes, the other's products run
                 float d[PIECE];
-                #pragma unroll 2
+                #pragma unroll 4
                 for (int step = 0; step < steps; ++step) {
                     Block of = take(step);
                     issue(d, of, 0);
@@ -387,7 +388,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             __syncwarp();
             if (lane == 0) {
                 #pragma unroll
-                for (int box = 0; box < TILE_N / BOX; ++box) store(map_y, out + box * BOX_BYTES, column + BOX * box, row);
+                for (int box = 0; box < TILE_N / BOX; ++box)
+                    store(map_y, out + box * BOX_BYTES, column + BOX * box, row);
                 asm volatile("cp.async.bulk.commit_group;" ::: "memory");
             }
         }

@@ -38,7 +38,8 @@ def up_wide(x8, x_scale, w8, w_scale, first, count, a8, a_scale):
     """Codes and scales of silu(g) v for the rows of each expert e, where g and v are halves of x w[e]^T."""
     (experts, _, k), f = w8.shape, a8.shape[1]
     of_eight = w8.reshape(experts, 2, f // 8, 8, k).transpose(0, 2, 1, 3, 4)
-    launch(True, x8, x_scale, tensor_map(of_eight, (1, WIDTH // 16, 2, 8, 128), l2_promotion=256), w_scale, first, count, a8, a_scale)
+    map_w = tensor_map(of_eight, (1, WIDTH // 16, 2, 8, 128), l2_promotion=256)
+    launch(True, x8, x_scale, map_w, w_scale, first, count, a8, a_scale)
 
 
 def down_wide(x8, x_scale, w8, w_scale, first, count, y):
@@ -50,5 +51,6 @@ def launch(swiglu, x8, x_scale, map_w, w_scale, first, count, result, a_scale):
     """The kernel on every SM; without SwiGLU it does not touch `a_scale`."""
     k, experts, n = x8.shape[1], len(w_scale), result.shape[1]
     sizes = np.int32(x_scale.shape[1]), np.int32(experts), np.int32(n), np.int32(k)
-    arguments = tensor_map(x8, (64, 128), l2_promotion=256), map_w, x_scale, w_scale, first, count, result, a_scale, *sizes
+    map_x = tensor_map(x8, (64, 128), l2_promotion=256)
+    arguments = map_x, map_w, x_scale, w_scale, first, count, result, a_scale, *sizes
     kernel(swiglu)((SMS,), (384,), arguments, shared_mem=SHARED)
