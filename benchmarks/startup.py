@@ -3,7 +3,8 @@ With `--gpu`: how long `autograder grade` takes on this machine's, in startup_gp
 
 Everything is measured in processes of its own with a cache folder of its own: first with nothing compiled, then warm;
 and at last in a clone of what is committed, where nothing is installed. The machine should have nothing else to do.
-`step` is what a person would call it; wall seconds.
+`step` is what a person would call it; wall seconds. A loop of Python says how fast the machine is just then: virtual
+machines of one kind differ by more than two.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ LABS = tuple(name for name in kernel_labs() if name < "07")
 REPEATS = 3
 CLONE_STEPS = ("venv", "grade", "lint", "test")  # targets of make, in the order in which they are called
 _COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"
+_LOOP = "for i in range(20_000_000): pass"
 # As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.
 _TRACED = """
 import sys
@@ -59,6 +61,7 @@ def main() -> None:
 def measure(cache: Path) -> Iterator[Record]:
     """Every step in turn; the later ones find what the earlier ones have compiled."""
     conditions = f"{os.cpu_count()} processors, nothing compiled"
+    yield yardstick(cache)
     solution = str(solutions_folder() / "03_transpose" / "submission.py")
     fresh = cache / "fresh"
     yield _record("first check, nothing compiled ahead", [_check(solution, fresh)], conditions)
@@ -69,6 +72,12 @@ def measure(cache: Path) -> Iterator[Record]:
     yield _record("first traced cell after set-up, imports included", [traced], f"{os.cpu_count()} processors")
     yield from _warm("check", ahead)
     yield from _clone_steps(cache)
+
+
+def yardstick(cache: Path) -> Record:
+    """20 million rounds of nothing in Python, the start of the process included."""
+    times = [_seconds([sys.executable, "-c", _LOOP], cache) for _ in range(REPEATS)]
+    return _record("20 million rounds of an empty loop in Python", times, f"{os.cpu_count()} processors")
 
 
 def grades(cache: Path) -> Iterator[Record]:
