@@ -127,9 +127,9 @@ def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypa
     monkeypatch.setattr(results, "DIRECTORY", tmp_path)
     names: dict[str, Any] = {"Markdown": Markdown, "table": table, "display": lambda *shown: None}
     cell = cell_with("def products_measured(").rsplit("\nproducts_measured(ON_H200)", 1)[0]
-    promotion = cell_with("def promotion_measured(").rsplit("\npromotion_measured()", 1)[0]
+    promotion = cell_with("def promotion_measured(").rsplit("\npromotion_measured(ON_H200)", 1)[0]
     exec(cell + promotion, names)
-    for said in (names["products_measured"](names["ON_H100"]), names["promotion_measured"]()):
+    for said in (names["products_measured"](names["ON_H100"]), names["promotion_measured"](names["ON_H100"])):
         assert "ot measured yet" in said.data
     header = results.Header("NVIDIA H200", "1", {}, "abc", "make bench", "2026-01-02T00:00:00+00:00")
     shape = (4096, 7168, 2048)
@@ -156,5 +156,5 @@ def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypa
     assert "2.7" not in said  # the reference's
     work = 2e-9 * 4096 * 7168 * 2048
     cells = (work / 0.11, work / 0.1, work / 0.108, work / 0.09)
-    assert "| {:,.0f} | {:,.0f} | 10% | {:,.0f} | {:,.0f} | 20% |".format(*cells) in names["promotion_measured"]().data
+    assert "| {:,.0f} | {:,.0f} | 10% | {:,.0f} | {:,.0f} | 20% |".format(*cells) in names["promotion_measured"](names["ON_H200"]).data
 
