@@ -138,8 +138,10 @@ __device__ void store(const Map& map, u32 from, int x, int y)
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
 }
-// Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
-__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+// Where a matrix of 128-byte swizzled rows lies: address, and in the upper half, which all share, 1,024 bytes from
+// eight rows to the next eight.
+constexpr u64 SWIZZLED = 64ull << 32 | 1ull << 62;
+__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | SWIZZLED; }
 // d (64 x 2 PIECE) = a (64 x 32) b (32 x 2 PIECE) in e4m3, added to d if `add`.
 __device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
 {
@@ -341,8 +343,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         ask(0, 0);
         auto issue = [&](float (&d)[PIECE], const Block& of, int piece, int add) {
             u32 at = of.stage * (STAGE_BYTES / 16);
-            constexpr u64 SHAPE = 64ull << 32 | 1ull << 62;  // the descriptor's upper half
-            multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at + piece * 2 * PIECE * 128 / 16), add);
+            multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + piece * 2 * PIECE * 128 / 16), add);
         };
         auto release = [&](const Block& of) {  // by every warp, when all of its lanes have read the scales
             __syncwarp();
@@ -484,16 +485,20 @@ def out_bytes(tile_m, tile_n, splits):
     return 2 * tile_m * tile_n if splits == 1 else 0
 
 
+def stage_bytes(tile_m, tile_n):
+    """Of a stage of the ring: strips of x and w, and x's scales."""
+    return TILE_K * (tile_m + tile_n) + 1024
+
+
 def stages(tile_m, tile_n, splits):
     """Of the ring: as many as there is room for beside the results."""
-    room = ROOM - 1024 - out_bytes(tile_m, tile_n, splits)
-    return min(room // (TILE_K * (tile_m + tile_n) + 1024), 12)
+    return min((ROOM - 1024 - out_bytes(tile_m, tile_n, splits)) // stage_bytes(tile_m, tile_n), 12)
 
 
 def shared_bytes(tile_m, tile_n, splits):
-    """Of a block: the ring of stages with x's scales, the results, and room to align."""
-    stage = TILE_K * (tile_m + tile_n) + 1024
-    return stages(tile_m, tile_n, splits) * stage + out_bytes(tile_m, tile_n, splits) + 1024
+    """Of a block: the ring of stages, the results, and room to align."""
+    ring = stages(tile_m, tile_n, splits) * stage_bytes(tile_m, tile_n)
+    return ring + out_bytes(tile_m, tile_n, splits) + 1024
 
 
 def box_of(tile_n):

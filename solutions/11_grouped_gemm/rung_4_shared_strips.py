@@ -94,8 +94,10 @@ __device__ void store(const Map& map, u32 from, int x, int y)
     asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
                  :: "l"(&map), "r"(x), "r"(y), "r"(from) : "memory");
 }
-// Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
-__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+// Where a matrix of 128-byte swizzled rows lies: address, and in the upper half, which all share, 1,024 bytes from
+// eight rows to the next eight.
+constexpr u64 SWIZZLED = 64ull << 32 | 1ull << 62;
+__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | SWIZZLED; }
 // d (64 x 2 PIECE) = a (64 x 32) b (32 x 2 PIECE) in e4m3, added to d if `add`.
 __device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
 {
@@ -300,8 +302,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 };
                 auto issue = [&](float (&d)[PIECE], const Block& of, int piece) {
                     u32 at = of.stage * (STAGE_BYTES / 16);
-                    constexpr u64 SHAPE = 64ull << 32 | 1ull << 62;  // the descriptor's upper half
-                    multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at + piece * 2 * PIECE * 128 / 16), 0);
+                    u64 x = SWIZZLED | (first_x + at), w = SWIZZLED | (first_w + at + piece * 2 * PIECE * 128 / 16);
+                    multiply_block(d, x, w, 0);
                 };
                 hand(0);
 #if ACCUMULATORS == 1  // while one consumer promotes, the other's products run
@@ -401,14 +403,19 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
 """
 
 
+def stage_bytes(tile_m, tile_n):
+    """Of a stage of the ring: strips of x and w, and x's scales."""
+    return TILE_K * (tile_m + tile_n) + 1024
+
+
 def stages(tile_m, tile_n):
     """Of the ring: as many as there is room for beside the results."""
-    return min((ROOM - 1024 - 2 * tile_m * tile_n) // (TILE_K * (tile_m + tile_n) + 1024), 12)
+    return min((ROOM - 1024 - 2 * tile_m * tile_n) // stage_bytes(tile_m, tile_n), 12)
 
 
 def shared_bytes(tile_m, tile_n):
-    """Of a block: the ring of stages with x's scales, the results, and room to align."""
-    return stages(tile_m, tile_n) * (TILE_K * (tile_m + tile_n) + 1024) + 2 * tile_m * tile_n + 1024
+    """Of a block: the ring of stages, the results, and room to align."""
+    return stages(tile_m, tile_n) * stage_bytes(tile_m, tile_n) + 2 * tile_m * tile_n + 1024
 
 
 @cache

@@ -51,8 +51,10 @@ __device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
     asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
                  :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
 }
-// Where a matrix of 128-byte swizzled rows lies: address, and 1,024 bytes from eight rows to the next eight.
-__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | 64ull << 32 | 1ull << 62; }
+// Where a matrix of 128-byte swizzled rows lies: address, and in the upper half, which all share, 1,024 bytes from
+// eight rows to the next eight.
+constexpr u64 SWIZZLED = 64ull << 32 | 1ull << 62;
+__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | SWIZZLED; }
 
 // d (64 x 128) = a (64 x 32) b (32 x 128) in e4m3, added to d if `add`.
 __device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
@@ -273,7 +275,6 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
     u32 first_x = __shfl_sync(ALL, (u32)descriptor(b.base + b.consumer * 64 * 128), 0);
     u32 first_w = __shfl_sync(ALL, (u32)descriptor(b.base + X_BYTES), 0);
-    constexpr u64 SHAPE = 64ull << 32 | 1ull << 62;  // a descriptor's upper half
     // w's scales of two panels: where they lie, those of this lane's block of 32, and those of the 32 after them.
     const float *of_one, *of_other;
     float one[2] = {}, other[2] = {};
@@ -316,11 +317,11 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 // waited for, to have it in a uniform register.
                 int from = (step + 1) % 32 + threadIdx.y;
                 next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
-                multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at));
+                multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
                 asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                 float by_odd = SWIGLU ? by_other : by_one;
                 promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
-                multiply_block(d, SHAPE | (first_x + at), SHAPE | (first_w + at + 128 * 128 / 16));
+                multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + 128 * 128 / 16));
                 asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                 __syncwarp();
                 if (b.lane == 0) arrive(b.empty + 8 * b.stage);
