@@ -3,8 +3,7 @@ With `--gpu`: how long `autograder grade` takes on this machine's, in startup_gp
 
 Everything is measured in processes of its own with a cache folder of its own: first with nothing compiled, then warm;
 and at last in a clone of what is committed, where nothing is installed. The machine should have nothing else to do.
-`step` is what a person would call it; wall seconds. A loop of Python says how fast the machine is just then: virtual
-machines of one kind differ by more than two.
+`step` is what a person would call it; wall seconds. A loop of Python, timed first, says how fast the machine is.
 """
 
 from __future__ import annotations
