@@ -71,8 +71,8 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define SCALES_AT (X_BYTES + W_BYTES)  // x's scales in a stage
 #define STAGE_BYTES (SCALES_AT + 1024)
 #define PITCH (TILE_N + 8)    // floats from row to row of sums in shared memory: quads of lanes use other banks
-#define OUT_BYTES (TILE_M * TILE_N * 2)  // what a tile stores, in boxes of 16 rows of BOX columns
-#define BOX_BYTES (16 * 2 * BOX)
+#define STRIP_BYTES (64 * TILE_N * 2)  // what a consumer stores, in boxes of BOX columns
+#define BOX_BYTES (64 * 2 * BOX)
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
@@ -102,6 +102,10 @@ __device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same 
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
 #endif
+}
+__device__ void meet_in_group(int consumer)  // its 128 threads
+{
+    asm volatile("bar.sync %0, 128;" :: "r"(consumer + 1) : "memory");
 }
 __device__ void sync_blocks()  // of a cluster, or the threads of a block alone
 {
@@ -190,12 +194,15 @@ __device__ float4 read_peer(u32 address, u32 rank)  // shared memory of another 
     return r;
 }
 
-// Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets w again in the L2.
-__device__ void place(u32 tile, u32 rows, u32 columns, int& row, int& column)
+// Down the columns of GROUP rows of tiles, then back through the next GROUP rows, which meets w again in the L2. A
+// division takes long: `inverse` is 2^32 over GROUP * columns, rounded up, which can give one group too many.
+__device__ void place(u32 tile, u32 rows, u32 columns, u32 inverse, int& row, int& column)
 {
-    u32 group = tile / (GROUP * columns), rest = tile - group * GROUP * columns, first = group * GROUP;
+    u32 group = __umulhi(tile, inverse);
+    if (group * GROUP * columns > tile) --group;
+    u32 rest = tile - group * GROUP * columns, first = group * GROUP;
     u32 height = rows - first < GROUP ? rows - first : GROUP;
-    column = rest / height;
+    column = height == GROUP ? rest / GROUP : rest / height;
     row = first + rest - column * height;
     if (group % 2) column = columns - 1 - column;
 }
@@ -207,8 +214,8 @@ extern "C" __global__ void
 __cluster_dims__(BLOCKS, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
-gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, const __grid_constant__ Map map_x,
-     const __grid_constant__ Map map_w, const __grid_constant__ Map map_y)
+gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, u32 inverse,
+     const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
@@ -248,7 +255,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         for (int s = 0; s < EARLY; ++s) init(full + 8 * s, 1);
         fence_barriers();
         int row, column;
-        place(first, rows, columns, row, column);
+        place(first, rows, columns, inverse, row, column);
         #pragma unroll 1
         while (under_way < min(steps, EARLY)) bring(row, column, under_way++);
         if (SPLITS == 1) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_y) : "memory");
@@ -261,37 +268,37 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         fence_barriers();
     }
     __syncwarp();
-    sync_blocks();  // nobody signals a peer whose barriers are not there yet
 
     if (group == 0) {
+        sync_blocks();  // nobody signals a peer whose barriers are not there yet
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
         if (threadIdx.x == 0) {
             for (int tile = first; tile < tiles; tile += next, under_way = 0) {
                 int row, column;
-                place(tile, rows, columns, row, column);
+                place(tile, rows, columns, inverse, row, column);
                 for (int step = under_way; step < steps; ++step) bring(row, column, step);
             }
         }
         __syncwarp();
     } else {
-        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
-        int warp = threadIdx.x / 32 - 4;
+        int consumer = group - 1, warp = threadIdx.x / 32 % 4;
         // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
-        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + (group - 1) * 64 * 128), 0);
+        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + consumer * 64 * 128), 0);
         u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
-        // Where this warp's 16 rows of results go, and where in a box of them this lane writes: chunks of 16 bytes are
+        // Where this consumer's results go, and where in a box of them this lane writes: chunks of 16 bytes are
         // swizzled as the tensor map says.
-        u32 out = outs + warp * (TILE_N / BOX) * BOX_BYTES, out_row = out + lane % 16 * 2 * BOX;
+        u32 out = outs + consumer * STRIP_BYTES, out_row = out + (16 * warp + lane % 16) * 2 * BOX;
         u32 half_of_eight = lane / 16, turn = (lane % 16 * 2 * BOX >> 7) & (BOX / 8 - 1);
-        // A tile: where this warp's rows of it begin, where this thread's two scales of x lie in a stage (in a row of
-        // x_scale if they are not copied), from which column on w's second scale counts, and w's scales.
+        // A tile: where this consumer's 64 rows of it begin, where this thread's two scales of x lie in a stage (in a
+        // row of x_scale if they are not copied), from which column on w's second scale counts, and w's scales.
         struct Tile { int row, column, upper, lower, cut; const float *first, *second; };
         auto tile_of = [&](int number) {
             Tile of;
-            place(number, rows, columns, of.row, of.column);
+            place(number, rows, columns, inverse, of.row, of.column);
             int top = (of.row * CLUSTER + member) * TILE_M;
-            of.row = top + 16 * warp, of.column *= TILE_N;
-            of.upper = min(of.row + lane / 4, m - 1), of.lower = min(of.row + lane / 4 + 8, m - 1);
+            of.row = top + 64 * consumer, of.column *= TILE_N;
+            int mine = of.row + 16 * warp + lane / 4;
+            of.upper = min(mine, m - 1), of.lower = min(mine + 8, m - 1);
 #if COPIED
             bool there = top < m;  // else any of x's bytes will do: they are zeros
             of.upper = there ? SCALES_AT + 4 * (of.upper - top) : 0;
@@ -303,17 +310,19 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             of.second = panel < (n - 1) / 128 ? of.first + all_steps : of.first;
             return of;
         };
-        Tile tile = tile_of(first);
+        Tile tile = tile_of(first), following = tile;
+        int number = first;
         // Scales must not make products wait. Between one block's products and the next's there is little time, and
         // while products run, shared memory answers late: x's scales are read right before the products of their block
         // and arrive meanwhile, w's are handed from lane to lane a block ahead. Those come from global memory 32 blocks
-        // at a time: of this lane's block of 32, and of the 32 after them.
+        // at a time: of this lane's block of 32, and of the 32 after them, which may be the next tile's.
         float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
-        auto ask = [&](int step, int into) {
-            bool there = step + lane < steps;
-            first_of[into] = there ? tile.first[step + lane] : 0;
-            if (TWO_PANELS) second_of[into] = there ? tile.second[step + lane] : 0;
+        auto ask = [&](const Tile& of, int step, int into, bool there) {
+            there = there && step + lane < steps;
+            first_of[into] = there ? of.first[step + lane] : 0;
+            if (TWO_PANELS) second_of[into] = there ? of.second[step + lane] : 0;
         };
+        auto next_scales = [&]() { first_of[0] = first_of[1], second_of[0] = second_of[1]; };
         auto hand = [&](int step) {
             // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would be waited for at
             // once, to have it in a uniform register.
@@ -321,6 +330,10 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             soon_first = __shfl_sync(~0u, first_of[0], from);
             if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);
         };
+        ask(tile, 0, 0, true);
+        sync_blocks();
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
+        hand(0);
         auto take = [&](int step) {  // a block of k that has come
             Block of{stage, {0, 0, soon_first, soon_second}};
             wait(full + 8 * stage, phase);
@@ -331,8 +344,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             const float* line = x_scale + (u64)(start + step) * m;
             of.by.upper = line[tile.upper], of.by.lower = line[tile.lower];
 #endif
-            if (step % 32 == 0) ask(step + 32, 1);
-            if (step % 32 == 31) first_of[0] = first_of[1], second_of[0] = second_of[1];
+            if (step % 32 == 31) next_scales();
             hand(step + 1);
             if (++stage == STAGES) {
                 stage = 0;
@@ -340,7 +352,20 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             }
             return of;
         };
-        ask(0, 0);
+        float sums[SUMS];
+        auto prepare = [&](int step) {  // what comes after a block, while its products run
+            if (step == 0) {
+                if (number + next < tiles) following = tile_of(number + next);
+#if ACCUMULATORS > 0
+                #pragma unroll
+                for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+#endif
+            }
+            if (step % 32 == 0) {
+                if (step + 32 < steps) ask(tile, step + 32, 1, true);
+                else ask(following, 0, 1, number + next < tiles);
+            }
+        };
         auto issue = [&](float (&d)[PIECE], const Block& of, int piece, int add) {
             u32 at = of.stage * (STAGE_BYTES / 16);
             multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + piece * 2 * PIECE * 128 / 16), add);
@@ -349,11 +374,10 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             __syncwarp();
             if (lane < CLUSTER) arrive_at(empty + 8 * of.stage, lane);
         };
-        float sums[SUMS];
         auto put = [&](const Tile& of) {  // the sums to where results belong
 #if SPLITS == 1
             if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last tile's are stored
-            __syncwarp();
+            meet_in_group(consumer);
             #pragma unroll
             for (int part = 0; part < TILE_N / 16; ++part) {
                 const float* s = sums + 8 * part;
@@ -363,17 +387,17 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
                                 "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
             }
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            __syncwarp();
-            if (lane == 0) {
-                #pragma unroll
-                for (int box = 0; box < TILE_N / BOX; ++box)
+            meet_in_group(consumer);
+            if (lane == 0) {  // warps take boxes in turns: a copy of 64 rows costs its unit no more than one of 16
+                for (int box = warp; box < TILE_N / BOX; box += 4)
                     store(map_y, out + box * BOX_BYTES, of.column + BOX * box, of.row);
                 asm volatile("cp.async.bulk.commit_group;" ::: "memory");
             }
+            __syncwarp();
 #else
             asm volatile("bar.sync 3, %0;" :: "n"(128 * CONSUMERS) : "memory");  // all have read the last stage
             float* all = (float*)(memory + (base - shared_address(memory)));
-            float* to = all + (16 * warp + lane / 4) * PITCH + lane % 4 * 2;
+            float* to = all + (64 * consumer + 16 * warp + lane / 4) * PITCH + lane % 4 * 2;
             #pragma unroll
             for (int j = 0; j < TILE_N / 8; ++j) {
                 *(float2*)(to + 8 * j) = make_float2(sums[4 * j], sums[4 * j + 1]);
@@ -381,18 +405,14 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             }
 #endif
         };
-        for (int number = first; number < tiles; number += next) {
-#if ACCUMULATORS > 0
-            #pragma unroll
-            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-#endif
-            hand(0);
+        for (; number < tiles; number += next) {
 #if ACCUMULATORS == 1  // while one consumer promotes, the other's products run
             float d[PIECE];
             #pragma unroll 4
             for (int step = 0; step < steps; ++step) {
                 Block of = take(step);
                 issue(d, of, 0, 0);
+                prepare(step);
                 finish();
                 if (PIECES == 1) release(of);
                 promote<0>(sums, d, of.by, tile.cut);
@@ -408,18 +428,22 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             for (; step + 4 <= steps; step += 4) {
                 Block a = take(step);
                 issue(d, a, 0, 0);
+                prepare(step);
                 Block b = take(step + 1);
                 issue(e, b, 0, 0);
+                prepare(step + 1);
                 finish_older();
                 release(a);
                 promote<0>(sums, d, a.by, tile.cut);
                 a = take(step + 2);
                 issue(d, a, 0, 0);
+                prepare(step + 2);
                 finish_older();
                 release(b);
                 promote<0>(sums, e, b.by, tile.cut);
                 b = take(step + 3);
                 issue(e, b, 0, 0);
+                prepare(step + 3);
                 finish_older();
                 release(a);
                 promote<0>(sums, d, a.by, tile.cut);
@@ -430,6 +454,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             for (; step < steps; ++step) {
                 Block of = take(step);
                 issue(d, of, 0, 0);
+                prepare(step);
                 finish();
                 release(of);
                 promote<0>(sums, d, of.by, tile.cut);
@@ -439,6 +464,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             for (int step = 0; step < steps; ++step) {
                 Block of = take(step);
                 issue(sums, of, 0, step > 0);
+                prepare(step);
                 if (step > 0) {
                     finish_older();
                     release(before);
@@ -448,12 +474,10 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             finish();
             release(before);
 #endif
-            Tile done = tile;
-            if (number + next < tiles) {  // the next tile's scales are on their way while this one's results are stored
-                tile = tile_of(number + next);
-                ask(0, 0);
-            }
-            put(done);
+            next_scales();  // the next tile's
+            hand(0);
+            put(tile);
+            tile = following;
         }
         if (SPLITS == 1 && lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         __syncwarp();
@@ -461,7 +485,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
     if (SPLITS > 1) {  // every block adds up some rows of the tile, always in the same order
         sync_blocks();
         int row, column, quads = TILE_N / 4, top = rank * TILE_M / SPLITS;
-        place(first, rows, columns, row, column);
+        place(first, rows, columns, inverse, row, column);
         for (int i = threadIdx.x; i < ((rank + 1) * TILE_M / SPLITS - top) * quads; i += THREADS) {
             u32 at = base + ((top + i / quads) * PITCH + i % quads * 4) * 4;
             float4 sum = read_peer(at, 0);
@@ -541,12 +565,13 @@ def multiply_by(choice, x8, x_scale, w8, w_scale, y):
     (m, k), n = x8.shape, w8.shape[0]
     map_x = tensor_map(x8, (tile_m, TILE_K), swizzle=128, l2_promotion=256)
     map_w = tensor_map(w8, (tile_n // cluster, TILE_K), swizzle=128, l2_promotion=256)
-    map_y = tensor_map(y, (16, box_of(tile_n)), swizzle=2 * box_of(tile_n))
-    units = up(m, tile_m * cluster) * up(n, tile_n)
+    map_y = tensor_map(y, (64, box_of(tile_n)), swizzle=2 * box_of(tile_n))
+    columns = up(n, tile_n)
+    units = up(m, tile_m * cluster) * columns
     # The fewest blocks that are done in as many turns; those that share a tile have one turn only.
     turns = 1 if splits > 1 else up(units, CLUSTERS[cluster])
     blocks = up(units, turns) * cluster * splits
-    sizes = np.int32(m), np.int32(n), np.int32(k)
+    sizes = np.int32(m), np.int32(n), np.int32(k), np.uint32(up(2**32, GROUP * columns))
     arguments = x_scale, w_scale, y, *sizes, map_x, map_w, map_y
     threads = 128 * (tile_m // 64 + 1)
     copied = m % 4 == 0  # bulk copies take multiples of 16 bytes
@@ -562,7 +587,7 @@ def choices(m, n, k):
     """
     found = []
     for tile_m in (64, 128):
-        for tile_n in (32, 64, 96, 128, 144, 160, 192, 256):
+        for tile_n in (32, 64, 96, 112, 128, 144, 160, 192, 256):
             if m <= 64 < tile_m or (tile_m == 128 and tile_n < 64) or (tile_m == 64 and tile_n > 192):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)
