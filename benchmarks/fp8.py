@@ -35,7 +35,7 @@ ROWS = (64, 128, 4096)
 # (n, k) at which DeepGEMM publishes its dense products (github.com/deepseek-ai/DeepGEMM, README)
 WEIGHTS = ((2112, 7168), (576, 7168), (24576, 1536), (32768, 512), (7168, 16384), (4096, 7168), (7168, 2048))
 SHAPES = tuple((m, n, k) for m in ROWS for n, k in WEIGHTS)
-RACED = 16  # choices for a shape
+RACED = 24  # choices for a shape
 RACE_SECONDS, SECONDS, PRECISION = 0.5, 0.6, 0.004
 BASELINES = {
     "tensor-wise": "torch._scaled_mm, one scale a tensor, accurate accumulation, same turns",

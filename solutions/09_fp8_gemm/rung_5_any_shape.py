@@ -588,11 +588,12 @@ def choices(m, n, k):
     found = []
     for tile_m in (64, 128):
         for tile_n in (32, 64, 96, 112, 128, 144, 160, 192, 256):
-            if m <= 64 < tile_m or (tile_m == 128 and tile_n < 64) or (tile_m == 64 and tile_n > 192):
+            if m <= 64 < tile_m or (tile_m == 128 and tile_n in (32, 112)) or (tile_m == 64 and tile_n > 192):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)
             clusters = [(1, 1)] + [(2, 1)] * (m > tile_m)
-            clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
+            if tile_n != 112:  # which makes one wave of 128 blocks where n is 7,168
+                clusters += [(1, s) for s in range(2, 9) if s <= up(k, TILE_K) // 2 and tiles <= CLUSTERS[s]]
             styles = ["half"] if tile_n == 256 else ["one", "two"][: 2 if tile_n <= 128 else 1]
             found += [(tile_m, tile_n, *shared, style) for shared in clusters for style in styles]
     return found

@@ -31,8 +31,8 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define SCALES (TILE_M + 4)     // of x in a stage, from a multiple of four rows on
 #define SCALES_AT (X_BYTES + W_BYTES)
 #define STAGE_BYTES (SCALES_AT + 1024)
-#define OUT_BYTES (TILE_M * TILE_N * 2)  // what a tile stores, in boxes of 16 rows of BOX columns
-#define BOX_BYTES (16 * 2 * BOX)
+#define OUT_BYTES (TILE_M * TILE_N * 2)  // what a tile stores, in boxes of 64 rows, or fewer, of BOX columns
+#define BOX_BYTES (64 * 2 * BOX)
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -58,6 +58,10 @@ __device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same 
     asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
                  "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
 #endif
+}
+__device__ void meet_in_group(int consumer)  // its 128 threads
+{
+    asm volatile("bar.sync %0, 128;" :: "r"(consumer + 1) : "memory");
 }
 __device__ void sync_blocks()  // of a cluster, or the threads of a block alone
 {
@@ -175,7 +179,7 @@ __cluster_dims__(CLUSTER, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y,
-     const float* x_scale, const float* w_scale, const int* first, const int* count, half* y, int slots, int experts,
+     const __grid_constant__ Map map_tall, const float* x_scale, const float* w_scale, const int* first, const int* count, half* y, int slots, int experts,
      int n, int k)
 {
     extern __shared__ char memory[];
@@ -231,23 +235,26 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
         // Lane 0's, which are every lane's: so the compiler knows that lanes go the same way, and keeps descriptors in
         // uniform registers.
-        int warp = __shfl_sync(~0u, threadIdx.x / 32 - 4, 0);
-        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + (group - 1) * 64 * 128), 0);
+        int consumer = group - 1, warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
+        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + consumer * 64 * 128), 0);
         u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
-        // Where this warp's 16 rows of results go, and where in a box of them this lane writes: chunks of 16 bytes are
+        // Where this consumer's results go, and where in a box of them this lane writes: chunks of 16 bytes are
         // swizzled as the tensor map says.
-        u32 out = outs + warp * (TILE_N / BOX) * BOX_BYTES, out_row = out + lane % 16 * 2 * BOX;
+        u32 out = outs + consumer * (TILE_N / BOX) * BOX_BYTES, out_row = out + (16 * warp + lane % 16) * 2 * BOX;
         u32 half_of_eight = lane / 16, turn = (lane % 16 * 2 * BOX >> 7) & (BOX / 8 - 1);
         float sums[SUMS];
         // As in lab 09: x's scales are read right before the products of their block and arrive meanwhile, w's are
-        // handed from lane to lane a block ahead, and read by 32: of this lane's block of 32, and of the 32 after them.
-        const float *of_first, *of_second;
+        // handed from lane to lane a block ahead, and read by 32: of this lane's block of 32, and of the 32 after them,
+        // which may be the next tile's.
         float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
-        auto ask = [&](int step, int into) {
-            bool there = step + lane < steps;
-            first_of[into] = there ? of_first[step + lane] : 0;
-            if (TWO_PANELS) second_of[into] = there ? of_second[step + lane] : 0;
+        auto cut_of = [&](const Tile& of) { return TILE_N % 128 ? (of.column / 128 + 1) * 128 - of.column : 128; };
+        auto ask = [&](const Tile& of, bool found, int step, int into) {
+            bool there = found && step + lane < steps;
+            const float* line = w_scale + ((u64)of.expert * panels + of.column / 128) * steps + step + lane;
+            first_of[into] = there ? line[0] : 0;
+            if (TWO_PANELS) second_of[into] = there ? line[of.column + cut_of(of) < n ? steps : 0] : 0;
         };
+        auto next_scales = [&]() { first_of[0] = first_of[1], second_of[0] = second_of[1]; };
         auto hand = [&](int step) {
             // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would be waited for at
             // once, to have it in a uniform register.
@@ -265,25 +272,18 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             __syncwarp();
             if (lane < CLUSTER) arrive_at(empty + 8 * used, lane);
         };
-        int cut = 128;
-        auto begin = [&]() {  // a tile that was found
-            int panel = tile.column / 128;
-            if (TILE_N % 128) cut = (panel + 1) * 128 - tile.column;
-            of_first = w_scale + ((u64)tile.expert * panels + panel) * steps;
-            of_second = TWO_PANELS && tile.column + cut < n ? of_first + steps : of_first;
-            ask(0, 0);
-        };
         int number = blockIdx.x / CLUSTER;
         bool found = find(first, count, experts, columns, number, tile);
-        if (found) begin();
+        ask(tile, found, 0, 0);
         while (found) {
-            int top = tile.row + member * TILE_M, row = top + 16 * warp, column = tile.column, end = tile.end;
-            bool some = top + (group - 1) * 64 < end;  // of this warpgroup's rows are the expert's
+            int top = tile.row + member * TILE_M, strip = top + 64 * consumer, row = strip + 16 * warp;
+            int column = tile.column, end = tile.end, cut = cut_of(tile);
+            number += gridDim.x / CLUSTER;
+            Tile following = tile;
+            bool some = strip < end;  // of this warpgroup's rows are the expert's
             if (some) {
                 int upper = min(row + lane / 4, end - 1), lower = min(row + lane / 4 + 8, end - 1);
                 u32 upper_at = SCALES_AT + 4 * (upper - (top & ~3)), lower_at = SCALES_AT + 4 * (lower - (top & ~3));
-                #pragma unroll
-                for (int i = 0; i < SUMS; ++i) sums[i] = 0;
                 auto take = [&](int step) {  // a block of k that has come
                     Block of{stage, {0, 0, soon_first, soon_second}};
                     wait(full + 8 * stage, phase);
@@ -294,11 +294,21 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                     const float* line = x_scale + (u64)step * slots;
                     of.by.upper = line[upper], of.by.lower = line[lower];
 #endif
-                    if (step % 32 == 0) ask(step + 32, 1);
-                    if (step % 32 == 31) first_of[0] = first_of[1], second_of[0] = second_of[1];
+                    if (step % 32 == 31) next_scales();
                     hand(step + 1);
                     advance();
                     return of;
+                };
+                auto prepare = [&](int step) {  // what comes after a block, while its products run
+                    if (step == 0) {
+                        found = find(first, count, experts, columns, number, following);
+                        #pragma unroll
+                        for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+                    }
+                    if (step % 32 == 0) {
+                        if (step + 32 < steps) ask(tile, true, step + 32, 1);
+                        else ask(following, found, 0, 1);
+                    }
                 };
                 auto issue = [&](float (&d)[PIECE], const Block& of, int piece) {
                     u32 at = of.stage * (STAGE_BYTES / 16);
@@ -312,6 +322,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 for (int step = 0; step < steps; ++step) {
                     Block of = take(step);
                     issue(d, of, 0);
+                    prepare(step);
                     finish();
                     if (PIECES == 1) release(of.stage);
                     promote<0>(sums, d, of.by, cut);
@@ -327,18 +338,22 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 for (; step + 4 <= steps; step += 4) {
                     Block a = take(step);
                     issue(d, a, 0);
+                    prepare(step);
                     Block b = take(step + 1);
                     issue(e, b, 0);
+                    prepare(step + 1);
                     finish_older();
                     release(a.stage);
                     promote<0>(sums, d, a.by, cut);
                     a = take(step + 2);
                     issue(d, a, 0);
+                    prepare(step + 2);
                     finish_older();
                     release(b.stage);
                     promote<0>(sums, e, b.by, cut);
                     b = take(step + 3);
                     issue(e, b, 0);
+                    prepare(step + 3);
                     finish_older();
                     release(a.stage);
                     promote<0>(sums, d, a.by, cut);
@@ -349,23 +364,48 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 for (; step < steps; ++step) {
                     Block of = take(step);
                     issue(d, of, 0);
+                    prepare(step);
                     finish();
                     release(of.stage);
                     promote<0>(sums, d, of.by, cut);
                 }
 #endif
+                next_scales();  // the next tile's
             } else {
+                found = find(first, count, experts, columns, number, following);
+                ask(following, found, 0, 0);
                 for (int step = 0; step < steps; ++step) {
                     wait(full + 8 * stage, phase);
                     release(stage);
                     advance();
                 }
             }
-            number += gridDim.x / CLUSTER;
-            found = find(first, count, experts, columns, number, tile);
-            if (found) begin();  // the next tile's scales are on their way while this one's results are stored
+            tile = following;
             if (!some) continue;
-            if (row + 16 > end) {  // rows behind the end are not this expert's: no box of them
+            bool full = row + 16 <= end;  // rows behind the end are not this expert's: no box of them
+            if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last tile's are stored
+            meet_in_group(consumer);
+            if (full) {
+                #pragma unroll
+                for (int part = 0; part < TILE_N / 16; ++part) {
+                    const float* s = sums + 8 * part;
+                    u32 box = part / (BOX / 16), chunk = part % (BOX / 16) * 2 + half_of_eight;
+                    asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                                 :: "r"(out_row + box * BOX_BYTES + ((chunk ^ turn) << 4)), "r"(pack(s[0], s[1])),
+                                    "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+                }
+                asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+            }
+            meet_in_group(consumer);
+            if (strip + 64 <= end) {  // one copy of 64 rows costs no more than one of 16
+                if (lane == 0)
+                    for (int box = warp; box < TILE_N / BOX; box += 4)
+                        store(map_tall, out + box * BOX_BYTES, column + BOX * box, strip);
+            } else if (full) {
+                if (lane == 0)
+                    for (int box = 0; box < TILE_N / BOX; ++box)
+                        store(map_y, out + box * BOX_BYTES + warp * 16 * 2 * BOX, column + BOX * box, row);
+            } else {
                 half* at = y + (u64)(row + lane / 4) * n + column + lane % 4 * 2;
                 #pragma unroll
                 for (int j = 0; j < TILE_N / 8; ++j) {
@@ -374,26 +414,9 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                     if (row + lane / 4 + 8 < end)
                         *(u32*)(at + 8 * n + 8 * j) = pack(sums[4 * j + 2], sums[4 * j + 3]);
                 }
-                continue;
             }
-            if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last tile's are stored
+            if (lane == 0) asm volatile("cp.async.bulk.commit_group;" ::: "memory");
             __syncwarp();
-            #pragma unroll
-            for (int part = 0; part < TILE_N / 16; ++part) {
-                const float* s = sums + 8 * part;
-                u32 box = part / (BOX / 16), chunk = part % (BOX / 16) * 2 + half_of_eight;
-                asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                             :: "r"(out_row + box * BOX_BYTES + ((chunk ^ turn) << 4)), "r"(pack(s[0], s[1])),
-                                "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
-            }
-            asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-            __syncwarp();
-            if (lane == 0) {
-                #pragma unroll
-                for (int box = 0; box < TILE_N / BOX; ++box)
-                    store(map_y, out + box * BOX_BYTES, column + BOX * box, row);
-                asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-            }
         }
         if (lane == 0) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
         __syncwarp();
@@ -463,12 +486,12 @@ def multiply_by(choice, most, x8, x_scale, w8, w_scale, first, count, y):
     (slots, k), (experts, n, _) = x8.shape, w8.shape
     map_x = tensor_map(x8, (64, TILE_K), swizzle=128, l2_promotion=256)
     map_w = tensor_map(w8.reshape(experts * n, k), (tile_n // cluster, TILE_K), swizzle=128, l2_promotion=256)
-    map_y = tensor_map(y, (16, BOX), swizzle=128)
+    map_y, map_tall = (tensor_map(y, (height, BOX), swizzle=128) for height in (16, 64))
     rows = tile_m * cluster
     tall = min(experts * up(most, rows), slots // rows + experts)  # rows of tiles, whatever the counts are
     blocks = min(tall * up(n, tile_n), SMS // cluster) * cluster
     sizes = np.int32(slots), np.int32(experts), np.int32(n), np.int32(k)
-    arguments = map_x, map_w, map_y, x_scale, w_scale, first, count, y, *sizes
+    arguments = map_x, map_w, map_y, map_tall, x_scale, w_scale, first, count, y, *sizes
     threads = 128 * (tile_m // 64 + 1)
     copied = slots % 4 == 0  # bulk copies take multiples of 16 bytes
     kernel(*choice, copied)((blocks,), (threads,), arguments, shared_mem=shared_bytes(tile_m, tile_n))
