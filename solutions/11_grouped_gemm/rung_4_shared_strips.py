@@ -179,8 +179,8 @@ __cluster_dims__(CLUSTER, 1, 1)
 #endif
 __launch_bounds__(THREADS, 1)
 gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y,
-     const __grid_constant__ Map map_tall, const float* x_scale, const float* w_scale, const int* first, const int* count, half* y, int slots, int experts,
-     int n, int k)
+     const __grid_constant__ Map map_tall, const float* x_scale, const float* w_scale, const int* first,
+     const int* count, half* y, int slots, int experts, int n, int k)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
