@@ -2,7 +2,8 @@
 
 The persistent kernel with two consumers, and what is left: tiles that are as wide as the last wave of blocks wants
 them, blocks of a cluster that share the strip of w that both need, parts of k where there are few tiles, scales that
-come with their stage, results stored by tensor copies, and first copies that go before the block has met.
+come with their stage, results stored by few tensor copies, first copies that go before the block has met, and a next
+tile that is placed while products run.
 """
 
 from functools import cache
@@ -600,7 +601,7 @@ def choices(m, n, k):
 
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 7% in the root mean square.
+# (benchmarks/results/fp8.json), which they meet to 8% in the root mean square.
 STEP = {"one": (0.14, 0.21), "two": (0.127, 0.184), "half": (0.242, 0.182)}
 
 

@@ -1,8 +1,8 @@
 """grouped_gemm, rung 4: the tiles of lab 09's last rung, for groups.
 
 Two blocks of a cluster have tiles above each other and share the strip of w that both need, scales of x come with their
-stage, products wait for no scale, and results are stored by tensor copies: 16 rows at a time, which a group's last ones
-may not fill. Those leave from registers.
+stage, products wait for no scale, and results are stored by tensor copies: 64 rows at a time, or 16 where a group ends,
+whose last ones leave from registers. The next tile is looked for while this one's first products run.
 """
 
 from functools import cache
