@@ -110,6 +110,22 @@ def test_scales_and_codes_that_are_no_ordinary_numbers(file: str) -> None:
     np.testing.assert_array_equal(y, expected)
 
 
+@pytest.mark.parametrize("choice", [(128, 256, 1, "half"), (128, 192, 2, "one"), (64, 128, 1, "two")])
+def test_experts_may_end_anywhere_in_a_strip_of_rows(choice: tuple[int, int, int, str], tmp_path: Path) -> None:
+    """Whole strips of 64 rows, whole 16 rows and fewer leave in ways of their own; rows of nobody stay as they were."""
+    path = tmp_path / "chosen.py"
+    text = (solutions_folder() / LAB.name / "rung_4_shared_strips.py").read_text("utf-8")
+    path.write_text(f"{text}\n\nSMS = 2\n\n\ndef chosen(*all):\n    multiply_by({choice!r}, *all)\n", "utf-8")
+    case = Case("strips", MODULE._whole(301, 301, 5, 264, 272), Family.INTEGERS)
+    call = TASK.host_call(case.dimensions, {"most": case.dimensions["most"]})
+    plan = capture(path, [replace(call, function="chosen")], (EMULATED_ARCHITECTURE,))[0]
+    values: Any = generate(np, TASK, case, 3)
+    counts = np.array([130, 0, 81, 64, 15])
+    values["count"][...], values["first"][...] = counts, np.cumsum(counts) - counts
+    values["y"][290:] = 5
+    np.testing.assert_array_equal(run(plan, values).astype(np.float64), TASK.expected(np, values)["y"])
+
+
 def test_whatever_the_counts_the_launches_are_the_same() -> None:
     """A plan has no data, so a graph of it replays for other counts; no shape of it knows how many rows there are."""
     plan = plan_of("submission", SMALL)
