@@ -389,7 +389,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             }
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             meet_in_group(consumer);
-            if (lane == 0) {  // warps take boxes in turns: a copy of 64 rows costs its unit no more than one of 16
+            if (lane == 0) {  // warps take boxes in turns: one copy of 64 rows, where each warp's 16 would be four
                 for (int box = warp; box < TILE_N / BOX; box += 4)
                     store(map_y, out + box * BOX_BYTES, of.column + BOX * box, of.row);
                 asm volatile("cp.async.bulk.commit_group;" ::: "memory");

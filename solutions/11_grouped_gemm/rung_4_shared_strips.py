@@ -397,7 +397,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
             }
             meet_in_group(consumer);
-            if (strip + 64 <= end) {  // one copy of 64 rows costs no more than one of 16
+            if (strip + 64 <= end) {  // one copy of 64 rows, where each warp's 16 would be four
                 if (lane == 0)
                     for (int box = warp; box < TILE_N / BOX; box += 4)
                         store(map_tall, out + box * BOX_BYTES, column + BOX * box, strip);
