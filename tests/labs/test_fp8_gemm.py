@@ -20,6 +20,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family, Values
 from autograder.worker.compare import worst_ratio
+from tests.simt import products
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.simt import execute
 from warplab.simt.core.tensor import numerics
@@ -130,8 +131,7 @@ def on_tensor_cores(values: Values, promoted: bool = True, sums: type = np.float
         part = slice(128 * block, 128 * block + 128)
         scale = x_scale[block][:, None] * np.repeat(values["w_scale"][:, block], 128)[: len(b)]
         d = np.zeros_like(d) if promoted else d * (before / scale)
-        bits = d.view(np.uint32)
-        numerics.multiply_accumulate_in_steps(a[:, part], b[:, part], bits, bits, RULE, 32)
+        d = products.in_steps(a[:, part], b[:, part], d.view(np.uint32), RULE, 32).view(np.float32)
         total = (total + d * scale).astype(sums)
         before = scale
     with np.errstate(over="ignore"):

@@ -13,6 +13,7 @@ import pytest
 
 from autograder.spec import half_products
 from autograder.spec.task import Family
+from tests.sampling import part_of
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
 from warplab.search.half_product import CHOICES, Choice, Shape, code_of, guess, named, neighbours, source_of
@@ -62,7 +63,10 @@ def plans() -> dict[Choice, Plan]:
 
 @pytest.mark.parametrize("choice", KINDS, ids=lambda choice: choice.name)
 def test_products_are_those_of_float32_sums(choice: Choice, plans: dict[Choice, Plan]) -> None:
-    """Normal numbers within the labs' bound, whole numbers to the bit: sums in half precision keep neither."""
+    """Normal numbers within the labs' bound, whole numbers to the bit: sums in half precision keep neither.
+
+    Normal ones for every fourth kind in `make test`: whole ones see everything but what a sum is rounded to.
+    """
     m, n, k = SHAPE
     random = np.random.default_rng(2)
     normal = {"a": random.standard_normal((m, k)), "b": random.standard_normal((k, n))}
@@ -70,7 +74,8 @@ def test_products_are_those_of_float32_sums(choice: Choice, plans: dict[Choice, 
     normal, whole = ({name: x.astype(np.float16) for name, x in values.items()} for values in (normal, whole))
     half_products.place(np, Family.INTEGERS, whole, Random(2))
     bound = half_products.bound(np, normal)["c"]
-    for values, allowed in ((normal, bound), (whole, np.zeros_like(bound))):
+    tried = [(whole, np.zeros_like(bound))] + [(normal, bound)] * (choice in part_of(KINDS, 4, type))
+    for values, allowed in tried:
         run = execute(plans[choice], values)
         true = half_products.expected(np, values)["c"]
         if values is whole:

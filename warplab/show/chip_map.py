@@ -156,7 +156,7 @@ def _box(
     axes: Axes, left: float, bottom: float, width: float, height: float, colour: str, gid: str, text: str = "",
     *, edge: str = "none", size: float = style.SMALL,
 ) -> None:  # fmt: skip
-    axes.add_patch(Rectangle((left, bottom), width, height, facecolor=colour, edgecolor=edge, linewidth=0.7, gid=gid))
+    style.box(axes, (left, bottom), width, height, facecolor=colour, edgecolor=edge, linewidth=0.7, gid=gid)
     if text:
         axes.text(
             left + width / 2, bottom + height / 2, text, ha="center", va="center", size=size, color=style.ink_on(colour)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
 from warplab.show import style
 from warplab.show.explore import Explorer
@@ -42,10 +41,8 @@ def divergence(condition: str, first: int, second: int) -> Figure:
     for column, mask in enumerate(masks):
         for lane, works in enumerate(mask):
             colour = (style.BLUE if column < on_first else style.ORANGE) if works else style.EMPTY
-            axes.add_patch(
-                Rectangle((column + 0.06, lane + 0.08), 0.88, 0.84, facecolor=colour, edgecolor="none",
-                          gid="works" if works else "idle")
-            )  # fmt: skip
+            kind = "works" if works else "idle"
+            style.box(axes, (column + 0.06, lane + 0.08), 0.88, 0.84, facecolor=colour, edgecolor="none", gid=kind)
     axes.set_xlim(0, max(len(masks), 8))
     axes.set_ylim(LANES, 0)
     axes.set_yticks([lane + 0.5 for lane in (0, 8, 16, 24, 31)], ["0", "8", "16", "24", "31"])

@@ -120,11 +120,8 @@ def _partition(axes: Axes, left: float, bottom: float, number: int, chip: Chip, 
 
 def _lanes(axes: Axes, left: float, middle: float, lanes: int, colour: str, kind: str) -> None:
     for lane in range(lanes):
-        axes.add_patch(
-            Rectangle(
-                (left + lane * _CELL, middle - 0.15), 0.8 * _CELL, 0.3, facecolor=colour, edgecolor="none", gid=kind
-            )
-        )
+        corner = left + lane * _CELL, middle - 0.15
+        style.box(axes, corner, 0.8 * _CELL, 0.3, facecolor=colour, edgecolor="none", gid=kind)
 
 
 def _box(axes: Axes, left: float, bottom: float, width: float, height: float, colour: str, gid: str, text: str) -> None:

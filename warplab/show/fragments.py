@@ -76,11 +76,9 @@ def _matrix(axes: Axes, layout: Fragment, lane: int | None) -> None:
             held_by, register = int(layout.lanes[row, column]), int(layout.registers[row, column])
             chosen = held_by == lane
             face = to_rgb(_colour(register)) if chosen else _faded(_colour(register))
-            axes.add_patch(
-                Rectangle(
-                    (column, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=0.8,
-                    gid=f"element {row} {column} lane {held_by} register {register}",
-                )
+            style.box(
+                axes, (column, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=0.8,
+                gid=f"element {row} {column} lane {held_by} register {register}",
             )  # fmt: skip
             if with_text:
                 axes.text(

@@ -192,7 +192,7 @@ def _bank_cell(axes: Axes, bank: int, row: int, wavefront: Wavefront) -> None:
     served = wavefront.served.get(bank)
     face = style.EMPTY if served is None else style.RED if wavefront.conflict else style.BLUE
     gid = "idle" if served is None else f"word {served[0]}"
-    axes.add_patch(Rectangle((bank, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=1.2, gid=gid))
+    style.box(axes, (bank, row), 1, 1, facecolor=face, edgecolor=style.PANEL, linewidth=1.2, gid=gid)
     if served is not None:
         text = _lane_names(served[1])
         size = style.SMALL - (0.5 if len(text) < 4 else 2.5)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgb
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.patches import Rectangle
 from matplotlib.typing import ColorType
 
 # Okabe and Ito's palette, told apart with every common colour blindness (Color Universal Design, 2008), without yellow,
@@ -91,6 +92,14 @@ def headline(made: Figure, title: str, subtitle: str = "") -> None:
 def canvas(axes: Axes) -> None:
     """Makes axes a drawing surface: no frame, no ticks."""
     axes.set_axis_off()
+
+
+def box(axes: Axes, corner: tuple[float, float], width: float, height: float, **look: Any) -> None:
+    """A rectangle on axes whose limits the picture itself sets.
+
+    `add_patch` would work out anew what the axes must hold, which for thousands of cells takes longer than drawing.
+    """
+    axes.add_artist(Rectangle(corner, width, height, **look))
 
 
 def ink_on(colour: ColorType) -> str:

@@ -10,11 +10,12 @@ import pytest
 
 from corpus.tensor import probe, sparse_probe
 from tests.simt.plans import buffer, compile_cuda, plan_of
+from tests.simt.products import product
 from tests.simt.tensor.fragments import fragment, halves_a16, halves_b16, run_mma, sums
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role
 from warplab.simt import execute
-from warplab.simt.core.tensor.numerics import multiply_accumulate, rule_number
+from warplab.simt.core.tensor.numerics import rule_number
 
 
 def run_sparse(opcode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, e: np.ndarray, last: str) -> Execution:
@@ -110,8 +111,8 @@ def modelled(instruction: sparse_probe.SparseInstruction, a, b, c, columns) -> n
     d = np.zeros_like(c)
     for tile in range(len(a)):
         for row in range(16):
-            met = np.ascontiguousarray(b[tile][:, columns[tile, row]])
-            multiply_accumulate(a[tile, row : row + 1], met, c[tile, row : row + 1], d[tile, row : row + 1], rule)
+            met, one = b[tile][:, columns[tile, row]], slice(row, row + 1)
+            d[tile, one] = product(a[tile, one], met, c[tile, one], rule)
     return d
 
 

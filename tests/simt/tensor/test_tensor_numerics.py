@@ -10,17 +10,13 @@ import pytest
 
 from autograder.spec.lab import CHECKOUT
 from corpus.tensor import probe
-from tests.simt import exact
+from tests.simt import exact, products
 from warplab.simt.core.tensor.numerics import (
     BITS,
     RULES,
     Kind,
     Rule,
-    dot_accumulate,
     ieee_add,
-    multiply_accumulate,
-    multiply_accumulate_in_steps,
-    multiply_accumulate_integers,
     rule_number,
 )
 
@@ -38,10 +34,7 @@ def rule_of(sample: str, architecture: str = "sm_90a") -> int:
 
 
 def compute(a, b, c, rule):
-    d = np.zeros_like(c)
-    for tile in range(len(a)):
-        multiply_accumulate(a[tile], b[tile], c[tile], d[tile], rule)
-    return d
+    return np.array([products.product(*operands, rule) for operands in zip(a, b, c, strict=True)])
 
 
 def bits_of(values, kind: Kind) -> np.ndarray:
@@ -56,7 +49,7 @@ def dot(a, b, c, instruction="mma", kind=Kind.F16, accumulator=Kind.F32, archite
     k = 32 // np.dtype(BITS[kind]).itemsize
     a, b = (np.pad(np.asarray(x, float), (0, k - len(x))) for x in (a, b))
     rule = rule_number(architecture, instruction, kind, kind, accumulator)
-    bits = dot_accumulate(bits_of(a, kind), bits_of(b, kind), int(bits_of([c], accumulator)[0]), rule)
+    bits = products.dot(bits_of(a, kind), bits_of(b, kind), int(bits_of([c], accumulator)[0]), rule)
     return float(exact.decode(int(bits), FORMATS[accumulator]))
 
 
@@ -130,7 +123,7 @@ def test_equals_the_stated_rule_on_every_architecture(number):
             return (bits << (13 if kind == Kind.TF32 else 0)).astype(BITS[kind])
 
         a, b, c = draw(rule.a, k), draw(rule.b, k), int(draw(rule.accumulator, 1)[0])
-        assert dot_accumulate(a, b, c, number) == stated(a, b, c, rule)
+        assert products.dot(a, b, c, number) == stated(a, b, c, rule)
 
 
 @pytest.mark.parametrize("kind", [Kind.F16, Kind.BF16, Kind.TF32, Kind.E4M3, Kind.E5M2])
@@ -140,9 +133,8 @@ def test_small_integers_are_exact(instruction, kind):
     k = 32 // np.dtype(BITS[kind]).itemsize
     a, b = (generator.integers(-3, 4, (rows, k)) for rows in (16, 8))
     c = generator.integers(-40, 41, (16, 8))
-    d = np.zeros((16, 8), np.uint32)
     rule = rule_number("sm_90a", instruction, kind, kind, Kind.F32)
-    multiply_accumulate(bits_of(a, kind), bits_of(b, kind), bits_of(c, Kind.F32), d, rule)
+    d = products.product(bits_of(a, kind), bits_of(b, kind), bits_of(c, Kind.F32), rule)
     np.testing.assert_array_equal(d.view(np.float32), a @ b.T + c)
 
 
@@ -192,14 +184,14 @@ def test_zero_is_positive_and_nan_canonical():
     rule = rule_number("sm_90a", "mma", Kind.F16, Kind.F16, Kind.F32)
     a, b = np.zeros(16, np.uint16), np.zeros(16, np.uint16)
     a[0], b[0] = 0x7C00, 0x3C00
-    assert dot_accumulate(a, b, 0, rule) == 0x7F800000
-    assert dot_accumulate(a, b, 0xFF800000, rule) == 0x7FFFFFFF
-    assert dot_accumulate(a, np.zeros(16, np.uint16), 0, rule) == 0x7FFFFFFF
+    assert products.dot(a, b, 0, rule) == 0x7F800000
+    assert products.dot(a, b, 0xFF800000, rule) == 0x7FFFFFFF
+    assert products.dot(a, np.zeros(16, np.uint16), 0, rule) == 0x7FFFFFFF
     a[0] = 0xFE01
-    assert dot_accumulate(a, b, 0, rule) == 0x7FFFFFFF
+    assert products.dot(a, b, 0, rule) == 0x7FFFFFFF
     negative = np.full(16, 0x8001, np.uint16)
     half = rule_number("sm_90a", "mma", Kind.F16, Kind.F16, Kind.F16)
-    assert dot_accumulate(negative, np.full(16, 1, np.uint16), 0x8000, half) == 0
+    assert products.dot(negative, np.full(16, 1, np.uint16), 0x8000, half) == 0
 
 
 def test_fp8_sums_of_wgmma_stop_growing():
@@ -215,16 +207,13 @@ def test_fp8_sums_of_wgmma_stop_growing():
     def relative_error(total):
         return np.max(np.abs(total - truth) / truth)
 
-    d = zero.copy()
-    multiply_accumulate_in_steps(a, b, zero, d, native, 32)
-    promoted, part = np.zeros((16, 8), np.float32), zero.copy()
+    d = products.in_steps(a, b, zero, native, 32)
+    promoted = np.zeros((16, 8), np.float32)
     for first in range(0, k_total, 128):
         step = slice(first, first + 128)
-        multiply_accumulate_in_steps(a[:, step], b[:, step], zero, part, native, 32)
-        promoted += part.view(np.float32)
-    exact_f16 = zero.copy()
+        promoted += products.in_steps(a[:, step], b[:, step], zero, native, 32).view(np.float32)
     through_half = rule_number("sm_90a", "mma", Kind.E4M3, Kind.E4M3, Kind.F32)
-    multiply_accumulate_in_steps(a, b, zero, exact_f16, through_half, 32)
+    exact_f16 = products.in_steps(a, b, zero, through_half, 32)
     alone = relative_error(d.view(np.float32))
     assert alone > 0.1
     assert relative_error(promoted) < alone / 20
@@ -245,20 +234,6 @@ def test_ieee_addition_matches_float32_and_float16():
         expected = np.where(np.isnan(total), nan, total.view(wide))
         got = [ieee_add(int(x), int(y), kind) for x, y in bits.T]
         np.testing.assert_array_equal(got, expected)
-
-
-def test_integers_are_exact_and_wrap():
-    generator = np.random.default_rng(1)
-    for types in ((np.int8, np.int8), (np.uint8, np.int8), (np.uint8, np.uint8)):
-        a, b = (
-            generator.integers(np.iinfo(kind).min, np.iinfo(kind).max, (rows, 32), kind, endpoint=True)
-            for kind, rows in zip(types, (16, 8), strict=True)
-        )
-        c = generator.integers(-(2**31), 2**31, (16, 8)).astype(np.int32)
-        d = np.zeros_like(c)
-        multiply_accumulate_integers(a, b, c, d)
-        expected = a.astype(np.int64) @ b.T.astype(np.int64) + c
-        np.testing.assert_array_equal(d, expected.astype(np.int32))
 
 
 def test_rules_are_found_and_refused():

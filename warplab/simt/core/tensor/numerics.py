@@ -316,38 +316,3 @@ def multiply_accumulate(a, b, c, d, rule):
             _step(sig_a[part], exp_a[part], sig_b[part], exp_b[part], lift, rule, largest, total, row)
         for j in range(n):
             d[i, j] = ieee_add(row[j], np.int64(c[i, j]), _TABLE[rule, 2]) if through_half else row[j]
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def dot_accumulate(a, b, c, rule):
-    """The bits of one element of D: patterns `a` and `b` along one instruction's k, bits `c`, an index in `RULES`."""
-    element = np.full((1, 1), np.int64(c))
-    multiply_accumulate(a.reshape(1, -1), b.reshape(1, -1), element, element, rule)
-    return element[0, 0]
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def multiply_accumulate_in_steps(a, b, c, d, rule, k):
-    """D = A B + C by a chain of instructions along k, each `k` long, as a kernel's main loop issues them.
-
-    Arrays as in `multiply_accumulate`; their k must be a multiple of the instruction's.
-    """
-    for i in range(c.shape[0]):
-        for j in range(c.shape[1]):
-            d[i, j] = c[i, j]
-    for first in range(0, a.shape[1], k):
-        multiply_accumulate(a[:, first : first + k], b[:, first : first + k], d, d, rule)
-
-
-@numba.njit(nogil=True, error_model="numpy")
-def multiply_accumulate_integers(a, b, c, d):
-    """D = A B + C for 8-bit integers: exact, and modulo 2**32 (no `.satfinite`).
-
-    `a` (m, k) and `b`, B transposed, (n, k), are int8 or uint8, each its own; `c` and `d` (m, n) are int32.
-    """
-    for i in range(c.shape[0]):
-        for j in range(c.shape[1]):
-            total = np.int64(c[i, j])
-            for k in range(a.shape[1]):
-                total += np.int64(a[i, k]) * np.int64(b[j, k])
-            d[i, j] = np.int32(total)
