@@ -104,7 +104,7 @@ def _twin(pair: Pair) -> str:
 IN_CPP = [pair for pair in PAIRS if "in_numba" not in pair.file]
 
 
-@pytest.mark.parametrize("pair", part_of(IN_CPP, 2, lambda pair: pair.file), ids=lambda p: p.name)
+@pytest.mark.parametrize("pair", part_of(IN_CPP, 3, lambda pair: pair.file), ids=lambda p: p.name)
 def test_a_block_barrier_is_named_only_where_the_twin_has_one(pair: Pair) -> None:
     """Or an atomic update, where that is offered, or where other findings say what mends the race of other blocks."""
     for order in ({}, {"reverse": True}):

@@ -18,7 +18,7 @@ LOOK_ONCE = (
 )
 
 
-@pytest.mark.parametrize("pair", [pytest.param(p, id=p.name) for p in part_of(PAIRS, 2, lambda pair: pair.file)])
+@pytest.mark.parametrize("pair", [pytest.param(p, id=p.name) for p in part_of(PAIRS, 3, lambda pair: pair.file)])
 def test_race_is_found_and_its_twin_is_clean(pair: Pair) -> None:
     marked = marked_lines(pair)
     for order in ({}, {"reverse": True}, {"seed": 1}):
