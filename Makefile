@@ -73,8 +73,8 @@ test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submission
 	@PYTHONDONTWRITEBYTECODE= WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
 		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py) \
 		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
-		tests/megakernel tests/network tests/own_kernels tests/plan tests/ptx tests/notebooks tests/sharded tests/show \
-		tests/simt/corpus tests/test_toolkits.py
+		tests/megakernel tests/network tests/own_kernels tests/peer tests/plan tests/ptx tests/notebooks tests/search \
+		tests/sharded tests/show tests/simt/corpus tests/simt/test_machine_code.py tests/test_toolkits.py
 
 lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
 	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \

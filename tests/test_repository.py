@@ -58,6 +58,15 @@ def targets() -> set[str]:
     return set(re.findall(r"^([a-z][a-z-]*):", MAKEFILE, re.MULTILINE))
 
 
+def test_what_make_test_samples_is_whole_in_make_test_long() -> None:
+    recipe = MAKEFILE.split("\ntest-long:")[1].split("\n\n")[0]
+    taken = [ROOT / name for name in re.findall(r"\btests/\S+", recipe)]
+    imports = re.compile("^from tests.sampling import", re.MULTILINE)
+    sampled = [path for path in (ROOT / "tests").rglob("test_*.py") if imports.search(path.read_text("utf-8"))]
+    assert len(sampled) > 20 and all(place.exists() for place in taken)
+    assert [str(path) for path in sampled if not any(path.is_relative_to(place) for place in taken)] == []
+
+
 def test_every_direct_dependency_is_pinned() -> None:
     names, pinned = {distribution(r) for r in requirements()}, pins()
     for extra in ("cu12", "cu13"):  # each with constraints of its own, which agree with its ranges
