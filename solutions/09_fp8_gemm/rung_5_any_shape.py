@@ -108,12 +108,30 @@ __device__ void meet_in_group(int consumer)  // its 128 threads
 {
     asm volatile("bar.sync %0, 128;" :: "r"(consumer + 1) : "memory");
 }
+// One lane of a warp whose lanes are together. Behind `if (lane == 0)` the compiler cannot know that one lane is left,
+// and puts a loop over lanes around every copy.
+__device__ bool elected()
+{
+    u32 yes;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes));
+    return yes;
+}
 __device__ void sync_blocks()  // of a cluster, or the threads of a block alone
 {
 #if BLOCKS == 1
     __syncthreads();
 #else
     asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
+#endif
+}
+// Nobody signals a peer whose barriers are not there yet. They are fenced, so that arriving need not release what this
+// thread did before: it would wait for the scales that the thread has asked for.
+__device__ void meet_first()
+{
+#if BLOCKS == 1
+    __syncthreads();
+#else
+    asm volatile("barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 #endif
 }
 __device__ void load(const Map& map, u32 to, u32 barrier, int x, int y)
@@ -223,7 +241,9 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
     u32 base = (shared_address(memory) + 1023) & ~1023u;
     u32 full = shared_address(barriers), empty = full + 8 * STAGES;
     u32 outs = base + STAGES * STAGE_BYTES;
-    int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
+    // Lane 0's, which is every lane's: so the compiler knows that no branch on them parts a warp.
+    int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), group = warp / 4, lane = threadIdx.x % 32;
+    warp %= 4;
     u32 rank = 0;
     if (BLOCKS > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
     int rows = (m + TILE_M * CLUSTER - 1) / (TILE_M * CLUSTER), columns = (n + TILE_N - 1) / TILE_N;
@@ -231,59 +251,67 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
     u32 member = rank % CLUSTER, part_of_k = rank / CLUSTER;
     int all_steps = (k + 127) / 128, start = part_of_k * all_steps / SPLITS;
     int steps = (part_of_k + 1) * all_steps / SPLITS - start;
-    u32 stage = 0, phase = 0;
-    bool again = false;  // whether the stage has been used before
-    auto bring = [&](int row, int column, int step) {  // what a block of k of a tile needs
-        row = (row * CLUSTER + member) * TILE_M, column *= TILE_N, step += start;
-        if (again) wait(empty + 8 * stage, phase ^ 1);
-        u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
-        int scales = COPIED ? max(min(TILE_M, m - row), 0) : 0;  // of x's rows that are there
-        expect(signal, X_BYTES + W_BYTES + 4 * scales);
-        load(map_x, x, signal, step * 128, row);
-        constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
-        if (CLUSTER > 1) load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, column + member * SHARE);
-        else load(map_w, w, signal, step * 128, column);
-        if (scales) load_line(x_scale + (u64)step * m + row, x + SCALES_AT, signal, 4 * scales);
-        if (++stage == STAGES) {
-            stage = 0;
-            phase ^= 1;
-            again = true;
-        }
-    };
-    int under_way = 0;
-    if (threadIdx.x == 0) {  // the code is in no cache yet: only what the first copies need goes before them
-        #pragma unroll
-        for (int s = 0; s < EARLY; ++s) init(full + 8 * s, 1);
-        fence_barriers();
-        int row, column;
-        place(first, rows, columns, inverse, row, column);
-        #pragma unroll 1
-        while (under_way < min(steps, EARLY)) bring(row, column, under_way++);
-        if (SPLITS == 1) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_y) : "memory");
-    } else if (threadIdx.x == 128) {
-        #pragma unroll
-        for (int s = 0; s < STAGES; ++s) {
-            if (s >= EARLY) init(full + 8 * s, 1);
-            init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
-        }
-        fence_barriers();
-    }
-    __syncwarp();
-
     if (group == 0) {
-        sync_blocks();  // nobody signals a peer whose barriers are not there yet
+        // The whole first warp brings, and an elected lane issues: what one lane works out alone is moved to a uniform
+        // register for each operand of each copy. Stages are counted by the producer and by the consumers for
+        // themselves: in one variable for both they would differ between lanes, as far as the compiler can see.
+        u32 stage = 0, phase = 0;
+        bool again = false;  // whether the stage has been used before
+        u32 share = member * (TILE_N / CLUSTER);  // the first row of w that this block brings, to all
+        auto bring = [&](int row, int column, int step) {  // what a block of k of a tile needs
+            row = (row * CLUSTER + member) * TILE_M, column *= TILE_N, step += start;
+            if (again) wait(empty + 8 * stage, phase ^ 1);
+            u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
+            int scales = COPIED ? max(min(TILE_M, m - row), 0) : 0;  // of x's rows that are there
+            if (elected()) {
+                expect(signal, X_BYTES + W_BYTES + 4 * scales);
+                load(map_x, x, signal, step * 128, row);
+                if (CLUSTER == 1) load(map_w, w, signal, step * 128, column);
+                else load_to_all(map_w, w + share * 128, signal, step * 128, column + share);
+                if (scales) load_line(x_scale + (u64)step * m + row, x + SCALES_AT, signal, 4 * scales);
+            }
+            __syncwarp();
+            if (++stage == STAGES) {
+                stage = 0;
+                phase ^= 1;
+                again = true;
+            }
+        };
+        int under_way = 0, row, column;
+        if (warp == 0) {  // the code is in no cache yet: only what the first copies need goes before them
+            if (elected()) {
+                #pragma unroll
+                for (int s = 0; s < EARLY; ++s) init(full + 8 * s, 1);
+                fence_barriers();
+            }
+            __syncwarp();
+            place(first, rows, columns, inverse, row, column);
+            #pragma unroll 1
+            while (under_way < min(steps, EARLY)) bring(row, column, under_way++);
+            if (SPLITS == 1 && elected()) asm volatile("prefetch.tensormap [%0];" :: "l"(&map_y) : "memory");
+            __syncwarp();
+        }
+        meet_first();
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
-        if (threadIdx.x == 0) {
+        if (warp == 0) {
             for (int tile = first; tile < tiles; tile += next, under_way = 0) {
-                int row, column;
                 place(tile, rows, columns, inverse, row, column);
                 for (int step = under_way; step < steps; ++step) bring(row, column, step);
             }
         }
-        __syncwarp();
     } else {
-        int consumer = group - 1, warp = threadIdx.x / 32 % 4;
-        // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
+        if (threadIdx.x == 128) {
+            #pragma unroll
+            for (int s = 0; s < STAGES; ++s) {
+                if (s >= EARLY) init(full + 8 * s, 1);
+                init(empty + 8 * s, 4 * CONSUMERS * CLUSTER);
+            }
+            fence_barriers();
+        }
+        __syncwarp();
+        u32 stage = 0, phase = 0;
+        int consumer = group - 1;
+        // Lane 0's as well: the compiler keeps descriptors in uniform registers.
         u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + consumer * 64 * 128), 0);
         u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
         // Where this consumer's results go, and where in a box of them this lane writes: chunks of 16 bytes are
@@ -332,7 +360,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);
         };
         ask(tile, 0, 0, true);
-        sync_blocks();
+        meet_first();
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
         hand(0);
         auto take = [&](int step) {  // a block of k that has come
