@@ -63,6 +63,15 @@ __device__ void meet_in_group(int consumer)  // its 128 threads
 {
     asm volatile("bar.sync %0, 128;" :: "r"(consumer + 1) : "memory");
 }
+// One lane of a warp whose lanes are together. Behind `if (lane == 0)` the compiler cannot know that one lane is left,
+// and puts a loop over lanes around every copy.
+__device__ bool elected()
+{
+    u32 yes;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes));
+    return yes;
+}
+__device__ int uniform(int value) { return __shfl_sync(~0u, value, 0); }  // equal in all lanes, and the compiler knows
 __device__ void sync_blocks()  // of a cluster, or the threads of a block alone
 {
 #if CLUSTER == 1
@@ -187,7 +196,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     u32 base = (shared_address(memory) + 1023) & ~1023u;
     u32 full = shared_address(barriers), empty = full + 8 * STAGES;
     u32 outs = base + STAGES * STAGE_BYTES;
-    int group = __shfl_sync(~0u, threadIdx.x / 128, 0), lane = threadIdx.x % 32;
+    int warp = uniform(threadIdx.x / 32), group = warp / 4, lane = threadIdx.x % 32;
+    warp %= 4;
     u32 member = 0;  // of the cluster
     if (CLUSTER > 1) asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(member));
     if (threadIdx.x == 0) {
@@ -204,25 +214,29 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     u32 stage = 0, phase = 0;
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 80 : 40));
-        if (threadIdx.x == 0) {
-            for (int number = blockIdx.x / CLUSTER; find(first, count, experts, columns, number, tile);
-                 number += gridDim.x / CLUSTER) {
-                int row = tile.row + member * TILE_M, some = tile.end - row;
+        if (warp == 0) {  // all of it: what one lane works out alone is moved to a uniform register for every copy
+            for (int number = blockIdx.x / CLUSTER;
+                 uniform(find(first, count, experts, columns, number, tile)); number += gridDim.x / CLUSTER) {
+                int row = uniform(tile.row) + member * TILE_M, some = uniform(tile.end) - row;
                 int halves = min(max((some + 63) / 64, 0), TILE_M / 64);  // that the expert has rows in
                 int aligned = row & ~3;
                 u32 scale_bytes = COPIED && some > 0 ? 4 * min(SCALES, slots - aligned) : 0;
+                constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
+                int from = uniform(tile.expert * n + tile.column) + member * SHARE;
                 for (int step = 0; step < steps; ++step) {
                     wait(empty + 8 * stage, phase ^ 1);  // passes at once the first time round
                     u32 signal = full + 8 * stage, x = base + stage * STAGE_BYTES, w = x + X_BYTES;
-                    expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
-                    if (scale_bytes)
-                        load_line(x_scale + (u64)step * slots + aligned, x + SCALES_AT, signal, scale_bytes);
-                    for (int half = 0; half < halves; ++half)
-                        load(map_x, x + half * 64 * 128, signal, step * 128, row + half * 64);
-                    constexpr int SHARE = TILE_N / CLUSTER;  // rows of w that this block brings, to all
-                    int from = tile.expert * n + tile.column + member * SHARE;
-                    if (CLUSTER > 1) load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, from);
-                    else load(map_w, w, signal, step * 128, from);
+                    if (elected()) {
+                        expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
+                        if (scale_bytes)
+                            load_line(x_scale + (u64)step * slots + aligned, x + SCALES_AT, signal, scale_bytes);
+                        #pragma unroll
+                        for (int half = 0; half < TILE_M / 64; ++half)
+                            if (half < halves) load(map_x, x + half * 64 * 128, signal, step * 128, row + half * 64);
+                        if (CLUSTER == 1) load(map_w, w, signal, step * 128, from);
+                        else load_to_all(map_w, w + member * SHARE * 128, signal, step * 128, from);
+                    }
+                    __syncwarp();
                     if (++stage == STAGES) {
                         stage = 0;
                         phase ^= 1;
@@ -230,14 +244,10 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 }
             }
         }
-        __syncwarp();
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
-        // Lane 0's, which are every lane's: so the compiler knows that lanes go the same way, and keeps descriptors in
-        // uniform registers.
-        int consumer = group - 1, warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
-        u32 first_x = __shfl_sync(~0u, (u32)descriptor(base + consumer * 64 * 128), 0);
-        u32 first_w = __shfl_sync(~0u, (u32)descriptor(base + X_BYTES), 0);
+        int consumer = group - 1;
+        u32 first_x = uniform(descriptor(base + consumer * 64 * 128)), first_w = uniform(descriptor(base + X_BYTES));
         // Where this consumer's results go, and where in a box of them this lane writes: chunks of 16 bytes are
         // swizzled as the tensor map says.
         u32 out = outs + consumer * (TILE_N / BOX) * BOX_BYTES, out_row = out + (16 * warp + lane % 16) * 2 * BOX;

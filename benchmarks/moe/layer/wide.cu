@@ -28,6 +28,14 @@ __device__ void wait(u32 barrier, u32 parity)
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
 }
+// One lane of a warp whose lanes are together: behind `if (lane == 0)` the compiler cannot know that one lane is left.
+__device__ bool elected()
+{
+    u32 yes;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes));
+    return yes;
+}
+__device__ int uniform(int value) { return __shfl_sync(ALL, value, 0); }  // equal in all lanes, and the compiler knows
 __device__ void load_rows(const Map& map, u32 to, u32 barrier, int x, int y)
 {
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
@@ -237,8 +245,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     b.out = b.base + STAGES * STAGE_BYTES;
     b.full = shared_address(barriers), b.empty = b.full + 8 * STAGES;
     b.stage = 0, b.phase = 0;
-    int group = __shfl_sync(ALL, threadIdx.x / 128, 0);
-    b.consumer = group - 1, b.warp = threadIdx.x / 32 % 4, b.lane = threadIdx.x % 32;
+    int warp = uniform(threadIdx.x / 32), group = warp / 4;
+    b.consumer = group - 1, b.warp = warp % 4, b.lane = threadIdx.x % 32;
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
             init(b.full + 8 * s, 1);
@@ -253,18 +261,23 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     Tile tile = {};
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
-        if (threadIdx.x == 0) {
-            for (int number = blockIdx.x; find(first, count, experts, across, number, tile); number += gridDim.x) {
-                int halves = tile.end - tile.row > 64 ? 2 : 1, aligned = tile.row & ~3;
+        if (b.warp == 0) {  // all of it: what one lane works out alone is moved to a uniform register for every copy
+            for (int number = blockIdx.x; uniform(find(first, count, experts, across, number, tile));
+                 number += gridDim.x) {
+                int row = uniform(tile.row), end = uniform(tile.end), column = uniform(tile.column);
+                int expert = uniform(tile.expert), halves = end - row > 64 ? 2 : 1, aligned = row & ~3;
                 u32 scale_bytes = 4 * min(SCALES, rows - aligned);
                 for (int step = 0; step < steps; ++step) {
                     wait(b.empty + 8 * b.stage, b.phase ^ 1);  // passes at once the first time round
                     u32 signal = b.full + 8 * b.stage, x = b.base + b.stage * STAGE_BYTES, w = x + X_BYTES;
-                    expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
-                    load_weights(map_w, w, signal, step * 128, tile.column, tile.expert);
-                    for (int half = 0; half < halves; ++half)
-                        load_rows(map_x, x + half * 64 * 128, signal, step * 128, tile.row + half * 64);
-                    load_line(x_scale + (u64)step * rows + aligned, x + SCALES_AT, signal, scale_bytes);
+                    if (elected()) {
+                        expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
+                        load_weights(map_w, w, signal, step * 128, column, expert);
+                        load_rows(map_x, x, signal, step * 128, row);
+                        if (halves == 2) load_rows(map_x, x + 64 * 128, signal, step * 128, row + 64);
+                        load_line(x_scale + (u64)step * rows + aligned, x + SCALES_AT, signal, scale_bytes);
+                    }
+                    __syncwarp();
                     advance(b.stage, b.phase);
                 }
             }
@@ -272,9 +285,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         return;
     }
     asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    // Lane 0's, which are every lane's: so the compiler knows, and keeps descriptors in uniform registers.
-    u32 first_x = __shfl_sync(ALL, (u32)descriptor(b.base + b.consumer * 64 * 128), 0);
-    u32 first_w = __shfl_sync(ALL, (u32)descriptor(b.base + X_BYTES), 0);
+    u32 first_x = uniform(descriptor(b.base + b.consumer * 64 * 128)), first_w = uniform(descriptor(b.base + X_BYTES));
     // w's scales of two panels: where they lie, those of this lane's block of 32, and those of the 32 after them.
     const float *of_one, *of_other;
     float one[2] = {}, other[2] = {};
