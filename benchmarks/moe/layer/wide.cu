@@ -3,7 +3,7 @@ typedef unsigned int u32;
 typedef unsigned long long u64;
 struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 constexpr u32 ALL = 0xffffffff;
-constexpr int HEIGHT = 128, WIDTH = 256;  // a tile: rows of x, of one expert, and rows of w
+constexpr int HEIGHT = 128, WIDTH = 256, HALF = WIDTH / 2;  // a tile: rows of x, of one expert, and rows of w
 constexpr int X_BYTES = HEIGHT * 128, W_BYTES = WIDTH * 128;
 constexpr int SCALES = HEIGHT + 4;  // of x in a stage, from a multiple of four rows on
 constexpr int SCALES_AT = X_BYTES + W_BYTES, STAGE_BYTES = SCALES_AT + 1024;  // 1,024: what is swizzled begins there
@@ -18,15 +18,24 @@ __device__ void expect(u32 barrier, u32 bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
 }
-__device__ void arrive(u32 barrier)
+__device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same place of a block of the cluster
 {
-    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(barrier) : "memory");
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
 }
 __device__ void wait(u32 barrier, u32 parity)
 {
     asm volatile("{ .reg .pred p;\n"
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+__device__ void meet_in_group(int consumer)  // its 128 threads
+{
+    asm volatile("bar.sync %0, 128;" :: "r"(consumer + 1) : "memory");
+}
+__device__ void meet_blocks()  // of the cluster
+{
+    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
 }
 // One lane of a warp whose lanes are together: behind `if (lane == 0)` the compiler cannot know that one lane is left.
 __device__ bool elected()
@@ -41,18 +50,31 @@ __device__ void load_rows(const Map& map, u32 to, u32 barrier, int x, int y)
     asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
                  "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier) : "memory");
 }
-// WIDTH rows of an expert's w, from number `row` on; with SWIGLU eight gates, their eight values, the next gates, ...
+// HALF rows of an expert's w, from number `row` on; with SWIGLU eight gates, their eight values, the next gates, ...
+#if SWIGLU
+#define AXES "5d"
+#define AT "{%2, %3, %3, %4, %5}"
+#define PLACE "r"(x), "r"(0), "r"(row / 16), "r"(expert)
+#define BARRIER "[%6]"
+#define BOTH ", %7"
+#else
+#define AXES "3d"
+#define AT "{%2, %3, %4}"
+#define PLACE "r"(x), "r"(row), "r"(expert)
+#define BARRIER "[%5]"
+#define BOTH ", %6"
+#endif
 __device__ void load_weights(const Map& map, u32 to, u32 barrier, int x, int row, int expert)
 {
-#if SWIGLU
-    asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %3, %4, %5}], [%6];"
-                 :: "r"(to), "l"(&map), "r"(x), "r"(0), "r"(row / 16), "r"(expert), "r"(barrier) : "memory");
-#else
-    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3, %4}], [%5];"
-                 :: "r"(to), "l"(&map), "r"(x), "r"(row), "r"(expert), "r"(barrier) : "memory");
-#endif
+    asm volatile("cp.async.bulk.tensor." AXES ".shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, " AT "], " BARRIER ";" :: "r"(to), "l"(&map), PLACE, "r"(barrier) : "memory");
+}
+__device__ void load_weights_to_both(const Map& map, u32 to, u32 barrier, int x, int row, int expert)
+{
+    asm volatile("cp.async.bulk.tensor." AXES
+                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
+                 "[%0], [%1, " AT "], " BARRIER BOTH ";"
+                 :: "r"(to), "l"(&map), PLACE, "r"(barrier), "h"((short)3) : "memory");
 }
 __device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
 {
@@ -100,21 +122,26 @@ __device__ u32 pack(float low, float high)
 }
 
 // What one tile is: rows of x from `row` on and before `end`, columns of the product from `column` on.
-struct Tile { int expert, row, end, column, before; };
+struct Tile { int expert, row, end, column, before; bool shared; };
 
-// Tile number `number` of all experts' tiles; false behind the last one. Numbers only grow: the search goes on at the
-// expert of the tile before. Tiles that share w come one after another.
-__device__ bool find(const int* first, const int* count, int experts, int across, int number, Tile& tile)
+// The tile of this block, block `rank` of its cluster, in turn `number` of all clusters' turns; false behind the last
+// one. Numbers only grow: the search goes on at the expert of the tile before. A cluster takes two tiles above each
+// other, which share w, or, of the last row of tiles if their number is odd, two side by side: for two columns of tiles
+// as many turns as an expert has rows of tiles. Tiles that share w come one after another.
+__device__ bool find(const int* first, const int* count, int experts, int across, int number, int rank, Tile& tile)
 {
     for (; tile.expert < experts; ++tile.expert) {
-        int rows = count[tile.expert], tall = (rows + HEIGHT - 1) / HEIGHT;
-        if (number < tile.before + tall * across) {
-            int at = number - tile.before;
-            tile.column = at / tall * WIDTH, tile.end = first[tile.expert] + rows;
-            tile.row = first[tile.expert] + at % tall * HEIGHT;
+        int rows = count[tile.expert], tall = (rows + HEIGHT - 1) / HEIGHT, turns = tall * ((across + 1) / 2);
+        if (number < tile.before + turns) {
+            int at = (number - tile.before) % tall, column = (number - tile.before) / tall * 2, pairs = tall / 2;
+            tile.shared = at < 2 * pairs;
+            int row = tile.shared ? at % pairs * 2 + rank : tall - 1;
+            column += tile.shared ? at / pairs : rank;
+            tile.column = column * WIDTH, tile.row = first[tile.expert] + row * HEIGHT;
+            tile.end = first[tile.expert] + (column < across ? rows : 0);
             return true;
         }
-        tile.before += tall * across;
+        tile.before += turns;
     }
     return false;
 }
@@ -199,32 +226,47 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, un
     }
 }
 #else
-// A warp's 16 rows of y, 64 columns at a time, on their way through shared memory.
-__device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, half* y, int n)
+// A consumer's 64 rows of y, through shared memory in boxes of 64 columns: a warp stores one of them by a tensor copy,
+// or, where the expert ends, those of its 16 rows that are the expert's.
+__device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, const Map& map_y, half* y, int n)
 {
-    u32 out = b.out + (b.consumer * 4 + b.warp) * 16 * 128;
-    int top = tile.row + b.consumer * 64 + b.warp * 16;
+    constexpr int BOX_BYTES = 64 * 128;
+    u32 out = b.out + b.consumer * (WIDTH / 64) * BOX_BYTES, of_warp = out + b.warp * 16 * 128;
+    int top = tile.row + b.consumer * 64;
+    if (elected()) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // the last tile's are stored
+    meet_in_group(b.consumer);
     #pragma unroll
-    for (int part = 0; part < WIDTH / 64; ++part) {
-        __syncwarp();  // what was there is read
-        #pragma unroll
-        for (int q = 0; q < 4; ++q) {
-            const float* s = sums + 32 * part + 8 * q;
-            int row = b.lane % 16, piece = (2 * q + b.lane / 16) ^ (row % 8);
-            asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
-                         :: "r"(out + row * 128 + piece * 16), "r"(pack(s[0], s[1])), "r"(pack(s[2], s[3])),
-                            "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+    for (int part = 0; part < WIDTH / 16; ++part) {
+        const float* s = sums + 8 * part;
+        int row = b.lane % 16, piece = (part % 4 * 2 + b.lane / 16) ^ (row % 8);
+        asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};"
+                     :: "r"(of_warp + part / 4 * BOX_BYTES + row * 128 + piece * 16), "r"(pack(s[0], s[1])),
+                        "r"(pack(s[2], s[3])), "r"(pack(s[4], s[5])), "r"(pack(s[6], s[7])) : "memory");
+    }
+    if (top + 64 <= tile.end) {
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+        meet_in_group(b.consumer);
+        if (elected()) {
+            asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [%0, {%1, %2}], [%3];"
+                         :: "l"(&map_y), "r"(tile.column + 64 * b.warp), "r"(top), "r"(out + b.warp * BOX_BYTES)
+                         : "memory");
+            asm volatile("cp.async.bulk.commit_group;" ::: "memory");
         }
         __syncwarp();
-        int column = tile.column + 64 * part;
+        return;
+    }
+    __syncwarp();
+    for (int i = b.lane / 8; i < 16; i += 4) {
+        int row = top + b.warp * 16 + i;
+        if (row >= tile.end) break;
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            int mine = i * 4 + b.lane / 8, row = top + mine;
-            if (row >= tile.end || column >= n) continue;
+        for (int box = 0; box < WIDTH / 64; ++box) {
+            int column = tile.column + 64 * box + b.lane % 8 * 8;
+            if (column >= n) break;
             uint4 v;
             asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                         : "r"(out + mine * 128 + ((b.lane % 8) ^ (mine % 8)) * 16) : "memory");
-            *(uint4*)(y + (u64)row * n + column + b.lane % 8 * 8) = v;
+                         : "r"(of_warp + box * BOX_BYTES + i * 128 + ((b.lane % 8) ^ (i % 8)) * 16) : "memory");
+            *(uint4*)(y + (u64)row * n + column) = v;
         }
     }
 }
@@ -234,9 +276,10 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, ha
 // y = x w^T. Of every expert, whose rows of x and of the result are count[e], from first[e] on. Blocks of 128 numbers
 // along k share a scale in x, blocks of 128 x 128 in w. A row of x_scale or a_scale has `rows` numbers, a multiple of
 // four; n are columns of the result.
-extern "C" __global__ void __launch_bounds__(384, 1)
-gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const float* x_scale, const float* w_scale,
-     const int* first, const int* count, void* result, float* a_scale, int rows, int experts, int n, int k)
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
+gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y,
+     const float* x_scale, const float* w_scale, const int* first, const int* count, void* result, float* a_scale,
+     int rows, int experts, int n, int k)
 {
     extern __shared__ char memory[];
     __shared__ u64 barriers[2 * STAGES];
@@ -250,11 +293,13 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     if (threadIdx.x == 0) {
         for (int s = 0; s < STAGES; ++s) {
             init(b.full + 8 * s, 1);
-            init(b.empty + 8 * s, 8);
+            init(b.empty + 8 * s, 16);
         }
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     }
-    __syncthreads();
+    u32 rank;
+    asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    meet_blocks();  // nobody signals a peer whose barriers are not there yet
 
     int columns = SWIGLU ? 2 * n : n, across = (columns + WIDTH - 1) / WIDTH, panels = (columns + 127) / 128;
     int steps = k / 128;
@@ -262,99 +307,113 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
         if (b.warp == 0) {  // all of it: what one lane works out alone is moved to a uniform register for every copy
-            for (int number = blockIdx.x; uniform(find(first, count, experts, across, number, tile));
-                 number += gridDim.x) {
+            for (int number = blockIdx.x / 2; uniform(find(first, count, experts, across, number, rank, tile));
+                 number += gridDim.x / 2) {
                 int row = uniform(tile.row), end = uniform(tile.end), column = uniform(tile.column);
-                int expert = uniform(tile.expert), halves = end - row > 64 ? 2 : 1, aligned = row & ~3;
-                u32 scale_bytes = 4 * min(SCALES, rows - aligned);
+                int expert = uniform(tile.expert), shared = uniform(tile.shared);
+                int halves = min(max((end - row + 63) / 64, 0), 2);  // of x's strip that have rows of the expert
+                int aligned = row & ~3, mine = rank * HALF;
+                u32 scale_bytes = halves ? 4 * min(SCALES, rows - aligned) : 0;
                 for (int step = 0; step < steps; ++step) {
                     wait(b.empty + 8 * b.stage, b.phase ^ 1);  // passes at once the first time round
                     u32 signal = b.full + 8 * b.stage, x = b.base + b.stage * STAGE_BYTES, w = x + X_BYTES;
                     if (elected()) {
                         expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
-                        load_weights(map_w, w, signal, step * 128, column, expert);
-                        load_rows(map_x, x, signal, step * 128, row);
+                        if (shared) {  // each block brings a half, to both
+                            load_weights_to_both(map_w, w + mine * 128, signal, step * 128, column + mine, expert);
+                        } else {
+                            load_weights(map_w, w, signal, step * 128, column, expert);
+                            load_weights(map_w, w + HALF * 128, signal, step * 128, column + HALF, expert);
+                        }
                         if (halves == 2) load_rows(map_x, x + 64 * 128, signal, step * 128, row + 64);
-                        load_line(x_scale + (u64)step * rows + aligned, x + SCALES_AT, signal, scale_bytes);
+                        if (halves > 0) {
+                            load_rows(map_x, x, signal, step * 128, row);
+                            load_line(x_scale + (u64)step * rows + aligned, x + SCALES_AT, signal, scale_bytes);
+                        }
                     }
                     __syncwarp();
                     advance(b.stage, b.phase);
                 }
             }
         }
-        return;
-    }
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
-    u32 first_x = uniform(descriptor(b.base + b.consumer * 64 * 128)), first_w = uniform(descriptor(b.base + X_BYTES));
-    // w's scales of two panels: where they lie, those of this lane's block of 32, and those of the 32 after them.
-    const float *of_one, *of_other;
-    float one[2] = {}, other[2] = {};
-    auto ask = [&](int step, int into) {
-        one[into] = step + b.lane < steps ? of_one[step + b.lane] : 0;
-        other[into] = step + b.lane < steps ? of_other[step + b.lane] : 0;
-    };
-    auto begin = [&]() {  // a tile that was found
-        const float* of_expert = w_scale + (u64)tile.expert * panels * steps;
-        int panel = SWIGLU ? tile.column / WIDTH : tile.column / 128;
-        of_one = of_expert + (u64)panel * steps;
-        of_other = of_expert + (u64)min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1) * steps;
-        ask(0, 0);
-    };
-    int number = blockIdx.x;
-    bool found = find(first, count, experts, across, number, tile);
-    if (found) begin();
-    while (found) {
-        Tile now = tile;
-        bool some = now.row + b.consumer * 64 < now.end;  // of this consumer's rows are the expert's
-        float sums[SUMS], d[PIECE];
-        if (some) {
-            int row = now.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
-            u32 upper_at = SCALES_AT + 4 * (min(row, now.end - 1) - (now.row & ~3));
-            u32 lower_at = SCALES_AT + 4 * (min(row + 8, now.end - 1) - (now.row & ~3));
-            #pragma unroll
-            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-            float next_one = __shfl_sync(ALL, one[0], 0), next_other = __shfl_sync(ALL, other[0], 0);
-            #pragma unroll 4
-            for (int step = 0; step < steps; ++step) {
-                // Scales are read before their block's products are issued, or handed from lane to lane a block ahead:
-                // while products run, shared memory answers late.
-                float by_one = next_one, by_other = next_other;
-                wait(b.full + 8 * b.stage, b.phase);
-                u32 stage = b.base + b.stage * STAGE_BYTES, at = b.stage * (STAGE_BYTES / 16);
-                float upper = read_shared(stage + upper_at), lower = read_shared(stage + lower_at);
-                if (step % 32 == 0) ask(step + 32, 1);
-                if (step % 32 == 31) one[0] = one[1], other[0] = other[1];
-                // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once be
-                // waited for, to have it in a uniform register.
-                int from = (step + 1) % 32 + threadIdx.y;
-                next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
-                multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
-                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                float by_odd = SWIGLU ? by_other : by_one;
-                promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
-                multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + 128 * 128 / 16));
-                asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                __syncwarp();
-                if (b.lane == 0) arrive(b.empty + 8 * b.stage);
-                float by_even = SWIGLU ? by_one : by_other;
-                promote(sums + PIECE, d, {{upper * by_even, upper * by_other}, {lower * by_even, lower * by_other}});
-                advance(b.stage, b.phase);
+    } else {
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
+        u32 first_x = uniform(descriptor(b.base + b.consumer * 64 * 128));
+        u32 first_w = uniform(descriptor(b.base + X_BYTES));
+        // w's scales of two panels: where they lie, those of this lane's block of 32, and those of the 32 after them.
+        const float *of_one, *of_other;
+        float one[2] = {}, other[2] = {};
+        auto ask = [&](int step, int into) {
+            one[into] = step + b.lane < steps ? of_one[step + b.lane] : 0;
+            other[into] = step + b.lane < steps ? of_other[step + b.lane] : 0;
+        };
+        auto begin = [&]() {  // a tile that was found
+            const float* of_expert = w_scale + (u64)tile.expert * panels * steps;
+            int panel = min(SWIGLU ? tile.column / WIDTH : tile.column / 128, panels - 1);
+            of_one = of_expert + (u64)panel * steps;
+            of_other = of_expert + (u64)min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1) * steps;
+            ask(0, 0);
+        };
+        int number = blockIdx.x / 2;
+        bool found = find(first, count, experts, across, number, rank, tile);
+        if (found) begin();
+        while (found) {
+            Tile now = tile;
+            bool some = now.row + b.consumer * 64 < now.end;  // of this consumer's rows are the expert's
+            float sums[SUMS], d[PIECE];
+            if (some) {
+                int row = now.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
+                u32 upper_at = SCALES_AT + 4 * (min(row, now.end - 1) - (now.row & ~3));
+                u32 lower_at = SCALES_AT + 4 * (min(row + 8, now.end - 1) - (now.row & ~3));
+                #pragma unroll
+                for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+                float next_one = __shfl_sync(ALL, one[0], 0), next_other = __shfl_sync(ALL, other[0], 0);
+                #pragma unroll 4
+                for (int step = 0; step < steps; ++step) {
+                    // Scales are read before their block's products are issued, or handed from lane to lane a block
+                    // ahead: while products run, shared memory answers late.
+                    float by_one = next_one, by_other = next_other;
+                    wait(b.full + 8 * b.stage, b.phase);
+                    u32 stage = b.base + b.stage * STAGE_BYTES, at = b.stage * (STAGE_BYTES / 16);
+                    float upper = read_shared(stage + upper_at), lower = read_shared(stage + lower_at);
+                    if (step % 32 == 0) ask(step + 32, 1);
+                    if (step % 32 == 31) one[0] = one[1], other[0] = other[1];
+                    // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once
+                    // be waited for, to have it in a uniform register.
+                    int from = (step + 1) % 32 + threadIdx.y;
+                    next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
+                    multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
+                    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                    float by_odd = SWIGLU ? by_other : by_one;
+                    promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
+                    multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + 128 * 128 / 16));
+                    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                    __syncwarp();
+                    if (b.lane < 2) arrive_at(b.empty + 8 * b.stage, b.lane);
+                    float by_even = SWIGLU ? by_one : by_other;
+                    promote(sums + PIECE, d,
+                            {{upper * by_even, upper * by_other}, {lower * by_even, lower * by_other}});
+                    advance(b.stage, b.phase);
+                }
+            } else {
+                for (int step = 0; step < steps; ++step) {
+                    wait(b.full + 8 * b.stage, b.phase);
+                    if (b.lane < 2) arrive_at(b.empty + 8 * b.stage, b.lane);
+                    advance(b.stage, b.phase);
+                }
             }
-        } else {
-            for (int step = 0; step < steps; ++step) {
-                wait(b.full + 8 * b.stage, b.phase);
-                if (b.lane == 0) arrive(b.empty + 8 * b.stage);
-                advance(b.stage, b.phase);
-            }
-        }
-        number += gridDim.x;
-        found = find(first, count, experts, across, number, tile);
-        if (found) begin();  // the next tile's scales are on their way while this one's results are stored
-        if (!some) continue;
+            number += gridDim.x / 2;
+            found = find(first, count, experts, across, number, rank, tile);
+            if (found) begin();  // the next tile's scales are on their way while this one's results are stored
+            if (!some) continue;
 #if SWIGLU
-        finish(sums, b, now, (unsigned char*)result, a_scale, n, rows);
+            finish(sums, b, now, (unsigned char*)result, a_scale, n, rows);
 #else
-        finish(sums, b, now, (half*)result, n);
+            finish(sums, b, now, map_y, (half*)result, n);
 #endif
+        }
+        if (elected()) asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+        __syncwarp();
     }
+    meet_blocks();  // no block leaves while its peer may still signal it
 }
