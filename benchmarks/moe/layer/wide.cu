@@ -171,7 +171,14 @@ __device__ u32 pair_of_codes(float low, float high)
     asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(codes) : "f"(high), "f"(low));
     return codes;
 }
-__device__ float swiglu_of(float gate, float value) { return __fdividef(gate, 1 + __expf(-gate)) * value; }
+// Subnormal powers are zeros: one is added to them.
+__device__ float swiglu_of(float gate, float value)
+{
+    float power, inverse;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(gate * -1.44269504f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(1 + power));
+    return gate * inverse * value;
+}
 
 // The tile's 128 columns of SwiGLU's results as codes with a scale for each row, of which four lanes have a quarter
 // each: two of every eight columns. They pass pieces on, so that each has 32 columns side by side.
@@ -198,18 +205,15 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, un
         for (int i = 0; i < 8; ++i)
             pairs[i] = pair_of_codes(a[4 * i] * inverse, a[4 * i + 1] * inverse)
                        | pair_of_codes(a[4 * i + 2] * inverse, a[4 * i + 3] * inverse) << 16;
-        // A lane's words 2c and 2c + 1 are what lane c needs of it. In round r lanes whose numbers differ by r trade.
-        u32 mine[4][2];  // by the lane that they come from
+        // A lane's words 2c and 2c + 1 are what lane c needs of it: lanes whose numbers differ by one, then by two,
+        // trade one of two words. In the end words 2c and 2c + 1 are from lane c.
         #pragma unroll
-        for (int r = 0; r < 4; ++r)
+        for (int r = 1; r < 4; r *= 2)
             #pragma unroll
-            for (int h = 0; h < 2; ++h) {
-                u32 sent = 0;
-                #pragma unroll
-                for (int to = 0; to < 4; ++to) sent = (c ^ r) == to ? pairs[2 * to + h] : sent;
-                u32 got = r ? __shfl_xor_sync(ALL, sent, r) : sent;
-                #pragma unroll
-                for (int from = 0; from < 4; ++from) mine[from][h] = (c ^ r) == from ? got : mine[from][h];
+            for (int i = 0; i < 8; ++i) {
+                if (i & 2 * r) continue;
+                u32 low = pairs[i], high = pairs[i + 2 * r], got = __shfl_xor_sync(ALL, c & r ? low : high, r);
+                pairs[i] = c & r ? got : low, pairs[i + 2 * r] = c & r ? high : got;
             }
         if (row >= tile.end) continue;
         u32 words[8];
@@ -217,7 +221,7 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, un
         for (int eight = 0; eight < 4; ++eight)
             #pragma unroll
             for (int h = 0; h < 2; ++h)
-                words[2 * eight + h] = __byte_perm(mine[2 * h][eight / 2], mine[2 * h + 1][eight / 2],
+                words[2 * eight + h] = __byte_perm(pairs[4 * h + eight / 2], pairs[4 * h + 2 + eight / 2],
                                                    eight % 2 ? 0x7632 : 0x5410);
         uint4* to = (uint4*)(a8 + (u64)row * f + tile.column / 2 + 32 * c);
         to[0] = make_uint4(words[0], words[1], words[2], words[3]);
