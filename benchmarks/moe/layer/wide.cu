@@ -344,26 +344,25 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
         u32 first_x = uniform(descriptor(b.base + b.consumer * 64 * 128));
         u32 first_w = uniform(descriptor(b.base + X_BYTES));
-        // w's scales of two panels: where they lie, those of this lane's block of 32, and those of the 32 after them.
-        const float *of_one, *of_other;
+        // w's scales of two panels: those of this lane's block of 32, and those of the 32 after them, which may be the
+        // next tile's.
         float one[2] = {}, other[2] = {};
-        auto ask = [&](int step, int into) {
-            one[into] = step + b.lane < steps ? of_one[step + b.lane] : 0;
-            other[into] = step + b.lane < steps ? of_other[step + b.lane] : 0;
+        auto ask = [&](const Tile& of, bool there, int step, int into) {
+            there = there && step + b.lane < steps;
+            int panel = min(SWIGLU ? of.column / WIDTH : of.column / 128, panels - 1);
+            int second = min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1);
+            const float* line = w_scale + ((u64)of.expert * panels + panel) * steps + step + b.lane;
+            one[into] = there ? line[0] : 0;
+            other[into] = there ? line[(second - panel) * steps] : 0;
         };
-        auto begin = [&]() {  // a tile that was found
-            const float* of_expert = w_scale + (u64)tile.expert * panels * steps;
-            int panel = min(SWIGLU ? tile.column / WIDTH : tile.column / 128, panels - 1);
-            of_one = of_expert + (u64)panel * steps;
-            of_other = of_expert + (u64)min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1) * steps;
-            ask(0, 0);
-        };
+        auto next_scales = [&]() { one[0] = one[1], other[0] = other[1]; };
         int number = blockIdx.x / 2;
         bool found = find(first, count, experts, across, number, rank, tile);
-        if (found) begin();
+        ask(tile, found, 0, 0);
         while (found) {
             Tile now = tile;
             bool some = now.row + b.consumer * 64 < now.end;  // of this consumer's rows are the expert's
+            number += gridDim.x / 2;
             float sums[SUMS], d[PIECE];
             if (some) {
                 int row = now.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
@@ -380,13 +379,17 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                     wait(b.full + 8 * b.stage, b.phase);
                     u32 stage = b.base + b.stage * STAGE_BYTES, at = b.stage * (STAGE_BYTES / 16);
                     float upper = read_shared(stage + upper_at), lower = read_shared(stage + lower_at);
-                    if (step % 32 == 0) ask(step + 32, 1);
-                    if (step % 32 == 31) one[0] = one[1], other[0] = other[1];
+                    if (step % 32 == 31) next_scales();
                     // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once
                     // be waited for, to have it in a uniform register.
                     int from = (step + 1) % 32 + threadIdx.y;
                     next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
                     multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
+                    if (step == 0) found = find(first, count, experts, across, number, rank, tile);  // meanwhile
+                    if (step % 32 == 0) {
+                        if (step + 32 < steps) ask(now, true, step + 32, 1);
+                        else ask(tile, found, 0, 1);
+                    }
                     asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
                     float by_odd = SWIGLU ? by_other : by_one;
                     promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
@@ -399,16 +402,16 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                             {{upper * by_even, upper * by_other}, {lower * by_even, lower * by_other}});
                     advance(b.stage, b.phase);
                 }
+                next_scales();  // the next tile's
             } else {
+                found = find(first, count, experts, across, number, rank, tile);
+                ask(tile, found, 0, 0);
                 for (int step = 0; step < steps; ++step) {
                     wait(b.full + 8 * b.stage, b.phase);
                     if (b.lane < 2) arrive_at(b.empty + 8 * b.stage, b.lane);
                     advance(b.stage, b.phase);
                 }
             }
-            number += gridDim.x / 2;
-            found = find(first, count, experts, across, number, rank, tile);
-            if (found) begin();  // the next tile's scales are on their way while this one's results are stored
             if (!some) continue;
 #if SWIGLU
             finish(sums, b, now, (unsigned char*)result, a_scale, n, rows);
