@@ -7,6 +7,7 @@ tile that is placed while products run.
 """
 
 from functools import cache
+from math import gcd
 
 import cupy
 import numpy as np
@@ -77,7 +78,9 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
-#define RUN (BOX < 32 ? BOX : 32)  // columns that have one scale, wherever a tile begins
+// Columns that have one scale, wherever a tile begins: UNIT, or half as many where they are all of an accumulator, since
+// nvcc unrolls no loop over k in which a loop over them has one turn.
+#define RUN (UNIT < 2 * PIECE ? UNIT : UNIT / 2)
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 __device__ void init(u32 barrier, int count)
@@ -193,7 +196,8 @@ template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&
 {
     #pragma unroll
     for (int j = 0; j < PIECE; j += RUN / 2) {
-        float w = TWO_PANELS && 2 * (FIRST + j) >= cut ? by.second : by.first;
+        int column = 2 * (FIRST + j);  // the first are of the first panel, those from 128 on of the second
+        float w = column >= 128 || (column >= UNIT && column >= cut) ? by.second : by.first;
         float upper = by.upper * w, lower = by.lower * w;
         #pragma unroll
         for (int i = 0; i < RUN / 2; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
@@ -570,6 +574,7 @@ def kernel(tile_m, tile_n, cluster, splits, style, copied):
         *(
             f"-DTILE_M={tile_m} -DTILE_N={tile_n} -DBOX={box_of(tile_n)} -DSTAGES={stages(tile_m, tile_n, splits)} "
             f"-DGROUP={GROUP} -DCLUSTER={cluster} -DSPLITS={splits} -DPIECES={pieces} "
+            f"-DUNIT={gcd(tile_n, 128)} "
             f"-DACCUMULATORS={dict(none=0, two=2).get(style, 1)} -DCOPIED={int(copied)}"
         ).split(),
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
