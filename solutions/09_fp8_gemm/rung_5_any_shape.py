@@ -78,8 +78,8 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
 #define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
-// Columns that have one scale, wherever a tile begins: UNIT, or half as many where they are all of an accumulator, since
-// nvcc unrolls no loop over k in which a loop over them has one turn.
+// Columns that have one scale, wherever a tile begins: UNIT, or half as many where those are all of an accumulator,
+// since nvcc unrolls no loop over k in which a loop over such columns has one turn.
 #define RUN (UNIT < 2 * PIECE ? UNIT : UNIT / 2)
 
 __device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -634,8 +634,8 @@ def choices(m, n, k):
 
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 8% in the root mean square.
-STEP = {"one": (0.14, 0.21), "two": (0.127, 0.184), "half": (0.242, 0.182)}
+# (benchmarks/results/fp8.json), which they meet to 7% in the root mean square.
+STEP = {"one": (0.16, 0.211), "two": (0.131, 0.177), "half": (0.225, 0.194)}
 
 
 def estimate(m, n, k, tile_m, tile_n, cluster, splits, style):
@@ -643,9 +643,12 @@ def estimate(m, n, k, tile_m, tile_n, cluster, splits, style):
     units, blocks = up(m, tile_m * cluster) * up(n, tile_n), cluster * splits
     waves, at_once = up(units, CLUSTERS[blocks]), min(units, CLUSTERS[blocks]) * blocks
     (least, products), area = STEP[style], tile_m * tile_n / 128**2
-    copies = 0.324 * at_once / 132 * (tile_m + tile_n / cluster) / 256
-    step = max(least + products * area, copies) + 0.42 * copies  # copies into shared memory slow products down
-    return 6.3 + 3.1 * (splits > 1) * tile_n / 128 + waves * (up(up(k, TILE_K), splits) * step + 0.84 * area)
+    copies = 0.2 * at_once / 132 * (tile_m + tile_n / cluster) / 256
+    step = max(least + products * area, copies) + 0.163 * copies  # copies into shared memory slow products down
+    step *= 1.049 if cluster > 1 else 1  # blocks that share w wait for each other
+    reading = n * k / 4.23e6  # w, once
+    tiles = waves * (up(up(k, TILE_K), splits) * step + 0.91 * area)
+    return 5.97 + 2.14 * (splits > 1) * tile_n / 128 + max(tiles, reading)
 
 
 def multiply(x8, x_scale, w8, w_scale, y):
