@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import sys
+from contextlib import suppress
+from typing import Any
 
 import pytest
 
@@ -21,9 +24,24 @@ def warm_or_cold_captures(request: pytest.FixtureRequest, monkeypatch: pytest.Mo
         warm_captures.use(monkeypatch)
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Each of several workers imports its share of the test files first, for all have to import all of them: where
+    pytest has not kept them yet with what it writes for their assertions, that is written once and not by each."""
+    worker: dict[str, Any] | None = getattr(session.config, "workerinput", None)
+    if worker is None:
+        return
+    gc.disable()  # until all is there, of which nothing is garbage
+    root, folders = session.config.rootpath, (session.config.invocation_params.dir / a for a in session.config.args)
+    files = sorted((f for folder in folders for f in folder.rglob("test_*.py")), key=lambda f: f.stat().st_size)
+    for file in files[int(worker["workerid"].removeprefix("gw")) :: worker["workercount"]]:
+        with suppress(Exception, pytest.skip.Exception):  # whoever collects it says so
+            importlib.import_module(".".join(file.relative_to(root).with_suffix("").parts))
+
+
 def pytest_collection_finish() -> None:
     """Thousands of tests and what they import stay until the end: nobody need look again whether they are garbage."""
     gc.collect()
+    gc.enable()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
 
