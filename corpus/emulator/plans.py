@@ -25,5 +25,10 @@ def assemble_all(subjects: Iterable[Subject], architecture: str) -> dict[str, Pl
 
 def assemble_file(subjects: Sequence[Subject], architecture: str) -> dict[str, Plan]:
     """The same for subjects that share a file, which is imported once."""
+    return {name: assemble(plan, architecture) for name, plan in capture_file(subjects, architecture).items()}
+
+
+def capture_file(subjects: Sequence[Subject], architecture: str) -> dict[str, Plan]:
+    """The same without cubins: their counters are those of the PTX. Raises CaptureFailure."""
     captured = capture(subjects[0].path, [s.call for s in subjects], (architecture,), timeout=SECONDS)
-    return {s.name: assemble(plan, architecture) for s, plan in zip(subjects, captured, strict=True)}
+    return {s.name: plan for s, plan in zip(subjects, captured, strict=True)}

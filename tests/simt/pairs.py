@@ -7,19 +7,18 @@ from typing import Any
 
 from corpus.emulator.global_races import PAIRS, Pair
 from corpus.emulator.handovers import LONE_LANES, UNREAD_SOURCES
-from corpus.emulator.plans import assemble_file
+from tests.simt.corpus.files import ARCHITECTURE, plans_of_file
 from warplab import simt
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan
 
-ARCHITECTURE = "sm_90a"
 BUDGET = 5_000_000  # warp instructions; one that waits for a block that has not started takes four millions of them
 
 
 @cache
 def _plans(file: str) -> dict[str, Plan]:
     pairs = [p for p in (*PAIRS, *UNREAD_SOURCES, *LONE_LANES) if p.file == file]
-    return assemble_file([*pairs, *(p.mended for p in pairs)], ARCHITECTURE)
+    return plans_of_file([*pairs, *(p.mended for p in pairs)])
 
 
 def run_pair(pair: Pair, **options: Any) -> Execution:

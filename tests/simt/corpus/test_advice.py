@@ -12,15 +12,14 @@ import pytest
 from corpus.emulator.entry import Fault
 from corpus.emulator.faults import FAULTS
 from corpus.emulator.global_races import PAIRS, Pair
-from corpus.emulator.plans import assemble_file
 from tests.sampling import part_of
+from tests.simt.corpus.files import ARCHITECTURE, plans_of_file
 from tests.simt.pairs import run_pair
 from warplab import simt
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Plan
 
-ARCHITECTURE = "sm_90a"
 BUDGET = 200_000
 BETWEEN = re.compile(r"Line (\d+) .*? line (\d+) .*with no (barrier|__syncwarp) between(?: them)? \(")
 IN_C, IN_NUMBA = {"barrier": "__syncthreads(); ", "__syncwarp": "__syncwarp(); "}, "cuda.syncthreads()"
@@ -71,7 +70,7 @@ def _depth(line: str) -> int:
 @pytest.mark.parametrize("file", FILES)
 def test_the_barrier_that_a_finding_names_mends_it(file: str, tmp_path: Path) -> None:
     faults = faulty(file)
-    plans = assemble_file([*faults.values()], ARCHITECTURE)
+    plans = plans_of_file([*faults.values()])
     named = {n: [a for x in run(f, plans[n]).findings if (a := advice(x))] for n, f in faults.items()}
     left = {name: wanted for name, wanted in named.items() if wanted}
     text = next(iter(faults.values())).path.read_text()
