@@ -2,7 +2,7 @@
 Counters of those that were measured before any rule was made from them are Nsight Compute's.
 
 What is marked as a gap must fail, so that the mark is removed when the emulator has learnt it. A fourth of each file
-runs, of the unseen sets, whose counters are looked at, an eighth of every fourth file, and all of them with
+runs, of the unseen sets, whose counters are looked at, an eighth of every sixth file, and all of them with
 WARPLAB_WHOLE=1.
 """
 
@@ -82,7 +82,7 @@ BITS = {
 }
 UNSEEN = [entry for entry in ENTRIES if entry.name.startswith("unseen")]
 # To capture and assemble a file takes seconds, what its kernels do hardly any: of each unseen set some files.
-FILES = part_of(sorted({entry.file for entry in UNSEEN}), 4, lambda file: file.split("/")[1])
+FILES = part_of(sorted({entry.file for entry in UNSEEN}), 6, lambda file: file.split("/")[1])
 CHECKED = (
     *part_of((e for e in ENTRIES if not e.name.startswith("unseen")), 4, lambda entry: entry.file),
     *part_of((e for e in UNSEEN if e.file in FILES), 8, lambda entry: entry.file),
