@@ -6,6 +6,7 @@ when its standard input does, so that none outlives the program that started it.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any, BinaryIO, Protocol
@@ -41,6 +42,7 @@ class Transport(Protocol):
 
 def main() -> None:
     """One job, from standard input to standard output."""
+    gc.disable()  # until all is imported, of which nothing is garbage
     source, target = sys.stdin.buffer, sys.stdout.buffer
     job = msgspec.json.decode(source.readline(), type=Job)
     data = np.frombuffer(source.read(job.elements * np.dtype(job.dtype).itemsize), job.dtype)
@@ -49,6 +51,7 @@ def main() -> None:
     except (ImportError, RuntimeError, ValueError) as error:
         say(target, Message("unable", text=str(error).splitlines()[0] if str(error) else type(error).__name__))
         return
+    gc.enable()
     say(target, Message("ready"))
     if not source.readline():
         return

@@ -6,6 +6,7 @@ when its standard input does.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -19,6 +20,7 @@ from warplab.network.execution.timing import TimedJob
 
 def main() -> None:
     """One job, from standard input to standard output."""
+    gc.disable()  # until all is imported, of which nothing is garbage
     source, target = sys.stdin.buffer, sys.stdout.buffer
     job = msgspec.json.decode(source.readline(), type=TimedJob)
     try:
@@ -29,6 +31,7 @@ def main() -> None:
     except (ImportError, RuntimeError, ValueError) as error:
         say(target, Message("unable", text=str(error).splitlines()[0] if str(error) else type(error).__name__))
         return
+    gc.enable()
     say(target, Message("ready"))
     if not source.readline():
         return
