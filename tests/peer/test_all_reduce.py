@@ -54,7 +54,10 @@ def is_sum(execution: Execution, x: np.ndarray, dtype: str, count: int) -> bool:
     return bool((results(execution, x, dtype, count) == truth).all())
 
 
-@pytest.mark.parametrize(("ranks", "seed"), [(2, None), pytest.param(2, 1, marks=only_whole), (4, 2), (8, 3)])
+ORDERS = [(2, None), pytest.param(2, 1, marks=only_whole), pytest.param(4, 2, marks=only_whole), (8, 3)]
+
+
+@pytest.mark.parametrize(("ranks", "seed"), ORDERS)
 @pytest.mark.parametrize(("kernel", "dtype"), WHOLE)
 def test_every_rank_has_the_exact_sum_in_every_call(kernel: str, dtype: str, ranks: int, seed: int | None) -> None:
     """Five calls use each set of lines more than once; 37 numbers fill no line, unit or share."""

@@ -14,6 +14,7 @@ import pytest
 
 from tests.plan.conftest import NUMBA, call
 from tests.plan.good import GOOD
+from tests.sampling import only_whole
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture, child_process, escape_probe
 from warplab.sandbox import isolation as ways
@@ -81,8 +82,15 @@ def test_the_package_is_there_for_kernels_and_the_judge_is_not(
     assert capture(write(head + GOOD), [call()], isolation=isolation)[0].launches
 
 
-@pytest.mark.parametrize("isolation", STRONG)
-@pytest.mark.parametrize("language", ["numba", "cuda"])
+@pytest.mark.parametrize(
+    ("isolation", "language"),
+    [
+        (Isolation.BUBBLEWRAP, "numba"),
+        pytest.param(Isolation.BUBBLEWRAP, "cuda", marks=only_whole),
+        pytest.param(Isolation.LANDLOCK, "numba", marks=only_whole),
+        (Isolation.LANDLOCK, "cuda"),
+    ],
+)
 def test_both_languages_compile_to_the_same_wherever_they_are_kept(
     isolation: Isolation, language: str, write: Callable[[str], Path]
 ) -> None:
