@@ -1,6 +1,11 @@
-"""Races in global memory: each planted one is found at its lines and rightly named, its mended twin gives nothing."""
+"""Races in global memory: each planted one is found at its lines and rightly named, its mended twin gives nothing.
+
+A block barrier is named only where one mends it; that it does is seen in test_advice.py.
+"""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -40,3 +45,26 @@ def test_findings_are_the_same_on_any_number_of_workers() -> None:
 
 def test_the_corpus_is_large_and_its_names_are_unique() -> None:
     assert len({p.name for p in PAIRS}) == len(PAIRS) >= 60
+
+
+def _twin(pair: Pair) -> str:
+    """What the mended twin of a kernel has where the faulty one has something else."""
+    text = pair.path.read_text()
+    start = re.search(rf"(?:void|def) {pair.function}(?:_kernel)?\(", text)
+    assert start
+    kernel = re.split(r"\n(?:extern|\}\n|@cuda|def )", text[start.end() :])[0]
+    return " ".join(re.findall(r"FIX\(([^;\n]*)", kernel)) if "FIX(" in kernel else kernel
+
+
+IN_CPP = [pair for pair in PAIRS if "in_numba" not in pair.file]
+
+
+@pytest.mark.parametrize("pair", part_of(IN_CPP, 3, lambda pair: pair.file), ids=lambda p: p.name)
+def test_a_block_barrier_is_named_only_where_the_twin_has_one(pair: Pair) -> None:
+    """Or an atomic update, where that is offered, or where other findings say what mends the race of other blocks."""
+    for order in ({}, {"reverse": True}):
+        found = run_pair(pair, **order).findings
+        elsewhere = any("of its own" in f.message or "one of the blocks alone" in f.message for f in found)
+        for message in (f.message for f in found if "__syncthreads()" in f.message):
+            offered = r"__syncthreads|block" + (r"|atomic" if "atomic" in message else "")
+            assert re.search(offered, _twin(pair)) or ("atomic" in message and elsewhere), message
