@@ -2,8 +2,8 @@
 
 The persistent kernel with two consumers, and what is left: tiles that are as wide as the last wave of blocks wants
 them, blocks of a cluster that share the strip of w that both need, parts of k where there are few tiles, scales that
-come with their stage, results stored by few tensor copies, first copies that go before the block has met, and a next
-tile that is placed while products run.
+come with their stage, a whole warp that brings it, results stored by few tensor copies, first copies that go before the
+block has met, and a next tile that is placed while products run.
 """
 
 from functools import cache

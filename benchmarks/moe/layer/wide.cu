@@ -121,7 +121,8 @@ __device__ u32 pack(float low, float high)
     return *(u32*)&pair;
 }
 
-// What one tile is: rows of x from `row` on and before `end`, columns of the product from `column` on.
+// What one tile is: rows of x from `row` on and before `end`, columns of the product from `column` on; `shared` if the
+// other block of the cluster has the same columns.
 struct Tile { int expert, row, end, column, before; bool shared; };
 
 // The tile of this block, block `rank` of its cluster, in turn `number` of all clusters' turns; false behind the last

@@ -49,19 +49,20 @@ def up_wide(x8, x_scale, w8, w_scale, first, count, a8, a_scale):
     (experts, _, k), f = w8.shape, a8.shape[1]
     of_eight = w8.reshape(experts, 2, f // 8, 8, k).transpose(0, 2, 1, 3, 4)
     map_w = tensor_map(of_eight, (1, WIDTH // 32, 2, 8, 128), l2_promotion=256)
-    launch(True, x8, x_scale, map_w, tensor_map(a8, (64, 128)), w_scale, first, count, a8, a_scale)
+    launch(True, x8, x_scale, map_w, w_scale, first, count, a8, a_scale)
 
 
 def down_wide(x8, x_scale, w8, w_scale, first, count, y):
     """y = x w[e]^T in float16 for the rows of each expert e."""
     map_w = tensor_map(w8, (1, WIDTH // 2, 128), l2_promotion=256)
-    launch(False, x8, x_scale, map_w, tensor_map(y, (64, 64)), w_scale, first, count, y, x_scale)
+    launch(False, x8, x_scale, map_w, w_scale, first, count, y, x_scale)
 
 
-def launch(swiglu, x8, x_scale, map_w, map_y, w_scale, first, count, result, a_scale):
-    """The kernel on every SM; with SwiGLU it does not touch `map_y`, without it `a_scale`."""
+def launch(swiglu, x8, x_scale, map_w, w_scale, first, count, result, a_scale):
+    """The kernel on every pair of SMs; without SwiGLU it does not touch `a_scale`, with it the map of y."""
     k, experts, n = x8.shape[1], len(w_scale), result.shape[1]
     sizes = np.int32(x_scale.shape[1]), np.int32(experts), np.int32(n), np.int32(k)
     map_x = tensor_map(x8, (64, 128), l2_promotion=256)
+    map_y = map_x if swiglu else tensor_map(result, (64, 64))
     arguments = map_x, map_w, map_y, x_scale, w_scale, first, count, result, a_scale, *sizes
     kernel(swiglu)((SMS // 2 * 2,), (384,), arguments, shared_mem=shared_bytes(swiglu))
