@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from benchmarks.moe.layer import plans
+from benchmarks.moe.layer.data import columns_by_one_scale
 from benchmarks.moe.layer.plans import Layer
 from tests.sampling import WHOLE, only_whole
 from warplab.hardware.device import architecture_of, present
@@ -92,6 +93,7 @@ class Values:
 CASES = [
     (TOY, 1, "drawn"),
     (TOY, 40, "drawn"),
+    (TOY, 70, "favourites"),  # more than 64 rows in a tile; two tiles share a scale
     (TOY, 135, "favourites"),  # two tiles above each other
     (WIDE, 9, "drawn"),
 ]
@@ -139,7 +141,7 @@ def must_be_close(out: np.ndarray, right: np.ndarray) -> None:
 @pytest.mark.parametrize(("layer", "tokens", "routing"), CASES)
 def test_one_kernel(layer: Layer, tokens: int, routing: str, folder: Path) -> None:
     values = Values(layer, tokens, routing)
-    right = values.right(64, half=False)
+    right = values.right(columns_by_one_scale(tokens), half=False)
     for seed in (1, 2) if WHOLE else (1,):
         must_be_right(all_sizes(layer, folder)[tokens], values, right, seed)
 
@@ -225,4 +227,5 @@ def test_on_a_gpu(layer: Layer, launches: int, tmp_path: Path) -> None:
                 task = {"plan": str(tmp_path / "layer.plan"), "inputs": values.inputs, "runs": 3}
                 answer = worker.call("tests.gpu.gpu_targets:execute", timeout=60, **task)
                 assert answer["findings"] == []
-                must_be_close(answer["outputs"]["out"], values.right(64, half=False))
+                right = values.right(columns_by_one_scale(tokens), half=False)
+                must_be_close(answer["outputs"]["out"], right)

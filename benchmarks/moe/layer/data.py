@@ -8,6 +8,12 @@ from typing import Any
 GROUP = 128  # columns of a row of x that share a scale
 
 
+
+def columns_by_one_scale(tokens: int) -> int:
+    """Of SwiGLU's results in the one kernel, whose tiles come in pairs where an expert may have more than 64 rows."""
+    return 64 if tokens <= 64 else 128
+
+
 class Data:
     """Weights of N(0, 1 / k) in codes with a scale for each block of 128 x 128, tokens of N(0, 1), their routing."""
 

@@ -9,7 +9,9 @@ __device__ void bring_weights(Weights ring, const Routing& routing, const Map& u
     Weights come = ring;  // the stage that is waited for
     int on_their_way = 0;
     while (work.find(job)) {
-        for (int block = job.block; block < job.end; ++block) {
+        int blocks = job.end - job.block;
+        for (int stage = 0; stage < job.tiles * blocks; ++stage) {
+            int block = job.block + stage % blocks, column = job.column + stage / blocks * 64;
             wait(ring.empty_barrier(), ring.phase ^ 1);
             if (on_their_way == W_IN_FLIGHT) {
                 wait(come.full_barrier(), come.phase);
@@ -19,9 +21,9 @@ __device__ void bring_weights(Weights ring, const Routing& routing, const Map& u
             }
             arrive_expecting(ring.full_barrier(), W_BYTES);
             if (job.down)
-                load_down(down, ring.at(), ring.full_barrier(), block * 128, job.expert * D + job.column);
+                load_down(down, ring.at(), ring.full_barrier(), block * 128, job.expert * D + column);
             else
-                load_up(up, ring.at(), ring.full_barrier(), block * 128, job.column / 8, job.expert);
+                load_up(up, ring.at(), ring.full_barrier(), block * 128, column / 8, job.expert);
             ring.advance();
         }
     }
@@ -66,7 +68,9 @@ __device__ void bring_rows(Rows ring, const Routing& routing, Activations x, Act
         }
         Activations from = job.down ? a : x;
         u32 rows = (job.rows + 7) / 8 * 8;
-        for (int block = job.block; block < job.end; ++block) {
+        int blocks = job.end - job.block;
+        for (int stage = 0; stage < job.tiles * blocks; ++stage) {
+            int block = job.block + stage % blocks;
             wait(ring.empty_barrier(), ring.phase ^ 1);
             arrive_expecting(ring.full_barrier(), rows * (128 + 2 * 4));
             load_line(from.codes + ((long long)block * from.slots + job.slot) * 128, ring.at(), ring.full_barrier(),
@@ -138,17 +142,15 @@ __device__ void quantise(const Routing& routing, Activations x, const __half* to
 
 // ---- Products ------------------------------------------------------------------------------------------------------
 
-// Where wgmma finds a matrix of 128-byte swizzled lines: address, and from eight lines to the next eight.
-__device__ u64 descriptor(u32 address)
-{
-    return (u64)(address >> 4) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
-}
+// Where wgmma finds a matrix of 128-byte swizzled lines: address, and in the upper half, which all share, 1,024 bytes
+// from eight lines to the next eight.
+constexpr u64 SWIZZLED = 64ull << 32 | 1ull << 62;
+__device__ u32 descriptor(u32 address) { return address >> 4 | 1 << 16; }
 
 // A stage of both rings that has come, and the scales of its weights for a thread's upper and lower row.
 struct Stage {
-    u64 weights, rows;  // descriptors
-    u32 weights_empty, rows_empty;
-    const float2* scales;
+    u32 weights, rows;  // descriptors' lower halves
+    u32 weights_empty, rows_empty, scales;
     float upper, lower;
 };
 
@@ -174,38 +176,41 @@ struct Stages {
         wait(rows.full_barrier(), rows.phase);
         stage.weights = descriptor(weights.at() + (threadIdx.x / 128 - 1) * 64 * 128), stage.rows = descriptor(rows.at());
         stage.weights_empty = weights.empty_barrier(), stage.rows_empty = rows.empty_barrier();
-        stage.scales = (const float2*)__cvta_shared_to_generic(rows.at() + CODES) + threadIdx.x % 4;
+        stage.scales = rows.at() + CODES + threadIdx.x % 4 * 8;
         weights.advance(), rows.advance();
         return stage;
     }
 };
+__device__ float2 read_shared(u32 at)
+{
+    float2 r;
+    asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r.x), "=f"(r.y) : "r"(at) : "memory");
+    return r;
+}
 __device__ void hand_back(u32 barrier)  // a warp knows of its own products only, so each does for itself
 {
     __syncwarp();
     if (threadIdx.x % 32 == 0) arrive(barrier);
 }
 
-// Queue d = weights x rows for 32 of k times `products`, from number `first` on; 32 of k are 2 in a descriptor. Rows begin
-// at `row`; eight of them are 64 in a descriptor.
-template <int SUMS> __device__ void queue(float (&d)[SUMS], const Stage& stage, int row, int first, int products)
+// Queue d = weights x rows for 32 of k times `products`, from number `first` on; 32 of k are 2 in a descriptor.
+template <int SUMS> __device__ void queue(float (&d)[SUMS], const Stage& stage, int first = 0, int products = 4)
 {
     products_begin();
 #pragma unroll
     for (int i = first; i < first + products; ++i)
-        multiply(d, stage.weights + 2 * i, stage.rows + row * 8 + 2 * i, i > first);
+        multiply(d, SWIZZLED | (stage.weights + 2 * i), SWIZZLED | (stage.rows + 2 * i), i > first);
     products_commit();
 }
 
-// sums += d times the scales of half a stage's k, of rows from `row` on. d[4 j] and d[4 j + 1] are of row lane / 4 of a
-// warp's 16 rows of weights, the next two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and
-// the next one.
-template <int SUMS, int ALL_SUMS>
-__device__ void promote(float (&all)[ALL_SUMS], const float (&d)[SUMS], const Stage& stage, int row, int half)
+// sums += d times the scales of half a stage's k. d[4 j] and d[4 j + 1] are of row lane / 4 of a warp's 16 rows of
+// weights, the next two of the row eight below; of activations they are of rows 8 j + lane % 4 * 2 and the next one.
+template <int SUMS>
+__device__ void promote(float (&sums)[SUMS], const float (&d)[SUMS], const Stage& stage, int half = 0)
 {
-    float* sums = all + row / 2;
 #pragma unroll
     for (int j = 0; j < SUMS / 4; ++j) {
-        float2 scale = stage.scales[half * (MOST_N / 2) + row / 2 + 4 * j];
+        float2 scale = read_shared(stage.scales + 4 * (half * MOST_N + 8 * j));
         sums[4 * j] += d[4 * j] * (scale.x * stage.upper);
         sums[4 * j + 1] += d[4 * j + 1] * (scale.y * stage.upper);
         sums[4 * j + 2] += d[4 * j + 2] * (scale.x * stage.lower);
@@ -213,112 +218,124 @@ __device__ void promote(float (&all)[ALL_SUMS], const float (&d)[SUMS], const St
     }
 }
 
-// A thread's sums of a tile of the first product, whose rows have one scale for a stage. While one stage's products are
-// promoted, the tensor cores have the next one's. No products are on their way where a loop begins again: the assembler
-// would not let them be.
+// A thread's sums of a tile whose rows have one scale for a stage. While one stage's products are promoted, the tensor
+// cores have the next one's. No products are on their way where a loop begins again: the assembler would not let them be.
 template <int SUMS> __device__ void sum_up(float (&sums)[SUMS], Stages stages)
 {
     float d[SUMS], e[SUMS];
     for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     Stage even = stages.take(), odd;
-    queue(d, even, 0, 0, 4);
+    queue(d, even);
     products_wait();
     hand_back(even.weights_empty);
     while (stages.left >= 2) {
         odd = stages.take();
-        queue(e, odd, 0, 0, 4);
-        promote(sums, d, even, 0, 0);
+        queue(e, odd);
+        promote(sums, d, even);
         hand_back(even.rows_empty);
         products_wait();
         hand_back(odd.weights_empty);
         even = stages.take();
-        queue(d, even, 0, 0, 4);
-        promote(sums, e, odd, 0, 0);
+        queue(d, even);
+        promote(sums, e, odd);
         hand_back(odd.rows_empty);
         products_wait();
         hand_back(even.weights_empty);
     }
     if (stages.left) {
         odd = stages.take();
-        queue(e, odd, 0, 0, 4);
-        promote(sums, d, even, 0, 0);
+        queue(e, odd);
+        promote(sums, d, even);
         hand_back(even.rows_empty);
         products_wait();
         hand_back(odd.weights_empty);
-        promote(sums, e, odd, 0, 0);
+        promote(sums, e, odd);
         hand_back(odd.rows_empty);
     } else {
-        promote(sums, d, even, 0, 0);
+        promote(sums, d, even);
         hand_back(even.rows_empty);
     }
 }
 
-// The same with rows that have PARTS scales for a stage, in PIECES of the tile's rows: at least two of them in all.
-template <int PARTS, int PIECES, int SUMS> __device__ void sum_up_pieces(float (&sums)[SUMS], Stages stages)
+// The same with rows that have two scales for a stage.
+template <int SUMS> __device__ void sum_up_halves(float (&sums)[SUMS], Stages stages)
 {
-    constexpr int UNITS = PARTS * PIECES, ROWS = 2 * SUMS / PIECES;  // of a piece
-    float d[2][SUMS / PIECES];
+    float d[SUMS], e[SUMS];
     for (int i = 0; i < SUMS; ++i) sums[i] = 0;
     Stage now = stages.take();
-    queue(d[0], now, 0, 0, 4 / PARTS);
+    queue(d, now, 0, 2);
     products_wait();
     for (;;) {
-#pragma unroll
-        for (int u = 1; u < UNITS; ++u) {
-            queue(d[u % 2], now, u % PIECES * ROWS, u / PIECES * 2, 4 / PARTS);
-            promote(sums, d[1 - u % 2], now, (u - 1) % PIECES * ROWS, (u - 1) / PIECES);
-            products_wait();
-        }
+        queue(e, now, 2, 2);
+        promote(sums, d, now, 0);
+        products_wait();
         hand_back(now.weights_empty);
         if (stages.left == 0) break;
         Stage next = stages.take();
-        queue(d[0], next, 0, 0, 4 / PARTS);
-        promote(sums, d[1], now, (PIECES - 1) * ROWS, PARTS - 1);
+        queue(d, next, 0, 2);
+        promote(sums, e, now, 1);
         hand_back(now.rows_empty);
         products_wait();
         now = next;
     }
-    promote(sums, d[1], now, (PIECES - 1) * ROWS, PARTS - 1);
+    promote(sums, e, now, 1);
     hand_back(now.rows_empty);
 }
 
-// SwiGLU of a tile of the first product, in codes of e4m3 with a scale for its 64 columns of each row.
+// SwiGLU of a tile of the first product, and into `largest` the greatest magnitude of each row in each warp: of both
+// tiles if it is the second of a pair.
 template <int SUMS>
-__device__ void activate(float (&sums)[SUMS], const Job& job, Activations a, float (*largest)[MOST_N])
+__device__ void activate(const float (&sums)[SUMS], float (&values)[SUMS / 2], bool second, float (*largest)[MOST_N])
 {
     int warp = (threadIdx.x - 128) / 32, lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4 * 2;
-    int block = job.column / 128, half = job.column / 64 % 2, rows = (job.rows + 7) / 8 * 8;
 #pragma unroll
     for (int j = 0; j < SUMS / 4; ++j) {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float gate = sums[4 * j + i], value = __fdividef(gate, 1 + __expf(-gate)) * sums[4 * j + 2 + i];
-            float most = fabsf(value);
-            sums[4 * j + i] = value;
+            float most = fabsf(value), *place = &largest[warp][8 * j + pair + i];
+            values[2 * j + i] = value;
 #pragma unroll
             for (int step = 4; step < 32; step *= 2) most = fmaxf(most, __shfl_xor_sync(ALL, most, step));
-            if (row == 0) largest[warp][8 * j + pair + i] = most;
+            if (row == 0) *place = second ? fmaxf(*place, most) : most;
         }
     }
-    meet();
+}
+
+// Codes of e4m3 of those values, with a scale for each row's columns of the job; of a pair's first tile they were kept.
+template <int VALUES>
+__device__ void store_activations(const float (&values)[VALUES], const float (*kept)[CONSUMERS], const Job& job,
+                                  Activations a, float (*largest)[MOST_N])
+{
+    int warp = (threadIdx.x - 128) / 32, lane = threadIdx.x % 32, row = lane / 4, pair = lane % 4 * 2;
+    int block = job.column / 128, first = job.column / 64 % 2, rows = (job.rows + 7) / 8 * 8;
 #pragma unroll
-    for (int j = 0; j < SUMS / 4; ++j) {
+    for (int j = 0; j < VALUES / 2; ++j) {
         if (8 * j >= rows) break;
-        u32 words[2];
+        int fields[2];
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
             float most = 0;
 #pragma unroll
             for (int w = 0; w < CONSUMERS / 32; ++w) most = fmaxf(most, largest[w][8 * j + pair + i]);
-            int field = scale_field(most), slot = job.slot + 8 * j + pair + i;
-            u32 word = pair_of_codes(sums[4 * j + i] * power(254 - field), 0) << row % 4 * 8;
-            word |= __shfl_xor_sync(ALL, word, 4);
-            words[i] = word | __shfl_xor_sync(ALL, word, 8);
-            if (warp == 0 && row == 0) *a.scale(block, half, slot) = power(field);
+            fields[i] = scale_field(most);
         }
-        if (row % 4 < 2) {  // four columns are in a word: one lane stores it for one row, one for the other
-            int slot = job.slot + 8 * j + pair + row % 4;
-            *(u32*)a.piece(block, slot, half * 64 + warp * 8 + row / 4 * 4) = row % 4 ? words[1] : words[0];
+#pragma unroll
+        for (int tile = 0; tile < IN_PAIR; ++tile) {
+            u32 words[2];
+            int half = first + tile;
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                float value = tile + 1 < IN_PAIR ? kept[2 * j + i][threadIdx.x - 128] : values[2 * j + i];
+                u32 word = pair_of_codes(value * power(254 - fields[i]), 0) << row % 4 * 8;
+                word |= __shfl_xor_sync(ALL, word, 4);
+                words[i] = word | __shfl_xor_sync(ALL, word, 8);
+                if (warp == 0 && row == 0) *a.scale(block, half, job.slot + 8 * j + pair + i) = power(fields[i]);
+            }
+            if (row % 4 < 2) {  // four columns are in a word: one lane stores it for one row, one for the other
+                int slot = job.slot + 8 * j + pair + row % 4;
+                *(u32*)a.piece(block, slot, half * 64 + warp * 8 + row / 4 * 4) = row % 4 ? words[1] : words[0];
+            }
         }
     }
 }
@@ -352,25 +369,34 @@ struct Consumer {
     float* out;
     Counters* counters;
     float (*largest)[MOST_N];
+    float (*kept)[CONSUMERS];
 
     template <int N> __device__ void carry_out(const Job& job)
     {
-        constexpr int PIECES = N > 64 ? 2 : 1;  // two accumulators for all rows would not fit
-        float sums[N / 2];
-        if (job.down) {
-            const float* scales = down_scale + (job.expert * PANELS + job.column / 128) * DOWN_BLOCKS;
-            sum_up_pieces<2, PIECES>(sums, Stages(weights, rows, job, scales, scales));
-            combine(sums, job, routing, out);
-        } else {
-            const float* gates = up_scale + (job.expert * 2 * DOWN_BLOCKS + job.column / 128) * UP_BLOCKS;
-            Stages stages(weights, rows, job, gates, gates + DOWN_BLOCKS * UP_BLOCKS);
-            if constexpr (PIECES == 1) sum_up(sums, stages);
-            else sum_up_pieces<1, PIECES>(sums, stages);
-            activate(sums, job, a, largest);
-            show_to_copies();
-            meet();
-            if (PART == 0 && threadIdx.x == 128) tell(&counters->done[job.expert]);
+        float sums[N / 2], values[N / 4];
+        const float* scales = job.down ? down_scale + (job.expert * PANELS + job.column / 128) * DOWN_BLOCKS
+                                       : up_scale + (job.expert * 2 * DOWN_BLOCKS + job.column / 128) * UP_BLOCKS;
+        int to_lower = job.down ? 0 : DOWN_BLOCKS * UP_BLOCKS;  // from a gate's scales to its value's
+#pragma unroll 1
+        for (int tile = 0; tile < job.tiles; ++tile) {
+            Stages stages(weights, rows, job, scales, scales + to_lower);
+            if (IN_PAIR == 1 && job.down) sum_up_halves(sums, stages);
+            else sum_up(sums, stages);
+            if (job.down) break;
+            activate(sums, values, tile > 0, largest);
+            if (tile + 1 == IN_PAIR) break;
+#pragma unroll
+            for (int i = 0; i < N / 4; ++i) kept[i][threadIdx.x - 128] = values[i];
         }
+        if (job.down) {
+            combine(sums, job, routing, out);
+            return;
+        }
+        meet();
+        store_activations(values, kept, job, a, largest);
+        show_to_copies();
+        meet();
+        if (PART == 0 && threadIdx.x == 128) tell(&counters->done[job.expert]);
     }
     __device__ void work()
     {
@@ -394,6 +420,7 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
     extern __shared__ char raw[];
     __shared__ Routing routing;
     __shared__ float largest[CONSUMERS / 32][MOST_N];
+    __shared__ float kept[IN_PAIR == 1 ? 1 : MOST_N / 4][CONSUMERS];  // of a pair's first tile: in registers they spill
     __shared__ u64 of_weights[2 * W_STAGES], of_rows[2 * X_STAGES];
     u32 begin = (shared_address(raw) + 1023) & ~1023u;
     Weights weights(begin, of_weights);
@@ -429,7 +456,7 @@ moe_layer(const __grid_constant__ Map up, const __grid_constant__ Map down, cons
         meet();
         if (threadIdx.x == 128) tell(&counters->arrived);
     }
-    Consumer consumer = {weights, rows, routing, up_scale, down_scale, of_a, out, counters, largest};
+    Consumer consumer = {weights, rows, routing, up_scale, down_scale, of_a, out, counters, largest, kept};
     consumer.work();
     if (PART != 0) return;
     meet();

@@ -6,7 +6,8 @@ on its way. The steps of the layer:
 
 route     every block chooses the experts of all tokens by itself, which takes less than telling others would
 quantise  each token once, into one row for each of its experts, in the order and the form that products want
-up        64 gates and the 64 values of the same columns: a thread has both, applies SwiGLU and quantises
+up        64 gates and the 64 values of the same columns: a thread has both, applies SwiGLU and quantises; for more than
+          64 tokens a block takes the next 64 too, so that 128 columns share a scale and *down* has half as many scales
 down      equal shares of all products for every block; results are added to their tokens in global memory
 
 The rung before it has the same source in three launches, which end before the next one begins.
@@ -23,8 +24,8 @@ from warplab.ptx import tensor_map
 SMS = 132  # of an H100 or H200; a block stays on each
 THREADS = 3 * 128
 # For so many tokens at most: rows of a tile, stages of the ring of weights and of that of rows. Fewer rows leave more
-# room for weights that come while blocks wait.
-RINGS = {32: (32, 11, 7), 64: (64, 10, 6), 256: (128, 8, 4)}
+# room for weights that come while blocks wait; more than 80 would not leave registers for two tiles' sums.
+RINGS = {32: (32, 11, 7), 64: (64, 10, 6), 256: (80, 8, 5)}
 SOURCE = ""  # of the kernel
 
 

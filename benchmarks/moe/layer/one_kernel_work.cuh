@@ -13,7 +13,10 @@ constexpr int W_IN_FLIGHT = 4;                       // stages on their way at o
 constexpr u32 CODES = MOST_N * 128;                  // of a stage's rows; behind them a scale for each 64 of k
 constexpr u32 X_BYTES = (CODES + 2 * MOST_N * 4 + 1023) / 1024 * 1024;
 constexpr int UP_BLOCKS = D / 128, DOWN_BLOCKS = F / 128;              // blocks of k of the two products
-constexpr int UP_TILES = F / 64, PANELS = D / 128;                     // tiles beside each other
+// A tile of the first product has 64 columns of SwiGLU's results. Tall tiles come in pairs, which share a scale for 128
+// columns: products with a scale for each 64 of k take longer, and there are tiles enough.
+constexpr int IN_PAIR = MOST_N > 64 ? 2 : 1;
+constexpr int UP_TILES = F / 64 / IN_PAIR, PANELS = D / 128;           // jobs beside each other
 constexpr int MOST_ROWS = MOST_TOKENS * K + 7 * E;   // every expert's rows begin at a multiple of eight
 constexpr u32 ALL = 0xffffffff;
 static_assert(D % 128 == 0 && F % 128 == 0 && E <= 32 && K <= E, "sizes that this kernel is made for");
@@ -101,8 +104,7 @@ __device__ void products_wait() { asm volatile("wgmma.wait_group.sync.aligned 0;
 #define R8 R4 ", %4, %5, %6, %7"
 #define R16 R8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define R32 R16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
-#define R64 R32 ", %32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, " \
-                "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define R40 R32 ", %32, %33, %34, %35, %36, %37, %38, %39"
 __device__ void multiply(float (&d)[4], u64 rows, u64 columns, bool more) { PRODUCT("8", R4, "4", "5", "6", D4(0)); }
 __device__ void multiply(float (&d)[8], u64 rows, u64 columns, bool more)
 {
@@ -116,9 +118,9 @@ __device__ void multiply(float (&d)[32], u64 rows, u64 columns, bool more)
 {
     PRODUCT("64", R32, "32", "33", "34", D16(0), D16(16));
 }
-__device__ void multiply(float (&d)[64], u64 rows, u64 columns, bool more)
+__device__ void multiply(float (&d)[40], u64 rows, u64 columns, bool more)
 {
-    PRODUCT("128", R64, "64", "65", "66", D16(0), D16(16), D16(32), D16(48));
+    PRODUCT("80", R40, "40", "41", "42", D16(0), D16(16), D4(32), D4(36));
 }
 
 // ---- Routing: every block for itself -------------------------------------------------------------------------------
@@ -229,11 +231,13 @@ __device__ void route(Routing& routing, const float* scores, int tokens)
 
 // ---- Work: who does what, in which order ---------------------------------------------------------------------------
 
-// A product of 128 rows of weights with some rows of activations, for k from 128 * block to 128 * end.
+// A product of 128 rows of weights with some rows of activations, for k from 128 * block to 128 * end; or `tiles` of them,
+// one after the other, whose weights are beside each other.
 struct Job {
     bool down;                    // of the second product
     int expert, slot, rows;       // the first slot, and rows from it on
     int column, block, end;       // the first column of F or of D; blocks of k
+    int tiles;
 };
 
 // The jobs of this block: tiles of the first product, every gridDim.x-th one; then a share of the second one's blocks
@@ -263,9 +267,10 @@ struct Work {
     {
         int blocks = gridDim.x, tiles = tall * UP_TILES, units = tall * PANELS * DOWN_BLOCKS;
         int each = tiles / blocks, fewer = blocks - tiles % blocks;  // the first ranks have `each` tiles, then one more
-        if (PART == 3 || each < 4) return (int)((long long)rank * units / blocks);  // all begin at about the same time
-        int had = (rank * each + max(0, rank - fewer)) * UP_BLOCKS;
-        return (int)((long long)rank * (tiles * UP_BLOCKS + units) / blocks) - had;
+        // All begin at about the same time.
+        if (PART == 3 || each * IN_PAIR < 4) return (int)((long long)rank * units / blocks);
+        int had = (rank * each + max(0, rank - fewer)) * IN_PAIR * UP_BLOCKS;
+        return (int)((long long)rank * (tiles * IN_PAIR * UP_BLOCKS + units) / blocks) - had;
     }
 
     __device__ bool find(Job& job)
@@ -275,7 +280,7 @@ struct Work {
                 int tall = routing.tall(expert), local = next - before;
                 if (local < tall * UP_TILES) {
                     next += gridDim.x;
-                    job = {false, expert, local % tall, 0, local / tall * 64, 0, UP_BLOCKS};
+                    job = {false, expert, local % tall, 0, local / tall * 64 * IN_PAIR, 0, UP_BLOCKS, IN_PAIR};
                     place(job);
                     return true;
                 }
@@ -289,7 +294,7 @@ struct Work {
             if (local < tall * PANELS * DOWN_BLOCKS) {
                 int tile = local / DOWN_BLOCKS, last = min(DOWN_BLOCKS, block + end - next);
                 next += last - block;
-                job = {true, expert, tile % tall, 0, tile / tall * 128, block, last};
+                job = {true, expert, tile % tall, 0, tile / tall * 128, block, last, 1};
                 place(job);
                 return true;
             }
