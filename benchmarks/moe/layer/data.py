@@ -8,7 +8,6 @@ from typing import Any
 GROUP = 128  # columns of a row of x that share a scale
 
 
-
 def columns_by_one_scale(tokens: int) -> int:
     """Of SwiGLU's results in the one kernel, whose tiles come in pairs where an expert may have more than 64 rows."""
     return 64 if tokens <= 64 else 128
