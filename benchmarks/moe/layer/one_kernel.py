@@ -24,7 +24,7 @@ from warplab.ptx import tensor_map
 SMS = 132  # of an H100 or H200; a block stays on each
 THREADS = 3 * 128
 # For so many tokens at most: rows of a tile, stages of the ring of weights and of that of rows. Fewer rows leave more
-# room for weights that come while blocks wait; more than 80 would not leave registers for two tiles' sums.
+# room for weights that come while blocks wait; more than 80 would not leave registers for sums and two accumulators.
 RINGS = {32: (32, 11, 7), 64: (64, 10, 6), 256: (80, 8, 5)}
 SOURCE = ""  # of the kernel
 
