@@ -93,8 +93,7 @@ class Values:
 CASES = [
     (TOY, 1, "drawn"),
     (TOY, 40, "drawn"),
-    (TOY, 70, "favourites"),  # more than 64 rows in a tile; two tiles share a scale
-    (TOY, 135, "favourites"),  # two tiles above each other
+    (TOY, 135, "favourites"),  # two tiles above each other, one of more than 64 rows; pairs of tiles share a scale
     (WIDE, 9, "drawn"),
 ]
 if WHOLE:
