@@ -634,7 +634,7 @@ def choices(m, n, k):
 
 
 # Microseconds of a step, whatever its tile, and for 128 x 128 outputs: fitted to what the choices took on an H200
-# (benchmarks/results/fp8.json), which they meet to 7% in the root mean square.
+# (benchmarks/results/fp8.json), which they meet to 8% in the root mean square.
 STEP = {"one": (0.16, 0.211), "two": (0.131, 0.177), "half": (0.225, 0.194)}
 
 

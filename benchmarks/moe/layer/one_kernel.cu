@@ -29,7 +29,7 @@ __device__ void bring_weights(Weights ring, const Routing& routing, const Map& u
     }
 }
 
-// What all blocks share. `arrived` counts blocks that have quantised their tokens, `done` finished tiles of an expert's
+// What all blocks share. `arrived` counts blocks that have quantised their tokens, `done` finished jobs of an expert's
 // first product, `left` blocks that have ended: the last one leaves all at zero for the next launch.
 struct Counters {
     int arrived, left, done[32];
@@ -63,7 +63,7 @@ __device__ void bring_rows(Rows ring, const Routing& routing, Activations x, Act
     while (work.find(job)) {
         if (PART == 0 && job.down && complete != job.expert) {
             complete = job.expert;
-            wait_until(&counters->done[job.expert], routing.tall(job.expert) * UP_TILES);
+            wait_until(&counters->done[job.expert], routing.tall(job.expert) * UP_JOBS);
             show_to_copies();
         }
         Activations from = job.down ? a : x;

@@ -16,7 +16,7 @@ constexpr int UP_BLOCKS = D / 128, DOWN_BLOCKS = F / 128;              // blocks
 // A tile of the first product has 64 columns of SwiGLU's results. Tall tiles come in pairs, which share a scale for 128
 // columns: products with a scale for each 64 of k take longer, and there are tiles enough.
 constexpr int IN_PAIR = MOST_N > 64 ? 2 : 1;
-constexpr int UP_TILES = F / 64 / IN_PAIR, PANELS = D / 128;           // jobs beside each other
+constexpr int UP_JOBS = F / 64 / IN_PAIR, PANELS = D / 128;            // jobs beside each other
 constexpr int MOST_ROWS = MOST_TOKENS * K + 7 * E;   // every expert's rows begin at a multiple of eight
 constexpr u32 ALL = 0xffffffff;
 static_assert(D % 128 == 0 && F % 128 == 0 && E <= 32 && K <= E, "sizes that this kernel is made for");
@@ -237,15 +237,15 @@ struct Job {
     bool down;                    // of the second product
     int expert, slot, rows;       // the first slot, and rows from it on
     int column, block, end;       // the first column of F or of D; blocks of k
-    int tiles;
+    int tiles;                    // 1, or IN_PAIR of the first product
 };
 
-// The jobs of this block: tiles of the first product, every gridDim.x-th one; then a share of the second one's blocks
-// of k, counted through all tiles. Blocks that have a tile less take more of these, and those of the first experts.
+// The jobs of this block: those of the first product, every gridDim.x-th one; then a share of the second one's blocks
+// of k, counted through all tiles. Blocks that have a job less take more of these, and those of the first experts.
 struct Work {
     const Routing& routing;
     int expert, before;  // where the search is, and how much lies before that expert
-    int next, end;       // tiles of the first product have no end; then blocks of k
+    int next, end;       // jobs of the first product have no end; then blocks of k
     bool down;
 
     __device__ Work(const Routing& routing)
@@ -257,7 +257,7 @@ struct Work {
     {
         int all = 0, blocks = gridDim.x;
         for (int e = 0; e < E; ++e) all += routing.tall(e);
-        int rank = (blockIdx.x + blocks - all * UP_TILES % blocks) % blocks;
+        int rank = (blockIdx.x + blocks - all * UP_JOBS % blocks) % blocks;
         next = share_begins(rank, all), end = share_begins(rank + 1, all);
         expert = before = 0;
         down = true;
@@ -265,12 +265,12 @@ struct Work {
 
     __device__ int share_begins(int rank, int tall) const
     {
-        int blocks = gridDim.x, tiles = tall * UP_TILES, units = tall * PANELS * DOWN_BLOCKS;
-        int each = tiles / blocks, fewer = blocks - tiles % blocks;  // the first ranks have `each` tiles, then one more
+        int blocks = gridDim.x, jobs = tall * UP_JOBS, units = tall * PANELS * DOWN_BLOCKS;
+        int each = jobs / blocks, fewer = blocks - jobs % blocks;  // the first ranks have `each` jobs, then one more
         // All begin at about the same time.
         if (PART == 3 || each * IN_PAIR < 4) return (int)((long long)rank * units / blocks);
         int had = (rank * each + max(0, rank - fewer)) * IN_PAIR * UP_BLOCKS;
-        return (int)((long long)rank * (tiles * IN_PAIR * UP_BLOCKS + units) / blocks) - had;
+        return (int)((long long)rank * (jobs * IN_PAIR * UP_BLOCKS + units) / blocks) - had;
     }
 
     __device__ bool find(Job& job)
@@ -278,13 +278,13 @@ struct Work {
         if (!down) {
             for (; expert < E; ++expert) {
                 int tall = routing.tall(expert), local = next - before;
-                if (local < tall * UP_TILES) {
+                if (local < tall * UP_JOBS) {
                     next += gridDim.x;
                     job = {false, expert, local % tall, 0, local / tall * 64 * IN_PAIR, 0, UP_BLOCKS, IN_PAIR};
                     place(job);
                     return true;
                 }
-                before += tall * UP_TILES;
+                before += tall * UP_JOBS;
             }
             if (PART == 2) return false;
             begin_down();
