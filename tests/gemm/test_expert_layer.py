@@ -28,6 +28,7 @@ TOY = Layer("toy", 6, 2, 256, 384)  # two blocks of k, then three
 TOP_1 = Layer("toy, one choice", 3, 1, 128, 128)
 WIDE = Layer("toy, all experts", 32, 8, 128, 128)
 FIVE = Layer("toy, five blocks", 4, 1, 640, 128)
+FULL = Layer("toy, full experts", 2, 1, 256, 384)
 SMS = 3
 NARROW = (64, 64, 1, "two")
 
@@ -120,7 +121,7 @@ def chain(folder: Path) -> Plan:
 @cache
 def wide(layer: Layer, folder: Path) -> dict[int, Plan]:
     """The chain with wide products by number of tokens."""
-    sizes = {TOY: [12, 40, 70, 135], WIDE: [9], FIVE: [9]}[layer]
+    sizes = {TOY: [12, 40, 70, 135], WIDE: [9], FIVE: [9], FULL: [530, 531]}[layer]
     return dict(zip(sizes, plans.chain(layer, sizes, ARCHITECTURE, folder, plans.WIDE, SMS), strict=True))
 
 
@@ -180,6 +181,8 @@ def test_chain(routing: str, folder: Path) -> None:
         (TOY, 135, "favourites"),  # two tiles above each other
         (WIDE, 9, "drawn"),  # 72 rows of 32 experts
         (FIVE, 9, "drawn"),  # half a tile's columns are left, and rows are no multiple of four
+        (FULL, 530, "last"),  # 18 rows behind two pairs of tiles: 16 go with one, two with the other
+        (FULL, 531, "drawn"),  # 3 and 16 rows behind a pair of each expert, whose second begins at an odd row
     ],
 )
 def test_chain_with_wide_products(layer: Layer, tokens: int, routing: str, folder: Path) -> None:

@@ -16,8 +16,8 @@ HERE = Path(__file__).resolve().parent
 SHUFFLE = solutions_folder() / "10_index_shuffle" / "submission_cuda.py"
 PRODUCTS = solutions_folder() / "11_grouped_gemm" / "rung_4_shared_strips.py"
 ONE_KERNEL, CHAIN = "one_kernel", "chain"
-SOURCES = ("one_kernel_work.cuh", "one_kernel.cu")
 WIDE: Literal["wide"] = "wide"
+SOURCES = {ONE_KERNEL: ("one_kernel_work.cuh", "one_kernel.cu"), WIDE: ("wide_tile.cuh", "wide.cu")}
 MOST_TOKENS = 256  # of the one kernel
 
 Choice = tuple[int, int, int, str]
@@ -67,8 +67,7 @@ def one_kernel(
 
     Raises CaptureFailure.
     """
-    source = "\n".join((HERE / name).read_text("utf-8") for name in SOURCES)
-    text = with_source((HERE / f"{ONE_KERNEL}.py").read_text("utf-8"), source)
+    text = with_source(ONE_KERNEL)
     path = folder / f"{ONE_KERNEL}.py"
     path.write_text(on(sms, text), "utf-8")
     numbers = {"launches": launches, "k": layer.k}
@@ -77,9 +76,10 @@ def one_kernel(
     return capture(path, calls, (architecture,), timeout=240)
 
 
-def with_source(text: str, source: str) -> str:
-    """A file of host functions with its kernel's source in it."""
-    return text.replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
+def with_source(name: str) -> str:
+    """The file of host functions of this name with its kernel's source in it."""
+    source = "\n".join((HERE / part).read_text("utf-8") for part in SOURCES[name])
+    return (HERE / f"{name}.py").read_text("utf-8").replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
 
 
 def on(sms: int | None, text: str) -> str:
@@ -124,7 +124,7 @@ def chain(
     """
     files = {"shuffle": (SHUFFLE.read_text("utf-8"), "index_shuffle")}
     if products == WIDE:
-        text = on(sms, with_source((HERE / f"{WIDE}.py").read_text("utf-8"), (HERE / f"{WIDE}.cu").read_text("utf-8")))
+        text = on(sms, with_source(WIDE))
         files |= {"up_wide": (text, "up_wide"), "down_wide": (text, "down_wide")}
         made = "up_wide, down_wide"
     else:

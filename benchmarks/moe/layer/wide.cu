@@ -1,151 +1,4 @@
-#include <cuda_fp16.h>
-typedef unsigned int u32;
-typedef unsigned long long u64;
-struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
-constexpr u32 ALL = 0xffffffff;
-constexpr int HEIGHT = 128, WIDTH = 256, HALF = WIDTH / 2;  // a tile: rows of x, of one expert, and rows of w
-constexpr int X_BYTES = HEIGHT * 128, W_BYTES = WIDTH * 128;
-constexpr int SCALES = HEIGHT + 4;  // of x in a stage, from a multiple of four rows on
-constexpr int SCALES_AT = X_BYTES + W_BYTES, STAGE_BYTES = SCALES_AT + 1024;  // 1,024: what is swizzled begins there
-constexpr int SUMS = WIDTH / 2, PIECE = SUMS / 2;  // of a thread, and of half a tile's columns
-
-__device__ u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
-__device__ void init(u32 barrier, int count)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(barrier), "r"(count) : "memory");
-}
-__device__ void expect(u32 barrier, u32 bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(barrier), "r"(bytes) : "memory");
-}
-__device__ void arrive_at(u32 barrier, u32 rank)  // at the barrier in the same place of a block of the cluster
-{
-    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                 "mbarrier.arrive.shared::cluster.b64 _, [there]; }" :: "r"(barrier), "r"(rank) : "memory");
-}
-__device__ void wait(u32 barrier, u32 parity)
-{
-    asm volatile("{ .reg .pred p;\n"
-                 "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
-                 "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
-}
-__device__ void meet_in_group(int consumer)  // its 128 threads
-{
-    asm volatile("bar.sync %0, 128;" :: "r"(consumer + 1) : "memory");
-}
-__device__ void meet_blocks()  // of the cluster
-{
-    asm volatile("barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;" ::: "memory");
-}
-// One lane of a warp whose lanes are together: behind `if (lane == 0)` the compiler cannot know that one lane is left.
-__device__ bool elected()
-{
-    u32 yes;
-    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes));
-    return yes;
-}
-__device__ int uniform(int value) { return __shfl_sync(ALL, value, 0); }  // equal in all lanes, and the compiler knows
-__device__ void load_rows(const Map& map, u32 to, u32 barrier, int x, int y)
-{
-    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, {%2, %3}], [%4];" :: "r"(to), "l"(&map), "r"(x), "r"(y), "r"(barrier) : "memory");
-}
-// HALF rows of an expert's w, from number `row` on; with SWIGLU eight gates, their eight values, the next gates, ...
-#if SWIGLU
-#define AXES "5d"
-#define AT "{%2, %3, %3, %4, %5}"
-#define PLACE "r"(x), "r"(0), "r"(row / 16), "r"(expert)
-#define BARRIER "[%6]"
-#define BOTH ", %7"
-#else
-#define AXES "3d"
-#define AT "{%2, %3, %4}"
-#define PLACE "r"(x), "r"(row), "r"(expert)
-#define BARRIER "[%5]"
-#define BOTH ", %6"
-#endif
-__device__ void load_weights(const Map& map, u32 to, u32 barrier, int x, int row, int expert)
-{
-    asm volatile("cp.async.bulk.tensor." AXES ".shared::cluster.global.tile.mbarrier::complete_tx::bytes "
-                 "[%0], [%1, " AT "], " BARRIER ";" :: "r"(to), "l"(&map), PLACE, "r"(barrier) : "memory");
-}
-__device__ void load_weights_to_both(const Map& map, u32 to, u32 barrier, int x, int row, int expert)
-{
-    asm volatile("cp.async.bulk.tensor." AXES
-                 ".shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster "
-                 "[%0], [%1, " AT "], " BARRIER BOTH ";"
-                 :: "r"(to), "l"(&map), PLACE, "r"(barrier), "h"((short)3) : "memory");
-}
-__device__ void load_line(const void* from, u32 to, u32 barrier, u32 bytes)
-{
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
-                 :: "r"(to), "l"(from), "r"(bytes), "r"(barrier) : "memory");
-}
-// Where a matrix of 128-byte swizzled rows lies: address, and in the upper half, which all share, 1,024 bytes from
-// eight rows to the next eight.
-constexpr u64 SWIZZLED = 64ull << 32 | 1ull << 62;
-__device__ u64 descriptor(u32 at) { return u64((at & 0x3FFFF) >> 4) | 1ull << 16 | SWIZZLED; }
-
-// d (64 x 128) = a (64 x 32) b (32 x 128) in e4m3, added to d if `add`.
-__device__ void multiply(float (&d)[PIECE], u64 a, u64 b, int add)
-{
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %66, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n128k32.f32.e4m3.e4m3 {" REGISTERS "}, %64, %65, p, 1, 1; }"
-                 : OPERANDS : "l"(a), "l"(b), "r"(add));
-}
-__device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b)
-{
-    asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) multiply(d, a + 2 * i, b + 2 * i, i > 0);
-    asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
-__device__ float read_shared(u32 at)
-{
-    float r;
-    asm volatile("ld.shared.f32 %0, [%1];" : "=f"(r) : "r"(at) : "memory");
-    return r;
-}
-// What a block of k is scaled by: the thread's upper and lower row of x, times w's panel of even and of odd eights of
-// columns, which are gates and values, or the same panel.
-struct Scales { float upper[2], lower[2]; };
-
-__device__ void promote(float* sums, const float (&d)[PIECE], const Scales& s)
-{
-    #pragma unroll
-    for (int i = 0; i < PIECE; ++i) sums[i] += d[i] * (i % 4 < 2 ? s.upper[i / 4 % 2] : s.lower[i / 4 % 2]);
-}
-__device__ u32 pack(float low, float high)
-{
-    half2 pair = __floats2half2_rn(low, high);
-    return *(u32*)&pair;
-}
-
-// What one tile is: rows of x from `row` on and before `end`, columns of the product from `column` on; `shared` if the
-// other block of the cluster has the same columns.
-struct Tile { int expert, row, end, column, before; bool shared; };
-
-// The tile of this block, block `rank` of its cluster, in turn `number` of all clusters' turns; false behind the last
-// one. Numbers only grow: the search goes on at the expert of the tile before. A cluster takes two tiles above each
-// other, which share w, or, of the last row of tiles if their number is odd, two side by side: for two columns of tiles
-// as many turns as an expert has rows of tiles. Tiles that share w come one after another.
-__device__ bool find(const int* first, const int* count, int experts, int across, int number, int rank, Tile& tile)
-{
-    for (; tile.expert < experts; ++tile.expert) {
-        int rows = count[tile.expert], tall = (rows + HEIGHT - 1) / HEIGHT, turns = tall * ((across + 1) / 2);
-        if (number < tile.before + turns) {
-            int at = (number - tile.before) % tall, column = (number - tile.before) / tall * 2, pairs = tall / 2;
-            tile.shared = at < 2 * pairs;
-            int row = tile.shared ? at % pairs * 2 + rank : tall - 1;
-            column += tile.shared ? at / pairs : rank;
-            tile.column = column * WIDTH, tile.row = first[tile.expert] + row * HEIGHT;
-            tile.end = first[tile.expert] + (column < across ? rows : 0);
-            return true;
-        }
-        tile.before += turns;
-    }
-    return false;
-}
+// The chain's products (wide.py): what waits, multiplies and stores. wide_tile.cuh comes first.
 
 // Everything that a consumer needs of its block.
 struct Block {
@@ -230,6 +83,54 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, un
         if (c == 0) a_scale[(u64)(tile.column / WIDTH) * rows + row] = __int_as_float(field << 23);
     }
 }
+
+// Rows of `rest`: each of the cluster's 16 warps has eight columns of SwiGLU's results of every row, and tells both
+// blocks the largest. `told` is the barrier at which they arrive, `told_phase` the number of times they did. Two lines
+// of numbers are enough: who writes the next but one has seen that all have read.
+__device__ void finish_rest(const float (&rest_sums)[8], const Block& b, const Tile& tile, u32 rank, u32 told,
+                            u32& told_phase, unsigned char* a8, float* a_scale, int f, int rows)
+{
+    __shared__ alignas(16) float largest_of[2][REST][16];
+    u32 parity = told_phase & 1;
+    int c = b.lane % 4, of_warp = rank * 8 + b.consumer * 4 + b.warp;
+    float a[4];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        a[i] = swiglu_of(rest_sums[i / 2 * 4 + i % 2], rest_sums[i / 2 * 4 + 2 + i % 2]);
+        float largest = fabsf(a[i]);
+        #pragma unroll
+        for (int step = 4; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, step));
+        if (b.lane < 8) {  // four lanes tell the cluster's first block, four the second
+            u32 at = shared_address(&largest_of[parity][i / 2 * 8 + c * 2 + i % 2][of_warp]);
+            asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                         "st.shared::cluster.f32 [there], %2; }" :: "r"(at), "r"(b.lane / 4), "f"(largest) : "memory");
+        }
+    }
+    __syncwarp();
+    if (b.lane < 2)
+        asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+                     :: "r"(told), "r"(b.lane) : "memory");
+    asm volatile("{ .reg .pred p;\n"
+                 "AGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra AGAIN; }" :: "r"(told), "r"(parity) : "memory");
+    ++told_phase;
+    int column = tile.column / 2 + of_warp * 8 + b.lane / 4;
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        int number = i / 2 * 8 + c * 2 + i % 2, row = tile.rest + number;
+        float largest = 0;
+        #pragma unroll
+        for (int w = 0; w < 16; w += 4) {
+            float4 four = *(const float4*)&largest_of[parity][number][w];
+            largest = fmaxf(largest, fmaxf(fmaxf(four.x, four.y), fmaxf(four.z, four.w)));
+        }
+        if (row >= tile.end) continue;
+        int field = scale_field(largest);
+        a8[(u64)row * f + column] = (unsigned char)pair_of_codes(a[i] * __int_as_float((254 - field) << 23), 0);
+        if (of_warp == 0 && b.lane < 4) a_scale[(u64)(tile.column / WIDTH) * rows + row] = __int_as_float(field << 23);
+    }
+}
 #else
 // A consumer's 64 rows of y, through shared memory in boxes of 64 columns: a warp stores one of them by a tensor copy,
 // or, where the expert ends, those of its 16 rows that are the expert's.
@@ -275,7 +176,21 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, co
         }
     }
 }
+
+// Rows of `rest`: each of the cluster's 16 warps has 16 columns of them.
+__device__ void finish_rest(const float (&rest_sums)[8], const Block& b, const Tile& tile, u32 rank, half* y, int n)
+{
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        int row = tile.rest + i / 4 * 8 + b.lane % 4 * 2 + i % 2;
+        int column = tile.column + (rank * 8 + b.consumer * 4 + b.warp) * 16 + i / 2 % 2 * 8 + b.lane / 4;
+        if (row < tile.end && column < n) y[(u64)row * n + column] = __float2half(rest_sums[i]);
+    }
+}
 #endif
+
+struct Yes { static constexpr bool value = true; };
+struct No { static constexpr bool value = false; };
 
 // With SWIGLU the codes and scales (a8, a_scale) of silu(gate) value, where x w^T has gates, then values; else
 // y = x w^T. Of every expert, whose rows of x and of the result are count[e], from first[e] on. Blocks of 128 numbers
@@ -283,16 +198,17 @@ __device__ void finish(float (&sums)[SUMS], const Block& b, const Tile& tile, co
 // four; n are columns of the result.
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
 gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const __grid_constant__ Map map_y,
-     const float* x_scale, const float* w_scale, const int* first, const int* count, void* result, float* a_scale,
-     int rows, int experts, int n, int k)
+     const __grid_constant__ Map map_rest, const float* x_scale, const float* w_scale, const int* first,
+     const int* count, void* result, float* a_scale, int rows, int experts, int n, int k)
 {
     extern __shared__ char memory[];
-    __shared__ u64 barriers[2 * STAGES];
+    __shared__ u64 barriers[2 * STAGES + 1];
     Block b;
     b.base = (shared_address(memory) + 1023) & ~1023u;
     b.out = b.base + STAGES * STAGE_BYTES;
     b.full = shared_address(barriers), b.empty = b.full + 8 * STAGES;
     b.stage = 0, b.phase = 0;
+    u32 told = b.full + 16 * STAGES;
     int warp = uniform(threadIdx.x / 32), group = warp / 4;
     b.consumer = group - 1, b.warp = warp % 4, b.lane = threadIdx.x % 32;
     if (threadIdx.x == 0) {
@@ -300,10 +216,18 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             init(b.full + 8 * s, 1);
             init(b.empty + 8 * s, 16);
         }
+        init(told, 16);
         asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    }
+    if (threadIdx.x < REST_SCALES) {  // of rows behind the last one there is nothing to bring
+        for (int s = 0; s < STAGES; ++s)
+            asm volatile("st.shared.u32 [%0], 0;"
+                         :: "r"(b.base + s * STAGE_BYTES + REST_SCALES_AT + 4 * threadIdx.x) : "memory");
+        asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     }
     u32 rank;
     asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+    rank = uniform(rank);
     meet_blocks();  // nobody signals a peer whose barriers are not there yet
 
     int columns = SWIGLU ? 2 * n : n, across = (columns + WIDTH - 1) / WIDTH, panels = (columns + 127) / 128;
@@ -315,20 +239,27 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
             for (int number = blockIdx.x / 2; uniform(find(first, count, experts, across, number, rank, tile));
                  number += gridDim.x / 2) {
                 int row = uniform(tile.row), end = uniform(tile.end), column = uniform(tile.column);
-                int expert = uniform(tile.expert), shared = uniform(tile.shared);
+                int expert = uniform(tile.expert), shared = uniform(tile.shared), rest = uniform(tile.rest);
                 int halves = min(max((end - row + 63) / 64, 0), 2);  // of x's strip that have rows of the expert
-                int aligned = row & ~3, mine = rank * HALF;
+                int aligned = row & ~3, rest_aligned = rest & ~3, mine = rank * HALF;
                 u32 scale_bytes = halves ? 4 * min(SCALES, rows - aligned) : 0;
+                u32 rest_scale_bytes = rest >= 0 ? 4 * min(REST_SCALES, rows - rest_aligned) : 0;
+                u32 bytes = W_BYTES + halves * 64 * 128 + scale_bytes + (rest >= 0 ? REST_BYTES + rest_scale_bytes : 0);
                 for (int step = 0; step < steps; ++step) {
                     wait(b.empty + 8 * b.stage, b.phase ^ 1);  // passes at once the first time round
                     u32 signal = b.full + 8 * b.stage, x = b.base + b.stage * STAGE_BYTES, w = x + X_BYTES;
                     if (elected()) {
-                        expect(signal, W_BYTES + halves * 64 * 128 + scale_bytes);
+                        expect(signal, bytes);
                         if (shared) {  // each block brings a half, to both
                             load_weights_to_both(map_w, w + mine * 128, signal, step * 128, column + mine, expert);
                         } else {
                             load_weights(map_w, w, signal, step * 128, column, expert);
                             load_weights(map_w, w + HALF * 128, signal, step * 128, column + HALF, expert);
+                        }
+                        if (rest >= 0) {
+                            load_rows(map_rest, x + REST_AT, signal, step * 128, rest);
+                            load_line(x_scale + (u64)step * rows + rest_aligned, x + REST_SCALES_AT, signal,
+                                      rest_scale_bytes);
                         }
                         if (halves == 2) load_rows(map_x, x + 64 * 128, signal, step * 128, row + 64);
                         if (halves > 0) {
@@ -345,16 +276,21 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         asm volatile("setmaxnreg.inc.sync.aligned.u32 240;");
         u32 first_x = uniform(descriptor(b.base + b.consumer * 64 * 128));
         u32 first_w = uniform(descriptor(b.base + X_BYTES));
+        u32 rest_w = uniform(descriptor(b.base + X_BYTES + (rank * 128 + b.consumer * 64) * 128));
+        u32 rest_x = uniform(descriptor(b.base + REST_AT));
         // w's scales of two panels: those of this lane's block of 32, and those of the 32 after them, which may be the
         // next tile's.
         float one[2] = {}, other[2] = {};
+#if SWIGLU
+        u32 told_phase = 0;
+#endif
         auto ask = [&](const Tile& of, bool there, int step, int into) {
             there = there && step + b.lane < steps;
             int panel = min(SWIGLU ? of.column / WIDTH : of.column / 128, panels - 1);
             int second = min(SWIGLU ? panel + n / 128 : panel + 1, panels - 1);
-            const float* line = w_scale + ((u64)of.expert * panels + panel) * steps + step + b.lane;
-            one[into] = there ? line[0] : 0;
-            other[into] = there ? line[(second - panel) * steps] : 0;
+            u32 line = (of.expert * panels + panel) * steps + step + b.lane;  // there are a 16,384th of w's codes
+            one[into] = there ? w_scale[line] : 0;
+            other[into] = there ? w_scale[line + (second - panel) * steps] : 0;
         };
         auto next_scales = [&]() { one[0] = one[1], other[0] = other[1]; };
         int number = blockIdx.x / 2;
@@ -369,40 +305,67 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 int row = now.row + b.consumer * 64 + b.warp * 16 + b.lane / 4;
                 u32 upper_at = SCALES_AT + 4 * (min(row, now.end - 1) - (now.row & ~3));
                 u32 lower_at = SCALES_AT + 4 * (min(row + 8, now.end - 1) - (now.row & ~3));
+                u32 rest_at = REST_SCALES_AT + 4 * ((now.rest & 3) + b.lane % 4 * 2);
                 #pragma unroll
                 for (int i = 0; i < SUMS; ++i) sums[i] = 0;
                 float next_one = __shfl_sync(ALL, one[0], 0), next_other = __shfl_sync(ALL, other[0], 0);
-                #pragma unroll 4
-                for (int step = 0; step < steps; ++step) {
-                    // Scales are read before their block's products are issued, or handed from lane to lane a block
-                    // ahead: while products run, shared memory answers late.
-                    float by_one = next_one, by_other = next_other;
-                    wait(b.full + 8 * b.stage, b.phase);
-                    u32 stage = b.base + b.stage * STAGE_BYTES, at = b.stage * (STAGE_BYTES / 16);
-                    float upper = read_shared(stage + upper_at), lower = read_shared(stage + lower_at);
-                    if (step % 32 == 31) next_scales();
-                    // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at once
-                    // be waited for, to have it in a uniform register.
-                    int from = (step + 1) % 32 + threadIdx.y;
-                    next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
-                    multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
-                    if (step == 0) found = find(first, count, experts, across, number, rank, tile);  // meanwhile
-                    if (step % 32 == 0) {
-                        if (step + 32 < steps) ask(now, true, step + 32, 1);
-                        else ask(tile, found, 0, 1);
+                auto multiply_tile = [&](auto with) {  // with the rest's rows or without them
+                    constexpr bool WITH_REST = decltype(with)::value;
+                    float rest_sums[8] = {};
+                    #pragma unroll (WITH_REST ? 1 : 4)  // twice the rest's would not fit into registers
+                    for (int step = 0; step < steps; ++step) {
+                        // Scales are read before their block's products are issued, or handed from lane to lane a block
+                        // ahead: while products run, shared memory answers late.
+                        float by_one = next_one, by_other = next_other;
+                        wait(b.full + 8 * b.stage, b.phase);
+                        u32 stage = b.base + b.stage * STAGE_BYTES, at = b.stage * (STAGE_BYTES / 16);
+                        float upper = read_shared(stage + upper_at), lower = read_shared(stage + lower_at);
+                        if (step % 32 == 31) next_scales();
+                        // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would at
+                        // once be waited for, to have it in a uniform register.
+                        int from = (step + 1) % 32 + threadIdx.y;
+                        next_one = __shfl_sync(ALL, one[0], from), next_other = __shfl_sync(ALL, other[0], from);
+                        float by[4], e[8];  // the rest's scales and products
+                        if (WITH_REST) {
+                            #pragma unroll
+                            for (int i = 0; i < 4; ++i)
+                                by[i] = read_shared(stage + rest_at + 32 * (i / 2) + 4 * (i % 2));
+                            multiply_rest(e, SWIZZLED | (rest_w + at), SWIZZLED | (rest_x + at));
+                        }
+                        multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
+                        if (step == 0) found = find(first, count, experts, across, number, rank, tile);  // meanwhile
+                        if (step % 32 == 0) {
+                            if (step + 32 < steps) ask(now, true, step + 32, 1);
+                            else ask(tile, found, 0, 1);
+                        }
+                        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                        if (WITH_REST) {
+                            float by_gate = SWIGLU || rank == 0 ? by_one : by_other;
+                            float by_value = SWIGLU || rank == 1 ? by_other : by_one;
+                            #pragma unroll
+                            for (int i = 0; i < 8; ++i)
+                                rest_sums[i] += e[i] * (by[i / 4 * 2 + i % 2] * (i % 4 < 2 ? by_gate : by_value));
+                        }
+                        float by_odd = SWIGLU ? by_other : by_one;
+                        promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
+                        multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + 128 * 128 / 16));
+                        asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
+                        __syncwarp();
+                        if (b.lane < 2) arrive_at(b.empty + 8 * b.stage, b.lane);
+                        float by_even = SWIGLU ? by_one : by_other;
+                        promote(sums + PIECE, d,
+                                {{upper * by_even, upper * by_other}, {lower * by_even, lower * by_other}});
+                        advance(b.stage, b.phase);
                     }
-                    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                    float by_odd = SWIGLU ? by_other : by_one;
-                    promote(sums, d, {{upper * by_one, upper * by_odd}, {lower * by_one, lower * by_odd}});
-                    multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at + 128 * 128 / 16));
-                    asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
-                    __syncwarp();
-                    if (b.lane < 2) arrive_at(b.empty + 8 * b.stage, b.lane);
-                    float by_even = SWIGLU ? by_one : by_other;
-                    promote(sums + PIECE, d,
-                            {{upper * by_even, upper * by_other}, {lower * by_even, lower * by_other}});
-                    advance(b.stage, b.phase);
-                }
+                    if (!WITH_REST) return;
+#if SWIGLU
+                    finish_rest(rest_sums, b, now, rank, told, told_phase, (unsigned char*)result, a_scale, n, rows);
+#else
+                    finish_rest(rest_sums, b, now, rank, (half*)result, n);
+#endif
+                };
+                if (uniform(now.rest >= 0)) multiply_tile(Yes{});
+                else multiply_tile(No{});
                 next_scales();  // the next tile's
             } else {
                 found = find(first, count, experts, across, number, rank, tile);

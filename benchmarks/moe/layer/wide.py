@@ -2,7 +2,8 @@
 
 The columns of the first are eight gates, the eight values that belong to them, the next gates and so on, by a tensor
 map of five axes, so that one thread has both. Two blocks of a cluster have tiles above each other and share the strip
-of w that both need; of an odd last row of tiles they have two side by side. wide.cu is the kernel.
+of w that both need; of an odd last row of tiles they have two side by side. Up to 16 rows that are left behind a pair
+of tiles go with it, by a product the other way round. wide_tile.cuh and wide.cu are the kernel.
 """
 
 from functools import cache
@@ -14,6 +15,7 @@ from warplab.ptx import tensor_map
 
 SOURCE = ""
 HEIGHT, WIDTH = 128, 256  # rows of x and rows of w of a tile
+REST = 16  # rows that two tiles above each other take besides, at most
 SMS = 132  # of an H100 or H200; a block stays on each
 
 
@@ -24,7 +26,7 @@ def stages(swiglu):
 
 def shared_bytes(swiglu):
     """Of a block: the ring, a tile of results in float16, and room to align."""
-    return stages(swiglu) * ((HEIGHT + WIDTH) * 128 + 1024) + (0 if swiglu else HEIGHT * WIDTH * 2) + 1024
+    return stages(swiglu) * ((HEIGHT + WIDTH + REST) * 128 + 1024) + (0 if swiglu else HEIGHT * WIDTH * 2) + 1024
 
 
 @cache
@@ -34,6 +36,7 @@ def kernel(swiglu):
     options = (
         "-arch=sm_90a",
         "-std=c++17",
+        "-default-device",  # for a lambda that is compiled with the rest's rows and without
         f"-DSWIGLU={int(swiglu)}",
         f"-DSTAGES={stages(swiglu)}",
         '-DREGISTERS="' + ", ".join(f"%{i}" for i in range(sums)) + '"',
@@ -63,6 +66,7 @@ def launch(swiglu, x8, x_scale, map_w, w_scale, first, count, result, a_scale):
     k, experts, n = x8.shape[1], len(w_scale), result.shape[1]
     sizes = np.int32(x_scale.shape[1]), np.int32(experts), np.int32(n), np.int32(k)
     map_x = tensor_map(x8, (64, 128), l2_promotion=256)
+    map_rest = tensor_map(x8, (REST, 128), l2_promotion=256)
     map_y = map_x if swiglu else tensor_map(result, (64, 64))
-    arguments = map_x, map_w, map_y, x_scale, w_scale, first, count, result, a_scale, *sizes
+    arguments = map_x, map_w, map_y, map_rest, x_scale, w_scale, first, count, result, a_scale, *sizes
     kernel(swiglu)((SMS // 2 * 2,), (384,), arguments, shared_mem=shared_bytes(swiglu))
