@@ -23,6 +23,7 @@ from warplab.plan.capture.protocol import Request, decode_response
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
+_TRYING = threading.Lock()
 _SECONDS = 60.0
 _ENDLESS_SECONDS = 1.5
 # In the order in which they are tried.
@@ -121,9 +122,20 @@ class Proof:
         return not self.escapes and not self.fault
 
 
-@cache
 def strongest() -> Isolation:
-    """The strongest isolation that holds on this machine; tried out once a process, which takes about a second."""
+    """The strongest isolation that holds on this machine; tried out once a process, which takes up to a second. Who
+    asks while another thread tries it waits for that."""
+    with _TRYING:
+        return _tried_out()
+
+
+@cache
+def _tried_out() -> Isolation:
+    return find_strongest()
+
+
+def find_strongest() -> Isolation:
+    """As `strongest`, but tried out now."""
     for isolation in (Isolation.BUBBLEWRAP, Isolation.LANDLOCK):
         if prove(isolation).holds:
             return isolation
