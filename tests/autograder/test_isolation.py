@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from html import unescape
 from pathlib import Path
 
@@ -112,6 +115,22 @@ def test_a_machine_is_given_the_strongest_isolation_that_holds(monkeypatch: pyte
     assert escape_probe.find_strongest() is Isolation.REDUCED
     monkeypatch.setattr(machine, "strongest", lambda: Isolation.REDUCED)
     assert isinstance(choose_machine("emulator"), Machine)
+
+
+def test_who_asks_while_another_thread_tries_it_out_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def slowly(isolation: Isolation) -> Proof:
+        tried.append(isolation)
+        time.sleep(0.2)
+        return Proof(isolation)
+
+    monkeypatch.setattr(escape_probe, "prove", slowly)
+    monkeypatch.setattr(escape_probe, "_tried_out", cache(escape_probe.find_strongest))
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(escape_probe.strongest) for _ in range(2)]
+    assert [one.result() for one in asked] == [Isolation.BUBBLEWRAP] * 2
+    assert tried == [Isolation.BUBBLEWRAP]
 
 
 def test_doctor_says_which_isolation_holds_and_what_gets_through(monkeypatch: pytest.MonkeyPatch) -> None:
