@@ -312,7 +312,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 auto multiply_tile = [&](auto with) {  // with the rest's rows or without them
                     constexpr bool WITH_REST = decltype(with)::value;
                     float rest_sums[8] = {};
-                    #pragma unroll (WITH_REST ? 1 : 4)  // twice the rest's would not fit into registers
+                    #pragma unroll (WITH_REST ? 1 : 4)  // unrolled, the rest's would not fit into registers
                     for (int step = 0; step < steps; ++step) {
                         // Scales are read before their block's products are issued, or handed from lane to lane a block
                         // ahead: while products run, shared memory answers late.
