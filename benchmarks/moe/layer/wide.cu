@@ -100,20 +100,12 @@ __device__ void finish_rest(const float (&rest_sums)[8], const Block& b, const T
         float largest = fabsf(a[i]);
         #pragma unroll
         for (int step = 4; step < 32; step *= 2) largest = fmaxf(largest, __shfl_xor_sync(ALL, largest, step));
-        if (b.lane < 8) {  // four lanes tell the cluster's first block, four the second
-            u32 at = shared_address(&largest_of[parity][i / 2 * 8 + c * 2 + i % 2][of_warp]);
-            asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                         "st.shared::cluster.f32 [there], %2; }" :: "r"(at), "r"(b.lane / 4), "f"(largest) : "memory");
-        }
+        u32 place = shared_address(&largest_of[parity][i / 2 * 8 + c * 2 + i % 2][of_warp]);
+        if (b.lane < 8) store_at(place, b.lane / 4, largest);  // four lanes tell the first block, four the second
     }
     __syncwarp();
-    if (b.lane < 2)
-        asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-                     "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
-                     :: "r"(told), "r"(b.lane) : "memory");
-    asm volatile("{ .reg .pred p;\n"
-                 "AGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
-                 "@!p bra AGAIN; }" :: "r"(told), "r"(parity) : "memory");
+    if (b.lane < 2) release_at(told, b.lane);
+    acquire(told, parity);
     ++told_phase;
     int column = tile.column / 2 + of_warp * 8 + b.lane / 4;
     #pragma unroll

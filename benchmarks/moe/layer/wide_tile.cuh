@@ -1,4 +1,4 @@
-// Tiles of the chain's products (wide.py): how they are brought and multiplied, and which a block takes. wide.cu goes on.
+// Tiles of the chain's products (wide.py): what brings and multiplies them, and which a block takes. wide.cu goes on.
 #include <cuda_fp16.h>
 typedef unsigned int u32;
 typedef unsigned long long u64;
@@ -31,6 +31,24 @@ __device__ void wait(u32 barrier, u32 parity)
     asm volatile("{ .reg .pred p;\n"
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+// Arriving and waiting where numbers change hands: what a warp stored in either block before, who waits sees.
+__device__ void release_at(u32 barrier, u32 rank)
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there]; }"
+                 :: "r"(barrier), "r"(rank) : "memory");
+}
+__device__ void acquire(u32 barrier, u32 parity)
+{
+    asm volatile("{ .reg .pred p;\n"
+                 "AGAIN: mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%0], %1;\n"
+                 "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
+}
+__device__ void store_at(u32 address, u32 rank, float value)  // in the same place of a block of the cluster
+{
+    asm volatile("{ .reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
+                 "st.shared::cluster.f32 [there], %2; }" :: "r"(address), "r"(rank), "f"(value) : "memory");
 }
 __device__ void meet_in_group(int consumer)  // its 128 threads
 {

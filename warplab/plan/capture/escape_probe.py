@@ -129,17 +129,15 @@ def strongest() -> Isolation:
         return _tried_out()
 
 
-@cache
-def _tried_out() -> Isolation:
-    return find_strongest()
-
-
 def find_strongest() -> Isolation:
     """As `strongest`, but tried out now."""
     for isolation in (Isolation.BUBBLEWRAP, Isolation.LANDLOCK):
         if prove(isolation).holds:
             return isolation
     return Isolation.REDUCED
+
+
+_tried_out = cache(find_strongest)
 
 
 def prove(isolation: Isolation, private: Sequence[Path] = (), thorough: bool = False) -> Proof:
