@@ -280,7 +280,7 @@ class Session:
             self.of_ptx.setdefault(launch.kernel)
             self.notes[COUNTERS_NOTE] = _of_ptx(list(self.of_ptx))
         self.profiles.append(CountedLaunch(launch, program, np.sum([m.counts for m in machines], axis=0), traffic))
-        explainer = Explainer(program, self.space, launch, launch.kernel, self.plan.source_name)
+        explainer = Explainer(program, self.space, launch)
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
         self.notes |= explainer.notes(records)
         records = [record for record in records if record[F_KIND] != FAULT_SAME_VALUE]

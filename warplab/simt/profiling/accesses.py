@@ -34,7 +34,7 @@ from warplab.simt.memory import AddressSpace
 from warplab.simt.profiling.timeline import TRACKED
 from warplab.simt.program import Program
 from warplab.simt.recorder import Trace
-from warplab.simt.report.findings import Explainer
+from warplab.simt.report.places import Places
 
 ROW_BYTES = 16  # of a matrix that ldmatrix or stmatrix moves
 
@@ -180,12 +180,12 @@ class Resolver:
     program: Program = field(repr=False)
     space: AddressSpace = field(repr=False)
     sizes: tuple[int, ...] = field(repr=False)  # bytes of each region
-    explainer: Explainer = field(repr=False)
+    places: Places = field(repr=False)
     shared_bytes: int
 
     def lane(self, space: int, address: int, size: int) -> LaneAddress:
         """An address that a lane asks for, in words."""
-        place = self.explainer.place(space, address, size)
+        place = self.places.at(space, address, size)
         name = place.name
         if space == SPACE_SHARED:
             address = address & OFFSET_MASK if place.owner else address

@@ -19,7 +19,7 @@ from warplab.simt.profiling.schedule import SECTORS_A_CYCLE, schedule
 from warplab.simt.profiling.table import ProfileTable, table_of
 from warplab.simt.profiling.timeline import Timeline, timeline_of
 from warplab.simt.recorder import Recorder, Trace
-from warplab.simt.report.findings import Explainer
+from warplab.simt.report.places import Places
 
 BUDGET = 1_000_000_000  # warp instructions of a launch
 
@@ -183,7 +183,7 @@ def profile(
     if recorder.running is None:
         reason = f" {execution.findings[-1].message}" if execution.findings else ""
         raise ProfileError(f"The plan stopped before its launch {launch} ran.{reason}")
-    resolver = _resolver(session, plan, recorder.running)
+    resolver = _resolver(session, recorder.running)
     return Profile(plan, execution, launch, block, recorder.trace(), resolver, dict(inputs), architecture)
 
 
@@ -196,11 +196,10 @@ def _check(plan: Plan, launch: int, block: Dim3) -> None:
         raise ProfileError(f"Launch {launch} has a grid of {grid} blocks: there is no block {block}.")
 
 
-def _resolver(session: Session, plan: Plan, launch: Launch) -> Resolver:
+def _resolver(session: Session, launch: Launch) -> Resolver:
     """What names the addresses of a launch, without the contents of the memory."""
     program = session.load(launch.kernel).program
     space = session.space.outline()
     sizes = tuple(r.data.size for r in session.space.regions)
     shared = program.dynamic_start + launch.shared_bytes if launch.shared_bytes else program.static_shared
-    explainer = Explainer(program, space, launch, launch.kernel, plan.source_name)
-    return Resolver(program, space, sizes, explainer, shared)
+    return Resolver(program, space, sizes, Places(program, space, launch), shared)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from warplab.isa.demangle import demangled
 from warplab.plan.execution import Finding, FindingKind
-from warplab.plan.model import Buffer, Launch, Pointer
+from warplab.plan.model import Launch
 from warplab.simt.core.state.bulk_layout import FORM_DIRECTION, TO_GLOBAL
 from warplab.simt.core.state.layout import (
     ARRIVAL_SHIFT,
@@ -64,10 +62,7 @@ from warplab.simt.core.state.layout import (
     OP_BULK,
     OP_COPY,
     OTHER_BLOCK,
-    RANK_SHIFT,
     SAME_WARP,
-    SHARED_BASE,
-    SPACE_LOCAL,
     SPACE_SHARED,
     TRAP_ASSERTION,
     TRAP_CALL,
@@ -83,6 +78,7 @@ from warplab.simt.lowering.calls import STACK_BYTES
 from warplab.simt.memory import AddressSpace
 from warplab.simt.program import Program
 from warplab.simt.report.gaps import feature_of
+from warplab.simt.report.places import Place, Places
 from warplab.simt.report.races import race_sentence, same_value_note
 
 GRID_BARRIER = ("envreg2",)  # the constant by which cooperative groups find the grid's barrier
@@ -121,47 +117,6 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
-    """An address in words a student knows: the array's name, the element index and the array's shape."""
-
-    name: str
-    index: tuple[int, ...] | None
-    shape: tuple[int, ...] | None
-    owner: str = ""  # whose, where that is not clear
-
-    def __str__(self) -> str:
-        if self.index is None:
-            return self.name + self.owner
-        return f"{self.name}[{', '.join(map(str, self.index))}]{self.owner}"
-
-
-def element_index(buffer: Buffer, offset: int) -> tuple[int, ...]:
-    """The element that a byte offset means. A stray offset shows in the slowest dimension."""
-    if not buffer.shape:
-        return ()
-    order = sorted(range(len(buffer.shape)), key=lambda d: -abs(buffer.strides[d]))
-    index = [0] * len(buffer.shape)
-    for dimension in order:
-        stride = buffer.strides[dimension]
-        if stride:
-            index[dimension], offset = divmod(offset, stride)
-    return tuple(index)
-
-
-def argument_name(launch: Launch, buffer: str) -> str:
-    """The kernel's name for a buffer, or the plan's if the kernel got it under several names or under none."""
-    names = {a.parameter for a in launch.arguments if isinstance(a, Pointer) and a.buffer == buffer and a.parameter}
-    return names.pop() if len(names) == 1 else buffer
-
-
-def shared_variable(name: str) -> str:
-    """A readable name for a shared array; Numba's are numbered and say nothing to a student."""
-    if "cudapy" in name:
-        return "a shared array"
-    return f"shared array {demangled(name.rsplit(':', 1)[-1])}"
-
-
 def _warps(numbers: list[int]) -> str:
     """Some warps of a block in words."""
     head, last = ", ".join(map(str, numbers[:-1])), str(numbers[-1])
@@ -171,12 +126,12 @@ def _warps(numbers: list[int]) -> str:
 class Explainer:
     """Turns the fault records of one launch into findings."""
 
-    def __init__(self, program: Program, space: AddressSpace, launch: Launch, kernel: str, source_name: str) -> None:
+    def __init__(self, program: Program, space: AddressSpace, launch: Launch) -> None:
         self.program = program
         self.space = space
         self.launch = launch
-        self.kernel = kernel
-        self.source_name = source_name
+        self.kernel = launch.kernel
+        self.places = Places(program, space, launch)
 
     def explain(self, record: np.ndarray) -> Finding:
         """One record (int64 [F_FIELDS]) as a finding."""
@@ -241,42 +196,13 @@ class Explainer:
         )  # fmt: skip
         if fault not in memory_faults:
             return None
-        return self.place(int(record[F_SPACE]), address, size)
-
-    def place(self, space: int, address: int, size: int) -> Place:
-        """An address of a space (SPACE_SHARED, SPACE_LOCAL or SPACE_GLOBAL) in words; `size` bytes are an element."""
-        if space == SPACE_SHARED:
-            return self._shared_place(address, size)
-        if space == SPACE_LOCAL:
-            return Place("a local array", (address // max(size, 1),), None)
-        region, offset = self.space.find(address)
-        if region is None and self.space.is_drawn(address):
-            return Place("an address", None, None)
-        if region is None:
-            return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
-        if region.buffer is None:
-            return Place(demangled(region.name), (offset // max(size, 1),), None)
-        name = argument_name(self.launch, region.buffer.name)
-        return Place(name, element_index(region.buffer, offset), region.buffer.shape)
+        return self.places.at(int(record[F_SPACE]), address, size)
 
     def _is_dynamic(self, record: np.ndarray) -> bool:
         """Does a fault lie in, or beyond, the shared memory whose size the launch gives?"""
         where = int(record[F_ADDRESS]) & OFFSET_MASK
         dynamic = int(record[F_SPACE]) == SPACE_SHARED and int(record[F_ADDRESS]) >= 0 and self.program.dynamic_shared
         return bool(dynamic) and where >= self.program.dynamic_start
-
-    def _shared_place(self, address: int, size: int) -> Place:
-        part, owner = address >> RANK_SHIFT, ""
-        if 0 < part <= prod(self.launch.cluster):
-            address, owner = address & OFFSET_MASK, f" of block {part - 1} of the cluster"
-        best, start = "", SHARED_BASE
-        for name, offset in self.program.shared_symbols.items():
-            if offset <= address and offset >= start:
-                best, start = name, offset
-        if self.program.dynamic_shared and address >= self.program.dynamic_start:
-            best, start = self.program.dynamic_shared[0], self.program.dynamic_start
-        name = shared_variable(best) if best else "shared memory"
-        return Place(name, ((address - start) // max(size, 1),), None, owner)
 
     def _sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
         size = int(record[F_BYTES])
@@ -485,7 +411,7 @@ class Explainer:
         if bytes_ < 0:
             lacking.append(f"an expectation of {-bytes_} bytes that have come")
         what = " and ".join(lacking) or "nothing, but the parity that is waited for is of another phase"
-        place = self._shared_place(int(record[F_ADDRESS]), 8)
+        place = self.places.at(SPACE_SHARED, int(record[F_ADDRESS]), 8)
         return f"waits for a phase of the mbarrier {place} that never ends: it lacks {what}."
 
     def _trap_sentence(self, record: np.ndarray) -> str:
