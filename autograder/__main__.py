@@ -14,12 +14,23 @@ if os.path.realpath(sys.path[0]) == HERE != os.path.dirname(os.path.dirname(os.p
 
 
 def main() -> int:
-    """Run the command and return its exit code. What isolation this machine has is tried out meanwhile, if submissions
-    are graded: that takes a process up to half a second, and the command as long to be imported."""
-    if sys.argv[1:2] in (["check"], ["grade"]):
-        from warplab.plan.capture.escape_probe import strongest
+    """Run the command and return its exit code. What grades takes a second to get ready: that begins before the command
+    is imported, which takes as long."""
+    if sys.argv[1:2] not in (["check"], ["grade"]):
+        return _command()
+    from warplab.plan.capture.escape_probe import strongest
 
-        threading.Thread(target=strongest).start()
+    threading.Thread(target=strongest).start()  # it tries to break out of a sandbox
+    from autograder.judge import confined_worker, started_ahead
+
+    confined_worker.start_ahead(gpu="emulator" not in sys.argv)
+    try:
+        return _command()
+    finally:
+        started_ahead.close_rest()
+
+
+def _command() -> int:
     from autograder import cli
 
     return cli.main()

@@ -11,6 +11,7 @@ import glob
 import hashlib
 import os
 import platform
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import autograder
+from autograder.judge import started_ahead
 from autograder.judge.turns import Turns
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
@@ -65,8 +67,8 @@ class ConfinedWorker:
 
     def __init__(self, machine: Machine, own: bool) -> None:
         self._machine, self._own = machine, own
-        self._reads = Worker(self.kept_in(gpu=False))
-        self._holds_gpu = Worker(self.kept_in(gpu=True)) if machine.device is Executor.GPU else None
+        self._workers: dict[bool, Worker] = {}  # those used so far, by whether they hold the GPU
+        self._making = threading.Lock()
 
     def __enter__(self) -> ConfinedWorker:
         return self
@@ -91,24 +93,25 @@ class ConfinedWorker:
         if target.startswith(GPU_STAGE):
             return self.call_on_gpu(target, timeout=timeout, **payload)
         if target == WARM_UP:
-            self._compile_missing(self._reads.call(_MISSING, timeout=timeout, **payload))
-        return self._reads.call(target, timeout=timeout, **payload)
+            self._compile_missing(self._worker(False).call(_MISSING, timeout=timeout, **payload))
+        return self._worker(False).call(target, timeout=timeout, **payload)
 
     def call_on_gpu(self, target: str, *, timeout: float, **payload: Any) -> Any:
         """As `call`, of the process that holds the GPU, whatever is called."""
-        if self._holds_gpu is None:
+        if self._machine.device is not Executor.GPU:
             raise WorkerError(WorkerFault.NOT_STARTED, "this worker was made for a machine without a GPU")
         if target != WARM_UP_GPU:
-            return self._holds_gpu.call(target, timeout=timeout, **payload)
+            return self._worker(True).call(target, timeout=timeout, **payload)
         if _compile_for_gpu(payload["task"], self._machine.index):
-            self._holds_gpu.close()  # it has the copies from before
-            self._holds_gpu = Worker(self.kept_in(gpu=True))
+            self._worker(True).close()  # it has the copies from before
+            self._workers[True] = Worker(self.kept_in(gpu=True))
         return None
 
     def start(self) -> None:
         """Start the processes now, side by side, rather than at the first call. Raises WorkerError."""
+        kinds = (False, True) if self._machine.device is Executor.GPU else (False,)
         with ThreadPoolExecutor(2) as beside:
-            for started in [beside.submit(worker.start) for worker in self._all()]:
+            for started in [beside.submit(self._worker(gpu).start) for gpu in kinds]:
                 started.result()
 
     def close(self) -> None:
@@ -117,14 +120,33 @@ class ConfinedWorker:
             worker.close()
 
     def _all(self) -> list[Worker]:
-        return [self._reads, *([self._holds_gpu] if self._holds_gpu else [])]
+        return list(self._workers.values())
+
+    def _worker(self, gpu: bool) -> Worker:
+        """The process that holds the GPU, or the one that reads; whoever asks first may wait for one that is started
+        ahead, so that is not done before."""
+        with self._making:
+            if gpu not in self._workers:
+                self._workers[gpu] = (started_ahead.taken if self._own else Worker)(self.kept_in(gpu))
+            return self._workers[gpu]
 
     def _compile_missing(self, parts: object) -> None:
         """Have a trusted worker compile parts of the emulator that the confined one did not find."""
         if not parts or not isinstance(parts, list):
             return
-        self._reads.close()  # it may hold memory that the compilers need
+        self._worker(False).close()  # it may hold memory that the compilers need
         _trusted(_COMPILE, parts=[str(part) for part in parts])
+
+
+def start_ahead(gpu: bool) -> None:
+    """Start what a submission of who runs the judge will need, before it is known which: what reads and emulates, and
+    with `gpu` what holds the first GPU, if there is one."""
+    started_ahead.begin(False, lambda: sandbox(True, False, False, None), _MISSING, WARM_UP_SECONDS)
+    if gpu:
+        first = f"{GPU_STAGE}make_context"
+        started_ahead.begin(
+            True, lambda: sandbox(True, False, True, _visible(0)) if present() else None, first, WARM_UP_SECONDS
+        )
 
 
 def _trusted(target: str, visible: str | None = None, **payload: Any) -> None:

@@ -78,13 +78,18 @@ def _on_the_host(task: Task, case: Case, seed: int) -> Values:
     return {name: cupy.asnumpy(value) if isinstance(value, cupy.ndarray) else value for name, value in values.items()}
 
 
-def take(task: str) -> None:
-    """Make a context on the GPU and import what the lab in the folder `task` is timed beside, which takes some seconds.
-
-    No kernel is run: this has no turn, and whoever measures meanwhile would see the GPU shared."""
+def make_context() -> None:
+    """Make a context on the GPU and import what every lab takes, which takes some seconds. No kernel is run."""
     cupy.zeros(1)
     importlib.import_module("cupyx.scipy")  # CuPy does, SciPy and all, at its first reduction
     trusted.module()
+
+
+def take(task: str) -> None:
+    """Make a context on the GPU and import what the lab in the folder `task` is timed beside.
+
+    No kernel is run: this has no turn, and whoever measures meanwhile would see the GPU shared."""
+    make_context()
     library.load(load_lab(Path(task)).task.library)
 
 

@@ -149,7 +149,7 @@ def _modified_inputs(
     return [
         Finding(FindingKind.INPUT_MODIFIED, f"The kernels changed the input array {spec.name}.", array=spec.name)
         for spec in task.arrays(Role.INPUT)
-        if spec.name not in reported and arrays[spec.name].tobytes() != pristine[spec.name].tobytes()
+        if spec.name not in reported and not _equal(arrays[spec.name], pristine[spec.name])
     ]
 
 
@@ -165,7 +165,7 @@ def _disagreement(runs: Sequence[Run]) -> str | None:
     for run in runs[1:]:
         for name, array in runs[0].execution.outputs.items():
             other = run.execution.outputs[name]
-            if array.tobytes() != other.tobytes():
+            if not _equal(array, other):
                 differing = int(np.count_nonzero(_bits(array) != _bits(other)))
                 orders = f", one {runs[0].order}, one {run.order}," if run.order else ""
                 elements = "1 element" if differing == 1 else f"{differing} elements"
@@ -174,6 +174,11 @@ def _disagreement(runs: Sequence[Run]) -> str | None:
                     "order in which threads run, or on memory that nothing had written."
                 )
     return None
+
+
+def _equal(one: np.ndarray, other: np.ndarray) -> bool:
+    """Whether two arrays of one shape and type have the same bits, NaNs too."""
+    return bool(np.array_equal(_bits(one), _bits(other)))
 
 
 def _bits(array: np.ndarray) -> np.ndarray:
