@@ -51,6 +51,7 @@ def test_a_finding_names_both_lines_both_threads_and_the_element() -> None:
         "if (t == 0) out[3] += b;",
         "if (b == 0) out[t] = t; if (b == gridDim.x - 1) out[1000 + t] = out[t];",
         "if (b == 1) out[1000 + t] = out[t]; if (b == gridDim.x - 1) out[t] = t;",
+        "if (t == 0 && (b == 0 || b == gridDim.x - 1)) out[5] = b;",  # the only element that either worker uses
         "out[b * 60 + t] = b;",
         "((int4*)out)[(b % 100) * 32 + t % 32] = make_int4(b, t, b, t);",
         "int mine = out[b * 64 + t]; out[(b * 64 + t + 1) % 16384] = mine + 1;",

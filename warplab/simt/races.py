@@ -264,8 +264,7 @@ def races_between_blocks(cells: CellMap, parts: Sequence[RaceSearch], launch: La
         # Blocks of two workers can have met only where both have used cells.
         spans = sorted((first, last) for _, first, last in used)
         if crossed or any(end >= start for (_, end), (start, _) in pairwise(spans)):
-            joined = _join([p.cells for p, _, _ in used], low, high)
-            for found in _conflicts(joined):
+            for found in _conflicts(_join(used, base, low, high)):
                 records.append(_record(found, parts[0].accesses, launch, region, low - base, shift))
         for part, _, _ in used:
             part.forget_blocks(slot, base)
@@ -276,22 +275,27 @@ def _block(entries: np.ndarray) -> np.ndarray:
     return entries >> G.SEGMENT_SHIFT
 
 
-def _join(workers: Sequence[WorkerCells], low: int, high: int) -> np.ndarray:
-    """int64 [4, cells]: FIRST_WRITE and so on of all workers together."""
-    joined = workers[0].entries[G.FIRST_WRITE :, low:high].copy()
-    values = workers[0].values[low:high].copy()
-    for worker in workers[1:]:
-        new = worker.entries[G.FIRST_WRITE :, low:high]
+def _join(used: Sequence[tuple[RaceSearch, int, int]], base: int, low: int, high: int) -> np.ndarray:
+    """int64 [4, cells]: FIRST_WRITE and so on of all workers together, of the cells from `low` on before `high`.
+
+    `used` has the first and the last cell that each worker used, counted from `base`: a worker's others are empty.
+    """
+    joined = used[0][0].cells.entries[G.FIRST_WRITE :, low:high].copy()
+    values = used[0][0].cells.values[low:high].copy()
+    for part, begin, end in used[1:]:
+        here, there = slice(base + begin - low, base + end + 1 - low), slice(base + begin, base + end + 1)
+        old, known = joined[:, here], values[here]
+        new, stored = part.cells.entries[G.FIRST_WRITE :, there], part.cells.values[there]
         for first, other in ((0, 2), (1, 3)):
-            fresh = (joined[first] == 0) & (new[first] != 0)
-            both = (joined[first] != 0) & (new[first] != 0)
+            fresh = (old[first] == 0) & (new[first] != 0)
+            both = (old[first] != 0) & (new[first] != 0)
             if first == 0:
-                differs = both & ((values != worker.values[low:high]) | (new[0] & G.MIXED != 0))
-                joined[0, differs] |= G.MIXED
-                values[fresh] = worker.values[low:high][fresh]
-            joined[other] = np.where(both & (joined[other] == 0), new[first], joined[other])
-            joined[first] = np.where(fresh, new[first], joined[first])
-            joined[other] = np.where(fresh, new[other], joined[other])
+                differs = both & ((known != stored) | (new[0] & G.MIXED != 0))
+                old[0, differs] |= G.MIXED
+                known[fresh] = stored[fresh]
+            old[other] = np.where(both & (old[other] == 0), new[first], old[other])
+            old[first] = np.where(fresh, new[first], old[first])
+            old[other] = np.where(fresh, new[other], old[other])
     return joined
 
 
