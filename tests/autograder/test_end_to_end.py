@@ -6,7 +6,9 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +19,8 @@ from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
-from warplab.worker.process import Worker
+from warplab.simt.lowering.lowering import HANDLERS
+from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 CUDA = '''
 import cupy
@@ -54,6 +57,28 @@ def lab(tmp_path: Path) -> Lab:
 def graded(lab: Lab, worker: Worker, source: str) -> Report:
     (lab.folder / "submission.py").write_text(source)
     return grade(request(lab), worker)
+
+
+class _Here:
+    """A worker without a process of its own, so that what it runs can be broken."""
+
+    def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+        module, function = target.split(":")
+        try:
+            return getattr(import_module(module), function)(**payload)
+        except Exception as error:
+            raise WorkerError(WorkerFault.ERROR, str(error), type(error).__name__) from error
+
+
+def test_a_handler_that_fails_is_the_emulators_fault(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise KeyError("typo")
+
+    (lab.folder / "submission.py").write_text(GOOD)
+    monkeypatch.setitem(HANDLERS, "mul", broken)
+    report = grade(request(lab), _Here())
+    assert (report.status, report.max_score) == (Status.JUDGE_ERROR, 0)
+    assert "'mul." in report.message and "by a fault of its own (KeyError: 'typo')" in report.message
 
 
 @pytest.mark.cold_captures

@@ -12,6 +12,7 @@ from tests.simt.plans import buffer, plan_of
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role, TensorMap
 from warplab.simt import execute
+from warplab.simt.lowering.lowering import LoweringError
 from warplab.simt.core.state.bulk_layout import BOX_BITS, META_SWIZZLE_SHIFT, STEP_BITS, T_BOX, T_META, T_STEPS
 
 ENTRY = """
@@ -130,12 +131,17 @@ def test_a_source_is_in_the_blocks_own_shared_memory(copy: str) -> None:
         "ld.global.pred %p1, [%a];", "st.global.u8 [%a], %p1;", "ld.global.b128 %v1, [%a];", "ld.global.u64 %q, [%a];",
         "mov.b16 %r1, %p1;", "bfind.u32 %p1, %r1;", "ld.global.u32 %r1, [%a+99999999999];", "add.s32 %r1;", "add.s32;",
         "redux.sync.s32 %r1, %r1, -1;", "mov.u32 %r1, nowhere;", "call nobody;",
-        "wgmma.mma_async.sync.aligned.m64n9999999k16;",
     ],
 )  # fmt: skip
 def test_instructions_with_wrong_operands_are_not_taken(line: str) -> None:
     """A register that is read or written as a wider one would reach into its neighbours."""
     assert [f.kind for f in run(line).findings] == [FindingKind.UNSUPPORTED]
+
+
+def test_what_no_assembler_takes_comes_to_no_run() -> None:
+    """Nor to a verdict on the kernel: a handler that cannot read its operands says that it failed."""
+    with pytest.raises(LoweringError, match="m64n9999999k16;' by a fault of its own"):
+        run("wgmma.mma_async.sync.aligned.m64n9999999k16;")
 
 
 def test_what_is_printed_is_bounded() -> None:

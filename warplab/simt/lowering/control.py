@@ -234,9 +234,9 @@ def match(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
 @handles("redux")
 def redux(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind = instruction.operands, parts[-1]
-    if kind not in ("u32", "s32", "b32"):
+    mode = next((REDUXES[p] for p in parts if p in REDUXES), None)
+    if mode is None or kind not in ("u32", "s32", "b32"):
         raise Unsupported
-    mode = next(REDUXES[p] for p in parts if p in REDUXES)
     extra = (mode, 1 if kind == "s32" else 0, _members(lowering, instruction, 2, parts))
     lowering.emit(
         make_record(OP_REDUX, lowering.target(operands[0], kind), lowering.source(operands[1], kind), extra=extra)

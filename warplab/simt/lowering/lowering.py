@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
 
-from warplab.errors import PlanError
+from warplab.errors import PlanError, WarplabError
 from warplab.isa.parser import literal_bits
 from warplab.isa.syntax import (
     TYPE_BITS,
@@ -83,12 +83,16 @@ SCRATCH = "reserved_smem_offset_1"
 MAX_INSTRUCTIONS = 400_000
 MAX_LOCAL = 512 << 10  # bytes a thread
 MAX_CALL_DEPTH, MAX_COPIES = 64, 20_000  # of inlined functions: in each other, and in all
-MALFORMED = "an operand is missing, or of another kind than its instruction takes"  # a key of notes
 _LARGEST = 2**31 - 1  # of a record's field
 
 
 class Unsupported(Exception):
     """This form of an instruction has no handler."""
+
+
+class LoweringError(WarplabError):
+    """A handler failed at an instruction that it should take or refuse: a fault of the emulator, not of the kernel's
+    author. An assembler takes no malformed instruction, and what it has not taken is not judged."""
 
 
 class LocalPlace(NamedTuple):
@@ -235,10 +239,14 @@ class Lowering:
             return
         except Unsupported:
             pass
-        except (ArithmeticError, AssertionError, AttributeError, LookupError, StopIteration, TypeError, ValueError):
-            # Malformed, or the handler's own fault. To who runs the kernel both are an instruction that is not taken;
-            # the note tells a developer of the difference.
-            self.notes[MALFORMED] = f"{MALFORMED}: {instruction.text[:200]}"
+        except WarplabError:
+            raise
+        except Exception as error:
+            line, _ = self.lines()
+            raise LoweringError(
+                f"The emulator failed at {instruction.text[:200]!r}{f' on line {line}' if line else ''} by a fault of "
+                f"its own ({type(error).__name__}: {error}): please report it with this kernel"
+            ) from error
         # A handler that gives up halfway must leave nothing behind. Labels that it made are in nobody's way.
         del self.records[start:], self.calls[calls:], self.chain[chain:]
         self.current, self.instance, self.first = instruction, instance, True
@@ -266,15 +274,6 @@ class Lowering:
         """The line of the current instruction, and that of the kernel's call that it belongs to."""
         line = self.current.line or self.instance.line
         return line, self.instance.outermost or self.current.outermost or line
-
-    def guard_row(self) -> int:
-        """A predicate that holds where the current, guarded instruction runs."""
-        place = self.instance.place(self.current.guard)
-        if not self.current.guard_negated:
-            return place
-        inverted = self.temporary(1)
-        self.vector("not.pred", inverted, place)
-        return inverted
 
     def vector(self, key: str, dst: int, a: int = 0, b: int = 0, c: int = 0, *, imm: int = 0, extra=()) -> None:
         """Emit a vector operation by key; a key that does not exist is an unsupported instruction."""
