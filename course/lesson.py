@@ -30,6 +30,7 @@ from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
 from course.prediction import Prediction
 from course.rungs import Rung, climb
+from course.waiting import Waiting
 from warplab import results
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
@@ -324,16 +325,19 @@ def load_ipython_extension(shell) -> None:
             lab, name = line.split()
             path = CHECKOUT / "build" / "rungs" / lab / f"{name}.py"
             write_whole(path, cell)
-            step = Lesson(lab).climb(path)
         except ValueError:
             print("Write the lab and a name for your rung after %%rung, for example: %%rung 06_tiled_gemm mine")
+            return
+        waiting = Waiting(f"Measuring {name}")
+        try:
+            step = Lesson(lab).climb(path)
         except Rejected as rejection:
-            print(f"Line {rejection.line}: {rejection}" if rejection.line else rejection)
+            waiting.answer(f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection))
         except WarplabError as error:
-            print(error)
+            waiting.answer(str(error))
         else:
             shell.user_ns[name] = step
-            display(_summary(step))
+            waiting.answer(_summary(step))
 
     shell.register_magic_function(rung, magic_kind="cell", magic_name="rung")
 

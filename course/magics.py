@@ -13,6 +13,7 @@ from autograder.records.machine import Machine, choose_machine
 from autograder.records.request import Request
 from autograder.report.html_page import fragment
 from autograder.spec.lab import CHECKOUT, find_any
+from course.waiting import Waiting
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 
@@ -26,22 +27,28 @@ def submission_path(lab: str) -> Path:
 
 def submit(line: str, cell: str) -> None:
     """`%%submit LAB`: write the cell to a file, grade it, show the report."""
-    from IPython.display import HTML, display
+    from IPython.display import HTML
 
     try:
         lab = find_any(line.strip())
         path = submission_path(lab.name)
         write_whole(path, cell)
+    except WarplabError as error:
+        print(error)
+        return
+    except OSError as error:
+        print(f"The cell could not be written to {error.filename}: {error.strerror}.")
+        return
+    waiting = Waiting(f"Grading {lab.name}")
+    try:
         machine = choose_machine("auto", lab.oldest, own=True)
         if machine not in _workers:
             _workers[machine] = ConfinedWorker(machine, own=True)
-        report = grade(Request(lab, path, machine), _workers[machine])
+        report = grade(Request(lab, path, machine), _workers[machine], waiting.progress)
     except WarplabError as error:
-        print(error)
-    except OSError as error:
-        print(f"The cell could not be written to {error.filename}: {error.strerror}.")
+        waiting.answer(str(error))
     else:
-        display(HTML(fragment(report)))
+        waiting.answer(HTML(fragment(report)))
 
 
 def load_ipython_extension(shell) -> None:

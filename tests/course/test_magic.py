@@ -1,32 +1,64 @@
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from course import magics
+from course import magics, waiting
 from tests.autograder.handmade import EMULATOR, make_lab
 from tests.autograder.numpy_worker import GOOD, NumPyWorker
+from warplab.errors import DeviceError
+
+
+@dataclass
+class Shown:
+    """What `display` gives for one output: each update takes its place."""
+
+    outputs: list[Any]
+
+    def update(self, item: Any) -> None:
+        self.outputs.append(item)
+
+
+def test_what_goes_wrong_takes_the_lines_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    make_lab(tmp_path)
+    monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
+    monkeypatch.setattr(magics, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(waiting.display, "display", lambda item, display_id: (shown.append(item), Shown(shown))[1])
+
+    def no_machine(*_: object, **more: object) -> None:
+        raise DeviceError("No GPU serves: `doctor` <says> more")
+
+    monkeypatch.setattr(magics, "choose_machine", no_machine)
+    magics.submit("90_twice", GOOD)
+    assert [item.data for item in shown] == ["*Grading 90_twice ...*", "No GPU serves: `doctor` <says> more"]
+    assert isinstance(shown[-1], waiting.display.Pretty)
 
 
 def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    display = pytest.importorskip("IPython.display")
     lab = make_lab(tmp_path)
-    shown = []
+    shown: list[Any] = []
     monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
     monkeypatch.setattr(magics, "CHECKOUT", tmp_path)
     monkeypatch.setattr(magics, "ConfinedWorker", lambda machine, own: NumPyWorker(lab))
     monkeypatch.setattr(magics, "_workers", {})
     monkeypatch.setattr(magics, "choose_machine", lambda wanted, needs="", own=False: EMULATOR)
-    monkeypatch.setattr(display, "display", lambda item: shown.append(item.data))
+    monkeypatch.setattr(waiting.display, "display", lambda item, display_id: (shown.append(item), Shown(shown))[1])
     magics.submit(" 90_twice ", GOOD)
     assert (tmp_path / "build" / "submissions" / "90_twice" / "submission.py").read_text() == GOOD
-    assert "70 of 70 points" in shown[0]
+    said = [item.data for item in shown]
+    assert said[:2] == ["*Grading 90_twice ...*", "*Grading 90_twice: capturing ...*"]
+    assert "*Grading 90_twice: running on the emulator ...*" in said and len(said) == len(set(said))
+    assert "70 of 70 points" in said[-1]
     magics.submit("90_twice", "def twice(:")
-    assert "syntax error" in shown[1]
+    assert "syntax error" in shown[-1].data
+    count = len(shown)
     magics.submit("07_none", GOOD)
     assert "There is no lab named '07_none'" in capsys.readouterr().out
-    assert len(shown) == 2
+    assert len(shown) == count
 
 
 def test_the_extension_registers_the_magic() -> None:
