@@ -12,8 +12,8 @@ from tests.simt.plans import buffer, plan_of
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role, TensorMap
 from warplab.simt import execute
-from warplab.simt.lowering.lowering import LoweringError
 from warplab.simt.core.state.bulk_layout import BOX_BITS, META_SWIZZLE_SHIFT, STEP_BITS, T_BOX, T_META, T_STEPS
+from warplab.simt.lowering.lowering import LoweringError
 
 ENTRY = """
 .version 8.7
