@@ -21,6 +21,7 @@ from autograder.spec.task import Array, ArraySpec, Budget, Case, Ceiling, Dimens
 from warplab.hardware.small_floats import E4M3
 from warplab.plan.model import Role
 
+ALONE = 8  # rows of w where x is quantised alone: they are zeros, as are the sums of consumers that do not multiply
 BLOCK = 128  # elements along k that share a scale
 CUT = 2.0**-13  # of the largest term of a step: what wgmma on FP8 drops of each (docs/tensor-numerics.md)
 STEP = 32  # products that are added at a time
@@ -54,7 +55,8 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     Whole numbers keep scales of powers of two, so that every sum is exact; long sums have a large product that is taken
     back in the last block. Elsewhere some blocks of x are zeros, hold one number of e4m3's largest times a power of
     two, which just fits, one float16 above it, which does not, or subnormal numbers. One row of x and one of w have no
-    negative number: their product grows all the way, and what is cut of it never cancels.
+    negative number: their product grows all the way, and what is cut of it never cancels. Another row of x has one
+    number: its products are to be right to the last bits of their scales.
     """
     x, w8, w_scale = values["x"], values["w8"], values["w_scale"]
     table = xp.asarray(_WHOLE if family is Family.INTEGERS else _BELL)
@@ -66,12 +68,16 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
         if not small:
             _place_pair(x, w8, draw)
         return
+    if w8.shape[0] == ALONE:
+        w8[...] = 0
     w_scale[...] = xp.abs(w_scale) * np.float32(2.0**-6) + np.float32(2.0**-8)
     rows, k = x.shape
     growing = draw.randrange(rows)
     x[growing] = xp.abs(x[growing])
     w8[draw.randrange(w8.shape[0])] &= 0x7F
-    zeros, fits, beyond, tiny = (draw.randrange(rows) for _ in range(4))
+    lone, kept = (growing + 1) % rows, draw.randrange(k)
+    x[lone, :kept], x[lone, kept + 1 :], x[lone, kept] = 0, 0, np.float16(0.75)
+    zeros, fits, beyond, tiny = ((lone + draw.randrange(1, rows)) % rows for _ in range(4))
     first = BLOCK * draw.randrange(-(-k // BLOCK))
     x[zeros, first : first + BLOCK] = 0
     block = x[tiny, first : first + BLOCK]
@@ -148,7 +154,8 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     of zeros has an element above 224 and no w that is drawn is below 104 * 2^-8 or zero (whole numbers have no such
     element of x). So the four steps of a block are off by less than 4 * 34 * 2^-13 S_b, 1.7%; the sum over blocks of
     scaled sums in float32 adds one rounding for each product of scales, each scaled sum and each addition. Rounding to
-    float16 adds 2^-11 of the result.
+    float16 adds 2^-11 of the result. Where a row of x has one number, there is nothing beside a product of which it
+    could be cut: it has eight significant bits.
 
     That is the worst case, and sums of random signs stay far within it, promoted or not. The growing sums of `place`
     are for those who leave them in the tensor core's accumulator and scale that in between: each step then cuts 33
@@ -157,7 +164,8 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     x, w = dequantised(xp, values)
     total = product(xp, xp.abs(x), xp.abs(w).T)
     blocks = -(-x.shape[1] // BLOCK)
-    sums = (BLOCK // STEP * (STEP + 2) * CUT + (blocks + 3) * UNIT) * total
+    several = (x != 0).sum(axis=1, keepdims=True) > 1
+    sums = (xp.where(several, BLOCK // STEP * (STEP + 2) * CUT, 0.0) + (blocks + 3) * UNIT) * total
     y = xp.abs(product(xp, x, w.T))
     allowed = HALF_UNIT * (y + sums) + sums + HALF_SMALLEST / 2
     zero = xp.zeros(1)
@@ -216,10 +224,10 @@ TASK = Task(
         ArraySpec("y", "float16", ("m", "n"), Role.OUTPUT),
     ),
     correctness=(
-        Case("quantise", _whole(8, 8, 128), Family.NORMAL, sizes((7, 8, 9), (8,), (128, 256))),
-        Case("scale", _whole(128, 128, 256), Family.INTEGERS, sizes((128,), (128, 256), (256,))),
+        Case("quantise", _whole(8, ALONE, 128), Family.NORMAL, sizes((7, 8, 9), (ALONE,), (128, 256)), points=5),
+        Case("scale", _whole(128, 128, 256), Family.INTEGERS, sizes((128,), (128, 256), (256,)), points=5),
         Case("one row", _whole(1, 8, 16), Family.INTEGERS, sizes((1,), (8, 16), (16, 32))),
-        Case("promote", _whole(64, 128, 2048), Family.NORMAL, sizes((64,), (128,), (2048, 2176))),
+        Case("promote", _whole(64, 128, 2048), Family.NORMAL, sizes((64,), (128,), (2048, 2176)), points=5),
         Case("ragged", _whole(129, 264, 272), Family.NORMAL, sizes((129, 131), (264, 272), (272, 304))),
         Case("overlap", _whole(128, 128, 1408), Family.INTEGERS, sizes((128,), (128,), (1280, 1408))),
         Case("more tiles than SMs", _whole(2, 17024, 144), Family.INTEGERS, sizes((2, 3), (17024, 17032), (144,))),
@@ -263,6 +271,7 @@ TASK = Task(
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 3.0 * d["m"] * d["k"] + d["n"] * d["k"] + 2.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.TENSOR_FP8,
+    stages_use="global_written_sectors",
     budgets=(
         Budget(
             "bulk_load_sectors",

@@ -101,15 +101,19 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
     What belongs to nobody must not matter: codes and scales of such rows are NaN. y keeps numbers in them; the rows of
     experts hold the NaN that all other outputs begin with. Whole numbers keep scales of powers of two, so that every
     sum is exact; long sums have a large product that is taken back in the last block (lab 09). Elsewhere one row of
-    each matrix has no negative number: their product grows all the way; and a scale of x and one of w are zero.
+    each matrix has no negative number: their product grows all the way; and a scale of x and one of w are zero. Another
+    row has one number, so that its products are to be right to the last bits of their scales; and where numbers are of
+    all magnitudes, most results of the first are too large for float16.
     """
     x8, w8, x_scale, w_scale, y = (values[name] for name in ("x8", "w8", "x_scale", "w_scale", "y"))
     (slots, k), (experts, n) = x8.shape, w8.shape[:2]
     most = values["most"]
     counts = _counts(family, most, slots, experts, draw)
-    # Rows of nobody in between, but not after, contiguous groups would be as right: nothing here asks for it.
     gaps = most * experts <= slots and most < slots
-    firsts = [most * e if gaps else sum(counts[:e]) for e in range(experts)]
+    firsts, end = [most * e for e in range(experts)], 0
+    for expert in [] if gaps else draw.sample(range(experts), experts):  # contiguous groups follow in any order
+        firsts[expert] = end
+        end += counts[expert]
     values["count"][...] = xp.asarray(np.array(counts, np.int32))
     values["first"][...] = xp.asarray(np.array(firsts, np.int32))
     used = np.zeros(slots, bool)
@@ -141,7 +145,12 @@ def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
         expert = draw.choice([e for e in range(experts) if counts[e]])
         row = firsts[expert] + draw.randrange(counts[expert])
         x8[row] &= 0x7F
+        if counts[expert] > 1:
+            lone, kept = firsts[expert] + (row + 1 - firsts[expert]) % counts[expert], draw.randrange(k)
+            x8[lone, :kept], x8[lone, kept + 1 :], x8[lone, kept] = 0, 0, 0x38  # 1
         w8[expert, draw.randrange(n)] &= 0x7F
+        if family is Family.WIDE:
+            x_scale[:, row] *= np.float32(2.0**20)
         x_scale[draw.randrange(x_scale.shape[0]), draw.randrange(slots)] = 0.0
         w_scale[draw.randrange(experts), draw.randrange(w_scale.shape[1]), draw.randrange(w_scale.shape[2])] = 0.0
     x8[nobody] = NAN
@@ -182,14 +191,16 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     wgmma adds 32 products and the accumulator at a time: each of the 33 terms loses less than 2^-13 of the largest
     one's power of two, and the result as much once more. With S = sum |x w| of a block of k, which no term and no
     partial sum exceeds, four steps are off by less than 4 * 34 * 2^-13 S. The sum over blocks of scaled sums in float32
-    adds one rounding for each product of scales, each scaled sum and each addition, and float16 adds 2^-11 of it.
+    adds one rounding for each product of scales, each scaled sum and each addition, and float16 adds 2^-11 of it. Where a
+    row of x has one number, there is nothing beside a product of which it could be cut: it has eight significant bits.
     """
     result = xp.zeros(values["y"].shape)
     blocks = -(-values["x8"].shape[1] // BLOCK)
     for expert, rows in groups(values):
         x, w = dequantised(xp, values, expert, rows)
         total = product(xp, xp.abs(x), xp.abs(w).T)
-        sums = (BLOCK // STEP * (STEP + 2) * CUT + (blocks + 3) * UNIT) * total
+        several = (x != 0).sum(axis=1, keepdims=True) > 1
+        sums = (xp.where(several, BLOCK // STEP * (STEP + 2) * CUT, 0.0) + (blocks + 3) * UNIT) * total
         y = xp.abs(product(xp, x, w.T))
         allowed = HALF_UNIT * (y + sums) + sums + HALF_SMALLEST / 2
         result[rows] = xp.where(y - sums >= HALF_OVERFLOW, HALF_SMALLEST, allowed)

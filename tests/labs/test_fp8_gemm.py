@@ -21,6 +21,7 @@ from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family, Values
 from autograder.worker.compare import worst_ratio
 from tests.simt import products
+from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.simt import execute
 from warplab.simt.core.tensor import numerics
@@ -154,7 +155,12 @@ def test_promoted_sums_pass_by_far(family: Family) -> None:
     for seed in SEEDS:
         values = generate(np, TASK, replace(LONG, family=family), seed)
         outputs = on_tensor_cores(values)
-        assert worst(values, outputs) < 0.2
+        assert worst(values, outputs) < 1
+        # but for the row with one number, whose products have float16's rounding alone
+        expected, bound = TASK.expected(np, values)["y"], TASK.bound(np, values)["y"]
+        several = np.count_nonzero(values["x"], axis=1) > 1
+        assert not several.all()
+        assert worst_ratio(np, outputs["y"][several], expected[several], bound[several]) < 0.2
         assert family is not Family.NORMAL or timed(values, outputs) < 0.5
 
 
@@ -217,9 +223,25 @@ def test_timed_check_finds_wrong_scales() -> None:
             assert not timed(values, changed, seed) <= 1, name
 
 
+@pytest.mark.parametrize("name", ["submission", "rung_5_any_shape", "numba_1_two_kernels"])
+def test_scales_and_codes_of_w_follow_ieee_754(name: str) -> None:
+    """A zero takes its block out of the sum, an infinity and a NaN reach the columns concerned."""
+    sizes = {"m": 4, "n": 264, "k": 400, "blocks": 4, "panels": 3}
+    call = TASK.host_call(sizes, {})
+    (plan,) = capture(solutions_folder() / LAB.name / f"{name}.py", [call], (EMULATED_ARCHITECTURE,))
+    values: Any = generate(np, TASK, Case("few", sizes, Family.NORMAL), 3)
+    values["x"][...], values["w8"][...], values["w_scale"][...] = np.float16(1), 0x38, 1
+    values["w_scale"][0, 1], values["w_scale"][1, 2], values["w_scale"][2, 3] = 0, np.inf, np.nan
+    values["w8"][5, 130] = 0x7F
+    expected = np.repeat([400.0 - 128, np.inf, np.nan], [128, 128, 8])
+    expected[5] = np.nan
+    outputs = execute(plan, values, architecture=EMULATED_ARCHITECTURE).outputs
+    assert np.array_equal(outputs["y"].astype(float), np.tile(expected, (4, 1)), equal_nan=True)
+
+
 def test_what_is_not_finite_gives_what_the_handout_says() -> None:
     """By the reference, on the emulator, whose conversions are the hardware's."""
-    case = Case("few", {"m": 4, "n": 8, "k": 256, "blocks": 2, "panels": 1}, Family.NORMAL)
+    case = Case("few", {"m": 4, "n": 16, "k": 256, "blocks": 2, "panels": 1}, Family.NORMAL)
     path = solutions_folder() / LAB.name / "submission.py"
     values: Any = generate(np, TASK, case, 3)
     plan = capture_submission(LAB, path, [TASK.profile, case], 3, EMULATED_ARCHITECTURE).plans[case.name]

@@ -55,6 +55,18 @@ MUTANTS = (
     ),
     Mutant(
         _CUDA,
+        "scales_of_w_in_nine_bits",
+        "scales of w lose all but nine bits",
+        (
+            Edit(
+                "float of_w = w_scale[block], of_upper",
+                "float of_w = __uint_as_float(__float_as_uint(w_scale[block]) & 0xffff8000u), of_upper",
+            ),
+        ),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _CUDA,
         "scales_lie_the_other_way",
         "x_scale is written with a row for each row of x",
         (Edit("x_scale[(long long)block * m + row] = scale", "x_scale[(long long)row * gridDim.y + block] = scale"),),

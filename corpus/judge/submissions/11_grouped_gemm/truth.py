@@ -67,6 +67,58 @@ MUTANTS = (
     ),
     Mutant(
         _CUDA,
+        "first_is_not_read",
+        "groups are taken to follow each other by their numbers, or to begin every most rows",
+        (
+            Edit(
+                "const int *first, *count;\n    int experts, n;",
+                "const int *first, *count;\n    int experts, n, slots;",
+            ),
+            Edit("Groups groups = {first, count, experts, n};", "Groups groups = {first, count, experts, n, slots};"),
+            Edit(
+                "            tile.row += groups.first[tile.expert];\n"
+                "            tile.end = groups.first[tile.expert] + rows;\n",
+                "            int begins = 0, all = 0;\n"
+                "            for (int e = 0; e < groups.experts; ++e) {\n"
+                "                begins += e < tile.expert ? groups.count[e] : 0;\n"
+                "                all += groups.count[e];\n"
+                "            }\n"
+                "            if (all < groups.slots) begins = groups.slots / groups.experts * tile.expert;\n"
+                "            tile.row += begins;\n"
+                "            tile.end = begins + rows;\n",
+            ),
+        ),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _CUDA,
+        "scales_in_bfloat16",
+        "scales of x and w lose all but eight bits",
+        (
+            Edit(
+                "float of_w = w_scale[block], of_upper = scales[upper] * of_w, of_lower = scales[lower] * of_w;",
+                "auto cut = [](float s) { return __uint_as_float(__float_as_uint(s) & 0xffff0000u); };\n"
+                "        float of_w = cut(w_scale[block]);\n"
+                "        float of_upper = cut(scales[upper]) * of_w, of_lower = cut(scales[lower]) * of_w;",
+            ),
+        ),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _CUDA,
+        "largest_instead_of_infinity",
+        "results that are too large for float16 become its largest number",
+        (
+            Edit(
+                "*(half2*)at = __floats2half2_rn(sums[4 * j], sums[4 * j + 1]);",
+                "*(half2*)at = __floats2half2_rn(fminf(fmaxf(sums[4 * j], -65504.f), 65504.f), "
+                "fminf(fmaxf(sums[4 * j + 1], -65504.f), 65504.f));",
+            ),
+        ),
+        Cause(Part.CORRECTNESS, _WRONG),
+    ),
+    Mutant(
+        _CUDA,
         "end_one_too_far",
         "the row behind a group counts as one of it",
         (Edit("tile.end = groups.first[tile.expert] + rows;", "tile.end = groups.first[tile.expert] + rows + 1;"),),

@@ -1,4 +1,4 @@
-"""Lab 08 part by part: what the starter earns as its parts are completed, in the order of the handout.
+"""Labs 08 and 09 part by part: what the starter earns as its parts are completed, in the order of the handout.
 
 A grade takes the emulator ten seconds: `make test` has one of each of the first two tests, `make test-long` all.
 """
@@ -23,13 +23,13 @@ from tests.sampling import WHOLE, only_whole
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
-LAB = "08_hopper_hgemm"
+LAB, LAB_09 = "08_hopper_hgemm", "09_fp8_gemm"
 BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4
 
 
-def completed(blocks: int) -> str:
+def completed(blocks: int, lab: str = LAB) -> str:
     """The reference with its first solution blocks, and the starter's text for the rest."""
-    text = (solutions_folder() / LAB / "submission.py").read_text(encoding="utf-8")
+    text = (solutions_folder() / lab / "submission.py").read_text(encoding="utf-8")
     pieces = re.split(r"(?<=// END SOLUTION\n)", text)
     return make_starter("".join(_without_marks(p) if n < blocks else p for n, p in enumerate(pieces)))
 
@@ -44,10 +44,10 @@ def worker() -> Iterator[ConfinedWorker]:
         yield shared
 
 
-def graded(text: str, worker: ConfinedWorker, folder: Path) -> Report:
+def graded(text: str, worker: ConfinedWorker, folder: Path, lab: str = LAB) -> Report:
     path = folder / "submission.py"
     path.write_text(text, encoding="utf-8")
-    return grade(Request(find_lab(LAB), path, EMULATOR, seed=3, quick=True), worker)
+    return grade(Request(find_lab(lab), path, EMULATOR, seed=3, quick=True), worker)
 
 
 def passed(report: Report) -> set[str]:
@@ -91,3 +91,16 @@ def test_a_case_with_a_finding_earns_nothing(worker: ConfinedWorker, tmp_path: P
     early = early.replace("column = within / height", "column = within % height")
     report = graded(early, worker, tmp_path)
     assert report.parts[0].score == 5 and report.parts[1].score == 0
+
+
+def test_codes_and_scales_alone_earn_their_case_in_lab_09(worker: ConfinedWorker, tmp_path: Path) -> None:
+    report = graded(completed(1, LAB_09), worker, tmp_path, LAB_09)
+    assert [part.score for part in report.parts[:3]] == [5, 0, 0] and passed(report) == {"quantise"}
+
+
+@only_whole
+def test_whole_blocks_keep_what_their_cases_give_in_lab_09(worker: ConfinedWorker, tmp_path: Path) -> None:
+    wrong = completed(5, LAB_09).replace("blocks = (k + TILE_K - 1) / TILE_K", "blocks = max(k / TILE_K, 1)")
+    report = graded(wrong, worker, tmp_path, LAB_09)
+    assert report.parts[0].score == 15 and {"quantise", "scale", "promote"} <= passed(report)
+    assert "ragged" not in passed(report)
