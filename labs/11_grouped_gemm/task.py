@@ -191,8 +191,8 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     wgmma adds 32 products and the accumulator at a time: each of the 33 terms loses less than 2^-13 of the largest
     one's power of two, and the result as much once more. With S = sum |x w| of a block of k, which no term and no
     partial sum exceeds, four steps are off by less than 4 * 34 * 2^-13 S. The sum over blocks of scaled sums in float32
-    adds one rounding for each product of scales, each scaled sum and each addition, and float16 adds 2^-11 of it. Where a
-    row of x has one number, there is nothing beside a product of which it could be cut: it has eight significant bits.
+    adds one rounding for each product of scales, each scaled sum and each addition, and float16 adds 2^-11 of it. Of a
+    row of x with one number nothing is cut: its products have eight significant bits, and nothing beside them.
     """
     result = xp.zeros(values["y"].shape)
     blocks = -(-values["x8"].shape[1] // BLOCK)
