@@ -142,6 +142,15 @@ def test_relative_links_in_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_architecture_has_a_row_for_every_folder() -> None:
+    table = [row for row in (ROOT / "docs" / "architecture.md").read_text().splitlines() if row.startswith("| `")]
+    described = {name.rstrip("/") for row in table for name in re.findall(r"`([^`]+/)`", row.split("|")[1])}
+    paths = [path.relative_to(ROOT).parts for path in tracked_files()]
+    folders = {parts[0] for parts in paths if len(parts) > 1}
+    folders |= {"/".join(parts[:2]) for parts in paths if len(parts) > 2 and parts[0] in ("warplab", "autograder")}
+    assert folders - described == {"warplab", "autograder"}  # each of whose folders has a row of its own
+
+
 def test_ci_runs_the_test_command_and_nothing_cleverer() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
