@@ -308,7 +308,7 @@ def shared(labs: list[str]) -> Iterator[list[Record]]:
     with Worker() as worker:
         alone = timing(worker)
         for name, load in (("all the time", 1.0), ("a fifth of the time", 0.2)):
-            with company(load):
+            with busy_gpu(load):
                 disturbed = timing(worker)
             error = disturbed.efficiency / alone.efficiency - 1
             conditions = f"01_axpy while another process computes {name}"
@@ -331,7 +331,7 @@ def shared(labs: list[str]) -> Iterator[list[Record]]:
 
 
 @contextmanager
-def company(load: float) -> Iterator[None]:
+def busy_gpu(load: float) -> Iterator[None]:
     """Another process that uses the GPU `load` of the time."""
     command = [sys.executable, "-m", "benchmarks.stopwatch", "--load", str(load)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,10 @@ PRIVATE = re.compile(
     r"/(?:home|root|Users)/\w|(?:pypi|pythonhosted|download\.pytorch)\.org|--(?:extra-)?index-url|--find-links|file:///|"
     + re.escape(f"{ROOT}/"),
 )
+MOST_FILES = 25  # of Python in a folder that gives no reason for more
+FULL_OF_SUBMISSIONS = {
+    "corpus/judge/submissions/01_axpy/exploit": "what attacks the judge and no lab is written for the first lab",
+}
 SKIPPED = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
 
 
@@ -142,6 +148,15 @@ def test_relative_links_in_documents_lead_somewhere() -> None:
     assert broken == []
 
 
+def test_the_architecture_has_a_row_for_every_folder() -> None:
+    table = [row for row in (ROOT / "docs" / "architecture.md").read_text().splitlines() if row.startswith("| `")]
+    described = {name.rstrip("/") for row in table for name in re.findall(r"`([^`]+/)`", row.split("|")[1])}
+    paths = [path.relative_to(ROOT).parts for path in tracked_files()]
+    folders = {parts[0] for parts in paths if len(parts) > 1}
+    folders |= {"/".join(parts[:2]) for parts in paths if len(parts) > 2 and parts[0] in ("warplab", "autograder")}
+    assert folders - described == {"warplab", "autograder"}  # each of whose folders has a row of its own
+
+
 def test_ci_runs_the_test_command_and_nothing_cleverer() -> None:
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
@@ -159,6 +174,20 @@ def test_no_test_imports_another() -> None:
     """What several tests need is a module of its own: a test file that is moved or split breaks no other."""
     imports = re.compile(r"^\s*from tests(?:[.\w]*\.test_\w+ import|[.\w]* import .*\btest_)", re.MULTILINE)
     assert [path.name for path in sorted((ROOT / "tests").rglob("*.py")) if imports.search(path.read_text())] == []
+
+
+def test_a_folder_of_many_files_says_why() -> None:
+    """In the docstring of its __init__.py; for submissions, which are no package, FULL_OF_SUBMISSIONS does."""
+    counted = Counter(path.parent for path in tracked_files() if path.suffix == ".py")
+    full = {folder.relative_to(ROOT).as_posix() for folder, count in counted.items() if count > MOST_FILES}
+    assert FULL_OF_SUBMISSIONS.keys() <= full  # a reason that nothing needs any more goes
+    assert [name for name in sorted(full - FULL_OF_SUBMISSIONS.keys()) if not says_why(ROOT / name)] == []
+
+
+def says_why(folder: Path) -> bool:
+    package = folder / "__init__.py"
+    words = ast.get_docstring(ast.parse(package.read_text(encoding="utf-8"))) if package.is_file() else None
+    return "This folder has many files because" in " ".join((words or "").split())
 
 
 def test_nothing_private_is_published() -> None:

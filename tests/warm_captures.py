@@ -155,7 +155,9 @@ class Warm:
 def main() -> None:
     """The process that captures are forked from: asked through a socket for one in a folder, with three pipes."""
     from warplab.own_kernels import child as own_child
-    from warplab.plan.capture import child, cupy_capture, hooks, numba_capture, nvrtc
+    from warplab.plan.capture import child, hooks, nvrtc
+    from warplab.plan.capture.of_cupy import capture as cupy_capture
+    from warplab.plan.capture.of_numba import capture as numba_capture
 
     del cupy_capture, nvrtc  # imported to be there
     install = hooks.install

@@ -15,8 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import msgspec
+
 from autograder.classroom.entries import ClassError
 from autograder.classroom.intake import HandedIn
+from autograder.records.report import Report
+from autograder.records.stored import report_of
 from autograder.spec.inputs import secret_seed
 
 RECORD = "class.sqlite"  # its name in the folder of a class's results
@@ -66,8 +70,20 @@ class Line:
     hardware: str
     seconds: float
     finished: str
-    report: dict[str, Any]
+    report: dict[str, Any]  # as it was stored; empty until it is graded
     content: bytes = b""
+
+    def graded(self) -> Report | None:
+        """The report, with the submission as its source; None until it is graded. Raises ClassError."""
+        if not self.report:
+            return None
+        try:
+            return report_of(self.report, self.content.decode("utf-8", "replace"))
+        except msgspec.ValidationError as error:
+            raise ClassError(
+                f"The class's record holds no whole report of {self.lab} for {self.student!r} ({error}): grade it "
+                "again, with --regrade and --only of `autograder class`."
+            ) from None
 
 
 class Ledger:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from autograder.classroom.ledger import Line
-from autograder.records.stored import report_of
 from autograder.records.text import clean
 from autograder.report.html_page import page
 from warplab.files import write_whole
@@ -19,7 +18,7 @@ _LONGEST = 80  # characters of a file's name
 
 
 def write_feedback(lines: Iterable[Line], folder: Path, pseudonyms: Mapping[str, str]) -> dict[str, Path]:
-    """Write a page for each student into `folder`; gives each student's file. Raises OSError.
+    """Write a page for each student into `folder`; gives each student's file. Raises ClassError, OSError.
 
     Each page tells its student the pseudonym that `leaderboard` shows them by.
     """
@@ -33,11 +32,11 @@ def write_feedback(lines: Iterable[Line], folder: Path, pseudonyms: Mapping[str,
 
 
 def feedback_page(student: str, lines: Iterable[Line], pseudonym: str) -> str:
-    """The page of one student, whose submissions `lines` are."""
+    """The page of one student, whose submissions `lines` are. Raises ClassError."""
     graded, notes = [], [f"On a leaderboard you are {pseudonym}."]
     for line in lines:
-        if line.report:
-            graded.append(report_of(line.report, line.content.decode("utf-8", "replace")))
+        if report := line.graded():
+            graded.append(report)
         else:
             notes.append(clean(f"{line.lab or line.file}: {line.problem or 'not graded yet.'}"))
     return page(graded, title=clean(f"Feedback for {student}"), notes=notes)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from autograder.classroom.ledger import Line
+from autograder.records.report import Profile
 from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.html_page import table_page
 
@@ -28,8 +29,9 @@ class Place:
 
 def places(lines: Iterable[Line], lab: str) -> list[Place]:
     """The right and safe submissions for `lab`, the best first: by efficiency where it was measured, else by the
-    global memory that the profile case moves, then by the warp instructions that it issues."""
-    found = [_place(line) for line in lines if line.lab == lab and _is_right(line)]
+    global memory that the profile case moves, then by the warp instructions that it issues. Raises ClassError."""
+    profiles = [(line, _right_profile(line)) for line in lines if line.lab == lab]
+    found = [_place(line, profile) for line, profile in profiles if profile is not None]
     return sorted(
         found, key=lambda p: (p.efficiency is None, -(p.efficiency or 0.0), p.sectors, p.instructions, p.student)
     )
@@ -61,14 +63,16 @@ def leaderboard_page(lab: str, best: Iterable[Place], salt: int | None) -> str:
     return table_page(f"Leaderboard of {lab}", words, columns, rows)
 
 
-def _is_right(line: Line) -> bool:
-    if not line.report or line.status in NOT_JUDGED or line.report["profile"] is None:
-        return False
-    passed = {part["part"] for part in line.report["parts"] if part["status"] == Status.PASSED}
-    return {Part.CORRECTNESS.value, Part.SAFETY.value} <= passed
+def _right_profile(line: Line) -> Profile | None:
+    """What was counted on the profile case of a right and safe submission; None for others."""
+    report = line.graded()
+    if report is None or report.status in NOT_JUDGED:
+        return None
+    right = all(report.part(part).status is Status.PASSED for part in (Part.CORRECTNESS, Part.SAFETY))
+    return report.profile if right else None
 
 
-def _place(line: Line) -> Place:
-    total = line.report["profile"]["total"]
-    sectors = sum(total[f"global_{kind}_sectors"] for kind in ("load", "store", "atomic", "reduction"))
-    return Place(line.student, line.efficiency, sectors, total["warp_instructions"])
+def _place(line: Line, profile: Profile) -> Place:
+    total = profile.total
+    sectors = sum(getattr(total, f"global_{kind}_sectors") for kind in ("load", "store", "atomic", "reduction"))
+    return Place(line.student, line.efficiency, sectors, total.warp_instructions)

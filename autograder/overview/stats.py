@@ -44,7 +44,7 @@ class LabStats:
 
 
 def lab_stats(lines: Iterable[Line]) -> list[LabStats]:
-    """The statistics of each lab of a class, in the order of their names."""
+    """The statistics of each lab of a class, in the order of their names. Raises ClassError."""
     everything = [line for line in lines if line.lab]
     return [_of_lab(lab, [one for one in everything if one.lab == lab]) for lab in sorted({o.lab for o in everything})]
 
@@ -82,11 +82,11 @@ def _hardest(graded: Sequence[Line]) -> CaseRate | None:
     failed: Counter[str] = Counter()
     ran: Counter[str] = Counter()
     for line in graded:
-        cases = next(part["cases"] for part in line.report["parts"] if part["part"] == Part.CORRECTNESS)
-        for case in cases:
-            if case["status"] != Status.SKIPPED:
-                ran[case["name"]] += 1
-                failed[case["name"]] += case["status"] != Status.PASSED
+        report = line.graded()
+        for case in report.part(Part.CORRECTNESS).cases if report else ():
+            if case.status is not Status.SKIPPED:
+                ran[case.name] += 1
+                failed[case.name] += case.status is not Status.PASSED
     rates = [CaseRate(name, failed[name], ran[name]) for name in sorted(ran) if failed[name]]
     return max(rates, key=lambda rate: rate.failed / rate.ran, default=None)
 

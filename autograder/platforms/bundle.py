@@ -39,10 +39,12 @@ def gradescope_inside(lab: AnyLab) -> bytes:
 
 
 def gradescope_delivered(lines: Iterable[Line]) -> bytes:
-    """The zip for Gradescope that hands out the grades of a class; it holds nobody's work and no name."""
-    by_digest = {
-        hashlib.sha256(line.content).hexdigest(): gradescope.results(line.report) for line in lines if line.report
-    }
+    """The zip for Gradescope that hands out the grades of a class; it holds nobody's work and no name.
+
+    Raises ClassError.
+    """
+    graded = [(line.content, line.graded()) for line in lines]
+    by_digest = {hashlib.sha256(content).hexdigest(): gradescope.results(found) for content, found in graded if found}
     known = {"waiting": gradescope.waiting(), "by_digest": by_digest}
     folder = FILES / "gradescope"
     files = {name: (folder / name).read_bytes() for name in (*_SCRIPTS, "deliver.py")}

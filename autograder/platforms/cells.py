@@ -8,18 +8,20 @@ the points: what a student may gain by cheating is better graded by `autograder 
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from autograder.platforms.judged import is_judged, judged_parts
+from autograder.records.report import Report
+from autograder.records.stored import only_report
 from autograder.spec.lab import SUBMISSION_NAMES, find_any
 from warplab.errors import WarplabError
 
-_graded: dict[tuple[str, str], dict[str, Any]] = {}  # by lab and the digest of the submission
+_graded: dict[tuple[str, str], Report] = {}  # by lab and the digest of the submission
 
 
 class NoPoints(WarplabError):
@@ -54,7 +56,7 @@ def require(lab: str, part: str) -> None:
     raise NoPoints(f"{part} is not judged on this machine.")
 
 
-def _report(lab: str) -> dict[str, Any]:
+def _report(lab: str) -> Report:
     source = _submission()
     key = lab, hashlib.sha256(source.read_bytes()).hexdigest()
     if key not in _graded:
@@ -70,14 +72,17 @@ def _submission() -> Path:
     raise NoPoints("There is no submission.py: run the cell that writes it.")
 
 
-def _grade(lab: str, source: Path) -> dict[str, Any]:
+def _grade(lab: str, source: Path) -> Report:
     with tempfile.TemporaryDirectory(prefix="warplab-cell-") as folder:
         report = Path(folder) / "report.json"
         command = [sys.executable, "-m", "autograder", "grade", str(source), "--lab", lab, "--json", str(report)]
         done = subprocess.run(command, capture_output=True, text=True, errors="replace")
         if not report.is_file():
             raise NoPoints(f"The judge gave no grade: {done.stderr.strip()}")
-        found: dict[str, Any] = json.loads(report.read_text(encoding="utf-8"))["reports"][0]
+        try:
+            found = only_report(report.read_bytes())
+        except msgspec.DecodeError as error:
+            raise NoPoints(f"The judge failed, not your submission: what it wrote is no report ({error}).") from None
     if not is_judged(found):
-        raise NoPoints(f"The judge failed, not your submission: {found['message']}")
+        raise NoPoints(f"The judge failed, not your submission: {found.message}")
     return found

@@ -7,19 +7,19 @@ another machine (`bundle.delivered`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from autograder.platforms.judged import headline, is_judged, judged_parts
+from autograder.records.report import Report
 
 _NO_FAULT = "The judge failed, not your submission: hand it in again, and tell your instructor if that changes nothing."
 _LATER = "Your file has arrived. It is graded on your instructor's machine, and your points appear here afterwards."
 
 
-def results(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of a report (Report.to_json()); where the judge failed, the words of `failed`."""
+def results(report: Report) -> dict[str, Any]:
+    """The results of a report; where the judge failed, the words of `failed`."""
     if not is_judged(report):
-        return failed(str(report["message"]))
+        return failed(report.message)
     tests = [
         {
             "name": part.name,
@@ -33,17 +33,17 @@ def results(report: Mapping[str, Any]) -> dict[str, Any]:
         for part in judged_parts(report)
     ]
     found: dict[str, Any] = {
-        "score": max(0.0, float(report["score"])),
-        "execution_time": round(float(report["seconds"])),
+        "score": max(0.0, report.score),
+        "execution_time": round(report.seconds),
         "output": headline(report),
         "output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
-        "extra_data": {key: report[key] for key in ("lab", "status", "hardware", "max_score", "full_score")},
+        "extra_data": {key: getattr(report, key) for key in ("lab", "status", "hardware", "max_score", "full_score")},
         "tests": tests,
     }
-    if report["efficiency"] is not None:
-        percent = round(100 * float(report["efficiency"]), 1)
+    if report.efficiency is not None:
+        percent = round(100 * report.efficiency, 1)
         found["leaderboard"] = [{"name": "% of the roofline", "value": percent, "order": "desc"}]
     return found
 

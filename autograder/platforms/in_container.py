@@ -16,15 +16,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from autograder.classroom.entries import ClassError
 from autograder.classroom.intake import read_one
 from autograder.platforms import gradescope, prairielearn
+from autograder.records.report import Report
+from autograder.records.stored import only_report
 from warplab.files import write_whole
 
 MOST_RESULTS = 1_000_000  # bytes: what PrairieLearn takes
 _LAST_WORDS = 500  # characters of what the judge said before it failed
 
-Form = Callable[[Mapping[str, Any]], dict[str, Any]]
+Form = Callable[[Report], dict[str, Any]]
 _REPORTS: Mapping[str, Form] = {"gradescope": gradescope.results, "prairielearn": prairielearn.results}
 _FAILED = {"gradescope": gradescope.failed, "prairielearn": prairielearn.not_gradable}
 _NOTHING = {"gradescope": gradescope.not_handed_in, "prairielearn": prairielearn.not_gradable}
@@ -48,7 +52,10 @@ def grade_for(platform: str, lab: str, submission: Path, seconds: float) -> dict
             return _FAILED[platform](f"It did not finish within {seconds:g} s.")
         if not report.is_file():
             return _FAILED[platform](done.stderr.strip()[-_LAST_WORDS:] or f"It ended with code {done.returncode}.")
-        return _REPORTS[platform](json.loads(report.read_text(encoding="utf-8"))["reports"][0])
+        try:
+            return _REPORTS[platform](only_report(report.read_bytes()))
+        except msgspec.DecodeError as error:
+            return _FAILED[platform](f"What the judge wrote is no report ({error}).")
 
 
 def write_results(results: Mapping[str, Any], path: Path) -> None:

@@ -1,14 +1,10 @@
-"""What every platform shows of a grade: the judged parts of a report, each with its points and a text.
-
-A report is plain data here (Report.to_json()): it may come from a class's record, or from another machine.
-"""
+"""What every platform shows of a grade: the judged parts of a report, each with its points and a text."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from autograder.records.report import PartResult, Report
 from autograder.records.status import NOT_JUDGED, Status
 from autograder.records.text import clean
 
@@ -30,42 +26,39 @@ class JudgedPart:
         return self.score >= self.most
 
 
-def is_judged(report: Mapping[str, Any]) -> bool:
+def is_judged(report: Report) -> bool:
     """Whether a report says something of the submission: not where the judge itself failed."""
-    return report["status"] not in NOT_JUDGED
+    return report.status not in NOT_JUDGED
 
 
-def judged_parts(report: Mapping[str, Any]) -> list[JudgedPart]:
+def judged_parts(report: Report) -> list[JudgedPart]:
     """The parts of a report that count, in its order."""
-    parts = [part for part in report["parts"] if part["status"] not in NOT_JUDGED]
-    return [
-        JudgedPart(str(p["part"]), max(0.0, float(p["score"])), float(p["max_score"]), _text(p)) for p in parts
-    ]  # fmt: skip
+    parts = [part for part in report.parts if part.judged]
+    return [JudgedPart(part.part.value, max(0.0, part.score), part.max_score, _text(part)) for part in parts]
 
 
-def headline(report: Mapping[str, Any]) -> str:
+def headline(report: Report) -> str:
     """A few lines about the whole grade: what it is, what was not judged, what to try next."""
-    lines = [f"{report['status']}: {report['score']:g} of {report['max_score']:g} points. {report['message']}"]
-    if report["max_score"] < report["full_score"] and is_judged(report):
+    lines = [f"{report.status}: {report.score:g} of {report.max_score:g} points. {report.message}"]
+    if report.max_score < report.full_score and is_judged(report):
         lines.append(
-            f"The lab gives {report['full_score']:g} points; the rest was not judged on this machine "
-            f"({report['hardware']})."
+            f"The lab gives {report.full_score:g} points; the rest was not judged on this machine ({report.hardware})."
         )
-    if report.get("resemblance"):
-        lines.append(report["resemblance"]["words"])
-    if report.get("next_step"):
-        lines.append(f"Next: {report['next_step']}")
+    if report.resemblance:
+        lines.append(report.resemblance.words)
+    if report.next_step:
+        lines.append(f"Next: {report.next_step}")
     return clean("\n".join(lines))
 
 
-def _text(part: Mapping[str, Any]) -> str:
-    lines = [part["message"]]
-    failed = [c for c in part["cases"] if c["status"] not in (Status.PASSED, Status.SKIPPED)]
-    shown = [f"{case['name']}: {case['message']} {case['cause']}".strip() for case in failed]
-    shown += [f"{finding['kind']}: {finding['message']}" for finding in part["findings"]]
+def _text(part: PartResult) -> str:
+    lines = [part.message]
+    failed = [case for case in part.cases if case.status not in (Status.PASSED, Status.SKIPPED)]
+    shown = [f"{case.name}: {case.message} {case.cause}".strip() for case in failed]
+    shown += [f"{finding.kind}: {finding.message}" for finding in part.findings]
     lines += shown[:_MOST_LINES]
     if len(shown) > _MOST_LINES:
         lines.append(f"... and {len(shown) - _MOST_LINES} more.")
-    if part["feedback"] and part["score"] < part["max_score"]:
-        lines.append(f"See {part['feedback']}.")
+    if part.feedback and part.score < part.max_score:
+        lines.append(f"See {part.feedback}.")
     return clean("\n".join(line for line in lines if line))

@@ -29,7 +29,8 @@ def import_grades(lines: Iterable[Line], database: Path) -> int:
     written = 0
     with Gradebook(f"sqlite:///{database.resolve()}") as gradebook:
         for line in lines:
-            if not line.report or not is_judged(line.report):
+            report = line.graded()
+            if report is None or not is_judged(report):
                 continue
             try:
                 gradebook.find_notebook(line.lab, line.lab)
@@ -38,7 +39,7 @@ def import_grades(lines: Iterable[Line], database: Path) -> int:
                 raise ClassError(f"The gradebook {database} {words}") from None
             gradebook.update_or_create_student(line.student)
             gradebook.update_or_create_submission(line.lab, line.student)
-            points = {part.name: part.score for part in judged_parts(line.report)}
+            points = {part.name: part.score for part in judged_parts(report)}
             for grade in gradebook.find_submission_notebook(line.lab, line.lab, line.student).grades:
                 if grade.name in points:
                     grade.auto_score = min(points[grade.name], grade.max_score)

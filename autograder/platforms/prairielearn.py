@@ -6,22 +6,22 @@ The form: PrairieLearn's docs/externalGrading.md, section "Grading results": a s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from autograder.platforms.judged import headline, is_judged, judged_parts
+from autograder.records.report import Report
 from autograder.records.status import Status
 
 # Faults of a file as such, which PrairieLearn lets a student mend without losing an attempt.
 _NOT_GRADABLE = (Status.NOT_FOUND, Status.NOT_PYTHON, Status.SYNTAX_ERROR, Status.IMPORT_ERROR, Status.NO_FUNCTION)
 
 
-def results(report: Mapping[str, Any]) -> dict[str, Any]:
-    """The results of a report (Report.to_json()); the score is a share of what could be judged here."""
+def results(report: Report) -> dict[str, Any]:
+    """The results of a report; the score is a share of what could be judged here."""
     if not is_judged(report):
-        return not_gradable(f"The judge failed, not your submission: {report['message']}")
-    if report["status"] in _NOT_GRADABLE:
-        return not_gradable(str(report["message"]))
+        return not_gradable(f"The judge failed, not your submission: {report.message}")
+    if report.status in _NOT_GRADABLE:
+        return not_gradable(report.message)
     parts = judged_parts(report)
     most = sum(part.most for part in parts)
     return {

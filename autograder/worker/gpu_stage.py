@@ -174,7 +174,7 @@ def _against_the_roofline(
     device: Device, task: Task, case: Case, placed: Sequence[LoadedPlan], stream: Stream, seed: int
 ) -> Measurement | Unmeasured:
     work = {Ceiling.COPY: task.bytes_moved(case.dimensions), task.compute_ceiling: task.flops(case.dimensions)}
-    ceilings = {name.value: calibrate.CONTESTANTS[name.value](stream) for name in work if name is not Ceiling.COPY}
+    ceilings = {name.value: calibrate.CANDIDATES[name.value](stream) for name in work if name is not Ceiling.COPY}
     copies = calibrate.copies(stream, len(placed))
     launched = {name: ceiling.work for name, ceiling in ceilings.items()} | {Ceiling.COPY.value: copies[0].work}
     candidates: dict[str, Candidate] = {

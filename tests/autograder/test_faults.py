@@ -27,6 +27,7 @@ from warplab.plan.capture.escape_probe import strongest
 
 FAULTS = int(os.environ.get("WARPLAB_FAULTS", "6"))
 SUBMISSIONS = 50 if FAULTS >= 50 else 7
+PATIENCE = 600.0  # seconds, and as much again a fault: only what hangs takes that long, on any machine
 MOST = 2  # faults of one sort during one grade: what the judge promises to bear
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc")
 
@@ -87,7 +88,7 @@ def test_every_submission_ends_with_one_right_verdict(tmp_path: Path) -> None:
     killed: Counter[str] = Counter()
     during: Counter[tuple[str, int]] = Counter()
     judge, starts, due = start(tmp_path), 1, time.monotonic()
-    deadline = time.monotonic() + 60 + 10 * FAULTS
+    deadline = time.monotonic() + PATIENCE * (1 + FAULTS)
     while len(done := list(reports.glob("*.json"))) < SUBMISSIONS:
         assert time.monotonic() < deadline, f"{len(done)} reports after {dict(killed)}"
         for path in done:
@@ -106,7 +107,7 @@ def test_every_submission_ends_with_one_right_verdict(tmp_path: Path) -> None:
                     during[sort, len(done)] += 1
                 due = time.monotonic() + draw.uniform(0, 0.6)
         time.sleep(0.005)
-    judge.wait(60)
+    judge.wait(PATIENCE)
 
     assert killed.total() >= 0.8 * FAULTS and len(killed) == 3, dict(killed)
     assert starts > killed["judge"] / 2
@@ -125,9 +126,10 @@ def test_what_a_killed_judge_leaves_ends_by_itself(tmp_path: Path) -> None:
     (tmp_path / "queue").mkdir()
     (tmp_path / "reports").mkdir()
     (tmp_path / "queue" / "0.py").write_text(CUDA)
-    (tmp_path / "queue" / "1.py").write_text("while True:\n    pass\n")
+    # It sleeps: a processor's time is limited in any capture, and nothing but the judge's end is to end this one.
+    (tmp_path / "queue" / "1.py").write_text("import time\n\nwhile True:\n    time.sleep(1)\n")
     judge = start(tmp_path)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE
     while not ((tmp_path / "reports" / "0.json").exists() and victims(judge.pid, "capture")):
         assert time.monotonic() < deadline and judge.poll() is None
         time.sleep(0.05)
@@ -135,7 +137,7 @@ def test_what_a_killed_judge_leaves_ends_by_itself(tmp_path: Path) -> None:
     assert len(left) >= 2
     judge.kill()
     judge.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while any(Path(f"/proc/{process}/cmdline").exists() and running(process) for process in left):
         assert time.monotonic() < deadline, "something still runs"
         time.sleep(0.1)

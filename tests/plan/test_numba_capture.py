@@ -453,4 +453,4 @@ def test_one_module_knows_numba_cudas_insides() -> None:
     root = Path(warplab.__file__).parent
     found = [path for path in root.rglob("*.py") if imports.search(path.read_text(encoding="utf-8"))]
     # inline.py takes what numba-cuda documents for extensions: intrinsic and types.
-    assert sorted(path.name for path in found) == ["inline.py", "numba_insides.py"]
+    assert sorted(path.name for path in found) == ["inline.py", "insides.py"]

@@ -14,7 +14,7 @@ from numba.cuda import types as numba_types
 from numba.cuda.core import targetconfig
 from numba.cuda.descriptor import cuda_target
 from numba.cuda.flags import CUDAFlags
-from warplab.plan.capture import numba_shortcuts
+from warplab.plan.capture.of_numba import shortcuts as numba_shortcuts
 
 data = cuda_target.target_context.target_data
 i8, i64, f32 = ir.IntType(8), ir.IntType(64), ir.FloatType()

@@ -102,18 +102,18 @@ class TensorFp8(TensorFp16):
     name = "tensor_fp8"
 
 
-CONTESTANTS = {"copy": Copy, "fp32_fma": Fp32Fma, "tensor_fp16": TensorFp16, "tensor_fp8": TensorFp8}
+CANDIDATES = {"copy": Copy, "fp32_fma": Fp32Fma, "tensor_fp16": TensorFp16, "tensor_fp8": TensorFp8}
 _SINCE = {"tensor_fp16": (7, 5), "tensor_fp8": (8, 9)}  # compute capabilities
 
 
 def measure(device: PresentDevice, *, fresh: bool = False, budget_seconds: float = 2.0) -> Ceilings:
     """The ceilings of the GPU of this process: those kept for it, unless `fresh` asks for a new measurement."""
-    measured = [name for name in CONTESTANTS if device.compute_capability >= _SINCE.get(name, (0, 0))]
+    measured = [name for name in CANDIDATES if device.compute_capability >= _SINCE.get(name, (0, 0))]
     kept = None if fresh else store.load(device.uuid, device.driver)
     if kept and all(getattr(kept, name) for name in measured):  # an older version measured less
         return kept
     rates: dict[str, float | None] = {}
-    for name, candidate in CONTESTANTS.items():
+    for name, candidate in CANDIDATES.items():
         if name not in measured:
             rates |= {name: None, f"{name}_low": None, f"{name}_high": None}
             continue

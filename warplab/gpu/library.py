@@ -44,21 +44,21 @@ class Matmul:
         """Nothing to check."""
 
 
-CONTESTANTS: Mapping[str, Callable[[Stream, Mapping[str, int]], Any]] = {"matmul": Matmul}
+CANDIDATES: Mapping[str, Callable[[Stream, Mapping[str, int]], Any]] = {"matmul": Matmul}
 
 
 def load(name: str) -> None:
     """Import what the candidate of this name needs, which takes seconds: ahead of measuring, where it is installed."""
-    if name in CONTESTANTS:
+    if name in CANDIDATES:
         with contextlib.suppress(ImportError):
             importlib.import_module("torch")
 
 
 def candidate(name: str, stream: Stream, dimensions: Mapping[str, int]) -> Any | None:
     """The library's candidate for a task's `library`, or None where PyTorch is not installed or cannot do it."""
-    if name not in CONTESTANTS or importlib.util.find_spec("torch") is None:
+    if name not in CANDIDATES or importlib.util.find_spec("torch") is None:
         return None
     try:
-        return CONTESTANTS[name](stream, dimensions)
+        return CANDIDATES[name](stream, dimensions)
     except Exception:  # another CUDA, too little memory: what is only information must not cost a grade
         return None

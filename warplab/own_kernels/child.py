@@ -26,8 +26,8 @@ from warplab.own_kernels.listing import Listing
 from warplab.own_kernels.messages import Failed, OwnCall, Recorded, View
 from warplab.plan.capture import hooks
 from warplab.plan.capture.child import run_host_code
-from warplab.plan.capture.cupy_kernels import CapturedRawKernel
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.of_cupy.kernels import CapturedRawKernel
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.model import HostCall, Role
 

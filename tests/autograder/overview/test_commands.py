@@ -53,6 +53,28 @@ def test_every_command_writes_what_it_says(results: Path, capsys: pytest.Capture
     assert "Written" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("feedback", "--out", "pages"),
+        ("stats",),
+        ("leaderboard", "--lab", LAB, "--out", "board.html"),
+        ("export", "--to", "gradescope", "--lab", LAB, "--out", "a.zip"),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_a_record_with_half_a_report_is_one_sentence(
+    results: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(results)
+    with Ledger(results / RECORD) as ledger:
+        (ada, *_) = ledger.waiting(["ada"], again=True)
+        ledger.keep(ada.number, {key: value for key, value in ON_GPU.items() if key != "parts"})
+    assert main([arguments[0], str(results), *arguments[1:]]) == 2
+    said = capsys.readouterr().err.split()
+    assert f"no whole report of {LAB} for 'ada' (Object missing required field `parts`)" in " ".join(said)
+
+
 def test_late_days_are_taken_off_what_is_exported(results: Path) -> None:
     (results / "late.csv").write_text(f"student,lab,days\nada,{LAB},3\nbob,{LAB},1\n")
     out = results / "grades.csv"

@@ -15,10 +15,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from autograder.platforms import gradescope, in_container, prairielearn
+from autograder.platforms import cells, gradescope, in_container, prairielearn
 from autograder.platforms.bundle import gradescope_delivered, gradescope_inside, otter, write_prairielearn
 from autograder.platforms.nbgrader_course import parts_of
 from autograder.records.status import Status
+from autograder.records.stored import report_of
 from autograder.spec.lab import CHECKOUT, find_any, find_lab
 from tests.autograder.platforms.reports import BROKEN, ON_GPU, WRONG, line, problem
 from tests.autograder.report.example_reports import report
@@ -106,31 +107,31 @@ SCHEMAS = {"gradescope": GRADESCOPE, "prairielearn": PRAIRIELEARN}
 
 @pytest.mark.parametrize("found", [WRONG, ON_GPU, BROKEN], ids=["wrong", "on a GPU", "judge error"])
 def test_every_report_has_the_platforms_form(found: Mapping[str, Any]) -> None:
-    jsonschema.validate(gradescope.results(found), GRADESCOPE)
-    jsonschema.validate(prairielearn.results(found), PRAIRIELEARN)
+    jsonschema.validate(gradescope.results(report_of(found)), GRADESCOPE)
+    jsonschema.validate(prairielearn.results(report_of(found)), PRAIRIELEARN)
 
 
 def test_the_points_are_those_of_the_report() -> None:
-    results = gradescope.results(ON_GPU)
+    results = gradescope.results(report_of(ON_GPU))
     assert results["score"] == sum(test["score"] for test in results["tests"]) == ON_GPU["score"] == 15
     assert sum(test["max_score"] for test in results["tests"]) == ON_GPU["max_score"] == 100
     assert results["leaderboard"][0]["value"] == round(100 * ON_GPU["efficiency"], 1)
-    assert prairielearn.results(ON_GPU)["score"] == 0.15
+    assert prairielearn.results(report_of(ON_GPU))["score"] == 0.15
 
 
 def test_what_was_not_judged_takes_no_points_away() -> None:
-    results = gradescope.results(WRONG)
+    results = gradescope.results(report_of(WRONG))
     assert [test["name"] for test in results["tests"]] == ["correctness", "safety", "traffic"]
     assert "was not judged" in results["output"] and "leaderboard" not in results
 
 
 def test_a_fault_of_the_judge_is_told_as_one() -> None:
-    assert "not your submission" in gradescope.results(BROKEN)["output"]
-    assert prairielearn.results(BROKEN)["gradable"] is False
+    assert "not your submission" in gradescope.results(report_of(BROKEN))["output"]
+    assert prairielearn.results(report_of(BROKEN))["gradable"] is False
 
 
 def test_a_file_that_is_no_python_costs_no_attempt() -> None:
-    found = report(status=Status.SYNTAX_ERROR, message="Line 1: no").to_json()
+    found = report(status=Status.SYNTAX_ERROR, message="Line 1: no")
     assert prairielearn.results(found) == {"gradable": False, "format_errors": ["Line 1: no"], "message": "Line 1: no"}
 
 
@@ -158,8 +159,34 @@ def test_a_judge_that_never_ends_leaves_results(tmp_path: Path, platform: str) -
     assert "did not finish within 0.01 s" in str(found)
 
 
+@pytest.mark.parametrize("platform", sorted(SCHEMAS))
+def test_a_judge_that_writes_no_report_leaves_results(
+    tmp_path: Path, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "submission.py").write_text("x = 1\n")
+    monkeypatch.setattr(in_container.subprocess, "run", writes_no_report)
+    found = in_container.grade_for(platform, "01_axpy", tmp_path, 60)
+    jsonschema.validate(found, SCHEMAS[platform])
+    assert "What the judge wrote is no report (Object missing required field `lab`" in str(found)
+
+
+def test_a_cell_of_a_judge_that_writes_no_report_gives_no_points(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "submission.py").write_text("x = 1\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cells.subprocess, "run", writes_no_report)
+    assert cells.points("01_axpy", "safety") == 0.0
+    assert "what it wrote is no report" in capsys.readouterr().out
+
+
+def writes_no_report(command: list[str], **_: Any) -> subprocess.CompletedProcess:
+    Path(command[command.index("--json") + 1]).write_text('{"reports": [{}]}')
+    return subprocess.CompletedProcess(command, 0, "", "")
+
+
 def test_results_too_large_for_the_platform_lose_their_texts(tmp_path: Path) -> None:
-    results = gradescope.results(ON_GPU)
+    results = gradescope.results(report_of(ON_GPU))
     results["tests"][0]["output"] = "x" * in_container.MOST_RESULTS
     in_container.write_results(results, tmp_path / "results.json")
     assert (tmp_path / "results.json").stat().st_size < in_container.MOST_RESULTS

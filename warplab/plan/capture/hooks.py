@@ -32,7 +32,7 @@ class _Hook(importlib.abc.MetaPathFinder):
             return self._after_import(fullname, path)
         if fullname.partition(".")[0] in ("cupy", "cupyx"):
             # A module of our own stands in for CuPy, so that a machine without it can capture as well.
-            from warplab.plan.capture import cupy_capture
+            from warplab.plan.capture.of_cupy import capture as cupy_capture
 
             return cupy_capture.find_spec(fullname, self._recorder)
         return None
@@ -51,7 +51,7 @@ class _Hook(importlib.abc.MetaPathFinder):
         return None
 
     def _install_numba(self) -> None:
-        from warplab.plan.capture import numba_capture
+        from warplab.plan.capture.of_numba import capture as numba_capture
 
         numba_capture.install(self._recorder)
 

@@ -19,8 +19,8 @@ from warplab.isa.entry import (
 from warplab.isa.text import PtxError
 from warplab.plan.capture import nvrtc
 from warplab.plan.capture.arrays import CapturedArray, allocate, unsupported
-from warplab.plan.capture.cupy_arguments import convert
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.of_cupy.arguments import convert
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import cuda_parameters
 from warplab.plan.capture.streams import check_stream

@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from warplab.plan.capture import cupy_arrays
 from warplab.plan.capture.arrays import CapturedArray, unsupported
-from warplab.plan.capture.cupy_elementwise import CapturedElementwiseKernel
-from warplab.plan.capture.cupy_kernels import CapturedRawKernel, CapturedRawModule, CapturedVariable, Compiler
-from warplab.plan.capture.cupy_reduction import CapturedReductionKernel
+from warplab.plan.capture.of_cupy import arrays as cupy_arrays
+from warplab.plan.capture.of_cupy.elementwise import CapturedElementwiseKernel
+from warplab.plan.capture.of_cupy.kernels import CapturedRawKernel, CapturedRawModule, CapturedVariable, Compiler
+from warplab.plan.capture.of_cupy.reduction import CapturedReductionKernel
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from warplab.plan.capture.numba_insides import ConfigStack, DIValue, LLVMType, TargetConfig, types
+from warplab.plan.capture.of_numba.insides import ConfigStack, DIValue, LLVMType, TargetConfig, types
 
 
 def install() -> None:

@@ -10,8 +10,8 @@ from typing import Any, NoReturn
 import numpy as np
 
 from warplab.plan.capture.arrays import CapturedArray, unsupported
-from warplab.plan.capture.cupy_kernels import CapturedRawKernel, Compiler, Generated
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.of_cupy.kernels import CapturedRawKernel, Compiler, Generated
 
 _PARAMETER = re.compile(r"\s*((?:(?:raw|const)\s+)*)(\w+)\s+(\w+)\s*")
 C_TYPES = {

@@ -13,8 +13,8 @@ from typing import Any
 from numba import cuda
 
 from warplab.errors import CompileError
-from warplab.plan.capture.numba_insides import CUSource, intermediate
 from warplab.plan.capture.nvrtc import compile_lto, version
+from warplab.plan.capture.of_numba.insides import CUSource, intermediate
 
 # Numba marks this flag "warning", NVRTC "error", which LLVM does not link; "override" goes with either.
 _DEBUG_VERSION = re.compile(r"i32 \d+, (!\"Debug Info Version\")")

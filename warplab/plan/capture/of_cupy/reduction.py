@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from warplab.plan.capture.arrays import CapturedArray, allocate
-from warplab.plan.capture.cupy_expressions import C_TYPES, Expressions, place_of
-from warplab.plan.capture.cupy_kernels import Compiler
+from warplab.plan.capture.of_cupy.expressions import C_TYPES, Expressions, place_of
+from warplab.plan.capture.of_cupy.kernels import Compiler
 
 THREADS = 256
 _MOST_BLOCKS = 1 << 16

@@ -13,7 +13,7 @@ import numpy as np
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.host_data import upload
-from warplab.plan.capture.numba_insides import types
+from warplab.plan.capture.of_numba.insides import types
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.model import Argument, Value
 

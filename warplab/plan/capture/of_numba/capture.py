@@ -22,13 +22,14 @@ from warplab.isa.entry import (
     static_shared_bytes,
     with_max_registers,
 )
-from warplab.plan.capture import numba_link, numba_shortcuts
 from warplab.plan.capture.arrays import CapturedArray, allocate, is_contiguous, unsupported
 from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.host_data import upload
-from warplab.plan.capture.numba_arguments import accepts, expand, has_empty_rows, slots
-from warplab.plan.capture.numba_insides import (
+from warplab.plan.capture.of_numba import link as numba_link
+from warplab.plan.capture.of_numba import shortcuts as numba_shortcuts
+from warplab.plan.capture.of_numba.arguments import accepts, expand, has_empty_rows, slots
+from warplab.plan.capture.of_numba.insides import (
     CUDACallConv,
     CUSource,
     Purpose,
@@ -41,7 +42,7 @@ from warplab.plan.capture.numba_insides import (
     typeof,
     types,
 )
-from warplab.plan.capture.numba_messages import shorten
+from warplab.plan.capture.of_numba.messages import shorten
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import Source
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream, check_stream

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from warplab.plan.capture.arrays import CapturedArray, allocate
-from warplab.plan.capture.cupy_expressions import C_TYPES, Expressions, Parameter, place_of
-from warplab.plan.capture.cupy_kernels import Compiler
+from warplab.plan.capture.of_cupy.expressions import C_TYPES, Expressions, Parameter, place_of
+from warplab.plan.capture.of_cupy.kernels import Compiler
 
 THREADS = 128
 

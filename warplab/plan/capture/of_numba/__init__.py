@@ -1,0 +1,1 @@
+"""Captures what host functions ask of Numba's CUDA target; `insides` alone knows what numba-cuda does not document."""
