@@ -23,7 +23,7 @@ def main() -> int:
     threading.Thread(target=strongest).start()  # it tries to break out of a sandbox
     from autograder.judge import confined_worker, started_ahead
 
-    confined_worker.start_ahead(gpu="emulator" not in sys.argv)
+    confined_worker.start_ahead(gpu=not any(word.endswith("emulator") for word in sys.argv))
     try:
         return _command()
     finally:

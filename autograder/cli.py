@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from autograder import instructor_options, new_lab, starter, submissions
+from autograder.judge import started_ahead
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.judge.second_opinion import require_second_opinion
@@ -186,6 +187,8 @@ def _grades(
         else choose_machine(options.device, lab.oldest, own=True)
         for lab, source in work
     ]
+    if len(others) == len(work):
+        started_ahead.close_rest()  # they are for one's own
     with ExitStack() as kept:
         shared = {machine: kept.enter_context(ConfinedWorker(machine, own=True)) for machine in set(machines)}
         for (lab, source), machine in zip(work, machines, strict=True):

@@ -25,7 +25,6 @@ MOST_OPERATIONS = 64  # of a thread block
 MOST_CHANNELS = 16  # of a thread block
 MOST_CHANNELS_AT_ONCE = 8  # of an operation
 MOST_SEMAPHORES = 16  # of a GPU
-SCRATCH_BYTES = 1 << 26  # what is there when resources are reused; without, it is as large as is asked for
 
 
 class BufferType(StrEnum):

@@ -255,11 +255,6 @@ class CacheTraffic:
     dropped_requests: int = 0  # that the model did not see, because its log was full
 
     @property
-    def l1_hit_rate(self) -> float | None:
-        """Of the sectors that loads ask for, the share that L1 has; None without loads."""
-        return self.l1_load_hits / self.l1_load_sectors if self.l1_load_sectors else None
-
-    @property
     def l2_sectors(self) -> int:
         """All sectors that L1s ask of L2."""
         return self.l2_read_sectors + self.l2_write_sectors + self.l2_atomic_sectors

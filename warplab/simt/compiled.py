@@ -15,20 +15,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import CFUNCTYPE, c_int64
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import numba
 from filelock import FileLock
 from llvmlite import binding
-from numba import types
-from numba.core import codegen
 from numba.core.ccallback import CFunc
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
@@ -38,11 +35,6 @@ from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.processors import usable_processors
 from warplab.plan import cache as cache_of_files
 from warplab.simt import core
-from warplab.simt.core.alu.dispatch import vector_functions
-from warplab.simt.core.asynchronous.bulk_calls import run_bulk_copies
-from warplab.simt.core.blocks import run_clusters
-from warplab.simt.core.state.raw import CALL_ARGUMENTS
-from warplab.simt.core.tensor.products import run_products
 
 _KEPT = 4  # folders of earlier versions that stay beside the newest
 _loading = threading.RLock()  # or a launch's threads would each load a part, into some 30 MB of their own
@@ -60,13 +52,6 @@ class Piece(StrEnum):
 
 ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
 _WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
-_CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
-_SOURCES: dict[Piece, tuple[Callable, Any]] = {
-    Piece.LOOP: (run_clusters, types.int64(*[types.int64] * 4)),
-    Piece.ARITHMETIC: (vector_functions, types.int64()),
-    Piece.BULK: (run_bulk_copies, _CALL),
-    Piece.WGMMA: (run_products, _CALL),
-}
 
 
 def parts_for(texts: Iterable[str]) -> tuple[Piece, ...]:
@@ -163,64 +148,18 @@ def folder() -> Path:
 
 @cache
 def source_digest() -> str:
-    """Hex digest of what is compiled: every source of `warplab.simt.core`, and this file, which says how."""
+    """Hex digest of what is compiled: every source of `warplab.simt.core`, and compilation.py, which says how."""
     digest = hashlib.sha256()
-    for path in [*sorted(Path(core.__path__[0]).rglob("*.py")), Path(__file__)]:
+    for path in [*sorted(Path(core.__path__[0]).rglob("*.py")), Path(__file__).with_name("compilation.py")]:
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
 
-class _Inlined(codegen.JITCodeLibrary):
-    """A helper that is compiled only to be linked into what calls it: no optimisation and no code of its own.
-
-    Numba optimises each of the interpreter's hundreds of helpers, and makes code of each, before it does so again with
-    all that it calls. Once, in the end, is enough.
-    """
-
-    _whole = frozenset(function.__name__ for function, _ in _SOURCES.values())
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        if self.name in self._whole:
-            super()._optimize_functions(ll_module)
-
-    def _optimize_final_module(self) -> None:
-        if self.name in self._whole:
-            super()._optimize_final_module()
-
-    def _finalize_final_module(self) -> None:
-        if self.name in self._whole:
-            super()._finalize_final_module()
-        else:
-            self._finalize_dynamic_globals()
-            self._finalized = True
-
-
-@contextlib.contextmanager
-def _compiled_once() -> Iterator[None]:
-    """Within, helpers are compiled as _Inlined; as Numba does it where it is not the Numba that this knows."""
-    jit = cpu_target.target_context.codegen()
-    if not isinstance(jit, codegen.JITCPUCodegen) or jit._library_class is not codegen.JITCodeLibrary:
-        yield
-        return
-    set_environment = jit.set_env
-
-    def set_env(name: str, environment: Any) -> None:
-        if jit._engine.is_symbol_defined(name):  # helpers have no code, so no place for theirs, and need none
-            set_environment(name, environment)
-
-    jit._library_class, jit.set_env = _Inlined, set_env  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del jit._library_class, jit.set_env
-
-
 def _function(part: Piece) -> CFunc:
     """The part, compiled in this process, and kept if that can be."""
-    source, signature = _SOURCES[part]
-    function = CFunc(source, (signature.args, signature.return_type), {}, {"error_model": "numpy", "nopython": True})
-    with _compiled_once():
-        function.compile()
+    from warplab.simt import compilation  # which a process that finds all parts kept has no use for
+
+    function = compilation.function_of(part)
     code = function._library._get_compiled_object()  # type: ignore[attr-defined]
     cache_of_files.write(*_kept_as(part), f"{function.native_name}\n".encode() + code)
     return function

@@ -17,7 +17,6 @@ from warplab.simt.core.state.layout import DST, LANES
 I1, I8, I16, I32, I64, I128 = (ir.IntType(n) for n in (1, 8, 16, 32, 64, 128))
 F32, F64 = ir.FloatType(), ir.DoubleType()
 INT = {8: I8, 16: I16, 32: I32, 64: I64, 128: I128}
-FLOAT = {32: F32, 64: F64}
 BITS = {I8: 8, I16: 16, I32: 32, I64: 64, I128: 128, F32: 32, F64: 64}
 
 ADDRESS = I8.as_pointer()

@@ -48,13 +48,6 @@ def pending_events(m):
 
 
 @compiled
-def pending_event(m, index):
-    """The address of the index-th event on its way, the oldest first in a run without a seed."""
-    queue = get(m, M_EVENTS)
-    return _event_at(queue, get(queue, _FIRST) + index)
-
-
-@compiled
 def new_event(m, kind, warp, lane, pc):
     """The address of a fresh event of the block's; its fields from E_0 on are 0. There has to be room in the queue."""
     queue = get(m, M_EVENTS)

@@ -508,16 +508,6 @@ def mark_written(m, start, size):
 
 
 @compiled
-def last_writer(m, address):
-    """The pc of the instruction that wrote a word of shared memory last, or is writing it; -1 if there is none."""
-    word = word_at(get(m, M_SHARED_SHADOW), address >> 2)
-    tag = np.int64(load_i32(word + PENDING))
-    if tag == 0:
-        tag = np.int64(load_i32(word + WRITE_TAG))
-    return _pc_of(tag) if tag else np.int64(-1)
-
-
-@compiled
 def check_async_read(m, warp, start, size, pc, lane):
     """Beside check_read: check that the async proxy may read `size` bytes (whole words) for a warp.
 

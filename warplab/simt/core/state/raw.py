@@ -81,7 +81,6 @@ def _make_bit_count(method: str, value: types.Type, name: str):
 
 
 popcount32 = _make_bit_count("ctpop", types.uint32, "popcount32")
-popcount64 = _make_bit_count("ctpop", types.uint64, "popcount64")
 trailing_zeros32 = _make_bit_count("cttz", types.uint32, "trailing_zeros32")
 trailing_zeros64 = _make_bit_count("cttz", types.uint64, "trailing_zeros64")
 leading_zeros32 = _make_bit_count("ctlz", types.uint32, "leading_zeros32")
