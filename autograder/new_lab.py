@@ -12,6 +12,7 @@ from pathlib import Path
 
 from autograder.spec.lab import LabError, labs_folder
 from autograder.starter import make_starter
+from warplab.files import write_whole
 
 TEMPLATE = Path(__file__).parent / "template"
 _NAME = re.compile(r"[0-9]{2}_[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -41,8 +42,7 @@ def write_lab(name: str, title: str | None) -> list[Path]:
     solution = places["solution"] / "submission.py"
     texts[places["lab"] / "submission.py"] = make_starter(texts[solution], str(solution))
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     return sorted(texts)
 
 
