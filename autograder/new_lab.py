@@ -23,7 +23,7 @@ What is left to do (CONTRIBUTING.md, section "Labs", has each step):
   1. {lab}/task.py, README.md and lab.toml: replace the example by what your lab asks for
   2. {solution}/submission.py: replace the reference, then run: autograder starters
   3. {corpus}/truth.py: five mistakes in each reference, and sizes for its tolerances
-  4. {corpus}: replace the examples, to three right submissions, three wrong ones and five that cheat
+  4. {corpus}: replace the examples: three right submissions, three wrong ones and five that cheat
   5. autograder check {solution}/submission.py, then: python -m pytest tests/labs -k {name}
   6. on a GPU: autograder grade {solution}/submission.py, and set the efficiencies of lab.toml"""
 
