@@ -104,5 +104,5 @@ lint: $(READY)  ## check style, types and which module may import which
 	@$(PY) -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
 
 clean:  ## remove what was built, .venv and all
-	@rm -rf build .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info
+	@rm -rf build corpus/judge/build .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -147,12 +147,15 @@ def similar(options: argparse.Namespace, console: Console) -> int:
     from autograder.overview import similar as hints
     from autograder.overview.alike import pairs
     from autograder.records.machine import choose_machine, require_isolation
+    from autograder.report.terminal import progress_bar
 
     lab, lines = find_any(options.lab), _lines(options.results, options.lab)
     machine = None if options.tokens_only else choose_machine("emulator")
     if machine is not None:
-        require_isolation(machine.isolation, options.results)
-    found = pairs(hints.works(lines, lab, machine), hints.starters(lab))
+        require_isolation(machine.isolation, options.results, options.allow_reduced_isolation)
+    with progress_bar(console, "reading" if machine is None else "compiling") as progress:
+        works = hints.works(lines, lab, machine, options.allow_reduced_isolation, progress)
+    found = pairs(works, hints.starters(lab))
     write_whole(options.out, hints.page(lab, found))
     for pair in found[: options.show]:
         _say(console, clean(f"{pair.strongest:4.0%}  {pair.first.student} and {pair.second.student}"))

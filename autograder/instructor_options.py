@@ -72,6 +72,9 @@ def add_commands(command: Command) -> None:
     sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page, HTML")
     sub.add_argument("--show", type=int, default=5, metavar="N", help="pairs named here too (default: %(default)s)")
     sub.add_argument("--tokens-only", action="store_true", help="compile nothing, which takes seconds a submission")
+    sub.add_argument(
+        "--allow-reduced-isolation", action="store_true", help="compile even where submissions could read your files"
+    )
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from autograder.spec.lab import LabError, labs_folder
 from autograder.starter import make_starter
+from warplab.files import write_whole
 
 TEMPLATE = Path(__file__).parent / "template"
 _NAME = re.compile(r"[0-9]{2}_[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -22,7 +23,7 @@ What is left to do (CONTRIBUTING.md, section "Labs", has each step):
   1. {lab}/task.py, README.md and lab.toml: replace the example by what your lab asks for
   2. {solution}/submission.py: replace the reference, then run: autograder starters
   3. {corpus}/truth.py: five mistakes in each reference, and sizes for its tolerances
-  4. {corpus}: replace the examples, to three right submissions, three wrong ones and five that cheat
+  4. {corpus}: replace the examples: three right submissions, three wrong ones and five that cheat
   5. autograder check {solution}/submission.py, then: python -m pytest tests/labs -k {name}
   6. on a GPU: autograder grade {solution}/submission.py, and set the efficiencies of lab.toml"""
 
@@ -41,8 +42,7 @@ def write_lab(name: str, title: str | None) -> list[Path]:
     solution = places["solution"] / "submission.py"
     texts[places["lab"] / "submission.py"] = make_starter(texts[solution], str(solution))
     for path, text in texts.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        write_whole(path, text)
     return sorted(texts)
 
 

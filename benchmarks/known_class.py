@@ -12,7 +12,7 @@ from typing import Any
 from autograder.classroom.ledger import RECORD, Ledger, Line
 from autograder.classroom.one import grade_one
 from autograder.spec.lab import CHECKOUT, find_lab, solutions_folder
-from corpus.judge.truth import SUBMISSIONS
+from corpus.judge.submission_files import submissions
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def references(lab: str) -> list[Kind]:
 
 def corpus(sort: str, lab: str) -> list[Kind]:
     """The judge's corpus of a lab: "correct", "wrong" or "exploit"."""
-    return [kind(sort, lab, path) for path in sorted((SUBMISSIONS / lab / sort).glob("*.py"))]
+    return [kind(sort, lab, path) for path in submissions(sort, lab)]
 
 
 def function(lab: str) -> str:

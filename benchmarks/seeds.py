@@ -37,7 +37,8 @@ from autograder.spec.task import Case
 from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, counters_of
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.orders import Order, in_orders
-from corpus.judge.truth import SUBMISSIONS, mutants
+from corpus.judge.submission_files import submissions
+from corpus.judge.truth import mutants
 from warplab import results, simt
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.submission import capture
@@ -87,7 +88,7 @@ def _all() -> Iterator[Contender]:
         lab, text = path.parent.name, path.read_text("utf-8")
         yield Contender("reference", lab, path.stem, text, Part.TRAFFIC, Status.PASSED)
     for corpus in ("correct", "wrong"):
-        for path in sorted(SUBMISSIONS.glob(f"*/{corpus}/*.py")):
+        for path in submissions(corpus):
             text = path.read_text("utf-8")
             expected = _EXPECTED.match(text)
             assert expected is not None, f"{path} does not begin with its expectation"

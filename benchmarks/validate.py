@@ -30,6 +30,7 @@ from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.compare import elements_apart
 from corpus.emulator.entry import Approximate
 from corpus.emulator.plans import assemble_all
+from corpus.judge.submission_files import submissions
 from warplab import results, simt
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import executor
@@ -64,7 +65,7 @@ def subjects(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
     files: list[tuple[str, Path]] = []
     for name in kernel_labs():
         paths = [*(CHECKOUT / "solutions" / name).glob("*.py")]
-        paths += (CHECKOUT / "corpus" / "judge" / "submissions" / name / "correct").glob("*.py")
+        paths += submissions("correct", name)
         files += [(name, path) for path in sorted(paths) if _label(path).startswith(beginnings)]
     with ThreadPoolExecutor() as pool:
         found = list(pool.map(lambda file: _submission(file[0], file[1], architecture), files))

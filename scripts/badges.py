@@ -14,6 +14,8 @@ from pathlib import Path
 
 import nbformat
 
+from warplab.files import write_whole
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "notebooks"
 BRANCH = "main"
@@ -70,12 +72,12 @@ def main() -> int:
     """Exit code 0, or 1 where no address is set; the chapters then have no badges."""
     address = repository(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
     for source in sorted((FOLDER / "source").glob("*.md")):
-        source.write_text(marked(source.read_text(encoding="utf-8"), source.stem, address), encoding="utf-8")
+        write_whole(source, marked(source.read_text(encoding="utf-8"), source.stem, address))
         notebook = nbformat.read(FOLDER / f"{source.stem}.ipynb", as_version=4)
         before = nbformat.writes(notebook)
         with_marks(notebook, source.stem, address)
         if nbformat.writes(notebook) != before:
-            nbformat.write(notebook, FOLDER / f"{source.stem}.ipynb")
+            write_whole(FOLDER / f"{source.stem}.ipynb", nbformat.writes(notebook) + "\n")
     if address is None:
         print(
             "No badges: set Repository in [project.urls] of pyproject.toml to https://github.com/OWNER/NAME.",

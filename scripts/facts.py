@@ -28,6 +28,7 @@ import jupytext
 import nbformat
 
 from warplab import results
+from warplab.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
 NOTEBOOKS = ROOT / "notebooks"
@@ -167,7 +168,7 @@ def main(arguments: list[str]) -> int:
         print(problem, file=sys.stderr)
     if problems:
         return 1
-    PAGE.write_text(page(notebooks), encoding="utf-8")
+    write_whole(PAGE, page(notebooks))
     return 0
 
 

@@ -15,6 +15,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from warplab.files import write_whole
+
 FOLDER = Path(__file__).resolve().parent.parent / "notebooks"
 SECONDS = 600  # a cell
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -43,7 +45,7 @@ def main(names: list[str]) -> int:
                 print(f"{source.name}: {error}", file=sys.stderr)
                 return 1
             drop_widgets(notebook)
-            nbformat.write(notebook, FOLDER / f"{source.stem}.ipynb")
+            write_whole(FOLDER / f"{source.stem}.ipynb", nbformat.writes(notebook) + "\n")
     return 0
 
 

@@ -32,6 +32,44 @@ FULL_OF_SUBMISSIONS = {
 SKIPPED = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
 
 
+# By whom each name is provided that a module imports; one of several is enough, as for the two toolkits.
+PROVIDED_BY = {
+    "IPython": {"ipython"},
+    "cloudpickle": {"cloudpickle"},
+    "cuda.bindings": {"cuda-bindings"},
+    "cuda.core": {"cuda-core"},
+    "cuda.pathfinder": {"cuda-core"},  # which needs cuda-pathfinder
+    "cupy": {"cupy-cuda12x", "cupy-cuda13x"},
+    "dask_jobqueue": {"dask-jobqueue"},
+    "distributed": {"distributed"},
+    "filelock": {"filelock"},
+    "hypothesis": {"hypothesis"},
+    "ipywidgets": {"ipywidgets"},
+    "jinja2": {"jinja2"},
+    "jsonschema": {"jsonschema"},
+    "jupytext": {"jupytext"},
+    "llvmlite": {"llvmlite"},
+    "matplotlib": {"matplotlib"},
+    "msgspec": {"msgspec"},
+    "nbclient": {"nbclient"},
+    "nbconvert": {"nbconvert"},
+    "nbformat": {"nbformat"},
+    "nbgrader": {"nbgrader"},
+    "numba": {"numba"},
+    "numba.cuda": {"numba-cuda"},
+    "numpy": {"numpy"},
+    "nvidia": {"cuda-toolkit"},  # its parts: nvidia.cu13
+    "platformdirs": {"platformdirs"},
+    "pygments": {"pygments"},
+    "pynvml": {"nvidia-ml-py"},
+    "pytest": {"pytest"},
+    "rich": {"rich"},
+    "torch": {"torch"},
+    "triton": {"triton"},
+    "yaml": {"pyyaml"},
+}
+
+
 def tracked_files() -> list[Path]:
     """What git would publish; without git, every file outside the folders that are made here."""
     git = shutil.which("git")
@@ -82,6 +120,48 @@ def test_every_direct_dependency_is_pinned() -> None:
         names -= own.keys()
     assert names - pinned.keys() == set()
     assert pinned.keys() - names == {"markupsafe"}  # the file says why it is there
+
+
+def imported(tree: ast.AST) -> set[str]:
+    """The modules that a file imports, wherever it does; of `from a import b` a.b, which may be one."""
+    nodes = list(ast.walk(tree))
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    found = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level]
+    return plain | {f"{node.module}.{alias.name}" for node in found for alias in node.names}
+
+
+def provided(module: str) -> str | None:
+    """The longest name of PROVIDED_BY that `module` is or lies in."""
+    parts = module.split(".")
+    beginnings = (".".join(parts[:n]) for n in range(len(parts), 0, -1))
+    return next((name for name in beginnings if name in PROVIDED_BY), None)
+
+
+def test_every_import_is_of_a_declared_dependency() -> None:
+    declared = {distribution(r) for r in requirements()}
+    ours = {path.name for path in ROOT.iterdir() if path.is_dir()} | set(sys.stdlib_module_names)
+    used, undeclared = set(), set()
+    for path in tracked_files():
+        if path.suffix != ".py" or path.parent.name == "bad_input":  # submissions that cannot be imported
+            continue
+        modules = imported(ast.parse(path.read_text(encoding="utf-8")))
+        for module in (module for module in modules if module.split(".")[0] not in ours):
+            name = provided(module)
+            if name is None or not PROVIDED_BY[name] & declared:
+                undeclared.add(f"{path.relative_to(ROOT)}: {module}")
+            used |= {name}
+    assert undeclared == set()
+    assert used == PROVIDED_BY.keys(), "a name is here that nothing imports"
+
+
+def test_triton_is_installed_for_nobody_who_did_not_ask() -> None:
+    extras = PROJECT["optional-dependencies"]
+    having = {extra for extra, needs in extras.items() if "triton" in {distribution(r) for r in needs}}
+    assert having == {"triton"} and all("linux" in r for r in extras["triton"])
+    files = ("Makefile", "scripts/setup.sh", "environment.yml", "docker/Dockerfile", "compose.yaml", ".ci/run")
+    workflows = (ROOT / ".github" / "workflows").glob("*.yml")
+    for path in [*(ROOT / name for name in files), *workflows]:
+        assert "triton" not in path.read_text(encoding="utf-8"), path
 
 
 def test_pins_keep_the_promises_of_pyproject() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from autograder.classroom.ledger import Line
 from autograder.judge.capture_stage import Submission
@@ -13,6 +14,7 @@ from autograder.judge.shape import NoShape, shape_of
 from autograder.overview.alike import Pair, Passage, Work, passage
 from autograder.overview.tokens import Token, tokens
 from autograder.records.machine import Machine, require_isolation
+from autograder.records.request import OnProgress
 from autograder.records.shape import Shape
 from autograder.records.text import clean_source
 from autograder.report.html_page import similar_page
@@ -25,18 +27,30 @@ SHOWN = 25  # pairs that the page shows with their common part
 MOST_LINES = 40  # of a common part that are shown
 
 
-def works(lines: Iterable[Line], lab: AnyLab, machine: Machine | None) -> list[Work]:
+def works(
+    lines: Iterable[Line],
+    lab: AnyLab,
+    machine: Machine | None,
+    allow_reduced: bool = False,
+    progress: OnProgress = lambda step, fraction: None,
+) -> list[Work]:
     """The submissions of a lab as they are compared, kernels compiled on `machine` if one is given; each in a sandbox
-    of its own. Raises DeviceError where other people's work must not run."""
+    of its own. `progress` is told how many are read. Raises DeviceError where other people's work must not run, and
+    `allow_reduced` does not say that it may."""
     handed_in = [line for line in lines if line.lab == lab.name and line.content]
 
     def read(line: Line) -> Work:
-        text = line.content.decode("utf-8", "replace")
-        compiled = _compiled(lab, Submission(line.file, text), machine) if isinstance(lab, Lab) and machine else None
+        text, compiled = line.content.decode("utf-8", "replace"), None
+        if isinstance(lab, Lab) and machine:
+            compiled = _compiled(lab, Submission(line.file, text), machine, allow_reduced)
         return Work(line.student, clean_source(text), tuple(tokens(text)), compiled)
 
+    found: list[Work] = []
     with ThreadPoolExecutor(usable_processors()) as pool:
-        return list(pool.map(read, handed_in))
+        for work in pool.map(read, handed_in):
+            found.append(work)
+            progress(f"{len(found)} of {len(handed_in)}", len(found) / len(handed_in))
+    return found
 
 
 def starters(lab: AnyLab) -> list[list[Token]]:
@@ -56,10 +70,10 @@ def page(lab: AnyLab, found: Sequence[Pair]) -> str:
     return similar_page(f"Submissions alike: {lab.name}", usual, shown, len(found))
 
 
-def _compiled(lab: Lab, submission: Submission, machine: Machine) -> Shape | None:
+def _compiled(lab: Lab, submission: Submission, machine: Machine, allow_reduced: bool) -> Shape | None:
     with ConfinedWorker(machine, own=False) as worker:
         worker.start()
-        require_isolation(worker.isolation or Isolation.REDUCED, lab.folder / submission.name)
+        require_isolation(worker.isolation or Isolation.REDUCED, Path(submission.name), allow_reduced)
         try:
             return shape_of(lab, submission, SEED, machine, worker)
         except NoShape:

@@ -1,11 +1,11 @@
 """The judge's corpus: every submission with the verdict that it must get, whichever machine judges it.
 
-The first line of a file in corpus/judge/submissions is `# expect: <part>: <status>: <why>`. A line `# on a GPU: ...`
-of the same form stands for the GPU where that differs. What would do damage, or succeed, under reduced isolation
+The first line of a submission in corpus/judge/submissions is `# expect: <part>: <status>: <why>`. A line `# on a GPU:
+...` of the same form stands for the GPU where that differs. What would do damage, or succeed, under reduced isolation
 has the line `# needs: isolation` and is left out there. `# seed: ...` is the seed where the verdict depends on what is
-drawn. A line `# tests: ...` names further tests that take a
-submission: `seeds` of those for which luck once decided, or could (tests/labs/test_seeds.py), `tolerances` of those
-that are less precise than their lab asks for (tests/labs/test_tolerances.py). Mutants bring their verdict along.
+drawn. A line `# tests: ...` names further tests that take a submission: `seeds` of those for which luck once decided,
+or could (tests/labs/test_seeds.py), `tolerances` of those that are less precise than their lab asks for
+(tests/labs/test_tolerances.py). Mutants bring their verdict along.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import solutions_folder
 from corpus.judge.mutants.mutant import Mutant
 from corpus.judge.mutants.verdict import failed, objections
+from corpus.judge.submission_files import submissions
 from corpus.judge.truth import SUBMISSIONS, mutants
 
 CORPORA = ("reference", "correct", "exploit", "wrong", "mutant", "bad_input", "file")
@@ -59,7 +60,7 @@ def cases() -> Iterator[CorpusCase]:
     for path in sorted(solutions_folder().glob("*/submission*.py")):
         yield CorpusCase("reference", path.parent.name, path.stem, _at(path), _full_marks)
     for corpus in ("correct", "exploit", "wrong"):
-        for path in sorted(SUBMISSIONS.glob(f"*/{corpus}/*.py")):
+        for path in submissions(corpus):
             check = _as_the_file_says(path)
             quick, seed = corpus == "wrong", _SEED.search(path.read_text("utf-8", "replace"))
             yield CorpusCase(

@@ -8,10 +8,11 @@ import re
 import pytest
 
 from autograder.spec.lab import CHECKOUT
+from corpus.judge.submission_files import submissions
 
 PAGE = (CHECKOUT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 ROWS = {int(m[1]): m[0] for m in re.finditer(r"^\| (\d+) \|.*$", PAGE, re.MULTILINE)}
-EXPLOITS = sorted((CHECKOUT / "corpus" / "judge" / "submissions").glob("*/exploit/*.py"))
+EXPLOITS = submissions("exploit")
 REFERENCE = re.compile(r"`((?:exploit|tests)/[^`]+\.py[^`]*)`")
 
 

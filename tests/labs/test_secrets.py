@@ -22,10 +22,10 @@ from autograder.records.report import Report
 from autograder.records.request import Request
 from autograder.records.status import Executor, Status
 from autograder.report import html_page, terminal
-from autograder.spec.lab import find_lab, kernel_labs, labs_folder
+from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, labs_folder
 from autograder.spec.task import Case
-from corpus.judge.truth import SUBMISSIONS as CORPUS
-from tests.labs.judging import files, name
+from corpus.judge.submission_files import submissions
+from tests.labs.judging import name
 from tests.sampling import part_of
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
@@ -48,7 +48,7 @@ TASK = replace(TASK, correctness=tuple(disguised(case) if case.hidden else case 
 """
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 LABS = kernel_labs()
-WRONG = part_of((path for path in files("*/wrong/*.py") if path.parts[-3] in LABS), 80, lambda path: "all")
+WRONG = part_of((path for path in submissions("wrong") if path.parts[-3] in LABS), 80, lambda path: "all")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def stands_in(number: str, text: str) -> bool:
 def test_nothing_secret_is_told(
     path: Path, labs: tuple[Path, Path], worker: Worker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert CORPUS in path.parents
+    assert CHECKOUT / "corpus" in path.parents
     text, found = judged(path, labs[0], worker, monkeypatch)
     assert "secret-" not in text
     if found:  # a count or an expert may be such a number by chance: then it is there whatever the hidden sizes are

@@ -19,6 +19,7 @@ from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import ScheduleLab, find_any, known_labs, labs_folder, solutions_folder
 from corpus.judge.entries import FURTHER_TESTS, further_tests
 from corpus.judge.mutants.verdict import failed
+from corpus.judge.submission_files import KINDS, submissions
 from tests.labs.judging import (
     EMULATOR,
     SCORED,
@@ -48,7 +49,7 @@ REFERENCES = [p for p in files("*/submission*.py", root=solutions_folder()) if L
 SOONER = [p for p in REFERENCES if "cuda" in p.stem or not p.with_name("submission_cuda.py").exists()]
 WITH_HIDDEN = REFERENCES if WHOLE else SOONER[2::6]
 # Right ones by other hands: in `make test` every third of those that are the first of their lab or verdict.
-RIGHT = one_of_each(files("*/correct/*.py"), lab_of, verdict_of)[:: 1 if WHOLE else 3]
+RIGHT = one_of_each(submissions("correct"), lab_of, verdict_of)[:: 1 if WHOLE else 3]
 RUNGS = [path for path in files("*/rung_*.py", root=solutions_folder()) if LAB(path) not in LADDERS]
 
 
@@ -103,7 +104,7 @@ def test_right_submissions_pass(path: Path, worker: Worker) -> None:
         assert report.part(part).status == status == "passed", show(report)
 
 
-@pytest.mark.parametrize("path", one_of_each(files("*/wrong/*.py"), verdict_of), ids=name)
+@pytest.mark.parametrize("path", one_of_each(submissions("wrong"), verdict_of), ids=name)
 def test_wrong_submissions_fail_for_their_reason(path: Path, worker: Worker) -> None:
     words, status, _ = expectation(path)
     report = judge(path, lab_of(path), worker, quick=True)
@@ -136,9 +137,9 @@ def test_bad_input_is_a_verdict_of_one_clear_sentence(
 
 def test_every_lab_has_its_corpus() -> None:
     for lab in known_labs():
-        assert len(files(f"{lab}/wrong/*.py")) >= 3
-        assert len(files(f"{lab}/correct/*.py")) >= 1
-        for path in files(f"{lab}/*/*.py"):
+        assert len(submissions("wrong", lab)) >= 3
+        assert len(submissions("correct", lab)) >= 3
+        for path in (path for kind in KINDS for path in submissions(kind, lab)):
             part, status, why = expectation(path)
             assert part in {*Part, "all"} and status in {*Status} and why
             assert further_tests(path.read_text("utf-8")) <= set(FURTHER_TESTS), path

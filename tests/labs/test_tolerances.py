@@ -18,7 +18,8 @@ from autograder.spec.lab import find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case, ScalarSpec, Task
 from autograder.worker.compare import worst_ratio
 from corpus.judge.entries import further_tests
-from corpus.judge.truth import SUBMISSIONS, truth_of
+from corpus.judge.submission_files import submissions
+from corpus.judge.truth import truth_of
 from tests.sampling import part_of
 from warplab import simt
 from warplab.plan.capture.submission import capture
@@ -27,9 +28,7 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
 SEEDS = int(os.environ.get("WARPLAB_SEEDS", "2"))  # right kernels: half of them for each of a lab's two cases
 LABS = kernel_labs()
 DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in
-LESS_PRECISE = [
-    path for path in sorted(SUBMISSIONS.glob("*/wrong/*.py")) if "tolerances" in further_tests(path.read_text("utf-8"))
-]
+LESS_PRECISE = [path for path in submissions("wrong") if "tolerances" in further_tests(path.read_text("utf-8"))]
 
 
 def right_ones() -> list[Path]:
@@ -42,7 +41,7 @@ def references(lab: str) -> list[Path]:
 
 
 def of_other_hands(lab: str) -> list[Path]:
-    return sorted((SUBMISSIONS / lab / "correct").glob("*.py"))
+    return submissions("correct", lab)
 
 
 def lab_name(path: Path) -> str:

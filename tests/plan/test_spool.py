@@ -56,6 +56,27 @@ def test_no_service_is_a_fault_of_the_machine(tmp_path, monkeypatch) -> None:
     assert not list((tmp_path / "requests").iterdir())
 
 
+def test_a_spool_that_nobody_made_is_not_made_by_the_judge(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv(spool.VARIABLE, str(tmp_path / "spool"))
+    with pytest.raises(CaptureFault, match="No capture can be asked for"):
+        answer_of(GOOD, "s.py", [call(X, Y)])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_link_beside_a_request_is_not_written_through(tmp_path, monkeypatch) -> None:
+    """Who has taken over the service sees a request's name, and could have the judge write elsewhere."""
+    private = tmp_path / "private"
+    private.write_text("private")
+    monkeypatch.setenv(spool.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(spool, "ALIVE_SECONDS", 0.1)
+    monkeypatch.setattr(spool.secrets, "token_hex", lambda _: "name")
+    (tmp_path / "requests").mkdir()
+    (tmp_path / "requests" / ".name").symlink_to(private)
+    with pytest.raises(CaptureFault, match="start the container"):
+        answer_of(GOOD, "s.py", [call(X, Y)])
+    assert private.read_text() == "private"
+
+
 @pytest.mark.parametrize(
     "content",
     [

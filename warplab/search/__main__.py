@@ -16,6 +16,7 @@ import sys
 from pathlib import Path
 
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 from warplab.hardware.chips import H200
 from warplab.search.by_words import Ask, ByWords, Transcript
 from warplab.search.emulated import Emulated
@@ -109,7 +110,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     if options.log:
-        options.log.write_text(log.to_json() + "\n", encoding="utf-8")
+        write_whole(options.log, log.to_json() + "\n")
     if log.best is None:
         print("No right choice was found.")
         return 1

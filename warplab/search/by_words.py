@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 from warplab.search.trials import Log
 
 C = TypeVar("C")
@@ -72,8 +73,8 @@ class Transcript:
         return asked
 
     def write(self, path: Path) -> None:
-        """As JSON."""
-        path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        """As JSON. Raises OSError."""
+        write_whole(path, json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n")
 
     @staticmethod
     def read(path: Path) -> Transcript:

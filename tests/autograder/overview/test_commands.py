@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from autograder.classroom.intake import HandedIn
 from autograder.classroom.ledger import RECORD, Ledger
-from autograder.cli import main
+from autograder.cli import CANNOT_GRADE, main
+from autograder.records import machine
 from autograder.spec.lab import CHECKOUT
 from tests.autograder.platforms.reports import ON_GPU, WRONG
+from warplab.sandbox.isolation import Isolation
 
 LAB = "01_axpy"
 SOLUTION = (CHECKOUT / "solutions" / LAB / "submission.py").read_text()
@@ -36,6 +39,30 @@ def test_pairs_are_compared_in_sandboxes_of_their_own(results: Path, capsys: pyt
     assert "100%  ada and bob" in said and "3 pairs compared" in said
     text = page.read_text()
     assert "tokens 100%, compiled 100%" in text and "<script" not in text
+
+
+def test_without_isolation_nothing_is_compiled_unless_that_is_accepted(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The flag that the refusal names is one that the command has."""
+    weak = replace(machine.choose_machine("emulator"), isolation=Isolation.REDUCED)
+    monkeypatch.setattr(machine, "choose_machine", lambda wanted: weak)
+    command = ["similar", str(results), "--lab", LAB, "--out", str(results / "similar.html")]
+    assert main(command) == CANNOT_GRADE
+    assert "--allow-reduced-isolation" in capsys.readouterr().err and not (results / "similar.html").exists()
+    assert main([*command, "--allow-reduced-isolation"]) == 0
+    assert "tokens 100%, compiled 100%" in (results / "similar.html").read_text()
+
+
+def test_a_terminal_sees_how_far_the_comparison_is(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["similar", str(results), "--lab", LAB, "--out", str(results / "similar.html"), "--tokens-only"]
+    assert main(command) == 0
+    assert "3 of 3" not in capsys.readouterr().out  # a file that it is written to has no bar
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(command) == 0
+    assert "3 of 3" in capsys.readouterr().out
 
 
 def test_every_command_writes_what_it_says(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+from warplab.files import write_whole
 from warplab.plan.capture import child_process, escape_probe, spool
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import decode_request
@@ -47,7 +48,7 @@ def _answer(place: Path, name: str, isolation: Isolation) -> None:
     """Capture what a request asks for and write its answer; a request that is gone again is nobody's."""
     with suppress(FileNotFoundError):
         content = (place / "requests" / name).read_bytes()
-        spool.write_whole(place / "answers" / name, _captured(content, isolation))
+        write_whole(place / "answers" / name, _captured(content, isolation))
 
 
 def _captured(content: bytes, isolation: Isolation) -> bytes:

@@ -4,8 +4,8 @@
     SPOOL/answers/ID    what came of it, by `service`: one line of JSON, then the capture child's answer
     SPOOL/alive         touched by the service while it runs
 
-Files appear whole, by renaming. The other side of the judge has run strangers' code: of what it writes only the form
-is read here, bounded, as of a capture child's answer.
+Files appear whole, by renaming; one whose name begins with a dot is being written. The other side of the judge has run
+strangers' code: of what it writes only the form is read here, bounded, as of a capture child's answer.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from warplab.errors import PlanError
+from warplab.files import write_whole
 from warplab.plan.capture.child_process import CaptureFault
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.protocol import MAX_RESPONSE, Request, encode_request, printable
@@ -55,6 +56,7 @@ def answer_from(spool: Path, request: Request, isolation: Isolation, timeout: fl
     asked, answered = spool / "requests" / name, spool / "answers" / name
     order = {"seconds": timeout, "isolation": isolation.value}
     try:
+        asked.parent.stat()  # not made here: in a spool that nobody has made nobody would look
         write_whole(asked, json.dumps(order).encode() + b"\n" + encode_request(request))
     except OSError as error:
         raise CaptureFault(f"No capture can be asked for in {spool}: {error.strerror}.") from None
@@ -65,13 +67,6 @@ def answer_from(spool: Path, request: Request, isolation: Isolation, timeout: fl
         for path in (asked, answered):
             with suppress(OSError):
                 path.unlink()
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file that appears whole or not at all. Raises OSError."""
-    part = path.with_name("." + path.name)
-    part.write_bytes(content)
-    part.rename(path)
 
 
 def read_order(content: bytes) -> tuple[Order, bytes]:
