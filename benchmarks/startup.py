@@ -8,6 +8,7 @@ and at last in a clone of what is committed, where nothing is installed. The mac
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
@@ -24,6 +25,8 @@ from warplab.results import Record
 
 COMMAND = "python -m benchmarks.startup"
 LABS = tuple(name for name in kernel_labs() if name < "07")
+FOLLOWED = ("01_axpy/submission_cuda", "05_softmax/submission")  # whose steps are timed one by one
+PROCESSORS = f"{os.cpu_count()} processors"
 REPEATS = 3
 CLONE_STEPS = ("venv", "grade", "lint", "test")  # targets of make, in the order in which they are called
 _COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"
@@ -60,25 +63,26 @@ def main() -> None:
 
 def measure(cache: Path) -> Iterator[Record]:
     """Every step in turn; the later ones find what the earlier ones have compiled."""
-    conditions = f"{os.cpu_count()} processors, nothing compiled"
+    conditions = f"{PROCESSORS}, nothing compiled"
     yield yardstick(cache)
     solution = str(solutions_folder() / "03_transpose" / "submission.py")
     fresh = cache / "fresh"
     yield _record("first check, nothing compiled ahead", [_check(solution, fresh)], conditions)
     ahead = cache / "ahead"
     yield _record("compile ahead, as set-up does", [_seconds([sys.executable, "-c", _COMPILE], ahead)], conditions)
-    yield _record("first check after set-up", [_check(solution, ahead)], f"{os.cpu_count()} processors")
+    yield _record("first check after set-up", [_check(solution, ahead)], PROCESSORS)
     traced = _seconds([sys.executable, "-c", _TRACED, solution], ahead)
-    yield _record("first traced cell after set-up, imports included", [traced], f"{os.cpu_count()} processors")
+    yield _record("first traced cell after set-up, imports included", [traced], PROCESSORS)
     yield from _warm("check", ahead)
     yield from _warm("check", ahead, rungs=True)
+    yield from _timelines("check", ahead)
     yield from _clone_steps(cache)
 
 
 def yardstick(cache: Path) -> Record:
     """20 million rounds of nothing in Python, the start of the process included."""
     times = [_seconds([sys.executable, "-c", _LOOP], cache) for _ in range(REPEATS)]
-    return _record("20 million rounds of an empty loop in Python", times, f"{os.cpu_count()} processors")
+    return _record("20 million rounds of an empty loop in Python", times, PROCESSORS)
 
 
 def grades(cache: Path) -> Iterator[Record]:
@@ -86,6 +90,7 @@ def grades(cache: Path) -> Iterator[Record]:
     yield yardstick(cache)
     _seconds([sys.executable, "-c", _COMPILE], cache)
     yield from _warm("grade", cache)
+    yield from _timelines("grade", cache)
 
 
 def _warm(verb: str, cache: Path, rungs: bool = False) -> Iterator[Record]:
@@ -97,13 +102,22 @@ def _warm(verb: str, cache: Path, rungs: bool = False) -> Iterator[Record]:
                 command = [sys.executable, "-m", "autograder", verb, str(path)]
                 codes = (FULL_MARKS, NOT_FULL_MARKS) if rungs else (FULL_MARKS,)
                 times = [_seconds(command, cache, codes=codes) for _ in range(1 + REPEATS)][1:]
-                yield _record(f"{verb}, warm", times, f"{os.cpu_count()} processors", f"{lab}/{path.stem}")
+                yield _record(f"{verb}, warm", times, PROCESSORS, f"{lab}/{path.stem}")
+
+
+def _timelines(verb: str, cache: Path) -> Iterator[Record]:
+    """When each step of some warm runs is over, counted from their start."""
+    for name in FOLLOWED:
+        command = [sys.executable, "-m", "benchmarks.grade_timeline", verb, str(solutions_folder() / f"{name}.py")]
+        runs = [json.loads(_output(command, cache).splitlines()[-1]) for _ in range(REPEATS)]
+        for step in runs[0]:
+            yield _record(f"{verb}, warm, until {step}", [run[step] for run in runs], PROCESSORS, name)
 
 
 def _clone_steps(folder: Path) -> Iterator[Record]:
     """The first minutes of a fresh clone with empty caches, packages fetched anew, and what a contributor waits for."""
     clone = folder / "clone"
-    conditions = f"{os.cpu_count()} processors, a fresh clone, packages fetched"
+    conditions = f"{PROCESSORS}, a fresh clone, packages fetched"
     steps = [("git clone", ["git", "clone", "--quiet", str(CHECKOUT), str(clone)], CHECKOUT)]
     steps += [(f"make {step}", ["make", step], clone) for step in CLONE_STEPS]
     for step, command, place in steps:
@@ -116,13 +130,18 @@ def _check(path: str, cache: Path) -> float:
 
 def _seconds(command: list[str], cache: Path, place: Path = CHECKOUT, codes: Sequence[int] = (FULL_MARKS,)) -> float:
     """Wall seconds of a command in a checkout with this cache folder. Ends the program if its exit code is another."""
-    environment = {**os.environ, "WARPLAB_CACHE": str(cache), "PYTHONPATH": str(place), "PIP_NO_CACHE_DIR": "1"}
     start = time.perf_counter()
+    _output(command, cache, place, codes)
+    return time.perf_counter() - start
+
+
+def _output(command: list[str], cache: Path, place: Path = CHECKOUT, codes: Sequence[int] = (FULL_MARKS,)) -> str:
+    """What a command prints; as for `_seconds`."""
+    environment = {**os.environ, "WARPLAB_CACHE": str(cache), "PYTHONPATH": str(place), "PIP_NO_CACHE_DIR": "1"}
     run = subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True)
-    seconds = time.perf_counter() - start
     if run.returncode not in codes:
         sys.exit(f"{' '.join(command)} ended with {run.returncode}: {(run.stdout + run.stderr).strip()[-2000:]}")
-    return seconds
+    return run.stdout
 
 
 def _record(step: str, times: list[float], conditions: str, variant: str = "") -> Record:
