@@ -80,7 +80,8 @@ def test_the_assembler_says_so_if_products_are_serialized(tmp_path: Path) -> Non
 
 
 @only_whole
-def test_the_numba_kernel_earns_full_marks() -> None:
+@pytest.mark.parametrize("rung", ["numba_1_two_kernels", "numba_2_products_ahead"])
+def test_kernels_in_numba_earn_full_marks(rung: str) -> None:
     with Worker() as worker:
-        report = judge(solutions_folder() / LAB.name / "numba_1_two_kernels.py", LAB.name, worker)
+        report = judge(solutions_folder() / LAB.name / f"{rung}.py", LAB.name, worker)
     assert report.full_marks, show(report)
