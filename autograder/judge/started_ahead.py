@@ -25,25 +25,26 @@ def begin(gpu: bool, kept_in: Callable[[], Sandbox | None], first: str, seconds:
 
 def taken(sandbox: Sandbox) -> Worker:
     """The worker that was started in exactly this, which is the caller's from now on, or one that has not started."""
-    starting = _started.pop(sandbox.gpu, None)
-    found = None
-    with suppress(WorkerError):  # whoever calls it has it try again, and is told
-        found = starting.result() if starting else None
-    if found is None:
-        return Worker(sandbox)
-    if found[0] == sandbox:
-        return found[1]
-    found[1].close()
+    if found := _popped(sandbox.gpu):
+        kept_in, worker = found
+        if kept_in == sandbox:
+            return worker
+        worker.close()
     return Worker(sandbox)
 
 
 def close_rest() -> None:
     """End those that nobody has taken."""
-    while _started:
-        _, starting = _started.popitem()
-        with suppress(WorkerError):
-            if found := starting.result():
-                found[1].close()
+    for gpu in list(_started):
+        if found := _popped(gpu):
+            found[1].close()
+
+
+def _popped(gpu: bool) -> tuple[Sandbox, Worker] | None:
+    """What was begun of this kind, once it has started. Why it did not is no matter here: whoever needs one has it
+    start anew, and is told."""
+    starting = _started.pop(gpu, None)
+    return None if starting is None or starting.exception() else starting.result()
 
 
 def _start(kept_in: Callable[[], Sandbox | None]) -> tuple[Sandbox, Worker] | None:
@@ -56,6 +57,8 @@ def _start(kept_in: Callable[[], Sandbox | None]) -> tuple[Sandbox, Worker] | No
 
 
 def _ask(starting: Future[tuple[Sandbox, Worker] | None], first: str, seconds: float) -> None:
+    if starting.exception():
+        return
     with suppress(WorkerError):  # it may be closed meanwhile, and is asked again
         if found := starting.result():
             found[1].call(first, timeout=seconds)

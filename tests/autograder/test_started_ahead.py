@@ -67,15 +67,26 @@ def test_others_submissions_get_another_sandbox_than_ones_own() -> None:
     assert sandbox(False, False, False, None) != READS
 
 
-def test_what_does_not_start_is_tried_again_by_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("fault", [WorkerError(WorkerFault.NOT_STARTED, "no"), OSError(28, "No space left")])
+def test_what_does_not_start_is_tried_again_by_who_asks(fault: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     def start(self: Worker) -> None:
-        raise WorkerError(WorkerFault.NOT_STARTED, "no")
+        raise fault
 
     monkeypatch.setattr(Worker, "start", start)
     _begin(READS)
+    assert started_ahead._started[False].exception() is fault  # waits for it
     monkeypatch.undo()
     with started_ahead.taken(READS) as worker:
         assert isinstance(worker.call(_MISSING, timeout=60.0, parts=[]), list)
+
+
+def test_what_did_not_start_needs_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(self: Worker) -> None:
+        raise OSError(28, "No space left")
+
+    monkeypatch.setattr(Worker, "start", start)
+    _begin(READS)
+    started_ahead.close_rest()
 
 
 def test_without_a_sandbox_nothing_is_started() -> None:

@@ -40,7 +40,7 @@ _FAULTS = {
 }
 
 
-# Not a reduction: CuPy compiles those anew for other orders of magnitude of their size, for five seconds.
+# Not a reduction: CuPy compiles those anew for other orders of magnitude of their size, which takes seconds.
 _MARK = cupy.ElementwiseKernel(
     "uint8 one, uint8 other", "raw bool differs", "if (one != other) differs[0] = true;", "warplab_mark_difference"
 )
