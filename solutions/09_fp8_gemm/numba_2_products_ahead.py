@@ -89,8 +89,18 @@ def begin(d, at, mine):
 
 
 @cuda.jit(device=True, forceinline=True)
-def promote(sums, parts, upper, lower):
-    """Add a block's sums, which are done, times their rows' scales."""
+def scales_of(x_scale, w_scale, block, panel, upper_row, lower_row):
+    """What the sums of a block of k have to be multiplied by, in a thread's upper row and its lower one."""
+    of_w = w_scale[panel, block]
+    return x_scale[block, upper_row] * of_w, x_scale[block, lower_row] * of_w
+
+
+@cuda.jit(device=True, forceinline=True)
+def promote(sums, parts, d, upper, lower, leader, barrier):
+    """Hand the stage of a block's products, which are done, back, and add them times their rows' scales."""
+    if leader:  # a warp has read when its own products are done
+        ptx.mbarrier_arrive(barrier)
+    ptx.to_array(d, parts)
     for j in range(SUMS // 4):
         sums[4 * j] += parts[4 * j] * upper
         sums[4 * j + 1] += parts[4 * j + 1] * upper
@@ -154,63 +164,43 @@ def gemm_kernel(x_scale, w_scale, y, map_x, map_w, m, n, k):
             block = 0
             # Four blocks a round, and none under way between rounds: what is, the assembler follows in straight code.
             while block + 4 <= blocks:
-                of_w = w_scale[panel, block]
-                d_upper, d_lower = x_scale[block, upper_row] * of_w, x_scale[block, lower_row] * of_w
+                d_upper, d_lower = scales_of(x_scale, w_scale, block, panel, upper_row, lower_row)
                 ptx.mbarrier_wait(full + stage * u32(8), phase)
                 d = begin(d, base + stage * u32(STAGE_BYTES), mine)
                 of_d = stage
                 stage, phase = onward(stage, phase)
-                of_w = w_scale[panel, block + 1]
-                e_upper, e_lower = x_scale[block + 1, upper_row] * of_w, x_scale[block + 1, lower_row] * of_w
+                e_upper, e_lower = scales_of(x_scale, w_scale, block + 1, panel, upper_row, lower_row)
                 ptx.mbarrier_wait(full + stage * u32(8), phase)
                 e = begin(e, base + stage * u32(STAGE_BYTES), mine)
                 of_e = stage
                 stage, phase = onward(stage, phase)
                 wait_for_older()
-                if lane == 0:  # a warp has read when its own products are done
-                    ptx.mbarrier_arrive(empty + of_d * u32(8))
-                ptx.to_array(d, parts)
-                promote(sums, parts, d_upper, d_lower)
-                of_w = w_scale[panel, block + 2]
-                d_upper, d_lower = x_scale[block + 2, upper_row] * of_w, x_scale[block + 2, lower_row] * of_w
+                promote(sums, parts, d, d_upper, d_lower, lane == 0, empty + of_d * u32(8))
+                d_upper, d_lower = scales_of(x_scale, w_scale, block + 2, panel, upper_row, lower_row)
                 ptx.mbarrier_wait(full + stage * u32(8), phase)
                 d = begin(d, base + stage * u32(STAGE_BYTES), mine)
                 of_d = stage
                 stage, phase = onward(stage, phase)
                 wait_for_older()
-                if lane == 0:
-                    ptx.mbarrier_arrive(empty + of_e * u32(8))
-                ptx.to_array(e, parts)
-                promote(sums, parts, e_upper, e_lower)
-                of_w = w_scale[panel, block + 3]
-                e_upper, e_lower = x_scale[block + 3, upper_row] * of_w, x_scale[block + 3, lower_row] * of_w
+                promote(sums, parts, e, e_upper, e_lower, lane == 0, empty + of_e * u32(8))
+                e_upper, e_lower = scales_of(x_scale, w_scale, block + 3, panel, upper_row, lower_row)
                 ptx.mbarrier_wait(full + stage * u32(8), phase)
                 e = begin(e, base + stage * u32(STAGE_BYTES), mine)
                 of_e = stage
                 stage, phase = onward(stage, phase)
                 wait_for_older()
-                if lane == 0:
-                    ptx.mbarrier_arrive(empty + of_d * u32(8))
-                ptx.to_array(d, parts)
-                promote(sums, parts, d_upper, d_lower)
+                promote(sums, parts, d, d_upper, d_lower, lane == 0, empty + of_d * u32(8))
                 wait_for_all()
-                if lane == 0:
-                    ptx.mbarrier_arrive(empty + of_e * u32(8))
-                ptx.to_array(e, parts)
-                promote(sums, parts, e_upper, e_lower)
+                promote(sums, parts, e, e_upper, e_lower, lane == 0, empty + of_e * u32(8))
                 block += 4
             while block < blocks:
-                of_w = w_scale[panel, block]
-                d_upper, d_lower = x_scale[block, upper_row] * of_w, x_scale[block, lower_row] * of_w
+                d_upper, d_lower = scales_of(x_scale, w_scale, block, panel, upper_row, lower_row)
                 ptx.mbarrier_wait(full + stage * u32(8), phase)
                 d = begin(d, base + stage * u32(STAGE_BYTES), mine)
                 of_d = stage
                 stage, phase = onward(stage, phase)
                 wait_for_all()
-                if lane == 0:
-                    ptx.mbarrier_arrive(empty + of_d * u32(8))
-                ptx.to_array(d, parts)
-                promote(sums, parts, d_upper, d_lower)
+                promote(sums, parts, d, d_upper, d_lower, lane == 0, empty + of_d * u32(8))
                 block += 1
             col += 2 * (lane & 3)
             upper_at, lower_at = ptx.address(y, row * n + col), ptx.address(y, (row + 8) * n + col)
