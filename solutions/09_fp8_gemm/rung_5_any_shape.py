@@ -77,7 +77,7 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define BOX_BYTES (64 * 2 * BOX)
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
-#define TWO_PANELS (128 % TILE_N != 0)  // whether columns of one tile can have two scales
+#define PANELS ((255 - UNIT + TILE_N) / 128)  // of 128 columns, each with a scale, that one tile can have a part of
 // Columns that have one scale, wherever a tile begins: UNIT, or half as many where those are all of an accumulator,
 // since nvcc unrolls no loop over k in which a loop over such columns has one turn.
 #define RUN (UNIT < 2 * PIECE ? UNIT : UNIT / 2)
@@ -186,18 +186,23 @@ __device__ void multiply_block(float (&d)[PIECE], u64 a, u64 b, int add)
 __device__ void finish() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
 __device__ void finish_older() { asm volatile("wgmma.wait_group.sync.aligned 1;" ::: "memory"); }
 
-// A block of k: its stage, the scales of this thread's two rows of x, and of w's one or two panels of 128 columns.
-struct Scales { float upper, lower, first, second; };
+// A block of k: its stage, the scales of this thread's two rows of x, and of w's panels of 128 columns.
+struct Scales { float upper, lower, w[PANELS]; };
 struct Block { u32 stage; Scales by; };
 
 // The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of RUN, are of the second
-// panel.
+// panel, and those 128 further on of the third.
 template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& by, int cut)
 {
     #pragma unroll
     for (int j = 0; j < PIECE; j += RUN / 2) {
-        int column = 2 * (FIRST + j);  // the first are of the first panel, those from 128 on of the second
-        float w = column >= 128 || (column >= UNIT && column >= cut) ? by.second : by.first;
+        int column = 2 * (FIRST + j);  // the first are of the first panel, those from 128 on not
+        float w = by.w[0];
+        #pragma unroll
+        for (int p = 1; p < PANELS; ++p) {
+            int begins = 128 * (p - 1);  // `cut` further on, which is from UNIT to 128
+            if (column >= begins + 128 || (column >= begins + UNIT && column >= begins + cut)) w = by.w[p];
+        }
         float upper = by.upper * w, lower = by.lower * w;
         #pragma unroll
         for (int i = 0; i < RUN / 2; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
@@ -324,7 +329,7 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         u32 half_of_eight = lane / 16, turn = (lane % 16 * 2 * BOX >> 7) & (BOX / 8 - 1);
         // A tile: where this consumer's 64 rows of it begin, where this thread's two scales of x lie in a stage (in a
         // row of x_scale if they are not copied), from which column on w's second scale counts, and w's scales.
-        struct Tile { int row, column, upper, lower, cut; const float *first, *second; };
+        struct Tile { int row, column, upper, lower, cut; const float* w[PANELS]; };
         auto tile_of = [&](int number) {
             Tile of;
             place(number, rows, columns, inverse, of.row, of.column);
@@ -337,10 +342,10 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
             of.upper = there ? SCALES_AT + 4 * (of.upper - top) : 0;
             of.lower = there ? SCALES_AT + 4 * (of.lower - top) : 0;
 #endif
-            int panel = min(of.column, n - 1) / 128;  // the last blocks of a cluster can lie outside
+            int panel = min(of.column, n - 1) / 128, last = (n - 1) / 128;  // blocks of a cluster can lie outside
             of.cut = TILE_N % 128 ? (panel + 1) * 128 - of.column : 128;
-            of.first = w_scale + (u64)panel * all_steps + start;
-            of.second = panel < (n - 1) / 128 ? of.first + all_steps : of.first;
+            #pragma unroll
+            for (int p = 0; p < PANELS; ++p) of.w[p] = w_scale + (u64)min(panel + p, last) * all_steps + start;
             return of;
         };
         Tile tile = tile_of(first), following = tile;
@@ -349,26 +354,32 @@ gemm(const float* x_scale, const float* w_scale, uint2* y, int m, int n, int k, 
         // while products run, shared memory answers late: x's scales are read right before the products of their block
         // and arrive meanwhile, w's are handed from lane to lane a block ahead. Those come from global memory 32 blocks
         // at a time: of this lane's block of 32, and of the 32 after them, which may be the next tile's.
-        float soon_first, soon_second = 0, first_of[2] = {}, second_of[2] = {};
+        float soon[PANELS], w_of[2][PANELS] = {};
         auto ask = [&](const Tile& of, int step, int into, bool there) {
             there = there && step + lane < steps;
-            first_of[into] = there ? of.first[step + lane] : 0;
-            if (TWO_PANELS) second_of[into] = there ? of.second[step + lane] : 0;
+            #pragma unroll
+            for (int p = 0; p < PANELS; ++p) w_of[into][p] = there ? of.w[p][step + lane] : 0;
         };
-        auto next_scales = [&]() { first_of[0] = first_of[1], second_of[0] = second_of[1]; };
+        auto next_scales = [&]() {
+            #pragma unroll
+            for (int p = 0; p < PANELS; ++p) w_of[0][p] = w_of[1][p];
+        };
         auto hand = [&](int step) {
             // threadIdx.y is 0, which the compiler cannot know: what looks the same in all lanes would be waited for at
             // once, to have it in a uniform register.
             int from = step % 32 + threadIdx.y;
-            soon_first = __shfl_sync(~0u, first_of[0], from);
-            if (TWO_PANELS) soon_second = __shfl_sync(~0u, second_of[0], from);
+            #pragma unroll
+            for (int p = 0; p < PANELS; ++p) soon[p] = __shfl_sync(~0u, w_of[0][p], from);
         };
         ask(tile, 0, 0, true);
         meet_first();
         asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" :: "n"(CONSUMERS == 1 ? 240 : 232));
         hand(0);
         auto take = [&](int step) {  // a block of k that has come
-            Block of{stage, {0, 0, soon_first, soon_second}};
+            Block of;
+            of.stage = stage;
+            #pragma unroll
+            for (int p = 0; p < PANELS; ++p) of.by.w[p] = soon[p];
             wait(full + 8 * stage, phase);
 #if COPIED
             u32 at = base + stage * STAGE_BYTES;
@@ -621,7 +632,7 @@ def choices(m, n, k):
     """
     found = []
     for tile_m in (64, 128):
-        for tile_n in (32, 64, 96, 112, 128, 144, 160, 192, 256):
+        for tile_n in (32, 64, 96, 112, 128, 144, 160, 176, 192, 256):
             if m <= 64 < tile_m or (tile_m == 128 and tile_n in (32, 112)) or (tile_m == 64 and tile_n > 192):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)

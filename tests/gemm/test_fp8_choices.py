@@ -28,6 +28,7 @@ CHOICES = [
     ((128, 128, 1, 1, "one"), (200, 328, 640)),
     ((128, 144, 2, 1, "one"), (300, 576, 4496)),
     ((128, 160, 2, 1, "one"), (301, 456, 400)),
+    ((128, 176, 1, 1, "one"), (200, 712, 400)),
     ((128, 128, 1, 1, "two"), (200, 328, 1296)),
     ((128, 96, 2, 1, "two"), (301, 264, 656)),
     ((128, 256, 2, 1, "half"), (300, 648, 400)),
@@ -55,12 +56,26 @@ def plan_of(choice: tuple[Any, ...], shape: tuple[int, int, int], folder: Path, 
 
 @pytest.mark.parametrize(("choice", "shape"), CHOSEN, ids=lambda value: "x".join(map(str, value)))
 def test_a_choice_is_exact_and_safe(choice: tuple[Any, ...], shape: tuple[int, int, int], tmp_path: Path) -> None:
+    exact_and_safe(choice, shape, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("choice", "shape"),
+    [(choice, (m, n, 256)) for choice, (m, n, _) in CHOICES if choice[3] == 1 and choice[1] % 128],
+    ids=lambda value: "x".join(map(str, value)),
+)
+def test_every_column_has_its_own_scale(choice: tuple[Any, ...], shape: tuple[int, int, int], tmp_path: Path) -> None:
+    """Tiles that have a part of two or three panels of w: scales differ where k is at most 256 (the lab's task.py)."""
+    exact_and_safe(choice, shape, tmp_path)
+
+
+def exact_and_safe(choice: tuple[Any, ...], shape: tuple[int, int, int], folder: Path) -> None:
     m, n, k = shape
     sizes = {"m": m, "n": n, "k": k, "blocks": -(-k // 128), "panels": -(-n // 128)}
     values = generate(np, LAB.task, Case("ragged", sizes, Family.INTEGERS), k)
     expected = LAB.task.expected(np, values)
     inputs = {"x8": expected["x8"], "x_scale": expected["x_scale"], "w8": values["w8"], "w_scale": values["w_scale"]}
-    plan = plan_of(choice, shape, tmp_path, one_sm=choice[3] == 1)
+    plan = plan_of(choice, shape, folder, one_sm=choice[3] == 1)
     run = execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, seed=k)
     assert [finding.message for finding in run.findings] == []
     np.testing.assert_array_equal(run.outputs["y"], expected["y"].astype(np.float16))  # from 2,048 on not all are there
