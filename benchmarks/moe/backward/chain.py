@@ -53,6 +53,14 @@ __device__ void wait(unsigned barrier, unsigned parity)
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
 }
+// One lane of a warp whose lanes are together. Behind `if (lane == 0)` the compiler cannot know that one lane is left,
+// and puts a loop over lanes around every copy.
+__device__ bool elected()
+{
+    unsigned yes;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes));
+    return yes;
+}
 // A box from element x of line y, and of matrix z of several: what is outside of the array comes as zeros.
 __device__ void load_box(unsigned to, const Map& map, int x, int y, unsigned barrier)
 {
@@ -172,21 +180,25 @@ struct Ring {
     }
 };
 
-// One thread: the boxes of a tile, 64 of the depth at a time.
+// The first warp: the boxes of a tile, 64 of the depth at a time. All lanes count and one issues, as what a lane works
+// out alone is moved to a uniform register for each operand of a copy.
 template <bool ACROSS> __device__ void produce(Ring& ring, const Map& map_a, const Map& map_b, const Tile& tile)
 {
     for (int k = 0; k < tile.depth; k += TILE_K) {
         wait(ring.empty_barrier(), ring.phase ^ 1);
         unsigned full = ring.full_barrier(), to = ring.data();
-        arrive_expecting(full, STAGE_BYTES);
-        for (int i = 0; i < TILE_M / BOX; ++i, to += BOX_BYTES) {
-            if (ACROSS) load_box(to, map_a, tile.row + i * BOX, tile.from + k, full);
-            else load_box(to, map_a, k, tile.from + tile.row + i * BOX, full);
+        if (elected()) {
+            arrive_expecting(full, STAGE_BYTES);
+            for (int i = 0; i < TILE_M / BOX; ++i, to += BOX_BYTES) {
+                if (ACROSS) load_box(to, map_a, tile.row + i * BOX, tile.from + k, full);
+                else load_box(to, map_a, k, tile.from + tile.row + i * BOX, full);
+            }
+            for (int i = 0; i < TILE_N / BOX; ++i, to += BOX_BYTES) {
+                if (ACROSS) load_box(to, map_b, tile.column + i * BOX, tile.from + k, full);
+                else load_box(to, map_b, tile.column + i * BOX, k, tile.expert, full);
+            }
         }
-        for (int i = 0; i < TILE_N / BOX; ++i, to += BOX_BYTES) {
-            if (ACROSS) load_box(to, map_b, tile.column + i * BOX, tile.from + k, full);
-            else load_box(to, map_b, tile.column + i * BOX, k, tile.expert, full);
-        }
+        __syncwarp();
         ring.advance();
     }
 }
@@ -236,13 +248,16 @@ __device__ void clear_tail(unsigned stage, int left)
     asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 
-// All threads of both consumers: sums of 64 x 256. A product is in flight while the next stage is awaited.
-template <bool ACROSS> __device__ void consume(Ring& ring, float (&sums)[SUMS], unsigned mine, const Tile& tile)
+// All threads of both consumers: sums of 64 x 256. A product is in flight while the next stage is awaited, and `beside`
+// is done during the first.
+template <bool ACROSS, typename Beside>
+__device__ void consume(Ring& ring, float (&sums)[SUMS], unsigned mine, const Tile& tile, Beside beside)
 {
     bool leader = threadIdx.x % 32 == 0;
     unsigned before = 0;  // the barrier of the stage that the product in flight reads
 #pragma unroll
     for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+    if (tile.depth == 0) beside();
     for (int k = 0; k < tile.depth; k += TILE_K) {
         wait(ring.full_barrier(), ring.phase);
         int left = min(tile.depth - k, TILE_K);
@@ -254,6 +269,7 @@ template <bool ACROSS> __device__ void consume(Ring& ring, float (&sums)[SUMS], 
         for (int step = 0; step < TILE_K / 16; ++step)
             if (!ACROSS || 16 * step < left) multiply<ACROSS>(sums, a + step * (ACROSS ? 128 : 2), b + step * 128);
         products_commit();
+        if (k == 0) beside();
         products_wait<1>();
         if (leader && before) arrive(before);
         before = ring.empty_barrier();
@@ -313,14 +329,20 @@ __device__ void products(const Map& map_a, const Map& map_b, const Map& map_y, c
     }
     __syncthreads();
 
-    int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32;
+    // Lane 0's, which is every lane's: so the compiler knows that no branch on it parts a warp.
+    int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), warpgroup = warp / 4;
     Tile tile = {0, 0, 0, 0, 0, 0, 0};
     unsigned round = 0;  // of the halves that leave in boxes
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
-        if (threadIdx.x == 0) {
-            for (int number = blockIdx.x; find<ACROSS>(groups, number, tile); number += gridDim.x)
+        if (warp == 0) {
+            int number = blockIdx.x;
+            for (bool more = find<ACROSS>(groups, number, tile); more;) {
+                Tile following = tile;  // asked for before the copies of this one, which wait for consumers
+                more = find<ACROSS>(groups, number += gridDim.x, following);
                 produce<ACROSS>(ring, map_a, map_b, tile);
+                tile = following;
+            }
         } else if (threadIdx.x % 32 == 0 && warp <= CONSUMERS) {
             Half half(ring, warp - 1);
             for (int number = blockIdx.x; find<ACROSS>(groups, number, tile); number += gridDim.x)
@@ -332,11 +354,15 @@ __device__ void products(const Map& map_a, const Map& map_b, const Map& map_y, c
         int mine = warpgroup - 1, thread = threadIdx.x % 128, below = mine * BOX + thread / 32 * 16 + thread % 32 / 4;
         Half half(ring, mine);
         float sums[SUMS];
-        for (int number = blockIdx.x; find<ACROSS>(groups, number, tile); number += gridDim.x) {
-            consume<ACROSS>(ring, sums, mine * BOX_BYTES, tile);
+        int number = blockIdx.x;
+        for (bool more = find<ACROSS>(groups, number, tile); more;) {
+            Tile following = tile;
+            consume<ACROSS>(ring, sums, mine * BOX_BYTES, tile,
+                            [&]() { more = find<ACROSS>(groups, number += gridDim.x, following); });
             if (boxed<ACROSS>(tile, mine)) write(half, round++ % 2 ^ 1, sums);
             else store(y + (long long)tile.from * groups.n, sums, tile.row + below, tile.end,
                        tile.column + thread % 4 * 2, groups.n);
+            tile = following;
         }
     }
 }

@@ -66,6 +66,14 @@ __device__ void store_box(const Map& map, int x, int y, int z, unsigned from)
     asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%1, %2, %3}], [%4];"
                  :: "l"(&map), "r"(x), "r"(y), "r"(z), "r"(from) : "memory");
 }
+// One lane of a warp whose lanes are together. Behind `if (lane == 0)` the compiler cannot know that one lane is left,
+// and puts a loop over lanes around every copy.
+__device__ bool elected()
+{
+    unsigned yes;
+    asm volatile("{ .reg .pred p; elect.sync _|p, 0xffffffff; selp.u32 %0, 1, 0, p; }" : "=r"(yes));
+    return yes;
+}
 __device__ float read(unsigned address)
 {
     float x;
@@ -171,18 +179,22 @@ struct Maps {
     const Map &dy, &x, &dy_scale, &x_scale;
 };
 
-// One thread: what a tile needs, 128 tokens at a time. A block of them has a line of scales of its own.
+// The first warp: what a tile needs, 128 tokens at a time. A block of them has a line of scales of its own. All lanes
+// count and one issues, as what a lane works out alone is moved to a uniform register for each operand of a copy.
 __device__ void produce(Ring& ring, const Maps& maps, const Tile& tile)
 {
     for (int k = 0; k < tile.depth; k += TILE_K) {
         wait(ring.empty_barrier(), ring.phase ^ 1);
         unsigned full = ring.full_barrier();
         int token = tile.from + k, block = token / TILE_K;
-        arrive_expecting(full, CODE_BYTES + SCALE_BYTES);
-        load_box(ring.codes(), maps.dy, token, tile.row, full);
-        load_box(ring.codes() + A_BYTES, maps.x, token, tile.column, full);
-        load_box(ring.scales(), maps.dy_scale, tile.row, block, full);
-        load_box(ring.scales() + 4 * TILE_M, maps.x_scale, tile.column, block, full);
+        if (elected()) {
+            arrive_expecting(full, CODE_BYTES + SCALE_BYTES);
+            load_box(ring.codes(), maps.dy, token, tile.row, full);
+            load_box(ring.codes() + A_BYTES, maps.x, token, tile.column, full);
+            load_box(ring.scales(), maps.dy_scale, tile.row, block, full);
+            load_box(ring.scales() + 4 * TILE_M, maps.x_scale, tile.column, block, full);
+        }
+        __syncwarp();
         ring.advance();
     }
 }
@@ -201,33 +213,36 @@ __device__ void promote(float (&sums)[SUMS], const float (&d)[SUMS], float upper
     }
 }
 
-// All threads of warpgroup 1 or 2: the sums of 64 rows of a tile. `mine` is where their lines of dy lie in a stage;
-// `row` and `column` are this thread's first ones within the tile. While one warpgroup promotes, the other one's
-// products keep the tensor cores busy.
-__device__ void consume(Ring& ring, float (&sums)[SUMS], unsigned mine, int row, int column, const Tile& tile)
+// A consumer: where its lines of dy lie in a stage, and its thread's first row and column within a tile.
+struct Own {
+    unsigned lines;
+    int row, column;
+};
+
+// All threads of warpgroup 1 or 2: adds a block of 128 tokens, or the last of a tile, of which `tokens` are left: what
+// is behind their last step of 32 is nobody's. While one warpgroup promotes, the other one's products keep the tensor
+// cores busy. While products run, shared memory answers late: scales are asked for before, and `beside` is done then.
+template <bool WHOLE, typename Beside>
+__device__ void add_block(Ring& ring, float (&sums)[SUMS], const Own& of, int tokens, Beside beside)
 {
-    bool leader = threadIdx.x % 32 == 0;
     float d[SUMS];
     float2 columns[PAIRS];
+    wait(ring.full_barrier(), ring.phase);
+    float upper = read(ring.scales() + 4 * of.row), lower = read(ring.scales() + 4 * (of.row + 8));
 #pragma unroll
-    for (int i = 0; i < SUMS; ++i) sums[i] = 0;
-    for (int k = 0; k < tile.depth; k += TILE_K) {
-        wait(ring.full_barrier(), ring.phase);
-        u64 a = descriptor(ring.codes() + mine), b = descriptor(ring.codes() + A_BYTES);
-        products_begin();
+    for (int j = 0; j < PAIRS; ++j) columns[j] = read_pair(ring.scales() + 4 * (TILE_M + of.column + 8 * j));
+    u64 a = descriptor(ring.codes() + of.lines), b = descriptor(ring.codes() + A_BYTES);
+    products_begin();
 #pragma unroll
-        for (int step = 0; step < TILE_K / STEP; ++step)  // what is behind the last token is zeros: no product for them
-            if (k + STEP * step < tile.depth) multiply(d, a + step * STEP / 16, b + step * STEP / 16, step > 0);
-        products_commit();
-        float upper = read(ring.scales() + 4 * row), lower = read(ring.scales() + 4 * (row + 8));
-#pragma unroll
-        for (int j = 0; j < PAIRS; ++j) columns[j] = read_pair(ring.scales() + 4 * (TILE_M + column + 8 * j));
-        products_wait();
-        __syncwarp();  // all lanes have read their scales when the first hands the stage back
-        if (leader) arrive(ring.empty_barrier());
-        promote(sums, d, upper, lower, columns);
-        ring.advance();
-    }
+    for (int step = 0; step < TILE_K / STEP; ++step)
+        if (WHOLE || STEP * step < tokens) multiply(d, a + step * STEP / 16, b + step * STEP / 16, step > 0);
+    products_commit();
+    beside();
+    products_wait();
+    __syncwarp();  // all lanes have read their scales when the first hands the stage back
+    if (threadIdx.x % 32 == 0) arrive(ring.empty_barrier());
+    promote(sums, d, upper, lower, columns);
+    ring.advance();
 }
 
 // A consumer: its half as boxes have it. A thread's sums are of row `row` of the half and the one eight below, and of
@@ -280,26 +295,45 @@ k_grouped_fp8(const __grid_constant__ Map map_dy, const __grid_constant__ Map ma
     }
     __syncthreads();
 
-    int warpgroup = threadIdx.x / 128, warp = threadIdx.x / 32;
+    // Lane 0's, which is every lane's: so the compiler knows that no branch on it parts a warp.
+    int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), warpgroup = warp / 4;
     Groups groups = {first, count, experts, m, n};
     Tile tile;
     unsigned round = 0;
     if (warpgroup == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 40;");
         Maps maps = {map_dy, map_x, map_dy_scale, map_x_scale};
-        if (threadIdx.x == 0)
-            for (int number = blockIdx.x; find(groups, number, tile); number += gridDim.x) produce(ring, maps, tile);
-        else if (threadIdx.x % 32 == 0 && warp <= CONSUMERS)
+        if (warp == 0) {
+            int number = blockIdx.x;
+            for (bool more = find(groups, number, tile); more;) {
+                Tile following;  // asked for before the copies of this one, which wait for consumers
+                more = find(groups, number += gridDim.x, following);
+                produce(ring, maps, tile);
+                tile = following;
+            }
+        } else if (threadIdx.x % 32 == 0 && warp <= CONSUMERS)
             for (int number = blockIdx.x; find(groups, number, tile); number += gridDim.x)
                 send(Half(ring, warp - 1), round++ % 2, map_dw, tile, warp - 1, n);
     } else {
         asm volatile("setmaxnreg.inc.sync.aligned.u32 232;");
-        int thread = threadIdx.x % 128, column = thread % 4 * 2, half = warpgroup - 1;
-        int row = thread / 32 * 16 + thread % 32 / 4;
+        int thread = threadIdx.x % 128, half = warpgroup - 1;
+        int row = thread / 32 * 16 + thread % 32 / 4, column = thread % 4 * 2;
+        Own own = {half * A_BYTES / CONSUMERS, half * ROWS + row, column};
+        int number = blockIdx.x;
         float sums[SUMS];
-        for (int number = blockIdx.x; find(groups, number, tile); number += gridDim.x) {
-            consume(ring, sums, half * A_BYTES / CONSUMERS, half * ROWS + row, column, tile);
+        for (bool more = find(groups, number, tile); more;) {
+            Tile following;
+            auto find_next = [&]() { more = find(groups, number += gridDim.x, following); };
+#pragma unroll
+            for (int i = 0; i < SUMS; ++i) sums[i] = 0;
+            if (tile.depth == 0) find_next();
+            int k = 0;
+            for (; k + TILE_K <= tile.depth; k += TILE_K)
+                add_block<true>(ring, sums, own, TILE_K, [&]() { if (k == 0) find_next(); });
+            if (k < tile.depth)
+                add_block<false>(ring, sums, own, tile.depth - k, [&]() { if (k == 0) find_next(); });
             write(Half(ring, half), round++ % 2 ^ 1, sums, row, column);
+            tile = following;
         }
     }
 }
