@@ -77,7 +77,7 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define BOX_BYTES (64 * 2 * BOX)
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
-#define PANELS ((255 - UNIT + TILE_N) / 128)  // of 128 columns, each with a scale, that one tile can have a part of
+#define PANELS ((255 - UNIT + TILE_N) / 128)  // 1 or 2 of 128 columns, each with a scale, have a part in one tile
 // Columns that have one scale, wherever a tile begins: UNIT, or half as many where those are all of an accumulator,
 // since nvcc unrolls no loop over k in which a loop over such columns has one turn.
 #define RUN (UNIT < 2 * PIECE ? UNIT : UNIT / 2)
@@ -191,18 +191,13 @@ struct Scales { float upper, lower, w[PANELS]; };
 struct Block { u32 stage; Scales by; };
 
 // The sums from FIRST on += d times scales; the tile's columns from `cut` on, a multiple of RUN, are of the second
-// panel, and those 128 further on of the third.
+// panel.
 template <int FIRST> __device__ void promote(float (&sums)[SUMS], const float (&d)[PIECE], const Scales& by, int cut)
 {
     #pragma unroll
     for (int j = 0; j < PIECE; j += RUN / 2) {
-        int column = 2 * (FIRST + j);  // the first are of the first panel, those from 128 on not
-        float w = by.w[0];
-        #pragma unroll
-        for (int p = 1; p < PANELS; ++p) {
-            int begins = 128 * (p - 1);  // `cut` further on, which is from UNIT to 128
-            if (column >= begins + 128 || (column >= begins + UNIT && column >= begins + cut)) w = by.w[p];
-        }
+        int column = 2 * (FIRST + j);  // the first are of the first panel, those from 128 on of the second
+        float w = column >= 128 || (column >= UNIT && column >= cut) ? by.w[PANELS - 1] : by.w[0];
         float upper = by.upper * w, lower = by.lower * w;
         #pragma unroll
         for (int i = 0; i < RUN / 2; ++i) sums[FIRST + j + i] += d[j + i] * (i % 4 < 2 ? upper : lower);
@@ -632,7 +627,7 @@ def choices(m, n, k):
     """
     found = []
     for tile_m in (64, 128):
-        for tile_n in (32, 64, 96, 112, 128, 144, 160, 176, 192, 256):
+        for tile_n in (32, 64, 96, 112, 128, 144, 160, 192, 256):
             if m <= 64 < tile_m or (tile_m == 128 and tile_n in (32, 112)) or (tile_m == 64 and tile_n > 192):
                 continue
             tiles = up(m, tile_m) * up(n, tile_n)
