@@ -7,33 +7,38 @@ import numpy as np
 # One launch, and each score is read once. A block has a stretch of neighbouring tokens, each of its warps a stretch of
 # that. A warp chooses for one token after the other and counts its rows by expert; then all blocks wait for each other,
 # and a block that knows what those before it have counted knows where its rows go. Blocks need no barrier where there
-# is one, that of a cluster where there are few, and else that of a cooperative grid.
+# is one, that of a cluster where there are few, which write their counts into each other's shared memory, and else that
+# of a cooperative grid, whose counts lie in global memory. Thread e of a block adds up for expert e.
 # END SOLUTION
 SOURCE = r"""
 // BEGIN SOLUTION
-#if GRID
 #include <cooperative_groups.h>
-#endif
+namespace cg = cooperative_groups;
 constexpr unsigned ALL = 0xffffffff;  // lanes that take part
 constexpr int WARPS = THREADS / 32;
 constexpr int EACH = (EXPERTS + 32 * VECTOR - 1) / (32 * VECTOR) * VECTOR;  // scores of a lane, VECTOR at a time
-constexpr int GROUP = 32 / K;            // tokens whose rows a warp holds at a time, one a lane
-constexpr int AHEAD = EACH > 4 ? 2 : 4;  // tokens whose scores are on their way
-constexpr bool ALONE = CLUSTER == 1 && !GRID;  // there is one block
+constexpr int GROUP = 32 / K;  // tokens whose rows a warp holds at a time, one a lane
+// SINGLE says that no warp has more than one token.
+constexpr int AHEAD = SINGLE ? 1 : EACH > 4 ? 2 : 4;  // tokens whose scores are on their way
+constexpr int SPANS = (EXPERTS + 31) / 32;  // warps whose threads have an expert each
+constexpr bool GRID = BLOCKS == 0, CLUSTERED = BLOCKS > 1;  // a grid may have any number of blocks
+constexpr int BYTES = 256;  // an expert has a token once, so the count of a block with fewer tokens is a byte
 constexpr unsigned NOBODY = 0xffffffff;
 constexpr int TAKEN = 0x80000000;  // below the key of every score
 
 __device__ int lane() { return threadIdx.x % 32; }
+__device__ int blocks() { return GRID ? gridDim.x : BLOCKS; }
 
 // The expert of a lane's score number `e`: lanes read neighbours, and a lane's own scores are in ascending order.
 __device__ unsigned expert(int e) { return e / VECTOR * 32 * VECTOR + lane() * VECTOR + e % VECTOR; }
 
-// Whole numbers in the order of scores: NaN as minus infinity, -0 as +0. Made from the bits, for arithmetic on floats
-// takes subnormal numbers for zero, as CuPy has it compiled.
-__device__ int key(int bits)
+// Whole numbers in the order of scores: NaN as minus infinity, -0 as +0. As CuPy has it compiled, the maximum of C++
+// would take subnormal numbers for zero; this one does not.
+__device__ int key(float score)
 {
-    int magnitude = bits & 0x7fffffff, sign = bits >> 31, infinity = 0x7f800000;
-    return magnitude > infinity ? -infinity : (magnitude ^ sign) - sign;
+    asm("max.f32 %0, %1, %2;" : "=f"(score) : "f"(score), "f"(__int_as_float(0xff800000)));  // never NaN
+    int bits = __float_as_int(score), sign = bits >> 31;
+    return ((bits & 0x7fffffff) ^ sign) - sign;
 }
 
 // Puts the larger key first, with its expert; equal ones stay as they are.
@@ -48,18 +53,22 @@ __device__ void sort(int& key, int& other, unsigned& expert, unsigned& its)
 
 // One token's scores, as far as they are this lane's. Another token's are on their way meanwhile.
 struct Scores {
-    int each[EACH];  // bits
+    float each[EACH];
 
-    __device__ void load(const int* scores, int token, int end)
+    __device__ void load(const float* scores, int token, int end)
     {
 #pragma unroll
         for (int e = 0; e < EACH; e += VECTOR) {
             if (token < end && expert(e) < EXPERTS) {
+                const float* from = scores + (long long)token * EXPERTS + expert(e);
 #if VECTOR == 4
-                int4 four = __ldcs(reinterpret_cast<const int4*>(scores + (long long)token * EXPERTS + expert(e)));
+                float4 four = __ldcs(reinterpret_cast<const float4*>(from));
                 each[e] = four.x, each[e + 1] = four.y, each[e + 2] = four.z, each[e + 3] = four.w;
+#elif VECTOR == 2
+                float2 two = __ldcs(reinterpret_cast<const float2*>(from));
+                each[e] = two.x, each[e + 1] = two.y;
 #else
-                each[e] = __ldcs(scores + (long long)token * EXPERTS + expert(e));
+                each[e] = __ldcs(from);
 #endif
             }
         }
@@ -121,65 +130,126 @@ struct Peers {
 
 __device__ void wait_for_all_blocks()
 {
-#if GRID
-    cooperative_groups::this_grid().sync();
-#elif CLUSTER > 1
-    __syncwarp();  // the barrier is one of whole warps
-    asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#else
-    __syncthreads();
-#endif
+    if (CLUSTERED) cg::this_cluster().sync();
+    if (GRID) cg::this_grid().sync();
 }
+
+// Lets all blocks know how many rows of expert `e` this one has. In `counted` a word has the counts of PER blocks, and
+// the words of all experts stand side by side: first those of blocks 0 to PER - 1, and so on.
+template <typename Count, int PER = 4 / sizeof(Count)>
+__device__ void tell(unsigned* counted, int e, int rows)
+{
+    Count* here = reinterpret_cast<Count*>(counted);
+    int at = (blockIdx.x / PER * EXPERTS + e) * PER + blockIdx.x % PER;
+    if (!CLUSTERED) here[at] = rows;
+#pragma unroll
+    for (int b = 0; b < BLOCKS && CLUSTERED; ++b) cg::this_cluster().map_shared_rank(here, b)[at] = rows;
+}
+
+// What the first `blocks` of those that share a word have counted; four bytes are added by one instruction.
+template <int PER>
+__device__ unsigned rows_of(unsigned word, int blocks)
+{
+    if (PER == 1) return blocks > 0 ? word : 0;
+    return __dp4a(word, blocks > 0 ? 0x01010101u >> 8 * (4 - min(blocks, 4)) : 0u, 0u);
+}
+
+// Adds up the rows of expert `e` of all blocks and of earlier ones. SOME words are asked for before any is used.
+template <typename Count, int PER = 4 / sizeof(Count)>
+__device__ void add_up(const unsigned* counted, int e, unsigned& all, unsigned& earlier)
+{
+    int words = (blocks() + PER - 1) / PER;
+    constexpr int SOME = GRID ? 17 : (BLOCKS + PER - 1) / PER;
+    for (int some = 0; some < words; some += SOME) {
+#pragma unroll
+        for (int w = some; w < some + SOME; ++w) {
+            unsigned word = w < words ? counted[w * EXPERTS + e] : 0;
+            all += rows_of<PER>(word, PER);
+            earlier += rows_of<PER>(word, blockIdx.x - w * PER);
+        }
+    }
+}
+
+// The sum of what the threads below have; `span` has that of 32 experts. Warps without experts only wait.
+__device__ int sum_before(int mine, int* span)
+{
+    int until = mine, warp = threadIdx.x / 32;
+    if (warp < SPANS) {
+#pragma unroll
+        for (int step = 1; step < 32; step *= 2) {
+            int lower = __shfl_up_sync(ALL, until, step);
+            until += lane() >= step ? lower : 0;
+        }
+        if (lane() == 31) span[warp] = until;
+    }
+    if (SPANS > 1) __syncthreads();
+#pragma unroll
+    for (int w = 0; w < SPANS - 1; ++w) until += w < warp ? span[w] : 0;
+    return until - mine;
+}
+
+__device__ void put(int number, int to, int* order, int* position) { position[number] = to, order[to] = number; }
 
 // STARTER: extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void
-#if CLUSTER > 1
-__cluster_dims__(CLUSTER)
+#if BLOCKS > 1
+__cluster_dims__(BLOCKS)
 #endif
-__launch_bounds__(THREADS)
+__launch_bounds__(THREADS, 1)  // told that one block is enough, the compiler spares no registers
 // END SOLUTION
 index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restrict__ count, int* __restrict__ first,
 // BEGIN SOLUTION
 // STARTER:                      int* __restrict__ order, int* __restrict__ position, int tokens)
-                     int* __restrict__ order, int* __restrict__ position, int* counted, int tokens)
+                     int* __restrict__ order, int* __restrict__ position, unsigned* others, int tokens)
 // END SOLUTION
 {
     // BEGIN SOLUTION
     // STARTER: // scores has tokens x EXPERTS elements, chosen, order and position tokens x K, count and first EXPERTS.
-    __shared__ int next[WARPS][EXPERTS];  // rows of a warp by expert, then where its next one goes
-    __shared__ int total[EXPERTS], before[EXPERTS];
+    // Blocks of a cluster have fewer tokens than BYTES.
+    constexpr int WORDS = GRID ? 1 : BLOCKS % 4 ? BLOCKS : BLOCKS / 4;
+    __shared__ int next[WARPS][EXPERTS];  // rows of a warp by expert, then how many of the block come before its next
+    __shared__ int begin[EXPERTS];        // where the first row of the block goes
+    __shared__ int span[SPANS];           // rows of 32 experts
+    __shared__ unsigned table[WORDS * EXPERTS];  // what the blocks of a cluster tell this one
+    unsigned* counted = GRID ? others : table;
+    if (CLUSTERED) cg::this_cluster().barrier_arrive();
 
     // This warp's tokens, from `start` to `end`.
     int warp = threadIdx.x / 32;
-    int a_block = (tokens + gridDim.x - 1) / gridDim.x, a_warp = (a_block + WARPS - 1) / WARPS;
+    int a_block = (tokens + blocks() - 1) / blocks(), a_warp = (a_block + WARPS - 1) / WARPS;
     int block_end = min((blockIdx.x + 1) * a_block, tokens);
     int start = min(blockIdx.x * a_block + warp * a_warp, block_end), end = min(start + a_warp, block_end);
 
-    const int* bits = reinterpret_cast<const int*>(scores);
     Scores waiting[AHEAD];
 #pragma unroll
-    for (int t = 0; t < AHEAD; ++t) waiting[t].load(bits, start + t, end);
+    for (int t = 0; t < AHEAD; ++t) waiting[t].load(scores, start + t, end);
     for (int e = lane(); e < EXPERTS; e += 32) next[warp][e] = 0;
-    for (int e = threadIdx.x; e < EXPERTS; e += THREADS) total[e] = before[e] = 0;
     __syncwarp();
     unsigned row = NOBODY;
+    int before = 0;
     for (int group = start; group < end; group += GROUP) {
         row = NOBODY;
-#pragma unroll AHEAD
-        for (int t = 0; t < GROUP; ++t) {
-            if (group + t < end) waiting[t % AHEAD].choose(t * K, row);
-            waiting[t % AHEAD].load(bits, group + t + AHEAD, end);
+        for (int t = 0; t < (SINGLE ? 1 : GROUP) && group + t < end; t += AHEAD) {
+#pragma unroll
+            for (int a = 0; a < AHEAD; ++a) {
+                if (group + t + a < end) waiting[a].choose((t + a) * K, row);
+                waiting[a].load(scores, group + t + a + AHEAD, end);
+            }
         }
         if (row != NOBODY) chosen[(long long)group * K + lane()] = row;
         Peers peers(row);
         if (peers.leads(row)) next[warp][row] += __popc(peers.all);
+        before = peers.before;
         __syncwarp();
+        if (SINGLE) break;
     }
+    if (CLUSTERED) cg::this_cluster().barrier_wait();  // for all have begun, so that one may write into their memory
     __syncthreads();
 
-    // Rows of earlier warps of this block, by expert, and what the block has of each.
-    for (int e = threadIdx.x; e < EXPERTS; e += THREADS) {
+    // Rows of earlier warps of this block, by expert, and what the block has of each. Four blocks may share a word.
+    int e = threadIdx.x;
+    bool bytes = BLOCKS % 4 == 0 && a_block < BYTES;
+    if (e < EXPERTS) {
         int sum = 0;
 #pragma unroll
         for (int w = 0; w < WARPS; ++w) {
@@ -187,48 +257,25 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
             next[w][e] = sum;
             sum += rows;
         }
-        if (ALONE)
-            total[e] = sum;
-        else
-            counted[blockIdx.x * EXPERTS + e] = sum;
+        bytes ? tell<unsigned char>(counted, e, sum) : tell<unsigned>(counted, e, sum);
     }
     wait_for_all_blocks();
 
-    // Rows of earlier blocks and of all, by expert. Several threads share an expert and take every so many-th block.
-    constexpr int SHARE = THREADS / EXPERTS;
-    if (!ALONE && threadIdx.x < SHARE * EXPERTS) {
-        int e = threadIdx.x % EXPERTS, all = 0, earlier = 0;
-        for (int b = threadIdx.x / EXPERTS; b < gridDim.x; b += SHARE) {
-            int rows = counted[b * EXPERTS + e];
-            all += rows;
-            earlier += b < blockIdx.x ? rows : 0;
-        }
-        atomicAdd(&total[e], all);
-        atomicAdd(&before[e], earlier);
-    }
+    unsigned all = 0, earlier = 0;
+    if (e < EXPERTS && bytes) add_up<unsigned char>(counted, e, all, earlier);
+    if (e < EXPERTS && !bytes) add_up<unsigned>(counted, e, all, earlier);
+    int begins = sum_before(all, span);
+    if (e < EXPERTS) begin[e] = begins + earlier;
+    if (e < EXPERTS && blockIdx.x == 0) count[e] = all, first[e] = begins;
     __syncthreads();
-    if (warp == 0) {  // where each expert begins: an exclusive sum, of which a lane has neighbouring experts
-        constexpr int SPAN = (EXPERTS + 31) / 32;
-        int sum = 0, until;
-        for (int e = lane() * SPAN; e < min((lane() + 1) * SPAN, EXPERTS); ++e) sum += total[e];
-        until = sum;
-#pragma unroll
-        for (int step = 1; step < 32; step *= 2) {
-            int lower = __shfl_up_sync(ALL, until, step);
-            until += lane() >= step ? lower : 0;
-        }
-        int begins = until - sum;
-        for (int e = lane() * SPAN; e < min((lane() + 1) * SPAN, EXPERTS); ++e) {
-            if (blockIdx.x == 0) count[e] = total[e], first[e] = begins;
-            before[e] += begins;
-            begins += total[e];
-        }
-    }
-    __syncthreads();
-    for (int e = lane(); e < EXPERTS; e += 32) next[warp][e] += before[e];
-    __syncwarp();
 
-    // Each row to its place. A lane reads what it wrote, some groups at a time; the last group is still in `row`.
+    // Each row to its place. Where a warp has one group, its rows and what was found out about them are in registers.
+    if (SINGLE || a_warp <= GROUP) {
+        int number = start * K + lane();
+        if (row != NOBODY) put(number, begin[row] + next[warp][row] + before, order, position);
+        return;
+    }
+    // A lane reads what it wrote, some groups at a time; the last group is still in `row`.
     constexpr int SOME = 4;
     for (int groups = start; groups < end; groups += SOME * GROUP) {
         unsigned rows[SOME];
@@ -242,21 +289,36 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
         for (int g = 0; g < SOME; ++g) {
             int number = (groups + g * GROUP) * K + lane();
             Peers peers(rows[g]);
-            int to = rows[g] == NOBODY ? 0 : next[warp][rows[g]] + peers.before;
+            int to = rows[g] == NOBODY ? 0 : begin[rows[g]] + next[warp][rows[g]] + peers.before;
             __syncwarp();
             if (peers.leads(rows[g])) next[warp][rows[g]] += __popc(peers.all);
             __syncwarp();
-            if (rows[g] != NOBODY) position[number] = to, order[to] = number;
+            if (rows[g] != NOBODY) put(number, to, order, position);
         }
     }
     // END SOLUTION
 }
 """
 # BEGIN SOLUTION
-THREADS = 1024
-SHARE = 128  # tokens that are worth a block: four a warp
+SMS = 132  # of an H100 SXM or H200, each with a place for one block
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
-GRID = 132  # and with one: an H100 SXM or H200 has a place for each
+ENOUGH = {1: 16, CLUSTER: 256, 32: 2304, SMS: 2**31}  # blocks, and for how many tokens they are enough
+WORK = 23_000  # scores looked at that are worth a block in any case
+
+
+def launch(tokens, experts, k):
+    """Blocks, and warps of each. A few numbers of blocks will do, so that few kernels are compiled."""
+    # A token's scores are looked at when they come and for each choice; to a warp, 16 are as much work as 128.
+    worth = min(tokens * max(experts, 128) * (k + 1) // WORK, SMS)
+    blocks = next(number for number in ENOUGH if tokens <= ENOUGH[number])
+    while 2 * blocks <= worth:
+        blocks = min(2 * blocks, SMS)
+    warps = 1
+    while warps < min(-(-tokens // blocks), 32):  # a token each while there is room, and a thread for each expert
+        warps *= 2
+    return blocks, max(warps, -(-experts // 32))
+
+
 # END SOLUTION
 
 
@@ -269,18 +331,17 @@ def index_shuffle(k, scores, chosen, count, first, order, position):
     # STARTER: )
     # STARTER: arguments = (scores, chosen, count, first, order, position, np.int32(tokens))
     # STARTER: index_shuffle_kernel(((tokens + 3) // 4,), (128,), arguments)
-    blocks = min((tokens + SHARE - 1) // SHARE, GRID)
-    if 1 < blocks <= CLUSTER:
-        blocks = CLUSTER
-    options = {"K": k, "EXPERTS": experts, "VECTOR": 4 if experts >= 128 else 1, "THREADS": THREADS}
-    options |= {"CLUSTER": blocks if blocks <= CLUSTER else 1, "GRID": int(blocks > CLUSTER)}
+    blocks, warps = launch(tokens, experts, k)
+    grid = blocks > CLUSTER
+    options = {"K": k, "EXPERTS": experts, "VECTOR": {128: 4, 320: 2}.get(experts, 1), "THREADS": 32 * warps}
+    options |= {"BLOCKS": 0 if grid else blocks, "SINGLE": int(tokens <= blocks * warps)}
     index_shuffle_kernel = cupy.RawKernel(
         SOURCE,
         "index_shuffle_kernel",
         tuple(f"-D{name}={value}" for name, value in options.items()),
-        enable_cooperative_groups=blocks > CLUSTER,
+        enable_cooperative_groups=grid,
     )
-    counted = cupy.empty(blocks * experts, dtype=np.int32)
-    arguments = (scores, chosen, count, first, order, position, counted, np.int32(tokens))
-    index_shuffle_kernel((blocks,), (THREADS,), arguments)
+    others = cupy.empty(blocks * experts, dtype=np.uint32)
+    arguments = (scores, chosen, count, first, order, position, others, np.int32(tokens))
+    index_shuffle_kernel((blocks,), (32 * warps,), arguments)
     # END SOLUTION

@@ -72,33 +72,28 @@ MUTANTS = (
         _CUDA,
         "negative_zero_is_less",
         "-0 gets a key below that of +0",
-        (Edit("(magnitude ^ sign) - sign;", "magnitude ^ sign;"),),
+        (Edit("return ((bits & 0x7fffffff) ^ sign) - sign;", "return (bits & 0x7fffffff) ^ sign;"),),
         Cause(Part.CORRECTNESS, _WRONG, words="of chosen are wrong"),
     ),
     Mutant(
         _CUDA,
         "flushed_to_zero",
         "scores below the normal range are taken for zero",
-        (
-            Edit(
-                "    int magnitude = bits & 0x7fffffff,",
-                "    bits = __float_as_int(__int_as_float(bits) + 0.0f);\n    int magnitude = bits & 0x7fffffff,",
-            ),
-        ),
+        (Edit("max.f32", "max.ftz.f32"),),
         Cause(Part.CORRECTNESS, _WRONG, words="of chosen are wrong"),
     ),
     Mutant(
         _CUDA,
         "cluster_is_no_grid",
         "blocks of a grid wait for their own threads only",
-        (Edit("    cooperative_groups::this_grid().sync();\n", "    __syncthreads();\n"),),
-        Cause(Part.SAFETY, "uninitialised read", at="int rows = counted[b * EXPERTS + e];"),
+        (Edit("cg::this_grid().sync();", "__syncthreads();"),),
+        Cause(Part.SAFETY, "uninitialised read", at="counted[w * EXPERTS + e]"),
     ),
     Mutant(
         _CUDA,
         "earlier_blocks_and_own",
         "a block's own rows are counted among those before it",
-        (Edit("earlier += b < blockIdx.x ? rows : 0;", "earlier += b <= blockIdx.x ? rows : 0;"),),
+        (Edit("(word, blockIdx.x - w * PER)", "(word, blockIdx.x + 1 - w * PER)"),),
         Cause(Part.CORRECTNESS, _WRONG, words="of order are wrong"),
     ),
     Mutant(
@@ -119,7 +114,7 @@ MUTANTS = (
         _CUDA,
         "a_block_for_few_tokens",
         "so many blocks that reading each other's counts outweighs the scores",
-        (Edit("SHARE = 128  #", "SHARE = 32  #"),),
+        (Edit("WORK = 23_000  #", "WORK = 9_000  #"),),
         Cause(Part.TRAFFIC, _TRAFFIC, words="global load sectors"),
     ),
 )
