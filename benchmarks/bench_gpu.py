@@ -134,7 +134,8 @@ def _references(lab: Lab) -> list[Path]:
 
 
 def _implementations(lab: Lab) -> list[Path]:
-    return [*sorted((CHECKOUT / "solutions" / lab.name).glob("rung_*.py")), *_references(lab)]
+    folder = CHECKOUT / "solutions" / lab.name
+    return [*sorted(folder.glob("rung_*.py")), *sorted(folder.glob("numba_*.py")), *_references(lab)]
 
 
 def _rung_records(lab: Lab, rung: Rung, timing: Measurement) -> Iterator[results.Record]:
