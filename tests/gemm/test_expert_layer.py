@@ -191,6 +191,13 @@ def test_chain_with_wide_products(layer: Layer, tokens: int, routing: str, folde
     must_be_right(wide(layer, folder)[tokens], values, values.right(128, half=False), 1)
 
 
+def test_rows_behind_pairs_of_tiles_have_their_own_where_that_costs_no_round(folder: Path) -> None:
+    """On a whole GPU all tiles of so small a layer are one round; on the few SMs of the test above they are many."""
+    values = Values(FULL, 530, "last")
+    (plan,) = plans.chain(FULL, [530], ARCHITECTURE, folder, plans.WIDE)
+    must_be_right(plan, values, values.right(128, half=False), 1)
+
+
 def test_wide_products_do_not_spill(tmp_path: Path) -> None:
     (plan,) = plans.chain(plans.LAYERS[1], [4096], ARCHITECTURE, tmp_path, plans.WIDE)
     products = [launch for launch in plan.launches if launch.kernel.startswith("gemm")]

@@ -128,7 +128,7 @@ extern "C" __global__ void combine(const __half* y, const int* position, const i
         const __half* from = y + (long long)position[token * K + i] * d + column;
 #pragma unroll
         for (int s = 0; s < SOME; ++s)
-            if (column + 128 * s < d) raw[i][s] = *(const uint2*)(from + 128 * s);
+            if (column + 128 * s < d) raw[i][s] = __ldcs((const uint2*)(from + 128 * s));
         score[i] = scores[(long long)token * experts + chosen[token * K + i]];
     }
     float sum = 0;

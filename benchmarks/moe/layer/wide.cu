@@ -223,12 +223,12 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
     meet_blocks();  // nobody signals a peer whose barriers are not there yet
 
     int columns = SWIGLU ? 2 * n : n, across = (columns + WIDTH - 1) / WIDTH, panels = (columns + 127) / 128;
-    int steps = k / 128;
+    int steps = k / 128, room = room_for_rest(count, experts, across);
     Tile tile = {};
     if (group == 0) {
         asm volatile("setmaxnreg.dec.sync.aligned.u32 24;");
         if (b.warp == 0) {  // all of it: what one lane works out alone is moved to a uniform register for every copy
-            for (int number = blockIdx.x / 2; uniform(find(first, count, experts, across, number, rank, tile));
+            for (int number = blockIdx.x / 2; uniform(find(first, count, experts, across, room, number, rank, tile));
                  number += gridDim.x / 2) {
                 int row = uniform(tile.row), end = uniform(tile.end), column = uniform(tile.column);
                 int expert = uniform(tile.expert), shared = uniform(tile.shared), rest = uniform(tile.rest);
@@ -286,7 +286,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
         };
         auto next_scales = [&]() { one[0] = one[1], other[0] = other[1]; };
         int number = blockIdx.x / 2;
-        bool found = find(first, count, experts, across, number, rank, tile);
+        bool found = find(first, count, experts, across, room, number, rank, tile);
         ask(tile, found, 0, 0);
         while (found) {
             Tile now = tile;
@@ -325,7 +325,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                             multiply_rest(e, SWIZZLED | (rest_w + at), SWIZZLED | (rest_x + at));
                         }
                         multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
-                        if (step == 0) found = find(first, count, experts, across, number, rank, tile);  // meanwhile
+                        if (step == 0) found = find(first, count, experts, across, room, number, rank, tile);  // meanwhile
                         if (step % 32 == 0) {
                             if (step + 32 < steps) ask(now, true, step + 32, 1);
                             else ask(tile, found, 0, 1);
@@ -360,7 +360,7 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                 else multiply_tile(No{});
                 next_scales();  // the next tile's
             } else {
-                found = find(first, count, experts, across, number, rank, tile);
+                found = find(first, count, experts, across, room, number, rank, tile);
                 ask(tile, found, 0, 0);
                 for (int step = 0; step < steps; ++step) {
                     wait(b.full + 8 * b.stage, b.phase);

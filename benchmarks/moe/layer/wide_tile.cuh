@@ -161,17 +161,34 @@ __device__ u32 pack(float low, float high)
 // columns each, or none if it is negative.
 struct Tile { int expert, row, end, column, before, rest; bool shared; };
 
+// What find takes as `room`: REST, or 0 where a row of tiles of their own for such rows costs all clusters at most one
+// more round. A turn that takes them besides is about a fourth longer, and some clusters have more of these than others.
+__device__ int room_for_rest(const int* count, int experts, int across)
+{
+    int with_pairs = 0, of_their_own = 0;  // rows of tiles
+    for (int e = threadIdx.x % 32; e < experts; e += 32) {
+        int rows = count[e], whole = rows / (2 * HEIGHT), rest = rows - whole * 2 * HEIGHT;
+        int tall = (rows + HEIGHT - 1) / HEIGHT;
+        with_pairs += rest <= REST * whole ? 2 * whole : tall;
+        of_their_own += tall;
+    }
+    int clusters = gridDim.x / 2, turns = (across + 1) / 2;  // for a row of tiles
+    with_pairs = __reduce_add_sync(ALL, with_pairs) * turns, of_their_own = __reduce_add_sync(ALL, of_their_own) * turns;
+    return (of_their_own + clusters - 1) / clusters > (with_pairs + clusters - 1) / clusters + 1 ? REST : 0;
+}
+
 // The tile of this block, block `rank` of its cluster, in turn `number` of all clusters' turns; false behind the last
 // one. Numbers only grow: the search goes on at the expert of the tile before. A cluster takes two tiles above each
 // other, which share w, or, of the last row of tiles if their number is odd, two side by side: for two columns of tiles
 // as many turns as an expert has rows of tiles. Tiles that share w come one after another. The few rows that are left
-// behind whole pairs of tiles are no tile of their own, which would bring all of w for them: pairs take REST of them
+// behind whole pairs of tiles are no tile of their own, which would bring all of w for them: pairs take `room` of them
 // each, others in the next two columns of tiles, so that no cluster has them always.
-__device__ bool find(const int* first, const int* count, int experts, int across, int number, int rank, Tile& tile)
+__device__ bool find(const int* first, const int* count, int experts, int across, int room, int number, int rank,
+                     Tile& tile)
 {
     for (; tile.expert < experts; ++tile.expert) {
         int rows = count[tile.expert], whole = rows / (2 * HEIGHT), rest = rows - whole * 2 * HEIGHT;
-        bool spread = rest <= REST * whole;
+        bool spread = rest <= room * whole;
         int tall = spread ? 2 * whole : (rows + HEIGHT - 1) / HEIGHT, turns = tall * ((across + 1) / 2);
         if (number < tile.before + turns) {
             int at = (number - tile.before) % tall, column = (number - tile.before) / tall * 2, pairs = tall / 2;
@@ -180,7 +197,7 @@ __device__ bool find(const int* first, const int* count, int experts, int across
             column += tile.shared ? at / pairs : rank;
             tile.column = column * WIDTH, tile.row = first[tile.expert] + row * HEIGHT;
             tile.end = first[tile.expert] + (column < across ? rows : 0);
-            int behind = first[tile.expert] + whole * 2 * HEIGHT + (at + column / 2) % max(pairs, 1) * REST;
+            int behind = first[tile.expert] + whole * 2 * HEIGHT + (at + column / 2) % max(pairs, 1) * room;
             tile.rest = spread && behind < tile.end ? behind : -1;
             return true;
         }
