@@ -22,6 +22,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -135,6 +136,13 @@ def record(answer: dict[str, Any], tokens: int, router: Router, warm: bool) -> r
     )
 
 
+def replaced(records: Sequence[results.Record], old: results.Record) -> bool:
+    """Whether `old` is of a chain's kernels or of a race that `records` have anew: with other choices there are other
+    kernels and other runners."""
+    whole = old.metric == "time of a kernel" or old.name.endswith("/choices")
+    return whole and any((old.name, old.metric, old.shape) == (new.name, new.metric, new.shape) for new in records)
+
+
 PARTS: dict[str, Callable[[Worker, str], Iterator[list[results.Record]]]] = {
     "shuffle": shuffle,
     "grouped": grouped.measured,
@@ -160,7 +168,7 @@ def main(arguments: Sequence[str]) -> int:
                 for made in PARTS[part](worker, architecture_of(device)):
                     records += made
                     if records:  # whoever ends it early keeps what there is
-                        results.write(FILE, header, records, merge=True)
+                        results.write(FILE, header, records, merge=True, stale=partial(replaced, records))
         if not records:
             raise WarplabError("Nothing could be measured: the sentences above say why.")
     except WarplabError as error:

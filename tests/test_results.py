@@ -58,6 +58,14 @@ def test_merging_keeps_what_was_not_measured_again(tmp_path: Path) -> None:
     assert results.read(path).find("01_axpy", "time").extra["commit"] == "def"
 
 
+def test_merging_drops_what_is_stale(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    results.write(path, HEADER, [AXPY, replace(AXPY, name="old"), replace(AXPY, name="older")])
+    new = replace(AXPY, name="new")
+    results.write(path, HEADER, [AXPY, new], merge=True, stale=lambda record: record.name in ("old", "01_axpy"))
+    assert [record.name for record in results.read(path).records] == ["older", "01_axpy", "new"]
+
+
 def test_another_gpus_records_have_a_file_of_their_own(tmp_path: Path) -> None:
     path, other = tmp_path / "r.json", replace(HEADER, gpu="NVIDIA B200")
     assert results.write(path, HEADER, [AXPY], merge=True) == path

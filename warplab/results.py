@@ -11,7 +11,7 @@ import math
 import os
 import re
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -168,10 +168,18 @@ def better(value: float, baseline_value: float, unit: str) -> float:
     return baseline_value / value if unit in SECONDS else value / baseline_value
 
 
-def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool = False) -> Path:
+def write(
+    path: Path,
+    header: Header,
+    records: Iterable[Record],
+    *,
+    merge: bool = False,
+    stale: Callable[[Record], bool] = lambda record: False,
+) -> Path:
     """Writes a results file, atomically, and gives its path. With `merge`, records of an existing file that are not
-    measured again stay, each marked with the commit and date of its own run; if those are of another GPU, the new ones
-    go into a file of their own beside it, named after this GPU.
+    measured again stay, each marked with the commit and date of its own run, but for those that are `stale`: new ones
+    stand for them under other keys. If the file is of another GPU, the new ones go into a file of their own beside it,
+    named after this GPU.
 
     Raises ResultsError if a record is not valid or if two have the same key.
     """
@@ -182,7 +190,9 @@ def write(path: Path, header: Header, records: Iterable[Record], *, merge: bool 
     if merge and path.exists():
         old = read(path)
         measured = {record.key for record in new}
-        kept = tuple(_dated(record, old.header) for record in old.records if record.key not in measured)
+        kept = tuple(
+            _dated(record, old.header) for record in old.records if record.key not in measured and not stale(record)
+        )
     data = {"header": asdict(header), "records": [_to_dict(record) for record in (*kept, *new)]}
     try:
         parse(data)

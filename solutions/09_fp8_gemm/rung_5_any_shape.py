@@ -77,7 +77,8 @@ struct alignas(64) Map { char bytes[128]; };  // a CUtensorMap
 #define BOX_BYTES (64 * 2 * BOX)
 #define BLOCKS (CLUSTER * SPLITS)
 #define EARLY (CLUSTER > 1 ? 0 : STAGES < 4 ? STAGES : 4)  // steps whose copies go before the block meets
-#define PANELS ((255 - UNIT + TILE_N) / 128)  // 1 or 2 of 128 columns, each with a scale, have a part in one tile
+#define PANELS ((255 - UNIT + TILE_N) / 128)  // of 128 columns, each with a scale, that have a part in one tile
+static_assert(PANELS <= 2, "promote knows two");
 // Columns that have one scale, wherever a tile begins: UNIT, or half as many where those are all of an accumulator,
 // since nvcc unrolls no loop over k in which a loop over such columns has one turn.
 #define RUN (UNIT < 2 * PIECE ? UNIT : UNIT / 2)

@@ -248,7 +248,7 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
 
     // Rows of earlier warps of this block, by expert, and what the block has of each. Four blocks may share a word.
     int e = threadIdx.x;
-    bool bytes = BLOCKS % 4 == 0 && a_block < BYTES;
+    bool bytes = blocks() % 4 == 0 && a_block < BYTES;
     if (e < EXPERTS) {
         int sum = 0;
 #pragma unroll
@@ -303,7 +303,7 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
 SMS = 132  # of an H100 SXM or H200, each with a place for one block
 CLUSTER = 8  # blocks that may wait for each other without a cooperative launch
 ENOUGH = {1: 16, CLUSTER: 256, 32: 2304, SMS: 2**31}  # blocks, and for how many tokens they are enough
-WORK = 23_000  # scores looked at that are worth a block in any case
+WORK = 23_000  # scores looked at that are worth a block, however few the tokens are
 
 
 def launch(tokens, experts, k):
@@ -312,7 +312,7 @@ def launch(tokens, experts, k):
     worth = min(tokens * max(experts, 128) * (k + 1) // WORK, SMS)
     blocks = next(number for number in ENOUGH if tokens <= ENOUGH[number])
     while 2 * blocks <= worth:
-        blocks = min(2 * blocks, SMS)
+        blocks *= 2
     warps = 1
     while warps < min(-(-tokens // blocks), 32):  # a token each while there is room, and a thread for each expert
         warps *= 2

@@ -10,15 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import experts
 from benchmarks.moe.layer import plans
 from benchmarks.moe.layer.data import columns_by_one_scale
 from benchmarks.moe.layer.plans import Layer
 from tests.sampling import WHOLE, only_whole
+from warplab import results
 from warplab.hardware.device import architecture_of, present
 from warplab.hardware.small_floats import E4M3
 from warplab.plan import assembler
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
+from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE as ARCHITECTURE
 from warplab.plan.model import Plan
 from warplab.simt import execute
@@ -125,11 +128,12 @@ def wide(layer: Layer, folder: Path) -> dict[int, Plan]:
     return dict(zip(sizes, plans.chain(layer, sizes, ARCHITECTURE, folder, plans.WIDE, SMS), strict=True))
 
 
-def must_be_right(plan: Plan, values: Values, right: np.ndarray, seed: int) -> None:
+def must_be_right(plan: Plan, values: Values, right: np.ndarray, seed: int) -> Execution:
     """Without findings, in the order of this seed."""
     done = execute(plan, values.inputs, architecture=ARCHITECTURE, seed=seed)
     assert [finding.message for finding in done.findings] == []
     must_be_close(done.outputs["out"], right)
+    return done
 
 
 def must_be_close(out: np.ndarray, right: np.ndarray) -> None:
@@ -195,7 +199,9 @@ def test_rows_behind_pairs_of_tiles_have_their_own_where_that_costs_few_rounds(f
     """On a whole GPU all tiles of so small a layer are one round; on the few SMs of the test above they are many."""
     values = Values(FULL, 530, "last")
     (plan,) = plans.chain(FULL, [530], ARCHITECTURE, folder, plans.WIDE)
-    must_be_right(plan, values, values.right(128, half=False), 1)
+    done = must_be_right(plan, values, values.right(128, half=False), 1)
+    # Nine strips of 64 rows: by three tiles of columns in two steps, and by one in three. Eight products of four warps
+    assert done.total.tensor_instructions == 9 * (3 * 2 + 1 * 3) * 8 * 4
 
 
 def test_wide_products_do_not_spill(tmp_path: Path) -> None:
@@ -217,6 +223,18 @@ def test_nothing_spills_and_no_product_waits_for_the_one_before(tmp_path: Path) 
         assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log and "serialized" not in log, log
         (static,) = map(int, re.findall(r"(\d+) bytes smem", log))
         assert static + plan.launches[0].shared_bytes <= 227 * 1024
+
+
+def test_a_chain_of_other_kernels_replaces_the_old_ones_record() -> None:
+    """SwiGLU behind the product is one kernel, by itself it is another: a table of both would be of no chain."""
+    shape = (64, 32, 8, 7168, 2048)
+    old = results.Record("layer/chain", "time of a kernel", 1.0, "us", variant="gate, up, SwiGLU", shape=shape)
+    new = replace(old, variant="gate and up")
+    assert experts.replaced([new], old)
+    assert not experts.replaced([new], replace(old, shape=(16, 32, 8, 7168, 2048)))
+    assert not experts.replaced([new], replace(old, metric="time"))
+    race = replace(old, name="layer/choices", metric="time")
+    assert experts.replaced([replace(race, variant="another")], race)
 
 
 @pytest.mark.gpu

@@ -60,7 +60,7 @@ def test_a_choice_is_exact_and_safe(choice: tuple[Any, ...], shape: tuple[int, i
 
 @pytest.mark.parametrize(
     ("choice", "shape"),
-    [(choice, (m, n, 256)) for choice, (m, n, _) in CHOICES if choice[3] == 1 and choice[1] % 128],
+    [(choice, (m, n, 256)) for choice, (m, n, _) in CHOICES if choice[3] == 1 and choice[1] not in (64, 128)],
     ids=lambda value: "x".join(map(str, value)),
 )
 def test_every_column_has_its_own_scale(choice: tuple[Any, ...], shape: tuple[int, int, int], tmp_path: Path) -> None:

@@ -325,7 +325,8 @@ gemm(const __grid_constant__ Map map_x, const __grid_constant__ Map map_w, const
                             multiply_rest(e, SWIZZLED | (rest_w + at), SWIZZLED | (rest_x + at));
                         }
                         multiply_block(d, SWIZZLED | (first_x + at), SWIZZLED | (first_w + at));
-                        if (step == 0) found = find(first, count, experts, across, room, number, rank, tile);  // meanwhile
+                        if (step == 0)  // meanwhile
+                            found = find(first, count, experts, across, room, number, rank, tile);
                         if (step % 32 == 0) {
                             if (step + 32 < steps) ask(now, true, step + 32, 1);
                             else ask(tile, found, 0, 1);

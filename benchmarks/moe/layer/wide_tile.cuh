@@ -173,7 +173,8 @@ __device__ int room_for_rest(const int* count, int experts, int across)
         of_their_own += tall;
     }
     int clusters = gridDim.x / 2, turns = (across + 1) / 2;  // for a row of tiles
-    with_pairs = __reduce_add_sync(ALL, with_pairs) * turns, of_their_own = __reduce_add_sync(ALL, of_their_own) * turns;
+    with_pairs = __reduce_add_sync(ALL, with_pairs) * turns;
+    of_their_own = __reduce_add_sync(ALL, of_their_own) * turns;
     int rounds_of_their_own = (of_their_own + clusters - 1) / clusters;
     return 16 * rounds_of_their_own > 17 * ((with_pairs + clusters - 1) / clusters) ? REST : 0;
 }
@@ -182,8 +183,8 @@ __device__ int room_for_rest(const int* count, int experts, int across)
 // one. Numbers only grow: the search goes on at the expert of the tile before. A cluster takes two tiles above each
 // other, which share w, or, of the last row of tiles if their number is odd, two side by side: for two columns of tiles
 // as many turns as an expert has rows of tiles. Tiles that share w come one after another. The few rows that are left
-// behind whole pairs of tiles are no tile of their own, which would bring all of w for them: pairs take `room` of them
-// each, others in the next two columns of tiles, so that no cluster has them always.
+// behind whole pairs of tiles need no tile of their own, which would bring all of w for them: pairs take `room` of them
+// each, if it is not 0, others in the next two columns of tiles, so that no cluster has them always.
 __device__ bool find(const int* first, const int* count, int experts, int across, int room, int number, int rank,
                      Tile& tile)
 {
