@@ -6,6 +6,7 @@
 # $WARPLAB_ENGINE or a folder that is removed afterwards. WARPLAB_BASE is then the base of the images: the one named, or
 # Debian as debootstrap makes it, for no registry may be in reach.
 set -u
+PATH=$PATH:/usr/sbin:/sbin  # where daemons lie; not every root shell looks there
 
 fail() {
     printf 'docker_engine: %s\n' "$*" >&2

@@ -5,6 +5,7 @@
 # Ubuntu, Slurm and munge are installed and started for the command alone, with all that they keep in a folder that is
 # removed afterwards. SLURM_CONF names their configuration.
 set -u
+PATH=$PATH:/usr/sbin:/sbin  # where daemons lie; not every root shell looks there
 
 fail() {
     printf 'slurm_node: %s\n' "$*" >&2
