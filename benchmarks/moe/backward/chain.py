@@ -18,8 +18,7 @@ BOX = 64  # elements of a 128-byte line, and lines of a box
 THREADS = 3 * 128
 SMS = 132  # of an H100 or H200; a block stays on each
 RESULT_BYTES = 2 * TILE_M * TILE_N
-# And what it takes to begin at a multiple of 1,024
-SHARED_BYTES = STAGES * 2 * TILE_K * (TILE_M + TILE_N) + RESULT_BYTES + 1024
+SHARED_BYTES = STAGES * 2 * TILE_K * (TILE_M + TILE_N) + RESULT_BYTES + 1024  # to begin at a multiple of 1,024
 
 PRODUCTS = r"""
 #include <cuda_bf16.h>
@@ -53,8 +52,7 @@ __device__ void wait(unsigned barrier, unsigned parity)
                  "AGAIN: mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n"
                  "@!p bra AGAIN; }" :: "r"(barrier), "r"(parity) : "memory");
 }
-// One lane of a warp whose lanes are together. Behind `if (lane == 0)` the compiler cannot know that one lane is left,
-// and puts a loop over lanes around every copy.
+// One lane of a warp. Behind `if (lane == 0)` the compiler would put a loop over lanes around every copy.
 __device__ bool elected()
 {
     unsigned yes;
@@ -248,8 +246,7 @@ __device__ void clear_tail(unsigned stage, int left)
     asm volatile("bar.sync 1, 256;" ::: "memory");
 }
 
-// All threads of both consumers: sums of 64 x 256. A product is in flight while the next stage is awaited, and `beside`
-// is done during the first.
+// Both consumers: sums of 64 x 256. While a product is in flight the next stage is awaited, at the first `beside` done.
 template <bool ACROSS, typename Beside>
 __device__ void consume(Ring& ring, float (&sums)[SUMS], unsigned mine, const Tile& tile, Beside beside)
 {
