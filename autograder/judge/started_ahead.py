@@ -59,6 +59,6 @@ def _start(kept_in: Callable[[], Sandbox | None]) -> tuple[Sandbox, Worker] | No
 def _ask(starting: Future[tuple[Sandbox, Worker] | None], first: str, seconds: float) -> None:
     if starting.exception():
         return
-    with suppress(WorkerError):  # it may be closed meanwhile, and is asked again
+    with suppress(WorkerError):  # it may be closed meanwhile, and must not start again for this
         if found := starting.result():
-            found[1].call(first, timeout=seconds)
+            found[1].call_if_started(first, timeout=seconds)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -87,6 +88,16 @@ def test_what_did_not_start_needs_no_end(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(Worker, "start", start)
     _begin(READS)
     started_ahead.close_rest()
+
+
+def test_one_that_is_closed_before_it_is_asked_does_not_start_again() -> None:
+    worker = Worker(READS)
+    worker.start()
+    worker.close()
+    started: Future[tuple[Sandbox, Worker] | None] = Future()
+    started.set_result((READS, worker))
+    started_ahead._ask(started, _MISSING, 60.0)
+    assert worker._process is None
 
 
 def test_without_a_sandbox_nothing_is_started() -> None:

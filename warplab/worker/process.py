@@ -125,19 +125,26 @@ class Worker:
         of other threads are waited for besides. Raises WorkerError.
         """
         with self._in_call:
-            return self._called(target, timeout, payload)
+            return self._answer_of(self._running(), target, timeout, payload)
 
-    def _called(self, target: str, timeout: float, payload: dict[str, Any]) -> Any:
-        process = self._running()
+    def call_if_started(self, target: str, *, timeout: float, **payload: Any) -> None:
+        """As `call`, for what only makes the process ready: none is started, whether there never was one or another
+        thread has closed it. Raises WorkerError."""
+        with self._in_call:
+            if (process := self._process) is not None:
+                self._answer_of(process, target, timeout, payload)
+
+    def _answer_of(self, process: subprocess.Popen[bytes], target: str, timeout: float, payload: dict[str, Any]) -> Any:
+        frame = wire.encode({"target": target, "payload": payload})
         assert process.stdin is not None
         try:
-            process.stdin.write(wire.encode({"target": target, "payload": payload}))
+            process.stdin.write(frame)
             process.stdin.flush()
             answer = self._answers.get(timeout=timeout)
         except queue.Empty:
             self.close()
             raise WorkerError(WorkerFault.TIMEOUT, f"no answer within {timeout:g} s; the worker was replaced") from None
-        except BrokenPipeError:
+        except (BrokenPipeError, ValueError):  # it has ended, or another thread has closed it
             answer = None
         if not isinstance(answer, dict):
             raise self._died(process)
