@@ -10,6 +10,7 @@ is found out before a receive of the wrong size is posted, which neither library
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -61,16 +62,16 @@ class Distributed:
         headers = [torch.tensor([send.transfer, send.data.nbytes]) for send in sends]
         works: list[tuple[Any, int]] = []
         for send, header, one in zip(sends, headers, data, strict=True):
-            works.append((dist.isend(header, send.peer), send.peer))
+            works.append((self._begun(dist.isend, header, send.peer), send.peer))
             if gloo:  # a message right behind its header: a peer may take the next one in a later step
-                works.append((dist.isend(one, send.peer), send.peer))
+                works.append((self._begun(dist.isend, one, send.peer), send.peer))
         rooms = [torch.from_numpy(receive.into).to(self._device) for receive in receives]
         for receive, room in zip(receives, rooms, strict=True):
             found = torch.zeros(2, dtype=torch.int64)
-            self._wait([(dist.irecv(found, receive.peer), receive.peer)])
+            self._wait([(self._begun(dist.irecv, found, receive.peer), receive.peer)])
             check_header(receive.peer, receive, int(found[0]), int(found[1]))
             if gloo:  # a tensor on the processor shares the memory of its array
-                self._wait([(dist.irecv(room, receive.peer), receive.peer)])
+                self._wait([(self._begun(dist.irecv, room, receive.peer), receive.peer)])
         if not gloo:
             self._exchange_on_gpus(sends, data, receives, rooms)
         self._wait(works)
@@ -87,16 +88,24 @@ class Distributed:
         for room, receive in zip(rooms, receives, strict=True):
             receive.into[...] = room.cpu().numpy()
 
+    def _begun(self, operation: Callable[[torch.Tensor, int], Any], tensor: torch.Tensor, peer: int) -> Any:
+        try:
+            return operation(tensor, peer)
+        except RuntimeError as error:  # of a peer that Gloo knows to be gone
+            raise self._fault(error, peer) from None
+
     def _wait(self, works: list[tuple[Any, int]]) -> None:
         for work, peer in works:
             try:
                 work.wait(self._patience)
             except RuntimeError as error:
-                words = str(error).lower()
-                if "timed out" in words or "timeout" in words:
-                    text = f"was silent for {self._patience.total_seconds():g} s"
-                    raise PeerError(Verdict.HUNG, peer, text) from None
-                raise PeerError(Verdict.DIED, peer, "closed its connection") from None
+                raise self._fault(error, peer) from None
+
+    def _fault(self, error: RuntimeError, peer: int) -> PeerError:
+        words = str(error).lower()
+        if "timed out" in words or "timeout" in words:
+            return PeerError(Verdict.HUNG, peer, f"was silent for {self._patience.total_seconds():g} s")
+        return PeerError(Verdict.DIED, peer, "closed its connection")
 
     def close(self) -> None:
         dist.destroy_process_group()

@@ -27,10 +27,10 @@ def main() -> None:
     source, target = sys.stdin.buffer, sys.stdout.buffer
     job = msgspec.json.decode(source.readline(), type=Job)
     mail = Mail(job.sockets, (layers.TOKENS, layers.WIDTH), job.patience)
-    say(target, Message("ready"))
+    rank = _Rank(job, mail)
+    say(target, Message("ready"))  # and whoever waits for this rank begins to lose patience
     if not source.readline():
         return
-    rank = _Rank(job, mail)
     try:
         for place, one in enumerate(job.work.orders[job.rank]):
             say(target, Message("step", step=place))
