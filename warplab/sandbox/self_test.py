@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 import tempfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,15 +35,8 @@ def bait() -> Iterator[Bait]:
     with tempfile.TemporaryDirectory(prefix="warplab-private-") as folder, socket.socket() as listening:
         Path(folder, "secret").write_text("secret")
         listening.bind(("127.0.0.1", 0))
-        listening.listen()
-        threading.Thread(target=_accept, args=(listening,), daemon=True).start()
+        listening.listen()  # enough for a connection to be opened: the system answers
         yield Bait(int(listening.getsockname()[1]), folder)
-
-
-def _accept(listening: socket.socket) -> None:
-    with suppress(OSError):
-        while True:
-            listening.accept()[0].close()
 
 
 def escapes(port: str, folder: str) -> list[str]:

@@ -10,8 +10,8 @@ import re
 import socket
 import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -194,18 +194,8 @@ def _failure_of(source: str, isolation: Isolation, seconds: float) -> CaptureFai
     raise child_process.CaptureFault("The attempts to break out were not made.")
 
 
-class _listening:  # noqa: N801 - reads as a verb
-    """A context manager: a port of this machine that accepts connections."""
-
-    def __enter__(self) -> int:
-        self._socket = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
-        return int(self._socket.getsockname()[1])
-
-    def __exit__(self, *exception: object) -> None:
-        self._socket.close()
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                self._socket.accept()[0].close()
+@contextmanager
+def _listening() -> Iterator[int]:
+    """A port of this machine to which connections can be opened: the system answers them."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield int(listening.getsockname()[1])
