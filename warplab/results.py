@@ -153,7 +153,7 @@ def current_commit() -> str:
     try:
         commit = _git(root, "rev-parse", "HEAD")
         changes = _git(root, "status", "--porcelain", "--", ".", ":(exclude)benchmarks/results")
-    except (OSError, subprocess.CalledProcessError):
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
     return f"{commit}-dirty" if changes else commit
 

@@ -18,13 +18,9 @@ from autograder.spec.task import Case
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.capture.source_file import read_source
-from warplab.plan.capture.submission import answer_of
+from warplab.plan.capture.submission import CAPTURE_SECONDS, answer_of
 from warplab.plan.model import HostCall
 from warplab.sandbox.isolation import Isolation
-
-# For who sleeps; who computes without end has child_process.PROCESSOR_SECONDS. The dearest reference takes 10 s of a
-# processor, and was refused after 60 s on a machine with eight processes for each of its processors.
-CAPTURE_SECONDS = 120.0
 
 
 @dataclass(frozen=True)

@@ -133,7 +133,7 @@ class Session:
             cubins = [kernel.cubins.get(self.architecture) for kernel in launched]
             images = {cubin.image for cubin in cubins if cubin}
             if len(images) > 1:
-                with ThreadPoolExecutor() as pool:
+                with ThreadPoolExecutor(usable_processors()) as pool:
                     list(pool.map(disassembled, images))
 
     def load(self, name: str) -> _Loaded:
