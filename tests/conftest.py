@@ -8,6 +8,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
+import hypothesis
 import pytest
 
 from tests import warm_captures
@@ -15,6 +16,12 @@ from warplab.hardware import count
 
 # With it jsonschema, which nbformat imports, makes 38 parsers of addresses: seconds for what no schema of ours asks.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+# An example may wait for a busy machine, and all who run the tests try the same examples.
+hypothesis.settings.register_profile(
+    "warplab", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("warplab")
 
 
 @pytest.fixture(autouse=True)

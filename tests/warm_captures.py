@@ -21,6 +21,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,7 @@ VARIABLE = "WARPLAB_WARM_CAPTURES"
 ARE_USED = os.name == "posix" and os.environ.get("WARPLAB_WHOLE", "") in ("", "0")
 INTEGER = "i"
 MOST = 1 << 15  # bytes of what is asked of the process that captures are forked from
+_STARTING = threading.Lock()
 
 
 def use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,8 +88,13 @@ def _run_own(
     return subprocess.CompletedProcess(command, code, out, err)
 
 
-@cache
 def _place() -> str:
+    with _STARTING:  # of two threads that ask first, one starts it
+        return _started()
+
+
+@cache
+def _started() -> str:
     """The socket of the process that captures are forked from: of the one that started this one, or ending with it."""
     if place := os.environ.get(VARIABLE):
         return place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
 
 import jupytext
@@ -91,8 +92,18 @@ def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> No
     notebook = jupytext.read(source)
     if warm_captures.ARE_USED:
         notebook.cells.insert(0, new_code_cell(f"import {warm_captures.__name__} as warm\nwarm.use_for_ever()"))
-    client = NotebookClient(notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": FOLDER}})
-    client.execute()  # raises CellExecutionError, which shows the cell
+    client = NotebookClient(
+        notebook,
+        timeout=SECONDS,
+        startup_timeout=SECONDS,
+        kernel_name="python3",
+        resources={"metadata": {"path": FOLDER}},
+    )
+    kernel = client.create_kernel_manager()
+    with tempfile.TemporaryDirectory() as folder:
+        # Sockets of its own: a port that is chosen now may be another's when the kernel has started.
+        kernel.transport, kernel.ip = "ipc", str(Path(folder, "kernel"))
+        client.execute()  # raises CellExecutionError, which shows the cell
     printed = "\n".join(text_of(output) for cell in notebook.cells for output in cell.get("outputs", []))
     assert "judge error" not in printed
     kinds = {kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output.get("data", {})}
