@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.network import late_death
+from tests.network import gone_peer, late_death
 from tests.sampling import WHOLE, one_of_each
 from warplab.network.collectives import Collective
 from warplab.network.execution import Backend, Fault, FaultKind, Outcome, Verdict, execute
@@ -151,6 +151,15 @@ def test_a_rank_whose_connections_close_before_it_ends_has_died(tmp_path: Path) 
     assert outcome is not None
     assert (outcome.verdict, outcome.rank) == (Verdict.DIED, late_death.DYING), outcome.sentence
     assert f"ended with status {late_death.STATUS}" in outcome.sentence
+
+
+@pytest.mark.skipif(not HAVE_TORCH, reason="PyTorch is not installed")
+def test_a_peer_that_gloo_knows_to_be_gone_is_blamed(tmp_path: Path) -> None:
+    """Its exchange does not even begin then."""
+    command = [sys.executable, "-m", gone_peer.__name__]
+    gone = subprocess.Popen([*command, "1", str(tmp_path / "meeting")])
+    blames = subprocess.run([*command, "0", str(tmp_path / "meeting")], capture_output=True, text=True)
+    assert gone.wait() == 0 and blames.stdout.split() == ["DIED", "1"], blames.stderr
 
 
 def test_a_hang_in_a_chain_is_blamed_on_its_cause_not_on_a_neighbour() -> None:
