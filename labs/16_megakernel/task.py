@@ -60,7 +60,8 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
     error analysis, SIAM J. Sci. Comput. 41, 2019, sections 2 and 3), so their variances add up:
 
     * a sum s of n terms t has at most n roundings of partial sums, whose mean squares are at most sum t^2 + s^2, each
-      by u = 2^-24 of itself: u^2 n (sum t^2 + s^2), in any order; the terms bring their own variances;
+      by u = 2^-24 of itself: u^2 n (sum t^2 + s^2), in any order; the terms bring their own variances. x is a term of
+      the sum that makes the new x: a kernel may begin with it, and then all partial sums are as large as it is;
     * the root of the mean square is common to all n, so that its error is the same share of all: the root of
       sum x^2 e(x)^2 over sum x^2, and a whole (width / 2 + 8) u, added as it is to what gates and ups may be off by;
     * silu changes by 1.1 at most where its argument changes by one, and an exponential is off by (2 |g| + 8) u.
@@ -81,9 +82,9 @@ def bound(xp: ModuleType, values: Values) -> dict[str, Array]:
         silu = xp.abs(gates) * sigmoid
         of_silu = 1.1 * of_gates + silu * (2 * xp.abs(gates) * (1 - sigmoid) + 8) * UNIT + SMALLEST
         of_hidden = of_silu * (xp.abs(ups) + of_ups) + silu * of_ups + 2 * UNIT * xp.abs(hidden)
-        added = _times(down, xp.square(hidden)) + xp.square(new - x)
-        sums = _times(down, xp.square(of_hidden)) + UNIT**2 * units * added
-        error = xp.sqrt(xp.square(error) + sums + xp.square(UNIT * new))
+        terms = _times(down, xp.square(hidden)) + xp.square(x)
+        sums = _times(down, xp.square(of_hidden)) + UNIT**2 * (units + 1) * (terms + xp.square(new))
+        error = xp.sqrt(xp.square(error) + sums)
         x = new
     return {"y": DEVIATIONS * error + SMALLEST}
 
