@@ -23,7 +23,12 @@ MUTANTS = (
         _SOURCE,
         "edges_done",
         "the rest of the matrix is computed too",
-        (Edit("            c[row : row + 32, column : column + 32] = tile\n", "            c[:] = a @ b\n"),),
+        (
+            Edit(
+                "            c[row : row + 32, column : column + 32] = tile\n",
+                "            c[row : row + 32, column : column + 32] = tile\n    c[:] = a @ b\n",
+            ),
+        ),
         Cause(Part.CORRECTNESS, _PARTIAL, words="one_size: With all holes closed it passes too"),
     ),
     Mutant(
