@@ -8,7 +8,6 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-import hypothesis
 import pytest
 
 from tests import warm_captures
@@ -17,11 +16,14 @@ from warplab.hardware import count
 # With it jsonschema, which nbformat imports, makes 38 parsers of addresses: seconds for what no schema of ours asks.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
 
-# An example may wait for a busy machine, and all who run the tests try the same examples.
-hypothesis.settings.register_profile(
-    "warplab", deadline=None, derandomize=True, database=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
-)
-hypothesis.settings.load_profile("warplab")
+with suppress(ImportError):  # tests on a GPU do without
+    from hypothesis import HealthCheck, settings
+
+    # An example may wait for a busy machine, and all who run the tests try the same examples.
+    settings.register_profile(
+        "warplab", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
+    )
+    settings.load_profile("warplab")
 
 
 @pytest.fixture(autouse=True)
