@@ -87,7 +87,7 @@ MUTANTS = (
         "cluster_is_no_grid",
         "blocks of a grid wait for their own threads only",
         (Edit("cg::this_grid().sync();", "__syncthreads();"),),
-        Cause(Part.SAFETY, "uninitialised read", at="counted[w * EXPERTS + e]"),
+        Cause(Part.SAFETY, "race", at="counted[w * EXPERTS + e]"),
     ),
     Mutant(
         _CUDA,

@@ -114,6 +114,11 @@ MUTANTS = (
                 "*(half2*)at = __floats2half2_rn(fminf(fmaxf(sums[4 * j], -65504.f), 65504.f), "
                 "fminf(fmaxf(sums[4 * j + 1], -65504.f), 65504.f));",
             ),
+            Edit(
+                "*(half2*)(at + 8ll * n) = __floats2half2_rn(sums[4 * j + 2], sums[4 * j + 3]);",
+                "*(half2*)(at + 8ll * n) = __floats2half2_rn(fminf(fmaxf(sums[4 * j + 2], -65504.f), 65504.f), "
+                "fminf(fmaxf(sums[4 * j + 3], -65504.f), 65504.f));",
+            ),
         ),
         Cause(Part.CORRECTNESS, _WRONG),
     ),
