@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,12 +25,11 @@ from autograder.worker.module_variables import device_bytes
 from autograder.worker.rules import uses_tensor_cores
 from autograder.worker.same_kernels import other_kernels
 from warplab.errors import CompileError, PlanError
-from warplab.hardware.processors import usable_processors
 from warplab.plan.archive import dumps
 from warplab.plan.assemble import Budget, assemble
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import Request, decode_response
-from warplab.plan.disassembler import disassembled
+from warplab.plan.disassembler import read_ahead
 from warplab.plan.language import language_of
 from warplab.plan.model import Kernel, Language, Launch, Plan
 from warplab.plan.occupancy import Occupancy, occupancy
@@ -107,8 +105,7 @@ def _read_machine_code(plans: Iterable[Plan]) -> None:
     Half a second each, whatever its size, and a case has one kernel: one after the other they would take longer."""
     kernels = [kernel for plan in plans for kernel in plan.kernels.values()]
     images = dict.fromkeys(cubin.image for kernel in kernels for cubin in kernel.cubins.values())
-    with ThreadPoolExecutor(usable_processors()) as beside:
-        list(beside.map(disassembled, list(images)[:_AHEAD]))
+    read_ahead(list(images)[:_AHEAD])
 
 
 def _others(lab: Lab, cases: Sequence[Case], plans: Mapping[str, Plan]) -> str:

@@ -11,8 +11,11 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from warplab.hardware.processors import usable_processors
 from warplab.isa.machine_code import MachineCode, read
 from warplab.plan import cache
 from warplab.plan.assembler import run_bounded
@@ -35,6 +38,12 @@ def nvdisasm() -> str | None:
     home = os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH")
     found = shutil.which("nvdisasm") or (shutil.which("nvdisasm", path=str(Path(home, "bin"))) if home else None)
     return os.path.abspath(found) if found else None  # it runs in another folder
+
+
+def read_ahead(images: Iterable[bytes]) -> None:
+    """Disassemble cubins side by side, for whoever asks for them next: half a second each, the first time."""
+    with ThreadPoolExecutor(usable_processors()) as beside:
+        list(beside.map(disassembled, images))
 
 
 @functools.lru_cache(_KEPT)

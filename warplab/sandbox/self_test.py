@@ -32,10 +32,11 @@ class Bait:
 @contextmanager
 def bait() -> Iterator[Bait]:
     """Lay out the bait for as long as a process starts."""
-    with tempfile.TemporaryDirectory(prefix="warplab-private-") as folder, socket.socket() as listening:
+    with (
+        tempfile.TemporaryDirectory(prefix="warplab-private-") as folder,
+        socket.create_server(("127.0.0.1", 0)) as listening,  # the system answers who connects
+    ):
         Path(folder, "secret").write_text("secret")
-        listening.bind(("127.0.0.1", 0))
-        listening.listen()  # enough for a connection to be opened: the system answers
         yield Bait(int(listening.getsockname()[1]), folder)
 
 

@@ -13,7 +13,7 @@ from warplab.errors import PlanError
 from warplab.hardware.chips import Chip
 from warplab.hardware.processors import usable_processors
 from warplab.isa.syntax import Function, Module
-from warplab.plan.disassembler import disassembled
+from warplab.plan.disassembler import read_ahead
 from warplab.plan.execution import COUNTERS_NOTE, CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
@@ -133,8 +133,7 @@ class Session:
             cubins = [kernel.cubins.get(self.architecture) for kernel in launched]
             images = {cubin.image for cubin in cubins if cubin}
             if len(images) > 1:
-                with ThreadPoolExecutor(usable_processors()) as pool:
-                    list(pool.map(disassembled, images))
+                read_ahead(images)
 
     def load(self, name: str) -> _Loaded:
         """A kernel, ready to run. Kernels that share a PTX text share its variables."""

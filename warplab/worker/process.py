@@ -140,12 +140,13 @@ class Worker:
         try:
             process.stdin.write(frame)
             process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # it has ended, or another thread has closed it
+            raise self._died(process) from None
+        try:
             answer = self._answers.get(timeout=timeout)
         except queue.Empty:
             self.close()
             raise WorkerError(WorkerFault.TIMEOUT, f"no answer within {timeout:g} s; the worker was replaced") from None
-        except (BrokenPipeError, ValueError):  # it has ended, or another thread has closed it
-            answer = None
         if not isinstance(answer, dict):
             raise self._died(process)
         if "result" in answer:

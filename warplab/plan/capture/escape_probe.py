@@ -10,8 +10,7 @@ import re
 import socket
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -144,8 +143,11 @@ def prove(isolation: Isolation, private: Sequence[Path] = (), thorough: bool = F
     """Try to break out of an isolation. `private` are files and folders that must not be readable, beside one of this
     function's own. `thorough` also leaves an endless program behind, which takes some seconds."""
     try:
-        with tempfile.TemporaryDirectory(prefix="warplab-private-") as folder, _listening() as port:
-            escapes = _try_everything(isolation, Path(folder), private, port)
+        with (
+            tempfile.TemporaryDirectory(prefix="warplab-private-") as folder,
+            socket.create_server(("127.0.0.1", 0)) as listening,  # the system answers who connects
+        ):
+            escapes = _try_everything(isolation, Path(folder), private, listening.getsockname()[1])
         if thorough and _outlives(isolation):
             escapes.append("outlive")
     except (WarplabError, OSError) as error:
@@ -192,10 +194,3 @@ def _failure_of(source: str, isolation: Isolation, seconds: float) -> CaptureFai
     except CaptureFailure as failure:
         return failure
     raise child_process.CaptureFault("The attempts to break out were not made.")
-
-
-@contextmanager
-def _listening() -> Iterator[int]:
-    """A port of this machine to which connections can be opened: the system answers them."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield int(listening.getsockname()[1])
