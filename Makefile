@@ -73,8 +73,8 @@ test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submission
 	@PYTHONDONTWRITEBYTECODE= WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
 		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py) \
 		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
-		tests/megakernel tests/network tests/own_kernels tests/peer tests/plan tests/ptx tests/notebooks tests/search \
-		tests/sharded tests/show tests/simt/corpus tests/simt/test_machine_code.py tests/test_toolkits.py
+		tests/systems/megakernel tests/systems/network tests/own_kernels tests/peer tests/plan tests/ptx tests/notebooks tests/systems/search \
+		tests/sharded tests/course/figures tests/emulator/corpus tests/emulator/test_machine_code.py tests/test_toolkits.py
 
 lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
 	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \
@@ -85,7 +85,7 @@ bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: produc
 	@$(if $(GEMM),$(PY) -m benchmarks.bench_gemm counters)
 
 bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
-	@$(PY) -m benchmarks.bench_simt
+	@$(PY) -m benchmarks.bench_emulator
 
 validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (needs a GPU and ncu)
 	@$(PY) -m benchmarks.validate

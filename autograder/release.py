@@ -28,12 +28,9 @@ _FILES = (
     "environment.yml",
     "scripts/setup.sh",
     "scripts/sandbox.sh",
-    "benchmarks/peer/all_reduce.cu",  # chapters 12 and 15 show parts of them
-    "benchmarks/peer/row_parallel.cu",
-    "benchmarks/peer/waiting.cuh",
 )
 _FOLDERS = (
-    "warplab", "autograder", "course", "notebooks", "benchmarks/results", "benchmarks/micro", "docs/images",
+    "warplab", "systems", "autograder", "course", "notebooks", "benchmarks/results", "benchmarks/micro", "docs/images",
     "docs/syllabi",
 )  # fmt: skip
 # What a learner reads; the threat model and the instructor's pages are not among it.

@@ -27,7 +27,7 @@ import numpy as np
 
 from benchmarks.gemm.contest import DRAWN_SECONDS
 from benchmarks.gemm.ladder import BEST, Rung, plan_of, rungs
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save
@@ -255,7 +255,7 @@ def _of_best(worker: Worker, architecture: str, every: Sequence[Shape], part: st
 
 def counters() -> list[results.Record]:
     """What the emulator counts for every rung at a small size."""
-    from warplab.simt import execute
+    from warplab.emulator import execute
 
     rng = np.random.default_rng(0)
     m, n, k = SMALL

@@ -21,8 +21,8 @@ from autograder.records.machine import choose_machine
 from autograder.records.measurement import Measurement
 from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, Lab, find_lab, kernel_labs
 from autograder.spec.task import Ceiling
+from course import results
 from course.rungs import Rung, climb
-from warplab import results
 from warplab.errors import WarplabError
 from warplab.hardware import Math, present
 from warplab.plan.archive import dumps

@@ -18,12 +18,12 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
+from course import results
 from course.torch_needed import need_torch
-from warplab import results
+from systems.training.planner import plan
+from systems.training.sizes import Sizes
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware import present
-from warplab.training.planner import plan
-from warplab.training.sizes import Sizes
 
 FILE = results.DIRECTORY / "checkpointing.json"
 SIZES = Sizes(layers=24, width=2048, heads=16, vocabulary=32000, sequence=2048, batch=8, value_bytes=2)
@@ -41,10 +41,10 @@ def backward(model: Any, batch: Any) -> None:
 
 def ways(model: Any, batch: Any) -> Iterator[tuple[str, Once]]:
     """Every way that needs no compiler, by name, with what does one step that way."""
-    from warplab.training import kept_as, recompute
-    from warplab.training.names import Names
-    from warplab.training.operators import operators
-    from warplab.training.step import Way
+    from systems.training import kept_as, recompute
+    from systems.training.names import Names
+    from systems.training.operators import operators
+    from systems.training.step import Way
 
     def once(way: Way) -> Once:
         def step() -> None:
@@ -129,7 +129,7 @@ def by_line(model: Any, batch: Any) -> list[results.Record]:
     """Bytes that the allocator holds between forward and backward pass, by the line of the model that asked."""
     import torch
 
-    from warplab.training.allocator import active_bytes
+    from systems.training.allocator import active_bytes
 
     with recorded():
         loss = model(*batch)
@@ -159,7 +159,7 @@ def main() -> int:
         need_torch()
         if present() is None:
             raise DeviceError("This benchmark needs a GPU with 80 GB or more: run it where `nvidia-smi` shows one.")
-        from warplab.training import gpt
+        from systems.training import gpt
 
         header = results.make_header("python -m benchmarks.checkpointing")
         model, batch = gpt.make(SIZES, device="cuda"), gpt.draw(SIZES, device="cuda")

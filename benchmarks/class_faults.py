@@ -35,8 +35,8 @@ from autograder.classroom.ledger import RECORD, Ledger
 from autograder.spec.lab import CHECKOUT
 from benchmarks import known_class
 from benchmarks.known_class import Kind
-from warplab import results
-from warplab.results import Record
+from course import results
+from course.results import Record
 
 COMMAND = {
     "dask": "python -m benchmarks.class_faults",

@@ -34,9 +34,9 @@ from autograder.records.status import Part
 from autograder.spec.lab import CHECKOUT, solutions_folder
 from benchmarks import known_class
 from benchmarks.known_class import Kind
-from warplab import results
+from course import results
+from course.results import Record
 from warplab.hardware.device import alike
-from warplab.results import Record
 
 COMMAND = "python -m benchmarks.class_grading"
 FILE, GPU_FILE = results.DIRECTORY / "class.json", results.DIRECTORY / "class_gpu.json"

@@ -2,8 +2,8 @@
 
 `python -m benchmarks.collective_fits` renews them in benchmarks/results/collectives.json and measures nothing;
 benchmarks.collectives does so after each run. NCCL's own collectives get a law of its channels
-(warplab.network.channels); schedules, and processes over Gloo, up to three lines (warplab.network.fits). Times of more
-than two GPUs are besides predicted from the laws of two (warplab.network.more_ranks): no constant is fitted to them.
+(systems.network.channels); schedules, and processes over Gloo, up to three lines (systems.network.fits). Times of more
+than two GPUs are besides predicted from the laws of two (systems.network.more_ranks): no constant is fitted to them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from warplab import results
+from course import results
+from course.results import Record
+from systems.network import more_ranks
+from systems.network.channels import CHANNEL, CHANNELS, WAIT, Call, Law, fit_law, terms
+from systems.network.collectives import Collective
+from systems.network.fits import fit, predicted
+from systems.network.nccl import Protocol
 from warplab.errors import WarplabError
-from warplab.network import more_ranks
-from warplab.network.channels import CHANNEL, CHANNELS, WAIT, Call, Law, fit_law, terms
-from warplab.network.collectives import Collective
-from warplab.network.fits import fit, predicted
-from warplab.network.nccl import Protocol
-from warplab.results import Record
 
 COMMAND = "python -m benchmarks.collective_fits"
 LIBRARY = "nccl"  # the variant of NCCL's own collectives

@@ -30,14 +30,14 @@ from typing import Any
 
 from benchmarks.collective_fits import refit
 from benchmarks.peer import layer_records
-from benchmarks.peer.row_parallel import RANKS
-from benchmarks.sharded import planned
 from benchmarks.sharded import records as sharded_records
-from warplab import results
+from course import results
+from course.results import Record
+from systems.network.collectives import Collective, bus_bandwidth
+from systems.peer.row_parallel import RANKS
+from systems.sharded import planned
 from warplab.errors import WarplabError
 from warplab.gpu.statistics import median_interval
-from warplab.network.collectives import Collective, bus_bandwidth
-from warplab.results import Record
 
 COMMAND = "python -m benchmarks.collectives"
 COLLECTIVES = (

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
+from systems.network.collectives import Collective
+from systems.network.execution.calls import Call, Clock, meet, of_library, of_schedule
+from systems.network.schedules import Schedule, build
 from warplab.errors import WarplabError
-from warplab.network.collectives import Collective
-from warplab.network.execution.calls import Call, Clock, meet, of_library, of_schedule
-from warplab.network.schedules import Schedule, build
 
 
 class WrongResult(WarplabError):

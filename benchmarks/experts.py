@@ -34,7 +34,7 @@ from benchmarks.moe.backward import measured as backward
 from benchmarks.moe.gradients_fp8 import measured as gradients_fp8
 from benchmarks.moe.layer import measured as layer
 from benchmarks.moe.shuffle import NARROW, OURS, WIDE
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save

@@ -8,11 +8,11 @@ from statistics import median
 from autograder.spec.lab import find_lab
 from autograder.spec.task import Ceiling
 from benchmarks.gemm.ladder import order
-from warplab import results
+from course import results
+from course.figures.ladder import Metric, ladder
+from warplab.figures.roofline import Point, roofline
 from warplab.hardware import Roofline, find_chip
 from warplab.hardware.chips import Math
-from warplab.show.ladder import Metric, ladder
-from warplab.show.roofline import Point, roofline
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 GEMM = "06_tiled_gemm"

@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from autograder.spec.lab import solutions_folder
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save

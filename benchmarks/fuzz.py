@@ -19,7 +19,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from warplab import results
+from course import results
 
 ROOT = Path(__file__).resolve().parent.parent
 COMMAND = "python -m benchmarks.fuzz"

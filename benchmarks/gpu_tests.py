@@ -1,7 +1,8 @@
 """Runs the tests that need a GPU and writes their record, benchmarks/results/gpu_tests.json: `make test-gpu`.
 
-`python -m benchmarks.gpu_tests tests/network/test_execution.py` runs those of one file, or several, and renews only
-their records. A test that is skipped, for want of a second GPU or of a package, leaves no record and keeps its old one.
+`python -m benchmarks.gpu_tests tests/systems/network/test_execution.py` runs those of one file, or several, and
+renews only their records. A test that is skipped, for want of a second GPU or of a package, leaves no record and
+keeps its old one.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import sys
 
 import pytest
 
-from warplab import results
+from course import results
 
 
 class Record:

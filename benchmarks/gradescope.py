@@ -24,8 +24,8 @@ from pathlib import Path
 
 from autograder.platforms.bundle import gradescope_inside
 from autograder.spec.lab import CHECKOUT, find_any, known_labs, solutions_folder
-from warplab import results
-from warplab.results import Record
+from course import results
+from course.results import Record
 
 COMMAND = "sh scripts/docker_engine.sh python -m benchmarks.gradescope"
 IMAGE = "warplab-gradescope"

@@ -29,9 +29,9 @@ from autograder.records.status import Executor, Status
 from autograder.spec.lab import AnyLab, find_any, known_labs
 from corpus.judge import on_gpu
 from corpus.judge.entries import CORPORA, CorpusCase, cases
-from warplab import results
+from course import results
+from warplab.emulator import compiled
 from warplab.sandbox.isolation import Isolation
-from warplab.simt import compiled
 from warplab.worker.process import Sandbox
 
 # What never ends is a part of the corpus; nothing else of it takes long, beside the others of its kind.

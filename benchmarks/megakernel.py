@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.decode.ring import Ring
+from course import results
+from course.results import Record
 from course.torch_needed import need_torch
-from warplab import results
+from systems.megakernel import launch
+from systems.megakernel.schedule import Op, Schedule
+from systems.megakernel.shapes import LLAMA_1B, Shape
+from systems.megakernel.timeline import spans, written
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware import present
-from warplab.megakernel import launch
-from warplab.megakernel.schedule import Op, Schedule
-from warplab.megakernel.shapes import LLAMA_1B, Shape
-from warplab.megakernel.timeline import spans, written
-from warplab.results import Record
 
 FILE = results.DIRECTORY / "megakernel.json"
 SHAPE = LLAMA_1B

@@ -11,7 +11,7 @@ import traceback
 from importlib import import_module
 
 from benchmarks.micro import known
-from warplab import results
+from course import results
 from warplab.hardware.device import present
 
 GROUPS = ("sm", "memory", "host", "tensor", "library")

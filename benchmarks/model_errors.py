@@ -23,7 +23,9 @@ from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from benchmarks import nsight, sized
-from warplab import results, simt
+from course import results
+from warplab import emulator
+from warplab.emulator.model.estimate import estimate
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import executor, trusted
 from warplab.gpu.stopwatch import ColdCache
@@ -31,7 +33,6 @@ from warplab.hardware.chips import Chip, find_chip
 from warplab.hardware.device import present
 from warplab.plan.execution import CACHE_METRICS, Execution
 from warplab.plan.model import Plan
-from warplab.simt.model.estimate import estimate
 
 TURNS = 15
 SEED = 20
@@ -141,7 +142,7 @@ def _measure() -> int:
     estimates: list[results.Record] = []
     for subject, seconds, launches in zip(found, times, counted, strict=True):
         inputs = dict(subject.inputs)
-        execution = simt.execute(subject.plan, inputs, architecture=architecture, sanitize=False, caches=chip)
+        execution = emulator.execute(subject.plan, inputs, architecture=architecture, sanitize=False, caches=chip)
         caches += cache_records(subject, execution, launches)
         estimates.append(time_record(subject, execution, chip, seconds))
     header = results.make_header(COMMAND)

@@ -11,14 +11,14 @@ import sys
 import time
 from collections.abc import Iterator
 
-from warplab import results
-from warplab.network.clusters import Fabric, cluster, nvswitch_node
-from warplab.network.collectives import Collective
-from warplab.network.costs import Algorithm, Level, cost, hierarchical, pipeline
-from warplab.network.schedules import Schedule, build
-from warplab.network.simulation import Simulated, simulate
-from warplab.network.topology import Topology
-from warplab.results import Record
+from course import results
+from course.results import Record
+from systems.network.clusters import Fabric, cluster, nvswitch_node
+from systems.network.collectives import Collective
+from systems.network.costs import Algorithm, Level, cost, hierarchical, pipeline
+from systems.network.schedules import Schedule, build
+from systems.network.simulation import Simulated, simulate
+from systems.network.topology import Topology
 
 COMMAND = "python -m benchmarks.network"
 RANKS = (2, 8, 64, 512, 4096, 16384)

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.hardware.device import present
 from warplab.hardware.operators import OPERATORS, Operator

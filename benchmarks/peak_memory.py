@@ -32,8 +32,8 @@ def measure(plan: Path, workers: int | None = None) -> dict[str, int]:
 
     The emulator is compiled before, if it was not: that happens once on a machine and takes more memory.
     """
+    from warplab.emulator import compiled
     from warplab.hardware.processors import usable_processors
-    from warplab.simt import compiled
 
     compiled.vectors(), compiled.loop()
     command = [sys.executable, "-m", "benchmarks.peak_memory", str(plan), str(workers or usable_processors())]
@@ -50,9 +50,9 @@ def bound(buffers: int) -> float:
 
 def _main(path: str, workers: int) -> None:
     before = _peak()
+    from warplab.emulator import execute
     from warplab.plan.archive import load
     from warplab.plan.model import Role
-    from warplab.simt import execute
 
     plan = load(Path(path))
     inputs = {name: np.ones(b.shape, b.dtype) for name, b in plan.buffers.items() if b.role in (Role.INPUT, Role.INOUT)}

@@ -14,19 +14,19 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from benchmarks.figures import IMAGES
 from benchmarks.gemm.ladder import plan_of
+from course.figures.access import access
+from course.figures.profile_table import profile_table
+from course.figures.snapshot import snapshot
+from course.figures.timeline import masks, timeline
+from warplab.emulator import Profile, profile
+from warplab.figures.source import source
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Role
-from warplab.show.access import access
-from warplab.show.profile_table import profile_table
-from warplab.show.snapshot import snapshot
-from warplab.show.source import source
-from warplab.show.timeline import masks, timeline
-from warplab.simt import Profile, profile
 
 ARCHITECTURE = "sm_90a"
 LAB = "03_transpose"
 TURNED = "tile[x, r]"  # the read of a column of the tile
-DIVERGENT = Path(__file__).with_name("simt_kernels.py")
+DIVERGENT = Path(__file__).with_name("emulator_kernels.py")
 THREADS = 64
 
 

@@ -13,13 +13,14 @@ from unittest import mock
 import numpy as np
 
 from autograder.spec.lab import SUBMISSION_NAMES, kernel_labs, solutions_folder
-from benchmarks import bench_simt
+from benchmarks import bench_emulator
 from corpus.emulator.global_races import PAIRS
 from corpus.emulator.plans import assemble_file
-from warplab import results, simt
+from course import results
+from course.results import Record
+from warplab import emulator
+from warplab.emulator.races import CellMap
 from warplab.plan.model import Plan
-from warplab.results import Record
-from warplab.simt.races import CellMap
 
 COMMAND = "python -m benchmarks.races"
 ARCHITECTURE = "sm_90a"
@@ -43,7 +44,7 @@ def planted() -> Iterator[Record]:
         plans = assemble_file([*pairs, *(pair.mended for pair in pairs)], ARCHITECTURE)
         for pair in pairs:
             faulty, mended = (
-                simt.execute(plans[p.name], p.draw(), architecture=ARCHITECTURE, instruction_budget=BUDGET).findings
+                emulator.execute(plans[p.name], p.draw(), architecture=ARCHITECTURE, instruction_budget=BUDGET).findings
                 for p in (pair, pair.mended)
             )
             named += any(f.kind is pair.kind and f"({sort})" in f.message for f in faulty for sort in pair.sorts)
@@ -66,12 +67,12 @@ def costs() -> Iterator[Record]:
 
 
 def _kernels() -> Iterator[tuple[str, Plan, dict[str, np.ndarray]]]:
-    yield from bench_simt.plans()
-    yield from bench_simt.scattered_plans()
+    yield from bench_emulator.plans()
+    yield from bench_emulator.scattered_plans()
     for lab in kernel_labs():
         for file in SUBMISSION_NAMES:
             if (solutions_folder() / lab / file).exists():
-                yield (f"{lab}/{file.removesuffix('.py')}", *bench_simt.reference(lab, file))
+                yield (f"{lab}/{file.removesuffix('.py')}", *bench_emulator.reference(lab, file))
 
 
 def _seconds(plan: Plan, inputs: dict[str, np.ndarray]) -> tuple[float, float]:
@@ -81,7 +82,7 @@ def _seconds(plan: Plan, inputs: dict[str, np.ndarray]) -> tuple[float, float]:
         searched = turn % 2 == 0
         with mock.patch.object(CellMap, "__bool__", lambda self, on=searched: on, create=True):
             start = time.perf_counter()
-            simt.execute(plan, inputs, architecture=ARCHITECTURE, workers=1)
+            emulator.execute(plan, inputs, architecture=ARCHITECTURE, workers=1)
             times[searched].append(time.perf_counter() - start)
     return float(np.median(times[True][1:])), float(np.median(times[False][1:]))
 

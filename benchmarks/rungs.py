@@ -24,7 +24,8 @@ from autograder.spec.recorded import FILE, Counted, Recorded, RecordedRung, rela
 from autograder.spec.task import Dimensions
 from autograder.worker.emulator_stage import counters_of
 from autograder.worker.same_kernels import other_kernels
-from warplab import results, simt
+from course import results
+from warplab import emulator
 from warplab.files import write_whole
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
@@ -69,7 +70,7 @@ def counted(lab: Lab, path: Path, size: Dimensions) -> list[Counted] | None:
     for seed in SEEDS[lab.name]:
         values = generate(np, lab.task, case, seed)
         inputs = {name: values[name] for name in plan.buffers if name in values}
-        execution = simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False)
+        execution = emulator.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False)
         relative = relative_counters(lab.task, size, counters_of(lab.task, execution))
         one = Counted(dict(size), {name: float(f"{value:.5g}") for name, value in relative.items()})
         found += [one] if one not in found else []

@@ -19,7 +19,8 @@ from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.entry import Fault, Subject
 from corpus.emulator.faults import FAULTS
 from corpus.emulator.plans import assemble_all
-from warplab import results, simt
+from course import results
+from warplab import emulator
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import sanitizer
 from warplab.hardware.device import architecture_of, present
@@ -111,7 +112,7 @@ def _compare(prefixes: tuple[str, ...]) -> None:
                     asked[subject.name, kind] = pool.submit(sanitizer.ask, *arguments)
         records = []
         for subject in chosen:
-            execution = simt.execute(
+            execution = emulator.execute(
                 plans[subject.name], subject.draw(), architecture=architecture, instruction_budget=BUDGET
             )
             for kind in TOOLS:

@@ -15,13 +15,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from warplab import results
+from course import results
+from systems.search.product import CHOICES, Choice, name_of, source_of
+from warplab.emulator import execute
+from warplab.emulator.model.estimate import estimate
 from warplab.hardware.chips import H200
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
-from warplab.search.product import CHOICES, Choice, name_of, source_of
-from warplab.simt import execute
-from warplab.simt.model.estimate import estimate
 
 FILE = results.DIRECTORY / "search_space.json"
 COMMAND = "python -m benchmarks.search_space"

@@ -39,7 +39,8 @@ from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.orders import Order, in_orders
 from corpus.judge.submission_files import submissions
 from corpus.judge.truth import mutants
-from warplab import results, simt
+from course import results
+from warplab import emulator
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
@@ -200,7 +201,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
 
     def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
         def executed(order: Order) -> Execution:
-            return simt.execute(
+            return emulator.execute(
                 plan,
                 inputs,
                 architecture=EMULATED_ARCHITECTURE,

@@ -20,8 +20,8 @@ from pathlib import Path
 
 from autograder.cli import FULL_MARKS, NOT_FULL_MARKS
 from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, kernel_labs, solutions_folder
-from warplab import results
-from warplab.results import Record
+from course import results
+from course.results import Record
 
 COMMAND = "python -m benchmarks.startup"
 LABS = tuple(name for name in kernel_labs() if name < "07")
@@ -29,7 +29,7 @@ FOLLOWED = ("01_axpy/submission_cuda", "05_softmax/submission")  # whose steps a
 PROCESSORS = f"{os.cpu_count()} processors"
 REPEATS = 3
 CLONE_STEPS = ("venv", "grade", "lint", "test")  # targets of make, in the order in which they are called
-_COMPILE = "from warplab.simt.compiled import compile_parts; compile_parts()"
+_COMPILE = "from warplab.emulator.compiled import compile_parts; compile_parts()"
 _LOOP = "for i in range(20_000_000): pass"
 # As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.
 _TRACED = """
@@ -39,7 +39,7 @@ import numpy as np
 from autograder.own_work import capture_submission
 from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab
-from warplab.simt import profile
+from warplab.emulator import profile
 lab = find_lab("03_transpose")
 case = lab.task.profile
 plan = capture_submission(lab, Path(sys.argv[1]), [case], 1, "sm_90a").plans[case.name]

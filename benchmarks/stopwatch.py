@@ -27,10 +27,10 @@ from autograder.records.machine import choose_machine
 from autograder.records.measurement import Measurement, from_wire
 from autograder.spec.lab import SUBMISSION_NAMES, find_lab, kernel_labs, solutions_folder
 from autograder.spec.score import efficiency_points
-from warplab import results
+from course import results
+from course.results import Record
 from warplab.errors import WarplabError
 from warplab.plan.archive import dumps
-from warplab.results import Record
 from warplab.worker.process import Worker
 
 FILE = results.DIRECTORY / "stopwatch.json"

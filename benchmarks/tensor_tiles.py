@@ -20,9 +20,9 @@ import numpy as np
 
 from corpus.tensor import probe
 from corpus.tensor.probe import COLUMNS, Instruction, IntegerInstruction
-from warplab import results
-from warplab.simt.core.state.raw import fused_multiply_add
-from warplab.simt.core.tensor.numerics import FORMATS, multiply_accumulate, rule_number
+from course import results
+from warplab.emulator.core.state.raw import fused_multiply_add
+from warplab.emulator.core.tensor.numerics import FORMATS, multiply_accumulate, rule_number
 
 COMMAND = "python -m benchmarks.tensor_tiles"
 TILES = 100_000

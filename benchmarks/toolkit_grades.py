@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from autograder.submissions import references
-from warplab import results
+from course import results
 from warplab.hardware.device import present
 from warplab.hardware.toolkit import toolkit
 

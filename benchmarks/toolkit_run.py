@@ -24,7 +24,7 @@ from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from autograder.submissions import references
 from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.plans import assemble_all
-from warplab import simt
+from warplab import emulator
 from warplab.errors import WarplabError
 from warplab.plan.assembler import version
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
@@ -50,7 +50,7 @@ def subjects() -> Iterator[tuple[str, Plan, Mapping[str, np.ndarray]]]:
 def measured(plan: Plan, inputs: Mapping[str, np.ndarray]) -> dict[str, Any]:
     """The digests of the outputs, the counters and how many findings there are, or why the plan does not run."""
     try:
-        execution = simt.execute(plan, dict(inputs), architecture=EMULATED_ARCHITECTURE, workers=1)
+        execution = emulator.execute(plan, dict(inputs), architecture=EMULATED_ARCHITECTURE, workers=1)
     except WarplabError as error:
         return {"refused": str(error)}
     outputs = {name: hashlib.sha256(array.tobytes()).hexdigest() for name, array in execution.outputs.items()}

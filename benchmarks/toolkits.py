@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warplab import results
+from course import results
+from course.results import Record
 from warplab.errors import WarplabError
-from warplab.results import Record
 
 ROOT = Path(__file__).resolve().parent.parent
 BASELINE = "CUDA 13"

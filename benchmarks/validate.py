@@ -31,7 +31,8 @@ from corpus.emulator.compare import elements_apart
 from corpus.emulator.entry import Approximate
 from corpus.emulator.plans import assemble_all
 from corpus.judge.submission_files import submissions
-from warplab import results, simt
+from course import results
+from warplab import emulator
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import executor
 from warplab.plan.assemble import assemble
@@ -191,7 +192,7 @@ def _random_programs(architecture: str) -> list[results.Record]:
         for program, plan in zip(programs, plans, strict=True):
             inputs = random_programs.draw(program)
             gpu = executor.execute(plan, inputs, architecture)[0].outputs["out"]
-            emulated = simt.execute(plan, inputs, architecture=architecture, workers=1).outputs["out"]
+            emulated = emulator.execute(plan, inputs, architecture=architecture, workers=1).outputs["out"]
             differ += int(np.count_nonzero(gpu != emulated))
         conditions = f"{len(programs)} programs of 100 instructions, 64 threads, every register bit for bit"
         records.append(
@@ -203,7 +204,7 @@ def _random_programs(architecture: str) -> list[results.Record]:
 
 
 def _emulated(subject: Subject, architecture: str) -> Execution:
-    return simt.execute(subject.plan, subject.inputs, architecture=architecture, workers=1)
+    return emulator.execute(subject.plan, subject.inputs, architecture=architecture, workers=1)
 
 
 def _output_record(subject: Subject, execution: Execution, architecture: str) -> results.Record:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 from IPython.display import HTML
 
 from course.lesson import CODE_STYLE, Step
-from warplab.show import style
+from warplab.figures import style
 
 _AWAY, _CAME = style.ORANGE, style.GREEN
 

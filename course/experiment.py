@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from course.kernel_cell import ARCHITECTURE, KernelCell
+from warplab.emulator import Profile, execute, profile
+from warplab.emulator.profiling.profile import BUDGET
+from warplab.emulator.profiling.reach import Reach
+from warplab.emulator.profiling.reach import reach as reach_of
 from warplab.hardware import Chip
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
-from warplab.simt import Profile, execute, profile
-from warplab.simt.profiling.profile import BUDGET
-from warplab.simt.profiling.reach import Reach
-from warplab.simt.profiling.reach import reach as reach_of
 
 OUTPUT = "out"  # the argument of this name is what a host function writes; all other arrays are inputs
 

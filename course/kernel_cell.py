@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 
 from autograder.spec.lab import CHECKOUT
+from warplab.emulator import Profile, profile
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, Dim3, HostCall, Role, ScalarArgument
-from warplab.simt import Profile, profile
 
 ARCHITECTURE = "sm_90a"
 

@@ -28,20 +28,20 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
+from course import results
 from course.prediction import Prediction
+from course.results import DIRECTORY, Results, ResultsError
 from course.rungs import Rung, climb
 from course.waiting import Waiting
-from warplab import results
+from warplab.emulator import Profile, profile
 from warplab.errors import DeviceError, WarplabError
+from warplab.figures import style
+from warplab.figures.source import source_html
 from warplab.files import write_whole
 from warplab.hardware import Chip, Math, present
 from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters, Finding
 from warplab.plan.model import Dim3, Role
-from warplab.results import DIRECTORY, Results, ResultsError
-from warplab.show import style
-from warplab.show.source import source_html
-from warplab.simt import Profile, profile
 from warplab.worker.process import Worker
 
 SEED = 0  # notebooks show the same numbers every time

@@ -14,8 +14,8 @@ from pygments.lexers import CudaLexer
 
 from autograder.spec.lab import CHECKOUT
 from course.lesson import CODE_STYLE, table
-from warplab.results import DIRECTORY, Record, ResultsError, read
-from warplab.show.style import quantity
+from course.results import DIRECTORY, Record, ResultsError, read
+from warplab.figures.style import quantity
 
 KERNELS = CHECKOUT / "benchmarks" / "micro"
 

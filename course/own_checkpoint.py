@@ -9,11 +9,11 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from autograder.spec.checkpoints import Aim, best, planned, taken
+from course.figures.kept_operators import kept_operators
+from systems.training.planner import Operator
 from warplab.plan.capture import operator_table
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.records import RecordForm, to_json
-from warplab.show.kept_operators import kept_operators
-from warplab.training.planner import Operator
 
 
 def as_in_the_lab(operators: Iterable[Operator]) -> list[operator_table.Operator]:

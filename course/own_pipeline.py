@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from autograder.spec.lab import find_any
 from autograder.spec.pipelines import PassTimes
-from warplab.parallel.bubbles import least_bubble
-from warplab.parallel.order_check import check
-from warplab.parallel.shapes import LayoutError
-from warplab.parallel.timeline import from_records, held, idle, run
-from warplab.show.stages import stages
+from course.figures.stages import stages
+from systems.parallel.bubbles import least_bubble
+from systems.parallel.order_check import check
+from systems.parallel.shapes import LayoutError
+from systems.parallel.timeline import from_records, held, idle, run
 
 _TIMES = PassTimes(forward=1.0, input_part=1.0, weights=1.0, transfer=0.04)  # in forward passes, as in lab 14
 

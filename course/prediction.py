@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from course.figures.live_form import live_form
+from course.quiz.check import in_unit
+from course.quiz.progress import data_folder
+from warplab.figures import style
 from warplab.files import write_whole
-from warplab.quiz.check import in_unit
-from warplab.quiz.progress import data_folder
-from warplab.show import style
-from warplab.show.live_form import live_form
 
 _VERSION = 1
 

@@ -20,7 +20,7 @@ from autograder.records.report import KernelFigures
 from autograder.records.status import Executor
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
-from warplab import simt
+from warplab import emulator
 from warplab.plan.archive import dumps
 from warplab.plan.execution import Execution
 from warplab.worker.process import Worker
@@ -56,7 +56,7 @@ def _measure(lab: Lab, source: Path, machine: Machine, seed: int, worker: Worker
     captured = capture_submission(lab, source, (task.profile, task.timing), seed, machine.architecture)
     plan = captured.plans[task.profile.name]
     values = generate(np, task, task.profile, seed)
-    profile = simt.execute(plan, {name: values[name] for name in plan.buffers if name in values})
+    profile = emulator.execute(plan, {name: values[name] for name in plan.buffers if name in values})
     timing = None
     if machine.device is Executor.GPU:
         payload = {

@@ -11,10 +11,10 @@ import numpy as np
 
 from course.experiment import OUTPUT, emulate
 from course.kernel_cell import KernelCell
+from warplab.emulator.profiling.profile import BUDGET
 from warplab.errors import WarplabError
+from warplab.figures import style
 from warplab.plan.execution import Counters, Finding
-from warplab.show import style
-from warplab.simt.profiling.profile import BUDGET
 
 _SHOWN = 4  # findings; one mistake often makes several
 _BOX = f"background:{style.PANEL};color:{style.INK};padding:6px 12px;margin:2px 0;"

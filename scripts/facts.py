@@ -27,7 +27,7 @@ from pathlib import Path
 import jupytext
 import nbformat
 
-from warplab import results
+from course import results
 from warplab.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent

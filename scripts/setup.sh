@@ -93,9 +93,9 @@ echo "Setting up $venv ($extra, CUDA $cuda): a few minutes the first time, pip's
     -c constraints.txt -c "constraints-cu$cuda.txt" -e ".[$extra,cu$cuda]" >>"$log" 2>&1 || explain
 
 # Ahead, as confined processes may not write what they import. Labs that students edit are compiled when imported.
-"$venv/bin/python" -m compileall -q autograder warplab labs >>"$log" 2>&1
+"$venv/bin/python" -m compileall -q autograder systems warplab labs >>"$log" 2>&1
 
 # Ahead, so that the first kernel need not wait. Where it fails the first kernel says why, so nothing ends here.
-"$venv/bin/python" -c 'from warplab.simt.compiled import compile_parts; compile_parts()' ||
+"$venv/bin/python" -c 'from warplab.emulator.compiled import compile_parts; compile_parts()' ||
     echo "setup: the emulator was not compiled ahead; its first use will try again." >&2
 touch "$venv/.ready-$extra"

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks import checkpointing
-from warplab import results
-from warplab.training.sizes import Sizes
+from course import results
+from systems.training.sizes import Sizes
 
 
 def test_every_way_that_needs_no_compiler_gives_the_same_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
-    from warplab.training import gpt
+    from systems.training import gpt
 
     sizes = Sizes(layers=2, width=32, heads=2, vocabulary=40, sequence=16, batch=2)
     monkeypatch.setattr(checkpointing, "SIZES", sizes)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks import collective_fits, collectives
-from warplab import results
-from warplab.network.collectives import Collective
+from course import results
+from systems.network.collectives import Collective
 
 LOG = """\
 host:1:1 [0] NCCL INFO AllReduce: 1024 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}

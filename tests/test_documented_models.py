@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from warplab import results
+from course import results
+from course.results import Record
 from warplab.plan.execution import CACHE_METRICS
-from warplab.results import Record
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "emulator.md"
 NAMES = {

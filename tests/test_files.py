@@ -23,7 +23,7 @@ PRIVATE = {
     "warplab/plan/disassembler.py",
     "warplab/sandbox/cgroup.py",
     "warplab/sandbox/self_test.py",
-    "warplab/search/emulated.py",
+    "systems/search/emulated.py",
 }
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from benchmarks import megakernel
-from warplab import results
-from warplab.megakernel import launch, reference
-from warplab.megakernel.schedule import schedule
-from warplab.megakernel.shapes import LLAMA_1B, TOY
+from course import results
+from systems.megakernel import launch, reference
+from systems.megakernel.schedule import schedule
+from systems.megakernel.shapes import LLAMA_1B, TOY
 
 TOKENS = [7, 9, 200, 31, 31, 4]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.micro import known
+from course.results import DIRECTORY, Record, read
 from warplab.hardware.chips import H200
-from warplab.results import DIRECTORY, Record, read
 
 RESULTS = read(DIRECTORY / "microbench.json")
 COMPARED = [record for record in RESULTS.records if "known" in record.extra]

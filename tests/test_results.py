@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from warplab import results
-from warplab.results import Header, Record, ResultsError
+from course import results
+from course.results import Header, Record, ResultsError
 
 HEADER = Header("NVIDIA H200", "580.95", {"numpy": "2.4.6"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")
 AXPY = Record(

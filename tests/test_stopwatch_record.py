@@ -7,7 +7,7 @@ import pytest
 from autograder.spec.lab import find_lab
 from autograder.spec.score import efficiency_points
 from benchmarks.stopwatch import CLOSE, FILE, WORKS
-from warplab import results
+from course import results
 
 # Thirty timings of a reference take minutes of a GPU: those that were made are held to their promise.
 REGRADED = [r.name for r in results.read(FILE).records if r.metric == "efficiency, spread" and not r.variant]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import toolkits
 from benchmarks.toolkits import BASELINE, COLAB, ENVIRONMENTS, ROOT, compared
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 
 WANTED = os.environ.get("WARPLAB_ENVIRONMENTS", "") not in ("", "0")

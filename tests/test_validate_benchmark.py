@@ -11,7 +11,8 @@ import pytest
 
 from benchmarks import validate
 from corpus.emulator.catalogue import ENTRIES
-from warplab import results, simt
+from course import results
+from warplab import emulator
 from warplab.errors import DeviceError
 from warplab.plan.execution import METRICS
 
@@ -25,7 +26,7 @@ def card(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     given: list[int] = []
 
     def execute(plan: Any, inputs: Any) -> Any:
-        return simt.execute(plan, inputs, architecture=ARCHITECTURE, workers=1)
+        return emulator.execute(plan, inputs, architecture=ARCHITECTURE, workers=1)
 
     def counters(plans: Sequence[tuple[Any, Any]], metrics: Sequence[str], folder: Path) -> list[list[dict[str, int]]]:
         given.append(len(plans))

@@ -8,7 +8,7 @@ from pathlib import Path
 import platformdirs
 
 # Folders in the cache, of what a confined worker may read
-COMPILED = "compiled"  # warplab.simt.compiled fills it
+COMPILED = "compiled"  # warplab.emulator.compiled fills it
 CEILINGS = "ceilings"  # warplab.hardware.ceilings
 TRUSTED = "trusted"  # warplab.gpu.trusted
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import autograder
+import systems
 from autograder.judge import started_ahead
 from autograder.judge.turns import Turns
 from autograder.records.machine import Machine
@@ -44,7 +45,7 @@ WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation,
 MEMORY = 16 << 30  # bytes, of the worker and its assembler together
 
 _MISSING = "autograder.worker.emulator_stage:missing_parts"
-_COMPILE = "warplab.simt.compiled:compile_parts"
+_COMPILE = "warplab.emulator.compiled:compile_parts"
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 _NOTED = "warm"  # kind of file in the cache: that CuPy's kernels of a lab were compiled
 # What CUDA's driver opens beside its devices, seen on Hopper machines with driver 580 (strace).
@@ -167,7 +168,8 @@ def _visible(index: int) -> str | None:
 
 def sandbox(own: bool, reduced: bool, gpu: bool, visible: str | None) -> Sandbox:
     """What a worker is kept in that holds the GPU (which one, `visible` tells CUDA), or that reads and emulates."""
-    readable = [str(Path(autograder.__path__[0])), str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
+    readable = [str(Path(package.__path__[0])) for package in (autograder, systems)]
+    readable += [str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
     environment.append(("WARPLAB_CACHE", str(cache_folder())))
     made = (CUBINS, MACHINE_CODE) if own else ()
@@ -185,7 +187,7 @@ def sandbox(own: bool, reduced: bool, gpu: bool, visible: str | None) -> Sandbox
     environment += [(_VISIBLE, seen)] if seen is not None else []
     return Sandbox(
         isolations=(Isolation.REDUCED,) if reduced else tuple(Isolation),
-        packages=("autograder",),
+        packages=("autograder", "systems"),
         readable=tuple(readable) + (_existing(_GPU_FILES) if gpu else ()),
         writable=(*writable, *(("/proc/self",) if gpu else ())),  # the driver gives its threads names
         devices=_existing(_GPU_DEVICES) if gpu else (),

@@ -15,10 +15,10 @@ import msgspec
 
 from autograder.records.request import Request
 from autograder.spec.schedules import ScheduleTask
+from systems.network.execution.timing import CannotTime, Timing, time_schedules
+from systems.network.schedules import ScheduleError, loads
 from warplab import hardware
 from warplab.gpu.statistics import Interval, median_interval
-from warplab.network.execution.timing import CannotTime, Timing, time_schedules
-from warplab.network.schedules import ScheduleError, loads
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ import msgspec
 import numpy as np
 
 from autograder.judge.runner import JudgeError
-from warplab.network.execution import Outcome, Verdict, execute
-from warplab.network.schedules import ScheduleError, loads
-from warplab.parallel.execution import Work, train
-from warplab.parallel.shapes import LayoutError
+from systems.network.execution import Outcome, Verdict, execute
+from systems.network.schedules import ScheduleError, loads
+from systems.parallel.execution import Work, train
+from systems.parallel.shapes import LayoutError
 from warplab.plan.capture.records import RecordForm
 
 PATIENCE = 30.0  # seconds that a rank waits for another: processes of a busy machine start late

@@ -22,7 +22,7 @@ from warplab.files import write_whole
 
 FILES = Path(__file__).parent / "files"
 PRAIRIELEARN_SECONDS = 600  # the most that PrairieLearn allows
-_PACKAGES = ("warplab", "autograder")
+_PACKAGES = ("warplab", "systems", "autograder")
 _DATE = (2026, 1, 1, 0, 0, 0)  # of every file, so that the same checkout gives the same archive
 _SCRIPTS = ("setup.sh", "run_autograder")
 

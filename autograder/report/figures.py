@@ -8,8 +8,8 @@ import io
 from autograder.records.measurement import COPY, Measurement
 from autograder.records.report import Report
 from autograder.records.status import Part
+from warplab.figures.roofline import Point, roofline
 from warplab.hardware.roofline import Roofline
-from warplab.show.roofline import Point, roofline
 
 
 def bandwidth_words(report: Report) -> str:

@@ -14,7 +14,7 @@ from autograder.records.report import Report
 from autograder.records.status import Status
 from autograder.report.figures import bandwidth_words, roofline_picture
 from autograder.report.words import budget_words, opinion_words
-from warplab.show.source import source_html
+from warplab.figures.source import source_html
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -2,7 +2,7 @@
 
 A submission's functions are called with a table of operators, and most with a budget in bytes, and return records
 (block, name). What is kept is taken from its store in the backward pass; what is not is computed again, as every
-operator's inputs are there either way (`warplab.training.planner`).
+operator's inputs are there either way (`systems.training.planner`).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import ClassVar
 
 from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
 from autograder.spec.task import Dimensions
+from systems.training.planner import Operator, Plan, plan
+from systems.training.sizes import Sizes
 from warplab.plan.capture import operator_table
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.model import HostCall, ScalarArgument
-from warplab.training.planner import Operator, Plan, plan
-from warplab.training.sizes import Sizes
 
 MOVED = "bytes_moved_again"
 _MEGA = 1e6

@@ -34,7 +34,7 @@ class Pipeline(Asked):
 
     The arguments `ranks` and `micro_batches` have these names; `chunks` is an argument or 1. `split`: a backward pass
     is two, for the input's gradient (B) and for the weights' (W). The bubble in the modelled case is held against the
-    least of warplab.parallel.bubbles; `held` is how many chunks' activations a rank may keep at once, and `reason` what
+    least of systems.parallel.bubbles; `held` is how many chunks' activations a rank may keep at once, and `reason` what
     an order does that keeps more.
     """
 

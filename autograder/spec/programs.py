@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from autograder.spec.inputs import uniform
 from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
 from autograder.spec.task import Dimensions
-from warplab.network.collectives import Collective
+from systems.network.collectives import Collective
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 

@@ -14,8 +14,8 @@ from typing import ClassVar
 
 from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
 from autograder.spec.task import Dimensions
-from warplab.network.collectives import Collective
-from warplab.network.topology import Topology
+from systems.network.collectives import Collective
+from systems.network.topology import Topology
 from warplab.plan.capture.records import RecordForm
 
 
@@ -32,8 +32,8 @@ class SendBudget:
 class Exchange(Asked):
     """One function of the submission: the collective that its schedules must do, and what they are judged by.
 
-    `ranks` and `chunks` follow from the arguments. Time is modelled for `size` bytes (as warplab.network.collectives
-    counts them) on `network`, and held against the bound of warplab.network.bounds.
+    `ranks` and `chunks` follow from the arguments. Time is modelled for `size` bytes (as systems.network.collectives
+    counts them) on `network`, and held against the bound of systems.network.bounds.
     """
 
     collective: Collective

@@ -28,8 +28,8 @@ def carry_out(task: str, seed: int, run: Mapping[str, bytes]) -> dict[str, Any]:
         return {"torch": "", "steps": []}
     import torch  # takes a second, and only here is it needed
 
-    from warplab.training import gpt, recompute
-    from warplab.training.step import step
+    from systems.training import gpt, recompute
+    from systems.training.step import step
 
     torch.set_num_threads(1)  # products so small are done before a second thread has woken up
     lab = load_schedule_lab(Path(task)).task.drawn(seed)

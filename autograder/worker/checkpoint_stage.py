@@ -16,9 +16,9 @@ from autograder.records.status import Status
 from autograder.spec.checkpoints import MOVED, Aim, Checkpoint, planned
 from autograder.spec.records import RecordCase
 from autograder.worker.record_rows import Number, failed, rows
+from systems.training.planner import Plan
 from warplab.plan.capture.records import LONGEST_NAME, MOST_RECORDS
 from warplab.plan.execution import FindingKind
-from warplab.training.planner import Plan
 
 _Name = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME)]
 _Rows = Annotated[list[tuple[Number, _Name]], msgspec.Meta(max_length=MOST_RECORDS)]

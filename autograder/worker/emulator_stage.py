@@ -48,14 +48,14 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
 
     Gives CaseOutcome.to_wire(). Raises PlanError for a plan that leaves what the emulator supports."""
-    from warplab import simt
+    from warplab import emulator
 
     start = time.perf_counter()
     lab = load_lab(Path(task)).drawn(seed)
     executions: list[Execution] = []
 
     def execute_in(order: Order, loaded: Plan, inputs: dict[str, np.ndarray], **options: Any) -> Execution:
-        return simt.execute(
+        return emulator.execute(
             loaded,
             inputs,
             architecture=_architecture(loaded),
@@ -105,7 +105,7 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
 
 def counters_of(task: Task, execution: Execution) -> Counters:
     """What budgets are held against: the counters of all launches, with the estimated time if a budget is on that."""
-    from warplab.simt.model.estimate import timed_total
+    from warplab.emulator.model.estimate import timed_total
 
     timed = any(budget.counter == "estimated_nanoseconds" for budget in task.budgets)
     return timed_total(execution) if timed else execution.total
@@ -116,8 +116,8 @@ def _architecture(plan: Plan) -> str:
 
 
 def parts_needed(plans: Iterable[Plan]) -> list[str]:
-    """The parts of `warplab.simt.compiled` that some kernel of the plans needs beside those that every one does."""
-    from warplab.simt import compiled
+    """The parts of `warplab.emulator.compiled` that some kernel of the plans needs beside those that every one does."""
+    from warplab.emulator import compiled
 
     texts = (text for plan in plans for kernel in plan.kernels.values() for text in kernel.ptx.values())
     return [part for part in compiled.parts_for(texts) if part not in compiled.ALWAYS]
@@ -125,7 +125,7 @@ def parts_needed(plans: Iterable[Plan]) -> list[str]:
 
 def missing_parts(parts: Sequence[str] = ()) -> list[str]:
     """What is not yet compiled of the emulator and these further parts of it."""
-    from warplab.simt import compiled
+    from warplab.emulator import compiled
 
     needed = (*compiled.ALWAYS, *(compiled.Piece(part) for part in parts))
     return [str(part) for part in needed if not compiled.is_kept(part)]
@@ -136,15 +136,15 @@ def warm_up(parts: Sequence[str] = ()) -> dict[str, Any]:
 
     What is compiled on first use must not be compiled within a case's time limit: a right kernel would look endless.
     """
-    from warplab import simt
-    from warplab.simt import compiled
+    from warplab import emulator
+    from warplab.emulator import compiled
 
     start = time.perf_counter()
     ptx = {EMULATED_ARCHITECTURE: _PROBE}
     kernel = Kernel("probe", "probe", Language.CUDA_CPP, (Parameter("probe_param_0", 8, 8),), ptx)
     buffer = Buffer("out", Role.OUTPUT, "uint32", (32,), (4,))
     launch = Launch("probe", (1, 1, 1), (32, 1, 1), (Pointer("out"),))
-    execution = simt.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
+    execution = emulator.execute(Plan("probe", {"probe": kernel}, {"out": buffer}, (launch,)), {})
     if execution.outputs["out"].tolist() != list(range(32)):
         raise RuntimeError("the emulator computes wrong results on this machine")
     for part in parts:

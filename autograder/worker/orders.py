@@ -28,7 +28,7 @@ _ORDERED = re.compile(r"cp\.async|wgmma\.|mbarrier\.|\batom\.(?!\S{0,40}shared)"
 
 @dataclass(frozen=True)
 class Order:
-    """What `warplab.simt.execute` is told; neither: its fixed order, from the first to the last."""
+    """What `warplab.emulator.execute` is told; neither: its fixed order, from the first to the last."""
 
     reverse: bool = False
     seed: int | None = None

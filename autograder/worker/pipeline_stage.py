@@ -16,12 +16,12 @@ from autograder.records.status import Status
 from autograder.spec.pipelines import Pipeline, chunks_of, held_by, ranks_of
 from autograder.spec.records import RecordCase
 from autograder.worker.record_rows import Number, failed, rows
-from warplab.parallel.bubbles import least_bubble
-from warplab.parallel.execution import Work
-from warplab.parallel.order_check import Wrong
-from warplab.parallel.order_check import check as first_fault
-from warplab.parallel.shapes import LayoutError
-from warplab.parallel.timeline import from_records, held, idle, run
+from systems.parallel.bubbles import least_bubble
+from systems.parallel.execution import Work
+from systems.parallel.order_check import Wrong
+from systems.parallel.order_check import check as first_fault
+from systems.parallel.shapes import LayoutError
+from systems.parallel.timeline import from_records, held, idle, run
 from warplab.plan.capture.records import MOST_RECORDS
 from warplab.plan.execution import FindingKind
 

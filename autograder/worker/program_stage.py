@@ -25,7 +25,7 @@ from autograder.spec.lab import load_schedule_lab
 from autograder.spec.programs import SENT, Asking, Program, ProgramTask
 from autograder.spec.records import RecordCase
 from autograder.worker.record_rows import failed, rows
-from warplab.network.collectives import Collective
+from systems.network.collectives import Collective
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.program_step import MOST_ARRAYS, MOST_ELEMENTS, encode_content
 from warplab.plan.capture.protocol import decode_records, unusable

@@ -17,12 +17,12 @@ from autograder.records.status import Status
 from autograder.spec.records import RecordCase
 from autograder.spec.schedules import Exchange
 from autograder.worker.record_rows import Number, failed, rows
-from warplab.network.bounds import bound
-from warplab.network.schedules import Op, Phase, Schedule, ScheduleError, Transfer, dumps
-from warplab.network.schedules import check as first_fault
-from warplab.network.schedules.check import Kind
-from warplab.network.schedules.model import columns
-from warplab.network.simulation import Simulated, simulate
+from systems.network.bounds import bound
+from systems.network.schedules import Op, Phase, Schedule, ScheduleError, Transfer, dumps
+from systems.network.schedules import check as first_fault
+from systems.network.schedules.check import Kind
+from systems.network.schedules.model import columns
+from systems.network.simulation import Simulated, simulate
 from warplab.plan.capture.records import MOST_RECORDS
 from warplab.plan.execution import FindingKind
 

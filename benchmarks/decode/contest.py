@@ -16,11 +16,11 @@ import torch
 from benchmarks.decode.llama import Llama
 from benchmarks.decode.ring import Ring
 from benchmarks.moe.shuffle import Captured
+from systems.megakernel import launch
+from systems.megakernel.reference import allowed
+from systems.megakernel.schedule import Schedule, encoded, schedule
+from systems.megakernel.shapes import Shape
 from warplab.errors import WarplabError
-from warplab.megakernel import launch
-from warplab.megakernel.reference import allowed
-from warplab.megakernel.schedule import Schedule, encoded, schedule
-from warplab.megakernel.shapes import Shape
 
 OURS, EAGER, COPY = "ours", "torch, eager in a CUDA graph", "copy"
 COMPILED = {  # what torch.compile is told, by the name of the contender

@@ -11,8 +11,8 @@ import cupy
 import numpy as np
 from cuda.bindings import driver
 
+from course.results import Record
 from warplab.gpu import trusted
-from warplab.results import Record
 
 KERNELS = 40  # in a row
 NANOSECONDS = 5000  # that each block takes

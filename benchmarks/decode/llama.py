@@ -7,7 +7,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 
-from warplab.megakernel.shapes import HEAD, Shape
+from systems.megakernel.shapes import HEAD, Shape
 
 EPSILON = 1e-5
 

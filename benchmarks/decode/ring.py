@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warplab.megakernel import launch
+from systems.megakernel import launch
 
 
 @dataclass(frozen=True)

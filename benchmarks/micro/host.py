@@ -11,7 +11,7 @@ import numpy as np
 from cuda.bindings import driver
 
 from benchmarks.micro import card
-from warplab.results import Record
+from course.results import Record
 
 LAUNCHES = 1000
 

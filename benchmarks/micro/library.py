@@ -8,7 +8,7 @@ import cupy
 import torch
 
 from benchmarks.micro.tensor import SEGMENT, SEGMENTS, under_load
-from warplab.results import Record
+from course.results import Record
 
 SIDE = 8192
 

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from benchmarks.micro import card
-from warplab.results import Record
+from course.results import Record
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 LINE = 128

@@ -8,7 +8,7 @@ import cupy
 import numpy as np
 
 from benchmarks.micro import card
-from warplab.results import Record
+from course.results import Record
 
 STEPS = 64  # of 256 instructions
 INSTRUCTION = {

@@ -11,7 +11,7 @@ import numpy as np
 import pynvml
 
 from benchmarks.micro import card
-from warplab.results import Record
+from course.results import Record
 
 
 @dataclass(frozen=True)

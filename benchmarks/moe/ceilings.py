@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplab import results
+from course import results
 
 
 def ceilings() -> tuple[float, float] | None:

@@ -16,7 +16,7 @@ from typing import Any
 
 from autograder.spec.lab import find_lab, solutions_folder
 from benchmarks import fp8
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble

@@ -1,1 +1,1 @@
-"""All-reduce by hand over peer memory, and what times it beside NCCL: `all_reduce.cu` is the thing itself."""
+"""Times the all-reduces of systems/peer beside NCCL, and the row-parallel layer beside PyTorch."""

@@ -18,11 +18,11 @@ import torch.distributed as dist
 from torch.nn.functional import rms_norm
 
 from benchmarks.collectives_rank import join, to_the_end
-from benchmarks.peer.kernels import PeerError, Shape, one_shot_shape, two_shot_ll_shape, two_shot_shape
-from benchmarks.peer.ranks import Call, Ranks
-from benchmarks.peer.team import PeerTeam
-from benchmarks.peer.truth import drawn, first_wrong, normed, sums
-from warplab.network.execution.calls import Clock
+from systems.network.execution.calls import Clock
+from systems.peer.kernels import PeerError, Shape, one_shot_shape, two_shot_ll_shape, two_shot_shape
+from systems.peer.ranks import Call, Ranks
+from systems.peer.team import PeerTeam
+from systems.peer.truth import drawn, first_wrong, normed, sums
 
 CALLS = 50  # in a graph, so that the one wait for a rank that begins late is little of it
 SIZES = tuple(1 << power for power in range(10, 21))

@@ -18,14 +18,14 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.collectives_rank import join, to_the_end
-from benchmarks.peer.kernels import PeerError, one_shot_shape, two_shot_shape
-from benchmarks.peer.layer import RowParallel
 from benchmarks.peer.layer_records import MATMUL, NCCL, OURS
-from benchmarks.peer.ranks import Call, Ranks
-from benchmarks.peer.row_parallel import WIDTHS
-from benchmarks.peer.team import PeerTeam
-from benchmarks.peer.truth import drawn, first_wrong, products, sparse
-from warplab.network.execution.calls import Clock
+from systems.network.execution.calls import Clock
+from systems.peer.kernels import PeerError, one_shot_shape, two_shot_shape
+from systems.peer.layer import RowParallel
+from systems.peer.ranks import Call, Ranks
+from systems.peer.row_parallel import WIDTHS
+from systems.peer.team import PeerTeam
+from systems.peer.truth import drawn, first_wrong, products, sparse
 
 N, KS = 8192, (4096, 14336)  # Llama 3 70B: the outputs of attention and of its MLP, half of k a rank
 MS = (16, 64, 256, 1024, 4096)  # tokens

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from course.results import Record
 from warplab.gpu.statistics import median_interval
-from warplab.results import Record
 
 NAME = "row-parallel linear"
 MATMUL, OURS = "torch.matmul", "ours"

@@ -1,6 +1,6 @@
 """Races the best of a templated half-precision product against the vendor's library, for 64 shapes.
 
-For each shape every choice of `warplab.search.half_product` is compared with float64 and tried by the clock; the best
+For each shape every choice of `systems.search.half_product` is compared with float64 and tried by the clock; the best
 one then meets torch.matmul, cuBLAS, cuBLASLt's own choice and the best of its first 16 candidates, which were tried in
 the same way, in three protocols (`benchmarks.search.protocols`). Wins and losses, what each choice took and what the
 search cost go to benchmarks/results/search.json, after every shape, or if that is of another GPU to one beside it.
@@ -24,11 +24,11 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.search import shapes
-from warplab import results
+from course import results
+from systems.search.half_product import CHOICES, Choice, Shape
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.model import Cubin
-from warplab.search.half_product import CHOICES, Choice, Shape
 
 COMMAND = "python -m benchmarks.search"
 FILE = results.DIRECTORY / "search.json"

@@ -17,6 +17,7 @@ from cuda.core import Device, Kernel, ObjectCode, Stream
 from autograder.spec.half_products import HALF_SMALLEST, HALF_UNIT, place
 from autograder.spec.task import Family
 from benchmarks.search.cublas import WORKSPACE, Operands
+from systems.search.half_product import Choice, Shape, boxes, source_of
 from warplab.gpu.executor import checked
 from warplab.gpu.raw_launch import RawLaunch
 from warplab.hardware.chips import H200
@@ -24,7 +25,6 @@ from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, Cubin, HostCall, Launch, Role
 from warplab.ptx import tensor_map
-from warplab.search.half_product import Choice, Shape, boxes, source_of
 
 _AT_ONCE = 3  # kernels in one file: a capture process has 40 s of a processor
 _CAPTURED = 256, 256, 1024  # the kernels are the same for every shape

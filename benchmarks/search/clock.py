@@ -1,6 +1,6 @@
 """Searches of a templated product on a GPU: what the clock says beside the emulator's estimate.
 
-All 69 choices of `warplab.search.product` are timed for each of the two shapes that search_space.json has, with a cold
+All 69 choices of `systems.search.product` are timed for each of the two shapes that search_space.json has, with a cold
 L2 and in turns. Kept are the times, how well the estimate ranks them, and after how many trials each kind of search is
 within 2% of the best that the clock found. It writes benchmarks/results/search_clock.json and ends by itself within
 minutes.
@@ -18,15 +18,15 @@ import numpy as np
 
 from benchmarks.search_space import FILE as MODELLED
 from benchmarks.search_space import SHAPES, captured
-from warplab import results
+from course import results
+from systems.search.product import CHOICES, Choice, guess, name_of, neighbours
+from systems.search.proposers import ByChance, ByEvolution, ByGuess
+from systems.search.trials import Proposer, search
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware.chips import H200
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.assemble import assemble
 from warplab.plan.model import Plan
-from warplab.search.product import CHOICES, Choice, guess, name_of, neighbours
-from warplab.search.proposers import ByChance, ByEvolution, ByGuess
-from warplab.search.trials import Proposer, search
 
 COMMAND = "python -m benchmarks.search.clock"
 FILE = results.DIRECTORY / "search_clock.json"

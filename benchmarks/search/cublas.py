@@ -13,8 +13,8 @@ from ctypes import Structure, byref, c_float, c_int, c_int64, c_size_t, c_uint64
 from pathlib import Path
 from typing import Any
 
+from systems.search.half_product import Shape
 from warplab.errors import DeviceError
-from warplab.search.half_product import Shape
 
 WORKSPACE = 32 << 20  # bytes: what the documentation recommends for Hopper, cublasSetWorkspace
 _FLOAT32, _FLOAT16 = 0, 2  # cudaDataType

@@ -19,9 +19,9 @@ from autograder.records.machine import choose_machine
 from autograder.spec.inputs import generate
 from autograder.spec.lab import SUBMISSION_NAMES, find_lab, solutions_folder
 from autograder.spec.task import Task, Values
-from warplab import results
+from course import results
+from course.results import Record
 from warplab.plan.archive import dumps
-from warplab.results import Record
 from warplab.worker.process import Worker
 
 COMMAND = "python -m benchmarks.search.fusion"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import exp, log
 from random import Random
 
-from warplab.search.half_product import Shape
+from systems.search.half_product import Shape
 
 COUNT, SEED = 64, 17
 UNIT, LEAST, MOST = 64, 64, 4096

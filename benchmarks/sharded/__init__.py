@@ -1,1 +1,1 @@
-"""Layers of a transformer shared by the GPUs of a node, by PyTorch and NCCL, timed beside the planner's words."""
+"""Times the layers of systems/sharded beside what the planner expects."""

@@ -14,13 +14,13 @@ import torch
 import torch.distributed as dist
 
 from benchmarks.collectives_rank import join, to_the_end
-from benchmarks.peer.ranks import Call, Ranks
-from benchmarks.sharded import expert_layer, tensor_layer
-from benchmarks.sharded.exchange import Exchange
-from benchmarks.sharded.planned import DEEPSEEK, EXPERT, EXPERTS, LLAMA, TENSOR
 from benchmarks.sharded.records import TRAFFIC, WHOLE, WORK
-from benchmarks.sharded.truth import check, choices
-from warplab.network.execution.calls import Clock
+from systems.network.execution.calls import Clock
+from systems.peer.ranks import Call, Ranks
+from systems.sharded import expert_layer, tensor_layer
+from systems.sharded.exchange import Exchange
+from systems.sharded.planned import DEEPSEEK, EXPERT, EXPERTS, LLAMA, TENSOR
+from systems.sharded.truth import check, choices
 
 TOKENS = (64, 256, 1024, 2048, 4096, 8192)
 CALLS = 5  # in a graph: each takes a millisecond or more, beside which its start is nothing

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.sharded.planned import Planned, model_of, planned
+from course.results import Record
+from systems.parallel.machines import Machine
+from systems.sharded.planned import Planned, model_of, planned
 from warplab.gpu.statistics import median_interval
-from warplab.parallel.machines import Machine
-from warplab.results import Record
 
 METRIC = "forward and backward"
 WHOLE, WORK, TRAFFIC = "whole", "without traffic", "traffic alone"

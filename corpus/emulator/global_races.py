@@ -1,7 +1,7 @@
 """Pairs of kernels with a race in global memory and without it, made from one text.
 
 A pair's host function has the argument `mend`: 0 runs the faulty kernel, 1 its mended twin. `sorts` says how the
-finding may be named (see warplab/simt/report/races.py).
+finding may be named (see warplab/emulator/report/races.py).
 """
 
 from __future__ import annotations

@@ -13,9 +13,9 @@ import traceback
 
 from corpus.fuzzing import cases
 from corpus.fuzzing.guard import guarded
+from warplab.emulator import execute
 from warplab.errors import WarplabError
 from warplab.plan.model import Plan
-from warplab.simt import execute
 
 MEMORY = 8 << 30  # bytes of address space
 BUDGET = 20_000  # warp instructions of a launch

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from warplab.simt import executor, machine, memory
+from warplab.emulator import executor, machine, memory
 
 PATTERN = 0xA7
 _NO_ACCESS = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 
 from corpus.fuzzing.mutate import EXTREMES
-from warplab.simt.core.state.bulk_layout import (
+from warplab.emulator.core.state.bulk_layout import (
     BOX_BITS,
     MAP_MAGIC,
     META_KIND_SHIFT,

@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from warplab.simt.core.tensor.numerics import BITS, FORMATS, FP8, Kind
+from warplab.emulator.core.tensor.numerics import BITS, FORMATS, FP8, Kind
 
 COLUMNS = 8
 

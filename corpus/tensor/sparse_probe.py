@@ -8,7 +8,7 @@ from functools import cache
 import numpy as np
 
 from corpus.tensor.probe import BITS, COLUMNS
-from warplab.simt.core.tensor.numerics import Kind
+from warplab.emulator.core.tensor.numerics import Kind
 
 ROWS = 16
 

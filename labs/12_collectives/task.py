@@ -6,9 +6,9 @@ from autograder.spec.records import RecordCase
 from autograder.spec.schedules import Exchange, ScheduleTask, SendBudget
 from autograder.spec.sizes import every
 from autograder.spec.task import Dimensions
-from warplab.network.clusters import Fabric, cluster
-from warplab.network.collectives import Collective
-from warplab.network.topology import Topology
+from systems.network.clusters import Fabric, cluster
+from systems.network.collectives import Collective
+from systems.network.topology import Topology
 
 MIB = 1 << 20
 

@@ -8,7 +8,7 @@ from autograder.spec.programs import Arrays, Asking, Program, ProgramTask, Wires
 from autograder.spec.records import RecordCase
 from autograder.spec.sizes import every
 from autograder.spec.task import Dimensions
-from warplab.network.collectives import Collective
+from systems.network.collectives import Collective
 
 HEAD = 4  # the width of a head
 # Given, not measured: a step of a ring, and what a rank sends a second; small arrays, so that both count.

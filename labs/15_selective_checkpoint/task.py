@@ -6,9 +6,9 @@ from autograder.spec.checkpoints import Aim, Checkpoint, CheckpointTask
 from autograder.spec.records import RecordCase
 from autograder.spec.sizes import every
 from autograder.spec.task import Dimensions
-from warplab.training.planner import Operator
-from warplab.training.sizes import Sizes
-from warplab.training.table import recomputed
+from systems.training.planner import Operator
+from systems.training.sizes import Sizes
+from systems.training.table import recomputed
 
 _BATCH, _VOCABULARY = 2, 16
 _SMALL = {"layers": 3, "width": 32, "sequence": 32}  # what PyTorch trains

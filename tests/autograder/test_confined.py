@@ -16,8 +16,8 @@ from autograder.judge.turns import Turns
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
 from autograder.spec.lab import find_lab
+from warplab.emulator import compiled
 from warplab.plan.model import EMULATED_ARCHITECTURE
-from warplab.simt import compiled
 from warplab.worker.process import Worker
 
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")

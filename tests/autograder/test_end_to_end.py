@@ -16,7 +16,7 @@ from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
-from warplab.simt.lowering.lowering import HANDLERS
+from warplab.emulator.lowering.lowering import HANDLERS
 from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 CUDA = '''

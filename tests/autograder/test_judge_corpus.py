@@ -15,8 +15,8 @@ from benchmarks.judge import BrieflyTimed, Verdict, records
 from corpus.judge import on_gpu
 from corpus.judge.entries import CORPORA, cases
 from corpus.judge.truth import SUBMISSIONS, mutants
+from course import results
 from tests.autograder.report.example_reports import report
-from warplab import results
 
 CASES = {f"{case.corpus}/{case.lab}/{case.name}": case for case in cases()}
 POINTS = {Part.CORRECTNESS: 40.0, Part.SAFETY: 15.0, Part.TRAFFIC: 15.0, Part.EFFICIENCY: 30.0}

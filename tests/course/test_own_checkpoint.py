@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from course.own_checkpoint import as_in_the_lab, own_checkpoint
 from course.own_pipeline import lab_functions
-from warplab.training.planner import Operator
+from systems.training.planner import Operator
 
 TABLE = [
     Operator(block, *one) for block in (0, 1) for one in (("qkv", 30, 60, 5), ("norm", 10, 0, 20), ("up", 40, 70, 6))

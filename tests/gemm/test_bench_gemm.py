@@ -7,7 +7,7 @@ import pytest
 from benchmarks import figures
 from benchmarks.bench_gemm import DRAWN_FROM, SIZES, drawn, entries, geometric_mean
 from benchmarks.gemm.ladder import BEST, rungs
-from warplab import results
+from course import results
 
 
 def test_the_ladder_is_in_order_and_has_the_best_rung() -> None:

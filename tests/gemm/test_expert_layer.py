@@ -14,8 +14,9 @@ from benchmarks import experts
 from benchmarks.moe.layer import plans
 from benchmarks.moe.layer.data import columns_by_one_scale
 from benchmarks.moe.layer.plans import Layer
+from course import results
 from tests.sampling import WHOLE, only_whole
-from warplab import results
+from warplab.emulator import execute
 from warplab.hardware.device import architecture_of, present
 from warplab.hardware.small_floats import E4M3
 from warplab.plan import assembler
@@ -24,7 +25,6 @@ from warplab.plan.assemble import assemble
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE as ARCHITECTURE
 from warplab.plan.model import Plan
-from warplab.simt import execute
 from warplab.worker.process import Worker
 
 TOY = Layer("toy", 6, 2, 256, 384)  # two blocks of k, then three

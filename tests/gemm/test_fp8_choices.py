@@ -12,13 +12,13 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
 from benchmarks.fp8 import SHAPES, best_rung, call, name_of
+from course import results
 from tests.sampling import one_of_each
-from warplab import results
+from warplab.emulator import execute
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
-from warplab.simt import execute
 
 LAB = find_lab("09_fp8_gemm")
 PATH = solutions_folder() / LAB.name / "rung_5_any_shape.py"

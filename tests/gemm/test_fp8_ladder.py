@@ -13,11 +13,11 @@ from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
 from tests.labs.judging import judge, show
 from tests.sampling import only_whole, part_of
+from warplab.emulator import execute
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
-from warplab.simt import execute
 from warplab.worker.process import Worker
 
 LAB = find_lab("09_fp8_gemm")

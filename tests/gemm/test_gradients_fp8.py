@@ -13,9 +13,10 @@ import pytest
 from benchmarks import experts
 from benchmarks.moe.gradients_fp8 import contest, measured, plans, rivals
 from benchmarks.moe.gradients_fp8.data import Tokens
-from benchmarks.moe.gradients_fp8.quantise import BLOCK, encoded, firsts, quantised, slots
 from benchmarks.moe.layer.plans import Layer
-from warplab import results
+from course import results
+from systems.moe.gradients_fp8.quantise import BLOCK, encoded, firsts, quantised, slots
+from warplab.emulator import execute
 from warplab.hardware.device import architecture_of, present
 from warplab.hardware.small_floats import E4M3
 from warplab.plan import assembler
@@ -23,7 +24,6 @@ from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
-from warplab.simt import execute
 from warplab.worker.process import Worker
 
 SLOTS, EXPERTS, M, N = 1152, 4, 136, 268  # two tiles by three of every expert's gradient, the last ones short

@@ -13,11 +13,11 @@ import pytest
 from benchmarks.moe.backward import measured, plans, rivals
 from benchmarks.moe.backward.data import Kept, relative
 from benchmarks.moe.layer.plans import Layer
-from warplab import results
+from course import results
+from warplab.emulator import execute
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, Plan, Role
-from warplab.simt import execute
 
 SLOTS, EXPERTS, M, N = 150, 4, 136, 264  # two tiles by two of every expert's gradient, the second ones short
 COUNTS = ((70, 0, 17, 63), (0, 150, 0, 0), (1, 16, 64, 65), (0, 0, 0, 0))

@@ -16,12 +16,12 @@ from autograder.spec.task import Case, Family, Values
 from benchmarks.moe import grouped
 from tests.labs.judging import judge, show
 from tests.sampling import only_whole, part_of
+from warplab.emulator import execute
 from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
-from warplab.simt import execute
 from warplab.worker.process import Worker
 
 LAB = find_lab("11_grouped_gemm")

@@ -11,8 +11,8 @@ import pytest
 from autograder.spec.lab import CHECKOUT
 from benchmarks.gemm.ladder import plan_of
 from tests.sampling import part_of
+from warplab.emulator import execute
 from warplab.plan.model import Plan
-from warplab.simt import execute
 
 PATH = CHECKOUT / "solutions" / "08_hopper_hgemm" / "rung_14_any_shape.py"
 CHOICE = re.compile(r"^    return min\(choices.*$", re.MULTILINE)

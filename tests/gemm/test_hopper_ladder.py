@@ -11,8 +11,8 @@ import pytest
 from autograder.spec.lab import CHECKOUT
 from benchmarks.gemm.ladder import plan_of
 from tests.sampling import part_of
+from warplab.emulator import execute
 from warplab.plan.assemble import assemble
-from warplab.simt import execute
 
 FOLDER = CHECKOUT / "solutions" / "08_hopper_hgemm"
 RUNGS = sorted(path.stem for path in FOLDER.glob("rung_*.py"))[:13]

@@ -11,11 +11,11 @@ import pytest
 
 from autograder.spec.lab import CHECKOUT
 from tests.sampling import part_of
+from warplab.emulator import execute
 from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Counters, Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
-from warplab.simt import execute
 
 FOLDER = CHECKOUT / "solutions"
 MMA = [f"07_tensor_core_hgemm/{path.stem}" for path in sorted((FOLDER / "07_tensor_core_hgemm").glob("*.py"))]

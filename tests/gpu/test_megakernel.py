@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplab.megakernel import launch, reference
-from warplab.megakernel.schedule import schedule
-from warplab.megakernel.shapes import TOY
+from systems.megakernel import launch, reference
+from systems.megakernel.schedule import schedule
+from systems.megakernel.shapes import TOY
 
 STEPS, TIMES = 20, 30
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from course.kernel_cell import kernel_cell
+from warplab.emulator.core.tensor.matrix_moves import _element
 from warplab.hardware.fragments import BITS, DEPTHS, Fragment, ldmatrix, mma, wgmma_sums
-from warplab.simt.core.tensor.matrix_moves import _element
 
 FORMS = [("f16", 16), ("f16", 8), ("bf16", 16), ("tf32", 8), ("tf32", 4), ("e4m3", 32), ("s8", 32), ("s8", 16)]
 CELL = """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from warplab import results
+from course import results
 from warplab.hardware import operators as o
 from warplab.hardware.operators import OPERATORS
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from warplab.emulator.core.tensor.numerics import FORMATS as BITS
+from warplab.emulator.core.tensor.numerics import Kind, decode
 from warplab.hardware.small_floats import E2M1, E4M3, E5M2, FORMATS, SmallFloat
-from warplab.simt.core.tensor.numerics import FORMATS as BITS
-from warplab.simt.core.tensor.numerics import Kind, decode
 
 
 def nearest(number: SmallFloat, x: float) -> int:

@@ -19,7 +19,7 @@ from autograder.worker.prepare_stage import Captured
 from autograder.worker.same_kernels import other_kernels
 from tests.labs.judging import SEED
 from tests.sampling import WHOLE
-from warplab import simt
+from warplab import emulator
 from warplab.gpu import trusted
 from warplab.hardware import device
 from warplab.isa.entry import entries
@@ -72,7 +72,7 @@ def test_every_card_that_serves_a_lab_assembles_its_reference_which_is_right_the
             assert cubin.static_shared <= limits_of(architecture).block_shared
         inputs = {name: values[name] for name in plan.buffers if name in values}
         # To read its machine code, which only counters ask for, takes longer than to run it: make test-long does.
-        execution = simt.execute(assembled if WHOLE else plan, inputs, architecture=architecture)
+        execution = emulator.execute(assembled if WHOLE else plan, inputs, architecture=architecture)
         assert execution.findings == ()
         assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED, architecture
 
@@ -94,7 +94,7 @@ def test_lab_07_has_a_form_for_the_t4_which_is_right_there_and_keeps_the_budgets
     plan, values = captured.plans[name], generate(np, lab.task, case, SEED)
     for kernel in plan.kernels.values():
         assert "m16n8k8" in kernel.ptx[lab.form] and "cp.async" not in kernel.ptx[lab.form]
-    execution = simt.execute(plan, {n: v for n, v in values.items() if n in plan.buffers}, architecture=lab.form)
+    execution = emulator.execute(plan, {n: v for n, v in values.items() if n in plan.buffers}, architecture=lab.form)
     assert execution.findings == ()
     assert compare_outputs(lab.task, case, values, execution.outputs).status is Status.PASSED
     if name == "profile":
@@ -113,7 +113,7 @@ def test_the_ceiling_of_tensor_cores_is_measured_with_products_that_the_card_has
     launch = Launch("tensor_fp16", (1, 1, 1), (threads, 1, 1), (Pointer("out"), Value("int32", 3)))
     out = Buffer("out", Role.OUTPUT, "float32", (threads,), (4,))
     plan = Plan("measure", {"tensor_fp16": kernel}, {"out": out}, (launch,))
-    counted = simt.execute(assemble(plan, architecture), {}, architecture=architecture, sanitize=False).total
+    counted = emulator.execute(assemble(plan, architecture), {}, architecture=architecture, sanitize=False).total
     assert 2 * counted.tensor_multiply_adds == 3 * trusted.tensor_flops_per_step("tensor_fp16", capability)
 
 

@@ -27,9 +27,9 @@ from autograder.records.status import Part, Status
 from autograder.spec.attacks import AttackTask, Call, Flag
 from autograder.spec.lab import CHECKOUT, LabError, find_lab
 from autograder.worker import attack_stage
+from course import results
 from tests.labs.judging import EMULATOR
 from tests.labs.record_labs import FUNCTIONS, SEED, Saying, reference
-from warplab import results
 from warplab.plan.capture.attacked import attack, encode_attack, load_judge
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.protocol import decode_records, encode_failure, encode_records

@@ -20,11 +20,11 @@ from autograder.spec.checkpoints import MOVED, Aim, Checkpoint, CheckpointTask, 
 from autograder.spec.records import RecordCase
 from autograder.spec.task import Dimensions
 from autograder.worker import checkpoint_run, checkpoint_stage, record_stage
+from systems.training.planner import Operator, greedy, plan
+from systems.training.table import recomputed
 from tests.labs.record_labs import FUNCTIONS, SEED, Saying, answers, reference
 from warplab.plan.capture import operator_table
 from warplab.plan.capture.records import RecordForm, to_json
-from warplab.training.planner import Operator, greedy, plan
-from warplab.training.table import recomputed
 from warplab.worker.process import WorkerError, WorkerFault
 
 CHECKPOINTS = [(lab, asked) for lab, asked in FUNCTIONS if isinstance(asked, Checkpoint)]
@@ -143,7 +143,7 @@ class TestTables:
 
     def test_a_gated_block_is_what_a_census_counts_of_one(self) -> None:
         torch = pytest.importorskip("torch")
-        from warplab.training.census import Census
+        from systems.training.census import Census
 
         size = {"layers": 1, "width": 32, "sequence": 16, "gated": 1}
         x, gate, up = (torch.randn(shape) for shape in ((2, 16, 32), (128, 32), (128, 32)))

@@ -15,7 +15,7 @@ from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family
 from autograder.worker.judge_case import Run, judge_case
 from tests.sampling import WHOLE
-from warplab import simt
+from warplab import emulator
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
 LAB = find_lab("02_divergence")
@@ -38,7 +38,7 @@ def test_full_batches_are_right_and_free_of_races(file: str, tmp_path: Path) -> 
     plans = capture_submission(LAB, path, [BATCHES, LAB.task.profile], 1, EMULATED_ARCHITECTURE).plans
 
     def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
-        return [Run(simt.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE))]
+        return [Run(emulator.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE))]
 
     outcome = judge_case(LAB.task, BATCHES, generate(np, LAB.task, BATCHES, 1), plans[BATCHES.name], execute)
     assert outcome.status is Status.PASSED, outcome.message

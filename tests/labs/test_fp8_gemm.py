@@ -1,6 +1,7 @@
 """Lab 09: its quantiser against every e4m3 number, and its bounds against the bits of Hopper's FP8 sums.
 
-The sums are those of warplab.simt.core.tensor.numerics, which equal an H200's (benchmarks/results/tensor_tiles.json).
+The sums are those of warplab.emulator.core.tensor.numerics, which equal an H200's
+(benchmarks/results/tensor_tiles.json).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family, Values
 from autograder.worker.compare import worst_ratio
-from tests.simt import products
+from tests.emulator import products
+from warplab.emulator import execute
+from warplab.emulator.core.tensor import numerics
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE
-from warplab.simt import execute
-from warplab.simt.core.tensor import numerics
 
 LAB = find_lab("09_fp8_gemm")
 TASK = LAB.task

@@ -14,10 +14,10 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.spec.task import Case, Family, Values
 from benchmarks.moe import grouped
-from warplab import results
+from course import results
+from warplab.emulator import execute
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
-from warplab.simt import execute
 
 LAB = find_lab("11_grouped_gemm")
 TASK = LAB.task

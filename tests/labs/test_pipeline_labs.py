@@ -16,10 +16,10 @@ from autograder.spec.lab import ScheduleLab
 from autograder.spec.pipelines import Pipeline, chunks_of, held_by, ranks_of
 from autograder.spec.records import RecordCase
 from autograder.worker import pipeline_stage, record_stage
+from systems.parallel.execution import Work
+from systems.parallel.layout import Schedule
+from systems.parallel.timeline import Kind, Orders, Pass, orders
 from tests.labs.record_labs import FUNCTIONS, SEED, answers, reference
-from warplab.parallel.execution import Work
-from warplab.parallel.layout import Schedule
-from warplab.parallel.timeline import Kind, Orders, Pass, orders
 from warplab.plan.capture.records import RecordForm, to_json
 
 PIPELINES = [(lab, asked) for lab, asked in FUNCTIONS if isinstance(asked, Pipeline)]

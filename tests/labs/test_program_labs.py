@@ -16,8 +16,8 @@ from autograder.records.rejection import Rejected
 from autograder.records.status import Status
 from autograder.spec.programs import ITEM, SENT, Program, Wires
 from autograder.worker import program_stage
+from systems.network.collectives import Collective
 from tests.labs.record_labs import FUNCTIONS, SEED, Saying, reference
-from warplab.network.collectives import Collective
 from warplab.plan.capture.program_step import encode_arrays, step_of
 from warplab.plan.capture.protocol import encode_records
 from warplab.plan.model import HostCall

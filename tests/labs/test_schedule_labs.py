@@ -30,15 +30,15 @@ from autograder.spec.programs import Program
 from autograder.spec.schedules import Exchange, ScheduleTask
 from autograder.worker import record_rows, record_stage, schedule_stage
 from corpus.judge.truth import SUBMISSIONS
+from systems.network import schedules
+from systems.network.bounds import bound
+from systems.network.execution import Backend, Verdict, execute
+from systems.network.execution.timing import Timing
+from systems.network.schedules import Op, Phase, Schedule, Transfer
+from systems.network.simulation import simulate
 from tests.labs.judging import EMULATOR
 from tests.labs.record_labs import FUNCTIONS, LABS, SEED, Saying, answers, reference
 from tests.sampling import WHOLE
-from warplab.network import schedules
-from warplab.network.bounds import bound
-from warplab.network.execution import Backend, Verdict, execute
-from warplab.network.execution.timing import Timing
-from warplab.network.schedules import Op, Phase, Schedule, Transfer
-from warplab.network.simulation import simulate
 from warplab.plan.capture.protocol import encode_records
 from warplab.plan.capture.records import RecordForm, to_json
 from warplab.worker.process import WorkerError, WorkerFault

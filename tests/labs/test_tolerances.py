@@ -21,7 +21,7 @@ from corpus.judge.entries import further_tests
 from corpus.judge.submission_files import submissions
 from corpus.judge.truth import truth_of
 from tests.sampling import part_of
-from warplab import simt
+from warplab import emulator
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
 
@@ -76,7 +76,7 @@ def worst_ratios(path: Path, seeds: int) -> Iterator[list[float]]:
 def worst_of_a_run(task: Task, case: Case, plan: Plan, seed: int, draw: int) -> float:
     values = generate(np, task, case, seed, iteration=draw)
     arrays = {spec.name: values[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
-    outputs = simt.execute(plan, arrays, architecture=EMULATED_ARCHITECTURE, sanitize=False, workers=1).outputs
+    outputs = emulator.execute(plan, arrays, architecture=EMULATED_ARCHITECTURE, sanitize=False, workers=1).outputs
     expected, bound = task.expected(np, values), task.bound(np, values)
     return max(worst_ratio(np, outputs[name], np.asarray(expected[name]), bound[name]) for name in expected)
 

@@ -10,13 +10,13 @@ import pytest
 
 from course.measured import Measured
 from warplab.hardware.chips import H100, H200
-from warplab.quiz import load
-from warplab.quiz.draw import every_draw
-from warplab.show.chip_map import SMS, TPCS
+from course.quiz import load
+from course.quiz.draw import every_draw
+from course.figures.chip_map import SMS, TPCS
 
 ROOT = Path(__file__).resolve().parents[2]
 CHAPTERS = {path.stem[:2]: path.read_text(encoding="utf-8") for path in (ROOT / "notebooks" / "source").glob("*.md")}
-QUIZZES = {path.stem[:2]: path.read_text(encoding="utf-8") for path in (ROOT / "warplab/quiz/bank").glob("[0-9]*.toml")}
+QUIZZES = {path.stem[:2]: path.read_text(encoding="utf-8") for path in (ROOT / "course/quiz/bank").glob("[0-9]*.toml")}
 LABS = {path.parent.name: path.read_text(encoding="utf-8") for path in (ROOT / "labs").glob("*/README.md")}
 EVERYWHERE = [*CHAPTERS.values(), *QUIZZES.values(), *LABS.values()]
 

@@ -47,7 +47,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     exec(cell_with("ring_case, totals =").split("\ndisplay(")[0], names)
     exec(cell_with("hand_back = ").split("\nEARLY")[0], names)
     exec(cell_with("both_case = ").split("\ndisplay(")[0], names)
-    exec("from warplab.show.pipeline import Pipeline\nfrom warplab.show.tile_order import Product", names)
+    exec("from course.figures.pipeline import Pipeline\nfrom course.figures.tile_order import Product", names)
     exec("def megabytes(" + cell_with("def megabytes(").split("def megabytes(")[1].split("\nrows = ")[0], names)
     return names
 

@@ -14,9 +14,9 @@ from IPython.display import Markdown
 
 from course.kernel_cell import kernel_cell
 from course.lesson import table
-from warplab import results
+from course import results
 from warplab.hardware.small_floats import E2M1, E4M3
-from warplab.show.promotion import Promotion
+from course.figures.promotion import Promotion
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "09_fp8.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]

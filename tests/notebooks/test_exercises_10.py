@@ -15,11 +15,11 @@ from autograder.spec.lab import find_lab
 from course import measured as module
 from course.lesson import table
 from course.measured import measured
-from warplab import results
+from course import results
 from warplab.hardware import Math, Roofline
 from warplab.hardware.chips import H200
 from warplab.hardware.small_floats import E4M3
-from warplab.show.experts import Groups, routed
+from course.figures.experts import Groups, routed
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "10_experts.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]

@@ -9,8 +9,8 @@ from typing import Any
 import jupytext
 import pytest
 
-from warplab.network.clusters import cluster
-from warplab.network.schedules import Kind
+from systems.network.clusters import cluster
+from systems.network.schedules import Kind
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "11_the_network.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]

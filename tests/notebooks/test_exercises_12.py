@@ -10,8 +10,8 @@ import jupytext
 import pytest
 
 from benchmarks import collectives
-from warplab import results
-from warplab.network.collectives import Collective, bus_factor
+from course import results
+from systems.network.collectives import Collective, bus_factor
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "12_collectives.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]

@@ -15,8 +15,8 @@ from course import waiting
 from course.lesson import Lesson, code, load_ipython_extension, passage, reveal, speed, table
 from autograder.records.machine import Machine
 from autograder.records.status import Executor
-from warplab import results
-from warplab.results import Header, Record
+from course import results
+from course.results import Header, Record
 
 EMULATOR = Machine(Executor.EMULATOR, "sm_90a", "emulator")
 HEADER = Header("NVIDIA H200", "580", {"numpy": "2"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")

@@ -13,7 +13,7 @@ from course import measured as module
 from course.measured import KERNELS, Measured, kernel, measured as find, records_of, said
 from warplab.errors import WarplabError
 from warplab.hardware.chips import H200
-from warplab.results import Header, Record, ResultsError, write
+from course.results import Header, Record, ResultsError, write
 
 WALK = """
 from numba import cuda

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from warplab.quiz import load
+from course.quiz import load
 
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "source"
 SOURCES = sorted(FOLDER.glob("*.md"))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from warplab.emulator.lowering import decoder
 from warplab.own_kernels.command import CLEAN, FOUND, USAGE_ERROR, main
 from warplab.plan import disassembler
-from warplab.simt.lowering import decoder
 
 PROGRAM = """import numpy as np
 from numba import cuda

@@ -1,4 +1,4 @@
-"""The layer of benchmarks/peer/row_parallel.cu on the emulator: blocks play both ranks, as in side_by_side.
+"""The layer of systems/peer/row_parallel.cu on the emulator: blocks play both ranks, as in side_by_side.
 
 A launch makes both of CALLS calls, so that a rank may be a call ahead of the other; or there is a launch for each, as a
 GPU's kernel is made for. Each call has its own A and C.
@@ -12,8 +12,8 @@ from functools import cache
 
 import numpy as np
 
-from benchmarks.peer.kernels import INCLUDE
-from benchmarks.peer.row_parallel import (
+from systems.peer.kernels import INCLUDE
+from systems.peer.row_parallel import (
     BOX_A,
     BOX_B,
     BOX_C,
@@ -25,12 +25,12 @@ from benchmarks.peer.row_parallel import (
     shared_bytes,
     tensor_map,
 )
+from tests.emulator.plans import buffer, plan_of
 from tests.peer.side_by_side import PATIENCE, same
-from tests.simt.plans import buffer, plan_of
+from warplab.emulator import execute
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Pointer, Role, TensorMap, Value
-from warplab.simt import execute
 
 CALLS = 2
 KERNEL = r"""

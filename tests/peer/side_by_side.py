@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peer.kernels import CPP_NAMES, INCLUDE, KINDS, SOURCE, Layout
-from tests.simt.plans import buffer, plan_of
+from systems.peer.kernels import CPP_NAMES, INCLUDE, KINDS, SOURCE, Layout
+from tests.emulator.plans import buffer, plan_of
+from warplab.emulator import execute
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Pointer, Role, Structure, Value
-from warplab.simt import execute
 
 KERNELS = r"""
 struct Side { u64 stride, patience; u32 blocks, lines, units, launched, calls; };

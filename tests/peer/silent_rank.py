@@ -10,8 +10,8 @@ import cupy
 import torch
 
 from benchmarks.collectives_rank import join, to_the_end
-from benchmarks.peer import team
-from benchmarks.peer.layer import RowParallel
+from systems.peer import team
+from systems.peer.layer import RowParallel
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.peer.kernels import KINDS, Layout
+from systems.peer.kernels import KINDS, Layout
 from tests.peer.in_memory import read, stored
 from tests.peer.side_by_side import SMALL, run
 from tests.sampling import only_whole

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.collective_fits import refit
 from benchmarks.peer import layer_records
-from benchmarks.peer.kernels import (
+from course import results
+from systems.peer.kernels import (
     INCLUDE,
     LINE,
     MOST_RANKS,
@@ -27,11 +28,10 @@ from benchmarks.peer.kernels import (
     two_shot_ll_shape,
     two_shot_shape,
 )
-from tests.simt.plans import buffer, plan_of
-from warplab import results
+from tests.emulator.plans import buffer, plan_of
+from warplab.emulator import execute
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure
-from warplab.simt import execute
 
 SIZES = [1, 8, 1000, 1 << 10, 5 << 10, 1 << 16, (1 << 18) + 4, 1 << 20]
 
@@ -103,7 +103,7 @@ def test_what_does_not_fit_is_said(ask, words: str) -> None:
 
 def test_results_that_are_off_by_a_rounding_pass_and_by_more_do_not() -> None:
     torch = pytest.importorskip("torch")
-    from benchmarks.peer import truth
+    from systems.peer import truth
 
     for dtype in (torch.float32, torch.bfloat16):
         parts = torch.stack([truth.drawn(1000, rank, 0, dtype, False) for rank in range(4)]).double()
@@ -122,7 +122,7 @@ def test_results_that_are_off_by_a_rounding_pass_and_by_more_do_not() -> None:
 
 def test_rows_that_are_right_pass_and_a_missing_residual_does_not() -> None:
     torch = pytest.importorskip("torch")
-    from benchmarks.peer import truth
+    from systems.peer import truth
 
     parts = torch.stack([truth.drawn(4 * 256, rank, 0, torch.bfloat16, False).view(4, 256) for rank in range(2)])
     residual, weight = (truth.drawn(size, 9, 0, torch.bfloat16, False) for size in (4 * 256, 256))
@@ -146,7 +146,7 @@ def test_a_block_that_waited_in_vain_is_told_of() -> None:
 def test_products_that_are_right_pass_and_a_missing_step_does_not() -> None:
     """Rounded as the layer rounds: one rank's part to bfloat16, then the sum."""
     torch = pytest.importorskip("torch")
-    from benchmarks.peer import truth
+    from systems.peer import truth
 
     draw = torch.Generator().manual_seed(1)
     parts = [(torch.randn(32, 256, generator=draw), torch.randn(256, 64, generator=draw)) for _ in range(2)]

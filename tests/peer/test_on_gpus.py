@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from benchmarks import collectives
-from benchmarks.peer.kernels import Layout
-from benchmarks.peer.row_parallel import RANKS, WIDTHS, Size
+from course import results
+from systems.peer.kernels import Layout
+from systems.peer.row_parallel import RANKS, WIDTHS, Size
 from tests.peer.in_memory import read
 from tests.peer.layers_side_by_side import CALLS, Case
 from tests.peer.layers_side_by_side import planned as planned_layers
 from tests.peer.side_by_side import SMALL, planned
-from warplab import results
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble

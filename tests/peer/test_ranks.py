@@ -23,7 +23,7 @@ class Clock:
 
 @pytest.mark.parametrize(("rank", "said"), [(0, {"cut": "the measurement"}), (1, None)])
 def test_work_is_cut_where_a_rank_has_no_time_left(rank: int, said: object, capsys: pytest.CaptureFixture[str]) -> None:
-    from benchmarks.peer.ranks import Ranks
+    from systems.peer.ranks import Ranks
 
     begun = []
 
@@ -40,7 +40,7 @@ def test_work_is_cut_where_a_rank_has_no_time_left(rank: int, said: object, caps
 
 
 def test_no_work_begins_when_time_is_over(capsys: pytest.CaptureFixture[str]) -> None:
-    from benchmarks.peer.ranks import Ranks
+    from systems.peer.ranks import Ranks
 
     assert not list(Ranks(0, 2, Clock(9), None, lambda: "").while_time([1], 0.0, "all"))  # type: ignore[arg-type]
     assert json.loads(capsys.readouterr().out) == {"cut": "all"}

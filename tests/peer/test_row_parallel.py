@@ -11,16 +11,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.peer import row_parallel
-from benchmarks.peer.kernels import INCLUDE, PeerError
-from benchmarks.peer.row_parallel import PAIR, SOURCE, WIDTHS, Room, Size, shared_bytes
+from systems.peer import row_parallel
+from systems.peer.kernels import INCLUDE, PeerError
+from systems.peer.row_parallel import PAIR, SOURCE, WIDTHS, Room, Size, shared_bytes
+from tests.emulator.plans import buffer, plan_of
 from tests.peer.in_memory import read
 from tests.peer.layers_side_by_side import CALLS, Case, drawn, run
-from tests.simt.plans import buffer, plan_of
+from warplab.emulator import execute
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure
-from warplab.simt import execute
 
 ROUNDING, SINGLE = 2.0**-8, 2.0**-23  # of bfloat16; of what tensor cores add in float32, which they cut off
 SMALL = Size(70, 136, 72)

@@ -12,7 +12,7 @@ import numpy as np
 from numba import cuda
 from numba.cuda import types
 
-from tests.simt.plans import numba_plan
+from tests.emulator.plans import numba_plan
 from warplab import ptx
 from warplab.plan.model import Plan, Role
 

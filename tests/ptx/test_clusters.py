@@ -9,11 +9,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from tests.simt.plans import ARCHITECTURE
+from tests.emulator.plans import ARCHITECTURE
 from warplab import ptx
+from warplab.emulator import execute
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
-from warplab.simt import execute
 
 BLOCKS, CLUSTER, ROOM = 6, 2, 100_000
 SOURCE = f"""

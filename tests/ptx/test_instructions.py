@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.emulator.plans import ARCHITECTURE
 from tests.ptx.kernels import CASES, Case
-from tests.simt.plans import ARCHITECTURE
 from warplab import ptx
+from warplab.emulator import execute
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
-from warplab.simt import execute
 from warplab.worker.process import Worker
 
 

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.sharded.planned import EXPERT, TENSOR, planned
 from benchmarks.sharded.records import TRAFFIC, WHOLE, WORK, records
+from systems.parallel.machines import DGX_H200
+from systems.sharded.planned import EXPERT, TENSOR, planned
 from tests.sampling import only_whole
-from warplab.parallel.machines import DGX_H200
 
 pytest.importorskip("torch")
 
 
 def checked(rank: int, ranks: int, meeting: str, silent: bool, said: Queue) -> None:
     """What the check says on one rank, "" if all is right."""
-    from benchmarks.sharded import truth
-    from benchmarks.sharded.exchange import Exchange
-    from warplab.network.execution.calls import meet
+    from systems.network.execution.calls import meet
+    from systems.sharded import truth
+    from systems.sharded.exchange import Exchange
 
     device, _ = meet("gloo", rank, ranks, meeting)
     try:

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from warplab.emulator.profiling.profile import AnnotatedSource, Profile, profile
+from warplab.emulator.profiling.table import ProfileTable, table_of
 from warplab.own_kernels.messages import Recorded, View
 from warplab.plan.execution import Counters, Execution, Finding
 from warplab.plan.model import Buffer, Dim3, Plan
-from warplab.simt.profiling.profile import AnnotatedSource, Profile, profile
-from warplab.simt.profiling.table import ProfileTable, table_of
 
 _NEXT = (
     ".source(): each line with its costs; .table(): all counters; .profile(launch=0, block=(0, 0, 0)): what one block "

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from warplab.emulator.executor import execute
 from warplab.errors import WarplabError
 from warplab.own_kernels.host_changes import alike, changed_copies
 from warplab.own_kernels.listing import is_library
@@ -25,7 +26,6 @@ from warplab.own_kernels.result import Result
 from warplab.own_kernels.travelling import Unpicklable, packed
 from warplab.plan.assemble import assemble
 from warplab.plan.model import Plan
-from warplab.simt.executor import execute
 
 ARCHITECTURE = "sm_90a"
 
@@ -55,8 +55,8 @@ def run(
     launches kernels on them as they are, and may return device arrays and copies of them. A kernel (of numba.cuda.jit,
     or a cupy.RawKernel) is given with its `grid` and `block`, integers or up to three of them, and `shared`, bytes of
     dynamic shared memory. The arrays that are passed are not changed: the result has them as the kernels leave them.
-    `seed` makes the order of warps and asynchronous operations random (see `warplab.simt.execute`). The host code may
-    take `timeout` seconds; it runs in a process of its own, to which the function goes with all that it needs.
+    `seed` makes the order of warps and asynchronous operations random (see `warplab.emulator.execute`). The host code
+    may take `timeout` seconds; it runs in a process of its own, to which the function goes with all that it needs.
 
     Raises OwnCodeError.
     """

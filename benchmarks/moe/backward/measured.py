@@ -13,7 +13,7 @@ from benchmarks.moe.backward import plans, rivals
 from benchmarks.moe.backward.contest import CHAIN, TORCH
 from benchmarks.moe.ceilings import ceilings
 from benchmarks.moe.layer.plans import LAYERS, Layer
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import systems.moe.backward
 from benchmarks.moe.layer import plans as layer_plans
 from benchmarks.moe.layer.plans import Layer
 from warplab.plan.model import ArrayArgument, Plan, Role
 
-CHAIN = Path(__file__).resolve().with_name("chain.py")
+CHAIN = Path(systems.moe.backward.__path__[0]) / "chain.py"
 LAUNCHES = (  # of the chain
     "combine, backward",
     "down, backward",

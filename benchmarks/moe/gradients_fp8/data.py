@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.moe.gradients_fp8.quantise import BLOCK, LARGEST, firsts, quantised
+from systems.moe.gradients_fp8.quantise import BLOCK, LARGEST, firsts, quantised
 
 SAMPLED = 16  # rows of each gradient that are compared
 

@@ -12,9 +12,9 @@ from typing import Any
 from benchmarks.moe.backward import plans as backward
 from benchmarks.moe.gradients_fp8 import plans, rivals
 from benchmarks.moe.gradients_fp8.contest import BF16, FP8
-from benchmarks.moe.gradients_fp8.quantise import slots
 from benchmarks.moe.layer.plans import LAYERS, Layer
-from warplab import results
+from course import results
+from systems.moe.gradients_fp8.quantise import slots
 from warplab.errors import WarplabError
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.moe.gradients_fp8.quantise import BLOCK
+import systems.moe.gradients_fp8
 from benchmarks.moe.layer import plans as layer_plans
+from systems.moe.gradients_fp8.quantise import BLOCK
 from warplab.plan.model import ArrayArgument, Plan, Role
 
 FUNCTION = "k_grouped_fp8"
-PRODUCT = Path(__file__).resolve().with_name("product.py")
+PRODUCT = Path(systems.moe.gradients_fp8.__path__[0]) / "product.py"
 
 
 def arguments(slots: int, experts: int, m: int, n: int) -> tuple[ArrayArgument, ...]:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from benchmarks.moe.gradients_fp8.data import Tokens
-from benchmarks.moe.gradients_fp8.quantise import BLOCK
+from systems.moe.gradients_fp8.quantise import BLOCK
 
 BF16, GROUPED, ROWS, BLOCKS = "torch grouped bf16", "torch grouped fp8", "torch loop fp8", "torch loop fp8, blocks"
 

@@ -19,7 +19,7 @@ from benchmarks.moe.layer import plans
 from benchmarks.moe.layer.contest import DENSE
 from benchmarks.moe.layer.plans import Layer
 from benchmarks.moe.layer.rivals import GROUPED, LOOP, SCALED
-from warplab import results
+from course import results
 from warplab.errors import WarplabError
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+import systems.moe.layer
 from autograder.spec.lab import solutions_folder
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgument
 
-HERE = Path(__file__).resolve().parent
+KERNELS = Path(systems.moe.layer.__path__[0])
 SHUFFLE = solutions_folder() / "10_index_shuffle" / "submission_cuda.py"
 PRODUCTS = solutions_folder() / "11_grouped_gemm" / "rung_4_shared_strips.py"
 ONE_KERNEL, CHAIN = "one_kernel", "chain"
@@ -78,8 +79,8 @@ def one_kernel(
 
 def with_source(name: str) -> str:
     """The file of host functions of this name with its kernel's source in it."""
-    source = "\n".join((HERE / part).read_text("utf-8") for part in SOURCES[name])
-    return (HERE / f"{name}.py").read_text("utf-8").replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
+    source = "\n".join((KERNELS / part).read_text("utf-8") for part in SOURCES[name])
+    return (KERNELS / f"{name}.py").read_text("utf-8").replace('\nSOURCE = ""', f'\nSOURCE = r"""\n{source}"""')
 
 
 def on(sms: int | None, text: str) -> str:
@@ -130,7 +131,7 @@ def chain(
     else:
         files["multiply_by"] = (on(sms, PRODUCTS.read_text("utf-8")), "multiply_by")
         made = f"of_lab_11(multiply_by, {products!r}, k, len(x))"
-    lines = [(HERE / f"{CHAIN}.py").read_text("utf-8"), ""]
+    lines = [(KERNELS / f"{CHAIN}.py").read_text("utf-8"), ""]
     lines += [
         "",
         "def of_a_file(text, name):",

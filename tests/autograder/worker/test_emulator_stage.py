@@ -11,10 +11,10 @@ from autograder.own_work import capture_submission
 from autograder.records.outcome import CaseOutcome
 from autograder.spec.lab import find_lab, solutions_folder
 from autograder.worker import emulator_stage, prepare_stage
+from warplab.emulator import compiled
 from warplab.plan import disassembler
 from warplab.plan.archive import dumps
 from warplab.plan.model import EMULATED_ARCHITECTURE
-from warplab.simt import compiled
 
 
 def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from autograder.worker.judge_case import Run
 from autograder.worker.module_variables import ModuleVariable, device_bytes, keeps_state, variables
 from autograder.worker.second_call import second_call, twice
 from tests.autograder.handmade import make_lab
-from warplab import simt
+from warplab import emulator
 from warplab.isa.text import PtxError
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import Plan, Role, TensorMap
@@ -48,7 +48,7 @@ def captured(tmp_path: Path, variables: str, body: str = RIGHT) -> tuple:
 
 
 def execute(plan: Plan, inputs: dict[str, np.ndarray]) -> list[Run]:
-    return [Run(simt.execute(plan, inputs))]
+    return [Run(emulator.execute(plan, inputs))]
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ MOST_NUMBER = 1 << 31
 LONGEST_NAME = 40  # characters
 OPERATIONS = ("copy", "reduce")
 PASSES = ("F", "B", "W")
-_HIDDEN = ("warplab.network", "warplab.parallel", "warplab.training")  # they can build what a lab asks for
+_HIDDEN = ("systems.network", "systems.parallel", "systems.training")  # they can build what a lab asks for
 
 Row = list[int | str | None]
 

@@ -12,4 +12,4 @@ python3 -m venv /autograder/venv
 /autograder/venv/bin/pip install -q -c constraints.txt -c constraints-cu13.txt -r requirements.txt
 # The emulator is compiled here, for any processor of this kind, and not in the ten minutes of a submission.
 . ./environment
-/autograder/venv/bin/python -c 'from warplab.simt.compiled import compile_parts; compile_parts()'
+/autograder/venv/bin/python -c 'from warplab.emulator.compiled import compile_parts; compile_parts()'

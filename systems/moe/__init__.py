@@ -1,0 +1,1 @@
+"""Kernels of a mixture-of-experts layer: forward, backward, and the gradients in FP8."""

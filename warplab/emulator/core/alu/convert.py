@@ -1,0 +1,264 @@
+"""Conversions between integers and floats, and among float formats, as vector functions.
+
+Integer sources are 32 or 64 bits wide here and integer targets of 8 and 16 bits come in 32-bit lanes: the decoder adds
+the resizing steps. Keys are "cvt.mode.flags.target.source".
+"""
+
+from __future__ import annotations
+
+from warplab.emulator.core.alu.lanes import F32, F64, I16, I32, I64, INT, Emitter, Lanes, Table, Vector, op_key
+from warplab.emulator.core.alu.rounding import (
+    F32_FORMAT,
+    F64_FORMAT,
+    FORMATS,
+    canonical,
+    flush,
+    load_small,
+    narrow,
+    saturate,
+    splat_like,
+    store_small,
+    to_odd,
+)
+from warplab.emulator.core.state.layout import SRC_A, SRC_B
+
+MODES = ("rn", "rz", "rm", "rp")
+ROUND = {"rni": "llvm.roundeven", "rzi": "llvm.trunc", "rmi": "llvm.floor", "rpi": "llvm.ceil"}
+
+
+def _from_integer(width: int, signed: bool, target: str, mode: str) -> Emitter:
+    def emit(o: Lanes) -> None:
+        value = o.read(SRC_A, INT[width])
+        method = "sitofp" if signed else "uitofp"
+        if target == "f64" and (mode == "rn" or width == 32):
+            o.write(value.cast(method, F64))
+        elif target == "f32" and mode == "rn":
+            o.write(value.cast(method, F32))
+        else:
+            if target == "f64":
+                o.write(_long_to_double(value, signed, mode))
+                return
+            wide = _integer_to_odd(value, signed) if width == 64 else value.cast(method, F64)
+            result = narrow(wide.bits(I64), F64_FORMAT, FORMATS[target], mode)
+            o.write(result.trunc(I32).bits(F32) if target == "f32" else result.trunc(I16))
+
+    return emit
+
+
+def _long_to_double(value: Vector, signed: bool, mode: str) -> Vector:
+    """A 64-bit integer to float64 in a directed mode: its leading 53 bits, and one more where the rest asks for it."""
+    zero = splat_like(value, 0)
+    negative = value.compare("<", 0, signed=True) if signed else value.compare("!=", value)
+    magnitude = negative.where(zero - value, value)
+    zeros = magnitude.call("llvm.ctlz", flag=False)
+    shifted = magnitude << (zeros & 63)
+    away = negative if mode == "rm" else negative ^ 1
+    inexact = (shifted & 0x7FF).compare("!=", 0)
+    up = zero if mode == "rz" else (inexact & away).where(splat_like(value, 1), 0)
+    # The leading one adds itself to the exponent.
+    exponent = splat_like(value, 1023 + 63 - 1) - zeros
+    bits = (exponent << 52) + shifted.lshr(11) + up
+    return value.compare("==", 0).where(zero, bits | negative.where(splat_like(value, 1 << 63), 0)).bits(F64)
+
+
+def _integer_to_odd(value: Vector, signed: bool) -> Vector:
+    """A 64-bit integer as float64 rounded to odd: its two halves convert exactly, their sum's error is exact too."""
+    high = (value.ashr(32) if signed else value.lshr(32)).cast("sitofp" if signed else "uitofp", F64) * 2.0**32
+    low = (value & 0xFFFFFFFF).cast("uitofp", F64)
+    total = high + low
+    return to_odd(total, low - (total - high))
+
+
+def _to_integer(source: str, width: int, signed: bool, mode: str, ftz: bool) -> Emitter:
+    """Round, then saturate. NaN gives 0, or the integer's top bit when float64 or a 64-bit integer takes part."""
+
+    def emit(o: Lanes) -> None:
+        value = _load(o, source)
+        value = flush(value) if ftz else value
+        rounded = value.call(ROUND[mode])
+        result = rounded.convert("llvm.fptosi.sat" if signed else "llvm.fptoui.sat", INT[width])
+        if width < 32:
+            result = result.resize(I32, signed)
+        if source == "f64" or width == 64:
+            top = splat_like(result, 1 << (width - 1))
+            if width < 32 and signed:
+                top = splat_like(result, -(1 << (width - 1)))
+            result = value.compare("uno", value).where(top, result)
+        o.write(result)
+
+    return emit
+
+
+def _load(o: Lanes, source: str) -> Vector:
+    if source in ("f16", "bf16"):
+        return load_small(o.read(SRC_A, I16), source)
+    return o.read(SRC_A, F32 if source == "f32" else F64)
+
+
+def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitter:
+    """A float to another format. Widening is exact; narrowing rounds once."""
+
+    def emit(o: Lanes) -> None:
+        if (target, source, flag) == ("f32", "bf16", ""):
+            o.write(o.read(SRC_A, I16).zext(I32) << 16)  # a move on the hardware: NaNs keep their bits
+            return
+        value = _load(o, source)
+        if target in ("f16", "bf16"):
+            # .ftz changes nothing here: the hardware rounds a subnormal away from zero where the mode says so.
+            bits = store_small(value, target, mode)
+            if (target, source) == ("f16", "f64"):
+                wide = value.bits(I64)
+                kept = (wide.lshr(48) & 0x8000) | (wide.lshr(42) & 0x1FF) | 0x7E00
+                bits = value.compare("uno", value).where(kept.trunc(I16), bits)
+            o.write(_small_flag(bits, target, flag))
+            return
+        if ftz and source == "f32":
+            value = flush(value)
+        if target == "f64":
+            value = canonical(value) if source == "f32" else value
+            result = value if source == "f64" else value.cast("fpext", F64)
+        elif source == "f64":
+            if mode == "rn":
+                result = value.cast("fptrunc", F32)
+            else:
+                result = narrow(value.bits(I64), F64_FORMAT, F32_FORMAT, mode).trunc(I32).bits(F32)
+        else:
+            result = value
+        if target == "f32":
+            result = flush(result) if ftz else result
+            result = canonical(result) if source != "f64" else _kept_nan(value, result)
+        o.write(saturate(result) if flag == "sat" else result)
+
+    return emit
+
+
+def _kept_nan(value: Vector, result: Vector) -> Vector:
+    """A float64 NaN as float32: quiet, with its sign and the upper bits of its payload."""
+    wide = value.bits(I64)
+    kept = (wide.lshr(32) & 0x80000000) | (wide.lshr(29) & 0x3FFFFF) | 0x7FC00000
+    return value.compare("uno", value).where(kept.trunc(I32).bits(F32), result)
+
+
+def _small_flag(bits: Vector, target: str, flag: str) -> Vector:
+    infinity, one = (0x7C00, 0x3C00) if target == "f16" else (0x7F80, 0x3F80)
+    nan = (bits & 0x7FFF).compare(">", infinity)
+    if flag == "sat":
+        bits = (nan | bits.compare("<", 0, signed=True)).where(0, bits)
+        return bits.compare(">", one, signed=True).where(one, bits)
+    if "relu" in flag:
+        bits = (~nan & bits.compare("<", 0, signed=True)).where(0, bits)
+    if "satfinite" in flag:
+        bits = (bits & 0x7FFF).compare("==", infinity).where(bits - 1, bits)
+    return bits
+
+
+def _pack_two(target: str, mode: str, flag: str) -> Emitter:
+    """cvt.x2: SRC_A goes to the upper half, SRC_B to the lower one."""
+
+    def emit(o: Lanes) -> None:
+        high, low = (
+            _small_flag(store_small(o.read(slot, F32), target, mode), target, flag).zext(I32) for slot in (SRC_A, SRC_B)
+        )
+        o.write((high << 16) | low)
+
+    return emit
+
+
+def _tensor_float(mode: str, flag: str) -> Emitter:
+    """tf32: float32 with 10 bits of significand; the low 13 bits are zero."""
+
+    def emit(o: Lanes) -> None:
+        bits = o.read(SRC_A, I32)
+        magnitude = bits & 0x7FFFFFFF
+        if mode == "rna":
+            rounded = bits + 0x1000
+        elif mode == "rn":
+            rounded = bits + 0x0FFF + (bits.lshr(13) & 1)
+        else:
+            rounded = bits
+        rounded = rounded & 0xFFFFE000
+        special = magnitude.compare(">=", F32_FORMAT.infinity)
+        nan = magnitude.compare(">", F32_FORMAT.infinity)
+        rounded = special.where(bits, rounded)
+        if flag == "relu":
+            rounded = rounded.compare("<", 0, signed=True).where(0, rounded)
+        kept = bits & 0xFFFFE000 if mode == "rna" else splat_like(bits, 0x7FFFE000)
+        result = nan.where(kept, rounded)
+        if flag == "satfinite":
+            # As ptxas makes it for sm_90: one step down from infinity, and from a NaN.
+            result = (result & 0x7FFFFFFF).compare(">=", F32_FORMAT.infinity).where(result - 0x2000, result)
+        o.write(result)
+
+    return emit
+
+
+def _round_in_place(name: str, mode: str, ftz: bool, flag: str) -> Emitter:
+    """cvt.rni.f32.f32 and its kin: to an integral value of the same format."""
+
+    def emit(o: Lanes) -> None:
+        value = _load(o, name)
+        value = flush(value) if ftz else value
+        result = value.call(ROUND[mode])
+        if flag == "sat":
+            result = saturate(result)
+        if name in ("f16", "bf16"):
+            o.write(store_small(result, name))
+        else:
+            o.write(canonical(result) if name == "f32" else result)
+
+    return emit
+
+
+def _integers(table: Table) -> None:
+    for letter in "su":
+        for width in (32, 64):
+            for target in ("f16", "bf16", "f32", "f64"):
+                for mode in MODES:
+                    table[op_key("cvt", mode, target, f"{letter}{width}")] = _from_integer(
+                        width, letter == "s", target, mode
+                    )
+        for width in (8, 16, 32, 64):
+            for source in ("f16", "bf16", "f32", "f64"):
+                for mode in ROUND:
+                    for ftz in ("", "ftz") if source == "f32" else ("",):
+                        table[op_key("cvt", mode, ftz, f"{letter}{width}", source)] = _to_integer(
+                            source, width, letter == "s", mode, bool(ftz)
+                        )
+
+
+def _floats(table: Table) -> None:
+    widenings = [("f32", "f16"), ("f64", "f16"), ("f32", "bf16"), ("f64", "bf16"), ("f64", "f32")]
+    same = [(name, name) for name in ("f16", "bf16", "f32", "f64")]
+    for target, source in widenings + same:
+        for ftz in ("", "ftz"):
+            for flag in ("", "sat"):
+                table[op_key("cvt", ftz, flag, target, source)] = _between(source, target, "rn", bool(ftz), flag)
+    narrowings = [("f16", "f32"), ("bf16", "f32"), ("f32", "f64"), ("f16", "f64"), ("bf16", "f64"), ("bf16", "f16"),
+                  ("f16", "bf16")]  # fmt: skip
+    for target, source in narrowings:
+        for mode in MODES:
+            flags = ("", "sat", "relu", "satfinite", "relu.satfinite") if target != "f32" else ("", "sat")
+            for flag in flags:
+                for ftz in ("", "ftz") if "f32" in (target, source) and target != "bf16" else ("",):
+                    table[op_key("cvt", mode, ftz, flag, target, source)] = _between(
+                        source, target, mode, bool(ftz), flag
+                    )
+    for name in ("f16", "bf16", "f32", "f64"):
+        for mode in ROUND:
+            for flag in ("", "sat"):
+                for ftz in ("", "ftz") if name == "f32" else ("",):
+                    table[op_key("cvt", mode, ftz, flag, name, name)] = _round_in_place(name, mode, bool(ftz), flag)
+
+
+def build() -> Table:
+    """Every conversion that involves a float."""
+    table: Table = {}
+    _integers(table)
+    _floats(table)
+    for target in ("f16", "bf16"):
+        for mode in ("rn", "rz"):
+            for flag in ("", "relu", "satfinite", "relu.satfinite"):
+                table[op_key("cvt", mode, flag, f"{target}x2", "f32")] = _pack_two(target, mode, flag)
+    for mode, flag in (("rna", ""), ("rna", "satfinite"), ("rn", ""), ("rn", "relu"), ("rz", ""), ("rz", "relu")):
+        table[op_key("cvt", mode, flag, "tf32", "f32")] = _tensor_float(mode, flag)
+    return table

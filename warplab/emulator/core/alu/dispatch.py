@@ -1,0 +1,73 @@
+"""The table of vector operations, and the call through it from compiled code."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from llvmlite import ir
+from numba import types
+
+from warplab.emulator.core.alu import bits, convert, floats, fp8, integers, small_floats, unusual
+from warplab.emulator.core.alu.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
+from warplab.emulator.core.state.raw import intrinsic
+
+_TABLE_NAME = "warplab_vector_operations"
+
+
+@cache
+def vector_table() -> Table:
+    """Every vector operation by key, in the order of the dispatch table."""
+    modules = (integers, bits, floats, small_floats, convert, fp8, unusual)
+    return {key: emit for module in modules for key, emit in module.build().items()}
+
+
+@cache
+def vector_index() -> dict[str, int]:
+    """The position of each vector operation in the dispatch table."""
+    return {key: position for position, key in enumerate(vector_table())}
+
+
+def _emit_table(module: ir.Module) -> ir.GlobalVariable:
+    """All vector functions and a constant array of their addresses, once in a module."""
+    if _TABLE_NAME in module.globals:
+        return module.globals[_TABLE_NAME]
+    functions = []
+    for position, (key, emit) in enumerate(vector_table().items()):
+        lanes = Lanes(module, f"vector_{position}_{key.replace('.', '_')}")
+        emit(lanes)
+        lanes.finish()
+        functions.append(lanes.function)
+    array = ir.ArrayType(FUNCTION.as_pointer(), len(functions))
+    table = ir.GlobalVariable(module, array, _TABLE_NAME)
+    table.initializer = ir.Constant(array, functions)
+    table.global_constant = True
+    table.linkage = "internal"
+    return table
+
+
+@intrinsic
+def _table_address(typingctx):
+    """The address of the dispatch table, which is compiled into whoever asks."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(_emit_table(builder.module), I64)
+
+    return types.int64(), codegen
+
+
+def vector_functions():
+    """The address of the dispatch table, which is compiled into this function alone."""
+    return _table_address()
+
+
+@intrinsic
+def call_vector(typingctx, table, position, frame, constants, record, mask):
+    """Run vector operation `position` of the table on a warp: addresses of its frame, the constant bank, the record."""
+
+    def codegen(context, builder, signature, args):
+        entries = builder.inttoptr(args[0], FUNCTION.as_pointer().as_pointer())
+        function = builder.load(builder.gep(entries, [args[1]]))
+        builder.call(function, [*(builder.inttoptr(a, ADDRESS) for a in args[2:5]), args[5]])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 5, types.uint32), codegen

@@ -1,0 +1,58 @@
+"""Calls the code for bulk copies, which is compiled by itself, and only for kernels that have such instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.asynchronous.bulk_copies import (
+    clear_bulk,
+    complete_bulk,
+    finish_stores,
+    group_bulk,
+    issue_bulk,
+)
+from warplab.emulator.core.state.faults import compiled
+from warplab.emulator.core.state.layout import E_MACHINE, M_BULK_CODE, OP_BULK, OP_BULK_GROUP
+from warplab.emulator.core.state.raw import call_address, get
+
+START, END, COMPLETE = -1, -2, -3  # of a block, of an operation, beside the opcodes
+
+
+def run_bulk_copies(m, what, warp, frame, constants, record, pc, mask):
+    """One instruction of a warp, or START, END and the like; called through its address."""
+    if what == OP_BULK:
+        issue_bulk(m, warp, frame, constants, record, pc, np.uint32(mask))
+    elif what == OP_BULK_GROUP:
+        group_bulk(m, warp, record, np.uint32(mask))
+    elif what == COMPLETE:
+        complete_bulk(record)
+    elif what == START:
+        clear_bulk(m)
+    else:
+        finish_stores(m)
+
+
+@compiled
+def run_bulk(m, what, warp, frame, constants, record, pc, mask):
+    """Run an instruction of bulk copies for a warp."""
+    call_address(get(m, M_BULK_CODE), m, what, warp, frame, constants, record, pc, np.int64(mask))
+
+
+@compiled
+def start_bulk(m):
+    """Nothing is on its way, as at the start of a block."""
+    if get(m, M_BULK_CODE):
+        run_bulk(m, START, 0, 0, 0, 0, 0, 0)
+
+
+@compiled
+def end_bulk(m):
+    """A block has ended: its stores are made."""
+    if get(m, M_BULK_CODE):
+        run_bulk(m, END, 0, 0, 0, 0, 0, 0)
+
+
+@compiled
+def finish_bulk(event):
+    """An operation whose bytes an mbarrier waits for happens."""
+    run_bulk(get(event, E_MACHINE), COMPLETE, 0, 0, 0, event, 0, 0)

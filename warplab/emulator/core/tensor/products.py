@@ -1,0 +1,73 @@
+"""Calls the code for wgmma, which is compiled by itself, and only for kernels that have such instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.state.faults import compiled, warp_state
+from warplab.emulator.core.state.layout import (
+    M_PRODUCTS,
+    M_WARP_COUNT,
+    M_WARPS,
+    OP_WGMMA,
+    OP_WGMMA_GROUP,
+    OP_WGMMA_REGISTER,
+    STATUS_READY,
+    W_STATUS,
+)
+from warplab.emulator.core.state.raw import call_address, get
+from warplab.emulator.core.tensor.warpgroups import (
+    clear_warpgroups,
+    group_products,
+    reach_product,
+    release_warpgroups,
+)
+from warplab.emulator.core.tensor.wgmma_queue import access_register
+
+START, STUCK = -1, -2  # of a block, beside the opcodes
+
+
+def run_products(m, what, warp, frame, constants, record, pc, mask):
+    """One instruction of a warp, or START, STUCK; called through its address."""
+    if what == OP_WGMMA:
+        reach_product(m, warp, frame, constants, record, pc, np.uint32(mask))
+    elif what == OP_WGMMA_GROUP:
+        group_products(m, warp, record)
+    elif what == OP_WGMMA_REGISTER:
+        access_register(m, warp, record, pc, np.uint32(mask))
+    elif what == START:
+        clear_warpgroups(m)
+    else:
+        release_warpgroups(m)
+
+
+@compiled
+def run_product(m, what, warp, frame, constants, record, pc, mask):
+    """Run an instruction of wgmma for a warp."""
+    call_address(get(m, M_PRODUCTS), m, what, warp, frame, constants, record, pc, np.int64(mask))
+
+
+@compiled
+def start_products(m):
+    """Nothing is in flight, as at the start of a block."""
+    if get(m, M_PRODUCTS):
+        run_product(m, START, 0, 0, 0, 0, 0, 0)
+
+
+@compiled
+def _ready(m):
+    """How many warps of a block can run."""
+    count = 0
+    for warp in range(get(m, M_WARP_COUNT)):
+        count += get(warp_state(get(m, M_WARPS), warp), W_STATUS) == STATUS_READY
+    return count
+
+
+@compiled
+def free_products(m):
+    """Nobody can go on: let warps go on that wait at a product for one of their warpgroup. Were there any?"""
+    if get(m, M_PRODUCTS) == 0:
+        return False
+    before = _ready(m)
+    run_product(m, STUCK, 0, 0, 0, 0, 0, 0)
+    return _ready(m) > before

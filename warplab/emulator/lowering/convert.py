@@ -1,0 +1,207 @@
+"""The handler for cvt."""
+
+from __future__ import annotations
+
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.isa.syntax import TYPE_BITS, Immediate, Instruction, Operand, Register
+
+FLOATS = ("f16", "bf16", "f32", "f64")
+ROUNDINGS = ("rn", "rz", "rm", "rp")
+EIGHT_BITS = ("e4m3x2", "e5m2x2")
+INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
+
+
+@handles("cvt")
+def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    modifiers, target, source = parts[1:-2], parts[-2], parts[-1]
+    operands = instruction.operands
+    if parts[1:3] == ["pack", "sat"]:
+        _packed(lowering, instruction, parts)
+    elif source in EIGHT_BITS or target in EIGHT_BITS:
+        _eight_bits(lowering, operands, modifiers, target, source)
+    elif target in ("f16x2", "bf16x2"):
+        a, b = (lowering.source(o, "f32") for o in operands[1:])
+        key = ".".join(["cvt", *_ordered(modifiers, (*ROUNDINGS, "relu", "satfinite")), target, source])
+        lowering.vector(key, lowering.target(operands[0], target), a, b)
+    elif target == "tf32":
+        key = ".".join(["cvt", *_ordered(modifiers, ("rna", "rn", "rz", "relu", "satfinite")), target, source])
+        lowering.vector(key, lowering.target(operands[0], "b32"), lowering.source(operands[1], source))
+    elif source in FLOATS and target in FLOATS:
+        _between_floats(lowering, operands, modifiers, target, source)
+    elif source in FLOATS:
+        _to_integer(lowering, operands, modifiers, target, source)
+    elif target in FLOATS:
+        _from_integer(lowering, operands, modifiers, target, source)
+    else:
+        _between_integers(lowering, operands, modifiers, target, source)
+
+
+def _eight_bits(
+    lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
+) -> None:
+    """Pairs of e4m3 or e5m2: 16-bit registers."""
+    key = ".".join(["cvt", *_ordered(modifiers, ("rn", "satfinite", "relu")), target, source])
+    kinds = ("b16", "b32") if target in EIGHT_BITS else ("b32", "b16")
+    if len(operands) != (3 if source == "f32" else 2):
+        raise Unsupported
+    sources = [lowering.source(o, "b32" if source == "f32" else kinds[1]) for o in operands[1:]]
+    lowering.vector(key, lowering.target(operands[0], kinds[0]), *sources)
+
+
+def _packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """cvt.pack.sat: two 32-bit integers saturated to 8 or 16 bits side by side, over the upper part of a third."""
+    kind, operands = parts[3], instruction.operands
+    bits = TYPE_BITS[kind]
+    if parts[4] != "s32" or parts[5:] not in (["b32"], []) or (bits == 8) != (len(parts) == 6) or bits not in (8, 16):
+        raise Unsupported
+    result = lowering.temporary(32)
+    if bits == 8:
+        lowering.vector("shl.i32", result, lowering.source(operands[3], "b32"), lowering.constant(32, 16))
+    else:
+        lowering.vector("mov.i32", result, lowering.constant(32, 0))
+    for operand, place in ((operands[1], bits), (operands[2], 0)):
+        clamped = lowering.temporary(32)
+        lowering.vector(f"sat.s32.{kind[0]}{bits}", clamped, lowering.source(operand, "s32"))
+        where, length = lowering.constant(32, place), lowering.constant(32, bits)
+        joined = lowering.temporary(32)
+        lowering.vector("bfi.b32", joined, clamped, result, where, extra=(length,))
+        result = joined
+    lowering.vector("mov.i32", lowering.target(operands[0], "b32"), result)
+
+
+def _ordered(modifiers: list[str], order: tuple[str, ...]) -> list[str]:
+    if any(m not in order for m in modifiers):
+        raise Unsupported
+    return [m for m in order if m in modifiers]
+
+
+def _float_source(lowering: Lowering, operand: Operand, kind: str) -> int:
+    """A float source; the register may be wider than the type."""
+    width = TYPE_BITS[kind]
+    if isinstance(operand, Register) and lowering.width(operand) > width:
+        narrow = lowering.temporary(width)
+        place = lowering.instance.place(operand.index)
+        lowering.vector(f"trunc.{lowering.width(operand)}.{width}", narrow, place)
+        return narrow
+    return lowering.source(operand, kind)
+
+
+def _between_floats(
+    lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
+) -> None:
+    order = (*ROUNDINGS, *INTEGER_ROUNDINGS, "ftz", "sat", "relu", "satfinite")
+    ordered = _ordered(modifiers, order)
+    if target == source and any(m in ROUNDINGS for m in ordered):
+        ordered = [m for m in ordered if m not in ROUNDINGS]
+    key = ".".join(["cvt", *ordered, target, source])
+    value = _float_source(lowering, operands[1], source)
+    _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), TYPE_BITS[target], False)
+
+
+def _write(lowering: Lowering, operand: Operand, kind: str, produce, width: int, signed: bool) -> None:
+    """Let `produce` make a value of `width` bits, then fit it to the destination register, which may be wider."""
+    actual = lowering.width(operand) if isinstance(operand, Register) else TYPE_BITS[kind]
+    actual = max(actual, 16)
+    if actual == width:
+        assert isinstance(operand, Register)
+        produce(lowering.instance.place(operand.index))
+        return
+    value = lowering.temporary(width)
+    produce(value)
+    assert isinstance(operand, Register)
+    verb = "trunc" if actual < width else "sext" if signed else "zext"
+    lowering.vector(f"{verb}.{width}.{actual}", lowering.instance.place(operand.index), value)
+
+
+def _to_integer(
+    lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
+) -> None:
+    # Out-of-range values saturate with and without .sat.
+    ordered = _ordered(modifiers, (*INTEGER_ROUNDINGS, "ftz", "sat"))
+    ordered = [m for m in ordered if m != "sat" and not (m == "ftz" and source != "f32")]
+    key = ".".join(["cvt", *ordered, target, source])
+    value = _float_source(lowering, operands[1], source)
+    width = max(TYPE_BITS[target], 32)
+    _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), width, target[0] == "s")
+
+
+def integer_source(lowering: Lowering, operand: Operand, kind: str, width: int) -> int:
+    """An integer of type `kind`, from a register that may be wider, extended to lanes of `width` bits."""
+    bits, signed = TYPE_BITS[kind], kind[0] == "s"
+    if isinstance(operand, Immediate):
+        value = operand.value & ((1 << bits) - 1)
+        if signed and value >> (bits - 1):
+            value -= 1 << bits
+        return lowering.constant(width, value)
+    if isinstance(operand, Register):
+        place, actual = lowering.instance.place(operand.index), max(lowering.width(operand), 16)
+    else:
+        actual = max(bits, 16)
+        place = lowering.source(operand, f"b{actual}")
+    verb = "sext" if signed else "zext"
+    if width < actual:
+        smaller = lowering.temporary(width)
+        lowering.vector(f"trunc.{actual}.{width}", smaller, place)
+        place, actual = smaller, width
+    if bits < actual:
+        extended = lowering.temporary(actual)
+        lowering.vector(f"{verb}_low.{bits}.{actual}", extended, place)
+        place = extended
+    if actual < width:
+        wider = lowering.temporary(width)
+        lowering.vector(f"{verb}.{actual}.{width}", wider, place)
+        place = wider
+    return place
+
+
+def _from_integer(
+    lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
+) -> None:
+    width = max(TYPE_BITS[source], 32)
+    value = integer_source(lowering, operands[1], source, width)
+    ordered = _ordered(modifiers, (*ROUNDINGS, "sat"))
+    rounding = next((m for m in ordered if m in ROUNDINGS), "rn")
+    key = f"cvt.{rounding}.{target}.{source[0]}{width}"
+    size = TYPE_BITS[target]
+    _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), size, False)
+    if "sat" in ordered:
+        place = lowering.target(operands[0], target)
+        lowering.vector(f"cvt.sat.{target}.{target}", place, place)
+
+
+def _between_integers(
+    lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
+) -> None:
+    if modifiers not in ([], ["sat"]):
+        raise Unsupported
+    destination, operand = operands
+    if not isinstance(destination, Register):
+        raise Unsupported
+    bits_in, bits_out = TYPE_BITS[source], TYPE_BITS[target]
+    actual = max(lowering.width(destination), 16)
+    place = lowering.instance.place(destination.index)
+    if modifiers:
+        width = max(bits_in, bits_out, 32)
+        value = integer_source(lowering, operand, source, width)
+        clamped = lowering.temporary(width)
+        lowering.vector(f"sat.{source[0]}{width}.{target[0]}{bits_out}", clamped, value)
+    elif isinstance(operand, Register) and max(lowering.width(operand), 16) == bits_in and actual == bits_out:
+        # The usual case in one step.
+        if bits_in == bits_out:
+            lowering.vector(f"mov.i{bits_out}", place, lowering.instance.place(operand.index))
+        else:
+            verb = "trunc" if bits_out < bits_in else "sext" if source[0] == "s" else "zext"
+            lowering.vector(f"{verb}.{bits_in}.{bits_out}", place, lowering.instance.place(operand.index))
+        return
+    else:
+        width = actual
+        clamped = integer_source(lowering, operand, source, width)
+    if bits_out < width:
+        extended = lowering.temporary(width)
+        lowering.vector(f"{'sext' if target[0] == 's' else 'zext'}_low.{bits_out}.{width}", extended, clamped)
+        clamped = extended
+    if actual == width:
+        lowering.vector(f"mov.i{width}", place, clamped)
+    else:
+        verb = "trunc" if actual < width else "sext" if target[0] == "s" else "zext"
+        lowering.vector(f"{verb}.{width}.{actual}", place, clamped)

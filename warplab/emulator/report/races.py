@@ -1,0 +1,129 @@
+"""Races in global memory in words: who does what where, why nothing orders the two, and what would mend it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from warplab.emulator.core.state.layout import (
+    F_EXTRA,
+    F_OTHER,
+    F_OTHER_BLOCK,
+    F_OTHER_THREAD,
+    F_PC,
+    F_WRITE,
+    OTHER_BLOCK,
+    SAME_WARP,
+)
+from warplab.emulator.core.state.races_layout import (
+    REASON_MASK,
+    REASON_READER_FENCE,
+    REASON_SCOPE,
+    REASON_SHIFT,
+    REASON_WRITER_BARRIER,
+    REASON_WRITER_FENCE,
+    STRONG_BEFORE,
+    STRONG_NOW,
+    TOGETHER,
+)
+from warplab.plan.model import Launch
+
+
+def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch) -> str:
+    """What a FAULT_GLOBAL_RACE says. `place` is the element, `lines` the program's source lines."""
+    extra = int(record[F_EXTRA])
+    now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
+    verb = _verb(bool(record[F_WRITE]), now)
+    other = _verb(bool(extra & 1), before)
+    return (
+        f"{verb} {place}, which {_who(record, lines)} {other} in {_thread(record, launch)}, and nothing orders the two "
+        f"({_kind(record)}): {_remedy(record, lines)}."
+    )
+
+
+def same_value_note(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch) -> str:
+    """What a FAULT_SAME_VALUE says."""
+    line = int(lines[int(record[F_PC])])
+    where = f"Line {line}" if line else "The kernel"
+    return (
+        f"{where} writes {place}, which {_who(record, lines)} writes in {_thread(record, launch)} too, and nothing "
+        "orders the two (write-write race of the same value): it changes nothing here, but let one thread write, or "
+        "use an atomic, to be sure of it."
+    )
+
+
+def _verb(write: bool, strong: bool) -> str:
+    return ("atomically " if strong else "") + ("writes" if write else "reads")
+
+
+def _who(record: np.ndarray, lines: np.ndarray) -> str:
+    line = int(lines[int(record[F_OTHER])])
+    return f"line {line}" if line else "another instruction"
+
+
+def _thread(record: np.ndarray, launch: Launch) -> str:
+    if int(record[F_EXTRA]) & SAME_WARP:
+        return "another thread of its warp"
+    block, thread = int(record[F_OTHER_BLOCK]), int(record[F_OTHER_THREAD])
+    return f"thread {_in(thread, launch.block)} of block {_in(block, launch.grid)}"
+
+
+def _in(number: int, size: tuple[int, int, int]) -> tuple[int, int, int]:
+    return number % size[0], number // size[0] % size[1], number // (size[0] * size[1])
+
+
+def _reason(record: np.ndarray) -> int:
+    return int(record[F_EXTRA]) >> REASON_SHIFT & REASON_MASK
+
+
+def _kind(record: np.ndarray) -> str:
+    """As the literature names it."""
+    reason = _reason(record)
+    if reason == REASON_SCOPE:
+        return "insufficient scope"
+    if reason in (REASON_WRITER_FENCE, REASON_READER_FENCE):
+        return "missing fence"
+    if reason == REASON_WRITER_BARRIER:
+        return "missing barrier"
+    return "write-write race" if record[F_WRITE] and int(record[F_EXTRA]) & 1 else "read-write race"
+
+
+def _remedy(record: np.ndarray, lines: np.ndarray) -> str:
+    extra, reason = int(record[F_EXTRA]), _reason(record)
+    now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
+    one_line = lines[int(record[F_PC])] == lines[int(record[F_OTHER])]
+    if extra & SAME_WARP and not one_line:
+        return "threads of one warp need __syncwarp() between the two"
+    if now and before:
+        return "its scope has to be the whole GPU, not the block (atomicAdd, not atomicAdd_block)"
+    if reason == REASON_SCOPE:
+        return "the fence and the flag between them have to reach the whole GPU (__threadfence), not the block alone"
+    if reason == REASON_WRITER_FENCE:
+        return "the thread that sets the flag needs __threadfence() between what it publishes and the flag"
+    if reason == REASON_WRITER_BARRIER:
+        return "the block that sets the flag needs __syncthreads() before the thread that does so has its fence"
+    if reason == REASON_READER_FENCE:
+        return "the thread that has seen the flag needs __threadfence() before it goes on"
+    if now or before:
+        return "both have to be atomic" if extra & OTHER_BLOCK else "both have to be atomic, or __syncthreads() between"
+    both_write = bool(record[F_WRITE]) and bool(extra & 1)
+    if one_line and (extra & OTHER_BLOCK or both_write):
+        return "the update has to be atomic, or every thread needs an element of its own"
+    if one_line:
+        barrier = "of one warp, __syncwarp()" if extra & SAME_WARP else "of one block, __syncthreads()"
+        return (
+            "the update has to be atomic, or every thread needs an element of its own, or, where all threads are "
+            f"{barrier} between reading and writing"
+        )
+    if not extra & OTHER_BLOCK:
+        return (
+            "the threads of the block need __syncthreads() between the two, or an atomic update if both change this "
+            "element"
+        )
+    if both_write:
+        return "one of the blocks alone should write it, or both atomically"
+    if extra & TOGETHER:
+        return (
+            "the blocks need a barrier of the whole grid between the two (grid.sync(), or by hand with __threadfence() "
+            "before a block arrives and after it has waited)"
+        )
+    return "blocks run in any order, so one of the two belongs into a launch of its own"

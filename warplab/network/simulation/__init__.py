@@ -1,6 +1,0 @@
-"""Runs a schedule over a topology: how long it takes when transfers share links."""
-
-from warplab.network.simulation.fairness import max_min
-from warplab.network.simulation.simulate import Simulated, simulate
-
-__all__ = ["Simulated", "max_min", "simulate"]

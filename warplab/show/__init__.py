@@ -1,7 +1,0 @@
-"""Pictures: one function each, from data to a Matplotlib figure that belongs to nobody else.
-
-Import the module of the picture you want, `from warplab.show.roofline import roofline`: Matplotlib is only loaded then.
-
-This folder has many files because each is one picture that notebooks ask for by its name; what most of them share
-is in `style` and `explore`.
-"""

@@ -1,6 +1,0 @@
-"""The emulator: runs a plan's PTX on the CPU, counts what it costs on a GPU, and finds its faults."""
-
-from warplab.simt.executor import execute
-from warplab.simt.profiling import Profile, profile
-
-__all__ = ["Profile", "execute", "profile"]
