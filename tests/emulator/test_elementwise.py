@@ -66,6 +66,9 @@ def test_counters_are_of_the_expressions_line(tmp_path: Path) -> None:
         ("both(x, x)", "is given float32 for 'y', which is float64"),
         ("axpy(1, np.ones(64, np.float32), x)", "cupy.asarray"),
         ("cp.ElementwiseKernel('float x', 'float32 y', 'y = x')", "'float x'"),
+        ("axpy(1, x, x, y[:1])", "an output of shape (1,) for 'z', where its arrays together have the shape (64,)"),
+        ("axpy(1, x, x.reshape(1, 64), y)", "an output of shape (64,) for 'z'"),
+        ("axpy(1, x, x, y, size=64)", "only where every array is declared raw"),
     ],
 )
 def test_what_does_not_fit_is_said(call: str, words: str, tmp_path: Path) -> None:

@@ -53,13 +53,22 @@ class CapturedElementwiseKernel(Expressions):
             outputs = [allocate(shape, types[p.type]) for p in self._outputs]
         else:
             outputs = [self._value(p, a, types) for p, a in zip(self._outputs, args[given:], strict=True)]
-            shape = self._shape([*pairs, *zip(self._outputs, outputs, strict=True)], size)
+            given_outputs = [*zip(self._outputs, outputs, strict=True)]
+            shape = self._shape([*pairs, *given_outputs], size)
+            for parameter, output in given_outputs:
+                if not parameter.raw and output.shape != shape:
+                    self._refuse(
+                        f"is given an output of shape {output.shape} for '{parameter.name}', where its arrays together "
+                        f"have the shape {shape}"
+                    )
         self._launch(types, [*inputs, *outputs], shape, stream, block_size)
         return tuple(outputs) if self._tuple or len(outputs) != 1 else outputs[0]
 
     def _shape(self, pairs: Sequence[tuple[Parameter, Any]], size: int | None) -> tuple[int, ...]:
         shapes = [value.shape for p, value in pairs if isinstance(value, CapturedArray) and not p.raw]
         if size is not None:
+            if shapes:
+                self._refuse("takes a size only where every array is declared raw")
             return (int(size),)
         if not shapes:
             self._refuse("has no array that says how many elements there are: pass the size")
