@@ -109,7 +109,12 @@ def test_lines(needle: str, line: int | None) -> None:
 
 
 def test_register_limits_go_to_one_entry() -> None:
-    limited = with_max_registers(MODULE, "b", 40)
+    limited = with_max_registers(MODULE, "c", 40)
     assert limited.count(".maxnreg") == 1
-    assert ".reqntid 128\n.maxnreg 40\n{" in limited
+    assert ".entry c()\n.maxnreg 40\n{" in limited
     assert entries(limited) == entries(MODULE)
+
+
+@pytest.mark.parametrize("entry", ["_Z1aPf", "b"])
+def test_launch_bounds_override_a_register_limit_as_in_ptxas(entry: str) -> None:
+    assert with_max_registers(MODULE, entry, 40) == MODULE

@@ -147,12 +147,14 @@ def with_initial(ptx: str, symbol: str, content: bytes) -> str:
 
 
 def with_max_registers(ptx: str, entry: str, registers: int) -> str:
-    """The module with `.maxnreg` on one entry.
+    """The module with `.maxnreg` on one entry, if the assembler would obey such a limit there.
 
-    Numba hands max_registers to its linker; a plan has no linker options, the limit belongs to the code.
+    Numba and CuPy give the limit to the assembler; a plan has no assembler options, so the code carries it. ptxas
+    ignores its option for an entry with `.maxntid` or `.reqntid` ("overriding global maxrregcount with entry-specific
+    value computed using thread count", ptxas 13.0), so such an entry stays as it is.
     """
     for f in declarations(ptx).functions:
-        if f.is_entry and f.is_defined and f.name == entry:
+        if f.is_entry and f.is_defined and f.name == entry and not {".maxntid", ".reqntid"} & set(f.dimensions):
             brace = offset_of(plain(ptx), f.brace)
             return f"{ptx[:brace]}.maxnreg {registers}\n{ptx[brace:]}"
     return ptx
