@@ -262,3 +262,38 @@ def test_importing_warplab_is_light() -> None:
     assert done.stdout.strip() == "[]"
     with pytest.raises(AttributeError):
         warplab.walk  # noqa: B018
+
+
+@cuda.jit(debug=True, opt=False)
+def divides(a, b, out):
+    i = cuda.threadIdx.x
+    out[i] = a[i] // b[i]  # LINE divides
+
+
+@cuda.jit(debug=True, opt=False)
+def divides_floats(a, b, out):
+    i = cuda.threadIdx.x
+    out[i] = a[i] / b[i]  # LINE quotient
+
+
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "mark"), [(divides, np.int32, "divides"), (divides_floats, np.float32, "quotient")]
+)
+def test_a_zero_divisor_in_a_debug_build_stops_at_its_line(kernel, dtype: type, mark: str) -> None:
+    """As Numba's error model "python", which debug=True chooses; the host would raise ZeroDivisionError."""
+    divisors = np.where(np.arange(32) == 5, 0, 2).astype(dtype)
+    result = warplab.run(kernel, np.arange(32, dtype=dtype), divisors, np.zeros(32, dtype), grid=1, block=32)
+    (finding,) = result.findings
+    assert finding.kind is FindingKind.TRAP and counted(result, finding.line) == line_of(mark)
+    assert finding.thread == (5, 0, 0)
+
+
+@cuda.jit(fastmath=True)
+def fast_sum(x, out):
+    out[cuda.grid(1)] = x[cuda.grid(1)] + x[cuda.grid(1)]
+
+
+def test_fastmath_keeps_subnormal_sums_as_numbas_linker_does() -> None:
+    small = np.full(32, 1e-40, np.float32)
+    result = warplab.run(fast_sum, small, np.zeros(32, np.float32), grid=1, block=32)
+    assert np.array_equal(result.outputs["out"], small + small)

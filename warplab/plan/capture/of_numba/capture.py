@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,6 +43,7 @@ from warplab.plan.capture.of_numba.insides import (
     types,
 )
 from warplab.plan.capture.of_numba.messages import shorten
+from warplab.plan.capture.of_numba.names import renumbered, versions
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import Source
 from warplab.plan.capture.streams import DEFAULT_STREAM, NO_TIME, CapturedEvent, CapturedStream, check_stream
@@ -112,9 +113,11 @@ class _NumbaFront:
 
         def init(disp: Any, py_func: Any, targetoptions: dict, *args: Any, **kwargs: Any) -> None:
             # Lines are what findings and counters are reported by; a debug build would change the code.
-            options = {**targetoptions, "lineinfo": True, "debug": False}
+            # A device function's Python error model is its own debug=True; with lineinfo that leaves its code alone.
+            traps = bool(targetoptions.get("debug"))
+            options = {**targetoptions, "lineinfo": True, "debug": traps and bool(targetoptions.get("device"))}
             original_init(disp, py_func, options, *args, **kwargs)
-            disp.traps = bool(targetoptions.get("debug"))
+            disp.traps = traps
 
         def getitem(disp: Any, config: Any) -> _Launcher:
             config = config if isinstance(config, tuple) else (config,)
@@ -149,6 +152,7 @@ class _NumbaFront:
             return disp.overloads[tuple(argtypes)]
 
         cls.__init__, cls.__getitem__, cls.__call__ = init, getitem, call_unconfigured
+        cls.enable_caching = lambda disp: None  # cache=True only keeps compiled code on disk
         cls.configure, cls.forall, cls.compile = configure, forall, compile_eagerly
         original_raise = CUDACallConv.return_user_exc
 
@@ -190,6 +194,7 @@ class _NumbaFront:
                 function,
                 types.void,
                 argtypes,
+                debug=disp.traps,  # for its error model: with lineinfo Numba writes no other debugging code
                 lineinfo=not any(map(has_empty_rows, argtypes)),
                 forceinline=options.get("forceinline", False),
                 fastmath=fastmath,
@@ -203,28 +208,30 @@ class _NumbaFront:
             entry_function = library.get_function(result.fndesc.llvm_func_name)
             compiler.kernel_fixup(entry_function, False)
             nvvm.set_launch_bounds(entry_function, options.get("launch_bounds"))
-            ptx = {
-                name: self._ptx(library, name, entry_function.name, options.get("max_registers"))
-                for name in self.recorder.architectures
-            }
+            raw = {name: self._ptx(library, name, entry_function.name, options) for name in self.recorder.architectures}
+            numbers = versions(next(iter(raw.values())))
+            symbol = renumbered(entry_function.name, numbers)
+            ptx = {name: renumbered(text, numbers) for name, text in raw.items()}
         self.recorder.versions["nvvm"] = compiler_version(next(iter(ptx.values())))
         for text in ptx.values():
             if missing := externals(text):
                 raise CaptureFailure(CaptureStatus.COMPILE_ERROR, _external_message(function.__name__, missing), line)
         first = next(iter(ptx.values()))
-        entry = entries(first)[entry_function.name]
+        entry = entries(first)[symbol]
         names = [n for n, t in zip(_parameter_names(function), argtypes, strict=True) for _ in range(slots(t))]
         parameters = tuple(Parameter(n, p.size, p.align) for n, p in zip(names, entry.parameters, strict=True))
         kernel = Kernel(function.__name__, entry.name, Language.NUMBA, parameters, ptx, NOTHING, None, line)
         cooperative = library.use_cooperative  # as Numba itself launches what waits for the whole grid
         return RecordedKernel(kernel, entry, static_shared_bytes(first, entry.name), cooperative=cooperative)
 
-    def _ptx(self, library: Any, architecture: str, entry: str, max_registers: int | None) -> str:
+    def _ptx(self, library: Any, architecture: str, entry: str, options: Mapping[str, Any]) -> str:
         ptx = numba_link.ptx_of(library, architecture)
-        if externals(ptx):
-            ptx = numba_link.with_numbas_functions(library, ptx, architecture)
+        # Numba links a fastmath kernel by LTO, which drops flush-to-zero: 1e-40 + 1e-40 is 2e-40 on a GPU.
+        if externals(ptx) or (options.get("fastmath") and options.get("lto")):
+            ptx = numba_link.linked(library, ptx, architecture)
         ptx = self.recorder.source.ours(ptx)
-        return with_max_registers(ptx, entry, max_registers) if max_registers else ptx
+        registers = options.get("max_registers")
+        return with_max_registers(ptx, entry, registers) if registers else ptx
 
     # Launching
 

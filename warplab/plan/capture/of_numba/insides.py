@@ -66,10 +66,16 @@ def texts(library: Any) -> list[str]:
 def _visit(library: Any, seen: dict[Any, None]) -> None:
     """Add a library's module to those seen, after those of all that it links; what is in CUDA C++ has none."""
     linked = [other for other in library._linking_libraries if getattr(other, "_module", None)]
-    for other in sorted(linked, key=lambda other: other._module.name):
+    for other in sorted(linked, key=_order):
         if other._module not in seen:
             _visit(other, seen)
     seen[library._module] = None
+
+
+def _order(library: Any) -> tuple[str, int]:
+    """By name and then by Numba's count of compiled functions, which ends the name of a module."""
+    name, _, count = library._module.name.rpartition("$")
+    return (name, int(count)) if count.isdigit() else (library._module.name, 0)
 
 
 def intermediate(library: Any, architecture: str, **options: Any) -> bytes:

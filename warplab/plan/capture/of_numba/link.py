@@ -13,6 +13,7 @@ from typing import Any
 from numba import cuda
 
 from warplab.errors import CompileError
+from warplab.isa.entry import externals
 from warplab.plan.capture.nvrtc import compile_lto, version
 from warplab.plan.capture.of_numba.insides import CUSource, intermediate
 
@@ -34,8 +35,8 @@ def ptx_of(library: Any, architecture: str) -> str:
     return intermediate(library, architecture).decode().strip("\0").strip()
 
 
-def with_numbas_functions(library: Any, ptx: str, architecture: str) -> str:
-    """The PTX of a code library with the functions that it calls; `ptx` again if Numba has none of them.
+def linked(library: Any, ptx: str, architecture: str) -> str:
+    """The PTX of a code library after link-time optimisation, with the functions in CUDA C++ that it calls.
 
     Raises CompileError if a source does not compile or link, or if code that is no source is to be linked.
     """
@@ -45,9 +46,9 @@ def with_numbas_functions(library: Any, ptx: str, architecture: str) -> str:
         sources["reshape_funcs.cu"] = (folder / "reshape_funcs.cu").read_text()
     if "cudaCG" in ptx:
         sources["grid.cu"] = _GRID
-    if not sources:
-        return ptx
     library._llvm_strs = [_DEBUG_VERSION.sub(r"i32 4, \1", text) for text in library.llvm_strs]
+    if not sources and externals(ptx):  # the caller names what is missing
+        return ptx
     include = [folder / "include" / version().partition(".")[0], folder / "memory_management"]
     parts = [intermediate(library, architecture, **{"gen-lto": None})]
     parts += [compile_lto(code, name, include, architecture) for name, code in sources.items()]
