@@ -18,6 +18,7 @@ from warplab.emulator.core.state.races_layout import S_FIELDS
 from warplab.emulator.core.tensor.warpgroups import WARPGROUP_BYTES
 from warplab.emulator.core.tensor.wgmma_queue import state_bytes
 from warplab.emulator.core.warp.cluster_barrier import cluster_barrier_bytes
+from warplab.emulator.core.warp.collectives import COLLECTIVE_SCRATCH
 from warplab.emulator.lowering.lowering import SCRATCH
 from warplab.emulator.memory import AddressSpace, RegionTable, aligned_bytes
 from warplab.emulator.order import Order
@@ -245,7 +246,7 @@ class Machine:
                 L.M_MBARRIER_CLOCKS: self._memory(columns * L.MBARRIER_CLOCKS * 4),
                 L.M_REMOTE: self._memory(blocks * warps * L.REMOTE_FIELDS * 8),
                 L.M_SEEN: self._memory(SEEN_BYTES, cleared=True),
-                L.M_SCRATCH: self._memory(512),
+                L.M_SCRATCH: self._memory(COLLECTIVE_SCRATCH),
                 L.M_COPIES: self._memory(warps * L.QUEUE_BYTES) if _uses(program, L.OP_COPY, L.OP_COPY_GROUP) else 0,
             }
             own |= self._product_state(program, warps, frame_bytes) | self._bulk_state(program, shared)

@@ -29,6 +29,7 @@ from warplab.emulator.core.state.layout import (
     C_FIELDS,
     DST,
     FAULT_DIVERGENT_WARP_SYNC,
+    FAULT_OWN_LANE,
     FAULT_TRAP,
     FAULT_UNSUPPORTED,
     FENCE_MEMORY,
@@ -149,6 +150,7 @@ from warplab.emulator.core.tensor.products import run_product
 from warplab.emulator.core.warp.barriers import arrive, barrier_result, meet_in_warp, recheck_barriers, resolve_stuck
 from warplab.emulator.core.warp.cluster_addresses import cluster_address
 from warplab.emulator.core.warp.cluster_barrier import cluster_barrier, leave_cluster_barrier
+from warplab.emulator.core.warp.collectives import meet_at_sites
 from warplab.emulator.core.warp.exchange import elect, match, redux, shuffle, vote
 from warplab.emulator.core.warp.splits import choose_split, diverge, end_split, split_state
 
@@ -222,6 +224,20 @@ def _all_here(frame, constants, record, mask, here):
 
 
 @compiled
+def _check_own_lanes(m, warp, frame, constants, record, pc, mask):
+    """Report a lane that is not in the member mask that it gives: the PTX ISA leaves undefined what happens."""
+    row = operand(frame, constants, record, X2)
+    rest = np.uint32(mask)
+    while rest:
+        lane = np.int64(trailing_zeros32(rest))
+        rest &= rest - np.uint32(1)
+        members = load_u32(row + 4 * lane)
+        if not members >> np.uint32(lane) & np.uint32(1):
+            report(m, FAULT_OWN_LANE, pc, warp, lane, 0, 0, 0, -1, 0, np.int64(members))
+            return
+
+
+@compiled
 def _exchange(m, warp, op, frame, constants, record, pc, mask):
     if op == OP_SHUFFLE:
         shuffle(get(m, M_SCRATCH), frame, constants, record, mask)
@@ -260,6 +276,8 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
 def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, pc, active, mask):
     """An instruction among the lanes of a warp; True if it was done, False if the split has to wait for lanes."""
     members = _members(frame, constants, record, mask)
+    if mask & ~members and op in (OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC):
+        _check_own_lanes(m, warp, frame, constants, record, pc, mask)
     if _differ(frame, constants, record, mask, members) and _all_here(
         frame, constants, record, mask, active | ~np.uint32(get(warp_address, W_LIVE))
     ):
@@ -279,6 +297,9 @@ def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, p
     if together:
         increase(warp_address, W_EPOCH, 1)
         _exchange(m, warp, op, frame, constants, record, pc, together & members)
+        return True
+    if meet_at_sites(m, warp, warp_address, get(warp_address, W_CURRENT), op, record, mask, active, members):
+        increase(warp_address, W_EPOCH, 1)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)
     put(state, S_WAIT, np.int64(members))

@@ -40,8 +40,10 @@ from warplab.emulator.core.state.layout import (
     FAULT_MISALIGNED,
     FAULT_NO_FENCE,
     FAULT_NULL,
+    FAULT_ONE_STORE,
     FAULT_OPERAND,
     FAULT_OUT_OF_BOUNDS,
+    FAULT_OWN_LANE,
     FAULT_PEER,
     FAULT_PENDING,
     FAULT_PROXY,
@@ -114,6 +116,8 @@ KINDS = {
     FAULT_TENSOR_MAP: FindingKind.TRAP,
     FAULT_GLOBAL_RACE: FindingKind.RACE,
     FAULT_HANDED_OVER: FindingKind.RACE,
+    FAULT_ONE_STORE: FindingKind.RACE,
+    FAULT_OWN_LANE: FindingKind.DIVERGENT_BARRIER,
 }
 
 
@@ -182,8 +186,11 @@ class Explainer:
         return " ".join(self.program.texts[int(record[F_PC])][:LONGEST_TEXT].split())
 
     def _thread(self, record: np.ndarray) -> tuple[int, int, int]:
+        return self._thread_at(int(record[F_WARP]), int(record[F_LANE]))
+
+    def _thread_at(self, warp: int, lane: int) -> tuple[int, int, int]:
         width, height, _ = self.launch.block
-        linear = int(record[F_WARP]) * 32 + int(record[F_LANE])
+        linear = warp * 32 + lane
         return linear % width, linear // width % height, linear // (width * height)
 
     def _place(self, record: np.ndarray) -> Place | None:
@@ -192,7 +199,7 @@ class Explainer:
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
             FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP, FAULT_GLOBAL_RACE, FAULT_SAME_VALUE,
-            FAULT_HANDED_OVER,
+            FAULT_HANDED_OVER, FAULT_ONE_STORE,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -227,6 +234,8 @@ class Explainer:
             return f"reads {place}, which nothing has written yet."
         if fault == FAULT_RACE:
             return self._race(record, place)
+        if fault == FAULT_ONE_STORE:
+            return self._one_store(record, place)
         if fault == FAULT_HANDED_OVER:
             return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
@@ -282,6 +291,13 @@ class Explainer:
         """Is an instruction a bulk copy to global memory?"""
         return (
             int(self.program.code[pc, OP]) == OP_BULK and int(self.program.code[pc, X7]) & FORM_DIRECTION == TO_GLOBAL
+        )
+
+    def _one_store(self, record: np.ndarray, place: Place | None) -> str:
+        other = self._thread_at(int(record[F_WARP]), int(record[F_EXTRA]))
+        return (
+            f"writes {place}, and so does thread {other} by the same store, with another value: which of the two stays "
+            "is undefined. Let one thread write it, or give each thread an element of its own."
         )
 
     def _handed_over(self, record: np.ndarray, place: Place | None) -> str:
@@ -382,6 +398,12 @@ class Explainer:
         if fault == FAULT_DIVERGENT_WARP_SYNC:
             missing = bin(int(record[F_EXTRA])).count("1")
             return f"waits for {missing} threads of its warp that its mask names but that run elsewhere."
+        if fault == FAULT_OWN_LANE:
+            members = int(record[F_EXTRA]) & 0xFFFFFFFF
+            return (
+                f"names lanes by the mask 0x{members:08x}, which lacks this thread's lane {int(record[F_LANE])}: the "
+                "result is undefined. Let only the lanes of the mask execute it, or name all that do."
+            )
         if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
             return self._mbarrier_wait(record)
         if fault == FAULT_CLUSTER_BARRIER and record[F_EXTRA]:

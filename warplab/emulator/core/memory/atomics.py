@@ -92,6 +92,7 @@ from warplab.emulator.core.state.raw import (
 )
 
 _F32_NAN = np.uint64(0x7FFFFFFF)
+_F32_SMALLEST_NORMAL = np.float32(2.0**-126)
 
 
 @compiled
@@ -187,6 +188,23 @@ def combine(old, value, other, operation, kind, size):
             smaller = value < old
         return value if smaller == (operation == ATOMIC_MIN) else old
     return old ^ value
+
+
+@compiled
+def _flushed(value):
+    """A float32, with a zero of its sign in place of a subnormal number."""
+    small = np.abs(value) < _F32_SMALLEST_NORMAL
+    return np.float32(np.copysign(np.float32(0.0), value)) if small else np.float32(value)
+
+
+@compiled
+def _sum_in_global_memory(old, value):
+    """float32 atomics in global memory flush subnormal numbers: ptxas makes RED and ATOM with .FTZ, for every target.
+
+    In shared memory it makes a loop around an addition without it. PTX says so of atom.add.f32, too.
+    """
+    total = _flushed(np.float32(_flushed(f32_of_bits(np.uint32(old))) + _flushed(f32_of_bits(np.uint32(value)))))
+    return _F32_NAN if np.isnan(total) else np.uint64(bits_of_f32(total))
 
 
 @compiled
@@ -322,7 +340,10 @@ def atomic_access(m, warp, frame, constants, record, pc, mask):
             old = _joined(host, high) if high else read_element(host, size, 0)
             value = read_element(values + lane * size, size, 0)
             other = read_element(others + lane * size, size, 0) if operation == ATOMIC_CAS else value
-            new = combine(old, value, other, operation, kind, size)
+            if found == SPACE_GLOBAL and kind == KIND_FLOAT and size == 4 and operation == ATOMIC_ADD:
+                new = _sum_in_global_memory(old, value)
+            else:
+                new = combine(old, value, other, operation, kind, size)
             write_element(host, 4 if high else size, new)
             if high:
                 write_element(high, 4, new >> np.uint64(32))

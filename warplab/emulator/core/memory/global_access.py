@@ -27,6 +27,7 @@ from warplab.emulator.core.memory.pieces import (
     piece_sectors,
 )
 from warplab.emulator.core.memory.request_log import LOG_READ, LOG_READ_PAST_L1, LOG_WRITE, log_sectors
+from warplab.emulator.core.memory.same_store import check_store
 from warplab.emulator.core.memory.transfer import (
     count_transfer,
     data_operand,
@@ -349,6 +350,7 @@ def store_global(m, warp, frame, constants, record, pc, mask):
             if strong:
                 strong_lanes(m, warp, row, offset, mask, strong, 1)
             return
+    check_store(m, warp, frame, constants, record, pc, row, offset, mask, SPACE_GLOBAL)
     if _in_pieces(m, warp, frame, constants, record, pc, mask, 1, 1):
         if strong:
             strong_lanes(m, warp, row, offset, mask, strong, 1)

@@ -21,6 +21,7 @@ from warplab.emulator.core.memory.pieces import (
     piece_lanes,
     piece_wavefronts,
 )
+from warplab.emulator.core.memory.same_store import check_store
 from warplab.emulator.core.memory.shadow import check_read, check_write, read_by_several
 from warplab.emulator.core.memory.transfer import load_one, load_strided, store_strided, zero_lane
 from warplab.emulator.core.state.faults import compiled, report
@@ -178,6 +179,8 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
                 check_read(m, warp, start, length, total, pc, first, volatile, 0, several)
                 load_strided(frame, constants, record, mask, host, step)
             return
+    if write:
+        check_store(m, warp, frame, constants, record, pc, row, offset, mask, SPACE_SHARED)
     if _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
         return
     good = np.uint32(0)

@@ -349,7 +349,9 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_GLOBAL_RACE,
     FAULT_SAME_VALUE,  # as a race in global memory, but both write the same
     FAULT_HANDED_OVER,  # a race with a lane that the arrival of another one does not speak for, see handovers.py
-) = range(31)
+    FAULT_ONE_STORE,  # lanes that leave different values at one address by one store
+    FAULT_OWN_LANE,  # a member mask without the lane that gives it
+) = range(33)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
