@@ -25,7 +25,7 @@ endif
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv torch grade test test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks facts lint clean
+.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks facts lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -56,9 +56,18 @@ grade: $(READY) $(READY_TORCH)  ## grade every reference solution into build/rep
 
 # Tests start hundreds of processes, which would compile this project's modules each if nobody kept them compiled. They
 # use all processors side by side; BLAS, which would use all of them for each product, gets one.
-test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU
-	@PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q \
-		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py)
+PYTEST = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY) -m pytest -q
+HERE := not gpu and not multigpu and not instructor and not pages
+
+test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU, no process and no compiler, and a few that do: two minutes
+	@$(PYTEST) -m "$(HERE) and (not processes or smoke)" $$($(PY) scripts/test_workers.py 1)
+
+test-all: $(READY) $(READY_TORCH)  ## run the other tests that need no GPU, and compile what make test has stored
+	@WARPLAB_STORED=check $(PYTEST) -m "$(HERE) and (stored or processes and not smoke)" $$($(PY) scripts/test_workers.py 2)
+
+stored: $(READY) $(READY_TORCH)  ## renew tests/stored.zip, what make test runs in place of a compiler
+	@rm -f tests/stored.zip
+	@WARPLAB_STORED=renew $(PYTEST) -m "$(HERE) and stored and not processes" $$($(PY) scripts/test_workers.py 1)
 
 test-gpu: $(READY) $(READY_TORCH)  ## run the tests that need a GPU, keeping their record
 	@$(PY) -m benchmarks.gpu_tests
@@ -70,8 +79,8 @@ test-instructor: $(READY) $(READY_TORCH) $(READY_INSTRUCTOR)  ## with nbgrader, 
 	@$(OF_VENV) sh scripts/docker_engine.sh sh scripts/slurm_node.sh $(PY) -m pytest -q -m instructor tests/autograder
 
 test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submissions, 200 seeds, rungs, killed processes, Colab's packages
-	@PYTHONDONTWRITEBYTECODE= WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PY) -m pytest -q \
-		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py) \
+	@WARPLAB_STORED=check WARPLAB_ENVIRONMENTS=1 WARPLAB_FAULTS=100 WARPLAB_SEEDS=200 WARPLAB_WHOLE=1 $(PYTEST) \
+		-m "not gpu and not multigpu and not instructor" $$($(PY) scripts/test_workers.py 2) \
 		tests/autograder/test_faults.py tests/autograder/classroom/test_class_faults.py tests/labs tests/gemm \
 		tests/systems/megakernel tests/systems/network tests/own_kernels tests/peer tests/plan tests/ptx tests/notebooks tests/systems/search \
 		tests/sharded tests/course/figures tests/emulator/corpus tests/emulator/test_machine_code.py tests/test_toolkits.py
@@ -96,12 +105,13 @@ notebooks: $(READY) $(READY_TORCH)  ## run every notebook from its Markdown sour
 facts: $(READY)  ## write docs/facts.md from the citations in the notebooks
 	@$(PY) -m scripts.facts
 
-lint: $(READY)  ## check style, types and which module may import which
+lint: $(READY)  ## check style, types, which module may import which, records and pages
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
 	@$(PY) -m mypy
 	@for task in labs/*/task.py; do $(PY) -m mypy --no-error-summary $$task || exit 1; done
 	@$(PY) -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
+	@$(PYTEST) -n0 -m pages $$(grep -rl pytest.mark.pages tests)
 
 clean:  ## remove what was built, .venv and all
 	@rm -rf build corpus/judge/build .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info

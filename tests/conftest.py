@@ -1,4 +1,4 @@
-"""Tests that need a GPU are skipped where there is none; captures are warm where a test does not ask for cold ones."""
+"""Tests that need a GPU are skipped where there is none; `tiers` has what a test may start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests import warm_captures
+from tests import stored, tiers
 from warplab.hardware import count
 
 # With it jsonschema, which nbformat imports, makes 38 parsers of addresses: seconds for what no schema of ours asks.
@@ -26,11 +26,18 @@ with suppress(ImportError):  # tests on a GPU do without
     settings.load_profile("warplab")
 
 
-@pytest.fixture(autouse=True)
-def warm_or_cold_captures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Capture processes are warm, but for tests of what starts, confines and ends them."""
-    if warm_captures.ARE_USED and not request.node.get_closest_marker("cold_captures"):
-        warm_captures.use(monkeypatch)
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    tiers.begin(item)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    tiers.end()
+
+
+def pytest_sessionfinish() -> None:
+    stored.save()
 
 
 def pytest_collection(session: pytest.Session) -> None:
@@ -55,7 +62,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("cold_captures"):
+            item.add_marker(pytest.mark.processes)
     marked = [item for item in items if item.get_closest_marker("gpu") or item.get_closest_marker("multigpu")]
     if not marked:
         return

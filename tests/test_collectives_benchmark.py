@@ -13,6 +13,8 @@ from benchmarks import collective_fits, collectives
 from course import results
 from systems.network.collectives import Collective
 
+pytestmark = pytest.mark.processes
+
 LOG = """\
 host:1:1 [0] NCCL INFO AllReduce: 1024 Bytes -> Algo TREE proto LL channel{Lo..Hi}={0..3}
 host:1:1 [0] NCCL INFO AllReduce: 1048576 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..23}

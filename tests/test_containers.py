@@ -11,6 +11,8 @@ import yaml
 
 from warplab.sandbox import system_calls
 
+pytestmark = pytest.mark.pages
+
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "compose.yaml").read_text())
 SECCOMP = json.loads((ROOT / "docker" / "seccomp.json").read_text())

@@ -11,6 +11,8 @@ from course import results
 from course.results import Record
 from warplab.plan.execution import CACHE_METRICS
 
+pytestmark = pytest.mark.pages
+
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "emulator.md"
 NAMES = {
     "l1_load_hits": "sectors that L1 has",

@@ -8,6 +8,8 @@ from benchmarks.micro import known
 from course.results import DIRECTORY, Record, read
 from warplab.hardware.chips import H200
 
+pytestmark = pytest.mark.pages
+
 RESULTS = read(DIRECTORY / "microbench.json")
 COMPARED = [record for record in RESULTS.records if "known" in record.extra]
 

@@ -10,6 +10,8 @@ import pytest
 from course import results
 from course.results import Header, Record, ResultsError
 
+pytestmark = pytest.mark.pages
+
 HEADER = Header("NVIDIA H200", "580.95", {"numpy": "2.4.6"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")
 AXPY = Record(
     name="01_axpy",

@@ -9,6 +9,8 @@ from autograder.spec.score import efficiency_points
 from benchmarks.stopwatch import CLOSE, FILE, WORKS
 from course import results
 
+pytestmark = pytest.mark.pages
+
 # Thirty timings of a reference take minutes of a GPU: those that were made are held to their promise.
 REGRADED = [r.name for r in results.read(FILE).records if r.metric == "efficiency, spread" and not r.variant]
 

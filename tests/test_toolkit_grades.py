@@ -13,6 +13,8 @@ from autograder.submissions import references
 from benchmarks import toolkit_grades
 from warplab.hardware.toolkit import toolkit
 
+pytestmark = pytest.mark.processes
+
 
 def test_points_are_those_of_the_report(tmp_path: Path) -> None:
     lab, source = references()[0]

@@ -16,6 +16,8 @@ from warplab import emulator
 from warplab.errors import DeviceError
 from warplab.plan.execution import METRICS
 
+pytestmark = pytest.mark.processes
+
 ARCHITECTURE = "sm_90a"
 SET = "corpus/unseen_fifth/"
 

@@ -31,34 +31,28 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NoReturn
 
-import pytest
-
 from warplab.plan.capture import child_process, submission
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
 VARIABLE = "WARPLAB_WARM_CAPTURES"
 ARE_USED = os.name == "posix" and os.environ.get("WARPLAB_WHOLE", "") in ("", "0")
+STARTED = "tests.warm_capture"  # the audit event of a warm capture that starts
 INTEGER = "i"
 MOST = 1 << 15  # bytes of what is asked of the process that captures are forked from
 _STARTING = threading.Lock()
 
 
-def use(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have captures of this process be warm ones. Its proofs that sandboxes hold start real ones nevertheless."""
-    monkeypatch.setattr(submission, "child_process", _warm_child_process())
-    expired = subprocess.TimeoutExpired
-    own_run = importlib.import_module("warplab.own_kernels.run")  # the package has a function of that name
-    monkeypatch.setattr(own_run, "subprocess", SimpleNamespace(run=_run_own, TimeoutExpired=expired))
-
-
-def use_for_ever() -> None:
-    """The same in a process that somebody's test has started, a notebook's."""
-    use(pytest.MonkeyPatch())
+def use(warm: bool = True) -> None:
+    """Have captures of this process be warm ones, or not. Its proofs that sandboxes hold start real ones always."""
+    own_run: Any = importlib.import_module("warplab.own_kernels.run")  # the package has a function of that name
+    processes: Any = SimpleNamespace(run=_run_own, TimeoutExpired=subprocess.TimeoutExpired)
+    own_run.subprocess = processes if warm else subprocess
+    submission.child_process = child_processes() if warm else child_process  # type: ignore[misc]
 
 
 @cache
-def _warm_child_process() -> ModuleType:
+def child_processes() -> ModuleType:
     """A second `child_process`, which starts no processes but asks for them."""
     spec = importlib.util.spec_from_file_location("warm_child_process", child_process.__file__)
     assert spec is not None and spec.loader is not None
@@ -117,6 +111,7 @@ class Warm:
     it looks for modules."""
 
     def __init__(self, place: str, folder: str, own: tuple[str, str] | None = None) -> None:
+        sys.audit(STARTED, folder)
         (read_in, write_in), (read_out, write_out), (read_error, write_error) = (os.pipe() for _ in range(3))
         self._line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._line.connect(place)

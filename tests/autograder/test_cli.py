@@ -73,6 +73,7 @@ def run(*arguments: object) -> int:
     return cli.main([str(argument) for argument in arguments])
 
 
+@pytest.mark.processes
 def test_full_marks_exit_with_0_and_write_reports(submission: Path, tmp_path: Path, capsys) -> None:
     json_file, html_file = tmp_path / "r.json", tmp_path / "r.html"
     arguments = ("grade", submission.parent, "--device", "emulator", "--json", json_file, "--html", html_file)
@@ -82,6 +83,7 @@ def test_full_marks_exit_with_0_and_write_reports(submission: Path, tmp_path: Pa
     assert html_file.read_text().startswith("<!DOCTYPE html>")
 
 
+@pytest.mark.processes
 def test_less_than_full_marks_exit_with_1_and_the_next_is_graded(submission: Path, tmp_path: Path, capsys) -> None:
     bad = tmp_path / "bad.py"
     bad.write_text("def twice(:")
@@ -91,6 +93,7 @@ def test_less_than_full_marks_exit_with_1_and_the_next_is_graded(submission: Pat
     assert run("check", bad, "--lab", "90_twice", "--device", "emulator") == 1
 
 
+@pytest.mark.processes
 def test_check_is_terse(submission: Path, capsys) -> None:
     assert run("check", submission, "--device", "emulator") == 0
     assert len(capsys.readouterr().out.strip().splitlines()) == 1
@@ -120,12 +123,14 @@ def test_wrong_options_exit_with_2() -> None:
         assert ended.value.code == 2
 
 
+@pytest.mark.processes
 def test_a_report_that_cannot_be_written_is_one_sentence(submission: Path, tmp_path: Path, capsys) -> None:
     (tmp_path / "file").write_text("")
     assert run("grade", submission, "--device", "emulator", "--json", tmp_path / "file" / "r.json") == 2
     assert "cannot write" in capsys.readouterr().err
 
 
+@pytest.mark.processes
 def test_reference_grades_every_solution_into_build(submission: Path, tmp_path: Path, capsys) -> None:
     assert run("reference", "--device", "emulator") == 0
     (grade,) = json.loads((tmp_path / "build" / "report" / "grades.json").read_text())
@@ -196,12 +201,14 @@ def test_doctor_says_what_driver_toolkit_and_card_mean_for_each_lab(
     assert everything or "on the emulator" in summary
 
 
+@pytest.mark.processes
 def test_help_documents_the_exit_codes() -> None:
     done = subprocess.run([sys.executable, "-m", "autograder", "grade", "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "exit codes:" in done.stdout
 
 
+@pytest.mark.processes
 def test_the_module_imports_nothing_from_the_folder_it_is_started_in(tmp_path: Path) -> None:
     """A folder of downloads may hold a json.py, and whoever grades stands in it."""
     for name in ("json.py", "numpy.py", "rich.py"):

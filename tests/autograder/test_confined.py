@@ -20,6 +20,8 @@ from warplab.emulator import compiled
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 
 

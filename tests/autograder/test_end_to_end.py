@@ -19,6 +19,8 @@ from tests.autograder.numpy_worker import GOOD
 from warplab.emulator.lowering.lowering import HANDLERS
 from warplab.worker.process import Worker, WorkerError, WorkerFault
 
+pytestmark = pytest.mark.processes
+
 CUDA = '''
 import cupy
 
@@ -79,7 +81,7 @@ def test_a_handler_that_fails_is_the_emulators_fault(lab: Lab, monkeypatch: pyte
 
 
 @pytest.mark.cold_captures
-@pytest.mark.parametrize("source", [GOOD, CUDA], ids=["numba", "cuda"])
+@pytest.mark.parametrize("source", [pytest.param(GOOD, marks=pytest.mark.smoke), CUDA], ids=["numba", "cuda"])
 def test_a_good_kernel_gets_full_marks_in_both_languages(lab: Lab, worker: Worker, source: str) -> None:
     report = graded(lab, worker, source)
     assert report.full_marks, report.message

@@ -29,7 +29,10 @@ FAULTS = int(os.environ.get("WARPLAB_FAULTS", "6"))
 SUBMISSIONS = 50 if FAULTS >= 50 else 7
 PATIENCE = 600.0  # seconds, and as much again a fault: only what hangs takes that long, on any machine
 MOST = 2  # faults of one sort during one grade: what the judge promises to bear
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc"),
+]
 
 CUDA = '''
 import cupy

@@ -66,6 +66,7 @@ def test_wrong_verdicts_are_seen(name: str, given: Report, right: bool) -> None:
     assert (CASES[name].object(given) == []) is right
 
 
+@pytest.mark.processes
 def test_records_are_what_a_results_file_takes(tmp_path: Path) -> None:
     case = CASES["exploit/01_axpy/known_seeds"]
     verdicts = [Verdict(case, verdict(), ("wrong",)), Verdict(replace(case, name="other"), verdict(), ())]
@@ -77,6 +78,7 @@ def test_records_are_what_a_results_file_takes(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.processes
 def test_a_confined_worker_finds_what_prepares_it_for_the_gpu() -> None:
     worker = BrieflyTimed(choose_machine("emulator"))
     try:

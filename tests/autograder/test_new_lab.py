@@ -44,6 +44,7 @@ def python(checkout: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=checkout, capture_output=True, text=True, env=environment)
 
 
+@pytest.mark.processes
 def test_a_new_lab_grades_and_its_tests_pass(tmp_path: Path) -> None:
     checkout = tmp_path / "checkout"
     shutil.copytree(CHECKOUT, checkout, ignore=shutil.ignore_patterns(*LEFT_OUT))

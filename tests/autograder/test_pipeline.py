@@ -26,6 +26,8 @@ from tests.autograder.numpy_worker import GOOD, SEED, NumPyWorker
 from warplab.plan.execution import Counters, Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:

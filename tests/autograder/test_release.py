@@ -16,6 +16,8 @@ from autograder.release import ReleaseError, leaks, write_release
 from autograder.spec.lab import CHECKOUT, find_any, find_lab, known_labs
 from autograder.starter import make_starter, solution_lines
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture(scope="module")
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:

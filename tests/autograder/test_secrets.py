@@ -16,6 +16,8 @@ from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD, SEED, NumPyWorker
 from warplab.plan.execution import Finding, FindingKind
 
+pytestmark = pytest.mark.processes
+
 HIDDEN = 77  # the size of the hidden case of the hand-made lab
 
 

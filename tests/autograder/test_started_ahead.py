@@ -18,6 +18,8 @@ from autograder.judge.confined_worker import _MISSING, sandbox
 from autograder.spec.lab import CHECKOUT
 from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 
+pytestmark = pytest.mark.processes
+
 READS = sandbox(True, False, False, None)
 
 

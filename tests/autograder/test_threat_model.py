@@ -10,6 +10,8 @@ import pytest
 from autograder.spec.lab import CHECKOUT
 from corpus.judge.submission_files import submissions
 
+pytestmark = pytest.mark.pages
+
 PAGE = (CHECKOUT / "docs" / "threat-model.md").read_text(encoding="utf-8")
 ROWS = {int(m[1]): m[0] for m in re.finditer(r"^\| (\d+) \|.*$", PAGE, re.MULTILINE)}
 EXPLOITS = submissions("exploit")

@@ -83,6 +83,7 @@ def test_who_comes_after_one_that_waits_to_measure_waits_too(tmp_path: Path) -> 
     assert order == ["measures", "computes"]
 
 
+@pytest.mark.processes
 def test_a_process_that_dies_gives_its_turn_back(tmp_path: Path) -> None:
     with holder(tmp_path, "measuring") as other:
         other.kill()
@@ -112,6 +113,7 @@ def test_turns_on_several_gpus_are_turns_on_each(tmp_path: Path) -> None:
     assert all(users == (True,) for users in seen if True in users)
 
 
+@pytest.mark.processes
 def test_who_measures_on_one_gpu_waits_for_none_of_another(tmp_path: Path) -> None:
     with holder(tmp_path / "a", "measuring") as other:
         with Turns(tmp_path / "b").measuring():
@@ -119,6 +121,7 @@ def test_who_measures_on_one_gpu_waits_for_none_of_another(tmp_path: Path) -> No
         other.kill()
 
 
+@pytest.mark.processes
 def test_processes_compute_side_by_side(tmp_path: Path) -> None:
     with holder(tmp_path, "computing") as other:
         with Turns(tmp_path).computing():

@@ -11,6 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from course import kernel_cell as module
 from course.kernel_cell import KernelCellError, kernel_cell, load_ipython_extension
 
+pytestmark = pytest.mark.stored
+
 SCALE = """from numba import cuda
 
 @cuda.jit

@@ -38,6 +38,7 @@ def test_what_goes_wrong_takes_the_lines_place(tmp_path: Path, monkeypatch: pyte
     assert isinstance(shown[-1], waiting.display.Pretty)
 
 
+@pytest.mark.processes
 def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     lab = make_lab(tmp_path)
     shown: list[Any] = []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from autograder.spec.lab import solutions_folder
 from course.lesson import Lesson
 from course.opened_plan import contents, heart, plan_of
+
+pytestmark = pytest.mark.stored
 
 
 def test_a_plan_is_listed_and_its_heart_shown() -> None:

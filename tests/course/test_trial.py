@@ -6,9 +6,12 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from course.kernel_cell import kernel_cell
 from course.trial import attempt
+
+pytestmark = pytest.mark.stored
 
 SHIFT = """from numba import cuda
 

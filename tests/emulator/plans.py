@@ -10,10 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tests import stored, tiers
 from warplab.isa.entry import entries
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
 
 ARCHITECTURE = "sm_90a"
+ROOT = Path(__file__).parents[2]
 
 
 def buffer(name: str, array: np.ndarray, role: Role, zeroed: bool = False) -> Buffer:
@@ -71,7 +73,14 @@ def numba_plan(
     from numba import cuda, typeof
 
     signature = tuple(_device_type(typeof(v)) for v in values.values())
-    ptx, _ = cuda.compile(function, signature, cc=(9, 0, "a"), output="ptx", abi="numba", device=False, lineinfo=True)
+
+    def compiled() -> bytes:
+        ptx, _ = cuda.compile(
+            function, signature, cc=(9, 0, "a"), output="ptx", abi="numba", device=False, lineinfo=True
+        )
+        return ptx.replace(str(ROOT), "").encode()
+
+    ptx = tiers.stored_or_made("numba", (stored.identity(function), str(signature)), compiled).decode()
     entry = next(line.split()[2].split("(")[0] for line in ptx.splitlines() if line.startswith(".visible .entry"))
     buffers = {
         name: buffer(name, value, roles.get(name, Role.INPUT))
@@ -95,6 +104,11 @@ def _device_type(kind):
 @cache
 def compile_cuda(source: str, architecture: str = "compute_90a") -> str:
     """CUDA C++ to PTX by NVRTC, with line information; the file is called submission.py."""
+    made = tiers.stored_or_made("cuda", (source, architecture), lambda: _by_nvrtc(source, architecture).encode())
+    return made.decode()
+
+
+def _by_nvrtc(source: str, architecture: str) -> str:
     import nvidia
     from cuda.bindings import nvrtc
 

@@ -7,6 +7,8 @@ from tests.emulator.plans import cuda_plan
 from warplab.emulator import execute
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 LANE = np.arange(32)
 SOURCE = """
 typedef unsigned u32;

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.emulator.plans import cuda_plan, plan_of
 from warplab.emulator import execute
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Role
+
+pytestmark = pytest.mark.stored
 
 SOURCE = r"""
 __device__ __noinline__ int binomial(int n, int k)

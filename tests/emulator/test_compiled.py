@@ -18,6 +18,8 @@ from numba import types
 import warplab
 from warplab.emulator import compilation, compiled
 
+pytestmark = pytest.mark.processes
+
 PACKAGE = Path(warplab.__file__).parent
 # Starting takes a second each time: one process tells the folder of what lies there now whenever it is asked.
 TELL_FOLDER = """

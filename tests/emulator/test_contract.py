@@ -109,6 +109,7 @@ def _random_kernel(number: int, draw: random.Random) -> str:
     ])  # fmt: skip
 
 
+@pytest.mark.processes
 @needs_nvdisasm
 def test_fuses_what_ptxas_fuses() -> None:
     """Each line of PTX: what the pass makes of it, and what the assembler does."""
@@ -146,6 +147,7 @@ BETWEEN = (  # products and the additions that take them
 )  # fmt: skip
 
 
+@pytest.mark.processes
 @needs_nvdisasm
 def test_blocks_end_where_ptxas_ends_them() -> None:
     """Instructions of which ptxas makes branches, before it fuses, and such of which it does not. Of the two

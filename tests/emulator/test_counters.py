@@ -13,6 +13,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import Counters
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 
 def run(kernel, shape: tuple[int, int]) -> dict[int, Counters]:
     a, out = np.zeros(shape, np.float32), np.zeros(shape[::-1], np.float32)

@@ -11,6 +11,8 @@ from tests.emulator.captured import grab, run
 from warplab.emulator import execute
 from warplab.plan.capture.failure import CaptureFailure
 
+pytestmark = pytest.mark.stored
+
 TEXT = """
 axpy = cp.ElementwiseKernel("T a, T x, T y", "T z",
                             "z = a * x + y",  # axpy

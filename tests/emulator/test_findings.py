@@ -13,6 +13,8 @@ from warplab.isa.demangle import demangled
 from warplab.plan.execution import Finding, FindingKind
 from warplab.plan.model import Pointer, Role, Value
 
+pytestmark = pytest.mark.stored
+
 
 def single(findings: tuple[Finding, ...], kind: FindingKind) -> Finding:
     (found,) = (f for f in findings if f.kind is kind)

@@ -11,6 +11,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import Pointer, Role
 
+pytestmark = pytest.mark.stored
+
 A, B, C = (integers(32, 256, seed) for seed in range(3))
 
 

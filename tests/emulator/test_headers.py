@@ -10,6 +10,8 @@ import pytest
 from tests.emulator.captured import grab, run
 from warplab.plan.capture.failure import CaptureFailure
 
+pytestmark = pytest.mark.stored
+
 TEXT = r'''
 CODE = r"""
 #include <cuda.h>

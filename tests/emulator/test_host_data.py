@@ -11,6 +11,8 @@ from tests.emulator.captured import N, grab, run
 from warplab.emulator import execute
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 
+pytestmark = pytest.mark.stored
+
 NUMBA = """
 @cuda.jit
 def add(a, y):

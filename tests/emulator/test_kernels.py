@@ -10,6 +10,8 @@ from tests.emulator.plans import cuda_plan, numba_plan
 from warplab.emulator import execute
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 RNG = np.random.default_rng(7)
 
 

@@ -27,6 +27,8 @@ from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
 from warplab.plan.model import Plan, Pointer, Role
 
+pytestmark = pytest.mark.processes
+
 COUNTED = {
     "a sum that only one thread needs": ("reduction/shuffle", "thread_fadd"),
     "an absolute value is a sum": ("approximate/fast_log", "thread_fadd"),

@@ -11,6 +11,8 @@ from tests.emulator.captured import grab
 from warplab.emulator import execute
 from warplab.plan.execution import FindingKind
 
+pytestmark = pytest.mark.stored
+
 TEXT = """
 @cuda.jit(OPTIONS)
 def k(y):

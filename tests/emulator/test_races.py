@@ -14,6 +14,8 @@ from warplab.isa.parser import parse
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 BLOCKS, THREADS = 256, 64  # as many threads as are searched on several cores
 
 

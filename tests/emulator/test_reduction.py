@@ -11,6 +11,8 @@ from tests.emulator.captured import grab, run
 from warplab.emulator import execute
 from warplab.plan.capture.failure import CaptureFailure
 
+pytestmark = pytest.mark.stored
+
 TEXT = """
 length = cp.ReductionKernel("T x", "T y", "x * x",  # squared
                             "a + b",  # added

@@ -13,6 +13,8 @@ from warplab.plan.archive import dumps, loads
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
 
+pytestmark = pytest.mark.stored
+
 SOURCE = """#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 

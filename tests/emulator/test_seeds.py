@@ -11,6 +11,8 @@ from warplab.emulator.crew import Residence
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
 
+pytestmark = pytest.mark.stored
+
 
 def plan_of(body: str, grid: int = 1, threads: int = 256) -> Plan:
     source = f'extern "C" __global__ void k(int* out)\n{{\n    int t = threadIdx.x;\n    {body}\n}}'

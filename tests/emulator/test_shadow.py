@@ -17,6 +17,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 THREADS = 64
 FIRST_LINE = 5  # of the steps in the source
 LOAD, STORE, BARRIER, WARP_BARRIER = range(4)

@@ -11,6 +11,8 @@ from warplab.emulator.lowering.passes import speculation
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 DIGITS = "char digits[10]; int length = 0; do { digits[length++] = '0' + x % 10; x /= 10; } while (x);"
 RIGHT = {
     "beside another predicate": "s[t] = x; __syncthreads(); if (t < 1) s[t] += s[t + 1];"

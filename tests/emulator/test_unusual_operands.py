@@ -13,7 +13,10 @@ from warplab.plan.assemble import assemble
 from warplab.plan.execution import Counters
 from warplab.plan.model import Pointer, Role
 
-pytestmark = pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed")
+pytestmark = [
+    pytest.mark.skipif(disassembler.nvdisasm() is None, reason="nvidia-cuda-nvdisasm is not installed"),
+    pytest.mark.stored,
+]
 
 INF, NAN, SMALL, SMALL_64 = np.inf, np.nan, 1e-40, 1e-310  # the last two are subnormal
 HEAD = """

@@ -10,6 +10,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import Writer
 from warplab.plan.model import Plan, Role
 
+pytestmark = pytest.mark.stored
+
 SOURCE = """
 extern "C" __global__ void fill(float* out, int n) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y * blockDim.y + threadIdx.y;

@@ -9,6 +9,8 @@ from benchmarks.bench_gemm import DRAWN_FROM, SIZES, drawn, entries, geometric_m
 from benchmarks.gemm.ladder import BEST, rungs
 from course import results
 
+pytestmark = pytest.mark.processes
+
 
 def test_the_ladder_is_in_order_and_has_the_best_rung() -> None:
     names = [rung.name for rung in rungs()]

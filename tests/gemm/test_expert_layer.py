@@ -27,6 +27,8 @@ from warplab.plan.model import EMULATED_ARCHITECTURE as ARCHITECTURE
 from warplab.plan.model import Plan
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 TOY = Layer("toy", 6, 2, 256, 384)  # two blocks of k, then three
 TOP_1 = Layer("toy, one choice", 3, 1, 128, 128)
 WIDE = Layer("toy, all experts", 32, 8, 128, 128)

@@ -20,6 +20,8 @@ from warplab.plan.assemble import assemble
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
+pytestmark = pytest.mark.processes
+
 LAB = find_lab("09_fp8_gemm")
 PATH = solutions_folder() / LAB.name / "rung_5_any_shape.py"
 # Rows and columns of a tile, blocks of a cluster, parts of k, accumulators; then m, n and k

@@ -20,6 +20,8 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 LAB = find_lab("09_fp8_gemm")
 CHOOSES = "rung_5_any_shape"  # in test_fp8_choices.py
 FILES = sorted(path for path in (solutions_folder() / LAB.name).glob("*.py") if path.stem != CHOOSES)

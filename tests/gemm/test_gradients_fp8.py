@@ -26,6 +26,8 @@ from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 SLOTS, EXPERTS, M, N = 1152, 4, 136, 268  # two tiles by three of every expert's gradient, the last ones short
 COUNTS = (
     (150, 0, 17, 129),  # ragged, and one without tokens

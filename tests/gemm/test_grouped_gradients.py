@@ -19,6 +19,8 @@ from warplab.plan import assembler
 from warplab.plan.assemble import assemble
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, Plan, Role
 
+pytestmark = pytest.mark.processes
+
 SLOTS, EXPERTS, M, N = 150, 4, 136, 264  # two tiles by two of every expert's gradient, the second ones short
 COUNTS = ((70, 0, 17, 63), (0, 150, 0, 0), (1, 16, 64, 65), (0, 0, 0, 0))
 NAN = 0x7FC0

@@ -24,6 +24,8 @@ from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 LAB = find_lab("11_grouped_gemm")
 FILES = sorted((solutions_folder() / LAB.name).glob("*.py"))
 FEW = re.compile(r"^(SMS(?:, THREADS)? = )132\b", re.MULTILINE)

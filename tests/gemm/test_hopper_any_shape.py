@@ -14,6 +14,8 @@ from tests.sampling import part_of
 from warplab.emulator import execute
 from warplab.plan.model import Plan
 
+pytestmark = pytest.mark.processes
+
 PATH = CHECKOUT / "solutions" / "08_hopper_hgemm" / "rung_14_any_shape.py"
 CHOICE = re.compile(r"^    return min\(choices.*$", re.MULTILINE)
 

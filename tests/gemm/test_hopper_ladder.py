@@ -14,6 +14,8 @@ from tests.sampling import part_of
 from warplab.emulator import execute
 from warplab.plan.assemble import assemble
 
+pytestmark = pytest.mark.stored
+
 FOLDER = CHECKOUT / "solutions" / "08_hopper_hgemm"
 RUNGS = sorted(path.stem for path in FOLDER.glob("rung_*.py"))[:13]
 

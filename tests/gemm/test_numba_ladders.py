@@ -17,6 +17,8 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Counters, Execution
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 
+pytestmark = pytest.mark.stored
+
 FOLDER = CHECKOUT / "solutions"
 MMA = [f"07_tensor_core_hgemm/{path.stem}" for path in sorted((FOLDER / "07_tensor_core_hgemm").glob("*.py"))]
 WGMMA = [f"08_hopper_hgemm/{path.stem}" for path in sorted((FOLDER / "08_hopper_hgemm").glob("numba_*.py"))]

@@ -5,6 +5,8 @@ import pytest
 
 from warplab.worker.process import Worker, WorkerError, WorkerFault
 
+pytestmark = pytest.mark.processes
+
 TARGETS = "tests.gpu.worker_targets"
 
 

@@ -118,6 +118,7 @@ def test_what_depends_on_the_compute_capability_alone_has_one_source() -> None:
     assert len(guide) == len(CHIPS) and len(set(guide)) == 1
 
 
+@pytest.mark.processes
 def test_importing_the_package_reads_no_datasheet() -> None:
     code = "import sys, warplab.hardware; print('warplab.hardware.datasheets' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -80,12 +80,14 @@ def test_architecture(capability: tuple[int, int], name: str) -> None:
     assert architecture(capability) == name
 
 
+@pytest.mark.processes
 def test_nothing_is_present_when_no_gpu_is_visible() -> None:
     code = "from warplab.hardware import count, present; assert (count(), present()) == (0, None)"
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
     subprocess.run([sys.executable, "-c", code], env=environment, check=True)
 
 
+@pytest.mark.processes
 def test_importing_costs_no_cuda_import() -> None:
     code = "import sys, warplab.hardware; assert not {'cuda', 'pynvml', 'cupy', 'numba'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

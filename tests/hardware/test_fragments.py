@@ -11,6 +11,8 @@ from course.kernel_cell import kernel_cell
 from warplab.emulator.core.tensor.matrix_moves import _element
 from warplab.hardware.fragments import BITS, DEPTHS, Fragment, ldmatrix, mma, wgmma_sums
 
+pytestmark = pytest.mark.stored
+
 FORMS = [("f16", 16), ("f16", 8), ("bf16", 16), ("tf32", 8), ("tf32", 4), ("e4m3", 32), ("s8", 32), ("s8", 16)]
 CELL = """
 from numba import cuda

@@ -30,6 +30,8 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role, Value
 
+pytestmark = pytest.mark.processes
+
 CARDS = {
     "Tesla T4": (7, 5), "NVIDIA A100": (8, 0), "NVIDIA GeForce RTX 3090": (8, 6), "NVIDIA L4": (8, 9),
     "NVIDIA H200": (9, 0), "NVIDIA GeForce RTX 5090": (12, 0),

@@ -112,6 +112,7 @@ def test_an_honest_kernel_passes_whatever_is_open(naive: ModuleType, kernel: Any
             assert verdict.passed and verdict.seconds >= naive.NO_TIME, (hole, verdict)
 
 
+@pytest.mark.processes
 def test_it_runs_as_a_program_and_says_both_verdicts(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text("def stale_output(gpu, a, b, c):\n    pass\n")

@@ -18,6 +18,8 @@ from tests.sampling import WHOLE
 from warplab import emulator
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
+pytestmark = pytest.mark.processes
+
 LAB = find_lab("02_divergence")
 BATCHES = Case("batches", {"n": 250_007}, Family.NORMAL)  # on one block: a first, a full and a small batch a warp
 

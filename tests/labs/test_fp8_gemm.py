@@ -27,6 +27,8 @@ from warplab.emulator.core.tensor import numerics
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
+pytestmark = pytest.mark.processes
+
 LAB = find_lab("09_fp8_gemm")
 TASK = LAB.task
 MODULE: Any = sys.modules[TASK.expected.__module__]

@@ -19,6 +19,8 @@ from warplab.emulator import execute
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 
+pytestmark = pytest.mark.processes
+
 LAB = find_lab("11_grouped_gemm")
 TASK = LAB.task
 MODULE: Any = sys.modules[TASK.expected.__module__]

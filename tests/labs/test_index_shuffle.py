@@ -16,6 +16,8 @@ from benchmarks.moe import shuffle
 from tests.sampling import WHOLE
 from warplab.plan.capture.submission import capture
 
+pytestmark = pytest.mark.stored
+
 TASK = find_lab("10_index_shuffle").task
 OUTPUTS = ("chosen", "count", "first", "order", "position")
 

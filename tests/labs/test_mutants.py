@@ -22,6 +22,8 @@ from tests.sampling import one_of_each
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 SEED = 20
 MUTANTS = mutants()

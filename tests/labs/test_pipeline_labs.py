@@ -143,6 +143,7 @@ class TestWhatTheWorkerSays:
         with pytest.raises(JudgeError):
             carry_out(RecordForm.PASSES, "a case", content, SEED)
 
+    @pytest.mark.processes
     def test_right_work_is_run(self) -> None:
         made: Orders = orders(Schedule.ONE_F_ONE_B, 2, 2)
         carry_out(RecordForm.PASSES, "a case", msgspec.json.encode(Work(made, 2)), SEED)

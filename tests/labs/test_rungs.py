@@ -15,6 +15,8 @@ from autograder.spec.score import budget_share, traffic_points
 from benchmarks import rungs
 from tests.sampling import part_of
 
+pytestmark = pytest.mark.processes
+
 LABS = [find_lab(name) for name in kernel_labs() if list((solutions_folder() / name).glob("rung_*.py"))]
 each_lab = pytest.mark.parametrize("lab", LABS, ids=lambda lab: lab.name)
 

@@ -43,6 +43,8 @@ from warplab.plan.capture.protocol import encode_records
 from warplab.plan.capture.records import RecordForm, to_json
 from warplab.worker.process import WorkerError, WorkerFault
 
+pytestmark = pytest.mark.stored
+
 EXCHANGES = [pytest.param(*f, id=f"{f[0].name}/{f[1].function}") for f in FUNCTIONS if isinstance(f[1], Exchange)]
 LAB = LABS[0]
 SCHEDULES = [lab for lab in LABS if not isinstance(lab.task, AttackTask)]  # test_attack_lab.py has those
@@ -117,6 +119,7 @@ class TestReferences:
             found = schedule_stage.counters(simulated)
             assert all(found[b.counter] <= b.limit(size, exchange.size) + 1 for b in exchange.budgets), size
 
+    @pytest.mark.processes
     def test_processes_end_with_the_sums(self, lab: ScheduleLab, exchange: Exchange) -> None:
         """Over Gloo; over sockets in `make test`, for each process of Gloo's imports PyTorch."""
         backend = Backend.GLOO if WHOLE else Backend.SOCKETS
@@ -334,6 +337,7 @@ class TestRecords:
         assert found.value.status == "no records"  # type: ignore[attr-defined]
 
 
+@pytest.mark.processes
 def test_reports_tell_no_hidden_size(tmp_path: Path) -> None:
     """A submission that is wrong on hidden sizes only, and says what it is asked for."""
     names = "ranks", "pieces"

@@ -30,6 +30,8 @@ from tests.sampling import part_of
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 SEED = 803_942_117
 # Behind a task: each hidden case has a name and a size of its own, which the seed does not change.
 DISGUISE = """

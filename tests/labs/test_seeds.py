@@ -15,6 +15,8 @@ from benchmarks.seeds import BLOCK, Contender, contenders, judge
 from corpus.judge.entries import further_tests
 from tests.sampling import part_of
 
+pytestmark = pytest.mark.processes
+
 SEEDS = os.environ.get("WARPLAB_SEEDS")
 ORDINARY = 2
 ALL = list(contenders())

@@ -22,6 +22,8 @@ from autograder.starter import make_starter
 from tests.sampling import WHOLE, only_whole
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
+pytestmark = pytest.mark.processes
+
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
 LAB, LAB_09 = "08_hopper_hgemm", "09_fp8_gemm"
 BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4

@@ -36,6 +36,8 @@ from warplab.plan.capture.records import RecordForm
 from warplab.plan.execution import FindingKind
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.processes
+
 LAB = attrgetter("parent.name")
 ENDLESS = ("host code timed out", "endless kernel")
 # of starters that return no kernels

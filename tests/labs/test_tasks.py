@@ -281,6 +281,7 @@ class TestDivergence:
             terms = glow[:, None] * np.concatenate([left, np.ones((1, 300))])
             assert np.allclose(squares, np.square(terms).sum(axis=0), rtol=1e-12)
 
+    @pytest.mark.processes
     def test_what_a_gpu_would_march_is_the_same_on_the_emulator(self) -> None:
         folder = str(find_lab("02_divergence").folder)
 

@@ -25,6 +25,8 @@ from warplab import emulator
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, Plan, Role
 
+pytestmark = pytest.mark.processes
+
 SEEDS = int(os.environ.get("WARPLAB_SEEDS", "2"))  # right kernels: half of them for each of a lab's two cases
 LABS = kernel_labs()
 DRAWS = 25  # of the arrays, for one draw of the scalars: a plan has those compiled in

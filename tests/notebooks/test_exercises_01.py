@@ -14,6 +14,8 @@ from course.kernel_cell import KernelCell, kernel_cell
 from course.trial import Trial, attempt
 from warplab.plan.execution import FindingKind
 
+pytestmark = pytest.mark.stored
+
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "01_threads_and_blocks.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
 CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)

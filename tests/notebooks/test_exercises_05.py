@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.stored
+
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "05_roofline.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
 CELLS = re.findall(r"```\{code-cell\} ipython3\n(?:---\n.*?^---\n)?(.*?)```", TEXT, re.S | re.M)  # without metadata

@@ -10,6 +10,8 @@ import pytest
 
 from course.lesson import Lesson, Step
 
+pytestmark = pytest.mark.stored
+
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "06_tiled_gemm.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
 CELL = r"```\{code-cell\} ipython3\n"

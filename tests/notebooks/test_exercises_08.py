@@ -12,6 +12,8 @@ import pytest
 
 from course.kernel_cell import KernelCell, kernel_cell
 
+pytestmark = pytest.mark.stored
+
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "08_hopper.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
 TEXT = SOURCE.read_text(encoding="utf-8")

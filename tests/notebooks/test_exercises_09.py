@@ -18,6 +18,8 @@ from course import results
 from warplab.hardware.small_floats import E2M1, E4M3
 from course.figures.promotion import Promotion
 
+pytestmark = pytest.mark.stored
+
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "09_fp8.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
 TEXT = SOURCE.read_text(encoding="utf-8")

@@ -104,6 +104,7 @@ def test_codes_of_rows_are_those_of_lab_09(prepared: dict[str, Any]) -> None:
     np.testing.assert_array_equal(scale, expected["x_scale"])
 
 
+@pytest.mark.processes
 def test_what_is_not_measured_is_said(
     prepared: dict[str, Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

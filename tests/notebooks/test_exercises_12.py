@@ -145,6 +145,7 @@ def test_the_mark_is_where_one_shot_and_two_shot_cross(names: dict[str, Any]) ->
     assert names["cross"] == drawn[-1][1]
 
 
+@pytest.mark.processes
 def test_all_reduces_by_hand_are_shown_if_they_were_measured(names: dict[str, Any], tmp_path: Path) -> None:
     names["Markdown"] = lambda text: text
     names["DIRECTORY"] = tmp_path

@@ -9,6 +9,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from scripts import facts
 
+pytestmark = pytest.mark.pages
+
 RESULTS = "../benchmarks/results/ceilings.json"
 
 

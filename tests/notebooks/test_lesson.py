@@ -18,6 +18,8 @@ from autograder.records.status import Executor
 from course import results
 from course.results import Header, Record
 
+pytestmark = pytest.mark.stored
+
 EMULATOR = Machine(Executor.EMULATOR, "sm_90a", "emulator")
 HEADER = Header("NVIDIA H200", "580", {"numpy": "2"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")
 

@@ -15,6 +15,8 @@ from warplab.errors import WarplabError
 from warplab.hardware.chips import H200
 from course.results import Header, Record, ResultsError, write
 
+pytestmark = pytest.mark.stored
+
 WALK = """
 from numba import cuda
 

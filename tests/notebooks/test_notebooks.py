@@ -83,6 +83,7 @@ def test_saved_notebooks_keep_what_widgets_show_without_a_kernel() -> None:
     assert shown == [{"text/html", "text/plain"}, {"text/plain"}]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("source", RUN, ids=lambda source: source.stem)
 def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if "need_torch()" in source.read_text(encoding="utf-8"):
@@ -91,7 +92,7 @@ def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
     notebook = jupytext.read(source)
     if warm_captures.ARE_USED:
-        notebook.cells.insert(0, new_code_cell(f"import {warm_captures.__name__} as warm\nwarm.use_for_ever()"))
+        notebook.cells.insert(0, new_code_cell(f"import {warm_captures.__name__} as warm\nwarm.use()"))
     client = NotebookClient(
         notebook,
         timeout=SECONDS,

@@ -9,6 +9,8 @@ import pytest
 
 from course.quiz import load
 
+pytestmark = pytest.mark.pages
+
 FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "source"
 SOURCES = sorted(FOLDER.glob("*.md"))
 FIRST = [source for source in SOURCES if int(source.stem[:2]) < 9]

@@ -10,6 +10,8 @@ from warplab.emulator.lowering import decoder
 from warplab.own_kernels.command import CLEAN, FOUND, USAGE_ERROR, main
 from warplab.plan import disassembler
 
+pytestmark = pytest.mark.processes
+
 PROGRAM = """import numpy as np
 from numba import cuda
 

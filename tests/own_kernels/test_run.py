@@ -17,6 +17,8 @@ from tests.own_kernels.helper_kernels import square, stride
 from warplab.own_kernels import OwnCodeError
 from warplab.plan.execution import FindingKind
 
+pytestmark = pytest.mark.processes
+
 X = np.arange(64, dtype=np.float32)
 
 

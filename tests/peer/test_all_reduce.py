@@ -17,6 +17,8 @@ from tests.sampling import only_whole
 from warplab.plan.execution import Execution
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.processes
+
 ROUNDING = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 KERNELS = ("one_shots", "two_shots", "two_shots_ll")  # in the order in which their calls are counted
 WHOLE = [("one_shots", "float32"), ("one_shots", "bfloat16"), ("two_shots", "float32"), ("two_shots", "float16"),

@@ -33,6 +33,8 @@ from warplab.emulator import execute
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure
 
+pytestmark = pytest.mark.stored
+
 SIZES = [1, 8, 1000, 1 << 10, 5 << 10, 1 << 16, (1 << 18) + 4, 1 << 20]
 
 
@@ -160,6 +162,7 @@ def test_products_that_are_right_pass_and_a_missing_step_does_not() -> None:
     assert sorted(whole.unique().tolist()) == [-1, 0, 1] and 0.2 < whole.abs().float().mean() < 0.3
 
 
+@pytest.mark.processes
 def test_records_of_a_layer_say_what_is_hidden_and_are_fitted_by_nobody(tmp_path: Path) -> None:
     ways = {"torch.matmul": 100.0, "torch.matmul, nccl": 150.0, "torch.matmul, one-shot": 120.0, "ours": 110.0}
     samples = {way: [1e-6 * us] * 9 for way, us in ways.items()}

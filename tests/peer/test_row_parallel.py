@@ -22,6 +22,8 @@ from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import Execution
 from warplab.plan.model import EMULATED_ARCHITECTURE, Pointer, Role, Structure
 
+pytestmark = pytest.mark.processes
+
 ROUNDING, SINGLE = 2.0**-8, 2.0**-23  # of bfloat16; of what tensor cores add in float32, which they cut off
 SMALL = Size(70, 136, 72)
 

@@ -18,6 +18,8 @@ from warplab.plan import archive, assemble, assembler, cache
 from warplab.plan.model import Kernel, Language, Launch, Parameter, Plan, Pointer
 from warplab.plan.occupancy import launch_occupancy
 
+pytestmark = pytest.mark.processes
+
 MIXED = (
     NUMBA
     + '''

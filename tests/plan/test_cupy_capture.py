@@ -8,6 +8,8 @@ from tests.plan.conftest import Grab, Refuse
 from warplab.plan.capture.failure import CaptureStatus
 from warplab.plan.model import Language, Pointer, Role, Value
 
+pytestmark = pytest.mark.processes
+
 AXPY = '''
 import cupy as cp
 import numpy as np
@@ -47,6 +49,7 @@ def f(x, y):
 '''
 
 
+@pytest.mark.smoke
 def test_modules_templates_scratch_and_arguments(grab: Grab) -> None:
     plan = grab(AXPY)
     assert list(plan.kernels) == ["axpy_float_64", "scale"]

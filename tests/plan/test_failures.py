@@ -10,6 +10,8 @@ from tests.plan.conftest import NUMBA, Grab, Refuse, call
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.submission import capture
 
+pytestmark = pytest.mark.processes
+
 # How the host code ends a process, and a kernel of each language, as users have it; the rest in warm captures.
 COLD = pytest.mark.cold_captures
 

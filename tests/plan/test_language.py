@@ -11,6 +11,8 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.language import language_of
 from warplab.plan.model import ArrayArgument, HostCall, Kernel, Language, Role
 
+pytestmark = pytest.mark.processes
+
 NUMBA = """
 from numba import cuda
 

@@ -20,6 +20,8 @@ from warplab.plan.capture.failure import CaptureStatus
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Language, Plan, Pointer, Role, ScalarArgument, Value
 
+pytestmark = pytest.mark.processes
+
 ADDRESS = 0x7F00_0000_0000
 
 
@@ -68,6 +70,7 @@ def view(shape: tuple, strides: tuple, dtype: str, offset: int = 0) -> CapturedA
     return CapturedArray(array._storage, offset, shape, strides, np.dtype(dtype))
 
 
+@pytest.mark.smoke
 def test_arguments_are_those_of_numbas_own_launcher(grab: Grab) -> None:
     from numba.cuda import types as t
 

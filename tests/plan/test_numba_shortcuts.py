@@ -5,6 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.processes
+
 # In a process of its own: the shortcuts stay in place.
 _COMPARED = """
 import operator

@@ -61,6 +61,7 @@ def header_folder() -> Path | None:
     return Path(found) if found and Path(found, "cuda_occupancy.h").exists() else None
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs a C++ compiler")
 def test_equals_the_toolkits_calculator(tmp_path: Path) -> None:
     folder = header_folder()

@@ -120,6 +120,7 @@ TRICKS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(assembler._ptxas() is None, reason="needs ptxas")
 @pytest.mark.parametrize("name", list(TRICKS))
 def test_entries_are_those_that_ptxas_assembles(name: str) -> None:

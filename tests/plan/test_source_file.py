@@ -15,6 +15,8 @@ from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.source_file import MAX_SOURCE, read_source
 from warplab.plan.capture.submission import capture
 
+pytestmark = pytest.mark.processes
+
 posix = pytest.mark.skipif(os.name != "posix", reason="files of these kinds are POSIX's")
 NUMBA = """
 from numba import cuda

@@ -13,6 +13,8 @@ from warplab.plan.archive import dumps, loads
 from warplab.plan.capture.captured_tensor_maps import describe, problem
 from warplab.plan.model import ArrayArgument, Plan, Role, TensorMap
 
+pytestmark = pytest.mark.stored
+
 GOOD = TensorMap("a", 0, "float16", (64, 40), (128,), (64, 8), (1, 1), 128, 128)
 A = ArrayArgument("a", "float16", (40, 64), Role.INPUT)
 OUT = ArrayArgument("out", "float32", (16,), Role.OUTPUT)

@@ -15,6 +15,8 @@ from warplab.emulator import execute
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import ArrayArgument, HostCall, Plan, Role
 
+pytestmark = pytest.mark.stored
+
 BLOCKS, CLUSTER, ROOM = 6, 2, 100_000
 SOURCE = f"""
 from numba import cuda

@@ -16,6 +16,8 @@ from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
 from warplab.worker.process import Worker
 
+pytestmark = pytest.mark.stored
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_emulator_gives_what_numpy_says(case: Case) -> None:

@@ -26,7 +26,7 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 HERE = Path(targets.__file__).parent
 SANDBOX = Sandbox(packages=("tests.sandbox",), readable=(str(HERE.parent / "__init__.py"), str(HERE)))
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's")
+pytestmark = [pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is Linux's"), pytest.mark.processes]
 
 
 def confined(isolation: Isolation, **more: object) -> Worker:

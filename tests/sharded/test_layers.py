@@ -13,6 +13,8 @@ from systems.parallel.machines import DGX_H200
 from systems.sharded.planned import EXPERT, TENSOR, planned
 from tests.sampling import only_whole
 
+pytestmark = pytest.mark.processes
+
 pytest.importorskip("torch")
 
 

@@ -18,12 +18,14 @@ from benchmarks.known_class import Kind
 from corpus.judge.entries import cases
 from warplab.hardware.device import alike
 
+pytestmark = pytest.mark.processes
+
 LAB = "01_axpy"
 STARTER = CHECKOUT / "labs" / LAB / "submission.py"
 # A class draws by a secret seed: what needs a certain one to be wrong is left out.
 EXPLOITS = {f"{case.lab}/{case.name}": case for case in cases() if case.corpus == "exploit" and case.seed is None}
 # Those that go for the machine that others are graded on, or for what is kept of others.
-SAMPLE = ("01_axpy/cache_by_pointer", "01_axpy/fork_bomb", "01_axpy/escapes")
+SAMPLE = ("01_axpy/fork_bomb", "01_axpy/cache_by_pointer", "01_axpy/escapes")
 
 
 def grade(folder: Path, students: dict[str, Kind]) -> str:
@@ -74,14 +76,18 @@ def right_ones(labs: Collection[str]) -> dict[str, Kind]:
     return {f"honest_{lab}_{number}": one for lab in labs for number, one in enumerate(known_class.references(lab))}
 
 
-def test_honest_students_among_exploits_get_what_they_get_alone_and_the_table_holds_all(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exploits", [pytest.param(SAMPLE[:1], marks=pytest.mark.smoke), SAMPLE[1:]], ids=len)
+def test_honest_students_among_exploits_get_what_they_get_alone_and_the_table_holds_all(
+    exploits: Collection[str], tmp_path: Path
+) -> None:
     ada, bob = known_class.references(LAB)[-1], known_class.kind("starter", LAB, STARTER)
-    said = hostile(tmp_path, SAMPLE, {"ada": ada, "bob": bob})
+    said = hostile(tmp_path, exploits, {"ada": ada, "bob": bob})
     lines = known_class.lines(tmp_path / "out")
     assert (lines["ada"].status, lines["ada"].score, lines["ada"].max_score) == ("passed", 70, 70)
     assert (lines["bob"].status, lines["bob"].score) == ("wrong answer", 0)
-    assert "5 handed in, 5 of them new or changed; 5 to grade." in said
-    assert (tmp_path / "out" / TABLE).read_text().count("\n") == 6
+    students = 2 + len(exploits)
+    assert f"{students} handed in, {students} of them new or changed; {students} to grade." in said
+    assert (tmp_path / "out" / TABLE).read_text().count("\n") == 1 + students
     assert not lines["ada"].report.get("source") and "seed" not in str(lines["ada"].report)
 
 

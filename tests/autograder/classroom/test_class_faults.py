@@ -22,7 +22,10 @@ from benchmarks import class_faults
 from benchmarks.class_faults import Class, Faults, run, tasks
 
 FAULTS = int(os.environ.get("WARPLAB_FAULTS", "3"))
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(sys.platform != "linux", reason="finds the processes to kill in /proc"),
+]
 
 
 def students(count: int) -> dict[str, Any]:

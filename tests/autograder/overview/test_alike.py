@@ -13,6 +13,8 @@ from autograder.records.shape import Shape
 from autograder.spec.lab import CHECKOUT, find_lab
 from autograder.worker.shape_stage import shape_of
 
+pytestmark = pytest.mark.stored
+
 LAB = find_lab("04_reduction").drawn(1)
 CORPUS = CHECKOUT / "corpus" / "judge" / "submissions" / LAB.name / "correct"
 RUNGS = CHECKOUT / "solutions" / LAB.name

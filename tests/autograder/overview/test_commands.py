@@ -32,6 +32,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.processes
 def test_pairs_are_compared_in_sandboxes_of_their_own(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = results / "similar.html"
     assert main(["similar", str(results), "--lab", LAB, "--out", str(page)]) == 0
@@ -41,6 +42,7 @@ def test_pairs_are_compared_in_sandboxes_of_their_own(results: Path, capsys: pyt
     assert "tokens 100%, compiled 100%" in text and "<script" not in text
 
 
+@pytest.mark.processes
 def test_without_isolation_nothing_is_compiled_unless_that_is_accepted(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -148,6 +148,7 @@ def test_what_cannot_be_graded_has_results_too(tmp_path: Path, platform: str, fi
     assert "Python file" in str(found) or "handed in 2 files" in str(found) or "is empty" in str(found)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("platform", sorted(SCHEMAS))
 def test_a_judge_that_never_ends_leaves_results(tmp_path: Path, platform: str) -> None:
     (tmp_path / "submission.py").write_text("x = 1\n")
@@ -199,6 +200,7 @@ def unpacked(archive: bytes, place: Path) -> list[str]:
         return opened.namelist()
 
 
+@pytest.mark.processes
 def test_grades_made_elsewhere_are_handed_out(tmp_path: Path) -> None:
     lines = [line("ada", content=b"# ada's"), line("bob", found=WRONG, content=b"# bob's"), problem("eve")]
     archive = gradescope_delivered(lines)
@@ -221,6 +223,7 @@ def test_grades_made_elsewhere_are_handed_out(tmp_path: Path) -> None:
     assert "has arrived" in found["output"]  # the last one, which nobody has graded
 
 
+@pytest.mark.processes
 def test_what_gradescope_gets_holds_one_lab_and_no_answers(tmp_path: Path) -> None:
     names = unpacked(gradescope_inside(find_lab("03_transpose")), tmp_path)
     assert {name.split("/")[1] for name in names if name.startswith("labs/")} == {"03_transpose"}
@@ -257,6 +260,7 @@ def test_otters_points_are_the_labs(tmp_path: Path, name: str, parts: set[str]) 
         assert f"points = {getattr(lab.points, part) - measured}" in text
 
 
+@pytest.mark.processes
 def test_prairielearns_question_names_what_it_writes(tmp_path: Path) -> None:
     write_prairielearn(find_lab("03_transpose"), tmp_path)
     options = json.loads((tmp_path / "info.json").read_text())["externalGradingOptions"]

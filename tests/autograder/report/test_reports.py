@@ -97,6 +97,7 @@ def test_html_escapes_every_text_of_a_report() -> None:
         assert SCRIPT not in html and escape(SCRIPT) in html
 
 
+@pytest.mark.processes
 def test_a_report_on_the_terminal_loads_no_templates() -> None:
     code = "import sys, autograder.cli; print('jinja2' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)

@@ -153,6 +153,7 @@ def test_the_gpu_draws_the_same_bits(family: Family, dtype: str) -> None:
     assert on_gpu.tobytes() == generate(np, task(dtype), case, 7, 2)["x"].tobytes()
 
 
+@pytest.mark.processes
 def test_what_the_gpu_would_draw_is_the_same_on_the_emulator() -> None:
     chosen = [*((family, "float16") for family in Family), (Family.NORMAL, "int32"), (Family.INTEGERS, "uint8")]
 

@@ -16,6 +16,8 @@ from warplab.plan import disassembler
 from warplab.plan.archive import dumps
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
+pytestmark = pytest.mark.stored
+
 
 def test_nothing_is_compiled_while_a_case_has_its_time_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = find_lab("08_hopper_hgemm").drawn(seed=1)

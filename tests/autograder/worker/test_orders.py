@@ -17,6 +17,8 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Counters, Execution, Finding, FindingKind, LaunchProfile
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
 
+pytestmark = pytest.mark.stored
+
 SEED = 5
 
 

@@ -19,6 +19,8 @@ from warplab.isa.text import PtxError
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import Plan, Role, TensorMap
 
+pytestmark = pytest.mark.stored
+
 CUDA = '''
 import cupy
 

@@ -17,6 +17,8 @@ from tests.emulator.asynchronous import bulk_kernel
 from warplab.figures import style
 from warplab.hardware.requests import banks_of
 
+pytestmark = pytest.mark.stored
+
 
 def texts(figure) -> str:
     titles = [axes.get_title(loc="left") for axes in figure.axes]

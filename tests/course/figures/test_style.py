@@ -45,6 +45,7 @@ def test_quantity(value: float, unit: str, text: str) -> None:
     assert style.quantity(value, unit) == text
 
 
+@pytest.mark.processes
 def test_figures_leave_no_global_state() -> None:
     code = (
         "from warplab.hardware import Roofline\n"

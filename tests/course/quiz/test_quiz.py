@@ -106,6 +106,7 @@ def test_a_formula_is_judged_by_its_values() -> None:
     assert not check(formula, "m +").understood and not check(formula, "m*z").understood
 
 
+@pytest.mark.processes
 def test_a_seed_draws_the_same_everywhere_and_seeds_differ() -> None:
     questions = [q for name in chapters() for q in load(name).questions]
     mine = [draw(q, "alice").ask for q in questions]

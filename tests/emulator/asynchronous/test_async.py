@@ -10,6 +10,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 # Lines are counted from the kernel's text: KERNEL.format puts `body` on lines of its own.
 KERNEL = """
 __device__ unsigned shared_address(const void* p) {{ return (unsigned)__cvta_generic_to_shared(p); }}

@@ -12,6 +12,8 @@ from tests.emulator.asynchronous.bulk_kernel import FIRST, WAITING, A, run
 from warplab.hardware.chips import H200
 from warplab.plan.execution import CacheTraffic, Execution, Finding, FindingKind
 
+pytestmark = pytest.mark.stored
+
 
 def only(result: Execution, kind: FindingKind, line: int) -> Finding:
     """The one finding; `line` counts the body's lines from 0. The compiler may have unrolled a loop around it."""

@@ -13,6 +13,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
 
+pytestmark = pytest.mark.stored
+
 HEAD = """
 __device__ unsigned shared_address(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
 __device__ unsigned map(const void* p, int rank) {

@@ -17,6 +17,8 @@ from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution, Finding, FindingKind
 from warplab.plan.model import Plan
 
+pytestmark = pytest.mark.stored
+
 BUDGET = 200_000
 BETWEEN = re.compile(r"Line (\d+) .*? line (\d+) .*with no (barrier|__syncwarp) between(?: them)? \(")
 IN_C, IN_NUMBA = {"barrier": "__syncthreads(); ", "__syncwarp": "__syncwarp(); "}, "cuda.syncthreads()"

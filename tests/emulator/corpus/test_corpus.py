@@ -30,6 +30,8 @@ from warplab.plan.disassembler import nvdisasm
 from warplab.plan.execution import METRICS, Counters
 from warplab.plan.model import Plan
 
+pytestmark = pytest.mark.processes
+
 _CONFLICT = "one conflict that addresses do not make: not understood"
 _ROUNDS = "rounds of a reduction whose lanes meet at several addresses: not understood"
 LEFT = {  # counters of the unseen kernels that differ still, and why

@@ -12,6 +12,8 @@ from corpus.fuzzing import cases, guard
 from tests.sampling import WHOLE
 from warplab.emulator import memory
 
+pytestmark = pytest.mark.processes
+
 CASES = 150 if WHOLE else 75
 POKE = """
 import ctypes

@@ -14,6 +14,8 @@ from corpus.emulator.global_races import PAIRS, Pair
 from tests.emulator.pairs import run_pair
 from tests.sampling import part_of
 
+pytestmark = pytest.mark.stored
+
 LOOK_ONCE = (
     "relaxed_for_a_release",
     "relaxed_for_an_acquire",

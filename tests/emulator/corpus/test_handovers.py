@@ -15,6 +15,8 @@ from warplab import emulator
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution
 
+pytestmark = pytest.mark.stored
+
 ORDERS: tuple[dict, ...] = ({}, {"reverse": True}, {"seed": 1}, {"seed": 2}, {"seed": 3})
 
 

@@ -9,6 +9,8 @@ from warplab.emulator.model.caches import residency
 from warplab.hardware.chips import H200
 from warplab.plan.model import Launch, Role
 
+pytestmark = pytest.mark.stored
+
 SOURCE = """
 extern "C" __global__ void strided(const float* a, float* out, int stride)
 {

@@ -12,6 +12,8 @@ from warplab.errors import PlanError
 from warplab.hardware.chips import H200, RTX_4090
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 SOURCE = """
 extern "C" __global__ void copy(const float4* a, float4* out)
 {

@@ -13,6 +13,8 @@ from warplab.emulator.profiling import Profile
 from warplab.emulator.profiling.timeline import Kind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 SOURCE = """
 extern "C" __global__ void groups(const float4* a, float4* out) {
     __shared__ float4 tile[4][32];

@@ -10,6 +10,8 @@ from warplab.emulator import execute
 from warplab.plan.archive import save
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.processes
+
 AXPY = """
 extern "C" __global__ void axpy(const float* x, float* y, int n)
 {

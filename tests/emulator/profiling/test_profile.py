@@ -23,6 +23,8 @@ from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters
 from warplab.plan.model import Plan, Role
 
+pytestmark = pytest.mark.stored
+
 SOURCE = """
 extern "C" __global__ void halves(const int* a, int* out) {
     int t = threadIdx.x;

@@ -12,6 +12,8 @@ from course.kernel_cell import kernel_cell
 from warplab.emulator.profiling.profile import ProfileError
 from warplab.emulator.profiling.reach import SHARED, Reach
 
+pytestmark = pytest.mark.stored
+
 TEXT = """from numba import cuda, int32
 
 @cuda.jit

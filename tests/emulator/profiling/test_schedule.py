@@ -12,6 +12,8 @@ from warplab.emulator.profiling.schedule import LATENCIES, SCHEDULERS
 from warplab.emulator.profiling.timeline import Clock, Kind, Reason, Timeline
 from warplab.plan.model import Buffer, Plan, Pointer, Role
 
+pytestmark = pytest.mark.stored
+
 HEAD = """
 .version 8.0
 .target sm_90

@@ -17,6 +17,8 @@ from warplab.emulator.core.tensor.numerics import rule_number
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role
 
+pytestmark = pytest.mark.stored
+
 
 def run_sparse(opcode: str, a: np.ndarray, b: np.ndarray, c: np.ndarray, e: np.ndarray, last: str) -> Execution:
     """One warp, one mma.sp on registers [register, lane]; `last` is the selector's operand."""

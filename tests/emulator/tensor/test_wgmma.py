@@ -19,6 +19,8 @@ from warplab.errors import PlanError
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.stored
+
 KINDS = {"f16": (np.float16, 2), "s8": (np.int8, 1), "u8": (np.uint8, 1)}
 SHAPES = [  # n, swizzle of a, of b, transposed a, b
     (8, 0, 0, False, False),

@@ -11,6 +11,8 @@ from warplab.plan.assemble import parse_figures
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.limits import limits_of
 
+pytestmark = pytest.mark.processes
+
 ARCHITECTURE = "sm_90a"
 
 

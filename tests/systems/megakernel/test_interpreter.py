@@ -17,6 +17,8 @@ from warplab.emulator.executor import execute
 from warplab.plan.capture.nvrtc import compile_cpp
 from warplab.plan.execution import FindingKind
 
+pytestmark = pytest.mark.processes
+
 SMS, SLOTS = 4, 6
 GIVEN = (7, 9)  # the third token is the one that the second step chooses
 STEPS = 3

@@ -23,6 +23,8 @@ from systems.network.schedules.model import starts_with
 from tests.sampling import WHOLE, one_of_each
 from tests.systems.network import gone_peer, late_death
 
+pytestmark = pytest.mark.processes
+
 AR, AG, RS = Collective.ALL_REDUCE, Collective.ALL_GATHER, Collective.REDUCE_SCATTER
 HAVE_TORCH = importlib.util.find_spec("torch") is not None
 BACKENDS = [

@@ -13,6 +13,8 @@ from systems.network.schedules import Op, Phase, Schedule, Transfer, build
 from tests.sampling import only_whole
 from warplab.hardware import count
 
+pytestmark = pytest.mark.processes
+
 AR = Collective.ALL_REDUCE
 SCHEDULES = [build.ring(AR, 2), build.all_to_all(2)]
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")

@@ -13,6 +13,8 @@ from systems.parallel.layout import Schedule
 from systems.parallel.shapes import LayoutError
 from systems.parallel.timeline import Kind, Pass, orders
 
+pytestmark = pytest.mark.processes
+
 SEED = 5
 SPLIT = Work(orders(Schedule.ZERO_BUBBLE, 3, 5), 5, split=True)
 

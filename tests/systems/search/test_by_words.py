@@ -101,6 +101,7 @@ def test_a_transcript_is_a_file_and_back(tmp_path: Path) -> None:
         Transcript.read(tmp_path / "said.json")
 
 
+@pytest.mark.processes
 def test_a_program_is_asked_on_its_standard_input() -> None:
     upper = f"{sys.executable} -c 'import sys; print(sys.stdin.read().upper())'"
     assert asking(upper)("a question") == "A QUESTION\n"
@@ -123,6 +124,7 @@ def test_what_cannot_be_searched_is_said(
     assert main() == 2 and words in capsys.readouterr().err
 
 
+@pytest.mark.processes
 def test_a_search_by_a_program_from_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

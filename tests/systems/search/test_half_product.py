@@ -19,6 +19,8 @@ from warplab.emulator import execute
 from warplab.plan.capture.submission import capture
 from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, Plan, Role
 
+pytestmark = pytest.mark.processes
+
 SHAPE = 136, 200, 328
 SMS = 2  # so few that blocks which stay make several tiles
 KINDS = (

@@ -118,6 +118,7 @@ def raced(shape: tuple[int, int, int], theirs: float) -> Raced:
     )
 
 
+@pytest.mark.processes
 def test_records_have_wins_and_losses_and_what_was_tried(tmp_path: Path) -> None:
     shapes = drawn(2)
     records = [
@@ -176,6 +177,7 @@ def test_every_choice_and_the_library_are_right_on_a_gpu() -> None:
     assert not found.wrong and not race.left_out and len(found.tried) == sum(choice.takes(shape) for choice in CHOICES)
 
 
+@pytest.mark.processes
 def test_a_run_that_was_cut_is_gone_on_with(tmp_path: Path) -> None:
     """What it has is kept, with the day and commit of its own, and counted in the means."""
     one, other = drawn(2)

@@ -18,6 +18,8 @@ from systems.search.proposers import ByChance, ByEvolution, ByGuess
 from systems.search.trials import Log, Proposer, search
 from warplab.emulator import execute
 
+pytestmark = pytest.mark.stored
+
 
 @dataclass(frozen=True)
 class Spot:
@@ -128,6 +130,7 @@ def test_the_table_has_every_choice_and_the_guess_is_better_than_nothing() -> No
         assert np.corrcoef(*ranks)[0, 1] > 0.3
 
 
+@pytest.mark.processes
 def test_what_a_gpu_run_keeps_of_times_made_up(tmp_path: Path) -> None:
     """The clock says what the estimate says, but for one kernel that only the clock likes."""
     shape = SHAPES[0]
