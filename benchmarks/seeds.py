@@ -27,7 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.judge.traffic import traffic_part
+from autograder.judge.kernel_parts import kernel_traffic
 from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import rejected
 from autograder.records.status import Part, Status
@@ -224,7 +224,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
 
 
 def _over_budget(lab: Lab, profile: CaseOutcome) -> str:
-    part = traffic_part(lab, profile, answers_right=True)
+    part = kernel_traffic(lab, profile, answers_right=True)
     return part.message if part.status is Status.OVER_BUDGET else ""
 
 

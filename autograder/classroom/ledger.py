@@ -21,7 +21,7 @@ from autograder.classroom.entries import ClassError
 from autograder.classroom.intake import HandedIn
 from autograder.records.report import Report
 from autograder.records.stored import report_of
-from autograder.spec.inputs import secret_seed
+from autograder.spec.seeds import secret_seed
 
 RECORD = "class.sqlite"  # its name in the folder of a class's results
 SCHEMA = "1"

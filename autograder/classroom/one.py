@@ -9,12 +9,13 @@ from typing import Any
 
 from autograder.classroom.clusters import number_here
 from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.kinds import kind_of
 from autograder.judge.pipeline import grade
 from autograder.judge.turns import Turns
 from autograder.records.machine import Machine, choose_machine, require_isolation
 from autograder.records.request import Request
 from autograder.records.status import Executor
-from autograder.spec.lab import ScheduleLab, find_any
+from autograder.spec.lab import find_any
 from warplab.hardware.device import alike, all_present, present
 from warplab.sandbox.isolation import Isolation
 
@@ -46,7 +47,7 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
             worker.start()
             require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
             turns = None
-            if machine.device is Executor.GPU:  # schedules are timed on all GPUs
-                gpus = all_present() if isinstance(found, ScheduleLab) else [present(machine.index)]
+            if machine.device is Executor.GPU:
+                gpus = all_present() if kind_of(found).all_gpus else [present(machine.index)]
                 turns = Turns.on([gpu for gpu in gpus if gpu is not None])
             return grade(Request(found, source, machine, seed), worker, turns=turns).to_json()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from autograder.records.outcome import CaseOutcome
@@ -10,7 +10,7 @@ from autograder.records.report import CaseResult, PartResult
 from autograder.records.status import UNFINISHED, Part, Status
 from autograder.records.text import clean
 from autograder.spec.lab import AnyLab, Lab
-from autograder.spec.task import Case
+from autograder.spec.lab_task import NamedCase
 
 # What another order of threads shows: right on a GPU, such a case is wrong all the same
 WRONG_SOMEWHERE = (Status.WRONG_ANSWER, Status.RUNS_DISAGREE)
@@ -40,13 +40,16 @@ def _same_place(one: CaseOutcome, other: CaseOutcome) -> bool:
 
 
 def correctness_part(
-    lab: AnyLab, outcomes: Sequence[CaseOutcome], skipped: Sequence[Case], stages: Collection[str] = ()
+    lab: AnyLab,
+    outcomes: Sequence[CaseOutcome],
+    skipped: Sequence[NamedCase] = (),
+    stages: Mapping[str, float] | None = None,
 ) -> PartResult:
-    """The part of the grade: full points if every case that ran passed, else what its stages have earned (Case.points).
+    """The part of the grade: full points if every case that ran passed, else those of the `stages` that did.
 
-    `skipped` cases need a GPU; `stages` names the cases whose points count.
+    `skipped` cases need a GPU; `stages` has, by name, the cases that give points of their own (`clean_stages`).
     """
-    hidden = [case.name for case in lab.task.correctness if case.hidden]
+    hidden = [case.name for case in lab.task.every_case() if case.hidden]
     numbers = {name: number for number, name in enumerate(hidden, start=1)}
     cases = [_case_result(outcome, numbers) for outcome in outcomes]
     cases += [
@@ -69,21 +72,21 @@ def correctness_part(
     # the student's faults before the emulator's limits; then the case that shows most
     telling = max(failed, key=lambda case: (case.status not in UNFINISHED, case.total))
     message = f"{len(failed)} of {ran} cases failed, among them {telling.name}: {telling.message}"
-    passed = {outcome.case for outcome in outcomes if outcome.status is Status.PASSED}.intersection(stages)
-    earned = sum(case.points for case in lab.task.correctness if isinstance(case, Case) and case.name in passed)
+    passed = {outcome.case for outcome in outcomes if outcome.status is Status.PASSED}
+    earned = sum(points for name, points in (stages or {}).items() if name in passed)
     if earned:
         message += f" The stages that are right keep {earned:g} points."
     return PartResult(Part.CORRECTNESS, telling.status, earned, points, message, feedback, tuple(cases))
 
 
-def clean_stages(lab: Lab, profile: CaseOutcome, outcomes: Sequence[CaseOutcome]) -> set[str]:
-    """Names of the cases with points of their own in which nothing was found; none if the profile case shows nothing of
-    what the lab's stages are about."""
+def clean_stages(lab: Lab, profile: CaseOutcome, outcomes: Sequence[CaseOutcome]) -> dict[str, float]:
+    """The points (Case.points) of the cases that have their own and in which nothing was found, by name; none if the
+    profile case shows nothing of what the lab's stages are about."""
     used = lab.task.stages_use
     if not used or not profile.counters or not profile.counters.amount(used):
-        return set()
+        return {}
     faulty = {outcome.case for outcome in outcomes if outcome.findings}
-    return {case.name for case in lab.task.correctness if case.points} - faulty
+    return {case.name: case.points for case in lab.task.correctness if case.points and case.name not in faulty}
 
 
 def _case_result(outcome: CaseOutcome, hidden_numbers: dict[str, int]) -> CaseResult:

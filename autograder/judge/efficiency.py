@@ -1,149 +1,48 @@
-"""Efficiency: the measured time against the roofline of the GPU at hand. Never guessed without one."""
+"""Efficiency: the part of the grade made from shares of what is possible, measured on a GPU or modelled."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from statistics import geometric_mean
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from autograder.records.measurement import Library, Measurement, Unmeasured
-from autograder.records.report import PartResult
+from autograder.judge.ruling import Ruling
+from autograder.records.report import CaseResult, PartResult
 from autograder.records.status import Part, Status
-from autograder.records.text import clean
-from autograder.spec.lab import Lab
+from autograder.spec.lab import AnyLab
 from autograder.spec.score import efficiency_points
 
-_FAILURES = {
-    "wrong": Status.WRONG_ANSWER,
-    "fault": Status.DEVICE_FAULT,
-    "nonsense": Status.WORKER_CRASHED,
-}
-Measure = Callable[[], Measurement | Unmeasured]
-TARGETS_SET_ON = "NVIDIA H200"  # the card of benchmarks/results/labs.json, from which lab.toml has its targets
+
+@dataclass(frozen=True)
+class Shares:
+    """What was reached, as fractions of the roofline or of a bound, with equal shares of the points; and in words."""
+
+    reached: tuple[float, ...]
+    message: str
+    cases: tuple[CaseResult, ...] = ()
 
 
-def efficiency_part(
-    lab: Lab, measure: Measure | None, answers_right: bool, others: str = "", hardware: str = TARGETS_SET_ON
-) -> PartResult:
-    """The part of the grade. `measure` times the plan once; None says that this machine has no GPU to do it on.
-    `others` says why other kernels would be timed than were judged, if so (autograder.worker.same_kernels).
-    `hardware` is what measures (Machine.hardware): a target that another card set is said to be such."""
-    points, feedback = lab.points.efficiency, lab.feedback.get(Part.EFFICIENCY, "")
-    if measure is None:
-        message = "Needs a GPU; the points of this part are left out of the maximum."
-        return PartResult(Part.EFFICIENCY, Status.NOT_MEASURED, 0.0, points, message, feedback)
-    if not answers_right:
-        message = "Not timed, because the answers are wrong."
-        return PartResult(Part.EFFICIENCY, Status.WITHHELD, 0.0, points, message, feedback)
-    if others:
-        return PartResult(Part.EFFICIENCY, Status.OTHER_KERNELS, 0.0, points, others, feedback)
-    measured = _measure_fairly(lab, measure)
-    status, earned, message = _judged(lab, measured)
-    if isinstance(measured, Measurement) and measured.counts and not hardware.startswith(TARGETS_SET_ON):
-        message += f" The target was set on an {TARGETS_SET_ON}, in shares of that card's ceilings."
-    return PartResult(Part.EFFICIENCY, status, earned, points, clean(message), feedback, measurement=measured)
-
-
-def mean_of(several: Sequence[Measurement | Unmeasured]) -> Measurement | Unmeasured:
-    """What several timed cases come to: the first that gave no time or an impossible one, else geometric means of
-    times, floors, work and efficiencies.
-
-    The bounds of the means are those of all bounds, which is wider than a 95% interval. A mean whose cases are bound by
-    different ceilings is said to be bound by the first one's.
-    """
-    for one in several:
-        if isinstance(one, Unmeasured) or not one.counts:
-            return one
-    measured = [one for one in several if isinstance(one, Measurement)]
-    first = measured[0]
-    if len(measured) == 1:
-        return first
-
-    def mean(of: Callable[[Measurement], float]) -> float:
-        return geometric_mean([of(one) for one in measured])
-
-    libraries = [one.library for one in measured if one.library is not None]
-    library = None
-    if len(libraries) == len(measured):
-        times = geometric_mean([one.median_ms for one in libraries])
-        library = Library(libraries[0].name, times, geometric_mean([one.ratio for one in libraries]))
-    return replace(
-        first,
-        median_ms=mean(lambda one: one.median_ms),
-        low_ms=mean(lambda one: one.low_ms),
-        high_ms=mean(lambda one: one.high_ms),
-        samples=min(one.samples for one in measured),
-        floor_ms=mean(lambda one: one.floor_ms),
-        efficiency=mean(lambda one: one.efficiency),
-        efficiency_low=mean(lambda one: one.efficiency_low),
-        efficiency_high=mean(lambda one: one.efficiency_high),
-        ceilings={name: geometric_mean([one.ceilings[name] for one in measured]) for name in first.ceilings},
-        throttled=any(one.throttled for one in measured),
-        shared=any(one.shared for one in measured),
-        shared_fraction=max(one.shared_fraction for one in measured),
-        library=library,
-        throttle_reasons=tuple(sorted({reason for one in measured for reason in one.throttle_reasons})),
-        work={name: geometric_mean([one.work[name] for one in measured]) for name in first.work},
+def efficiency_part(lab: AnyLab, found: Shares | Ruling, points: float | None = None) -> PartResult:
+    """The part of the grade, of `points` or of all that the lab gives for it. `found` may say why nothing was."""
+    most = lab.points.efficiency if points is None else points
+    feedback = lab.feedback.get(Part.EFFICIENCY, "")
+    if isinstance(found, Ruling):
+        return PartResult(Part.EFFICIENCY, found.status, 0.0, most, found.message, feedback)
+    earned = earned_by(lab, found.reached, most)
+    return PartResult(
+        Part.EFFICIENCY, status_of(earned, most), earned, most, found.message, feedback, cases=found.cases
     )
 
 
-def _judged(lab: Lab, measured: Measurement | Unmeasured) -> tuple[Status, float, str]:
-    """What the timing means for the grade: the status, the points, and a sentence."""
-    if isinstance(measured, Unmeasured):
-        return _FAILURES[measured.status], 0.0, measured.message
-    if not measured.counts:
-        return Status.IMPOSSIBLE, 0.0, measured.message
-    if measured.shared:
-        return Status.NOT_MEASURED, 0.0, _shared_words(measured)
-    points = lab.points.efficiency
-    earned = efficiency_points(measured.efficiency, lab.efficiency, points)
-    status = Status.PASSED if earned >= points else Status.PARTIAL if earned > 0 else Status.SLOW
-    return status, earned, _words(lab, measured)
+def earned_by(lab: AnyLab, reached: Sequence[float], points: float) -> float:
+    """Points for fractions that have equal shares of `points`."""
+    return round(sum(efficiency_points(one, lab.efficiency, points / len(reached)) for one in reached), 1)
 
 
-def _measure_fairly(lab: Lab, measure: Measure) -> Measurement | Unmeasured:
-    """Measure, and once more if the clock was throttled, the GPU was shared, or the interval leaves open whether the
-    target was met."""
-    first = measure()
-    if isinstance(first, Unmeasured) or not first.counts:
-        return first
-    if not (_disturbed(first) or _straddles(lab.efficiency.target, first)):
-        return first
-    second = measure()
-    if isinstance(second, Unmeasured) or not second.counts:
-        return second
-    candidates = [m for m in (first, second) if not _disturbed(m)] or [first, second]
-    candidates = [m for m in candidates if not m.shared] or candidates
-    return min(candidates, key=lambda m: (m.efficiency_high - m.efficiency_low) / m.efficiency)
+def is_enough(lab: AnyLab, reached: float, points: float) -> bool:
+    """Whether a fraction earns all of its `points`."""
+    return efficiency_points(reached, lab.efficiency, points) >= round(points, 1)
 
 
-def _straddles(boundary: float, measured: Measurement) -> bool:
-    return measured.efficiency_low < boundary < measured.efficiency_high
-
-
-def _disturbed(measured: Measurement) -> bool:
-    return measured.throttled or measured.shared
-
-
-def _shared_words(m: Measurement) -> str:
-    return (
-        "Measured while another process used the GPU, so this is not a grade: it had the GPU for "
-        f"{m.shared_fraction:.0%} of the time. Grade again when the GPU is free; the points of this part are left "
-        "out of the maximum."
-    )
-
-
-def _words(lab: Lab, m: Measurement) -> str:
-    several = f" Geometric means over {len(lab.task.timed)} shapes." if lab.task.timed else ""
-    throttled = " The GPU was throttled while this was timed." if m.throttled else ""
-    return (
-        f"{m.median_ms:.4g} ms ({m.low_ms:.4g} to {m.high_ms:.4g}, {m.samples} samples) is "
-        f"{m.efficiency:.1%} of the {m.bound} roofline (floor {m.floor_ms:.4g} ms); full points from "
-        f"{lab.efficiency.target:.0%}.{several}{throttled}{_library_words(m.library)}"
-    )
-
-
-def _library_words(library: Library | None) -> str:
-    if library is None:
-        return ""
-    return f" For information: {library.name}, in the same turns, takes {library.median_ms:.4g} ms."
+def status_of(earned: float, most: float) -> Status:
+    """The status of a part that earned so many points of so many."""
+    return Status.PASSED if earned >= most else Status.PARTIAL if earned > 0 else Status.SLOW

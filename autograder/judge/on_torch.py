@@ -10,36 +10,36 @@ from collections.abc import Mapping
 
 import msgspec
 
+from autograder.judge.ruling import Ruling
 from autograder.judge.runner import JudgeError, Runner
-from autograder.records.report import PartResult
-from autograder.records.status import Part, Status
-from autograder.records.trained import TrainedStep
+from autograder.records.status import Status
+from autograder.records.trained import Trained, TrainedStep
 from autograder.spec.checkpoints import CheckpointTask, planned
 
+_TRAIN = "autograder.worker.checkpoint_run:carry_out"
 
-def trained_part(
-    task: CheckpointTask, runner: Runner, to_run: Mapping[str, bytes], points: float, feedback: str
-) -> PartResult:
-    """Full points if every plan, by case, was carried out as it says; none, and no full marks, without PyTorch.
+
+def trained(task: CheckpointTask, runner: Runner, to_run: Mapping[str, bytes]) -> Ruling:
+    """Passed if every plan, by case, was carried out as it says; not judged, and no full marks, without PyTorch.
 
     Raises JudgeError where a step does not end as it must.
     """
     if set(to_run) != {case.name for _, case in task.cases() if case.run}:
         raise JudgeError("the worker gave other plans to be carried out than it was to")
-    trained = runner.carry_out_plans(to_run)
-    if not trained.torch:
+    said = runner.carry_out(_TRAIN, "training a step with PyTorch", {"run": dict(to_run)}, Trained.from_wire)
+    if not said.torch:
         words = "Not judged: training steps need PyTorch, which is not installed here (make torch)."
-        return PartResult(Part.SAFETY, Status.NEEDS_TORCH, 0.0, points, words, feedback)
-    if [step.case for step in trained.steps] != list(to_run):
+        return Ruling(Status.NEEDS_TORCH, words)
+    if [step.case for step in said.steps] != list(to_run):
         raise JudgeError("the worker trained other plans than it was given")
-    for step in trained.steps:
-        _compare(task, step, to_run[step.case], trained.torch)
-    peaks = ", ".join(f"{step.peak:,} bytes" for step in trained.steps)
+    for step in said.steps:
+        _compare(task, step, to_run[step.case], said.torch)
+    peaks = ", ".join(f"{step.peak:,} bytes" for step in said.steps)
     words = (
-        f"{len(trained.steps)} plans, carried out by PyTorch {trained.torch}, gave every gradient the same bits and "
+        f"{len(said.steps)} plans, carried out by PyTorch {said.torch}, gave every gradient the same bits and "
         f"counted what was planned: peaks above a full checkpoint's of {peaks}."
     )
-    return PartResult(Part.SAFETY, Status.PASSED, points, points, words, feedback)
+    return Ruling(Status.PASSED, words)
 
 
 def _compare(task: CheckpointTask, step: TrainedStep, content: bytes, version: str) -> None:

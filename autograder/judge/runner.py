@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -16,12 +16,10 @@ from autograder.judge.turns import Turns
 from autograder.records import measurement
 from autograder.records.measurement import Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome
-from autograder.records.prepared import Advanced, Answer, Checked, Prepared, RankAnswer
+from autograder.records.prepared import Answer, Prepared, Refused
 from autograder.records.rejection import Rejected
-from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Executor, Status
 from autograder.records.text import clean
-from autograder.records.trained import Trained
 from autograder.spec.lab import AnyLab
 from warplab.errors import WarplabError
 from warplab.plan.execution import Finding, FindingKind
@@ -33,23 +31,21 @@ PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes 
 CASE_SECONDS = {Executor.EMULATOR: 300.0, Executor.GPU: 60.0}
 ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
-SCHEDULE_SECONDS = 120.0  # checking all schedules of a submission, or modelling one; a reference takes a second
+ASK_SECONDS = 120.0  # checking all records of a submission, or modelling one case; a reference takes a second
 _TRIES = 3
 _PREPARE_TARGET = "autograder.worker.prepare_stage:prepare"
 _CASE_TARGETS = {
     Executor.EMULATOR: "autograder.worker.emulator_stage:run",
     Executor.GPU: f"{GPU_STAGE}correctness",
 }
-_CHECK_TARGET = "autograder.worker.record_stage:check_all"
-_ADVANCE_TARGET = "autograder.worker.program_stage:advance"
-_TRAIN_TARGET = "autograder.worker.checkpoint_run:carry_out"
-_ATTACK_TARGET = "autograder.worker.attack_stage:check"
-_MODEL_TARGET = "autograder.worker.record_stage:model"
 _TAKE_TARGET = f"{GPU_STAGE}take"
 _EFFICIENCY_TARGET = f"{GPU_STAGE}efficiency"
 
 # What a submission can make our code raise: exceptions of any other kind are faults of ours.
 _SUBMISSIONS_OWN = frozenset({"PlanError", "CompileError", "NetworkError", "MemoryError", "RecursionError"})
+
+
+A = TypeVar("A")
 
 
 class JudgeError(WarplabError):
@@ -64,7 +60,7 @@ class Caller(Protocol):
 
 
 class Runner:
-    """Executes plans of one lab, or checks its schedules, through `worker`, with one secret seed.
+    """Executes plans of one lab, or asks for what else its kind needs, through `worker`, with one secret seed.
 
     With `turns` it shares the GPU with others who grade; waiting for a turn counts for no limit."""
 
@@ -164,64 +160,30 @@ class Runner:
         except WorkerError as error:
             return Unmeasured("fault", self._failed(Executor.GPU, case, error, EFFICIENCY_SECONDS).message)
 
-    def check_schedules(self, answers: Sequence[Answer]) -> tuple[list[CaseOutcome], dict[str, bytes]]:
-        """The outcome of every case in the answers, and by name the schedules that are to be run, as JSON.
+    def ask(self, target: str, what: str, payload: Mapping[str, Any], answer: type[A]) -> A:
+        """What a stage of the worker says of a submission: `what` is its work, as words, and `answer` its form.
 
         Raises Rejected for a submission that is at fault, JudgeError if the worker does not work."""
-        checked = self._checked(self._schedules(_CHECK_TARGET, "checking its schedules", answers))
-        return checked.outcomes, checked.run
-
-    def advance_programs(self, rounds: Sequence[Sequence[RankAnswer]], quick: bool) -> Advanced:
-        """Where programs of ranks are after these rounds. Raises Rejected, JudgeError as `check_schedules` does."""
-        payload = {"rounds": [[asdict(answer) for answer in answers] for answers in rounds], "quick": quick}
-        said = self._records(_ADVANCE_TARGET, "computing what its programs ask for", payload)
         try:
-            advanced = msgspec.convert(said, Advanced, str_keys=True, builtin_types=(bytes,))
+            said = self._call(target, ASK_SECONDS, task=str(self._lab.folder), seed=self._seed, **payload)
+            found = msgspec.convert(said, answer, str_keys=True, builtin_types=(bytes,))
         except msgspec.ValidationError as error:
             raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
-        if advanced.refused:
-            raise Rejected(advanced.refused.status, advanced.refused.message, advanced.refused.line)
-        return advanced
-
-    def check_attacks(self, runs: Sequence[Mapping[str, Any]]) -> list[CaseOutcome]:
-        """The outcome of every flag. Raises Rejected, JudgeError as `check_schedules` does."""
-        return self._checked(self._records(_ATTACK_TARGET, "looking at its attacks", {"runs": list(runs)})).outcomes
-
-    def model_schedule(self, answers: Sequence[Answer], case: str) -> ScheduleModel:
-        """The modelled time of one case. Raises Rejected, JudgeError as `check_schedules` does."""
-        said = self._schedules(_MODEL_TARGET, "modelling the time of its schedules", answers, case=case)
-        try:
-            return ScheduleModel.from_wire(said)
-        except msgspec.ValidationError as error:
-            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
-
-    def carry_out_plans(self, run: Mapping[str, bytes]) -> Trained:
-        """What training steps with these plans count, by case. Raises JudgeError: the plans have been checked."""
-        payload = {"task": str(self._lab.folder), "seed": self._seed, "run": dict(run)}
-        try:
-            return Trained.from_wire(self._call(_TRAIN_TARGET, SCHEDULE_SECONDS, **payload))
-        except (WorkerError, msgspec.ValidationError) as error:
-            raise JudgeError(f"training a step with PyTorch failed: {clean(str(error))}") from error
-
-    def _checked(self, said: Any) -> Checked:
-        try:
-            checked = msgspec.convert(said, Checked, str_keys=True, builtin_types=(bytes,))
-        except msgspec.ValidationError as error:
-            raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
-        if checked.refused:
-            raise Rejected(checked.refused.status, checked.refused.message, checked.refused.line)
-        return checked
-
-    def _schedules(self, target: str, what: str, answers: Sequence[Answer], **more: Any) -> Any:
-        return self._records(target, what, {"answers": [asdict(a) for a in answers], **more})
-
-    def _records(self, target: str, what: str, more: Mapping[str, Any]) -> Any:
-        payload = {"task": str(self._lab.folder), "seed": self._seed, **more}
-        try:
-            return self._call(target, SCHEDULE_SECONDS, **payload)
         except WorkerError as error:
-            status, words = self._own_fault(error, what, SCHEDULE_SECONDS)
+            status, words = self._own_fault(error, what, ASK_SECONDS)
             raise Rejected(status, words) from error
+        refused: Refused | None = getattr(found, "refused", None)
+        if refused:
+            raise Rejected(refused.status, refused.message, refused.line)
+        return found
+
+    def carry_out(self, target: str, what: str, payload: Mapping[str, Any], read: Callable[[Any], A]) -> A:
+        """The same of what has been checked, as `read` takes it: any failure is the judge's. Raises JudgeError."""
+        try:
+            said = self._call(target, ASK_SECONDS, task=str(self._lab.folder), seed=self._seed, **payload)
+            return read(said)
+        except (WorkerError, msgspec.ValidationError) as error:
+            raise JudgeError(f"{what} failed: {clean(str(error))}") from error
 
     def _turn(self, measuring: bool = False) -> AbstractContextManager[None]:
         if self._turns is None:

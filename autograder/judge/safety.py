@@ -1,57 +1,30 @@
-"""Safety: what the sanitizers found on the profile case and on the small ragged cases."""
+"""Safety: the part of the grade made from findings, and from what came of carrying a right submission out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 
-from autograder.records.outcome import CaseOutcome
+from autograder.judge.ruling import Ruling
 from autograder.records.report import PartResult
-from autograder.records.status import UNFINISHED, Part, Status
-from autograder.records.text import clean
-from autograder.spec.lab import Lab
-from warplab.plan.execution import Finding, FindingKind
+from autograder.records.status import Part, Status
+from autograder.spec.lab import AnyLab
+from warplab.plan.execution import Finding
 
 
-def safety_part(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool) -> PartResult:
-    """The part of the grade: full points without findings. `outcomes` come from the emulator and the GPU."""
-    points, feedback = lab.points.safety, lab.feedback.get(Part.SAFETY, "")
-    hidden = {case.name for case in lab.task.correctness if case.hidden}
-    findings = _merged(outcomes, hidden)
-    faults = [finding for finding in findings if finding.kind is not FindingKind.UNSUPPORTED]
-    if faults:
-        first = faults[0]
-        message = first.message if len(faults) == 1 else f"{len(faults)} findings; the first: {first.message}"
-        return PartResult(
-            Part.SAFETY, Status(first.kind.value), 0.0, points, message, feedback, findings=tuple(findings)
-        )
-    unfinished = [outcome for outcome in outcomes if outcome.status in UNFINISHED]
-    if unfinished:
-        shown = min(unfinished, key=lambda outcome: outcome.case in hidden)
-        words = "Not run to its end on a hidden case." if shown.case in hidden else clean(shown.message)
-        return PartResult(Part.SAFETY, shown.status, 0.0, points, words, feedback, findings=tuple(findings))
-    if not answers_right:
-        message = "Nothing found, but points are given only to a kernel whose answers are right."
-        return PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points, message, feedback)
-    return PartResult(Part.SAFETY, Status.PASSED, points, points, "The sanitizers found nothing.", feedback)
+def safety_part(
+    lab: AnyLab, findings: Sequence[Finding], fault: Ruling | None, right: bool, carried_out: Callable[[], Ruling]
+) -> PartResult:
+    """The part of the grade: full points to a right submission without a fault that is `carried_out` as it should.
 
-
-def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
-    """One finding per kind, kernel, line and array; those of hidden cases tell no sizes, and are not counted.
-
-    A fault a row, or a thread, would otherwise tell how many there are.
+    `fault` is the worst of the findings, or says what kept the submission from being looked at to its end.
     """
-    merged: dict[tuple, Finding] = {}
-    for outcome in sorted(outcomes, key=lambda outcome: outcome.case in hidden):
-        for finding in outcome.findings:
-            key = (finding.kind, finding.kernel, finding.line, finding.array)
-            if outcome.case in hidden:
-                message = f"Line {finding.line}: {finding.kind} on a hidden case, whose size and values are not shown."
-                # names are the submission's to choose, which knows the hidden sizes
-                merged.setdefault(key, Finding(finding.kind, message, line=finding.line))
-            elif key in merged:
-                merged[key] = replace(merged[key], count=merged[key].count + finding.count)
-            else:
-                merged[key] = replace(finding, message=clean(finding.message), array=clean(finding.array))
-    # what was read before it was written is more often the consequence than the cause
-    return sorted(merged.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)
+    points, feedback = lab.points.safety, lab.feedback.get(Part.SAFETY, "")
+    if fault:
+        found = tuple(findings)
+        return PartResult(Part.SAFETY, fault.status, 0.0, points, fault.message, feedback, findings=found)
+    if not right:
+        words = f"Nothing found, but points are given only to {lab.task.what_earns}."
+        return PartResult(Part.SAFETY, Status.WITHHELD, 0.0, points, words, feedback)
+    ended = carried_out()
+    earned = points if ended.status is Status.PASSED else 0.0
+    return PartResult(Part.SAFETY, ended.status, earned, points, ended.message, feedback)

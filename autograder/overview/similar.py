@@ -6,10 +6,12 @@ import statistics
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 from autograder.classroom.ledger import Line
 from autograder.judge.capture_stage import Submission
 from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.kinds import kind_of
 from autograder.judge.shape import NoShape, shape_of
 from autograder.overview.alike import Pair, Passage, Work, passage
 from autograder.overview.tokens import Token, tokens
@@ -18,7 +20,7 @@ from autograder.records.request import OnProgress
 from autograder.records.shape import Shape
 from autograder.records.text import clean_source
 from autograder.report.html_page import similar_page
-from autograder.spec.lab import SUBMISSION_NAMES, AnyLab, Lab
+from autograder.spec.lab import SUBMISSION_NAMES, AnyLab, Lab, LabOf
 from warplab.hardware.processors import usable_processors
 from warplab.sandbox.isolation import Isolation
 
@@ -29,7 +31,7 @@ MOST_LINES = 40  # of a common part that are shown
 
 def works(
     lines: Iterable[Line],
-    lab: AnyLab,
+    lab: LabOf[Any],
     machine: Machine | None,
     allow_reduced: bool = False,
     progress: OnProgress = lambda step, fraction: None,
@@ -41,7 +43,7 @@ def works(
 
     def read(line: Line) -> Work:
         text, compiled = line.content.decode("utf-8", "replace"), None
-        if isinstance(lab, Lab) and machine:
+        if kind_of(lab).compiled and machine:
             compiled = _compiled(lab, Submission(line.file, text), machine, allow_reduced)
         return Work(line.student, clean_source(text), tuple(tokens(text)), compiled)
 

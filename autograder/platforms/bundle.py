@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from autograder.classroom.ledger import Line
+from autograder.judge.kinds import kind_of
 from autograder.platforms import gradescope
-from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.lab import CHECKOUT, AnyLab
 from warplab.files import write_whole
 
@@ -31,8 +31,7 @@ def gradescope_inside(lab: AnyLab) -> bytes:
     """The zip for Gradescope that grades `lab` in Gradescope's container."""
     files = dict(_checkout(lab))
     files |= {path.name: path.read_bytes() for path in sorted((FILES / "gradescope").iterdir()) if path.is_file()}
-    trains = ("torch",) if isinstance(lab.task, CheckpointTask) else ()
-    files["requirements.txt"] = ("\n".join(requirements("class", "cu13", *trains)) + "\n").encode()
+    files["requirements.txt"] = ("\n".join(requirements("class", "cu13", *kind_of(lab).extras)) + "\n").encode()
     files |= {name: (CHECKOUT / name).read_bytes() for name in ("constraints.txt", "constraints-cu13.txt")}
     files["settings"] = f"mode=inside lab={lab.name}\n".encode()
     return _zip(files)
@@ -57,7 +56,7 @@ def otter(lab: AnyLab) -> bytes:
     """The zip of otter's autograder for `lab`: a test a part, each of which gives all of its points or none."""
     template = (FILES / "otter" / "test.py.in").read_text(encoding="utf-8")
     files = {}
-    for part in lab.judged_without_gpu:
+    for part in lab.task.judged_without_gpu:
         text = template.format(part=part, lab=lab.name, points=lab.points_without_gpus(part))
         files[f"tests/{part}.py"] = text.encode()
     files["otter_config.json"] = json.dumps({"lang": "python", "pdf": False, "show_stdout": False}).encode()

@@ -54,7 +54,7 @@ grade that file, without a GPU on the emulator, and end with the points.
 
 def parts_of(lab: AnyLab, gpu: bool) -> list[tuple[Part, float]]:
     """The parts that have a cell, with their points; efficiency of kernels only where a GPU grades."""
-    parts = [part for part in Part if gpu or part.value in lab.judged_without_gpu]
+    parts = [part for part in Part if gpu or part.value in lab.task.judged_without_gpu]
     return [(part, lab.points_without_gpus(part.value)) for part in parts]
 
 

@@ -44,13 +44,15 @@ class Prepared:
         """The inverse of what `prepare` gives. Raises Rejected for a submission that was refused, and
         msgspec.ValidationError for data of another form: the worker may have been taken over."""
         if "refused" in data:
-            refused = msgspec.convert(data["refused"], _Refused)
+            refused = msgspec.convert(data["refused"], Refused)
             raise Rejected(refused.status, refused.message, refused.line)
         return _cleaned(msgspec.convert(data, Prepared, builtin_types=(bytes,)))
 
 
 @dataclass(frozen=True)
-class _Refused:
+class Refused:
+    """Why a stage of the worker refuses a submission."""
+
     status: Status
     message: str
     line: int
@@ -62,7 +64,7 @@ class Checked:
 
     outcomes: list[CaseOutcome] = field(default_factory=list)
     run: dict[str, bytes] = field(default_factory=dict)
-    refused: _Refused | None = None
+    refused: Refused | None = None
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ class Advanced:
     next: list[Asked] = field(default_factory=list)
     outcomes: list[CaseOutcome] = field(default_factory=list)
     models: list[ScheduleModel] = field(default_factory=list)
-    refused: _Refused | None = None
+    refused: Refused | None = None
 
 
 def _cleaned(prepared: Prepared) -> Prepared:

@@ -13,32 +13,36 @@ from autograder.records.report import PartResult, Profile, Report, Resemblance
 from autograder.records.request import Request
 from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
-from autograder.report.advice import next_step, next_step_of_attacks, next_step_of_schedules
+from autograder.report.advice import next_step
 from autograder.report.resemblance import resemblance
 from autograder.report.waste import wasted_lines
-from autograder.spec.lab import Lab, ScheduleLab
+from autograder.spec.lab import Lab
 from warplab.errors import WarplabError
 from warplab.plan.execution import Counters
 
 
-def judged(
-    request: Request, text: str, captured: Prepared, parts: tuple[PartResult, ...], profile: CaseOutcome
-) -> Report:
-    """The report of a submission, whose source is `text`, whose kernels ran."""
+def judged(request: Request, text: str, parts: tuple[PartResult, ...], **more: Any) -> Report:
+    """The report of a submission, whose source is `text`, that was judged. `more` are what its kind of lab has to say:
+    a Report's `language`, `next_step` and further fields."""
     status, message = _overall(parts)
+    return _report(request, status, message, parts, source=clean_source(text), **more)
+
+
+def judged_kernels(
+    request: Request, lab: Lab, text: str, captured: Prepared, parts: tuple[PartResult, ...], profile: CaseOutcome
+) -> Report:
+    """The report of a submission whose kernels ran. `lab` has the sizes that the seed drew."""
     counters = profile.counters
     wasted = wasted_lines(counters, profile.lines) if counters is not None else ()
-    return _report(
+    return judged(
         request,
-        status,
-        message,
+        text,
         parts,
         language=captured.language,
         kernels=captured.kernels,
-        source=clean_source(text),
         profile=_profile(profile),
         wasted=wasted,
-        resemblance=_resemblance(request.kernels, parts, counters),
+        resemblance=_resemblance(lab, parts, counters),
         next_step=next_step(parts, wasted, captured.kernels),
     )
 
@@ -57,29 +61,13 @@ def _resemblance(lab: Lab, parts: Sequence[PartResult], counters: Counters | Non
     return resemblance(lab, counters)
 
 
-def judged_schedules(request: Request, text: str, parts: tuple[PartResult, ...]) -> Report:
-    """The report of a submission, whose source is `text`, whose schedules were checked."""
-    status, message = _overall(parts)
-    assert isinstance(request.lab, ScheduleLab)
-    task = request.lab.task
-    step = next_step_of_schedules(parts, task.advice)
-    return _report(request, status, message, parts, language=f"{task.noun}s", source=clean_source(text), next_step=step)
-
-
-def judged_attacks(request: Request, text: str, parts: tuple[PartResult, ...]) -> Report:
-    """The report of a submission, whose source is `text`, that attacked a naive judge."""
-    status, message = _overall(parts)
-    step = next_step_of_attacks(parts)
-    return _report(request, status, message, parts, language="attacks", source=clean_source(text), next_step=step)
-
-
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:
     """The report of a submission, whose source is `text`, that could not be captured: no points for anything."""
     points = request.lab.points
     message = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
-    kernels = isinstance(request.lab, Lab)
-    nothing = "No kernel was run." if isinstance(request.lab, Lab) else f"There is no {request.lab.task.noun} to judge."
-    efficiency = Status.WITHHELD if request.has_gpu or not kernels else Status.NOT_MEASURED
+    nothing = request.lab.task.nothing
+    judged_here = request.has_gpu or Part.EFFICIENCY in request.lab.task.judged_without_gpu
+    efficiency = Status.WITHHELD if judged_here else Status.NOT_MEASURED
     judged = points.efficiency if request.has_gpu else request.lab.points_without_gpus(Part.EFFICIENCY)
     parts = (
         PartResult(Part.CORRECTNESS, rejection.status, 0.0, points.correctness, message),
@@ -124,7 +112,7 @@ def _report(request: Request, status: Status, message: str, parts: tuple[PartRes
         parts=parts,
         full_score=sum(part.max_score + part.left_out for part in parts),
         device=request.machine.device,
-        hardware=request.machine.hardware if isinstance(request.lab, Lab) else request.lab.task.judged_on,
+        hardware=request.lab.task.judged_on or request.machine.hardware,
         versions=versions(),
         isolation=request.machine.isolation,
         notebook=request.lab.notebook,

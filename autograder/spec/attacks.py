@@ -14,8 +14,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.spec.inputs import uniform
 from autograder.spec.records import Asked, RecordCase, RecordTask
+from autograder.spec.seeds import uniform
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.model import HostCall, ScalarArgument
 
@@ -83,8 +83,10 @@ class AttackTask(RecordTask[Flag]):
     `judge` is the text of the naive judge, and `no_time` seconds that no honest call is below.
     """
 
+    kind: ClassVar = "attacks"
     form: ClassVar = RecordForm.ATTACKS
     noun: ClassVar = "attack"
+    required: ClassVar = ()
     judged_on: ClassVar = "a naive judge, in processes of this machine"
 
     judge: str

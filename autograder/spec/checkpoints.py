@@ -118,9 +118,9 @@ class CheckpointTask(RecordTask[Checkpoint]):
     `model` gives the sizes of the GPT that a case which is `run` is carried out on: its table is that model's.
     """
 
+    kind: ClassVar = "checkpoints"
     form: ClassVar = RecordForm.KEPT
     noun: ClassVar = "plan"
-    advice: ClassVar = "Take the smallest case that fails, write its table down and mark what is kept."
     judged_on: ClassVar = "tables of operators, and a small GPT on this machine's processor"
 
     model: Callable[[Dimensions], Sizes] = field(kw_only=True)

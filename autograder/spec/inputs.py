@@ -11,16 +11,15 @@ OOPSLA 2014) over a Weyl sequence that starts at the key.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
-import secrets
 from collections.abc import Sequence
 from random import Random
 from types import ModuleType
 
 import numpy as np
 
+from autograder.spec.seeds import key as seeded_key
 from autograder.spec.task import Array, ArraySpec, Case, Family, ScalarSpec, Task, Values
 from warplab.plan.model import HostCall, Role
 
@@ -28,11 +27,6 @@ _WEYL = 0x9E3779B97F4A7C15
 _WORD = 0xFFFFFFFFFFFFFFFF
 _PLAIN = 1 / 128  # a scalar factor is this far from 0, 1 and -1, for which forgetting it makes no difference
 _PIECE = 1 << 24  # elements drawn at a time: the hash takes several times the memory of what is drawn
-
-
-def secret_seed() -> int:
-    """A seed that nobody can guess; it must not appear in any report."""
-    return secrets.randbits(63)
 
 
 def generate(xp: ModuleType, task: Task, case: Case, seed: int, iteration: int = 0) -> Values:
@@ -43,11 +37,11 @@ def generate(xp: ModuleType, task: Task, case: Case, seed: int, iteration: int =
     """
     values: dict[str, Array] = dict(scalars(task, case, seed))
     for spec in task.arrays(Role.INPUT, Role.INOUT):
-        key = _key(seed, task.function, case.name, spec.name, iteration)
+        key = seeded_key(seed, task.function, case.name, spec.name, iteration)
         values[spec.name] = _array(xp, spec, task.shape(spec, case.dimensions), case.family, key)
     if task.place is not None:
         # Python's generator: its numbers are the same in every version and for every array module
-        task.place(xp, case.family, values, Random(_key(seed, task.function, case.name, "placed", iteration)))
+        task.place(xp, case.family, values, Random(seeded_key(seed, task.function, case.name, "placed", iteration)))
     return values
 
 
@@ -59,19 +53,9 @@ def scalars(task: Task, case: Case, seed: int) -> dict[str, int | float]:
             if spec.name in case.dimensions:
                 drawn[spec.name] = case.dimensions[spec.name]
             else:
-                key = _key(seed, task.function, case.name, spec.name, 0)
+                key = seeded_key(seed, task.function, case.name, spec.name, 0)
                 drawn[spec.name] = _scalar(np.dtype(spec.dtype), case.family, key)
     return drawn
-
-
-def uniform(seed: int, *names: object) -> float:
-    """A number in [0, 1) that only the seed tells."""
-    return _key(seed, *names) / 2**64
-
-
-def _key(seed: int, *names: object) -> int:
-    text = "/".join(str(name) for name in (seed, *names))
-    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
 
 
 def _array(xp: ModuleType, spec: ArraySpec, shape: tuple[int, ...], family: Family, key: int) -> Array:

@@ -1,7 +1,7 @@
 """Finds and loads labs: a folder with `lab.toml` (texts and points) and `task.py` (the trusted specification).
 
-Most labs ask for kernels, and are a Lab. One whose lab.toml says `kind = "schedules"`, of collectives, or
-`kind = "pipelines"`, "programs" of ranks, "checkpoints", or "attacks" on a naive judge, is a ScheduleLab.
+Most labs ask for kernels. `kind` in lab.toml names another answer: "schedules" of collectives, "pipelines", "programs"
+of ranks, "checkpoints" or "attacks" on a naive judge. TASKS has the specification of each kind.
 """
 
 from __future__ import annotations
@@ -14,32 +14,26 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from autograder.spec.attacks import AttackTask
 from autograder.spec.checkpoints import CheckpointTask
+from autograder.spec.lab_task import LabTask, NamedCase
 from autograder.spec.pipelines import PipelineTask
 from autograder.spec.programs import ProgramTask
-from autograder.spec.records import RecordCase
 from autograder.spec.schedules import ScheduleTask
-from autograder.spec.sizes import drawn
 from autograder.spec.task import Case, Task
 from warplab.errors import WarplabError
 from warplab.plan.model import Language
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SUBMISSION_NAMES = ("submission.py", "submission_cuda.py")
-_KERNELS = "kernels"
-_NO_SCALE = {"floor": 0.5, "target": 1.0}  # where nothing is timed or modelled
 _ARCHITECTURE = re.compile(r"(?:sm_\d{2,3}a?)?")
-AnyRecordTask: TypeAlias = ScheduleTask | PipelineTask | ProgramTask | CheckpointTask | AttackTask
-_TASKS: dict[str, type[AnyRecordTask]] = {
-    "schedules": ScheduleTask,
-    "pipelines": PipelineTask,
-    "programs": ProgramTask,
-    "checkpoints": CheckpointTask,
-    "attacks": AttackTask,
-}
+TASKS: tuple[type[LabTask], ...] = (Task, ScheduleTask, PipelineTask, ProgramTask, CheckpointTask, AttackTask)
+_BY_KIND = {task.kind: task for task in TASKS}
+
+T = TypeVar("T", bound=LabTask)
+T_co = TypeVar("T_co", bound=LabTask, covariant=True)
 
 
 class LabError(WarplabError):
@@ -58,33 +52,41 @@ class Points:
 
 @dataclass(frozen=True)
 class EfficiencyScale:
-    """Efficiencies (fractions of the roofline) at which the score starts and at which it is full."""
+    """Efficiencies (fractions of the roofline, or of the bound of what is modelled) at which the score starts and at
+    which it is full.
+
+    `set_on` is the card whose measurements gave the target; "" where nothing is timed.
+    """
 
     floor: float
     target: float
+    set_on: str = ""
+
+
+_NO_SCALE = EfficiencyScale(0.5, 1.0)  # where nothing is timed or modelled
 
 
 @dataclass(frozen=True)
-class Lab:
-    """One lab. `feedback` maps a part's name to the section of the course that explains it.
+class LabOf(Generic[T_co]):
+    """One lab, whose specification is a T_co. `feedback` maps a part's name to the section of the course that explains
+    it.
 
-    `needs` is the architecture that its kernels cannot do without: "sm_80" or newer, "sm_90a" alone, "" for any. Where
-    older GPUs have instructions for the same, the lab has a `form` from that architecture on, of which its handout says
-    what is other; the references and rungs are for `needs`.
+    The last three are of labs that ask for kernels. `needs` is the architecture that these cannot do without: "sm_80"
+    or newer, "sm_90a" alone, "" for any. Where older GPUs have instructions for the same, the lab has a `form` from
+    that architecture on, and its handout says what differs; the references and rungs are for `needs`.
     """
 
     name: str
     folder: Path
     title: str
-    languages: frozenset[Language]
     points: Points
     efficiency: EfficiencyScale
-    task: Task = field(repr=False)
+    task: T_co = field(repr=False)
     notebook: str = ""
     feedback: Mapping[str, str] = field(default_factory=dict)
+    languages: frozenset[Language] = frozenset()
     needs: str = ""
     form: str = ""
-    judged_without_gpu: ClassVar = ("correctness", "safety", "traffic")
 
     @property
     def oldest(self) -> str:
@@ -92,51 +94,23 @@ class Lab:
         return self.form or self.needs
 
     def points_without_gpus(self, part: str) -> float:
-        """What a part gives, if it is judged without a GPU."""
-        return float(getattr(self.points, part))
+        """What a part gives where nothing can be measured."""
+        return float(getattr(self.points, part)) - (self.task.measured_points if part == "efficiency" else 0.0)
 
-    def drawn(self, seed: int) -> Lab:
+    def drawn(self, seed: int) -> LabOf[T_co]:
         """The lab as one grade sees it: the seed draws the size of each case from its class."""
-        return replace(self, task=drawn(self.task, seed))
+        return replace(self, task=self.task.drawn(seed))
 
-    def case(self, name: str) -> Case:
-        """The case of that name among the correctness, profile and timing cases. Raises LabError."""
-        for case in (*self.task.correctness, self.task.profile, self.task.timing):
+    def case(self: LabOf[Task], name: str) -> Case:
+        """The case of that name in a lab of kernels. Raises LabError."""
+        for case in self.task.every_case():
             if case.name == name:
                 return case
         raise LabError(f"Lab {self.name} has no case named {name!r}.")
 
 
-@dataclass(frozen=True)
-class ScheduleLab:
-    """One lab whose submissions are schedules, of collectives or of a pipeline's passes, programs of ranks, plans of
-    checkpoints, or attacks.
-
-    `efficiency` is in shares of the bound of what is modelled; attacks have none.
-    """
-
-    name: str
-    folder: Path
-    title: str
-    points: Points
-    efficiency: EfficiencyScale
-    task: AnyRecordTask = field(repr=False)
-    notebook: str = ""
-    feedback: Mapping[str, str] = field(default_factory=dict)
-    needs: ClassVar = ""
-    oldest: ClassVar = ""
-    judged_without_gpu: ClassVar = ("correctness", "safety", "traffic", "efficiency")  # its time is modelled
-
-    def points_without_gpus(self, part: str) -> float:
-        """What a part gives where nothing can be measured."""
-        return float(getattr(self.points, part)) - (self.task.measured_points if part == "efficiency" else 0.0)
-
-    def drawn(self, seed: int) -> ScheduleLab:
-        """The lab as one grade sees it: the seed draws the size of each case from its class."""
-        return replace(self, task=self.task.drawn(seed))
-
-
-AnyLab: TypeAlias = Lab | ScheduleLab
+Lab: TypeAlias = LabOf[Task]  # asks for kernels
+AnyLab: TypeAlias = LabOf[LabTask]
 
 
 def labs_folder() -> Path:
@@ -157,25 +131,28 @@ def known_labs() -> list[str]:
 
 def kernel_labs() -> list[str]:
     """Names of the labs that ask for kernels."""
-    return [name for name in known_labs() if _kind(labs_folder() / name) == _KERNELS]
+    return [name for name in known_labs() if _kind(labs_folder() / name) == Task.kind]
 
 
 def find_any(name: str) -> AnyLab:
     """Load the lab called `name`, whatever it asks for. Raises LabError naming the labs that exist."""
-    known = known_labs()
-    if name not in known:
-        listing = f"the labs are {', '.join(known)}" if known else f"there are no labs in {labs_folder()}"
-        raise LabError(f"There is no lab named {name!r}: {listing}.")
-    folder = labs_folder() / name
-    return load_schedule_lab(folder) if _kind(folder) in _TASKS else load_lab(folder)
+    return load_any(_folder(name))
 
 
 def find_lab(name: str) -> Lab:
     """Load the lab called `name`, which asks for kernels. Raises LabError naming the labs that exist."""
-    lab = find_any(name)
-    if not isinstance(lab, Lab):
+    folder = _folder(name)
+    if _kind(folder) in _BY_KIND.keys() - {Task.kind}:
         raise LabError(f"Lab {name} asks for no kernels: those that do are {', '.join(kernel_labs())}.")
-    return lab
+    return load_lab(folder)
+
+
+def _folder(name: str) -> Path:
+    known = known_labs()
+    if name not in known:
+        listing = f"the labs are {', '.join(known)}" if known else f"there are no labs in {labs_folder()}"
+        raise LabError(f"There is no lab named {name!r}: {listing}.")
+    return labs_folder() / name
 
 
 def lab_of(path: Path) -> AnyLab:
@@ -189,73 +166,72 @@ def lab_of(path: Path) -> AnyLab:
     raise LabError(f"{path} does not lie in a folder named after a lab: say which with --lab (known: {listing}).")
 
 
+def load_any(folder: Path) -> AnyLab:
+    """Load the lab in `folder`, whatever it asks for. Raises LabError as `load` does."""
+    return load(folder, _BY_KIND.get(_kind(folder), Task))
+
+
 def load_lab(folder: Path) -> Lab:
-    """Load the lab in `folder`. Its task.py is trusted code. Raises LabError if a file is missing or malformed."""
-    texts, points, scale = _described(folder)
+    """Load the lab in `folder`, which asks for kernels. Raises LabError as `load` does."""
+    return load(folder, Task)
+
+
+def load(folder: Path, wanted: type[T]) -> LabOf[T]:
+    """Load the lab in `folder`, of the kind that `wanted` specifies. Its task.py is trusted code.
+
+    Raises LabError if a file is missing or malformed, or defines a lab of another kind.
+    """
+    path = folder / "lab.toml"
     try:
-        languages = frozenset(Language(name) for name in texts["languages"])
-        needs, form = texts.get("needs", ""), texts.get("form", "")
-        for key, name in (("needs", needs), ("form", form)):
-            if not _ARCHITECTURE.fullmatch(name):
-                raise ValueError(f'{key} is an architecture such as "sm_80" or "sm_90a", and not {name!r}')
+        texts = tomllib.loads(path.read_text(encoding="utf-8"))
+        declared = _declared(texts)
+        points = Points(**{key: float(value) for key, value in texts["points"].items()})
+        given = {key: texts[key] for key in declared.required}
+        scale = _scale(given["efficiency"]) if "efficiency" in given else _NO_SCALE
+        title, notebook = str(texts.get("title", folder.name)), str(texts.get("notebook", ""))
+        feedback = {str(key): str(value) for key, value in texts.get("feedback", {}).items()}
+        languages = frozenset(Language(name) for name in given.get("languages", ()))
+        needs, form = _architecture(texts, "needs"), _architecture(texts, "form")
+    except OSError as error:
+        raise LabError(f"The lab in {folder} has no readable lab.toml ({error.strerror}).") from error
     except (KeyError, TypeError, ValueError) as error:
-        raise LabError(f"{folder / 'lab.toml'} is not a valid lab description: {error}.") from error
-    task = _load_task(folder)
-    if not isinstance(task, Task):
-        raise LabError(f"{folder / 'task.py'} must define TASK, a autograder.spec.task.Task.")
-    _require_distinct_names([*task.correctness, task.profile, task.timing], folder)
-    return Lab(
-        folder.name, folder, _title(folder, texts), languages, points, scale, task, *_further(texts), needs, form
-    )
-
-
-def load_schedule_lab(folder: Path) -> ScheduleLab:
-    """The same for a lab that asks for schedules."""
-    texts, points, scale = _described(folder)
-    task = _load_task(folder)
-    wanted = _TASKS.get(_kind(folder), ScheduleTask)
-    if not isinstance(task, wanted):
-        raise LabError(f"{folder / 'task.py'} must define TASK, a {wanted.__module__}.{wanted.__name__}.")
-    _require_distinct_names([case for _, case in task.cases()], folder)
-    return ScheduleLab(folder.name, folder, _title(folder, texts), points, scale, task, *_further(texts))
+        raise LabError(f"{path} is not a valid lab description: {error}.") from error
+    task = _load_task(folder, wanted, declared)
+    _require_distinct_names(task.every_case(), folder)
+    return LabOf(folder.name, folder, title, points, scale, task, notebook, feedback, languages, needs, form)
 
 
 def _kind(folder: Path) -> str:
     try:
-        return str(tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8")).get("kind", _KERNELS))
+        return str(tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8")).get("kind", Task.kind))
     except (OSError, ValueError):
-        return _KERNELS  # loading it says what is wrong
+        return Task.kind  # loading it says what is wrong
 
 
-def _described(folder: Path) -> tuple[dict[str, Any], Points, EfficiencyScale]:
-    try:
-        texts = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
-        points = Points(**{key: float(value) for key, value in texts["points"].items()})
-        shares = _NO_SCALE if texts.get("kind") == "attacks" else texts["efficiency"]
-        scale = EfficiencyScale(float(shares["floor"]), float(shares["target"]))
-        if not 0 < scale.floor < scale.target <= 1:
-            raise ValueError("efficiency needs 0 < floor < target <= 1")
-        kinds = (_KERNELS, *_TASKS)
-        if texts.get("kind", _KERNELS) not in kinds:
-            raise ValueError(f"kind is {', '.join(kinds[:-1])} or {kinds[-1]}")
-    except OSError as error:
-        raise LabError(f"The lab in {folder} has no readable lab.toml ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise LabError(f"{folder / 'lab.toml'} is not a valid lab description: {error}.") from error
-    return texts, points, scale
+def _declared(texts: Mapping[str, Any]) -> type[LabTask]:
+    """The specification of the kind that lab.toml names."""
+    found = _BY_KIND.get(str(texts.get("kind", Task.kind)))
+    if found is None:
+        kinds = list(_BY_KIND)
+        raise ValueError(f"kind is {', '.join(kinds[:-1])} or {kinds[-1]}")
+    return found
 
 
-def _title(folder: Path, texts: Mapping[str, Any]) -> str:
-    return str(texts.get("title", folder.name))
+def _scale(texts: Mapping[str, Any]) -> EfficiencyScale:
+    scale = EfficiencyScale(float(texts["floor"]), float(texts["target"]), str(texts.get("set_on", "")))
+    if not 0 < scale.floor < scale.target <= 1:
+        raise ValueError("efficiency needs 0 < floor < target <= 1")
+    return scale
 
 
-def _further(texts: Mapping[str, Any]) -> tuple[str, dict[str, str]]:
-    """The notebook and the feedback."""
-    feedback = {str(key): str(value) for key, value in texts.get("feedback", {}).items()}
-    return str(texts.get("notebook", "")), feedback
+def _architecture(texts: Mapping[str, Any], key: str) -> str:
+    name = texts.get(key, "")
+    if not _ARCHITECTURE.fullmatch(name):
+        raise ValueError(f'{key} is an architecture such as "sm_80" or "sm_90a", and not {name!r}')
+    return str(name)
 
 
-def _load_task(folder: Path) -> object:
+def _load_task(folder: Path, wanted: type[T], declared: type[LabTask]) -> T:
     name = f"warplab_labs.{folder.name}.task"
     path = folder / "task.py"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -265,13 +241,19 @@ def _load_task(folder: Path) -> object:
     sys.modules[name] = module  # data classes defined in a task look their module up
     try:
         spec.loader.exec_module(module)
-        return module.TASK
+        task = module.TASK
     except Exception as error:
         raise LabError(f"{path} does not load: {type(error).__name__}: {error}.") from error
+    if not isinstance(task, wanted):
+        raise LabError(
+            f"{path} does not say what a lab of {declared.kind} asks for. Set TASK = "
+            f"{declared.__name__}(...), or change `kind` in lab.toml."
+        )
+    return task
 
 
-def _require_distinct_names(cases: Sequence[Case] | Sequence[RecordCase], folder: Path) -> None:
-    seen: dict[str, Case | RecordCase] = {}
+def _require_distinct_names(cases: Sequence[NamedCase], folder: Path) -> None:
+    seen: dict[str, NamedCase] = {}
     for case in cases:
         if seen.setdefault(case.name, case) != case:
             raise LabError(f"{folder / 'task.py'} gives two different cases the name {case.name!r}.")

@@ -71,4 +71,5 @@ def chunks_of(size: Dimensions) -> int:
 class PipelineTask(RecordTask[Pipeline]):
     """What `labs/<lab>/task.py` defines as TASK where lab.toml has `kind = "pipelines"`."""
 
+    kind: ClassVar = "pipelines"
     form: ClassVar = RecordForm.PASSES

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.spec.inputs import uniform
 from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
+from autograder.spec.seeds import uniform
 from autograder.spec.task import Dimensions
 from systems.network.collectives import Collective
 from warplab.plan.capture.records import RecordForm
@@ -97,4 +97,5 @@ class Program(Asked):
 class ProgramTask(RecordTask[Program]):
     """What `labs/<lab>/task.py` defines as TASK where lab.toml has `kind = "programs"`."""
 
+    kind: ClassVar = "programs"
     form: ClassVar = RecordForm.STEPS

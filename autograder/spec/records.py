@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
-from autograder.spec.inputs import uniform
+from autograder.spec.lab_task import LabTask
+from autograder.spec.seeds import uniform
 from autograder.spec.task import Dimensions
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.model import HostCall, ScalarArgument
@@ -78,20 +79,14 @@ A = TypeVar("A", bound=Asked)
 
 
 @dataclass(frozen=True)
-class RecordTask(Generic[A]):
+class RecordTask(LabTask, Generic[A]):
     """A lab's specification, in its subclasses. Names of cases are distinct over all functions."""
 
     form: ClassVar[RecordForm]
-    noun: ClassVar[str] = "schedule"  # what a report calls a submission's answers
-    advice: ClassVar[str] = "Draw the ranks of the smallest case that fails and follow what is named."
+    noun: ClassVar[str] = "schedule"
     judged_on: ClassVar[str] = "a simulated network, and processes of this machine"
 
     functions: tuple[A, ...]
-
-    @property
-    def measured_points(self) -> float:
-        """Points of the efficiency that only a measurement on GPUs gives."""
-        return 0.0
 
     def drawn(self, seed: int) -> Self:
         """The task with the dimensions of every case drawn from its class by the seed."""
@@ -105,8 +100,7 @@ class RecordTask(Generic[A]):
         )
         return replace(self, functions=functions)
 
-    @property
-    def correctness(self) -> tuple[RecordCase, ...]:
+    def every_case(self) -> tuple[RecordCase, ...]:
         """Every case: all of them must be right."""
         return tuple(case for _, case in self.cases())
 

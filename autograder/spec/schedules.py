@@ -55,6 +55,7 @@ class Exchange(Asked):
 class ScheduleTask(RecordTask[Exchange]):
     """What `labs/<lab>/task.py` defines as TASK where lab.toml has `kind = "schedules"`."""
 
+    kind: ClassVar = "schedules"
     form: ClassVar = RecordForm.TRANSFERS
 
     on_gpus: float = 0.0  # points of the efficiency that are for the measured time of the timed cases

@@ -1,4 +1,4 @@
-"""Sizes of cases: classes of them, and the one of each class that a seed draws.
+"""Sizes of cases: classes of them, of which a seed draws one each.
 
 The labs are public. If the size of a case were, a submission could have one kernel for what is counted, another for
 what is timed and a third for everything else. A task therefore names a class for each case that matters ("a prime near
@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import overload
 
-from autograder.spec.inputs import uniform
-from autograder.spec.task import Case, Dimensions, Task
+from autograder.spec.task import Dimensions
 
 
 @dataclass(frozen=True)
@@ -65,20 +64,3 @@ def primes(low: int, high: int) -> tuple[int, ...]:
 def multiples(unit: int, low: int, high: int) -> range:
     """The multiples of `unit` from `low`, which is one, to `high` inclusive."""
     return range(low, high + 1, unit)
-
-
-def drawn(task: Task, seed: int) -> Task:
-    """The task with the dimensions of every case drawn from its class by the seed, the same for the same seed."""
-    return replace(
-        task,
-        correctness=tuple(_drawn(task, case, seed) for case in task.correctness),
-        profile=_drawn(task, task.profile, seed),
-        timing=_drawn(task, task.timing, seed),
-    )
-
-
-def _drawn(task: Task, case: Case, seed: int) -> Case:
-    if not case.sizes:
-        return case
-    number = int(uniform(seed, "size", task.function, case.like or case.name) * len(case.sizes))
-    return replace(case, dimensions=case.sizes[min(number, len(case.sizes) - 1)])

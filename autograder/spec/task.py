@@ -1,4 +1,4 @@
-"""What a lab asks for: the trusted specification that `labs/<lab>/task.py` defines as `TASK`.
+"""What a lab of kernels asks for: the trusted specification that `labs/<lab>/task.py` defines as `TASK`.
 
 A task never holds data. Inputs are drawn from a family and a seed, expected values are computed from them after the
 student's kernels have finished, and both work on any array module `xp` (NumPy beside the emulator, CuPy on the GPU), so
@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from random import Random
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from autograder.spec.lab_task import LabTask
+from autograder.spec.seeds import uniform
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 
 Array = Any  # a numpy.ndarray or a cupy.ndarray
@@ -80,7 +82,7 @@ class Case:
     """One size and one family of inputs. `hidden` cases are never named to the student.
 
     `dimensions` is the nominal size, one of the class `sizes`, which lessons and benchmarks use; a grade uses the one
-    that its seed draws (autograder.spec.sizes). A case without a class, such as one of a single element, has only it.
+    that its seed draws (`Task.drawn`). A case without a class, such as one of a single element, has only it.
 
     `points` are for a stage of a long lab: of those for correctness, so many are kept by whoever passes this case
     without a finding, though another case fails. `like` names the case whose size this one has, drawn from the same
@@ -108,8 +110,8 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Task:
-    """A lab's specification.
+class Task(LabTask):
+    """The specification of a lab that asks for kernels.
 
     `expected(xp, values)` gives each output as float64 (or an exact dtype) of the output's shape. `bound(xp, values)`
     gives the largest absolute error allowed per element, derived from the working precision; 0 asks for equality. For
@@ -132,6 +134,11 @@ class Task:
     not be 0 on the profile case if cases are to give points of their own (`Case.points`): such points are for a part of
     what is asked, not for less.
     """
+
+    kind: ClassVar = "kernels"
+    noun: ClassVar = "kernel"
+    judged_without_gpu: ClassVar = ("correctness", "safety", "traffic")
+    required: ClassVar = ("efficiency", "languages")
 
     function: str
     arguments: tuple[ArraySpec | ScalarSpec, ...]
@@ -158,6 +165,35 @@ class Task:
     def timed_cases(self) -> tuple[str, ...]:
         """The names of the cases that are timed."""
         return self.timed or (self.timing.name,)
+
+    @property
+    def nothing(self) -> str:
+        """What a report says where a submission came to no kernels."""
+        return "No kernel was run."
+
+    @property
+    def what_earns(self) -> str:
+        """Which submissions earn points beyond those for correctness, in a report's words."""
+        return "a kernel whose answers are right"
+
+    def every_case(self) -> tuple[Case, ...]:
+        """The correctness cases, then those that are profiled and timed, which may be among them."""
+        return (*self.correctness, self.profile, self.timing)
+
+    def drawn(self, seed: int) -> Self:
+        """The task with the dimensions of every case drawn from its class by the seed."""
+        return replace(
+            self,
+            correctness=tuple(self._drawn(case, seed) for case in self.correctness),
+            profile=self._drawn(self.profile, seed),
+            timing=self._drawn(self.timing, seed),
+        )
+
+    def _drawn(self, case: Case, seed: int) -> Case:
+        if not case.sizes:
+            return case
+        number = int(uniform(seed, "size", self.function, case.like or case.name) * len(case.sizes))
+        return replace(case, dimensions=case.sizes[min(number, len(case.sizes) - 1)])
 
     def exact(self, case: Case) -> bool:
         """Whether the outputs of a case must be equal to what is expected, bit for bit."""

@@ -19,7 +19,7 @@ from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected, rejected
 from autograder.records.status import Status
 from autograder.spec.attacks import AttackTask, Call, Flag, Inputs, Matrix
-from autograder.spec.lab import load_schedule_lab
+from autograder.spec.lab import load
 from autograder.worker.record_rows import rows
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import decode_records, unusable
@@ -60,8 +60,7 @@ def check(task: str, seed: int, runs: Sequence[Mapping[str, Any]]) -> dict[str, 
     all of them closed. Flags without one were not tried. Gives {"outcomes"}, or {"refused"} if no run of any flag came
     to an answer, with what was wrong with the first.
     """
-    drawn = load_schedule_lab(Path(task)).task
-    assert isinstance(drawn, AttackTask)
+    drawn = load(Path(task), AttackTask).task
     told = {run["flag"]: run for run in runs}
     outcomes, refusals = [], list[Rejected]()
     for flag in drawn.functions:

@@ -16,7 +16,7 @@ import msgspec
 
 from autograder.records.trained import TrainedStep
 from autograder.spec.checkpoints import CheckpointTask
-from autograder.spec.lab import load_schedule_lab
+from autograder.spec.lab import load
 
 
 def carry_out(task: str, seed: int, run: Mapping[str, bytes]) -> dict[str, Any]:
@@ -32,8 +32,7 @@ def carry_out(task: str, seed: int, run: Mapping[str, bytes]) -> dict[str, Any]:
     from systems.training.step import step
 
     torch.set_num_threads(1)  # products so small are done before a second thread has woken up
-    lab = load_schedule_lab(Path(task)).task.drawn(seed)
-    assert isinstance(lab, CheckpointTask)
+    lab = load(Path(task), CheckpointTask).task.drawn(seed)
     steps = []
     for name, content in run.items():
         sizes = lab.model(lab.case(name)[1].dimensions)

@@ -21,6 +21,7 @@ from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.status import Status
 from autograder.spec import inputs as families
 from autograder.spec.lab import load_lab
+from autograder.spec.seeds import uniform
 from autograder.spec.task import Array, Case, Ceiling, Family, Task, Values
 from autograder.worker.compare import worst_ratio
 from autograder.worker.judge_case import Run, judge_case
@@ -248,7 +249,7 @@ class _Timed:
 
     def prepare(self, turn: int) -> None:
         """Draw inputs that no launch has seen and poison the outputs. Raises WrongOutput if an audit fails."""
-        if self._task.audit is not None and (turn == 0 or families.uniform(self._seed, "audit", turn) < 1 / AUDITED):
+        if self._task.audit is not None and (turn == 0 or uniform(self._seed, "audit", turn) < 1 / AUDITED):
             self._audit(turn)
         self.loaded.reset(self._values(self._case, turn))
 

@@ -21,7 +21,7 @@ from autograder.records.outcome import CaseOutcome
 from autograder.records.rejection import Rejected, rejected, without_details
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
-from autograder.spec.lab import load_schedule_lab
+from autograder.spec.lab import load
 from autograder.spec.programs import SENT, Asking, Program, ProgramTask
 from autograder.spec.records import RecordCase
 from autograder.worker.record_rows import failed, rows
@@ -156,8 +156,7 @@ def advance(task: str, seed: int, rounds: Sequence[Sequence[Mapping[str, Any]]],
     round is asked: "rank", "hidden", "cases" and "contents"; nobody is asked once all have ended. {"outcomes",
     "models"} are of those that have, {"refused"} says that an answer was none.
     """
-    lab = load_schedule_lab(Path(task)).task.drawn(seed)
-    assert isinstance(lab, ProgramTask)
+    lab = load(Path(task), ProgramTask).task.drawn(seed)
     runs = {case.name: _begun(program, case, seed) for program, case in lab.cases(quick)}
     try:
         for answers in rounds:

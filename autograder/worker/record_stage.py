@@ -15,7 +15,8 @@ from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected, rejected, without_details
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
-from autograder.spec.lab import load_schedule_lab
+from autograder.spec.lab import load
+from autograder.spec.records import RecordTask
 from autograder.worker import checkpoint_stage, pipeline_stage, schedule_stage
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.protocol import decode_records
@@ -41,7 +42,7 @@ def check_all(task: str, seed: int, answers: Sequence[Mapping[str, Any]]) -> dic
     Gives {"outcomes", "run"}: what CaseOutcome.from_wire takes, and by case what is to be carried out or timed, as
     JSON; or {"refused"} if an answer is none.
     """
-    drawn = load_schedule_lab(Path(task)).task.drawn(seed)
+    drawn = _drawn(task, seed)
     outcomes, run = [], {}
     try:
         for name, blob in _blobs(answers):
@@ -57,10 +58,14 @@ def check_all(task: str, seed: int, answers: Sequence[Mapping[str, Any]]) -> dic
 
 def model(task: str, seed: int, answers: Sequence[Mapping[str, Any]], case: str) -> dict[str, Any]:
     """What is modelled of the case of that name, as ScheduleModel.from_wire takes it. Raises NetworkError."""
-    drawn = load_schedule_lab(Path(task)).task.drawn(seed)
+    drawn = _drawn(task, seed)
     asked, found = drawn.case(case)
     blob = next(blob for name, blob in _blobs(answers) if name == case)
     return _STAGES[drawn.form].model(asked, found, blob).to_wire()
+
+
+def _drawn(folder: str, seed: int) -> RecordTask[Any]:
+    return load(Path(folder), RecordTask).task.drawn(seed)
 
 
 def _blobs(answers: Sequence[Mapping[str, Any]]) -> list[tuple[str, bytes]]:

@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 from autograder.judge.correctness import correctness_part, located
-from autograder.judge.efficiency import efficiency_part, mean_of
-from autograder.judge.safety import safety_part
-from autograder.judge.traffic import traffic_part
+from autograder.judge.kernel_parts import kernel_safety, kernel_traffic
+from autograder.judge.timed import mean_of, timed_part
 from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome, FirstWrong
 from autograder.records.status import Part, Status
@@ -181,13 +180,13 @@ def test_a_hidden_case_keeps_its_secrets(lab: Lab) -> None:
     assert "hidden case 1" in text
     assert not any(secret in text for secret in ("secret size", "77", "76"))
     finding = Finding(FindingKind.OUT_OF_BOUNDS, "x[77] of 77", "k", 9, (0, 0, 0), (77, 0, 0), "x", (77,))
-    safety = safety_part(lab, [CaseOutcome("secret size", Status.PASSED, findings=[finding])], True)
+    safety = kernel_safety(lab, [CaseOutcome("secret size", Status.PASSED, findings=[finding])], True)
     assert (safety.status, safety.findings[0].line) == (Status.OUT_OF_BOUNDS, 9)
     assert "77" not in repr(safety)
     often = replace(finding, message="m", count=77, thread=(0, 0, 0), index=(0,))
-    alone = safety_part(lab, [CaseOutcome("secret size", Status.PASSED, findings=[often])], True)
+    alone = kernel_safety(lab, [CaseOutcome("secret size", Status.PASSED, findings=[often])], True)
     seen = CaseOutcome("ragged", Status.PASSED, findings=[replace(often, count=3)])
-    both = safety_part(lab, [seen, CaseOutcome("secret size", Status.PASSED, findings=[often])], True)
+    both = kernel_safety(lab, [seen, CaseOutcome("secret size", Status.PASSED, findings=[often])], True)
     assert [f.count for part in (alone, both) for f in part.findings] == [1, 3]
 
 
@@ -203,7 +202,7 @@ def test_safety_merges_what_happened_on_one_line(lab: Lab) -> None:
     finding = Finding(FindingKind.RACE, "m", "k", 9, array="s", count=2)
     other = Finding(FindingKind.RACE, "m", "k", 10, array="s")
     outcomes = [CaseOutcome(c, Status.PASSED, findings=[finding, other]) for c in ("tiny", "ragged")]
-    part = safety_part(lab, outcomes, True)
+    part = kernel_safety(lab, outcomes, True)
     assert (part.status, part.score) == (Status.RACE, 0)
     assert [(f.line, f.count) for f in part.findings] == [(9, 4), (10, 2)]
     assert part.message == "2 findings; the first: m"
@@ -211,27 +210,27 @@ def test_safety_merges_what_happened_on_one_line(lab: Lab) -> None:
 
 def test_a_kernel_that_does_nothing_gets_no_points_for_doing_it_safely(lab: Lab) -> None:
     idle = CaseOutcome("profile", Status.WRONG_ANSWER, counters=Counters())
-    for part in (safety_part(lab, [idle], False), traffic_part(lab, idle, False), traffic_part(lab, idle, True)):
+    for part in (kernel_safety(lab, [idle], False), kernel_traffic(lab, idle, False), kernel_traffic(lab, idle, True)):
         assert (part.status, part.score, part.judged) == (Status.WITHHELD, 0, True)
 
 
 def test_traffic_names_the_budget_that_is_exceeded(lab: Lab) -> None:
     counters = Counters(global_load_sectors=1024, global_store_sectors=128)
-    part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
+    part = kernel_traffic(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
     assert (part.status, part.score) == (Status.OVER_BUDGET, 0)
     assert part.message.startswith(
         "1,024 global load sectors where 128 are allowed (8.0 times). Let neighbouring lanes"
     )
     assert [budget.passed for budget in part.budgets] == [False, True]
     counters = Counters(global_load_sectors=128, global_store_sectors=128)
-    part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
+    part = kernel_traffic(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True)
     assert (part.status, part.score) == (Status.PASSED, 20)
 
 
 def test_a_budget_missed_by_little_costs_little(lab: Lab) -> None:
     def judged(loads: int, stores: int, status: Status = Status.PASSED, right: bool = True, others: str = ""):
         counters = Counters(global_load_sectors=loads, global_store_sectors=stores)
-        return traffic_part(lab, CaseOutcome("profile", status, counters=counters), right, others)
+        return kernel_traffic(lab, CaseOutcome("profile", status, counters=counters), right, others)
 
     part = judged(129, 128)
     assert (part.status, part.score) == (Status.OVER_BUDGET, 19.6)  # 20 (1 - ln(129 / 128) / ln 1.5), rounded down
@@ -278,10 +277,10 @@ def test_bytes_count_whichever_way_they_go(tmp_path: Path, ways: dict[str, int],
     text = ALL_WAYS + TASK_PY.replace("    budgets=(\n", "    budgets=LIMITS + (\n")
     lab = make_lab(tmp_path, task=text)
     profile = CaseOutcome("profile", Status.PASSED, counters=Counters(**ways))
-    part = traffic_part(lab, profile, True)
+    part = kernel_traffic(lab, profile, True)
     assert (part.status, part.score, part.message) == (Status.OVER_BUDGET, 0, words)
     within = Counters(global_load_sectors=64, bulk_load_sectors=64, global_store_sectors=128)
-    assert traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=within), True).score == 20
+    assert kernel_traffic(lab, CaseOutcome("profile", Status.PASSED, counters=within), True).score == 20
 
 
 def test_totals_consist_of_counters() -> None:
@@ -295,13 +294,13 @@ def test_totals_consist_of_counters() -> None:
 
 def test_another_kernel_than_is_judged_earns_neither_traffic_nor_efficiency(lab: Lab) -> None:
     counters = Counters(global_load_sectors=128, global_store_sectors=128)
-    traffic = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True, "Two kernels.")
-    efficiency = efficiency_part(lab, lambda: pytest.fail("must not be timed"), True, "Two kernels.")
+    traffic = kernel_traffic(lab, CaseOutcome("profile", Status.PASSED, counters=counters), True, "Two kernels.")
+    efficiency = timed_part(lab, lambda: pytest.fail("must not be timed"), True, "Two kernels.")
     for part in (traffic, efficiency):
         assert (part.status, part.score, part.judged, part.message) == (Status.OTHER_KERNELS, 0, True, "Two kernels.")
-    assert efficiency_part(lab, None, True, "Two kernels.").judged is False
+    assert timed_part(lab, None, True, "Two kernels.").judged is False
     over = Counters(global_load_sectors=1280, global_store_sectors=128)
-    part = traffic_part(lab, CaseOutcome("profile", Status.PASSED, counters=over), True, "Two kernels.")
+    part = kernel_traffic(lab, CaseOutcome("profile", Status.PASSED, counters=over), True, "Two kernels.")
     assert part.status is Status.OVER_BUDGET  # what can be mended first
 
 
@@ -310,8 +309,8 @@ def measured(efficiency: float, low: float, high: float, **more: Any) -> Measure
 
 
 def test_efficiency_is_not_measured_without_a_gpu_and_withheld_for_wrong_answers(lab: Lab) -> None:
-    assert efficiency_part(lab, None, True).judged is False
-    part = efficiency_part(lab, lambda: pytest.fail("must not be timed"), False)
+    assert timed_part(lab, None, True).judged is False
+    part = timed_part(lab, lambda: pytest.fail("must not be timed"), False)
     assert (part.status, part.score, part.judged) == (Status.WITHHELD, 0, True)
 
 
@@ -320,7 +319,7 @@ def test_efficiency_is_not_measured_without_a_gpu_and_withheld_for_wrong_answers
     [(0.95, Status.PASSED, 30), (0.3, Status.PARTIAL, 15), (0.05, Status.SLOW, 0)],
 )
 def test_efficiency_is_scored(lab: Lab, efficiency: float, status: Status, score: float) -> None:
-    part = efficiency_part(lab, lambda: measured(efficiency, efficiency - 0.001, efficiency + 0.001), True)
+    part = timed_part(lab, lambda: measured(efficiency, efficiency - 0.001, efficiency + 0.001), True)
     assert (part.status, part.score) == (status, score)
     assert f"{efficiency:.1%}" in part.message
 
@@ -335,33 +334,38 @@ def test_efficiency_is_scored(lab: Lab, efficiency: float, status: Status, score
     ],
 )
 def test_a_time_that_does_not_count_gives_nothing(lab: Lab, timing: Measurement | Unmeasured, expected: Status) -> None:
-    part = efficiency_part(lab, lambda: timing, True)
+    part = timed_part(lab, lambda: timing, True)
     assert (part.part, part.status, part.score, part.message) == (Part.EFFICIENCY, expected, 0, "why")
 
 
 def test_another_cards_target_is_said_to_be_one(lab: Lab) -> None:
+    scale = replace(lab.efficiency, set_on="NVIDIA H200")
+
     def words(hardware: str) -> str:
-        return efficiency_part(lab, lambda: measured(0.5, 0.4, 0.6), True, hardware=hardware).message
+        return timed_part(
+            replace(lab, efficiency=scale), lambda: measured(0.5, 0.4, 0.6), True, hardware=hardware
+        ).message
 
     assert "The target was set on an NVIDIA H200" in words("Tesla T4, driver 580.65.06")
     assert "was set on" not in words("NVIDIA H200, driver 580.159.04")
+    assert "was set on" not in timed_part(lab, lambda: measured(0.5, 0.4, 0.6), True, hardware="Tesla T4").message
 
 
 def test_an_open_or_throttled_measurement_is_repeated(lab: Lab) -> None:
     answers = iter([measured(0.9, 0.88, 0.92), measured(0.91, 0.905, 0.915)])
-    part = efficiency_part(lab, lambda: next(answers), True)
+    part = timed_part(lab, lambda: next(answers), True)
     assert (part.status, part.measurement) == (Status.PASSED, measured(0.91, 0.905, 0.915))
     answers = iter([measured(0.5, 0.5, 0.5, throttled=True), measured(0.7, 0.6, 0.75, throttled=False)])
-    assert efficiency_part(lab, lambda: next(answers), True).measurement == measured(0.7, 0.6, 0.75)
+    assert timed_part(lab, lambda: next(answers), True).measurement == measured(0.7, 0.6, 0.75)
     answers = iter([measured(0.5, 0.49, 0.51, throttled=True), measured(0.5, 0.4, 0.6, throttled=True)])
-    assert "throttled" in efficiency_part(lab, lambda: next(answers), True).message
+    assert "throttled" in timed_part(lab, lambda: next(answers), True).message
 
 
 def test_a_measurement_beside_another_process_is_flagged_and_never_gives_or_takes_points(lab: Lab) -> None:
     disturbed = measured(0.2, 0.19, 0.21, shared=True, shared_fraction=0.4)
     answers = iter([disturbed, measured(0.95, 0.94, 0.96, shared=False, shared_fraction=0.0)])
-    assert efficiency_part(lab, lambda: next(answers), True).status is Status.PASSED
-    part = efficiency_part(lab, lambda: disturbed, True)
+    assert timed_part(lab, lambda: next(answers), True).status is Status.PASSED
+    part = timed_part(lab, lambda: disturbed, True)
     assert (part.status, part.score, part.judged) == (Status.NOT_MEASURED, 0, False)
     assert "while another process used the GPU" in part.message
     assert "40% of the time" in part.message
@@ -369,7 +373,7 @@ def test_a_measurement_beside_another_process_is_flagged_and_never_gives_or_take
 
 def test_the_librarys_time_is_shown_and_gives_nothing(lab: Lab) -> None:
     library = Library("torch.matmul, float16", 0.2, 0.2)
-    part = efficiency_part(lab, lambda: measured(0.95, 0.94, 0.96, library=library), True)
+    part = timed_part(lab, lambda: measured(0.95, 0.94, 0.96, library=library), True)
     assert "torch.matmul, float16, in the same turns, takes 0.2 ms" in part.message
     assert part.score == 30
 

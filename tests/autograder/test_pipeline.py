@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from autograder.judge import pipeline
 from autograder.judge.capture_stage import Submission
+from autograder.judge.kinds import kernels
 from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine
 from autograder.records.prepared import Answer
@@ -37,7 +37,7 @@ def lab(tmp_path: Path) -> Lab:
 
 
 _ANSWERS: dict[Any, Any] = {}
-_capture = pipeline.capture_cases
+_capture = kernels.capture_cases
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _ANSWERS[key] = _capture(lab, submission, cases, seed, *how)
         return _ANSWERS[key]
 
-    monkeypatch.setattr(pipeline, "capture_cases", captured)
+    monkeypatch.setattr(kernels, "capture_cases", captured)
 
 
 def graded(lab: Lab, worker: NumPyWorker | None = None, **more: Any) -> Report:
@@ -125,8 +125,8 @@ def test_no_report_knows_the_seed(lab: Lab) -> None:
 
 def test_secret_seeds_differ_between_grades(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     seeds = []
-    real = pipeline.capture_cases
-    monkeypatch.setattr(pipeline, "capture_cases", lambda *a: seeds.append(a[3]) or real(*a))
+    real = kernels.capture_cases
+    monkeypatch.setattr(kernels, "capture_cases", lambda *a: seeds.append(a[3]) or real(*a))
     for _ in range(2):
         assert grade(request(lab), NumPyWorker(lab)).full_marks
     assert seeds[0] != seeds[1]
@@ -263,7 +263,7 @@ def test_a_time_of_another_form_is_no_time(lab: Lab) -> None:
 
 
 def test_an_unexpected_exception_is_a_judge_error(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "safety_part", lambda *a: 1 / 0)
+    monkeypatch.setattr(kernels, "kernel_safety", lambda *a: 1 / 0)
     report = graded(lab)
     assert report.status is Status.JUDGE_ERROR
     assert "ZeroDivisionError" in report.message

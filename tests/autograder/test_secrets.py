@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from autograder.judge.kernel_parts import kernel_safety
 from autograder.judge.pipeline import grade
-from autograder.judge.safety import safety_part
 from autograder.records.outcome import CaseOutcome
 from autograder.records.status import Status
 from autograder.spec.lab import Lab
@@ -57,6 +57,6 @@ def test_what_the_host_code_says_of_a_hidden_case_is_not_repeated(lab: Lab, tric
 def test_findings_of_hidden_cases_name_nothing_that_a_submission_chose(lab: Lab) -> None:
     finding = Finding(FindingKind.OUT_OF_BOUNDS, SAID, SAID, 3, (0, 0, 0), (1, 0, 0), SAID, (76,))
     outcome = CaseOutcome("secret size", Status.PASSED, findings=[finding])
-    part = safety_part(lab, [outcome], True)
+    part = kernel_safety(lab, [outcome], True)
     assert SAID not in str(part) and "76" not in str(part)
     assert part.status is Status.OUT_OF_BOUNDS

@@ -5,24 +5,17 @@ from __future__ import annotations
 import importlib.util
 from typing import Any
 
-from autograder.spec.lab import ScheduleLab, find_any, kernel_labs, known_labs, solutions_folder
-from autograder.spec.records import RecordCase
+from autograder.spec.lab import LabOf, kernel_labs, known_labs, labs_folder, load, solutions_folder
+from autograder.spec.records import RecordCase, RecordTask
 from warplab.plan.capture.protocol import encode_records
 
 SEED = 11
-
-
-def labs() -> list[ScheduleLab]:
-    kernels = kernel_labs()
-    found = [find_any(name) for name in known_labs() if name not in kernels]
-    return [lab for lab in found if isinstance(lab, ScheduleLab)]
-
-
-LABS = labs()
+RecordLab = LabOf[RecordTask[Any]]
+LABS: list[RecordLab] = [load(labs_folder() / name, RecordTask) for name in known_labs() if name not in kernel_labs()]
 FUNCTIONS = [(lab, asked) for lab in LABS for asked in lab.task.functions]
 
 
-def reference(lab: ScheduleLab) -> Any:
+def reference(lab: RecordLab) -> Any:
     path = solutions_folder() / lab.name / "submission.py"
     spec = importlib.util.spec_from_file_location("reference", path)
     assert spec is not None and spec.loader is not None

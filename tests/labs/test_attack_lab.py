@@ -17,8 +17,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from autograder.judge import attacks
 from autograder.judge.capture_stage import Submission
+from autograder.judge.kinds import attacks
+from autograder.judge.kinds.kind import Grading
 from autograder.judge.runner import Runner
 from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected
@@ -230,7 +231,7 @@ class TestWorker:
 @pytest.mark.parametrize("said", [None, {"outcomes": 3}, {"outcomes": [{"case": 1}]}, {"refused": {"status": "fine"}}])
 def test_nonsense_of_the_worker_is_no_verdict(said: Any) -> None:
     with pytest.raises(Rejected) as found:
-        Runner(Saying(said), LAB, SEED).check_attacks([])
+        attacks.check(Runner(Saying(said), LAB, SEED), [])
     assert found.value.status is Status.WORKER_CRASHED
 
 
@@ -259,7 +260,9 @@ def test_an_answer_of_megabytes_is_not_handed_on(monkeypatch: pytest.MonkeyPatch
     huge = Answer((flag.function,), b"x" * (attacks.MOST_ANSWER + 1), False)
     monkeypatch.setattr(attacks, "captured", lambda *asked: huge)
     request = Request(LAB, LAB.folder / "submission.py", EMULATOR)
-    said = attacks._run(request, TASK, Submission("submission.py", ""), SEED, flag, "")
+    submission = Submission("submission.py", "")
+    grading = Grading(request, LAB, submission, Runner(Saying(None), LAB, SEED), SEED, lambda *said: None, None)
+    said = attacks._run(grading, flag, "")
     with pytest.raises(CaptureFailure, match="more than 4 MiB"):
         decode_records(said, 1)
 

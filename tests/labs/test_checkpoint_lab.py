@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from autograder.judge import schedules as judge_schedules
-from autograder.judge.on_torch import trained_part
+from autograder.judge.kinds.records import modelled_part, record_traffic
+from autograder.judge.on_torch import trained
+from autograder.judge.ruling import Ruling
 from autograder.judge.runner import JudgeError, Runner
-from autograder.records.report import PartResult
+from autograder.judge.safety import safety_part
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Part, Status
 from autograder.spec.checkpoints import MOVED, Aim, Checkpoint, CheckpointTask, planned
@@ -223,9 +224,8 @@ class TestWhatTheWorkerIsSent:
         assert checkpoint_stage.check(PLAN, RecordCase("no room", size), last)[0].status is Status.WRONG_ANSWER
 
 
-def part(worker: Any, run: dict[str, bytes]) -> PartResult:
-    assert isinstance(TASK, CheckpointTask)
-    return trained_part(TASK, Runner(worker, LAB, SEED), run, 20, "section")
+def ruling(worker: Any, run: dict[str, bytes]) -> Ruling:
+    return trained(TASK, Runner(worker, LAB, SEED), run)
 
 
 class InThisProcess:
@@ -249,33 +249,35 @@ def plans() -> dict[str, bytes]:
 class TestTraining:
     @needs_torch
     def test_the_references_plans_are_counted_as_planned(self, plans: dict[str, bytes]) -> None:
-        found = part(InThisProcess(), plans)
-        assert (found.status, found.score) == (Status.PASSED, 20) and "same bits" in found.message
+        found = ruling(InThisProcess(), plans)
+        assert found.status is Status.PASSED and "same bits" in found.message
 
     @needs_torch
     def test_so_are_plans_kept_by_chance(self, plans: dict[str, bytes]) -> None:
         chance = random.Random(SEED)
         names = [one.name for one in POLICY.table(FIRST.dimensions)]
         drawn = {name: [sorted(chance.sample(names, chance.randint(0, 8))) for _ in range(3)] for name in plans}
-        found = part(InThisProcess(), {name: msgspec.json.encode(kept) for name, kept in drawn.items()})
+        found = ruling(InThisProcess(), {name: msgspec.json.encode(kept) for name, kept in drawn.items()})
         assert found.status is Status.PASSED
 
     @needs_torch
     def test_a_step_that_counts_other_bytes_is_a_fault_of_the_judge(self, plans: dict[str, bytes]) -> None:
         said = checkpoint_run.carry_out(str(LAB.folder), SEED, plans)
-        assert part(Saying(said), plans).status is Status.PASSED
+        assert ruling(Saying(said), plans).status is Status.PASSED
         for change in ({"kept": 0}, {"peak": 0}, {"again": 1}, {"same": False}, {"case": "another"}):
             wrong = {**said, "steps": [{**said["steps"][0], **change}, *said["steps"][1:]]}
             with pytest.raises(JudgeError):
-                part(Saying(wrong), plans)
+                ruling(Saying(wrong), plans)
 
     def test_without_pytorch_it_is_not_judged_and_never_full_marks(
         self, plans: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-        found = part(InThisProcess(), plans)
-        assert (found.status, found.score, found.max_score) == (Status.NEEDS_TORCH, 0, 20)
-        assert found.judged and found.lost and "Not judged" in found.message and "make torch" in found.message
+        found = ruling(InThisProcess(), plans)
+        assert found.status is Status.NEEDS_TORCH and "Not judged" in found.message and "make torch" in found.message
+        part = safety_part(LAB, [], None, True, lambda: found)
+        assert (part.status, part.score, part.max_score) == (Status.NEEDS_TORCH, 0, 20)
+        assert part.judged and part.lost
 
     @pytest.mark.parametrize(
         "said",
@@ -290,32 +292,32 @@ class TestTraining:
     )
     def test_nonsense_is_no_verdict_on_a_submission(self, said: Any, plans: dict[str, bytes]) -> None:
         with pytest.raises(JudgeError):
-            part(Saying(said), plans)
+            ruling(Saying(said), plans)
 
     def test_what_is_no_plan_or_not_all_of_them_is_a_fault_of_the_judge(self, plans: dict[str, bytes]) -> None:
         steps = [{"case": name, "kept": 0, "peak": 0, "again": 0, "same": True} for name in plans]
         with pytest.raises(JudgeError, match="no plan"):
-            part(Saying({"torch": "2", "steps": steps}), dict.fromkeys(plans, b"{}"))
+            ruling(Saying({"torch": "2", "steps": steps}), dict.fromkeys(plans, b"{}"))
         with pytest.raises(JudgeError, match="other plans"):
-            part(Saying({"torch": "2", "steps": []}), {})
+            ruling(Saying({"torch": "2", "steps": []}), {})
 
 
 class TestParts:
     def test_below_the_best_plan_is_impossible(self) -> None:
         models = {asked.function: ScheduleModel("x", 1.0, 1.1, {}) for asked in TASK.functions}
-        found = judge_schedules.efficiency_part(LAB, models, right=True)
+        found = modelled_part(LAB, models, True, LAB.points.efficiency)
         assert (found.status, found.score) == (Status.IMPOSSIBLE, 0)
         assert found.message == "A modelled plan is below what anything can reach."
 
     def test_words_are_those_of_plans(self) -> None:
         models = {asked.function: ScheduleModel("x", 2.0, 2.0, {}) for asked in TASK.functions}
-        found = judge_schedules.efficiency_part(LAB, models, right=True)
+        found = modelled_part(LAB, models, True, LAB.points.efficiency)
         assert found.score == found.max_score == LAB.points.efficiency
         assert "policy 2.000 MB kept, 100% of the bound; plan 2.000 MFLOP again" in found.message
 
     def test_only_plans_for_a_budget_have_one_of_traffic(self) -> None:
         models = {asked.function: ScheduleModel("x", 1.0, 1.0, {MOVED: 10**9}) for asked in TASK.functions}
-        found = judge_schedules.traffic_part(LAB, models, right=True)
+        found = record_traffic(LAB, models, True)
         assert [budget.counter for budget in found.budgets] == [f"{MOVED} of plan", f"{MOVED} of plan_for_peak"]
         assert (found.part, found.status, found.score) == (Part.TRAFFIC, Status.OVER_BUDGET, 0)
 

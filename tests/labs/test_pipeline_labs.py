@@ -7,19 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from autograder.judge import schedules as judge_schedules
-from autograder.judge.on_processes import carry_out
+from autograder.judge.kinds.records import modelled_part
+from autograder.judge.on_processes import carry_out, passes
 from autograder.judge.runner import JudgeError
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
-from autograder.spec.lab import ScheduleLab
 from autograder.spec.pipelines import Pipeline, chunks_of, held_by, ranks_of
 from autograder.spec.records import RecordCase
 from autograder.worker import pipeline_stage, record_stage
 from systems.parallel.execution import Work
 from systems.parallel.layout import Schedule
 from systems.parallel.timeline import Kind, Orders, Pass, orders
-from tests.labs.record_labs import FUNCTIONS, SEED, answers, reference
+from tests.labs.record_labs import FUNCTIONS, SEED, RecordLab, answers, reference
 from warplab.plan.capture.records import RecordForm, to_json
 
 PIPELINES = [(lab, asked) for lab, asked in FUNCTIONS if isinstance(asked, Pipeline)]
@@ -29,14 +28,14 @@ FIRST = LAB.task.functions[0].correctness[0]  # one rank, two micro-batches
 PLAIN = b'[[0,"F",0,0],[0,"B",0,0],[0,"F",1,0],[0,"B",1,0]]'
 
 
-def blob_of(lab: ScheduleLab, pipeline: Pipeline, size: Any) -> bytes:
+def blob_of(lab: RecordLab, pipeline: Pipeline, size: Any) -> bytes:
     """What the capture process would say of the reference."""
     return to_json(getattr(reference(lab), pipeline.function)(**size), RecordForm.PASSES, "f")
 
 
 @pytest.mark.parametrize(("lab", "pipeline"), EACH)
 class TestReferences:
-    def test_right_for_the_ends_and_a_part_of_every_class(self, lab: ScheduleLab, pipeline: Pipeline) -> None:
+    def test_right_for_the_ends_and_a_part_of_every_class(self, lab: RecordLab, pipeline: Pipeline) -> None:
         for case in pipeline.cases():
             sizes = case.sizes or (case.dimensions,)
             for number in {*range(0, len(sizes), 7), len(sizes) - 1}:
@@ -45,7 +44,7 @@ class TestReferences:
                 assert outcome.status is Status.PASSED, (sizes[number], outcome.message)
 
     def test_small_bubbles_within_the_budgets_for_all_that_is_modelled(
-        self, lab: ScheduleLab, pipeline: Pipeline
+        self, lab: RecordLab, pipeline: Pipeline
     ) -> None:
         for size in pipeline.modelled.sizes:
             case = RecordCase("modelled", size)
@@ -55,7 +54,7 @@ class TestReferences:
                 size
             )  # budgets without slack: who holds one more is over
 
-    def test_arguments_have_the_names_that_sizes_are_read_by(self, lab: ScheduleLab, pipeline: Pipeline) -> None:
+    def test_arguments_have_the_names_that_sizes_are_read_by(self, lab: RecordLab, pipeline: Pipeline) -> None:
         for case in pipeline.cases():
             assert {"ranks", "micro_batches"} <= case.dimensions.keys() <= {"ranks", "micro_batches", "chunks"}
             assert chunks_of(case.dimensions) == case.dimensions.get("chunks", 1)
@@ -126,7 +125,7 @@ class TestWhatTheWorkerIsSent:
 class TestWhatTheWorkerSays:
     def test_a_bubble_below_the_least_is_impossible(self) -> None:
         models = {asked.function: ScheduleModel("x", 1.0, 1.1, {}) for asked in LAB.task.functions}
-        part = judge_schedules.efficiency_part(LAB, models, right=True)
+        part = modelled_part(LAB, models, True, LAB.points.efficiency)
         assert (part.status, part.score) == (Status.IMPOSSIBLE, 0)
         assert part.message == "A modelled bubble is below what anything can reach."
 
@@ -141,12 +140,12 @@ class TestWhatTheWorkerSays:
     )
     def test_wrong_work_is_not_run_but_a_fault_of_the_judge(self, content: bytes) -> None:
         with pytest.raises(JudgeError):
-            carry_out(RecordForm.PASSES, "a case", content, SEED)
+            carry_out(passes, "a case", content, SEED)
 
     @pytest.mark.processes
     def test_right_work_is_run(self) -> None:
         made: Orders = orders(Schedule.ONE_F_ONE_B, 2, 2)
-        carry_out(RecordForm.PASSES, "a case", msgspec.json.encode(Work(made, 2)), SEED)
+        carry_out(passes, "a case", msgspec.json.encode(Work(made, 2)), SEED)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from autograder.judge.kinds.programs import advance
 from autograder.judge.runner import Runner
 from autograder.records.rejection import Rejected
 from autograder.records.status import Status
@@ -187,7 +188,7 @@ class TestRounds:
 @pytest.mark.parametrize("said", [None, {"next": 3}, {"next": [{"rank": "x"}]}, {"models": [{"case": "x"}]}])
 def test_nonsense_of_the_worker_is_no_verdict(said: Any) -> None:
     with pytest.raises(Rejected) as found:
-        Runner(Saying(said), LAB, SEED).advance_programs([], quick=False)
+        advance(Runner(Saying(said), LAB, SEED), [], quick=False)
     assert found.value.status is Status.WORKER_CRASHED
 
 

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from autograder.judge import on_gpus
-from autograder.judge import schedules as judge_schedules
 from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.kinds import records
+from autograder.judge.kinds.schedules import schedule_efficiency
+from autograder.judge.on_processes import carry_out, transfers
 from autograder.judge.pipeline import grade
 from autograder.judge.runner import JudgeError, Runner
 from autograder.records.machine import Machine, choose_machine
@@ -22,10 +24,10 @@ from autograder.records.report import PartResult
 from autograder.records.request import Request
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Executor, Part, Status
-from autograder.report.build import judged_schedules
+from autograder.report.build import judged
 from autograder.spec.attacks import AttackTask
 from autograder.spec.checkpoints import Checkpoint
-from autograder.spec.lab import LabError, ScheduleLab, find_lab, solutions_folder
+from autograder.spec.lab import LabError, find_lab, labs_folder, load, solutions_folder
 from autograder.spec.programs import Program
 from autograder.spec.schedules import Exchange, ScheduleTask
 from autograder.worker import record_rows, record_stage, schedule_stage
@@ -37,7 +39,7 @@ from systems.network.execution.timing import Timing
 from systems.network.schedules import Op, Phase, Schedule, Transfer
 from systems.network.simulation import simulate
 from tests.labs.judging import EMULATOR
-from tests.labs.record_labs import FUNCTIONS, LABS, SEED, Saying, answers, reference
+from tests.labs.record_labs import FUNCTIONS, LABS, SEED, RecordLab, Saying, answers, reference
 from tests.sampling import WHOLE
 from warplab.plan.capture.protocol import encode_records
 from warplab.plan.capture.records import RecordForm, to_json
@@ -46,12 +48,12 @@ from warplab.worker.process import WorkerError, WorkerFault
 pytestmark = pytest.mark.stored
 
 EXCHANGES = [pytest.param(*f, id=f"{f[0].name}/{f[1].function}") for f in FUNCTIONS if isinstance(f[1], Exchange)]
-LAB = LABS[0]
+LAB = load(labs_folder() / "12_collectives", ScheduleTask)
 SCHEDULES = [lab for lab in LABS if not isinstance(lab.task, AttackTask)]  # test_attack_lab.py has those
 FIRST = LAB.task.functions[0].correctness[0]
 
 
-def built(lab: ScheduleLab, exchange: Exchange, size: Any) -> Schedule:
+def built(lab: RecordLab, exchange: Exchange, size: Any) -> Schedule:
     """The reference's schedule for one size, without a judge."""
     records = getattr(reference(lab), exchange.function)(**size)
     phases = (Phase(tuple(Transfer(*record[:4], Op(record[4]), *record[5:]) for record in records)),)
@@ -60,7 +62,7 @@ def built(lab: ScheduleLab, exchange: Exchange, size: Any) -> Schedule:
 
 @pytest.mark.parametrize("lab", SCHEDULES, ids=lambda lab: lab.name)
 class TestEveryScheduleLab:
-    def test_handout_states_the_grading_as_it_is(self, lab: ScheduleLab) -> None:
+    def test_handout_states_the_grading_as_it_is(self, lab: RecordLab) -> None:
         handout = (lab.folder / "README.md").read_text(encoding="utf-8")
         points = {part: getattr(lab.points, part) for part in ("correctness", "safety", "traffic", "efficiency")}
         assert sum(points.values()) == 100
@@ -76,13 +78,13 @@ class TestEveryScheduleLab:
                 names = [argument.name for argument in call.arguments]
             assert f"def {asked.function}({', '.join(names)})" in handout
 
-    def test_feedback_points_to_sections_that_exist(self, lab: ScheduleLab) -> None:
+    def test_feedback_points_to_sections_that_exist(self, lab: RecordLab) -> None:
         handout = (lab.folder / "README.md").read_text(encoding="utf-8")
         assert set(lab.feedback) == {"correctness", "safety", "traffic", "efficiency"}
         for words in lab.feedback.values():
             assert f"\n## {words.split('section ')[1].strip(chr(39))}\n" in handout
 
-    def test_what_a_secret_seed_must_decide_is_drawn(self, lab: ScheduleLab) -> None:
+    def test_what_a_secret_seed_must_decide_is_drawn(self, lab: RecordLab) -> None:
         for asked, case in lab.task.cases():
             if case.hidden or case is asked.modelled:
                 assert len({tuple(size.items()) for size in case.sizes}) >= 3, case.name
@@ -96,19 +98,19 @@ class TestEveryScheduleLab:
             assert any(case.hidden for case in exchange.correctness)
             assert isinstance(exchange, Program) or any(case.run for case in exchange.correctness)
 
-    def test_it_is_no_lab_of_kernels(self, lab: ScheduleLab) -> None:
+    def test_it_is_no_lab_of_kernels(self, lab: RecordLab) -> None:
         with pytest.raises(LabError, match="asks for no kernels"):
             find_lab(lab.name)
 
 
 @pytest.mark.parametrize(("lab", "exchange"), EXCHANGES)
 class TestReferences:
-    def test_right_for_every_size_that_a_seed_can_draw(self, lab: ScheduleLab, exchange: Exchange) -> None:
+    def test_right_for_every_size_that_a_seed_can_draw(self, lab: RecordLab, exchange: Exchange) -> None:
         for case in exchange.correctness:
             for size in case.sizes or (case.dimensions,):
                 assert schedules.check(built(lab, exchange, size)) is None, (case.name, size)
 
-    def test_fast_enough_for_the_ends_of_the_class(self, lab: ScheduleLab, exchange: Exchange) -> None:
+    def test_fast_enough_for_the_ends_of_the_class(self, lab: RecordLab, exchange: Exchange) -> None:
         sizes = exchange.modelled.sizes
         for size in (sizes[0], sizes[len(sizes) // 2 - 1], sizes[len(sizes) // 2], sizes[-1]):
             schedule, network = built(lab, exchange, size), exchange.network(size)
@@ -120,7 +122,7 @@ class TestReferences:
             assert all(found[b.counter] <= b.limit(size, exchange.size) + 1 for b in exchange.budgets), size
 
     @pytest.mark.processes
-    def test_processes_end_with_the_sums(self, lab: ScheduleLab, exchange: Exchange) -> None:
+    def test_processes_end_with_the_sums(self, lab: RecordLab, exchange: Exchange) -> None:
         """Over Gloo; over sockets in `make test`, for each process of Gloo's imports PyTorch."""
         backend = Backend.GLOO if WHOLE else Backend.SOCKETS
         if backend is Backend.GLOO:
@@ -191,23 +193,23 @@ class TestWhatTheWorkerSays:
     @pytest.mark.parametrize("said", [None, {"outcomes": 3}, {"outcomes": [{"case": "x"}]}, {"run": {"x": "text"}}])
     def test_nonsense_is_no_verdict(self, said: Any) -> None:
         with pytest.raises(Rejected) as found:
-            runner(said).check_schedules([])
+            records.check(runner(said), [])
         assert found.value.status is Status.WORKER_CRASHED
 
     @pytest.mark.parametrize(("cost", "least"), [(0.0, 1.0), (1.0, float("nan")), (1e300, 1.0), (-1.0, -1.0)])
     def test_times_that_cannot_be_are_nonsense(self, cost: float, least: float) -> None:
         with pytest.raises(Rejected) as found:
-            runner({"case": "x", "cost": cost, "bound": least, "counters": {}}).model_schedule([], "x")
+            records.model(runner({"case": "x", "cost": cost, "bound": least, "counters": {}}), [], "x")
         assert found.value.status is Status.WORKER_CRASHED
 
     def test_time_without_end_is_the_submissions_fault(self) -> None:
         with pytest.raises(Rejected, match="took more than") as found:
-            runner(WorkerError(WorkerFault.TIMEOUT, "no answer")).model_schedule([Answer((), b"", False)], "x")
+            records.model(runner(WorkerError(WorkerFault.TIMEOUT, "no answer")), [Answer((), b"", False)], "x")
         assert found.value.status is Status.RESOURCES
 
     def test_below_the_bound_is_impossible(self) -> None:
         models = {e.function: ScheduleModel("x", 1.0, 1.1, {}) for e in LAB.task.functions}
-        part = judge_schedules.efficiency_part(LAB, models, right=True)
+        part = schedule_efficiency(LAB, models, True, on_gpus.Race())
         assert (part.status, part.score) == (Status.IMPOSSIBLE, 0)
 
     def test_a_third_of_the_points_for_each_function(self) -> None:
@@ -216,7 +218,7 @@ class TestWhatTheWorkerSays:
         models = {
             e.function: ScheduleModel("x", 1.0, share, {}) for e, share in zip(LAB.task.functions, shares, strict=True)
         }
-        part = judge_schedules.efficiency_part(LAB, models, right=True)
+        part = schedule_efficiency(LAB, models, True, on_gpus.Race())
         modelled = LAB.points.efficiency - LAB.task.measured_points
         assert part.score == pytest.approx(modelled / 3 * 1.5, abs=0.1)
         assert (part.status, part.max_score) == (Status.PARTIAL, modelled)
@@ -224,7 +226,7 @@ class TestWhatTheWorkerSays:
     @pytest.mark.parametrize("content", [b"{}", schedules.dumps(Schedule("x", "all_reduce", 2, 1, ()))])  # type: ignore
     def test_a_wrong_schedule_is_not_run_but_a_fault_of_the_judge(self, content: bytes) -> None:
         with pytest.raises(JudgeError):
-            judge_schedules.safety_part(LAB, [], True, {FIRST.name: content}, SEED)
+            carry_out(transfers, FIRST.name, content, SEED)
 
 
 BEST = {e.function: ScheduleModel("x", 1.0, 1.0, {}) for e in LAB.task.functions}
@@ -249,21 +251,19 @@ class TestMeasuredTime:
     ) -> None:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: gpus)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: True)
-        assert isinstance(LAB.task, ScheduleTask)
         request = replace(REQUEST, machine=machine)
-        part = judge_schedules.efficiency_part(LAB, BEST, True, on_gpus.race(LAB.task, request, {}))
+        part = schedule_efficiency(LAB, BEST, True, on_gpus.race(LAB.task, request, {}))
         assert (part.status, part.score, part.max_score, part.left_out) == (Status.PASSED, 21, 21, 9)
         assert why in part.message.partition("Not measured: ")[2]
         passed = [PartResult(name, Status.PASSED, 10, 10) for name in (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)]
-        report = judged_schedules(request, "", (*passed, part))
+        report = judged(request, "", (*passed, part))
         assert "not judged here: 9 points of efficiency" in report.message and "Full marks" not in report.message
         assert (report.score, report.max_score, report.full_score) == (51, 51, 60)
 
     def test_without_pytorch_the_points_count_and_are_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: 2)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: None)
-        assert isinstance(LAB.task, ScheduleTask)
-        part = judge_schedules.efficiency_part(LAB, BEST, True, on_gpus.race(LAB.task, REQUEST, {}))
+        part = schedule_efficiency(LAB, BEST, True, on_gpus.race(LAB.task, REQUEST, {}))
         assert (part.status, part.score, part.max_score, part.left_out) == (Status.PARTIAL, 21, 30, 0)
         assert "make torch" in part.message
 
@@ -280,7 +280,6 @@ class TestMeasuredTime:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: gpus)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: True)
         monkeypatch.setattr(on_gpus, "time_schedules", time)
-        assert isinstance(LAB.task, ScheduleTask)
         checked = {
             case.name: schedules.dumps(built(LAB, asked, case.dimensions))
             for asked, case in LAB.task.cases()
@@ -297,15 +296,15 @@ class TestMeasuredTime:
         functions = [e.function for e in LAB.task.functions]
         found = tuple(on_gpus.raced(f, 2, t) for f, t in zip(functions, timings(*shares), strict=True))
         assert [one.share.value for one in found] == pytest.approx(shares)
-        part = judge_schedules.efficiency_part(LAB, BEST, True, on_gpus.Race(found))
+        part = schedule_efficiency(LAB, BEST, True, on_gpus.Race(found))
         assert (part.score, part.max_score, part.left_out) == (21 + 3 + 0 + 1.5, 30, 0)
         assert [case.status for case in part.cases[3:]] == [Status.PASSED, Status.SLOW, Status.SLOW]
         assert "2 GPUs" in part.message and part.status is Status.PARTIAL
         full = on_gpus.Race(tuple(on_gpus.raced(f, 2, t) for f, t in zip(functions, timings(1, 1, 1), strict=True)))
-        assert judge_schedules.efficiency_part(LAB, BEST, True, full).status is Status.PASSED
+        assert schedule_efficiency(LAB, BEST, True, full).status is Status.PASSED
 
     def test_wrong_schedules_earn_nothing_measured_either(self) -> None:
-        part = judge_schedules.efficiency_part(LAB, {}, False)
+        part = schedule_efficiency(LAB, {}, False, on_gpus.Race())
         assert (part.status, part.score, part.max_score + part.left_out) == (Status.WITHHELD, 0, 30)
 
 

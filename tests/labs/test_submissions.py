@@ -16,7 +16,7 @@ import pytest
 from autograder.judge import capture_stage, runner
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.records.status import Executor, Part, Status
-from autograder.spec.lab import ScheduleLab, find_any, known_labs, labs_folder, solutions_folder
+from autograder.spec.lab import find_any, known_labs, labs_folder, solutions_folder
 from corpus.judge.entries import FURTHER_TESTS, further_tests
 from corpus.judge.mutants.verdict import failed
 from corpus.judge.submission_files import KINDS, submissions
@@ -32,7 +32,6 @@ from tests.labs.judging import (
     verdict_of,
 )
 from tests.sampling import WHOLE, one_of_each, part_of
-from warplab.plan.capture.records import RecordForm
 from warplab.plan.execution import FindingKind
 from warplab.worker.process import Worker
 
@@ -41,7 +40,7 @@ pytestmark = pytest.mark.processes
 LAB = attrgetter("parent.name")
 ENDLESS = ("host code timed out", "endless kernel")
 # of starters that return no kernels
-_SAID = {RecordForm.STEPS: "Rank 0 has 0 for y[", RecordForm.ATTACKS: "it is an honest kernel, or got in"}
+_SAID = {"programs": "Rank 0 has 0 for y[", "attacks": "it is an honest kernel, or got in"}
 # tests/gemm has the rungs of these, ragged ones included.
 LADDERS = () if WHOLE else ("07_tensor_core_hgemm", "08_hopper_hgemm")
 # References that Numba takes longest to compile: `make test` has their twins in CUDA C++ only.
@@ -80,9 +79,9 @@ def test_starters_get_a_clear_verdict_and_no_points(path: Path, worker: Worker) 
     assert report.status is Status.WRONG_ANSWER
     assert not any(finding.kind is FindingKind.DEADLOCK for part in report.parts for finding in part.findings)
     first = report.part(Part.CORRECTNESS).cases[0]
-    lab = find_any(path.parent.name)
-    if isinstance(lab, ScheduleLab):
-        assert _SAID.get(lab.task.form, "It returns no records.") in first.message
+    kind = find_any(path.parent.name).task.kind
+    if kind != "kernels":
+        assert _SAID.get(kind, "It returns no records.") in first.message
         return
     cause = first.cause
     # Nothing has written yet: the kernel before one that reads it.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.spec.lab import LabError, find_lab, known_labs, lab_of, load_lab
+from autograder.spec.lab import LabError, find_lab, known_labs, lab_of, load_any, load_lab
 from tests.autograder.handmade import LAB_TOML, TASK_PY, make_lab
 from warplab.plan.model import Language
 
@@ -44,14 +44,19 @@ def test_an_unknown_lab_is_answered_with_the_known_ones(tmp_path: Path, monkeypa
         (LAB_TOML.replace("safety = 20", "style = 20"), TASK_PY, "not a valid lab description"),
         (LAB_TOML.replace('"numba"', '"fortran"'), TASK_PY, "fortran"),
         ("points = [", TASK_PY, "not a valid lab description"),
-        (LAB_TOML, "TASK = 3", "must define TASK"),
+        (LAB_TOML, "TASK = 3", "does not say what a lab of kernels asks for"),
+        (f'kind = "pipelines"\n{LAB_TOML}', TASK_PY, "does not say what a lab of pipelines asks for"),
+        (f'kind = "poems"\n{LAB_TOML}', TASK_PY, "kind is kernels, schedules"),
+        (LAB_TOML.replace("languages", "tongues"), TASK_PY, "not a valid lab description: 'languages'"),
         (LAB_TOML, "import nothing_of_that_name", "does not load: ModuleNotFoundError"),
         (LAB_TOML, TASK_PY.replace('Case("tiny"', 'Case("profile"'), "two different cases the name 'profile'"),
     ],
 )
 def test_a_damaged_lab_is_one_sentence(tmp_path: Path, toml: str, task: str, words: str) -> None:
+    (tmp_path / "lab.toml").write_text(toml)
+    (tmp_path / "task.py").write_text(task)
     with pytest.raises(LabError, match=words):
-        make_lab(tmp_path, toml=toml, task=task)
+        load_any(tmp_path)
 
 
 def test_a_folder_without_a_lab(tmp_path: Path) -> None:

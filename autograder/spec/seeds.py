@@ -1,0 +1,22 @@
+"""Numbers that only a secret seed tells."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+
+
+def secret_seed() -> int:
+    """A seed that nobody can guess; it must not appear in any report."""
+    return secrets.randbits(63)
+
+
+def key(seed: int, *names: object) -> int:
+    """A number of 64 bits for one purpose, which the names say."""
+    text = "/".join(str(name) for name in (seed, *names))
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
+
+
+def uniform(seed: int, *names: object) -> float:
+    """A number in [0, 1) for one purpose."""
+    return key(seed, *names) / 2**64
