@@ -108,6 +108,7 @@ facts: $(READY)  ## write docs/facts.md from the citations in the notebooks
 lint: $(READY)  ## check style, types, which module may import which, records and pages
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m autograder handouts --check
 	@$(PY) -m mypy
 	@for task in labs/*/task.py; do $(PY) -m mypy --no-error-summary $$task || exit 1; done
 	@$(PY) -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"

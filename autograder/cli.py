@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import instructor_options, new_lab, starter, submissions
+from autograder import handout, instructor_options, new_lab, starter, submissions
 from autograder.judge import started_ahead
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
@@ -23,6 +23,7 @@ from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from autograder.report import json_file, terminal
 from autograder.spec.lab import CHECKOUT, AnyLab
+from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
 from warplab.sandbox.isolation import Isolation
@@ -31,7 +32,7 @@ FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE = 0, 1, 2, 3
 EXIT_CODES = """\
 exit codes:
   0  full marks for everything that this machine can judge (doctor: this machine can grade; class: all is graded)
-  1  graded with less than full marks (starters --check: a starter is not up to date)
+  1  graded with less than full marks (starters or handouts --check: a file is not up to date)
   2  wrong usage, or no such file or lab
   3  this machine cannot grade, or the judge itself failed
 """
@@ -105,8 +106,12 @@ def _parser() -> argparse.ArgumentParser:
     reference = command("reference", _reference, "Grade every reference solution into build/report.")
     _add_machine_options(reference)
     command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
-    starters = command("starters", _starters, "Write every lab's starter from its solution.")
-    starters.add_argument("--check", action="store_true", help="write nothing; fail if one is not up to date")
+    for name, run, summary in (
+        ("starters", _starters, "Write every lab's starter from its solution."),
+        ("handouts", _handouts, "Write what every handout says of points and budgets, from lab.toml and task.py."),
+    ):
+        written = command(name, run, summary)
+        written.add_argument("--check", action="store_true", help="write nothing; fail if one is not up to date")
     lab = command("new-lab", _new_lab, "Write a new lab: a small example that grades, to be replaced.")
     lab.add_argument("name", metavar="NAME", help="two digits and words, for example 09_fp8_gemm")
     lab.add_argument("--title", help="the lab's title (default: made of its name)")
@@ -265,7 +270,15 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
 
 
 def _starters(options: argparse.Namespace, console: Console) -> int:
-    stale = [file for file in starter.starters() if not file.up_to_date]
+    return _write(starter.starters(), options)
+
+
+def _handouts(options: argparse.Namespace, console: Console) -> int:
+    return _write(handout.handouts(), options)
+
+
+def _write(files: Sequence[WrittenFile], options: argparse.Namespace) -> int:
+    stale = [file for file in files if not file.up_to_date]
     for file in stale:
         if not options.check:
             write_whole(file.path, file.text)

@@ -10,7 +10,8 @@ import keyword
 import re
 from pathlib import Path
 
-from autograder.spec.lab import LabError, labs_folder
+from autograder.handout import handout
+from autograder.spec.lab import LabError, labs_folder, load_any
 from autograder.starter import make_starter
 from warplab.files import write_whole
 
@@ -20,7 +21,7 @@ _TAKEN = {"cuda", "kernel", "np", "float32", "float64", "int32"}  # names of the
 _LONGEST = 32  # characters of a name: it stands in lines of code
 LEFT_TO_DO = """\
 What is left to do (CONTRIBUTING.md, section "Labs", has each step):
-  1. {lab}/task.py, README.md and lab.toml: replace the example by what your lab asks for
+  1. {lab}/task.py, README.md and lab.toml: replace the example by what your lab asks for, then run: autograder handouts
   2. {solution}/submission.py: replace the reference, then run: autograder starters
   3. {corpus}/truth.py: five mistakes in each reference, and sizes for its tolerances
   4. {corpus}: replace the examples: three right submissions, three wrong ones and five that cheat
@@ -43,6 +44,8 @@ def write_lab(name: str, title: str | None) -> list[Path]:
     texts[places["lab"] / "submission.py"] = make_starter(texts[solution], str(solution))
     for path, text in texts.items():
         write_whole(path, text)
+    filled = handout(load_any(places["lab"]))
+    write_whole(filled.path, filled.text)
     return sorted(texts)
 
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
-from pathlib import Path
 
 from autograder.spec.lab import SUBMISSION_NAMES, labs_folder, solutions_folder
+from autograder.written import WrittenFile
 from warplab.errors import WarplabError
 
 _BEGIN = re.compile(r"^\s*(#|//) BEGIN SOLUTION\s*$")
@@ -22,19 +21,6 @@ _STARTER = re.compile(r"^(?P<indent>\s*)(#|//) STARTER:(?: (?P<code>.*))?$")
 
 class StarterError(WarplabError):
     """A solution whose markers do not pair up, or whose starter would not be Python."""
-
-
-@dataclass(frozen=True)
-class StarterFile:
-    """A starter's path and the text that it must have."""
-
-    path: Path
-    text: str
-
-    @property
-    def up_to_date(self) -> bool:
-        """Whether the file has that text."""
-        return self.path.is_file() and self.path.read_text(encoding="utf-8") == self.text
 
 
 def make_starter(solution: str, name: str = "solution") -> str:
@@ -80,11 +66,11 @@ def solution_lines(solution: str) -> list[str]:
     return kept
 
 
-def starters() -> list[StarterFile]:
+def starters() -> list[WrittenFile]:
     """The starter of every solution of every lab that stands in the checkout. Raises StarterError."""
     found = []
     for solution in sorted(solutions_folder().glob("*/submission*.py")):
         if solution.name in SUBMISSION_NAMES:
             text = make_starter(solution.read_text(encoding="utf-8"), str(solution))
-            found.append(StarterFile(labs_folder() / solution.parent.name / solution.name, text))
+            found.append(WrittenFile(labs_folder() / solution.parent.name / solution.name, text))
     return found

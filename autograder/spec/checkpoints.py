@@ -7,7 +7,7 @@ operator's inputs are there either way (`systems.training.planner`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
@@ -77,7 +77,7 @@ class Checkpoint(Asked):
         """What a cost is."""
         return f"{cost:,.3f} MB kept" if self.aim is Aim.NOTHING_AGAIN else f"{cost:,.3f} MFLOP again"
 
-    def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
+    def all_limits(self) -> tuple[Limit, ...]:
         """The budget of what is moved again; none where no budget of memory is given."""
         if self.aim is Aim.NOTHING_AGAIN:
             return ()

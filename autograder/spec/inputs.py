@@ -19,7 +19,7 @@ from types import ModuleType
 
 import numpy as np
 
-from autograder.spec.seeds import key as seeded_key
+from autograder.spec.seeds import seeded
 from autograder.spec.task import Array, ArraySpec, Case, Family, ScalarSpec, Task, Values
 from warplab.plan.model import HostCall, Role
 
@@ -37,11 +37,11 @@ def generate(xp: ModuleType, task: Task, case: Case, seed: int, iteration: int =
     """
     values: dict[str, Array] = dict(scalars(task, case, seed))
     for spec in task.arrays(Role.INPUT, Role.INOUT):
-        key = seeded_key(seed, task.function, case.name, spec.name, iteration)
+        key = seeded(seed, task.function, case.name, spec.name, iteration)
         values[spec.name] = _array(xp, spec, task.shape(spec, case.dimensions), case.family, key)
     if task.place is not None:
         # Python's generator: its numbers are the same in every version and for every array module
-        task.place(xp, case.family, values, Random(seeded_key(seed, task.function, case.name, "placed", iteration)))
+        task.place(xp, case.family, values, Random(seeded(seed, task.function, case.name, "placed", iteration)))
     return values
 
 
@@ -53,7 +53,7 @@ def scalars(task: Task, case: Case, seed: int) -> dict[str, int | float]:
             if spec.name in case.dimensions:
                 drawn[spec.name] = case.dimensions[spec.name]
             else:
-                key = seeded_key(seed, task.function, case.name, spec.name, 0)
+                key = seeded(seed, task.function, case.name, spec.name, 0)
                 drawn[spec.name] = _scalar(np.dtype(spec.dtype), case.family, key)
     return drawn
 

@@ -7,7 +7,8 @@ have theirs. `autograder.judge.kinds` grades each.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 
@@ -25,6 +26,16 @@ class NamedCase(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class NominalBudget:
+    """The most that a counter may be at the nominal size of what is counted."""
+
+    function: str
+    size: Mapping[str, int]
+    counter: str
+    most: float
+
+
 class LabTask(ABC):
     """A lab's specification, which `labs/<lab>/task.py` defines as TASK."""
 
@@ -32,6 +43,7 @@ class LabTask(ABC):
     noun: ClassVar[str]  # what a report calls one answer
     judged_on: ClassVar[str] = ""  # what a report names in place of the machine, if anything
     judged_without_gpu: ClassVar[tuple[str, ...]] = ("correctness", "safety", "traffic", "efficiency")
+    bound_by: ClassVar[str] = "the bound"  # what efficiencies are fractions of
     required: ClassVar[tuple[str, ...]] = ("efficiency",)  # what lab.toml has beside points
 
     @property
@@ -52,6 +64,10 @@ class LabTask(ABC):
     @abstractmethod
     def every_case(self) -> Sequence[NamedCase]:
         """Every case, those of correctness first, in the order in which a report numbers hidden ones."""
+
+    @abstractmethod
+    def nominal_budgets(self) -> Sequence[NominalBudget]:
+        """The budgets of the part for traffic, for a handout."""
 
     @abstractmethod
     def drawn(self, seed: int) -> Self:

@@ -47,9 +47,12 @@ class Pipeline(Asked):
 
     def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
         """The budget of the rank that is furthest above it, or has the least room."""
+        return (max(self.all_limits(), key=lambda limit: counters.get(limit.counter, 0) - limit.most),)
+
+    def all_limits(self) -> tuple[Limit, ...]:
+        """The budget of each rank."""
         size = self.modelled.dimensions
-        limits = [Limit(held_by(rank), self.held(size, rank), self.reason) for rank in range(ranks_of(size))]
-        return (max(limits, key=lambda limit: counters.get(limit.counter, 0) - limit.most),)
+        return tuple(Limit(held_by(rank), self.held(size, rank), self.reason) for rank in range(ranks_of(size)))
 
 
 def held_by(rank: int) -> str:

@@ -86,7 +86,7 @@ class Program(Asked):
             named.append(ArrayArgument(name, "float64", array.shape, Role.INPUT))
         return HostCall(self.function, tuple(named))
 
-    def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
+    def all_limits(self) -> tuple[Limit, ...]:
         """The budget of the modelled case."""
         size = self.modelled.dimensions
         most = sum(self.wires.sent(asked, size["ranks"]) for asked in self.least(size))

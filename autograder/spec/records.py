@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Generic, Self, TypeVar
 
-from autograder.spec.lab_task import LabTask
+from autograder.spec.lab_task import LabTask, NominalBudget
 from autograder.spec.seeds import uniform
 from autograder.spec.task import Dimensions
 from warplab.plan.capture.records import RecordForm
@@ -70,9 +70,12 @@ class Asked:
         return f"{self.measured} {cost * 1e6:,.0f} us"
 
     def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
-        """The budgets of the modelled case. Where each rank has one, it is that of the rank with the least room left in
-        `counters`."""
-        raise NotImplementedError
+        """The budgets that decide in the modelled case, which counted `counters`."""
+        return self.all_limits()
+
+    def all_limits(self) -> tuple[Limit, ...]:
+        """All budgets of the modelled case."""
+        return ()
 
 
 A = TypeVar("A", bound=Asked)
@@ -107,6 +110,14 @@ class RecordTask(LabTask, Generic[A]):
     def cases(self, quick: bool = False) -> list[tuple[A, RecordCase]]:
         """Every case with its function; `quick` leaves the hidden ones out."""
         return [(asked, case) for asked in self.functions for case in asked.cases() if not (quick and case.hidden)]
+
+    def nominal_budgets(self) -> list[NominalBudget]:
+        """The budgets of each function's modelled case, for a handout."""
+        return [
+            NominalBudget(asked.function, asked.modelled.dimensions, limit.counter, limit.most)
+            for asked in self.functions
+            for limit in asked.all_limits()
+        ]
 
     def case(self, name: str) -> tuple[A, RecordCase]:
         """The case of that name. Raises KeyError."""

@@ -8,7 +8,7 @@ how many bytes a schedule may send where.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,7 +43,7 @@ class Exchange(Asked):
     size: int
     budgets: tuple[SendBudget, ...] = ()
 
-    def limits(self, counters: Mapping[str, int]) -> tuple[Limit, ...]:
+    def all_limits(self) -> tuple[Limit, ...]:
         """The budgets of the modelled case."""
         size = self.modelled.dimensions
         return tuple(  # bytes are whole

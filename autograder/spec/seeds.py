@@ -11,7 +11,7 @@ def secret_seed() -> int:
     return secrets.randbits(63)
 
 
-def key(seed: int, *names: object) -> int:
+def seeded(seed: int, *names: object) -> int:
     """A number of 64 bits for one purpose, which the names say."""
     text = "/".join(str(name) for name in (seed, *names))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little")
@@ -19,4 +19,4 @@ def key(seed: int, *names: object) -> int:
 
 def uniform(seed: int, *names: object) -> float:
     """A number in [0, 1) for one purpose."""
-    return key(seed, *names) / 2**64
+    return seeded(seed, *names) / 2**64

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from autograder.spec.lab_task import LabTask
+from autograder.spec.lab_task import LabTask, NominalBudget
 from autograder.spec.seeds import uniform
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 
@@ -138,6 +138,7 @@ class Task(LabTask):
     kind: ClassVar = "kernels"
     noun: ClassVar = "kernel"
     judged_without_gpu: ClassVar = ("correctness", "safety", "traffic")
+    bound_by: ClassVar = "the roofline"
     required: ClassVar = ("efficiency", "languages")
 
     function: str
@@ -179,6 +180,11 @@ class Task(LabTask):
     def every_case(self) -> tuple[Case, ...]:
         """The correctness cases, then those that are profiled and timed, which may be among them."""
         return (*self.correctness, self.profile, self.timing)
+
+    def nominal_budgets(self) -> list[NominalBudget]:
+        """The budgets of the profile case, for a handout."""
+        size = self.profile.dimensions
+        return [NominalBudget(self.function, size, one.counter, float(one.limit(size))) for one in self.budgets]
 
     def drawn(self, seed: int) -> Self:
         """The task with the dimensions of every case drawn from its class by the seed."""

@@ -62,6 +62,8 @@ def test_a_new_lab_grades_and_its_tests_pass(tmp_path: Path) -> None:
 
     stale = python(checkout, "-m", "autograder", "starters", "--check")
     assert stale.returncode == 0, stale.stdout
+    stale = python(checkout, "-m", "autograder", "handouts", "--check")
+    assert stale.returncode == 0, stale.stdout
     right = python(checkout, "-m", "autograder", "check", f"solutions/{NAME}/submission.py", "--device", "emulator")
     assert right.returncode == 0, right.stdout + right.stderr
     starter = python(checkout, "-m", "autograder", "check", f"labs/{NAME}/submission.py", "--device", "emulator")
@@ -92,7 +94,8 @@ def test_the_title_is_made_of_the_name(labs: Path, capsys: pytest.CaptureFixture
     assert cli.main(["new-lab", "09_fp8_gemm"]) == 0
     lab = find_lab("09_fp8_gemm")
     assert lab.title == "Fp8 gemm" and lab.task.function == "fp8_gemm"
-    assert (lab.folder / "README.md").read_text().startswith("# Lab 09: Fp8 gemm\n")
+    handout = (lab.folder / "README.md").read_text()
+    assert handout.startswith("# Lab 09: Fp8 gemm\n") and "| correctness | 30 |" in handout
     assert "What is left to do" in capsys.readouterr().out
 
 

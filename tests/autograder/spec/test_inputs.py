@@ -9,7 +9,7 @@ import warplab
 from autograder.spec import inputs
 from autograder.spec.inputs import generate, scalars
 from autograder.spec.lab import find_lab
-from autograder.spec.seeds import key, secret_seed
+from autograder.spec.seeds import secret_seed, seeded
 from autograder.spec.task import ArraySpec, Case, Ceiling, Family, ScalarSpec, Task
 from warplab.plan.model import Role
 
@@ -169,7 +169,7 @@ def test_what_the_gpu_would_draw_is_the_same_on_the_emulator() -> None:
             drawn_on_gpu.fill(filled[-1], family, key)
         return [cupy.asnumpy(array) for array in filled]
 
-    keys = [key(7, "f", family.value, "x", 0) for family, _ in chosen]
+    keys = [seeded(7, "f", family.value, "x", 0) for family, _ in chosen]
     here = warplab.run(drawn, [np.zeros(3000, dtype) for _, dtype in chosen], keys).returned
     for (family, dtype), key, array in zip(chosen, keys, here, strict=True):
         wanted = generate(np, task(dtype), Case(family.value, {"n": 3000}, family), 7)["x"]
