@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from autograder.records.status import Executor, Part, Status
 from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
-from warplab.emulator.lowering.lowering import HANDLERS
+from warplab.emulator.lowering.instructions.table import TABLE
+from warplab.emulator.lowering.rows import Row
 from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 pytestmark = pytest.mark.processes
@@ -69,12 +71,18 @@ class _Here:
             raise WorkerError(WorkerFault.ERROR, str(error), type(error).__name__) from error
 
 
-def test_a_handler_that_fails_is_the_emulators_fault(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_emitter_that_fails_is_the_emulators_fault(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise KeyError("typo")
 
+    def find(opcode: str) -> Row | None:
+        row = found(opcode)
+        return replace(row, emitter=broken) if row and opcode.startswith("mul.") else row
+
+    found = TABLE.find
+
     (lab.folder / "submission.py").write_text(GOOD)
-    monkeypatch.setitem(HANDLERS, "mul", broken)
+    monkeypatch.setattr(TABLE, "find", find)
     report = grade(request(lab), _Here())
     assert (report.status, report.max_score) == (Status.JUDGE_ERROR, 0)
     assert "'mul." in report.message and "by a fault of its own (KeyError: 'typo')" in report.message

@@ -154,3 +154,38 @@ def test_a_cluster_of_one_block() -> None:
     assert not result.findings
     assert result.outputs["out"].tolist() == list(range(63, -1, -1))
     assert "one after the other" in result.notes["griddepcontrol"]
+
+
+CONDITIONS = {
+    "eq": np.equal,
+    "ne": np.not_equal,
+    "lt": np.less,
+    "le": np.less_equal,
+    "gt": np.greater,
+    "ge": np.greater_equal,
+}
+
+
+@pytest.mark.parametrize("condition", list(CONDITIONS))
+@pytest.mark.parametrize("count", [1, 2, 4])
+def test_video_comparison(condition: str, count: int) -> None:
+    suffix, last = ("", "") if count == 1 else (str(count), ", 0")
+    b = np.where(np.arange(B.size) % 3 == 0, A, B)
+    holds = CONDITIONS[condition](parts(A, count, True), parts(b, count, True))
+    wanted = sum(v.astype(np.uint32) << np.uint32(32 // count * i) for i, v in enumerate(holds))
+    assert np.array_equal(run(f"vset{suffix}.s32.s32.{condition} %d, %a0, %a1{last};", 32, [A, b]), wanted)
+
+
+def test_one_lane_is_elected_among_the_active_ones() -> None:
+    lane = np.arange(64, dtype=np.uint32)
+    body = """and.b32 %r2, %a0, 24; setp.eq.u32 %p1, %r2, 24;
+    @%p1 bra LAST;
+    elect.sync %r3|%p2, 0x00FFFFFF; selp.b32 %d, 1, 0, %p2; bra DONE;
+    LAST: activemask.b32 %d;
+    DONE:"""
+    wanted = np.where(lane % 32 >= 24, 0xFF000000, np.where(lane % 32 == 0, 1, 0))
+    assert np.array_equal(run(body, 32, [lane]), wanted)
+
+
+def test_a_load_of_what_does_not_change() -> None:
+    assert np.array_equal(run("ldu.global.u32 %d, [%rd0];", 32, [A]), A)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
 from typing import NamedTuple
@@ -30,6 +31,31 @@ from warplab.emulator.core.state.layout import (
 # What a constant row holds: a plain number, or a tag that only the launch can resolve:
 # ("param", offset, bytes), ("symbol", name, addend), ("ntid", axis), ("nctaid", axis) and so on.
 Constant = int | tuple
+
+
+class Work(StrEnum):
+    """A kind of instruction, by the pipe that would run it. The values are the first words of fields of Counters."""
+
+    FP32 = "fp32"
+    FP64 = "fp64"
+    FP16 = "fp16"
+    INTEGER = "integer"
+    CONVERSION = "conversion"
+    SPECIAL = "special"  # reciprocals, roots, exponentials, sines
+    MOVE = "move"  # copies between registers and reads of parameters, which the assembler mostly drops
+    MEMORY = "memory"
+    CONTROL = "control"
+    EXCHANGE = "exchange"  # between the lanes of a warp
+    TENSOR = "tensor"
+
+
+class Kind(NamedTuple):
+    """What an instruction counts as, beside its traffic. PTX is not SASS: the assembler merges, drops and adds some."""
+
+    work: Work = Work.CONTROL
+    wide: bool = False  # integer arithmetic on 64 bits
+    operation: str = ""  # "fadd", "dmul", "hfma" and so on: of additions, products and fused ones of floats
+    operations: int = 1  # of those in one thread
 
 
 def row_bytes(width: int) -> int:
@@ -90,6 +116,7 @@ class Record:
     line: int = 0
     outermost: int = 0  # the line of the kernel's call that it belongs to; `line` if it is the kernel's own
     text: str = ""
+    kind: Kind = Kind()  # of the instruction that it belongs to
     places: tuple[int, ...] = ()  # lines of the PTX that it was made of
     counted: bool = True  # False for the extra steps of an instruction that needs several
     probe: AnyProbe | None = None
@@ -182,6 +209,7 @@ class Program:
     outermost: np.ndarray = field(repr=False)  # int32 [instructions]: lines of the kernel's calls, see Record
     counted: np.ndarray = field(repr=False)  # bool [instructions]
     texts: tuple[str, ...] = field(repr=False)
+    kinds: tuple[Kind, ...] = field(repr=False)
     constants: dict[tuple[int, Constant], int] = field(repr=False)
     constant_bytes: int
     frame_bytes: int

@@ -1,18 +1,14 @@
-"""Handlers for arithmetic and logic."""
+"""Emitters of arithmetic and logic."""
 
 from __future__ import annotations
 
 from warplab.emulator.core.alu.floats import ROUNDING_CODES
 from warplab.emulator.core.state.layout import CARRY_SLOT, IMM
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
-from warplab.isa.syntax import TYPE_BITS, Immediate, Instruction, Pair
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
+from warplab.isa.syntax import Immediate, Instruction, Pair
 
 FLOATS = ("f32", "f64", "f16", "bf16", "f16x2", "bf16x2")
-
-
 SMALL = ("f16", "bf16", "f16x2", "bf16x2")
-
-
 _ONE_SOURCE = (
     "rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh", "neg", "abs", "not", "cnot", "brev",
 )  # fmt: skip
@@ -22,7 +18,7 @@ ROUNDINGS = ("rn", "rz", "rm", "rp")
 
 def integer_key(operation: str, kind: str, signed_matters: bool) -> str:
     """The table's key of an integer operation."""
-    width = TYPE_BITS[kind]
+    width = bits_of(kind)
     letter = kind[0] if signed_matters and kind[0] == "s" else "u" if signed_matters else "i"
     return f"{operation}.{letter}{width}"
 
@@ -57,12 +53,9 @@ def _float(lowering: Lowering, instruction: Instruction, operation: str, modifie
     three(lowering, instruction, key_of(operation, _with_rounding(modifiers), order, kind), kind)
 
 
-@handles("add", "sub")
 def add(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operation, modifiers, kind = parts[0], parts[1:-1], parts[-1]
-    if kind in FLOATS:
-        _float(lowering, instruction, operation, modifiers, kind)
-    elif modifiers == ["cc"]:
+    if modifiers == ["cc"]:
         carry(lowering, instruction, parts)
     elif kind in ("u16x2", "s16x2"):
         three(lowering, instruction, f"{operation}.{kind}", kind)
@@ -74,21 +67,17 @@ def add(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
         three(lowering, instruction, integer_key(operation, kind, False), kind)
 
 
-@handles("addc", "subc")
 def carry(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    width = TYPE_BITS[parts[-1]]
+    width = bits_of(parts[-1])
     operands = instruction.operands
     sources = [lowering.source(o, parts[-1]) for o in operands[1:]]
     key = ".".join(parts[:-1]) + f".i{width}"
     lowering.vector(key, lowering.target(operands[0], parts[-1]), *sources, extra=(CARRY_SLOT, CARRY_SLOT))
 
 
-@handles("mul")
-def mul(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     modifiers, kind = parts[1:-1], parts[-1]
-    if kind in FLOATS:
-        _float(lowering, instruction, "mul", modifiers, kind)
-    elif modifiers == ["wide"]:
+    if modifiers == ["wide"]:
         _wide(lowering, instruction, "mul.wide", kind)
     elif modifiers == ["lo"]:
         three(lowering, instruction, integer_key("mul.lo", kind, False), kind)
@@ -99,20 +88,17 @@ def mul(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
 
 
 def _wide(lowering: Lowering, instruction: Instruction, operation: str, kind: str) -> None:
-    double = f"{kind[0]}{2 * TYPE_BITS[kind]}"
+    double = f"{kind[0]}{2 * bits_of(kind)}"
     operands = instruction.operands
     sources = [lowering.source(o, kind) for o in operands[1:3]]
     sources += [lowering.source(o, double) for o in operands[3:]]
-    key = f"{operation}.{'s' if kind[0] == 's' else 'u'}{TYPE_BITS[kind]}"
+    key = f"{operation}.{'s' if kind[0] == 's' else 'u'}{bits_of(kind)}"
     lowering.vector(key, lowering.target(operands[0], double), *sources)
 
 
-@handles("mad", "madc")
-def mad(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def multiply_add(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     modifiers, kind = parts[1:-1], parts[-1]
-    if kind in FLOATS:
-        _float(lowering, instruction, "fma", modifiers, kind)
-    elif modifiers == ["wide"]:
+    if modifiers == ["wide"]:
         _wide(lowering, instruction, "mad.wide", kind)
     elif modifiers == ["lo"] and parts[0] == "mad":
         three(lowering, instruction, integer_key("mad.lo", kind, False), kind)
@@ -121,7 +107,7 @@ def mad(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
         half = modifiers[0]
         operands = instruction.operands
         a, b, c = (lowering.source(o, kind) for o in operands[1:4])
-        product = lowering.temporary(TYPE_BITS[kind])
+        product = lowering.temporary(bits_of(kind))
         lowering.vector(integer_key(f"mul.{half}", kind, half == "hi"), product, a, b)
         if parts == ["mad", "hi", "sat", "s32"]:
             lowering.vector("add.sat.s32", lowering.target(operands[0], kind), product, c)
@@ -131,17 +117,11 @@ def mad(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
             name += ".cc"
         elif len(modifiers) > 1:
             raise Unsupported
-        key = f"{name}.i{TYPE_BITS[kind]}"
+        key = f"{name}.i{bits_of(kind)}"
         lowering.vector(key, lowering.target(operands[0], kind), product, c, extra=(CARRY_SLOT, CARRY_SLOT))
 
 
-@handles("fma")
-def fma(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    _float(lowering, instruction, "fma", parts[1:-1], parts[-1])
-
-
-@handles("mul24", "mad24")
-def mul24(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def of_24_bits(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands = instruction.operands
     if parts != ["mad24", "hi", "sat", "s32"]:
         three(lowering, instruction, ".".join(parts), parts[-1])
@@ -152,23 +132,26 @@ def mul24(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     lowering.vector("add.sat.s32", lowering.target(operands[0], "s32"), product, c)
 
 
-@handles("div")
-def div(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    modifiers, kind = parts[1:-1], parts[-1]
-    if kind in FLOATS:
-        # The approximate forms are computed exactly rounded: well inside their 2 ulp.
-        exact = [m for m in modifiers if m not in ("approx", "full")]
-        _float(lowering, instruction, "div", exact, kind)
-    else:
-        three(lowering, instruction, integer_key("div", kind, True), kind)
-
-
-@handles("rem", "sad")
 def signed_operation(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     three(lowering, instruction, integer_key(parts[0], parts[-1], True), parts[-1])
 
 
-@handles("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh")
+def rounded(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """A sum, a difference or a product of floats."""
+    _float(lowering, instruction, parts[0], parts[1:-1], parts[-1])
+
+
+def fused(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """fma, and mad of floats, which is the same."""
+    _float(lowering, instruction, "fma", parts[1:-1], parts[-1])
+
+
+def divide(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    # The approximate forms are computed exactly rounded: well inside their 2 ulp.
+    exact = [m for m in parts[1:-1] if m not in ("approx", "full")]
+    _float(lowering, instruction, "div", exact, parts[-1])
+
+
 def function(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operation, modifiers, kind = parts[0], parts[1:-1], parts[-1]
     if kind == "f64" and modifiers in (["rz"], ["rm"], ["rp"]):
@@ -179,16 +162,11 @@ def function(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     three(lowering, instruction, key_of(operation, modifiers, (*ROUNDINGS, "approx", "ftz"), kind), kind)
 
 
-@handles("min", "max")
 def choose(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operation, modifiers, kind = parts[0], parts[1:-1], parts[-1]
     if len(instruction.operands) != 3:
         raise Unsupported
-    if kind in FLOATS:
-        if "abs" in modifiers:
-            modifiers = [m for m in modifiers if m != "abs"]
-        three(lowering, instruction, key_of(operation, modifiers, ("ftz", "NaN", "xorsign"), kind), kind)
-    elif modifiers == ["relu"] and kind in ("s32", "s16x2"):
+    if modifiers == ["relu"] and kind in ("s32", "s16x2"):
         chosen, zero = lowering.temporary(32), lowering.constant(32, 0)
         lowering.vector(f"{operation}.{kind}", chosen, *(lowering.source(o, kind) for o in instruction.operands[1:]))
         lowering.vector(f"max.{kind}", lowering.target(instruction.operands[0], kind), chosen, zero)
@@ -200,16 +178,19 @@ def choose(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
         three(lowering, instruction, integer_key(operation, kind, True), kind)
 
 
-@handles("neg", "abs")
+def choose_float(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    modifiers = [m for m in parts[1:-1] if m != "abs"]
+    three(lowering, instruction, key_of(parts[0], modifiers, ("ftz", "NaN", "xorsign"), parts[-1]), parts[-1])
+
+
 def sign(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    operation, modifiers, kind = parts[0], parts[1:-1], parts[-1]
-    if kind in FLOATS:
-        three(lowering, instruction, key_of(operation, modifiers, ("ftz",), kind), kind)
-    else:
-        three(lowering, instruction, integer_key(operation, kind, False), kind)
+    three(lowering, instruction, integer_key(parts[0], parts[-1], False), parts[-1])
 
 
-@handles("and", "or", "xor", "not", "cnot")
+def sign_of_float(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    three(lowering, instruction, key_of(parts[0], parts[1:-1], ("ftz",), parts[-1]), parts[-1])
+
+
 def logic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     kind = parts[-1]
     if kind == "pred":
@@ -218,7 +199,6 @@ def logic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
         three(lowering, instruction, integer_key(parts[0], kind, False), kind)
 
 
-@handles("shl", "shr")
 def shift(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     kind, operands = parts[-1], instruction.operands
     key = integer_key(parts[0], kind, parts[0] == "shr")
@@ -226,31 +206,32 @@ def shift(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     lowering.vector(key, lowering.target(operands[0], kind), value, amount)
 
 
-@handles("popc", "clz", "bfind")
 def count_bits(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     kind, operands = parts[-1], instruction.operands
     lowering.vector(".".join(parts), lowering.target(operands[0], "u32"), lowering.source(operands[1], kind))
 
 
-@handles("fns")
 def nth_bit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, *sources = instruction.operands
     rows = [lowering.source(o, "b32") for o in sources]
     lowering.vector(".".join(parts), lowering.target(destination, "b32"), *rows)
 
 
-@handles("brev", "testp", "copysign", "dp4a", "dp2a", "prmt", "shf", "bmsk", "szext")
 def by_name(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    operands, root = instruction.operands, parts[0]
-    if root == "testp":
-        lowering.vector(".".join(parts), lowering.target(operands[0], "pred"), lowering.source(operands[1], parts[-1]))
-        return
-    key = ".".join(parts)
-    kind = "b32" if root in ("prmt", "shf", "dp4a", "dp2a", "bmsk", "szext") else parts[-1]
-    three(lowering, instruction, key, kind)
+    """An instruction that the table of operations has under its own opcode."""
+    three(lowering, instruction, ".".join(parts), parts[-1])
 
 
-@handles("bfe", "bfi")
+def of_words(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """The same where all operands are words, whatever the types in the opcode."""
+    three(lowering, instruction, ".".join(parts), "b32")
+
+
+def has_property(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    destination, value = instruction.operands
+    lowering.vector(".".join(parts), lowering.target(destination, "pred"), lowering.source(value, parts[-1]))
+
+
 def bit_field(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     kind, operands = parts[-1], instruction.operands
     if parts[0] == "bfe":
@@ -261,7 +242,6 @@ def bit_field(lowering: Lowering, instruction: Instruction, parts: list[str]) ->
         lowering.vector(".".join(parts), lowering.target(operands[0], kind), a, b, c, extra=(d,))
 
 
-@handles("lop3")
 def lookup(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """The form with .and or .or also combines whether the result is not zero with a predicate."""
     operands, combine = instruction.operands, parts[1:-1]

@@ -1,4 +1,4 @@
-"""Handlers for asynchronous copies and the mbarriers that track them."""
+"""Emitters of asynchronous copies and the mbarriers that track them."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ from warplab.emulator.core.state.layout import (
     OP_COPY_GROUP,
     OP_MBARRIER,
 )
-from warplab.emulator.lowering.bulk import bulk
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported
 from warplab.emulator.lowering.memory import address_row
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Address, Immediate, Instruction, Negated, Operand, Register, Sink
@@ -33,13 +32,7 @@ _PREFETCHES = ("L2__64B", "L2__128B", "L2__256B")
 _SIZES = {"ca": (4, 8, 16), "cg": (16,)}
 
 
-@handles("cp")
 def copy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    if parts[1:3] == ["async", "bulk"] or parts[1:4] == ["reduce", "async", "bulk"]:
-        bulk(lowering, instruction, parts)
-        return
-    if parts[1] != "async":
-        raise Unsupported
     form = parts[2:]
     if form == ["commit_group"]:
         lowering.emit(make_record(OP_COPY_GROUP, extra=(COPY_COMMIT,)))
@@ -102,7 +95,6 @@ def _arrive(lowering: Lowering, instruction: Instruction, form: list[str]) -> No
     lowering.emit(make_record(OP_COPY_GROUP, 0, row, imm=offset, extra=(COPY_ARRIVE, 1 if own else 0, generic)))
 
 
-@handles("mbarrier")
 def mbarrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     action, rest, operands = parts[1], parts[2:], list(instruction.operands)
     place, value, bytes_, flags = 0, 0, 0, 0

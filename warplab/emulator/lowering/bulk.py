@@ -1,4 +1,4 @@
-"""Handlers for bulk and tensor copies, called by that of `cp`: see bulk_layout.py for what they emit."""
+"""Emitters of bulk and tensor copies, called by that of `cp`: see bulk_layout.py for what they emit."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from warplab.emulator.core.state.layout import (
     OP_NOP,
     OP_ROWS,
 )
-from warplab.emulator.lowering.lowering import Lowering, Unsupported
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.lowering.memory import address_row
 from warplab.emulator.program import make_record
-from warplab.isa.syntax import TYPE_BITS, Address, Group, Immediate, Instruction, Operand
+from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand
 
 _OPERATIONS = {
     "add": ATOMIC_ADD, "min": ATOMIC_MIN, "max": ATOMIC_MAX, "inc": ATOMIC_INC, "dec": ATOMIC_DEC,
@@ -147,7 +147,7 @@ def _reduction(rest: list[str], rank: int, direction: int) -> int:
         raise Unsupported
     if direction == WITHIN_CLUSTER and kind not in _TYPES_WITHIN:
         raise Unsupported
-    return code | _KINDS[kind] << FORM_KIND_SHIFT | TYPE_BITS[kind] // 8 << FORM_SIZE_SHIFT
+    return code | _KINDS[kind] << FORM_KIND_SHIFT | bits_of(kind) // 8 << FORM_SIZE_SHIFT
 
 
 def _coordinates(lowering: Lowering, operand: Operand, rank: int) -> list[int]:

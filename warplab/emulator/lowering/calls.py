@@ -27,7 +27,7 @@ from warplab.emulator.core.state.layout import (
     TRAP_STACK,
 )
 from warplab.emulator.lowering.heap import allocate
-from warplab.emulator.lowering.lowering import Instance, LocalPlace, Lowering, StackFrame, Unsupported, handles
+from warplab.emulator.lowering.lowering import Instance, LocalPlace, Lowering, StackFrame, Unsupported
 from warplab.emulator.lowering.passes.liveness import live_after
 from warplab.emulator.program import Record, make_record
 from warplab.isa.syntax import TYPE_BITS, Function, Group, Instruction, Module, Operand, Register, Symbol, Variable
@@ -36,7 +36,6 @@ STACK_BYTES = 16 * 1024  # a thread, for recursion; a GPU starts out with 1 KiB
 _RETURN_BYTES = 8  # a frame starts with the number of the place to return to
 
 
-@handles("call")
 def call(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     groups = [o for o in instruction.operands if isinstance(o, Group)]
     callees: list[Register | Symbol] = [o for o in instruction.operands if isinstance(o, Register)]
@@ -334,10 +333,10 @@ def _needed(lowering: Lowering, callee: _Recursive) -> list[tuple[int, int]]:
             saved.append((instance.frame.base, 64))
         name = instance.function.name
         if name not in lowering.live:
-            lowering.live[name] = live_after(instance.function)
+            lowering.live[name] = live_after(instance.function, lowering.table)
         live = lowering.live[name][instance.position]
         for index in (i for i in range(live.bit_length()) if live >> i & 1):
-            width = max(TYPE_BITS[instance.function.registers[index]], 1)
+            width = TYPE_BITS[instance.function.registers[index]]
             if width == 128:
                 raise Unsupported
             saved.append((instance.place(index), width if width == 1 else max(width, 16)))

@@ -1,4 +1,4 @@
-"""Handlers for addresses among the blocks of a cluster, and for asynchronous stores to a peer's memory."""
+"""Emitters of addresses among the blocks of a cluster, and for asynchronous stores to a peer's memory."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from warplab.emulator.core.state.layout import (
     OP_CLUSTER_ADDRESS,
     OP_REMOTE,
 )
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported
 from warplab.emulator.lowering.memory import ATOMICS, address_row, atomic_kind, data_rows, elements
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Instruction
 
 
-@handles("mapa")
 def map_address(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, address, rank = instruction.operands
     kind = parts[-1]
@@ -30,7 +29,6 @@ def map_address(lowering: Lowering, instruction: Instruction, parts: list[str]) 
     lowering.emit(make_record(OP_CLUSTER_ADDRESS, lowering.target(destination, kind), row, ranks, extra=extra))
 
 
-@handles("getctarank")
 def block_rank(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, address = instruction.operands
     kind = parts[-1]
@@ -42,7 +40,6 @@ def block_rank(lowering: Lowering, instruction: Instruction, parts: list[str]) -
 _REMOTE_WORDS = ("weak", "relaxed", "cluster", "shared__cluster", "mbarrier__complete_tx__bytes")
 
 
-@handles("st.async", "red.async")
 def remote(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """st.async or red.async [address], value, [mbarrier]."""
     kind, count, operation = parts[-1], 1, -1

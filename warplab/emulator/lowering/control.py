@@ -1,4 +1,4 @@
-"""Handlers for branches, calls, barriers and the instructions by which the lanes of a warp exchange values."""
+"""Emitters of branches, calls, barriers and the instructions by which the lanes of a warp exchange values."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from warplab.emulator.core.state.layout import (
     VOTE_BALLOT,
     VOTE_UNIFORM,
 )
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported
 from warplab.emulator.lowering.strength import scope_of
 from warplab.emulator.program import make_record
 from warplab.isa.syntax import Immediate, Instruction, Operand, Pair, Symbol
@@ -57,7 +57,6 @@ def jump_or_branch(lowering: Lowering, label: str) -> None:
         lowering.jump(label)
 
 
-@handles("bra")
 def branch(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     (target,) = instruction.operands
     if not isinstance(target, Symbol):
@@ -65,7 +64,6 @@ def branch(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     jump_or_branch(lowering, lowering.instance.prefix + target.name)
 
 
-@handles("brx")
 def indexed_branch(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """brx.idx as a chain of comparisons and branches; only the first step is counted."""
     index, table = instruction.operands
@@ -86,7 +84,6 @@ def indexed_branch(lowering: Lowering, instruction: Instruction, parts: list[str
         record.fields[GUARD], record.target = chosen, label
 
 
-@handles("ret", "exit")
 def leave(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     if parts[0] == "ret" and len(lowering.calls) > 1:
         jump_or_branch(lowering, lowering.instance.prefix + "\x00return")
@@ -94,7 +91,6 @@ def leave(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
         lowering.emit(make_record(OP_EXIT))
 
 
-@handles("trap", "brkpt")
 def trap(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """brkpt does nothing where no debugger is attached."""
     lowering.emit(make_record(OP_TRAP if parts[0] == "trap" else OP_NOP))
@@ -105,7 +101,6 @@ def trap(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
 REDUCTIONS = {"popc": BARRIER_POPC, "and": BARRIER_AND, "or": BARRIER_OR}
 
 
-@handles("bar", "barrier")
 def barrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     if "warp" in parts:
         mask = lowering.source(instruction.operands[0], "b32")
@@ -131,7 +126,6 @@ def barrier(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
     lowering.emit(make_record(OP_BARRIER, place, number, count, predicate, extra=extra))
 
 
-@handles("membar", "fence")
 def fence(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """Memory is in program order here; what a fence does is to tell the sanitizer so."""
     if "proxy" in parts:
@@ -153,12 +147,10 @@ def _cluster_barrier(lowering: Lowering, parts: list[str]) -> None:
         raise Unsupported
 
 
-@handles("nanosleep", "pmevent", "nop")
 def nothing(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     lowering.emit(make_record(OP_NOP))
 
 
-@handles("griddepcontrol")
 def dependent_launch(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """Launches run one after the other here, so the one before has always finished."""
     if parts[1] not in ("wait", "launch_dependents"):
@@ -167,7 +159,6 @@ def dependent_launch(lowering: Lowering, instruction: Instruction, parts: list[s
     lowering.emit(make_record(OP_NOP))
 
 
-@handles("setmaxnreg")
 def register_limit(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """setmaxnreg changes no result; a count that ptxas refuses is refused here too."""
     (count,) = instruction.operands
@@ -199,7 +190,6 @@ def _members(lowering: Lowering, instruction: Instruction, position: int, parts:
     return lowering.source(instruction.operands[position], "b32")
 
 
-@handles("shfl")
 def shuffle(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands = instruction.operands
     place, predicate = _two(lowering, operands[0], "b32")
@@ -209,7 +199,6 @@ def shuffle(lowering: Lowering, instruction: Instruction, parts: list[str]) -> N
     lowering.emit(make_record(OP_SHUFFLE, place, *sources, extra=extra))
 
 
-@handles("vote")
 def vote(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands = instruction.operands
     mode = next(VOTES[p] for p in parts if p in VOTES)
@@ -218,7 +207,6 @@ def vote(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None
     lowering.emit(make_record(OP_VOTE, place, lowering.source(operands[1], "pred"), extra=extra))
 
 
-@handles("match")
 def match(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind = instruction.operands, parts[-1]
     place, predicate = _two(lowering, operands[0], "b32")
@@ -231,7 +219,6 @@ def match(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     lowering.emit(make_record(OP_MATCH, place, lowering.source(operands[1], kind), extra=extra))
 
 
-@handles("redux")
 def redux(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind = instruction.operands, parts[-1]
     mode = next((REDUXES[p] for p in parts if p in REDUXES), None)
@@ -243,12 +230,10 @@ def redux(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     )
 
 
-@handles("activemask")
 def active_mask(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     lowering.emit(make_record(OP_ACTIVEMASK, lowering.target(instruction.operands[0], "b32")))
 
 
-@handles("elect")
 def elect(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     place, predicate = _two(lowering, instruction.operands[0], "b32")
     mask = lowering.source(instruction.operands[1], "b32")

@@ -1,9 +1,9 @@
-"""The handler for cvt."""
+"""The emitter of cvt."""
 
 from __future__ import annotations
 
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
-from warplab.isa.syntax import TYPE_BITS, Immediate, Instruction, Operand, Register
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
+from warplab.isa.syntax import Immediate, Instruction, Operand, Register
 
 FLOATS = ("f16", "bf16", "f32", "f64")
 ROUNDINGS = ("rn", "rz", "rm", "rp")
@@ -11,7 +11,6 @@ EIGHT_BITS = ("e4m3x2", "e5m2x2")
 INTEGER_ROUNDINGS = ("rni", "rzi", "rmi", "rpi")
 
 
-@handles("cvt")
 def convert(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     modifiers, target, source = parts[1:-2], parts[-2], parts[-1]
     operands = instruction.operands
@@ -51,7 +50,7 @@ def _eight_bits(
 def _packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """cvt.pack.sat: two 32-bit integers saturated to 8 or 16 bits side by side, over the upper part of a third."""
     kind, operands = parts[3], instruction.operands
-    bits = TYPE_BITS[kind]
+    bits = bits_of(kind)
     if parts[4] != "s32" or parts[5:] not in (["b32"], []) or (bits == 8) != (len(parts) == 6) or bits not in (8, 16):
         raise Unsupported
     result = lowering.temporary(32)
@@ -77,7 +76,7 @@ def _ordered(modifiers: list[str], order: tuple[str, ...]) -> list[str]:
 
 def _float_source(lowering: Lowering, operand: Operand, kind: str) -> int:
     """A float source; the register may be wider than the type."""
-    width = TYPE_BITS[kind]
+    width = bits_of(kind)
     if isinstance(operand, Register) and lowering.width(operand) > width:
         narrow = lowering.temporary(width)
         place = lowering.instance.place(operand.index)
@@ -95,12 +94,12 @@ def _between_floats(
         ordered = [m for m in ordered if m not in ROUNDINGS]
     key = ".".join(["cvt", *ordered, target, source])
     value = _float_source(lowering, operands[1], source)
-    _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), TYPE_BITS[target], False)
+    _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), bits_of(target), False)
 
 
 def _write(lowering: Lowering, operand: Operand, kind: str, produce, width: int, signed: bool) -> None:
     """Let `produce` make a value of `width` bits, then fit it to the destination register, which may be wider."""
-    actual = lowering.width(operand) if isinstance(operand, Register) else TYPE_BITS[kind]
+    actual = lowering.width(operand) if isinstance(operand, Register) else bits_of(kind)
     actual = max(actual, 16)
     if actual == width:
         assert isinstance(operand, Register)
@@ -121,13 +120,13 @@ def _to_integer(
     ordered = [m for m in ordered if m != "sat" and not (m == "ftz" and source != "f32")]
     key = ".".join(["cvt", *ordered, target, source])
     value = _float_source(lowering, operands[1], source)
-    width = max(TYPE_BITS[target], 32)
+    width = max(bits_of(target), 32)
     _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), width, target[0] == "s")
 
 
 def integer_source(lowering: Lowering, operand: Operand, kind: str, width: int) -> int:
     """An integer of type `kind`, from a register that may be wider, extended to lanes of `width` bits."""
-    bits, signed = TYPE_BITS[kind], kind[0] == "s"
+    bits, signed = bits_of(kind), kind[0] == "s"
     if isinstance(operand, Immediate):
         value = operand.value & ((1 << bits) - 1)
         if signed and value >> (bits - 1):
@@ -157,12 +156,12 @@ def integer_source(lowering: Lowering, operand: Operand, kind: str, width: int) 
 def _from_integer(
     lowering: Lowering, operands: tuple[Operand, ...], modifiers: list[str], target: str, source: str
 ) -> None:
-    width = max(TYPE_BITS[source], 32)
+    width = max(bits_of(source), 32)
     value = integer_source(lowering, operands[1], source, width)
     ordered = _ordered(modifiers, (*ROUNDINGS, "sat"))
     rounding = next((m for m in ordered if m in ROUNDINGS), "rn")
     key = f"cvt.{rounding}.{target}.{source[0]}{width}"
-    size = TYPE_BITS[target]
+    size = bits_of(target)
     _write(lowering, operands[0], target, lambda place: lowering.vector(key, place, value), size, False)
     if "sat" in ordered:
         place = lowering.target(operands[0], target)
@@ -177,7 +176,7 @@ def _between_integers(
     destination, operand = operands
     if not isinstance(destination, Register):
         raise Unsupported
-    bits_in, bits_out = TYPE_BITS[source], TYPE_BITS[target]
+    bits_in, bits_out = bits_of(source), bits_of(target)
     actual = max(lowering.width(destination), 16)
     place = lowering.instance.place(destination.index)
     if modifiers:

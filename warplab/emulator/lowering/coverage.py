@@ -1,52 +1,32 @@
-"""Which PTX instructions the emulator takes, as its decoder says.
+"""Which PTX instructions the emulator takes, as the table of instructions says, and whether that is so.
 
 `python -m warplab.emulator.lowering.coverage` prints the page.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
-from dataclasses import dataclass
 
 from warplab.emulator.core.state.layout import OP_UNSUPPORTED
-from warplab.emulator.lowering.decoder import HANDLER_MODULES
-from warplab.emulator.lowering.instruction_forms import SECTIONS
+from warplab.emulator.lowering.instructions.table import FAMILIES, TABLE
 from warplab.emulator.lowering.lowering import (
-    HANDLERS,
     PER_BLOCK_SPECIALS,
     PER_LAUNCH_SPECIALS,
     RESERVED_SPECIALS,
     SCRATCH,
     Lowering,
 )
+from warplab.emulator.lowering.rows import Row, expand, parts_of
 from warplab.emulator.lowering.select import CLOCKS
 from warplab.errors import PlanError
 from warplab.isa.parser import parse
 from warplab.isa.syntax import TYPE_BITS
 
-assert HANDLER_MODULES  # the handlers are registered by being imported
-
-_HEADER = ".version 9.0\n.target sm_90a\n.address_size 64\n"
+_HEADER = ".version 9.0\n.target sm_{}a\n.address_size 64\n"
+_OLDEST = 90  # the target of what the page says
 _CALLEE = ".func callee() { ret; }\n"
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _HALF, _QUARTER = 2, 4
-
-
-@dataclass(frozen=True)
-class Row:
-    """One form: all its opcodes, and those that the decoder takes."""
-
-    form: str
-    opcodes: tuple[str, ...]
-    handled: tuple[str, ...]
-
-
-def expand(form: str) -> list[str]:
-    """All opcodes that a form with alternatives in braces stands for."""
-    pieces = re.split(r"\{([^}]*)\}", form)
-    choices = [[p] if i % 2 == 0 else p.split(",") for i, p in enumerate(pieces)]
-    return ["".join(c) for c in itertools.product(*choices)]
 
 
 def _tensor(rank: int) -> str:
@@ -106,43 +86,32 @@ class _Probe:
         return "{" + ", ".join(self._register("b32") for _ in range(count)) + "}"
 
     def handled(self) -> bool:
-        """Does the decoder take it?"""
+        """Does an emitter take it?"""
         tables = "table: .branchtargets DONE, DONE;\n" if "table" in self.operands else ""
         if "callprototype" in self.operands:
             tables += "callprototype: .callprototype _ ();\n"
+        header = _HEADER.format(architecture_of(self.opcode) or _OLDEST)
         text = (
-            f"{_HEADER}{_CALLEE}.visible .entry probe()\n{{\n.reg .b64 %address;\n.reg .b32 %x;\n"
+            f"{header}{_CALLEE}.visible .entry probe()\n{{\n.reg .b64 %address;\n.reg .b32 %x;\n"
             f"{' '.join(self.declared)}\n{tables}{self.opcode} {', '.join(self.operands)};\nDONE: ret;\n}}\n"
         )
-        lowering = Lowering(parse(text), "probe")
+        lowering = Lowering(parse(text), "probe", TABLE)
         lowering.lower()
         return all(record.op != OP_UNSUPPORTED for record in lowering.records)
 
 
+def architecture_of(opcode: str) -> int:
+    """The first target that has an opcode; 0: every one that the emulator knows."""
+    row = TABLE.find(opcode)
+    return row.architecture(parts_of(opcode)) if row else 0
+
+
 def takes(opcode: str, operands: str) -> bool:
-    """Does the decoder take this opcode with operands as `instruction_forms` describes them?"""
+    """Does the emulator take this opcode with operands as `rows.Row` describes them?"""
     try:
         return _Probe(opcode, operands).handled()
     except PlanError:
         return False
-
-
-def rows() -> dict[str, list[Row]]:
-    """Every form by section, as the decoder judges it."""
-    result: dict[str, list[Row]] = {}
-    for section, forms in SECTIONS.items():
-        result[section] = []
-        for form, operands in forms:
-            opcodes = tuple(expand(form))
-            result[section].append(Row(form, opcodes, tuple(o for o in opcodes if takes(o, operands))))
-    return result
-
-
-def unlisted() -> list[str]:
-    """Mnemonics that the decoder has a handler for and no form names."""
-    opcodes = [o.split(".") for forms in SECTIONS.values() for form, _ in forms for o in expand(form)]
-    known = {".".join(parts[:n]) for parts in opcodes for n in (1, 2)}
-    return sorted(HANDLERS.keys() - known - {"nop"})
 
 
 def _plain(form: str) -> str:
@@ -152,41 +121,43 @@ def _plain(form: str) -> str:
     return re.sub(r"\{([^,}]*)\}", r"\1", form)
 
 
-def _missing(row: Row) -> str:
-    missing = [o for o in row.opcodes if o not in row.handled]
-    if not missing:
-        return ""
-    if not row.handled:
-        return "all"
-    if len(missing) > 24:
-        # Too many to list one by one: name the modifiers that every one of them has and no handled one.
-        common = set.intersection(*(set(o.split(".")[1:]) for o in missing))
-        common -= {p for o in row.handled for p in o.split(".")[1:]}
-        if common:
-            return "with " + ", ".join(f"`.{p}`" for p in sorted(common))
-    return ", ".join(f"`{o}`" for o in missing)
+def _line(row: Row, form: str, taken: bool) -> str:
+    opcodes = expand(form)
+    first = architecture_of(opcodes[0])
+    cells = (
+        "`" + _plain(form).replace("|", "\\|") + "`",
+        f"sm_{first}" if first else "",
+        str(len(opcodes)),
+        "yes" if taken else "no",
+        "yes" if taken and row.tested else "",
+    )
+    return f"| {' | '.join(cells)} |"
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    found = rows()
-    total = sum(len(r.opcodes) for section in found.values() for r in section)
-    handled = sum(len(r.handled) for section in found.values() for r in section)
+    rows = [row for family in FAMILIES.values() for row in family]
+    total = sum(len(row.opcodes) for row in rows)
+    taken = sum(len(expand(form)) for row in rows for form, _ in row.forms)
     lines = [
         "# Instructions that the emulator knows",
         "",
-        "Made by `python -m warplab.emulator.lowering.coverage > docs/instructions.md`, which puts the forms of PTX",
-        f"that sm_90 has to the emulator's decoder: {handled:,} of {total:,} opcodes are taken. When a thread reaches",
+        "Made by `python -m warplab.emulator.lowering.coverage > docs/instructions.md` from the table of instructions",
+        f"(`warplab/emulator/lowering/instructions/`): {taken:,} of {total:,} opcodes are taken. When a thread reaches",
         "an instruction that is not taken, the kernel ends with a finding that names it and its line; nothing",
         "is computed instead.",
         "`{a,b}` stands for one of several, `[a]` for what may be left out.",
         "",
+        '"From" is the first target that has a form, where sm_75 lacks it; under an older one it is not taken.',
+        "Forms from sm_100 on follow the PTX ISA: no GPU of that kind has confirmed them.",
+        '"Tested" means that a test compares its results with independently computed ones.',
+        "",
     ]
-    for section, entries in found.items():
-        lines += [f"## {section}", "", "| form | opcodes | not taken |", "|---|---|---|"]
-        for row in entries:
-            form = _plain(row.form).replace("|", "\\|")
-            lines.append(f"| `{form}` | {len(row.handled)} of {len(row.opcodes)} | {_missing(row)} |")
+    for family, members in FAMILIES.items():
+        lines += [f"## {family}", "", "| form | from | opcodes | taken | tested |", "|---|---|---|---|---|"]
+        for row in members:
+            lines += [_line(row, form, True) for form, _ in row.forms]
+            lines += [_line(row, form, False) for form, _ in row.refused]
         lines.append("")
     specials = sorted({*PER_BLOCK_SPECIALS, *PER_LAUNCH_SPECIALS, *RESERVED_SPECIALS, SCRATCH, *CLOCKS})
     lines += ["## Special registers", "", ", ".join(f"`%{s}`" for s in sorted(specials)), ""]

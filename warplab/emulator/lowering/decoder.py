@@ -26,25 +26,12 @@ from warplab.emulator.core.state.layout import (
     X6,
     X7,
 )
-from warplab.emulator.lowering import (
-    arithmetic,
-    asynchronous,
-    calls,
-    cluster,
-    control,
-    convert,
-    memory,
-    select,
-    tensor,
-    video,
-    wgmma,
-    wmma,
-)
 from warplab.emulator.lowering.assembled.kernel import Assembled, branch_targets
 from warplab.emulator.lowering.assembled.meetings import let_lanes_meet
 from warplab.emulator.lowering.assembled.probes import add_probes
 from warplab.emulator.lowering.assembled.rounds import group_rounds
 from warplab.emulator.lowering.flow import link
+from warplab.emulator.lowering.instructions.table import TABLE
 from warplab.emulator.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.emulator.lowering.passes.contraction import contract
 from warplab.emulator.lowering.passes.speculation import watch_speculated
@@ -56,21 +43,6 @@ from warplab.isa.machine_code import MachineCode, MachineInstruction
 from warplab.isa.parser import parse
 from warplab.isa.syntax import Module
 from warplab.plan.disassembler import disassembled
-
-HANDLER_MODULES = (
-    arithmetic,
-    asynchronous,
-    calls,
-    cluster,
-    control,
-    convert,
-    memory,
-    select,
-    tensor,
-    video,
-    wgmma,
-    wmma,
-)  # importing them registers handlers
 
 _KEPT = 16  # texts and kernels: a plan's, for as long as it is judged
 _decoding = threading.Lock()  # decoding changes the parsed module
@@ -106,7 +78,7 @@ def _parsed(text: str, source_name: str) -> Module:
     module = parse(text, source_name)
     for function in module.functions.values():
         contract(function)
-        watch_speculated(function)
+        watch_speculated(function, TABLE)
     return module
 
 
@@ -133,7 +105,7 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
 
     Raises PlanError if it is not there or is far too long.
     """
-    lowering = Lowering(module, entry)
+    lowering = Lowering(module, entry, TABLE)
     lowering.lower()
     guard_registers(lowering)
     own: list[MachineInstruction] = []
@@ -167,6 +139,7 @@ def decode(module: Module, entry: str, machine: MachineCode | None = None) -> Pr
         outermost=np.array([r.outermost for r in records], dtype=np.int32),
         counted=np.array([r.counted for r in records]),
         texts=tuple(r.text for r in records),
+        kinds=tuple(r.kind for r in records),
         constants=lowering.bank.offsets,
         constant_bytes=lowering.bank.used,
         frame_bytes=frame_bytes,

@@ -1,13 +1,14 @@
 """Lowering: PTX instructions to interpreter records.
 
 `Lowering` walks a kernel, inlines the device functions that it calls, gives registers their place in the frame and
-constants theirs in the bank. What an instruction becomes is decided by handlers, one a mnemonic, in
-the modules beside this one that `decoder.py` names. An instruction without a
-handler becomes an OP_UNSUPPORTED record: executing it is a finding, so nothing is ever computed silently wrong.
+constants theirs in the bank. What an instruction becomes is decided by the emitter that its row of the table of
+instructions names (rows.py, instructions/). An instruction without a row or an emitter, or of a form that its emitter
+refuses, becomes an OP_UNSUPPORTED record: executing it is a finding, so nothing is ever computed silently wrong.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
@@ -40,6 +41,7 @@ from warplab.emulator.core.state.layout import (
     VECTOR_BASE,
 )
 from warplab.emulator.lowering.passes.liveness import read_registers
+from warplab.emulator.lowering.rows import InstructionTable, parts_of
 from warplab.emulator.program import ConstantBank, Frame, Record, make_record
 from warplab.errors import PlanError, WarplabError
 from warplab.isa.parser import literal_bits
@@ -83,15 +85,16 @@ SCRATCH = "reserved_smem_offset_1"
 MAX_INSTRUCTIONS = 400_000
 MAX_LOCAL = 512 << 10  # bytes a thread
 MAX_CALL_DEPTH, MAX_COPIES = 64, 20_000  # of inlined functions: in each other, and in all
+_ANY_ARCHITECTURE = 1 << 16  # where a text names no target
 _LARGEST = 2**31 - 1  # of a record's field
 
 
 class Unsupported(Exception):
-    """This form of an instruction has no handler."""
+    """The emulator does not have this form of an instruction."""
 
 
 class LoweringError(WarplabError):
-    """A handler failed at an instruction that it should take or refuse: a fault of the emulator, not of the kernel's
+    """An emitter failed at an instruction that it should take or refuse: a fault of the emulator, not of the kernel's
     author. An assembler takes no malformed instruction, and what it has not taken is not judged."""
 
 
@@ -133,33 +136,26 @@ class Instance:
 
     @cached_property
     def _read(self) -> int:
-        return read_registers(self.function)
+        return read_registers(self.function, self.lowering.table)
 
     def is_read(self, operand: Operand) -> bool:
         """Does an instruction of the function read the register that this one writes?"""
         return isinstance(operand, Register) and bool(self._read >> operand.index & 1)
 
 
-Handler = Callable[["Lowering", Instruction, list[str]], None]
-HANDLERS: dict[str, Handler] = {}
-
-
-def handles(*roots: str) -> Callable[[Handler], Handler]:
-    """Register a function as the handler of mnemonics, or of one with its first modifier, such as st.async."""
-
-    def register(handler: Handler) -> Handler:
-        for root in roots:
-            HANDLERS[root] = handler
-        return handler
-
-    return register
+def bits_of(kind: str) -> int:
+    """The bits of a type that an opcode names. Raises Unsupported if the emulator has no such type."""
+    if kind not in TYPE_BITS:
+        raise Unsupported
+    return TYPE_BITS[kind]
 
 
 class Lowering:
     """One kernel on its way from PTX to records."""
 
-    def __init__(self, module: Module, entry: str) -> None:
+    def __init__(self, module: Module, entry: str, table: InstructionTable) -> None:
         self.module = module
+        self.table = table
         self.kernel = module.functions.get(entry)
         if self.kernel is None or not self.kernel.defined:
             raise PlanError(f"The PTX has no kernel named {entry}; capture the submission again.")
@@ -185,6 +181,8 @@ class Lowering:
         self.at_end: list[Callable[[Lowering], None]] = []  # what needs to know the whole kernel
         self.notes: dict[str, str] = {}  # what a reader of the results should know
         self.index = vector_index()
+        number = re.match(r"sm_(\d+)", module.target)
+        self.architecture = int(number[1]) if number else _ANY_ARCHITECTURE
         self.functions = module.function_addresses()
         self.instance = Instance(self, self.kernel, "")
         self.current = Instruction("nop", ())
@@ -229,13 +227,16 @@ class Lowering:
 
     def _lower_one(self, instruction: Instruction) -> None:
         self.current, self.first = instruction, True
-        parts = instruction.opcode.replace("::", "__").split(".")
-        handler = HANDLERS.get(".".join(parts[:2])) or HANDLERS.get(parts[0])
+        row = self.table.find(instruction.opcode)
+        parts = parts_of(instruction.opcode)
         start, calls, chain, instance = len(self.records), len(self.calls), len(self.chain), self.instance
+        architecture = row.architecture(parts) if row else 0
+        if architecture <= self.architecture:
+            architecture = 0
         try:
-            if handler is None:
+            if row is None or row.emitter is None or architecture:
                 raise Unsupported
-            handler(self, instruction, parts)
+            row.emitter(self, instruction, parts)
             return
         except Unsupported:
             pass
@@ -247,10 +248,10 @@ class Lowering:
                 f"The emulator failed at {instruction.text[:200]!r}{f' on line {line}' if line else ''} by a fault of "
                 f"its own ({type(error).__name__}: {error}): please report it with this kernel"
             ) from error
-        # A handler that gives up halfway must leave nothing behind. Labels that it made are in nobody's way.
+        # An emitter that gives up halfway must leave nothing behind. Labels that it made are in nobody's way.
         del self.records[start:], self.calls[calls:], self.chain[chain:]
         self.current, self.instance, self.first = instruction, instance, True
-        self.emit(make_record(OP_UNSUPPORTED))
+        self.emit(make_record(OP_UNSUPPORTED, imm=architecture))
 
     # Records
 
@@ -263,7 +264,7 @@ class Lowering:
             record.fields[GUARD] = self.instance.place(instruction.guard)
             record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
         record.line, record.outermost = self.lines()
-        record.text = instruction.text
+        record.text, record.kind = instruction.text, self.table.kind(instruction.opcode)
         record.places = instruction.places
         record.counted = self.first and instruction.counted
         self.first = False
@@ -311,7 +312,7 @@ class Lowering:
 
     def target(self, operand: Operand, kind: str) -> int:
         """The place of a destination register of type `kind`; the sink `_` gets a register that nobody reads."""
-        bits = TYPE_BITS[kind]
+        bits = bits_of(kind)
         if isinstance(operand, Sink):
             return self.temporary(bits)
         if not isinstance(operand, Register) or max(self.width(operand), 16) != max(bits, 16) and bits != 1:
@@ -322,7 +323,7 @@ class Lowering:
 
     def source(self, operand: Operand, kind: str) -> int:
         """The place of a source operand read as type `kind`: a register, a constant, an address."""
-        bits = TYPE_BITS[kind]
+        bits = bits_of(kind)
         if isinstance(operand, Register):
             width = self.width(operand)
             if width != bits and max(width, bits) > 16 or (width == 1) != (bits == 1):

@@ -1,4 +1,4 @@
-"""Handlers for loads, stores, atomics and address conversions."""
+"""Emitters of loads, stores, atomics and address conversions."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ from warplab.emulator.core.state.layout import (
     VOLATILE_BIT,
     WINDOW_BITS,
 )
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.lowering.passes.speculation import FOR_SANITIZERS, PAST_SANITIZERS
 from warplab.emulator.lowering.strength import strength_of
 from warplab.emulator.program import make_record
-from warplab.isa.syntax import TYPE_BITS, Address, Group, Immediate, Instruction, Operand, Register, Sink, Symbol
+from warplab.isa.syntax import Address, Group, Immediate, Instruction, Operand, Register, Sink, Symbol
 
 SPACES = {
     "global": SPACE_GLOBAL, "shared": SPACE_SHARED, "shared__cta": SPACE_SHARED, "shared__cluster": SPACE_SHARED,
@@ -108,7 +108,7 @@ def elements(operand: Operand, count: int) -> tuple[Operand, ...]:
 
 def data_rows(lowering: Lowering, items: tuple[Operand, ...], kind: str, store: bool) -> tuple[list[int], int]:
     """The rows of an access's registers and the bytes of a register lane."""
-    bits = TYPE_BITS[kind]
+    bits = bits_of(kind)
     widths = {lowering.width(i) for i in items if isinstance(i, Register)}
     if bits == 1 or 1 in widths:
         raise Unsupported  # predicates have no place in memory
@@ -134,7 +134,7 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
     items = elements(data, count)
     space = _space_of(lowering, space, address)
     row, offset = address_row(lowering, address)
-    bits = TYPE_BITS[kind]
+    bits = bits_of(kind)
     rows, lane_bytes = data_rows(lowering, items, kind, store=op == OP_STORE)
     if bits == 128:
         # A 128-bit register is two rows of 64 bits.
@@ -155,7 +155,6 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
         lowering.emit(make_record(op, 0, row, rows[0], imm=offset, extra=extra))
 
 
-@handles("ld", "ldu")
 def load(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, address = instruction.operands[:2]
     if _load_parameter(lowering, destination, address, parts):
@@ -171,7 +170,7 @@ def _load_parameter(lowering: Lowering, destination: Operand, address: Operand, 
     variable = lowering.variable(address.base.name)
     if space != SPACE_PARAM or variable is None or lowering.is_local(variable):
         return False
-    size = TYPE_BITS[kind] // 8
+    size = bits_of(kind) // 8
     if size > 8:
         return False
     for i, item in enumerate(elements(destination, count)):
@@ -185,7 +184,6 @@ def _load_parameter(lowering: Lowering, destination: Operand, address: Operand, 
     return True
 
 
-@handles("st")
 def store(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     address, data = instruction.operands[:2]
     _access(lowering, OP_STORE, address, data, parts)
@@ -200,11 +198,11 @@ ATOMICS = {
 def atomic_kind(kind: str) -> tuple[int, int]:
     """Kind code and bytes of one element: packed pairs are two elements to the arithmetic, one access to memory."""
     if kind in ("f16", "f16x2"):
-        return KIND_F16, TYPE_BITS[kind] // 8
+        return KIND_F16, bits_of(kind) // 8
     if kind in ("bf16", "bf16x2"):
-        return KIND_BF16, TYPE_BITS[kind] // 8
+        return KIND_BF16, bits_of(kind) // 8
     code = KIND_FLOAT if kind[0] == "f" else KIND_SIGNED if kind[0] == "s" else KIND_UNSIGNED
-    return code, TYPE_BITS[kind] // 8
+    return code, bits_of(kind) // 8
 
 
 def _adds_one(operation: int, operand: Operand) -> bool:
@@ -216,7 +214,6 @@ def _adds_one(operation: int, operand: Operand) -> bool:
     )
 
 
-@handles("atom", "red")
 def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     space, operation, kind, count = SPACE_GENERIC, -1, parts[-1], 1
     for part in parts[1:-1]:
@@ -256,7 +253,7 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     for i, target in enumerate(targets):
         place = 0
         if wanted:
-            place = lowering.target(target, kind) if count == 1 else lowering.temporary(TYPE_BITS[kind])
+            place = lowering.target(target, kind) if count == 1 else lowering.temporary(bits_of(kind))
         places.append(place)
         values = [lowering.source(s[i], kind) for s in sources]
         extra = (space, size, operation, code, int(wanted), 0 if i else count * size, int(one), strength_of(parts))
@@ -264,7 +261,7 @@ def atomic(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     if wanted and count > 1:
         for target, place in zip(targets, places, strict=True):
             if not isinstance(target, Sink):
-                lowering.vector(f"mov.i{TYPE_BITS[kind]}", lowering.target(target, kind), place)
+                lowering.vector(f"mov.i{bits_of(kind)}", lowering.target(target, kind), place)
 
 
 # The shared memory of all blocks of a cluster is one window.
@@ -274,7 +271,6 @@ _WINDOWS = {
 }  # fmt: skip
 
 
-@handles("cvta")
 def convert_address(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, value = instruction.operands
     back = parts[1] == "to"
@@ -292,7 +288,6 @@ def convert_address(lowering: Lowering, instruction: Instruction, parts: list[st
         raise Unsupported
 
 
-@handles("isspacep")
 def is_space(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, value = instruction.operands
     if parts[1] in ("shared", "shared__cta"):
@@ -339,11 +334,9 @@ def _among(lowering: Lowering, region: int, addresses: list[int]) -> int:
     return found
 
 
-@handles("prefetch", "prefetchu", "discard", "applypriority")
 def hint(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     lowering.emit(make_record(OP_NOP))
 
 
-@handles("createpolicy")
 def policy(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     lowering.vector("mov.i64", lowering.target(instruction.operands[0], "b64"), lowering.constant(64, 0))

@@ -1,12 +1,12 @@
-"""Handlers for comparisons, selections and moves."""
+"""Emitters of comparisons, selections and moves."""
 
 from __future__ import annotations
 
 from warplab.emulator.core.state.layout import OP_SPECIAL
 from warplab.emulator.lowering.arithmetic import FLOATS
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.program import make_record
-from warplab.isa.syntax import TYPE_BITS, Group, Immediate, Instruction, Operand, Pair, Sink, Special
+from warplab.isa.syntax import Group, Immediate, Instruction, Operand, Pair, Sink, Special
 
 SIGNED_COMPARE = {"lt": "lt", "le": "le", "gt": "gt", "ge": "ge", "lo": "lt", "ls": "le", "hi": "gt", "hs": "ge"}
 
@@ -21,10 +21,10 @@ def _comparison(lowering: Lowering, parts: list[str], a: Operand, b: Operand, re
         ftz = ["ftz"] if "ftz" in parts and kind == "f32" else []
         key = ".".join(["setp", condition, *ftz, kind])
     elif condition in ("eq", "ne"):
-        key = f"setp.{condition}.i{TYPE_BITS[kind]}"
+        key = f"setp.{condition}.i{bits_of(kind)}"
     else:
         letter = "s" if kind[0] == "s" and condition in ("lt", "le", "gt", "ge") else "u"
-        key = f"setp.{SIGNED_COMPARE[condition]}.{letter}{TYPE_BITS[kind]}"
+        key = f"setp.{SIGNED_COMPARE[condition]}.{letter}{bits_of(kind)}"
     lowering.vector(key, result, *sources)
 
 
@@ -36,7 +36,6 @@ def _combined(lowering: Lowering, parts: list[str], operands: tuple[Operand, ...
     return plain, combine
 
 
-@handles("setp")
 def set_predicate(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands = instruction.operands
     if parts[-1] in ("f16x2", "bf16x2"):
@@ -75,7 +74,6 @@ def _set_two(lowering: Lowering, instruction: Instruction, parts: list[str]) -> 
     lowering.vector(f"setp.{parts[1]}.{kind}", lowering.target(operands[0].first, "pred"), *sources, extra=(second,))
 
 
-@handles("set")
 def set_register(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """set.cond{.bool}.dtype.stype: all ones or 1.0 where the comparison holds, else zero."""
     operands, result_kind, kind = instruction.operands, parts[-2], parts[-1]
@@ -98,34 +96,31 @@ def set_register(lowering: Lowering, instruction: Instruction, parts: list[str])
     plain, combine = _combined(lowering, [*parts[1:-2], kind], operands)
     if combine:
         lowering.vector(f"{combine}.pred", plain, plain, lowering.source(operands[3], "pred"))
-    width = TYPE_BITS[result_kind]
+    width = bits_of(result_kind)
     yes = lowering.constant(width, ones.get(result_kind, -1))
     no = lowering.constant(width, 0)
     lowering.vector(f"selp.i{width}", lowering.target(operands[0], result_kind), yes, no, extra=(plain,))
 
 
-@handles("selp")
 def select(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind = instruction.operands, parts[-1]
     a, b = (lowering.source(o, kind) for o in operands[1:3])
     predicate = lowering.source(operands[3], "pred")
-    lowering.vector(f"selp.i{TYPE_BITS[kind]}", lowering.target(operands[0], kind), a, b, extra=(predicate,))
+    lowering.vector(f"selp.i{bits_of(kind)}", lowering.target(operands[0], kind), a, b, extra=(predicate,))
 
 
-@handles("slct")
 def select_by_sign(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     operands, kind, sign_kind = instruction.operands, parts[-2], parts[-1]
     positive = lowering.temporary(1)
     flags = ["ftz"] if "ftz" in parts else []
     _comparison(lowering, ["ge", *flags, sign_kind], operands[3], Immediate(0), positive)
     a, b = (lowering.source(o, kind) for o in operands[1:3])
-    lowering.vector(f"selp.i{TYPE_BITS[kind]}", lowering.target(operands[0], kind), a, b, extra=(positive,))
+    lowering.vector(f"selp.i{bits_of(kind)}", lowering.target(operands[0], kind), a, b, extra=(positive,))
 
 
 CLOCKS = {"clock": 32, "clock64": 64, "clock_hi": 32, "globaltimer": 64, "globaltimer_lo": 32, "globaltimer_hi": 32}
 
 
-@handles("mov")
 def mov(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     kind = parts[-1]
     destination, value = instruction.operands
@@ -134,9 +129,9 @@ def mov(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     elif isinstance(value, Group) and isinstance(destination, Group):
         raise Unsupported
     elif isinstance(value, Group):
-        pack(lowering, value.items, lowering.target(destination, kind), TYPE_BITS[kind])
+        pack(lowering, value.items, lowering.target(destination, kind), bits_of(kind))
     elif isinstance(destination, Group):
-        unpack(lowering, destination.items, lowering.source(value, kind), TYPE_BITS[kind])
+        unpack(lowering, destination.items, lowering.source(value, kind), bits_of(kind))
     elif isinstance(value, Special) and value.name in CLOCKS:
         width = CLOCKS[value.name]
         which = 1 if value.name.endswith("_hi") else 0
@@ -144,7 +139,7 @@ def mov(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
         lowering.emit(make_record(OP_SPECIAL, place, extra=(which, width)))
     else:
         place = lowering.target(destination, kind)
-        lowering.vector(f"mov.i{TYPE_BITS[kind]}", place, lowering.source(value, kind))
+        lowering.vector(f"mov.i{bits_of(kind)}", place, lowering.source(value, kind))
 
 
 def pack(lowering: Lowering, items: tuple[Operand, ...], place: int, width: int) -> None:

@@ -1,4 +1,4 @@
-"""Handlers for matrix products and for the moves of matrix fragments."""
+"""Emitters of matrix products and for the moves of matrix fragments."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from warplab.emulator.core.state.layout import (
     SPACE_SHARED,
 )
 from warplab.emulator.core.tensor.numerics import Kind, rule_number
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.lowering.memory import address_row
 from warplab.emulator.program import Record, make_record
-from warplab.isa.syntax import TYPE_BITS, Group, Immediate, Instruction, Operand
+from warplab.isa.syntax import Group, Immediate, Instruction, Operand
 
 # Shapes (m, k) by operand type; n is 8.
 _SHAPES = {
@@ -137,7 +137,6 @@ def _shape(name: str, a: str, b: str, sparse: bool) -> tuple[int, int]:
     return shape
 
 
-@handles("mma")
 def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """mma{.sp}.sync.aligned.mMn8kK.row.col{.satfinite}.d.a.b.c{.op.popc} as two records: one for a and b, one for c
     and d."""
@@ -153,7 +152,7 @@ def matrix_multiply(lowering: Lowering, instruction: Instruction, parts: list[st
         raise Unsupported
     height, depth = _shape(parts[3], a, b, sparse)
     arithmetic, rule = arithmetic_of(lowering, [*modifiers, *operation], types)
-    bits, sum_bits = _OPERAND_BITS.get(a, 8), TYPE_BITS[sum_kind]
+    bits, sum_bits = _OPERAND_BITS.get(a, 8), bits_of(sum_kind)
     register = max(bits, 32)
     word, sum_word = f"b{register}", "b64" if sum_bits == 64 else "b32"
     b_count = 8 * depth * bits // (32 * register)
@@ -245,7 +244,6 @@ def _matrix_form(parts: list[str]) -> tuple[int, int, int]:
     return _COUNTS[counts[0]], int(transposed), SPACE_SHARED if shared else SPACE_GENERIC
 
 
-@handles("ldmatrix")
 def load_matrices(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     destination, address = instruction.operands
     count, transposed, space = _matrix_form(parts)
@@ -255,7 +253,6 @@ def load_matrices(lowering: Lowering, instruction: Instruction, parts: list[str]
     lowering.emit(make_record(OP_LDMATRIX, rows[0], row, imm=offset, extra=extra))
 
 
-@handles("stmatrix")
 def store_matrices(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     address, source = instruction.operands
     count, transposed, space = _matrix_form(parts)
@@ -265,7 +262,6 @@ def store_matrices(lowering: Lowering, instruction: Instruction, parts: list[str
     lowering.emit(make_record(OP_STMATRIX, 0, row, rows[0], imm=offset, extra=extra))
 
 
-@handles("movmatrix")
 def transpose_fragment(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     if parts[1:] != ["sync", "aligned", "m8n8", "trans", "b16"]:
         raise Unsupported

@@ -1,4 +1,4 @@
-"""Handlers for the video instructions: arithmetic on bytes and halves, composed of plain 32- and 64-bit operations.
+"""Emitters of the video instructions: arithmetic on bytes and halves, composed of plain 32- and 64-bit operations.
 
 Scalar ones (vadd, vsub, vabsdiff, vmin, vmax, vset) take a byte, a half or a word of each source; the results of SIMD
 ones (vadd4, vabsdiff2 and so on) are made element by element. GPUs of today have no such units either: ptxas composes
@@ -7,7 +7,7 @@ them as well.
 
 from __future__ import annotations
 
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported
 from warplab.isa.syntax import Instruction
 
 OPERATIONS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vset", "vavrg")
@@ -72,7 +72,6 @@ def _types(parts: list[str]) -> tuple[list[str], list[str]]:
     return [p for p in parts if p not in types], types
 
 
-@handles(*(name + count for name in OPERATIONS for count in "24" if name != "vavrg"), "vavrg2", "vavrg4")
 def packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """vop{2,4}.dtype.atype.btype{.sat} d, a, b, c and the forms with .add, which sum all elements onto c."""
     operation, count = parts[0][:-1], int(parts[0][-1])
@@ -109,7 +108,6 @@ def packed(lowering: Lowering, instruction: Instruction, parts: list[str]) -> No
     lowering.vector("mov.i32", lowering.target(operands[0], "b32"), result)
 
 
-@handles(*(name for name in OPERATIONS if name != "vavrg"))
 def scalar(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """vop.dtype.atype.btype{.sat}{.op2} d, a, b{, c}: whole words, with an optional second operation on c."""
     operation = parts[0]

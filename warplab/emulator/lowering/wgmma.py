@@ -1,4 +1,4 @@
-"""Handlers for the matrix products of a warpgroup."""
+"""Emitters of the matrix products of a warpgroup."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from warplab.emulator.core.state.layout import (
     WGMMA_WAIT,
 )
 from warplab.emulator.core.tensor.numerics import Kind, rule_number
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
 from warplab.emulator.program import Record, make_record
 from warplab.errors import PlanError
-from warplab.isa.syntax import TYPE_BITS, Group, Immediate, Instruction, Operand
+from warplab.isa.syntax import Group, Immediate, Instruction, Operand
 
 _FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
 _TRANSPOSABLE = ("f16", "bf16")
@@ -38,22 +38,22 @@ _BIT = "b1"  # .and.popc is its only operation
 _K_BYTES = 32  # of a row of A
 
 
-@handles("wgmma")
-def warpgroup_product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def _need_target(lowering: Lowering, instruction: Instruction) -> None:
     if not lowering.module.target.endswith("a"):
         where = f"Line {instruction.line}" if instruction.line else f"Kernel {lowering.calls[0]}"
         raise PlanError(
             f"{where} uses wgmma, which is not part of the target {lowering.module.target}: compile for sm_90a."
         )
-    action, form = parts[1], parts[2:]
-    if action == "mma_async" and form[:2] == ["sync", "aligned"]:
-        _product(lowering, instruction, form[2:])
-        return
+
+
+def order(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """wgmma.fence, .commit_group and .wait_group."""
+    _need_target(lowering, instruction)
     actions = {"fence": WGMMA_FENCE, "commit_group": WGMMA_COMMIT, "wait_group": WGMMA_WAIT}
-    if action not in actions or form != ["sync", "aligned"]:
+    if parts[2:] != ["sync", "aligned"]:
         raise Unsupported
-    count = _number(instruction.operands[0]) if action == "wait_group" else 0
-    extra = (actions[action], 0, lowering.constant(32, FULL_MASK))
+    count = _number(instruction.operands[0]) if parts[1] == "wait_group" else 0
+    extra = (actions[parts[1]], 0, lowering.constant(32, FULL_MASK))
     lowering.emit(make_record(OP_WGMMA_GROUP, imm=count, extra=extra))
 
 
@@ -130,8 +130,12 @@ def _transposes(operands: list[Operand], from_registers: bool) -> int:
     return flags
 
 
-def _product(lowering: Lowering, instruction: Instruction, form: list[str]) -> None:
+def product(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """mma_async.sync.aligned.shape{.satfinite}.d.a.b{.and.popc} d, a, b-desc, scale-d{, scales}{, transposes}."""
+    _need_target(lowering, instruction)
+    form = parts[4:]
+    if parts[2:4] != ["sync", "aligned"] or len(form) < len(("shape", "d", "a", "b")):
+        raise Unsupported
     of_bits = form[-2:] == ["and", "popc"]
     shape, *modifiers, sum_kind, a, b = form[:-2] if of_bits else form
     if of_bits != (a == _BIT):
@@ -139,7 +143,7 @@ def _product(lowering: Lowering, instruction: Instruction, form: list[str]) -> N
     if modifiers not in ([], ["satfinite"]):
         raise Unsupported
     rule, flags = _arithmetic(lowering, sum_kind, a, b, bool(modifiers))
-    bits, sum_bits = 1 if of_bits else TYPE_BITS[a], TYPE_BITS[sum_kind]
+    bits, sum_bits = 1 if of_bits else bits_of(a), bits_of(sum_kind)
     k = 8 * _K_BYTES // bits
     n = _columns(shape, k, bool(flags & WGMMA_INTEGERS))
     d_operand, a_operand, b_operand, scale_operand, *rest = instruction.operands

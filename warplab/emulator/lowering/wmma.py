@@ -1,4 +1,4 @@
-"""Handlers for wmma: loads, stores and products of whole matrices by a warp, made of simpler instructions.
+"""Emitters of wmma: loads, stores and products of whole matrices by a warp, made of simpler instructions.
 
 PTX leaves open which lane holds which element. Here it is as an H200 has it: fragments of mma.sync side by side. With
 lane t of group g = t / 4 and member q = t % 4, every register holds elements of one place along the dimension of g and
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from warplab.emulator.core.state.layout import OP_LOAD, OP_STORE, SPACE_GENERIC, SPACE_GLOBAL, SPACE_SHARED
-from warplab.emulator.lowering.lowering import Lowering, Unsupported, handles
+from warplab.emulator.lowering.lowering import Lowering, Unsupported
 from warplab.emulator.lowering.memory import address_row
 from warplab.emulator.lowering.tensor import Product, arithmetic_of, emit_product, split_bit_operation
 from warplab.emulator.program import make_record
@@ -187,7 +187,7 @@ def _emit_access(
         lowering.emit(make_record(OP_LOAD, rows[0], address, imm=offset, extra=extra))
 
 
-def _load(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def load(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     which = parts[2]
     by_row, shape, space, kind = _form(parts)
     if which not in ("a", "b", "c") or which == "c" and kind not in ("f16", "f32", "s32", "f64"):
@@ -229,7 +229,7 @@ def _joined_bytes(lowering: Lowering, low: int, high: int) -> int:
     return joined
 
 
-def _store(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def store(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     by_row, shape, space, kind = _form(parts)
     if parts[2] != "d" or kind not in ("f16", "f32", "s32", "f64"):
         raise Unsupported
@@ -292,7 +292,7 @@ def _types_of(parts: list[str]) -> tuple[str, str, str]:
     return d, a, c
 
 
-def _multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+def multiply(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     """wmma.mma{.op.popc}.sync.aligned.alayout.blayout.shape{.rnd}.types{.satfinite} d, a, b, c: an mma for each 16 x 8
     sums."""
     parts, operation = split_bit_operation(parts, 2)
@@ -354,11 +354,3 @@ def _emit_tiles(
             sums = results[part]
     assert record is not None
     record.counted = True
-
-
-@handles("wmma")
-def warp_matrices(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
-    actions = {"load": _load, "store": _store, "mma": _multiply}
-    if parts[1] not in actions:
-        raise Unsupported
-    actions[parts[1]](lowering, instruction, parts)

@@ -54,8 +54,7 @@ from warplab.emulator.core.state.layout import (
     X4,
     X7,
 )
-from warplab.emulator.program import Program, local_words
-from warplab.emulator.report.instruction_classes import Classifier, Work
+from warplab.emulator.program import Kind, Program, Work, local_words
 from warplab.plan.execution import CacheTraffic, Counters, LaunchProfile
 from warplab.plan.model import Launch
 
@@ -136,16 +135,14 @@ def _of_instruction(record: list[int], counts: list[int]) -> Amounts:
     return result
 
 
-def _work(record: list[int], counts: list[int], classifier: Classifier, assembled: bool) -> Amounts:
+def _work(kind: Kind, counts: list[int], assembled: bool) -> Amounts:
     result = {}
-    work = classifier.work(record)
-    if work is not Work.TENSOR:
-        result[f"{work.value}_instructions"] = counts[C_WARPS]
-    if classifier.is_wide(record):
+    if kind.work is not Work.TENSOR:
+        result[f"{kind.work.value}_instructions"] = counts[C_WARPS]
+    if kind.wide:
         result["wide_integer_instructions"] = counts[C_WARPS]
-    operation = classifier.float_operation(record)
-    if operation and not (assembled and operation[0] in "fd"):
-        result[f"thread_{operation}"] = counts[C_THREADS]
+    if kind.operation and not (assembled and kind.operation[0] in "fd"):
+        result[f"thread_{kind.operation}"] = kind.operations * counts[C_THREADS]
     return result
 
 
@@ -183,7 +180,6 @@ class CountedLaunch(LaunchProfile):
 
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
-    classifier = Classifier()
     lines: defaultdict[int, Amounts] = defaultdict(lambda: defaultdict(int))
     places = np.flatnonzero(counts.any(axis=1))
     used = (table[places].tolist() for table in (program.code, counts, program.lines))
@@ -208,7 +204,7 @@ def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Coun
         if op in (OP_MMA, OP_WGMMA):  # a wmma is several, of which each counts here
             line["tensor_instructions"] += issued if share is None else round(issued * share)
             line["tensor_multiply_adds"] += issued * record[IMM]
-        _add(line, _work(record, row, classifier, program.terms is not None))
+        _add(line, _work(program.kinds[pc], row, program.terms is not None))
     for place, counter, amount in _of_machine_code(program, counts):
         lines[place][counter] += amount
     total: Amounts = defaultdict(int)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
+from warplab.emulator.lowering.rows import InstructionTable
 from warplab.errors import PlanError
 from warplab.isa.syntax import Function, Instruction, Label, Operand, Symbol, registers_of
 
 MAX_SETS = 1 << 30  # instructions times registers: bits of a set for each instruction, of which there are two
-# Instructions that certainly overwrite their first operand. Leaving one out only makes more registers look needed.
-DEFINING = frozenset({
-    "abs", "add", "addc", "and", "bfe", "bfi", "bfind", "brev", "clz", "cnot", "copysign", "cos", "cvt", "cvta", "div",
-    "dp2a", "dp4a", "ex2", "fma", "ld", "ldu", "lg2", "lop3", "mad", "madc", "max", "min", "mov", "mul", "mul24", "neg",
-    "not", "or", "popc", "prmt", "rcp", "rem", "rsqrt", "sad", "selp", "set", "setp", "shf", "shfl", "shl", "shr",
-    "sin", "slct", "sqrt", "sub", "subc", "tanh", "testp", "vote", "xor",
-})  # fmt: skip
 
 
 def _registers(operand: Operand) -> int:
@@ -23,15 +17,14 @@ def _registers(operand: Operand) -> int:
     return found
 
 
-def _effect(instruction: Instruction) -> tuple[int, int]:
+def _effect(instruction: Instruction, table: InstructionTable) -> tuple[int, int]:
     """Registers read, and registers overwritten in every thread that gets here."""
-    operands = instruction.operands
+    written = table.written(instruction)
     kills = 0
-    if operands and instruction.guard < 0 and instruction.opcode.split(".")[0] in DEFINING:
-        kills = _registers(operands[0])
-        operands = operands[1:]
+    if written and instruction.guard < 0:
+        kills = _registers(written[0])
     reads = 0
-    for operand in operands:
+    for operand in instruction.operands[len(written) if instruction.guard < 0 else 0 :]:
         reads |= _registers(operand)
     if instruction.guard >= 0:
         reads |= 1 << instruction.guard
@@ -58,7 +51,7 @@ def successors(function: Function) -> list[list[int]]:
     return result
 
 
-def live_after(function: Function) -> list[int]:
+def live_after(function: Function, table: InstructionTable) -> list[int]:
     """For each instruction of the function's body the registers that a thread may still read after it, as a bit set.
 
     Raises PlanError if there are too many of either.
@@ -68,7 +61,7 @@ def live_after(function: Function) -> list[int]:
             f"The recursive function {function.name[:60]} has {len(function.body)} instructions and "
             f"{len(function.registers)} registers, too many to follow; make it smaller."
         )
-    effects = [_effect(i) if isinstance(i, Instruction) else (0, 0) for i in function.body]
+    effects = [_effect(i, table) if isinstance(i, Instruction) else (0, 0) for i in function.body]
     following = successors(function)
     before = [0] * len(effects)
     after = [0] * len(effects)
@@ -86,15 +79,12 @@ def live_after(function: Function) -> list[int]:
     return after
 
 
-def read_registers(function: Function) -> int:
-    """The registers that some instruction of the function reads, as a bit set; results of atomics are not reads."""
+def read_registers(function: Function, table: InstructionTable) -> int:
+    """The registers that some instruction of the function reads, as a bit set; what it overwrites is no read."""
     found = 0
     for item in function.body:
         if isinstance(item, Instruction):
-            operands = item.operands
-            if operands and item.opcode.split(".")[0] in DEFINING | {"atom"}:
-                operands = operands[1:]
-            for operand in operands:
+            for operand in item.operands[len(table.written(item)) :]:
                 found |= _registers(operand)
             if item.guard >= 0:
                 found |= 1 << item.guard

@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from warplab.emulator.lowering.passes.liveness import DEFINING, successors
+from warplab.emulator.lowering.passes.liveness import successors
+from warplab.emulator.lowering.rows import InstructionTable
 from warplab.isa.syntax import (
     Address,
     Function,
@@ -56,11 +57,11 @@ class Condition(NamedTuple):
     made: Instruction | None = None
 
 
-def watch_speculated(function: Function) -> None:
+def watch_speculated(function: Function, table: InstructionTable) -> None:
     """Put records for the sanitizers in front of the loads of a function whose values only some threads use."""
     if not any(_is_plain_load(item) for item in function.body):
         return
-    uses = _Uses(function)
+    uses = _Uses(function, table)
     body: list[Instruction | Label] = []
     for place, item in enumerate(function.body):
         if isinstance(item, Instruction) and _is_plain_load(item):
@@ -119,7 +120,7 @@ def _watched(
 class _Uses:
     """Where a function's registers are written and read, and how its blocks are reached."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, table: InstructionTable) -> None:
         self.body = function.body
         self.writes: defaultdict[int, list[int]] = defaultdict(list)
         self.reads: defaultdict[int, list[int]] = defaultdict(list)
@@ -133,7 +134,7 @@ class _Uses:
                 continue
             for register in _written(item):
                 self.writes[register].append(place)
-            for register in _read(item):
+            for register in _read(item, table):
                 self.reads[register].append(place)
             if item.opcode.split(".")[0] in ("bra", "brx", "ret", "exit", "trap", "call"):
                 block = place + 1
@@ -242,10 +243,9 @@ def _written(item: Instruction) -> Iterator[int]:
         yield from registers_of(item.operands[0])
 
 
-def _read(item: Instruction) -> Iterator[int]:
+def _read(item: Instruction, table: InstructionTable) -> Iterator[int]:
     """The registers that an instruction may read: what is not known to write its first operand may read it."""
-    first = 1 if item.opcode.split(".")[0] in DEFINING else 0
-    for operand in item.operands[first:]:
+    for operand in item.operands[len(table.written(item)) :]:
         yield from registers_of(operand)
     if item.guard >= 0:
         yield item.guard

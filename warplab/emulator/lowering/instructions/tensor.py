@@ -1,0 +1,134 @@
+"""Matrices and products of a warp or a warpgroup, on tensor cores."""
+
+from __future__ import annotations
+
+from warplab.emulator.lowering import tensor, wgmma, wmma
+from warplab.emulator.lowering.rows import Row
+from warplab.emulator.program import Work
+
+TITLE = "Tensor cores"
+_SPARSE = "mma{.sp,.sp::ordered_metadata}.sync.aligned"
+
+ROWS = (
+    Row(
+        (
+            ("mma.sync.aligned.m16n8k16.row.col.f32{.f16.f16,.bf16.bf16}.f32", "4f32 4b32 2b32 4f32"),
+            ("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16", "2b32 4b32 2b32 2b32"),
+            ("mma.sync.aligned.m16n8k8.row.col.f32{.f16.f16,.bf16.bf16}.f32", "4f32 2b32 1b32 4f32"),
+            ("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", "4f32 4b32 2b32 4f32"),
+            ("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64", "2f64 1f64 1f64 2f64"),
+            ("mma.sync.aligned.m16n8k32.row.col.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 4b32 2b32 4s32"),
+            ("mma.sync.aligned.m8n8k32.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "2s32 1b32 1b32 2s32"),
+            ("mma.sync.aligned.m16n8k32.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 2b32 1b32 4s32"),
+            ("mma.sync.aligned.m16n8k64.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 4b32 2b32 4s32"),
+            ("mma.sync.aligned.m8n8k16.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "2s32 1b32 1b32 2s32"),
+            ("mma.sync.aligned.m16n8k16.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 2b32 1b32 4s32"),
+            ("mma.sync.aligned.m8n8k128.row.col.s32.b1.b1.s32{.and,.xor}.popc", "2s32 1b32 1b32 2s32"),
+            ("mma.sync.aligned.m16n8k128.row.col.s32.b1.b1.s32{.and,.xor}.popc", "4s32 2b32 1b32 4s32"),
+            ("mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32{.and,.xor}.popc", "4s32 4b32 2b32 4s32"),
+            (_SPARSE + ".m16n8k16.row.col.f32{.f16.f16,.bf16.bf16}.f32", "4f32 2b32 2b32 4f32 b32 3"),
+            (_SPARSE + ".m16n8k32.row.col.f32{.f16.f16,.bf16.bf16}.f32", "4f32 4b32 4b32 4f32 b32 1"),
+            (_SPARSE + ".m16n8k16.row.col.f16.f16.f16.f16", "2b32 2b32 2b32 2b32 b32 3"),
+            (_SPARSE + ".m16n8k32.row.col.f16.f16.f16.f16", "2b32 4b32 4b32 2b32 b32 1"),
+            (_SPARSE + ".m16n8k8.row.col.f32.tf32.tf32.f32", "4f32 2b32 2b32 4f32 b32 3"),
+            (_SPARSE + ".m16n8k16.row.col.f32.tf32.tf32.f32", "4f32 4b32 4b32 4f32 b32 1"),
+            (_SPARSE + ".m16n8k32.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 2b32 2b32 4s32 b32 1"),
+            (_SPARSE + ".m16n8k64.row.col{,.satfinite}.s32{.s8,.u8}{.s8,.u8}.s32", "4s32 4b32 4b32 4s32 b32 0"),
+            (_SPARSE + ".m16n8k64.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 2b32 2b32 4s32 b32 1"),
+            (_SPARSE + ".m16n8k128.row.col{,.satfinite}.s32{.s4,.u4}{.s4,.u4}.s32", "4s32 4b32 4b32 4s32 b32 0"),
+            ("mma.sync.aligned.m16n8k32.row.col.f32{.e4m3,.e5m2}{.e4m3,.e5m2}.f32", "4f32 4b32 2b32 4f32"),
+        ),
+        tensor.matrix_multiply,
+        Work.TENSOR,
+        refused=((_SPARSE + ".m16n8k64.row.col.f32{.e4m3,.e5m2}{.e4m3,.e5m2}.f32", "4f32 4b32 4b32 4f32 b32 0"),),
+        tested="tests/emulator/tensor/test_tensor.py",
+    ),
+    Row(
+        (("ldmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "4b32 []"),),
+        tensor.load_matrices,
+        Work.MEMORY,
+        tested="tests/emulator/tensor/test_tensor.py",
+    ),
+    Row(
+        (("stmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "[] 4b32"),),
+        tensor.store_matrices,
+        Work.MEMORY,
+        writes=False,
+        tested="tests/emulator/tensor/test_tensor.py",
+    ),
+    Row(
+        (("movmatrix.sync.aligned.m8n8.trans.b16", "b32 b32"),),
+        tensor.transpose_fragment,
+        Work.EXCHANGE,
+        tested="tests/emulator/tensor/test_tensor.py",
+    ),
+    Row(
+        (
+            ("wmma.load{.a,.b}.sync.aligned{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}{,.shared}.f16", "8b32 [] u32"),
+            ("wmma.load{.a,.b}.sync.aligned{.row,.col}.m16n16k16{.bf16}", "4b32 [] u32"),
+            ("wmma.load{.a,.b}.sync.aligned{.row,.col}.m16n16k16{.s8,.u8}", "2b32 [] u32"),
+            ("wmma.load{.a,.b}.sync.aligned{.row,.col}.m16n16k8.tf32", "4b32 [] u32"),
+            ("wmma.load{.a,.b}.sync.aligned{.row,.col}.m8n8k4.f64", "1f64 [] u32"),
+            ("wmma.load.a.sync.aligned.row.m8n8k32{.s4,.u4}", "1b32 [] u32"),
+            ("wmma.load.b.sync.aligned.col.m8n8k32{.s4,.u4}", "1b32 [] u32"),
+            ("wmma.load.a.sync.aligned.row.m8n8k128.b1", "1b32 [] u32"),
+            ("wmma.load.b.sync.aligned.col.m8n8k128.b1", "1b32 [] u32"),
+            ("wmma.load.c.sync.aligned{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}{.f32,.s32}", "8b32 [] u32"),
+        ),
+        wmma.load,
+        Work.MEMORY,
+        name_parts=2,
+        tested="tests/emulator/tensor/test_wmma.py",
+    ),
+    Row(
+        (("wmma.store.d.sync.aligned{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}{.f32,.s32}", "[] 8b32 u32"),),
+        wmma.store,
+        Work.MEMORY,
+        writes=False,
+        name_parts=2,
+        tested="tests/emulator/tensor/test_wmma.py",
+    ),
+    Row(
+        (
+            ("wmma.mma.sync.aligned.row.col.m8n8k32{,.satfinite}.s32{.s4.s4,.u4.u4}.s32", "2b32 1b32 1b32 2b32"),
+            ("wmma.mma{.and,.xor}.popc.sync.aligned.row.col.m8n8k128.s32.b1.b1.s32", "2b32 1b32 1b32 2b32"),
+            (
+                "wmma.mma.sync.aligned{.row,.col}{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}.f32.f32",
+                "8b32 8b32 8b32 8b32",
+            ),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16.f16.f16", "4b32 8b32 8b32 4b32"),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32", "8b32 4b32 4b32 8b32"),
+            ("wmma.mma.sync.aligned.row.col.m16n16k16{,.satfinite}.s32{.s8.s8,.u8.u8}.s32", "8b32 2b32 2b32 8b32"),
+            ("wmma.mma.sync.aligned.row.col.m16n16k8.f32.tf32.tf32.f32", "8b32 4b32 4b32 8b32"),
+            ("wmma.mma.sync.aligned.row.col.m8n8k4.f64.f64.f64.f64", "2f64 1f64 1f64 2f64"),
+        ),
+        wmma.multiply,
+        Work.TENSOR,
+        name_parts=2,
+        tested="tests/emulator/tensor/test_wmma.py",
+    ),
+    Row(
+        (("wgmma{.fence,.commit_group}.sync.aligned", ""), ("wgmma.wait_group.sync.aligned", "0")),
+        wgmma.order,
+        Work.CONTROL,
+        writes=False,
+        name_parts=2,
+        tested="tests/emulator/tensor/test_wgmma.py",
+    ),
+    Row(
+        (
+            ("wgmma.mma_async.sync.aligned{.m64n8k16,.m64n256k16}.f32{.f16.f16,.bf16.bf16}", "WD b64 b64 pred 1 1 0 0"),
+            ("wgmma.mma_async.sync.aligned.m64n128k16.f16.f16.f16", "WD 4b32 b64 pred 1 -1 1"),
+            ("wgmma.mma_async.sync.aligned.m64n96k8.f32.tf32.tf32", "WD b64 b64 pred 1 1"),
+            ("wgmma.mma_async.sync.aligned.m64n64k32{.f32,.f16}{.e4m3,.e5m2}{.e4m3,.e5m2}", "WD 4b32 b64 pred 1 1"),
+            ("wgmma.mma_async.sync.aligned.m64n240k32{,.satfinite}.s32{.s8,.u8}{.s8,.u8}", "WD b64 b64 pred"),
+            ("wgmma.mma_async.sync.aligned.m64n8k256.s32.b1.b1.and.popc", "WD b64 b64 pred"),
+        ),
+        wgmma.product,
+        Work.TENSOR,
+        refused=(("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16", "WD b64 b64 b32 0 pred 1 1 0 0"),),
+        writes=False,  # its sums go on from the ones before
+        name_parts=2,
+        tested="tests/emulator/tensor/warpgroup.py",
+    ),
+)
