@@ -12,7 +12,9 @@ BITS = {"pred": 8, "b16": 16, "b32": 32, "b64": 64}
 LOAD = {16: "u16", 32: "u32", 64: "u64"}
 
 
-def run(body: str, result: int, operands: list[np.ndarray], declarations: str = "") -> np.ndarray:
+def run(
+    body: str, result: int, operands: list[np.ndarray], declarations: str = "", target: str = "sm_90a"
+) -> np.ndarray:
     """Run `body` once an element. It reads %a0, %a1, ... (registers as wide as the arrays) and leaves %d.
 
     `result` is the width of %d in bits. Operands are unsigned integer arrays of equal length.
@@ -22,7 +24,7 @@ def run(body: str, result: int, operands: list[np.ndarray], declarations: str = 
     arrays["out"] = np.zeros(count, dtype=f"u{result // 8}")
     names = list(arrays)
     parameters = ",\n".join(f".param .u64 p{i}" for i in range(len(names)))
-    lines = [".version 9.0", ".target sm_90a", ".address_size 64", f".visible .entry test({parameters})", "{"]
+    lines = [".version 9.0", f".target {target}", ".address_size 64", f".visible .entry test({parameters})", "{"]
     lines += [".reg .pred %p<8>;", ".reg .b16 %h<8>;", ".reg .b32 %r<16>;", ".reg .b64 %rd<16>;", declarations]
     lines.append(f".reg .b{result} %d;")
     lines += [f".reg .b{8 * arrays[n].itemsize} %a{i};" for i, n in enumerate(names[:-1])]

@@ -146,6 +146,25 @@ def fused(lowering: Lowering, instruction: Instruction, parts: list[str]) -> Non
     _float(lowering, instruction, "fma", parts[1:-1], parts[-1])
 
 
+def pairs_of_floats(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
+    """add, sub, mul or fma of two float32 in a 64-bit register: each half as the instruction of float32 has it."""
+    operation, modifiers = parts[0], parts[1:-1]
+    destination, *operands = instruction.operands
+    rounds = any(m in ROUNDINGS for m in modifiers)
+    if len(operands) != (3 if operation == "fma" else 2) or operation == "fma" and not rounds:
+        raise Unsupported
+    key = key_of(operation, _with_rounding(modifiers), (*ROUNDINGS, "ftz"), "f32")
+    sources = [lowering.source(o, "b64") for o in operands]
+    halves = []
+    for half in ("low", "high"):
+        rows = [lowering.temporary(32) for _ in sources]
+        for row, source in zip(rows, sources, strict=True):
+            lowering.vector(f"{half}.i32", row, source)
+        halves.append(lowering.temporary(32))
+        lowering.vector(key, halves[-1], *rows)
+    lowering.vector("pack.i32", lowering.target(destination, "b64"), *halves)
+
+
 def divide(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:
     # The approximate forms are computed exactly rounded: well inside their 2 ulp.
     exact = [m for m in parts[1:-1] if m not in ("approx", "full")]

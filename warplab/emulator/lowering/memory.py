@@ -59,6 +59,10 @@ HINTS = (
 )  # fmt: skip
 
 
+_EIGHT = 8  # elements of the longest vector
+_WIDEST = 256  # bits of an access of one lane, to global memory alone
+
+
 def _split(parts: list[str]) -> tuple[int, bool, int, str]:
     """Space, whether it synchronises, elements and type of an access; an unknown modifier is unsupported."""
     space, synchronises, elements = SPACE_GENERIC, False, 1
@@ -67,7 +71,7 @@ def _split(parts: list[str]) -> tuple[int, bool, int, str]:
             space = SPACES[part]
         elif part in SYNCHRONISING:
             synchronises = True
-        elif part in ("v2", "v4"):
+        elif part in ("v2", "v4", "v8"):
             elements = int(part[1])
         elif part not in HINTS and part not in (FOR_SANITIZERS, PAST_SANITIZERS):
             raise Unsupported
@@ -136,6 +140,11 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
     row, offset = address_row(lowering, address)
     bits = bits_of(kind)
     rows, lane_bytes = data_rows(lowering, items, kind, store=op == OP_STORE)
+    words = rows
+    if count == _EIGHT:
+        rows, bits, lane_bytes, count = _pairs(lowering, rows, bits, lane_bytes, op == OP_STORE), 64, 8, 4
+    if count * bits == _WIDEST and space not in (SPACE_GLOBAL, SPACE_GENERIC):
+        raise Unsupported
     if bits == 128:
         # A 128-bit register is two rows of 64 bits.
         rows = [half for r in rows for half in (r, r + 256)]
@@ -153,6 +162,20 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
         lowering.emit(make_record(op, rows[0], row, imm=offset, extra=extra))
     else:
         lowering.emit(make_record(op, 0, row, rows[0], imm=offset, extra=extra))
+    if op != OP_STORE and len(words) == _EIGHT:
+        for word, pair, half in zip(words, [r for r in rows for _ in "lh"], ("low", "high") * 4, strict=True):
+            lowering.vector(f"{half}.i32", word, pair)
+
+
+def _pairs(lowering: Lowering, words: list[int], bits: int, lane_bytes: int, store: bool) -> list[int]:
+    """Rows of 64 bits in place of eight of 32: a record has room for four. Those of a store hold the words."""
+    if bits != 32 or lane_bytes != 4:
+        raise Unsupported
+    pairs = [lowering.temporary(64) for _ in words[::2]]
+    for pair, low, high in zip(pairs, words[::2], words[1::2], strict=True):
+        if store:
+            lowering.vector("pack.i32", pair, low, high)
+    return pairs
 
 
 def load(lowering: Lowering, instruction: Instruction, parts: list[str]) -> None:

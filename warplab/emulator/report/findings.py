@@ -57,6 +57,7 @@ from warplab.emulator.core.state.layout import (
     FAULT_UNINITIALISED,
     FAULT_UNSUPPORTED,
     FAULT_WARPGROUP,
+    IMM,
     OFFSET_MASK,
     OP,
     OP_BULK,
@@ -77,7 +78,7 @@ from warplab.emulator.core.state.layout import (
 from warplab.emulator.lowering.calls import STACK_BYTES
 from warplab.emulator.memory import AddressSpace
 from warplab.emulator.program import Program
-from warplab.emulator.report.gaps import feature_of
+from warplab.emulator.report.gaps import feature_of, opcode_of
 from warplab.emulator.report.places import Place, Places
 from warplab.emulator.report.races import race_sentence, same_value_note
 from warplab.plan.execution import Finding, FindingKind
@@ -422,6 +423,8 @@ class Explainer:
             return self._trap_sentence(record)
         if fault == FAULT_SPLITS:
             return "diverges into more groups of threads than the emulator follows."
+        if target := int(self.program.code[int(record[F_PC]), IMM]):
+            return f"needs sm_{target}, which has {opcode_of(text)}: compile the kernel for that target or a later one."
         return f"needs {feature_of(text)}."
 
     def _mbarrier_wait(self, record: np.ndarray) -> str:

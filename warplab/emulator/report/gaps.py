@@ -32,9 +32,14 @@ _FEATURES = (
 )
 
 
+def opcode_of(text: str) -> str:
+    """The opcode of an instruction's text, behind its guard."""
+    return re.sub(r"^@!?\s*\S+\s+", "", text).split(None, 1)[0].rstrip(";") if text.split() else "an instruction"
+
+
 def feature_of(text: str) -> str:
     """What an instruction that is not taken needs, as the object of "needs", with what to use instead."""
-    opcode = re.sub(r"^@!?\s*\S+\s+", "", text).split(None, 1)[0].rstrip(";") if text.split() else "an instruction"
+    opcode = opcode_of(text)
     if special := re.search(r"%(envreg\d+|clock\w*|pm\d+\w*|[a-z_]+_smem_\w+)", text):
         return f"the special register %{special[1]}, {_NOT_HERE}: leave out what reads it"
     for pattern, feature, instead in _FEATURES:

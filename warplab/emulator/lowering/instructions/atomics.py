@@ -8,9 +8,10 @@ from warplab.emulator.lowering.rows import Row
 from warplab.emulator.program import Work
 
 TITLE = "Atomics"
-_ORDER = "{,.relaxed,.acquire,.release,.acq_rel}{,.cta,.cluster,.gpu,.sys}"
+_SCOPE = "{,.cta,.cluster,.gpu,.sys}"
+_ORDER = "{,.relaxed,.acquire,.release,.acq_rel}" + _SCOPE
 _SPACE = "{,.global,.shared}"
-_VECTORS = {"v2": 90, "v4": 90, "v8": 90}
+_SINCE = dict.fromkeys(("v2", "v4", "v8", "cluster", "bf16", "bf16x2", "b128"), 90)
 
 ROWS = (
     Row(
@@ -28,12 +29,12 @@ ROWS = (
         memory.atomic,
         Work.MEMORY,
         refused=(("atom" + _SPACE + ".exch.b128", "T [] T"), ("atom" + _SPACE + ".cas.b128", "T [] T T")),
-        since=_VECTORS,
+        since=_SINCE,
         tested="tests/emulator/test_forms.py",
     ),
     Row(
         (
-            ("red" + _ORDER + _SPACE + ".add{.u32,.s32,.u64,.f32,.f64}", "[] T"),
+            ("red{,.relaxed,.release}" + _SCOPE + _SPACE + ".add{.u32,.s32,.u64,.f32,.f64}", "[] T"),
             ("red" + _SPACE + "{.min,.max}{.u32,.s32,.u64,.s64}", "[] T"),
             ("red" + _SPACE + "{.and,.or,.xor}{.b32,.b64}", "[] T"),
             ("red" + _SPACE + "{.inc,.dec}.u32", "[] T"),
@@ -45,7 +46,7 @@ ROWS = (
         memory.atomic,
         Work.MEMORY,
         writes=False,
-        since=_VECTORS,
+        since=_SINCE,
         tested="tests/emulator/test_forms.py",
     ),
 )

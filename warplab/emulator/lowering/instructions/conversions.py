@@ -13,6 +13,12 @@ from warplab.isa.syntax import TYPE_BITS
 TITLE = "Conversions"
 _ALL_INTEGERS = "{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}"
 _ALL_FLOATS = "{.f16,.bf16,.f32,.f64}"
+_SINCE = {
+    **{f"bf16.{kind}": 90 for kind in ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f64")},
+    **dict.fromkeys(("bf16.f32", "relu", "satfinite", "f16x2", "bf16x2", "tf32"), 80),
+    **dict.fromkeys(("rn.tf32", "rz.tf32"), 90),
+    **dict.fromkeys(("e4m3x2", "e5m2x2"), 89),
+}
 _SPACES = "{.global,.shared,.local,.const,.param,.shared::cta,.shared::cluster}"
 
 
@@ -52,13 +58,21 @@ ROWS = (
         ),
         convert.convert,
         _conversion,
+        since=_SINCE,
         tested=RANDOM,
     ),
     Row(
         (("cvta" + _SPACES + ".u64", "T T"), ("cvta.to" + _SPACES + ".u64", "T T")),
         memory.convert_address,
         _address,
+        since={"shared__cluster": 90},
         tested="tests/emulator/test_spaces.py",
     ),
-    Row((("isspacep" + _SPACES, "pred u64"),), memory.is_space, Work.INTEGER, tested="tests/emulator/test_spaces.py"),
+    Row(
+        (("isspacep" + _SPACES, "pred u64"),),
+        memory.is_space,
+        Work.INTEGER,
+        since={"shared__cluster": 90},
+        tested="tests/emulator/test_spaces.py",
+    ),
 )

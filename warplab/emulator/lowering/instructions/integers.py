@@ -16,6 +16,7 @@ ROWS = (
             ("{add,sub}.cc" + WIDE_INTEGERS, "T T T"),
         ),
         arithmetic.add,
+        since={"u16x2": 90, "s16x2": 90},
         tested=RANDOM,
     ),
     Row((("{addc,subc}{,.cc}" + WIDE_INTEGERS, "T T T"),), arithmetic.carry, tested=RANDOM),
@@ -60,6 +61,7 @@ ROWS = (
             ("{min,max}.relu{.s16x2,.s32}", "T T T"),
         ),
         arithmetic.choose,
+        since={"u16x2": 90, "s16x2": 90, "relu": 90},
         tested=RANDOM,
     ),
     Row(

@@ -34,8 +34,15 @@ ROWS = (
         (("redux.sync{.add,.min,.max}{.u32,.s32}", "T T b32"), ("redux.sync{.and,.or,.xor}.b32", "T T b32")),
         control.redux,
         Work.EXCHANGE,
+        since={"": 80},
         tested=RANDOM,
     ),
     Row((("activemask.b32", "T"),), control.active_mask, Work.EXCHANGE, tested="tests/emulator/test_forms.py"),
-    Row((("elect.sync", "b32|pred b32"),), control.elect, Work.EXCHANGE, tested="tests/emulator/test_forms.py"),
+    Row(
+        (("elect.sync", "b32|pred b32"),),
+        control.elect,
+        Work.EXCHANGE,
+        since={"": 90},
+        tested="tests/emulator/test_forms.py",
+    ),
 )

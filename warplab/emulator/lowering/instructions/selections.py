@@ -21,6 +21,7 @@ ROWS = (
             ("setp" + FLOAT_CONDITIONS + ".and.f32", "pred|pred T T pred"),
         ),
         select.set_predicate,
+        since={"bf16": 90, "bf16x2": 90},
         tested=RANDOM,
     ),
     Row(
@@ -33,6 +34,7 @@ ROWS = (
             ("set" + FLOAT_CONDITIONS + ".bf16x2.bf16x2", "D T T"),
         ),
         select.set_register,
+        since={"bf16": 90, "bf16x2": 90},
         tested=RANDOM,
     ),
     Row(

@@ -7,6 +7,11 @@ from warplab.emulator.lowering.rows import Row
 from warplab.emulator.program import Work
 
 TITLE = "Tensor cores"
+_MMA = {
+    **dict.fromkeys(("m16n8k16", "m16n8k32", "m16n8k64", "m16n8k128", "m16n8k256"), 80),
+    **dict.fromkeys(("bf16", "tf32", "f64", "and", "sp", "sp__ordered_metadata"), 80),
+    **dict.fromkeys(("e4m3", "e5m2"), 89),
+}
 _SPARSE = "mma{.sp,.sp::ordered_metadata}.sync.aligned"
 
 ROWS = (
@@ -40,6 +45,7 @@ ROWS = (
         ),
         tensor.matrix_multiply,
         Work.TENSOR,
+        since=_MMA,
         refused=((_SPARSE + ".m16n8k64.row.col.f32{.e4m3,.e5m2}{.e4m3,.e5m2}.f32", "4f32 4b32 4b32 4f32 b32 0"),),
         tested="tests/emulator/tensor/test_tensor.py",
     ),
@@ -53,6 +59,7 @@ ROWS = (
         (("stmatrix.sync.aligned.m8n8.x4{,.trans}.shared.b16", "[] 4b32"),),
         tensor.store_matrices,
         Work.MEMORY,
+        since={"": 90},
         writes=False,
         tested="tests/emulator/tensor/test_tensor.py",
     ),
@@ -77,6 +84,7 @@ ROWS = (
         ),
         wmma.load,
         Work.MEMORY,
+        since={"bf16": 80, "tf32": 80, "f64": 80},
         name_parts=2,
         tested="tests/emulator/tensor/test_wmma.py",
     ),
@@ -104,6 +112,7 @@ ROWS = (
         ),
         wmma.multiply,
         Work.TENSOR,
+        since={"bf16": 80, "tf32": 80, "f64": 80, "and": 80},
         name_parts=2,
         tested="tests/emulator/tensor/test_wmma.py",
     ),
@@ -111,6 +120,7 @@ ROWS = (
         (("wgmma{.fence,.commit_group}.sync.aligned", ""), ("wgmma.wait_group.sync.aligned", "0")),
         wgmma.order,
         Work.CONTROL,
+        since={"": 90},
         writes=False,
         name_parts=2,
         tested="tests/emulator/tensor/test_wgmma.py",
@@ -126,6 +136,7 @@ ROWS = (
         ),
         wgmma.product,
         Work.TENSOR,
+        since={"": 90},
         refused=(("wgmma.mma_async.sp.sync.aligned.m64n8k32.f32.f16.f16", "WD b64 b64 b32 0 pred 1 1 0 0"),),
         writes=False,  # its sums go on from the ones before
         name_parts=2,

@@ -34,7 +34,8 @@ from warplab.isa.syntax import (
     registers_of,
 )
 
-_KINDS = {"f32", "f64", "f16", "f16x2", "bf16", "bf16x2"}
+_KINDS = {"f32", "f64", "f16", "f16x2", "bf16", "bf16x2", "f32x2"}
+_SIGNS = Immediate(0x8000_0000_8000_0000)
 _ENDS = {"bra", "brx", "call", "ret", "exit"}
 _PARTED = re.compile(  # of which ptxas makes several blocks before it fuses: rounded floats, integers, fences
     r"(?:div|rcp|sqrt)\.r[nzmp]\.|rsqrt\.approx\.f64|(?:div|rem)\.(?:s32|[su]16|[su]64)|membar\.|fence\.(?!proxy)"
@@ -196,9 +197,10 @@ def _fused(function: Function, addition: Instruction, mul: Instruction, product:
     kind = modifiers[-1]
     negated = Register(len(function.registers))
     function.registers.append(f"b{TYPE_BITS[kind]}")
-    negation = replace(
-        addition, opcode=f"neg.{kind}", operands=(negated, term if product_is_left else other_factor), places=()
-    )
+    opposite: tuple[Operand, ...] = (negated, term if product_is_left else other_factor)
+    negation = replace(addition, opcode=f"neg.{kind}", operands=opposite, places=())
+    if kind == "f32x2":  # no instruction changes its signs
+        negation = replace(negation, opcode="xor.b64", operands=(*opposite, _SIGNS))
     operands = (target, factor, other_factor, negated) if product_is_left else (target, factor, negated, term)
     return [negation, replace(addition, opcode=opcode, operands=operands)]
 
