@@ -14,6 +14,7 @@ from warplab.emulator.lowering.passes.liveness import live_after
 from warplab.emulator.lowering.rows import InstructionTable, Row, expand
 from warplab.emulator.program import Kind, Work
 from warplab.isa.parser import parse
+from warplab.plan import assembler
 
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "instructions.md"
@@ -32,6 +33,26 @@ def test_emitters_take_the_forms_of_their_rows_and_no_refused_ones() -> None:
         for forms, taken in ((row.forms, True), (row.refused, False)):
             for form, operands in forms:
                 assert [o for o in expand(form) if coverage.takes(o, operands) is not taken] == [], form
+
+
+TARGETS = (75, 80, 86, 89, 90, 100)  # those that ptxas 13 knows and a row names
+ONLY_HOPPER = {"wgmma", "setmaxnreg"}  # of sm_90a, or of families of targets that came later
+
+
+def test_ptxas_has_instructions_from_the_targets_that_their_rows_name() -> None:
+    """One opcode for each target of each row: assembled for it, and refused for the one before."""
+    samples: dict[tuple[int, int], tuple[str, str]] = {}
+    for number, row in enumerate(TABLE.rows):
+        for form, operands in row.forms:
+            for opcode in expand(form):
+                samples.setdefault((number, coverage.architecture_of(opcode)), (opcode, operands))
+    for (_, first), (opcode, operands) in samples.items():
+        if first and opcode.split(".")[0] not in ONLY_HOPPER:
+            before = TARGETS[TARGETS.index(first) - 1]
+            for architecture, taken in ((first, True), (before, False)):
+                target = f"sm_{architecture}"
+                done = assembler.run(coverage.Probe(opcode, operands).text(target), target, 20)
+                assert bool(done.image) is taken, f"{opcode} for {target}: {done.log}"
 
 
 def test_a_row_is_tested_where_it_says() -> None:

@@ -22,8 +22,8 @@ from warplab.errors import PlanError
 from warplab.isa.parser import parse
 from warplab.isa.syntax import TYPE_BITS
 
-_HEADER = ".version 9.0\n.target sm_{}a\n.address_size 64\n"
-_OLDEST = 90  # the target of what the page says
+_HEADER = ".version 9.0\n.target {}\n.address_size 64\n"
+_HOPPER = 90  # which has all that later targets do not have
 _CALLEE = ".func callee() { ret; }\n"
 _DIMENSIONS = ("1d", "2d", "3d", "4d", "5d")
 _HALF, _QUARTER = 2, 4
@@ -34,7 +34,7 @@ def _tensor(rank: int) -> str:
     return f"[%address, {{{', '.join(['%x'] * rank)}}}]"
 
 
-class _Probe:
+class Probe:
     """One instruction in a kernel of its own."""
 
     def __init__(self, opcode: str, operands: str) -> None:
@@ -85,17 +85,21 @@ class _Probe:
         count = n // (4 if self.types[0] == "f16" else 2)
         return "{" + ", ".join(self._register("b32") for _ in range(count)) + "}"
 
-    def handled(self) -> bool:
-        """Does an emitter take it?"""
+    def text(self, target: str) -> str:
+        """The PTX of the kernel for a target such as "sm_90a"."""
         tables = "table: .branchtargets DONE, DONE;\n" if "table" in self.operands else ""
         if "callprototype" in self.operands:
             tables += "callprototype: .callprototype _ ();\n"
-        header = _HEADER.format(architecture_of(self.opcode) or _OLDEST)
-        text = (
+        header = _HEADER.format(target)
+        return (
             f"{header}{_CALLEE}.visible .entry probe()\n{{\n.reg .b64 %address;\n.reg .b32 %x;\n"
             f"{' '.join(self.declared)}\n{tables}{self.opcode} {', '.join(self.operands)};\nDONE: ret;\n}}\n"
         )
-        lowering = Lowering(parse(text), "probe", TABLE)
+
+    def handled(self) -> bool:
+        """Does an emitter take it?"""
+        target = f"sm_{max(architecture_of(self.opcode), _HOPPER)}a"
+        lowering = Lowering(parse(self.text(target)), "probe", TABLE)
         lowering.lower()
         return all(record.op != OP_UNSUPPORTED for record in lowering.records)
 
@@ -109,7 +113,7 @@ def architecture_of(opcode: str) -> int:
 def takes(opcode: str, operands: str) -> bool:
     """Does the emulator take this opcode with operands as `rows.Row` describes them?"""
     try:
-        return _Probe(opcode, operands).handled()
+        return Probe(opcode, operands).handled()
     except PlanError:
         return False
 
