@@ -44,7 +44,7 @@ WORKDIR /autograder
 
 
 def main(names: Sequence[str]) -> None:
-    """Build, grade and write. `names` are labs; none are all."""
+    """Build, grade and write the labs called `names`, or all labs if there are no names."""
     path, header = results.DIRECTORY / "gradescope.json", results.make_header(" ".join([COMMAND, *names]))
     records: list[Record] = []
     for record in measure(names or known_labs()):

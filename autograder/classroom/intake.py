@@ -125,7 +125,7 @@ def _gradescope_names(entries: Iterable[Entry]) -> dict[str, str]:
                 students = [str(s.get(":email") or s[":name"]) for s in about[":submitters"]]
                 names[str(folder)] = " + ".join(sorted(students)) or str(folder)
         except (yaml.YAMLError, AttributeError, KeyError, TypeError, RecursionError, ValueError) as error:
-            raise ClassError(f"{entry.path} is not what Gradescope exports: {type(error).__name__}.") from None
+            raise ClassError(f"{entry.path} is not what Gradescope exports. Export the submissions again.") from error
     return names
 
 

@@ -15,8 +15,8 @@ _started: dict[bool, Future[tuple[Sandbox, Worker] | None]] = {}  # by whether i
 
 
 def begin(gpu: bool, kept_in: Callable[[], Sandbox | None], first: str, seconds: float) -> None:
-    """Start a worker that is kept in what `kept_in` gives, if that is anything, beside what the caller does; with `gpu`
-    one that holds the GPU. Once it has started it is asked for `first` of its own accord, so that it imports that."""
+    """Start a worker in the sandbox that `kept_in` gives, if any, while the caller goes on; with `gpu` it holds
+    the GPU. It then calls `first`, so that what `first` imports is loaded."""
     starter = ThreadPoolExecutor(1, "started-ahead")
     _started[gpu] = starter.submit(_start, kept_in)
     starter.submit(_ask, _started[gpu], first, seconds)
@@ -24,7 +24,8 @@ def begin(gpu: bool, kept_in: Callable[[], Sandbox | None], first: str, seconds:
 
 
 def taken(sandbox: Sandbox) -> Worker:
-    """The worker that was started in exactly this, which is the caller's from now on, or one that has not started."""
+    """A worker for this sandbox, which the caller must close: the one begun earlier if its sandbox is equal, else one
+    that has not started yet."""
     if found := _popped(sandbox.gpu):
         kept_in, worker = found
         if kept_in == sandbox:
@@ -34,15 +35,15 @@ def taken(sandbox: Sandbox) -> Worker:
 
 
 def close_rest() -> None:
-    """End those that nobody has taken."""
+    """Close the workers that no caller has taken."""
     for gpu in list(_started):
         if found := _popped(gpu):
             found[1].close()
 
 
 def _popped(gpu: bool) -> tuple[Sandbox, Worker] | None:
-    """What was begun of this kind, once it has started. Why it did not is no matter here: whoever needs one has it
-    start anew, and is told."""
+    """The worker begun earlier, once it has started; None if it failed. The failure is ignored here: a caller that
+    needs a worker starts a new one, which reports the same failure."""
     starting = _started.pop(gpu, None)
     return None if starting is None or starting.exception() else starting.result()
 

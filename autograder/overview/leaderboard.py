@@ -38,13 +38,13 @@ def places(lines: Iterable[Line], lab: str) -> list[Place]:
 
 
 def pseudonym(student: str, salt: int) -> str:
-    """A name for a student that only who knows `salt` can trace back: a bird and three digits."""
+    """A bird and three digits that stand for a student. Only the holder of `salt` can trace them back."""
     digest = int.from_bytes(hashlib.sha256(f"{salt}\0{student}".encode(errors="replace")).digest()[:8], "big")
     return f"{_BIRDS[digest % len(_BIRDS)]} {digest // len(_BIRDS) % 1000:03d}"
 
 
 def leaderboard_page(lab: str, best: Iterable[Place], salt: int | None) -> str:
-    """The page. With a salt students are shown by pseudonyms, which their feedback tells them; without, by name."""
+    """The page. With a salt it shows pseudonyms, which each student finds in their feedback; without one, names."""
     columns = ("place", "who", "share of the roofline", "sectors moved", "warp instructions")
     rows = [
         (

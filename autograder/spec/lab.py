@@ -12,7 +12,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
@@ -185,7 +185,7 @@ def load(folder: Path, wanted: type[T]) -> LabOf[T]:
     try:
         texts = tomllib.loads(path.read_text(encoding="utf-8"))
         declared = _declared(texts)
-        points = Points(**{key: float(value) for key, value in texts["points"].items()})
+        points = _points(texts["points"])
         given = {key: texts[key] for key in declared.required}
         scale = _scale(given["efficiency"]) if "efficiency" in given else _NO_SCALE
         title, notebook = str(texts.get("title", folder.name)), str(texts.get("notebook", ""))
@@ -194,7 +194,9 @@ def load(folder: Path, wanted: type[T]) -> LabOf[T]:
         needs, form = _architecture(texts, "needs"), _architecture(texts, "form")
     except OSError as error:
         raise LabError(f"The lab in {folder} has no readable lab.toml ({error.strerror}).") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except KeyError as error:
+        raise LabError(f"{path} does not say `{error.args[0]}`. Add it, as in the other labs' lab.toml.") from error
+    except (AttributeError, TypeError, ValueError) as error:
         raise LabError(f"{path} is not a valid lab description: {error}.") from error
     task = _load_task(folder, wanted, declared)
     _require_distinct_names(task.every_case(), folder)
@@ -215,6 +217,13 @@ def _declared(texts: Mapping[str, Any]) -> type[LabTask]:
         kinds = list(_BY_KIND)
         raise ValueError(f"kind is {', '.join(kinds[:-1])} or {kinds[-1]}")
     return found
+
+
+def _points(table: Mapping[str, Any]) -> Points:
+    names = [field.name for field in fields(Points)]
+    if unknown := table.keys() - set(names):
+        raise ValueError(f"[points] has {', '.join(names)}, and no {min(unknown)!r}")
+    return Points(*(float(table[name]) for name in names))
 
 
 def _scale(texts: Mapping[str, Any]) -> EfficiencyScale:
