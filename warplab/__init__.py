@@ -1,13 +1,44 @@
 """Warplab: write GPU kernels, run them anywhere, and see where their time and bytes go."""
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from warplab.emulator.emulate import EmulateError, emulate
+    from warplab.emulator.result import Result
+    from warplab.errors import WarplabError
+    from warplab.own_kernels.run import OwnCodeError, run, run_file
+    from warplab.plan.execution import Counters, Finding, FindingKind
 
 __version__ = "0.2.0"
+__all__ = [
+    "Counters",
+    "EmulateError",
+    "Finding",
+    "FindingKind",
+    "OwnCodeError",
+    "Result",
+    "WarplabError",
+    "emulate",
+    "run",
+    "run_file",
+]
+_PLACES = {
+    "Counters": "plan.execution",
+    "EmulateError": "emulator.emulate",
+    "Finding": "plan.execution",
+    "FindingKind": "plan.execution",
+    "OwnCodeError": "own_kernels.run",
+    "Result": "emulator.result",
+    "WarplabError": "errors",
+    "emulate": "emulator.emulate",
+    "run": "own_kernels.run",
+    "run_file": "own_kernels.run",
+}
 
 
 def __getattr__(name: str) -> Any:
-    """`warplab.run`, imported when it is first asked for: the rest needs no emulator."""
-    if name in ("run", "run_file"):
-        return getattr(import_module("warplab.own_kernels"), name)
+    """A public name, imported when it is first used: most of the package needs no emulator."""
+    if name in _PLACES:
+        return getattr(import_module(f"warplab.{_PLACES[name]}"), name)
     raise AttributeError(f"module 'warplab' has no attribute {name!r}")

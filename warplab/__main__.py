@@ -1,8 +1,8 @@
-"""`python -m warplab`."""
+"""`warplab` and `python -m warplab`."""
 
 import sys
 
-from warplab.own_kernels.command import main
+from warplab.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

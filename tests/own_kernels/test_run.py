@@ -14,7 +14,7 @@ from numba import cuda
 
 import warplab
 from tests.own_kernels.helper_kernels import square, stride
-from warplab.own_kernels import OwnCodeError
+from warplab.own_kernels.run import OwnCodeError
 from warplab.plan.execution import FindingKind
 
 pytestmark = pytest.mark.processes

@@ -18,14 +18,15 @@ from typing import Any
 import numpy as np
 
 from warplab.emulator.executor import execute
+from warplab.emulator.result import Result
 from warplab.errors import WarplabError
 from warplab.own_kernels.host_changes import alike, changed_copies
 from warplab.own_kernels.listing import is_library
-from warplab.own_kernels.messages import Failed, OwnCall, Recorded
-from warplab.own_kernels.result import Result
+from warplab.own_kernels.messages import Failed, OwnCall, Recorded, View
 from warplab.own_kernels.travelling import Unpicklable, packed
 from warplab.plan.assemble import assemble
-from warplab.plan.model import Plan
+from warplab.plan.execution import Execution
+from warplab.plan.model import Buffer, Plan
 
 ARCHITECTURE = "sm_90a"
 
@@ -96,7 +97,30 @@ def _result(call: OwnCall, given: dict[str, np.ndarray], seed: int | None, timeo
     changed = changed_copies(recorded, execution)
     if changed and call.launch is None:
         _require_that_changes_are_not_used(call, recorded, changed, timeout)
-    return Result(recorded, execution, given, call.architecture, seed)
+    outputs = {name: _filled(view, recorded.plan, execution) for name, view in recorded.arguments.items()}
+    returned = _filled(recorded.returned, recorded.plan, execution)
+    return Result(recorded.plan, execution, call.architecture, seed, {}, given, outputs, returned)
+
+
+def _filled(value: Any, plan: Plan, execution: Execution) -> Any:
+    """What the host function returned or was given, with arrays in place of views."""
+    if isinstance(value, View):
+        return _array(value, plan.buffers[value.buffer], execution.outputs[value.buffer])
+    if isinstance(value, dict):
+        return {key: _filled(item, plan, execution) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_filled(item, plan, execution) for item in value)
+    return value
+
+
+def _array(view: View, buffer: Buffer, content: np.ndarray) -> np.ndarray:
+    """A view of a buffer's contents after the run, as an array of its own."""
+    raw = np.empty(buffer.nbytes, np.uint8)
+    if buffer.nbytes:
+        np.ndarray(buffer.shape, buffer.dtype, raw, strides=buffer.strides)[...] = content
+    if 0 in view.shape:
+        return np.empty(view.shape, view.dtype)
+    return np.ndarray(view.shape, view.dtype, raw, view.offset, view.strides).copy()
 
 
 def _assembled(plan: Plan, architecture: str) -> Plan:

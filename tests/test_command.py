@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from warplab.command import CLEAN, FOUND, USAGE_ERROR, main
 from warplab.emulator.lowering import decoder
-from warplab.own_kernels.command import CLEAN, FOUND, USAGE_ERROR, main
 from warplab.plan import disassembler
 
 pytestmark = pytest.mark.processes

@@ -10,9 +10,8 @@ import numpy as np
 
 from warplab.emulator.profiling.profile import AnnotatedSource, Profile, profile
 from warplab.emulator.profiling.table import ProfileTable, table_of
-from warplab.own_kernels.messages import Recorded, View
 from warplab.plan.execution import Counters, Execution, Finding
-from warplab.plan.model import Buffer, Dim3, Plan
+from warplab.plan.model import Dim3, Plan
 
 _NEXT = (
     ".source(): each line with its costs; .table(): all counters; .profile(launch=0, block=(0, 0, 0)): what one block "
@@ -26,27 +25,19 @@ MOST_FINDINGS = 20  # that are shown
 class Result:
     """A run on the emulator, whose counters follow the hardware's rules (docs/emulator.md).
 
-    `outputs` has the arrays that were passed and that launches were given, by the host function's names for them, as
-    the kernels left them; `returned` is what the host function returned, with its arrays filled.
+    `outputs` has the arrays that were passed and that launches were given, as the kernels left them, by the host
+    function's names for them (of `emulate`, the PTX's); `returned` is what a host function returned, with its arrays
+    filled.
     """
 
-    recorded: Recorded = field(repr=False)
+    plan: Plan = field(repr=False)  # the kernels and their launches
     execution: Execution = field(repr=False)
-    given: dict[str, np.ndarray] = field(repr=False)
     architecture: str
     seed: int | None
-    outputs: dict[str, np.ndarray] = field(init=False)
-    returned: Any = field(init=False)
-
-    def __post_init__(self) -> None:
-        outputs = {name: self._filled(view) for name, view in self.recorded.arguments.items()}
-        object.__setattr__(self, "outputs", outputs)
-        object.__setattr__(self, "returned", self._filled(self.recorded.returned))
-
-    @property
-    def plan(self) -> Plan:
-        """The kernels and launches that were recorded."""
-        return self.recorded.plan
+    inputs: dict[str, np.ndarray] = field(repr=False)  # what the plan's buffers started with
+    given: dict[str, np.ndarray] = field(repr=False)  # the arrays that were passed, by the names of `outputs`
+    outputs: dict[str, np.ndarray]
+    returned: Any = None
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -78,14 +69,8 @@ class Result:
 
     def profile(self, launch: int = 0, block: Dim3 = (0, 0, 0)) -> Profile:
         """Run it again, recording what one block of one launch does. Raises ProfileError if there is none such."""
-        return profile(self.plan, {}, launch=launch, block=block, architecture=self.architecture, seed=self.seed)
-
-    def _filled(self, value: Any) -> Any:
-        if isinstance(value, View):
-            return _array(value, self.plan.buffers[value.buffer], self.execution.outputs[value.buffer])
-        if isinstance(value, dict):
-            return {key: self._filled(item) for key, item in value.items()}
-        return type(value)(self._filled(item) for item in value) if isinstance(value, list | tuple) else value
+        where = {"launch": launch, "block": block, "architecture": self.architecture, "seed": self.seed}
+        return profile(self.plan, self.inputs, **where)
 
     def _launches(self) -> list[str]:
         plan = self.plan
@@ -131,13 +116,3 @@ class Result:
 
 def _short(lines: list[str], most: int = 8) -> list[str]:
     return lines if len(lines) <= most else [*lines[:most], f"and {len(lines) - most} more"]
-
-
-def _array(view: View, buffer: Buffer, content: np.ndarray) -> np.ndarray:
-    """A view of a buffer's contents after the run, as an array of its own."""
-    raw = np.empty(buffer.nbytes, np.uint8)
-    if buffer.nbytes:
-        np.ndarray(buffer.shape, buffer.dtype, raw, strides=buffer.strides)[...] = content
-    if 0 in view.shape:
-        return np.empty(view.shape, view.dtype)
-    return np.ndarray(view.shape, view.dtype, raw, view.offset, view.strides).copy()
