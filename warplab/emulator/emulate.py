@@ -37,7 +37,8 @@ GRID_MOST, BLOCK_MOST, THREADS_MOST = (2**31 - 1, 65535, 65535), (1024, 1024, 64
 _NAME = "kernel.ptx"  # what lines are reported for where the PTX is given as text
 _TARGET = re.compile(r"\.target\s+(sm_\w+)")
 _DTYPES = {
-    **{f"{letter}{bits}": f"{kind}{bits}" for letter, kind in (("u", "uint"), ("s", "int")) for bits in (8, 16, 32, 64)},
+    "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
+    "s8": "int8", "s16": "int16", "s32": "int32", "s64": "int64",
     "f16": "float16", "f32": "float32", "f64": "float64",
 }  # fmt: skip
 
@@ -194,18 +195,18 @@ def _number(value: Any, dtype: str, kind: str, name: str, kernel: str) -> int | 
         return int(value.view(dtype))
     wanted = "a number" if dtype.startswith("float") else "a whole number"
     try:
-        number = float(value) if dtype.startswith("float") else value.__index__()
+        if dtype.startswith("float"):
+            return float(value)
+        number: int = value.__index__()
     except (TypeError, ValueError, AttributeError):
         raise EmulateError(
             f"Parameter '{name}' of '{kernel}' is .{kind}, which takes {wanted}, not {type(value).__name__}."
         ) from None
-    if not dtype.startswith("float"):
-        bits = 8 * np.dtype(dtype).itemsize
-        if not -(1 << bits - 1) <= number < 1 << bits:
-            raise EmulateError(f"Parameter '{name}' of '{kernel}' is .{kind}, into which {number} does not fit.")
-        number &= (1 << bits) - 1
-        return number - (1 << bits) if dtype.startswith("int") and number >> bits - 1 else number
-    return number
+    bits = 8 * np.dtype(dtype).itemsize
+    if not -(1 << bits - 1) <= number < 1 << bits:
+        raise EmulateError(f"Parameter '{name}' of '{kernel}' is .{kind}, into which {number} does not fit.")
+    number &= (1 << bits) - 1
+    return number - (1 << bits) if dtype.startswith("int") and number >> bits - 1 else number
 
 
 def _launch(
@@ -226,9 +227,9 @@ def _launch(
         raise EmulateError(f"The block {sizes[1]} has {prod(sizes[1])} threads: the most is {THREADS_MOST}.")
     if any(n % c for n, c in zip(sizes[0], sizes[2], strict=True)):
         raise EmulateError(f"The grid {sizes[0]} is no multiple of the cluster {sizes[2]}.")
-    most = limits_of(architecture).block_shared
-    if not 0 <= shared <= most:
-        raise EmulateError(f"A block of {architecture} has at most {most} bytes of shared memory, not {shared}.")
+    room = limits_of(architecture).block_shared
+    if not 0 <= shared <= room:
+        raise EmulateError(f"A block of {architecture} has at most {room} bytes of shared memory, not {shared}.")
     return Launch(function.name, sizes[0], sizes[1], tuple(arguments), shared, sizes[2], cooperative=cooperative)
 
 

@@ -69,8 +69,8 @@ class Result:
 
     def profile(self, launch: int = 0, block: Dim3 = (0, 0, 0)) -> Profile:
         """Run it again, recording what one block of one launch does. Raises ProfileError if there is none such."""
-        where = {"launch": launch, "block": block, "architecture": self.architecture, "seed": self.seed}
-        return profile(self.plan, self.inputs, **where)
+        architecture, seed = self.architecture, self.seed
+        return profile(self.plan, self.inputs, launch=launch, block=block, architecture=architecture, seed=seed)
 
     def _launches(self) -> list[str]:
         plan = self.plan
