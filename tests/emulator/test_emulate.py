@@ -11,6 +11,8 @@ import warplab
 from warplab.command import CLEAN, FOUND, USAGE_ERROR, main
 from warplab.plan.execution import FindingKind
 
+pytestmark = pytest.mark.processes  # ptxas and, for CUDA C++, NVRTC
+
 SAXPY = """\
 .version 8.0
 .target sm_90

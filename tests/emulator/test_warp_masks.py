@@ -10,6 +10,8 @@ from warplab.emulator import execute
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import Role
 
+pytestmark = pytest.mark.processes  # ptxas and, for CUDA C++, NVRTC
+
 T = np.arange(32)
 LOW = T < 16
 FIRST, SECOND = 10 * T + 1, 10 * T + 2  # what the lanes of each side bring along
