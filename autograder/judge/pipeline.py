@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from autograder.judge.capture_stage import Submission, read_submission
 from autograder.judge.kinds import kind_of
-from autograder.judge.kinds.kind import Grading
+from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.runner import Caller, JudgeError, Runner
 from autograder.judge.turns import Turns
 from autograder.records.rejection import Rejected

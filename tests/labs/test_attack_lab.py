@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from autograder.handout import handout
 from autograder.judge.capture_stage import Submission
 from autograder.judge.kinds import attacks
-from autograder.judge.kinds.kind import Grading
+from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.runner import Runner
 from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from autograder.judge.capture_stage import captured
-from autograder.judge.kinds.kind import Grading, Kind
+from autograder.judge.kinds.lab_kind import Grading, LabKind
 from autograder.judge.runner import Runner
 from autograder.records.outcome import CaseOutcome
 from autograder.records.prepared import Checked
@@ -39,7 +39,7 @@ MOST_ANSWER = 4 << 20  # bytes; six matrices of a call take a third of a MiB
 Outcomes = Mapping[str, CaseOutcome]  # by the flag's function
 
 
-class Attacks(Kind[AttackTask, Outcomes]):
+class Attacks(LabKind[AttackTask, Outcomes]):
     """Kernels that a naive judge passes though they are none."""
 
     task = AttackTask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from autograder.judge.kinds.kind import Grading
+from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.kinds.records import RecordKind
 from autograder.judge.on_torch import trained
 from autograder.judge.ruling import Ruling

@@ -10,7 +10,7 @@ from typing import ClassVar
 from autograder.judge.capture_stage import capture_cases
 from autograder.judge.correctness import WRONG_SOMEWHERE, clean_stages, correctness_part, located
 from autograder.judge.kernel_parts import kernel_safety, kernel_traffic
-from autograder.judge.kinds.kind import Grading, Kind
+from autograder.judge.kinds.lab_kind import Grading, LabKind
 from autograder.judge.second_opinion import second_opinions
 from autograder.judge.timed import Measure, mean_of, timed_part
 from autograder.records.measurement import Measurement, Unmeasured
@@ -37,7 +37,7 @@ class Outcomes:
     on_gpu: list[CaseOutcome] = field(default_factory=list)
 
 
-class Kernels(Kind[Task, Outcomes]):
+class Kernels(LabKind[Task, Outcomes]):
     """Host functions that launch kernels."""
 
     task = Task

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from autograder.judge import on_processes
-from autograder.judge.kinds.kind import Grading
+from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.kinds.records import RecordKind
 from autograder.judge.ruling import Ruling
 from autograder.spec.pipelines import PipelineTask

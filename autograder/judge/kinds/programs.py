@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 from autograder.judge.capture_stage import captured
-from autograder.judge.kinds.kind import Grading
+from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.kinds.records import CheckedRecords, RecordKind
 from autograder.judge.runner import Runner
 from autograder.records.prepared import Advanced, Asked, RankAnswer

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 from autograder.judge.capture_stage import capture_groups
 from autograder.judge.correctness import correctness_part
 from autograder.judge.efficiency import Shares, efficiency_part, is_enough
-from autograder.judge.kinds.kind import Grading, Kind
+from autograder.judge.kinds.lab_kind import Grading, LabKind
 from autograder.judge.ruling import Ruling
 from autograder.judge.runner import Runner
 from autograder.judge.safety import safety_part
@@ -55,7 +55,7 @@ class CheckedRecords:
         return all(outcome.status is Status.PASSED for outcome in self.outcomes)
 
 
-class RecordKind(Kind[R, CheckedRecords]):
+class RecordKind(LabKind[R, CheckedRecords]):
     """What all such kinds share."""
 
     advice: ClassVar[str] = "Draw the ranks of the smallest case that fails and follow what is named."

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from autograder.judge import on_processes
 from autograder.judge.efficiency import earned_by, is_enough, status_of
-from autograder.judge.kinds.kind import Grading
+from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.kinds.records import CheckedRecords, Models, RecordKind, modelled_part
 from autograder.judge.on_gpus import Race, Raced, race
 from autograder.judge.ruling import Ruling

@@ -32,7 +32,7 @@ class Grading(Generic[T]):
     turns: Turns | None
 
 
-class Kind(ABC, Generic[T, E]):
+class LabKind(ABC, Generic[T, E]):
     """One kind of lab: `task` is its specification, an E is what running a submission gives.
 
     `run` and `judge` raise Rejected for a submission that is at fault and JudgeError where the judge fails.
