@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from pathlib import Path
 
@@ -39,6 +40,7 @@ TARGETS = (75, 80, 86, 89, 90, 100)  # those that ptxas 13 knows and a row names
 ONLY_HOPPER = {"wgmma", "setmaxnreg"}  # of sm_90a, or of families of targets that came later
 
 
+@pytest.mark.processes
 def test_ptxas_has_instructions_from_the_targets_that_their_rows_name() -> None:
     """One opcode for each target of each row: assembled for it, and refused for the one before."""
     samples: dict[tuple[int, int], tuple[str, str]] = {}
@@ -53,6 +55,22 @@ def test_ptxas_has_instructions_from_the_targets_that_their_rows_name() -> None:
                 target = f"sm_{architecture}"
                 done = assembler.run(coverage.Probe(opcode, operands).text(target), target, 20)
                 assert bool(done.image) is taken, f"{opcode} for {target}: {done.log}"
+
+
+def test_a_form_that_no_row_has_is_taken_or_refused_and_no_fault() -> None:
+    """Opcodes with a modifier too few, too many or of another form, and the operands of one that is taken."""
+    rng = random.Random(1)
+    for row in TABLE.rows:
+        words = sorted({part for opcode in row.opcodes for part in opcode.split(".")[1:]}) + ["e4m3", "b1", "rna"]
+        for form, operands in row.forms * 3:
+            opcode = rng.choice(expand(form))
+            probe, parts = coverage.Probe(opcode, operands), opcode.split(".")
+            for _ in range(rng.randint(1, 2)):
+                place = rng.randint(row.name_parts, len(parts))
+                parts[place : place + rng.randint(0, 1)] = [rng.choice(words)] if rng.random() < 0.7 else []
+            probe.opcode = ".".join(parts)
+            if probe.opcode not in row.taken:
+                probe.handled()
 
 
 def test_a_row_is_tested_where_it_says() -> None:
@@ -127,5 +145,6 @@ def test_the_emitters_are_really_asked() -> None:
 
 def test_an_emitter_that_fails_is_not_an_instruction_that_is_refused() -> None:
     """Every form of the table is taken or refused by name; a fault of an emitter's own is neither."""
+    assert not coverage.takes("mov.foo", "b32 b32")
     with pytest.raises(LoweringError, match="'mov.u32 .*' by a fault of its own"):
         coverage.takes("mov.u32", "b32")

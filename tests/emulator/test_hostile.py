@@ -131,6 +131,7 @@ def test_a_source_is_in_the_blocks_own_shared_memory(copy: str) -> None:
         "ld.global.pred %p1, [%a];", "st.global.u8 [%a], %p1;", "ld.global.b128 %v1, [%a];", "ld.global.u64 %q, [%a];",
         "mov.b16 %r1, %p1;", "bfind.u32 %p1, %r1;", "ld.global.u32 %r1, [%a+99999999999];", "add.s32 %r1;", "add.s32;",
         "redux.sync.s32 %r1, %r1, -1;", "mov.u32 %r1, nowhere;", "call nobody;",
+        "wgmma.mma_async.sync.aligned.m64n9999999k16;",
     ],
 )  # fmt: skip
 def test_instructions_with_wrong_operands_are_not_taken(line: str) -> None:
@@ -139,9 +140,9 @@ def test_instructions_with_wrong_operands_are_not_taken(line: str) -> None:
 
 
 def test_what_no_assembler_takes_comes_to_no_run() -> None:
-    """Nor to a verdict on the kernel: a handler that cannot read its operands says that it failed."""
-    with pytest.raises(LoweringError, match="m64n9999999k16;' by a fault of its own"):
-        run("wgmma.mma_async.sync.aligned.m64n9999999k16;")
+    """Nor to a verdict on the kernel: an emitter that cannot read the operands of its own form says that it failed."""
+    with pytest.raises(LoweringError, match="wgmma.wait_group.sync.aligned;' by a fault of its own"):
+        run("wgmma.wait_group.sync.aligned;")
 
 
 def test_what_is_printed_is_bounded() -> None:

@@ -94,8 +94,8 @@ class Unsupported(Exception):
 
 
 class LoweringError(WarplabError):
-    """An emitter failed at an instruction that it should take or refuse: a fault of the emulator, not of the kernel's
-    author. An assembler takes no malformed instruction, and what it has not taken is not judged."""
+    """An emitter failed at an instruction whose form its row lists as taken: a fault of the emulator, not of the
+    kernel's author. An assembler takes no malformed instruction, and what it has not taken is not judged."""
 
 
 class LocalPlace(NamedTuple):
@@ -243,11 +243,13 @@ class Lowering:
         except WarplabError:
             raise
         except Exception as error:
-            line, _ = self.lines()
-            raise LoweringError(
-                f"The emulator failed at {instruction.text[:200]!r}{f' on line {line}' if line else ''} by a fault of "
-                f"its own ({type(error).__name__}: {error}): please report it with this kernel"
-            ) from error
+            if row is not None and instruction.opcode in row.taken:
+                line, _ = self.lines()
+                raise LoweringError(
+                    f"The emulator failed at {instruction.text[:200]!r}{f' on line {line}' if line else ''} by a fault "
+                    f"of its own ({type(error).__name__}: {error}): please report it with this kernel"
+                ) from error
+            # No form of the table, and no emitter that expected it.
         # An emitter that gives up halfway must leave nothing behind. Labels that it made are in nobody's way.
         del self.records[start:], self.calls[calls:], self.chain[chain:]
         self.current, self.instance, self.first = instruction, instance, True

@@ -59,6 +59,11 @@ class Row:
         return tuple(opcode for form, _ in self.forms + self.refused for opcode in expand(form))
 
     @cached_property
+    def taken(self) -> frozenset[str]:
+        """The opcodes that the emitter must take."""
+        return frozenset(opcode for form, _ in self.forms for opcode in expand(form))
+
+    @cached_property
     def names(self) -> frozenset[str]:
         """The opcodes without modifiers."""
         return frozenset(".".join(opcode.split(".")[: self.name_parts]) for opcode in self.opcodes)

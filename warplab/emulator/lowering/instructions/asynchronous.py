@@ -127,5 +127,5 @@ ROWS = (
         since={"": 80, "expect_tx": 90, "try_wait": 90, "cluster": 90, "shared__cluster": 90},
         tested="tests/emulator/asynchronous/test_async.py",
     ),
-    Row(refused=(("tensormap.replace.tile.global_address.global.b1024.b64", "[] u64"),)),
+    Row(refused=(("tensormap.replace.tile.global_address.global.b1024.b64", "[] u64"),), since={"": 90}),
 )

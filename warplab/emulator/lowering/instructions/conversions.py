@@ -15,7 +15,7 @@ _ALL_INTEGERS = "{.u8,.s8,.u16,.s16,.u32,.s32,.u64,.s64}"
 _ALL_FLOATS = "{.f16,.bf16,.f32,.f64}"
 _SINCE = {
     **{f"bf16.{kind}": 90 for kind in ("u8", "s8", "u16", "s16", "u32", "s32", "u64", "s64", "f64")},
-    **dict.fromkeys(("bf16.f32", "relu", "satfinite", "f16x2", "bf16x2", "tf32"), 80),
+    **dict.fromkeys(("bf16.f32", "relu", "f16x2", "bf16x2", "tf32"), 80),
     **dict.fromkeys(("rn.tf32", "rz.tf32"), 90),
     **dict.fromkeys(("e4m3x2", "e5m2x2"), 89),
 }

@@ -92,5 +92,8 @@ ROWS = (
         since={"": 90},
         tested="tests/emulator/asynchronous/test_clusters.py",
     ),
-    Row(refused=(("multimem.ld_reduce.global.add.f32", "T []"), ("multimem{.st,.red.add}.global.f32", "[] T"))),
+    Row(
+        refused=(("multimem.ld_reduce.global.add.f32", "T []"), ("multimem{.st,.red.add}.global.f32", "[] T")),
+        since={"": 90},
+    ),
 )
