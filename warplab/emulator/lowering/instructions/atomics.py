@@ -30,7 +30,7 @@ ROWS = (
         Work.MEMORY,
         refused=(("atom" + _SPACE + ".exch.b128", "T [] T"), ("atom" + _SPACE + ".cas.b128", "T [] T T")),
         since=_SINCE,
-        tested="tests/emulator/test_forms.py",
+        tested="tests/emulator/test_vector_atomics.py",
     ),
     Row(
         (
@@ -47,6 +47,6 @@ ROWS = (
         Work.MEMORY,
         writes=False,
         since=_SINCE,
-        tested="tests/emulator/test_forms.py",
+        tested="tests/emulator/test_vector_atomics.py",
     ),
 )
