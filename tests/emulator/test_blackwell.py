@@ -31,7 +31,7 @@ def test_each_half_of_a_pair_of_floats(name: str, mode: str) -> None:
 
 
 def test_a_product_and_a_sum_of_pairs_are_fused_where_neither_names_a_rounding() -> None:
-    a, b, c = (np.float32(np.linspace(1, 2, 2 * COUNT) ** power) for power in (0.5, 3, 2))
+    a, b, c = ((np.linspace(1, 2, 2 * COUNT) ** power).astype(np.float32) for power in (0.5, 3, 2))
     pairs: list[np.ndarray] = [x.view(np.uint64) for x in (a, b, -c)]
     fused = (a.astype(np.float64) * b - c).astype(np.float32)
     apart = a * b - c

@@ -81,7 +81,7 @@ def drawn(kind: str, n: int) -> dict[str, np.ndarray]:
     """Values of every sign and size at which sums round, and a place for each lane in another order."""
     rng = np.random.default_rng(n)
     count = LANES * n * (2 if kind.endswith("x2") else 1)
-    values = [np.float32(rng.standard_normal(count) * 2.0 ** rng.integers(-6, 6, count)) for _ in range(2)]
+    values = [(rng.standard_normal(count) * 2.0 ** rng.integers(-6, 6, count)).astype(np.float32) for _ in range(2)]
     out, value = (to_bits(v, kind) for v in values)
     place = rng.permutation(LANES).astype(np.uint32)
     return {"out": out, "value": value, "place": place, "was": np.zeros_like(out)}
