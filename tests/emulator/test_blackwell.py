@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tests.emulator.alu import floats, run
 from tests.emulator.plans import buffer, plan_of
+from tests.emulator.recorded import needs_nvdisasm
 from tests.emulator.test_floats import compare, exact_singles
 from warplab.emulator import execute
+from warplab.plan.assemble import assemble
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Pointer, Role
 
@@ -44,7 +48,9 @@ def test_a_product_and_a_sum_of_pairs_are_fused_where_neither_names_a_rounding()
     assert np.array_equal(run(body, 64, pairs, target="sm_100").view(np.float32), negative)
 
 
-def kernel(body: str, target: str = "sm_100", stride: int = 32, threads: int = 32) -> Execution:
+def kernel(
+    body: str, target: str = "sm_100", stride: int = 32, threads: int = 32, assembled: bool = False
+) -> Execution:
     """Threads with %in and %out at their own `stride` bytes of two arrays of 2048 words."""
     text = f""".version 9.0
     .target {target}
@@ -61,6 +67,8 @@ def kernel(body: str, target: str = "sm_100", stride: int = 32, threads: int = 3
     words, out = np.arange(2048, dtype=np.uint32), np.zeros(2048, np.uint32)
     buffers = {"a": buffer("a", words, Role.INPUT), "b": buffer("b", out, Role.INOUT)}
     plan = plan_of(text, "test", buffers, (Pointer("a"), Pointer("b")), (1,), (threads,))
+    if assembled:
+        plan = assemble(replace(plan, kernels={"kernel": replace(plan.kernels["kernel"], ptx={target: text})}), target)
     return execute(plan, {"a": words, "b": out})
 
 
@@ -139,3 +147,18 @@ def test_an_older_target_does_not_have_them(body: str, target: str, words: str) 
 def test_operations_in_pairs_count_twice() -> None:
     total = kernel("fma.rn.f32x2 %rd1, %rd1, %rd1, %rd1; add.f32x2 %rd2, %rd1, %rd1;").total
     assert (total.thread_ffma, total.thread_fadd, total.fp32_instructions) == (64, 64, 2)
+
+
+@pytest.mark.processes
+@needs_nvdisasm
+def test_machine_code_counts_the_same() -> None:
+    """ptxas makes one FFMA2, one FMUL2 and one access of 256 bits each; half of the threads multiply."""
+    body = f"""ld.global.v4.b64 {FOUR}, [%in];
+    fma.rn.f32x2 %rd1, %rd1, %rd2, %rd3;
+    setp.lt.u32 %p1, %r0, 16;
+    @%p1 mul.rz.f32x2 %rd1, %rd1, %rd4;
+    st.global.v4.b64 [%out], {FOUR};"""
+    for assembled in (False, True):
+        total = kernel(body, assembled=assembled).total
+        assert (total.thread_ffma, total.thread_fmul, total.thread_fadd) == (64, 32, 0)
+        assert (total.global_load_requests, total.global_load_sectors, total.global_store_sectors) == (1, 32, 32)

@@ -40,7 +40,7 @@ class MachineInstruction:
     def width(self) -> int:
         """Bytes a lane that a load or store moves."""
         parts = self.opcode.split(".")
-        for bits in (128, 64, 16, 8):
+        for bits in (256, 128, 64, 16, 8):
             if str(bits) in parts or f"U{bits}" in parts or f"S{bits}" in parts:
                 return bits // 8
         return 4

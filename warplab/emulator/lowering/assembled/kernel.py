@@ -23,7 +23,7 @@ from warplab.emulator.core.state.layout import (
 )
 from warplab.emulator.lowering.assembled.accesses import Accesses
 from warplab.emulator.lowering.assembled.executions import Executions
-from warplab.emulator.lowering.assembled.matching import ATOMICS, FLOATS, Matching
+from warplab.emulator.lowering.assembled.matching import ATOMICS, FLOATS, PAIRS, Matching
 from warplab.emulator.lowering.assembled.subroutines import Subroutines
 from warplab.emulator.program import AnyProbe, ConstantBank, Record, Term
 from warplab.isa.machine_code import MachineInstruction
@@ -70,6 +70,7 @@ class Assembled:
             if counter is None or instruction.rare:
                 continue
             of, share = self.executions.of(instruction)
+            share *= 2 if instruction.root in PAIRS else 1
             self.terms.append(Term(self.matching.at[instruction.line][0], counter, share, of))
 
     # Spills

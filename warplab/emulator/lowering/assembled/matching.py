@@ -21,7 +21,9 @@ from warplab.emulator.program import ConstantBank, Record
 from warplab.isa.machine_code import MachineInstruction
 
 FLOATS = {"FADD": "thread_fadd", "FMUL": "thread_fmul", "FFMA": "thread_ffma", "DADD": "thread_dadd",
-          "DMUL": "thread_dmul", "DFMA": "thread_dfma"}  # fmt: skip
+          "DMUL": "thread_dmul", "DFMA": "thread_dfma",
+          "FADD2": "thread_fadd", "FMUL2": "thread_fmul", "FFMA2": "thread_ffma"}  # fmt: skip
+PAIRS = {"FADD2", "FMUL2", "FFMA2"}  # two operations each, from sm_100 on
 STORES = {"ST", "STG", "STS", "STL"}
 ATOMICS = {"ATOM", "ATOMG", "ATOMS", "RED", "REDG", "REDS"}
 _LEAVES = (OP_BRANCH, OP_JUMP, OP_EXIT)
