@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import RECORD, Ledger, Line
+from autograder.classroom.ledger import RECORD, GradeLine, Ledger
 from autograder.records.report import plain
 from autograder.records.text import clean
 from autograder.report.json_file import dump
@@ -19,7 +19,7 @@ from autograder.spec.lab import find_any, known_labs
 from warplab.files import write_whole
 
 
-def _lines(results: Path, lab: str | None = None) -> list[Line]:
+def _lines(results: Path, lab: str | None = None) -> list[GradeLine]:
     """What a class's record holds, of one lab or of all. Raises ClassError."""
     record = results / RECORD
     if not record.is_file():
@@ -56,7 +56,7 @@ def export(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _on_time(options: argparse.Namespace, lines: list[Line]) -> list[Line]:
+def _on_time(options: argparse.Namespace, lines: list[GradeLine]) -> list[GradeLine]:
     """The lines to export, with what lateness leaves of their points; free days are counted over all labs."""
     from autograder.platforms.late import Late, read_days, without_late_points
 
@@ -68,7 +68,7 @@ def _on_time(options: argparse.Namespace, lines: list[Line]) -> list[Line]:
     return [line for line in without_late_points(lines, late) if options.lab in (None, line.lab)]
 
 
-def _canvas(options: argparse.Namespace, lines: list[Line]) -> str:
+def _canvas(options: argparse.Namespace, lines: list[GradeLine]) -> str:
     from autograder.platforms import gradebook
 
     if options.gradebook is None:

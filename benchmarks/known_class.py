@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.classroom.ledger import RECORD, Ledger, Line
+from autograder.classroom.ledger import RECORD, GradeLine, Ledger
 from autograder.classroom.one import grade_one
 from autograder.spec.lab import CHECKOUT, find_lab, solutions_folder
 from corpus.judge.submission_files import submissions
@@ -74,7 +74,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": os.pathsep.join([str(CHECKOUT), os.environ.get("PYTHONPATH", "")])}
 
 
-def lines(results: Path) -> dict[str, Line]:
+def lines(results: Path) -> dict[str, GradeLine]:
     """What the record holds, by student. Raises ClassError while a run has it."""
     with Ledger(results / RECORD) as ledger:
         return {line.student: line for line in ledger.lines()}

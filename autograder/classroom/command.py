@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from autograder.classroom.clusters import read_jobs
 from autograder.classroom.intake import read_class
-from autograder.classroom.ledger import RECORD, Ledger, Line, Waiting
+from autograder.classroom.ledger import RECORD, GradeLine, Ledger, Waiting
 from autograder.classroom.run import OnGrade, Way, run_class
 from autograder.classroom.table import table
 from autograder.records.status import NOT_JUDGED
@@ -70,7 +70,7 @@ def _progress(console: Console, count: int) -> Iterator[OnGrade]:
         yield on_grade
 
 
-def _show(lines: Sequence[Line], console: Console) -> None:
+def _show(lines: Sequence[GradeLine], console: Console) -> None:
     """What needs a look, and how the labs went."""
     for line in lines:
         if line.problem:

@@ -55,7 +55,7 @@ class Waiting:
 
 
 @dataclass(frozen=True)
-class Line:
+class GradeLine:
     """A submission as it stands: `status` is empty until it is graded, `problem` says why it cannot be."""
 
     student: str
@@ -206,7 +206,7 @@ class Ledger:
         with self._transaction():
             self._database.execute("UPDATE submission SET lost = lost + 1 WHERE id = ?", (number,))
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[GradeLine]:
         """Everything that is handed in now, by student and lab."""
         rows = self._database.execute(
             "SELECT student, lab, file, problem, lost, status, score, max_score, full_score, efficiency, hardware, "
@@ -217,7 +217,7 @@ class Ledger:
             if lost >= TRIES and not status:
                 problem = f"Its grading ended without a word {TRIES} times: grade it alone with `autograder grade`."
             score, most, full, efficiency = numbers
-            yield Line(
+            yield GradeLine(
                 student, lab, file, problem, status or "", score or 0.0, most or 0.0, full or 0.0, efficiency,
                 hardware or "", seconds or 0.0, finished or "", json.loads(report) if report else {},
                 content,

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.records.text import clean
 
 COLUMNS = (
@@ -16,7 +16,7 @@ COLUMNS = (
 _FORMULA = ("=", "+", "-", "@")  # what spreadsheets compute when a cell begins with it
 
 
-def table(lines: Iterable[Line]) -> str:
+def table(lines: Iterable[GradeLine]) -> str:
     """CSV with a line a student and lab; `status` is "not graded" where `problem` says why."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

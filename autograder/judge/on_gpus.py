@@ -22,7 +22,7 @@ from warplab.gpu.statistics import Interval, median_interval
 
 
 @dataclass(frozen=True)
-class Raced:
+class TimedSchedule:
     """One function's schedule beside NCCL: NCCL's time over the schedule's, turn by turn, and both times."""
 
     function: str
@@ -33,35 +33,37 @@ class Raced:
 
 
 @dataclass(frozen=True)
-class Race:
+class TimedSchedules:
     """All of them; or why there are none, and whether that leaves their points out of the maximum."""
 
-    found: tuple[Raced, ...] = ()
+    found: tuple[TimedSchedule, ...] = ()
     why: str = ""
     left_out: bool = True
 
 
-def race(task: ScheduleTask, request: Request, checked: Mapping[str, bytes]) -> Race:
+def time_on_gpus(task: ScheduleTask, request: Request, checked: Mapping[str, bytes]) -> TimedSchedules:
     """Time the schedules of `checked`, JSON by case, that the task wants timed on as many GPUs as there are."""
     if not request.has_gpu:
-        return Race(why="needs two GPUs")
+        return TimedSchedules(why="needs two GPUs")
     gpus = hardware.count()
     wanted = task.timed(gpus)
     if not wanted:
-        return Race(why="needs two GPUs and there is one")
+        return TimedSchedules(why="needs two GPUs and there is one")
     if find_spec("torch") is None:
-        return Race(why="needs PyTorch, which is not installed here (make torch)", left_out=False)
+        return TimedSchedules(why="needs PyTorch, which is not installed here (make torch)", left_out=False)
     try:
         schedules = [loads(checked[case.name]) for _, case in wanted]
         took = time_schedules(schedules, [asked.size for asked, _ in wanted])
     except (CannotTime, ScheduleError, msgspec.MsgspecError, KeyError) as error:
-        return Race(why=f"the GPUs gave no time ({error})")
+        return TimedSchedules(why=f"the GPUs gave no time ({error})")
     ranks = schedules[0].ranks
-    return Race(tuple(raced(asked.function, ranks, timing) for (asked, _), timing in zip(wanted, took, strict=True)))
+    return TimedSchedules(
+        tuple(beside_nccl(asked.function, ranks, timing) for (asked, _), timing in zip(wanted, took, strict=True))
+    )
 
 
-def raced(function: str, ranks: int, timing: Timing) -> Raced:
+def beside_nccl(function: str, ranks: int, timing: Timing) -> TimedSchedule:
     """Medians of the turns, and of what NCCL's time is of the schedule's in the same turn."""
     pairs = zip(timing.library, timing.schedule, strict=True)
     share = median_interval([library / schedule for library, schedule in pairs])
-    return Raced(function, ranks, share, median_interval(timing.schedule), median_interval(timing.library))
+    return TimedSchedule(function, ranks, share, median_interval(timing.schedule), median_interval(timing.library))

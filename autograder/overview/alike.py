@@ -21,7 +21,7 @@ Runs = Counter[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
-class Work:
+class ComparedWork:
     """One student's submission, as it is compared."""
 
     student: str
@@ -39,14 +39,14 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class Pair:
+class AlikePair:
     """Two submissions: likenesses from 0 to 1, None where too little is there to compare.
 
     `compiled` compares every PTX operation and is of use within one language; `work` only what both languages need.
     """
 
-    first: Work
-    second: Work
+    first: ComparedWork
+    second: ComparedWork
     by_tokens: float | None
     compiled: float | None
     work: float | None
@@ -59,7 +59,7 @@ class Pair:
         return max(self.by_tokens or 0.0, self.compiled or 0.0, (self.work or 0.0) if across else 0.0)
 
 
-def pairs(works: Sequence[Work], starters: Sequence[Sequence[Token]] = ()) -> list[Pair]:
+def pairs(works: Sequence[ComparedWork], starters: Sequence[Sequence[Token]] = ()) -> list[AlikePair]:
     """Every two of the submissions, the most alike first."""
     given = Counter[tuple[str, ...]]()
     for starter in starters:
@@ -68,7 +68,7 @@ def pairs(works: Sequence[Work], starters: Sequence[Sequence[Token]] = ()) -> li
     operations = [runs(w.shape.all_operations, OPERATION_RUN, LEAST_OPERATIONS) if w.shape else None for w in works]
     doing = [runs(w.shape.work, WORK_RUN, LEAST_WORK) if w.shape else None for w in works]
     found = [
-        Pair(
+        AlikePair(
             works[i],
             works[j],
             likeness(by_tokens[i], by_tokens[j]),
@@ -95,7 +95,7 @@ def likeness(first: Runs | None, second: Runs | None) -> float | None:
     return 2 * (first & second).total() / (first.total() + second.total())
 
 
-def passage(pair: Pair) -> Passage | None:
+def passage(pair: AlikePair) -> Passage | None:
     """What two submissions have in common: by tokens or, where these are not alike, the lines of compiled work."""
     across = (pair.by_tokens or 0.0) < max(pair.compiled or 0.0, pair.work or 0.0)
     if across and pair.first.shape and pair.second.shape:

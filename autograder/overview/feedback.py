@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.records.text import clean
 from autograder.report.html_page import page
 from warplab.files import write_whole
@@ -17,12 +17,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9@._+-]+")
 _LONGEST = 80  # characters of a file's name
 
 
-def write_feedback(lines: Iterable[Line], folder: Path, pseudonyms: Mapping[str, str]) -> dict[str, Path]:
+def write_feedback(lines: Iterable[GradeLine], folder: Path, pseudonyms: Mapping[str, str]) -> dict[str, Path]:
     """Write a page for each student into `folder`; gives each student's file. Raises ClassError, OSError.
 
     Each page tells its student the pseudonym that `leaderboard` shows them by.
     """
-    by_student: dict[str, list[Line]] = defaultdict(list)
+    by_student: dict[str, list[GradeLine]] = defaultdict(list)
     for line in lines:
         by_student[line.student].append(line)
     files = {student: folder / file_name(student) for student in by_student}
@@ -31,7 +31,7 @@ def write_feedback(lines: Iterable[Line], folder: Path, pseudonyms: Mapping[str,
     return files
 
 
-def feedback_page(student: str, lines: Iterable[Line], pseudonym: str) -> str:
+def feedback_page(student: str, lines: Iterable[GradeLine], pseudonym: str) -> str:
     """The page of one student, whose submissions `lines` are. Raises ClassError."""
     graded, notes = [], [f"On a leaderboard you are {pseudonym}."]
     for line in lines:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.records.report import Profile
 from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.html_page import table_page
@@ -18,7 +18,7 @@ _BIRDS = (
 
 
 @dataclass(frozen=True)
-class Place:
+class LeaderboardRow:
     """One line of a leaderboard: `efficiency` is a share of the roofline, `sectors` 32 bytes of global memory each."""
 
     student: str
@@ -27,7 +27,7 @@ class Place:
     instructions: int
 
 
-def places(lines: Iterable[Line], lab: str) -> list[Place]:
+def places(lines: Iterable[GradeLine], lab: str) -> list[LeaderboardRow]:
     """The right and safe submissions for `lab`, the best first: by efficiency where it was measured, else by the
     global memory that the profile case moves, then by the warp instructions that it issues. Raises ClassError."""
     profiles = [(line, _right_profile(line)) for line in lines if line.lab == lab]
@@ -43,7 +43,7 @@ def pseudonym(student: str, salt: int) -> str:
     return f"{_BIRDS[digest % len(_BIRDS)]} {digest // len(_BIRDS) % 1000:03d}"
 
 
-def leaderboard_page(lab: str, best: Iterable[Place], salt: int | None) -> str:
+def leaderboard_page(lab: str, best: Iterable[LeaderboardRow], salt: int | None) -> str:
     """The page. With a salt it shows pseudonyms, which each student finds in their feedback; without one, names."""
     columns = ("place", "who", "share of the roofline", "sectors moved", "warp instructions")
     rows = [
@@ -63,7 +63,7 @@ def leaderboard_page(lab: str, best: Iterable[Place], salt: int | None) -> str:
     return table_page(f"Leaderboard of {lab}", words, columns, rows)
 
 
-def _right_profile(line: Line) -> Profile | None:
+def _right_profile(line: GradeLine) -> Profile | None:
     """What was counted on the profile case of a right and safe submission; None for others."""
     report = line.graded()
     if report is None or report.status in NOT_JUDGED:
@@ -72,7 +72,7 @@ def _right_profile(line: Line) -> Profile | None:
     return report.profile if right else None
 
 
-def _place(line: Line, profile: Profile) -> Place:
+def _place(line: GradeLine, profile: Profile) -> LeaderboardRow:
     total = profile.total
     sectors = sum(getattr(total, f"global_{kind}_sectors") for kind in ("load", "store", "atomic", "reduction"))
-    return Place(line.student, line.efficiency, sectors, total.warp_instructions)
+    return LeaderboardRow(line.student, line.efficiency, sectors, total.warp_instructions)

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.judge.capture_stage import Submission
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.kinds import kind_of
 from autograder.judge.shape import NoShape, shape_of
-from autograder.overview.alike import Pair, Passage, Work, passage
+from autograder.overview.alike import AlikePair, ComparedWork, Passage, passage
 from autograder.overview.tokens import Token, tokens
 from autograder.records.machine import Machine, require_isolation
 from autograder.records.request import OnProgress
@@ -30,24 +30,24 @@ MOST_LINES = 40  # of a common part that are shown
 
 
 def works(
-    lines: Iterable[Line],
+    lines: Iterable[GradeLine],
     lab: LabOf[Any],
     machine: Machine | None,
     allow_reduced: bool = False,
     progress: OnProgress = lambda step, fraction: None,
-) -> list[Work]:
+) -> list[ComparedWork]:
     """The submissions of a lab as they are compared, kernels compiled on `machine` if one is given; each in a sandbox
     of its own. `progress` is told how many are read. Raises DeviceError where other people's work must not run, and
     `allow_reduced` does not say that it may."""
     handed_in = [line for line in lines if line.lab == lab.name and line.content]
 
-    def read(line: Line) -> Work:
+    def read(line: GradeLine) -> ComparedWork:
         text, compiled = line.content.decode("utf-8", "replace"), None
         if kind_of(lab).compiled and machine:
             compiled = _compiled(lab, Submission(line.file, text), machine, allow_reduced)
-        return Work(line.student, clean_source(text), tuple(tokens(text)), compiled)
+        return ComparedWork(line.student, clean_source(text), tuple(tokens(text)), compiled)
 
-    found: list[Work] = []
+    found: list[ComparedWork] = []
     with ThreadPoolExecutor(usable_processors()) as pool:
         for work in pool.map(read, handed_in):
             found.append(work)
@@ -61,7 +61,7 @@ def starters(lab: AnyLab) -> list[list[Token]]:
     return [tokens(file.read_text(encoding="utf-8")) for file in files if file.is_file()]
 
 
-def page(lab: AnyLab, found: Sequence[Pair]) -> str:
+def page(lab: AnyLab, found: Sequence[AlikePair]) -> str:
     """The page: the most alike pairs with their common parts, and what is usual in this class."""
     shown = [(pair, *_excerpts(pair, passage(pair))) for pair in found[:SHOWN]]
     usual = {
@@ -82,7 +82,7 @@ def _compiled(lab: Lab, submission: Submission, machine: Machine, allow_reduced:
             return None
 
 
-def _excerpts(pair: Pair, common: Passage | None) -> tuple[str, str]:
+def _excerpts(pair: AlikePair, common: Passage | None) -> tuple[str, str]:
     if common is None:
         return "", ""
     return _lines(pair.first.text, *common.first), _lines(pair.second.text, *common.second)

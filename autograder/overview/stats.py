@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.records.status import NOT_JUDGED, Part, Status
 
 BINS = 10  # of the distribution: tenths of what could be earned
@@ -43,13 +43,13 @@ class LabStats:
     total_seconds: float
 
 
-def lab_stats(lines: Iterable[Line]) -> list[LabStats]:
+def lab_stats(lines: Iterable[GradeLine]) -> list[LabStats]:
     """The statistics of each lab of a class, in the order of their names. Raises ClassError."""
     everything = [line for line in lines if line.lab]
     return [_of_lab(lab, [one for one in everything if one.lab == lab]) for lab in sorted({o.lab for o in everything})]
 
 
-def _of_lab(lab: str, lines: Sequence[Line]) -> LabStats:
+def _of_lab(lab: str, lines: Sequence[GradeLine]) -> LabStats:
     graded = [line for line in lines if line.status and line.status not in NOT_JUDGED and line.max_score > 0]
     shares = [line.score / line.max_score for line in graded]
     bins = Counter(min(int(share * BINS), BINS - 1) for share in shares)
@@ -77,7 +77,7 @@ def _quartiles(values: Sequence[float]) -> tuple[float, float, float]:
     return low, middle, high
 
 
-def _hardest(graded: Sequence[Line]) -> CaseRate | None:
+def _hardest(graded: Sequence[GradeLine]) -> CaseRate | None:
     """The correctness case that fails most often, of equal ones the first by name."""
     failed: Counter[str] = Counter()
     ran: Counter[str] = Counter()

@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.judge.kinds import kind_of
 from autograder.platforms import gradescope
 from autograder.spec.lab import CHECKOUT, AnyLab
@@ -37,7 +37,7 @@ def gradescope_inside(lab: AnyLab) -> bytes:
     return _zip(files)
 
 
-def gradescope_delivered(lines: Iterable[Line]) -> bytes:
+def gradescope_delivered(lines: Iterable[GradeLine]) -> bytes:
     """The zip for Gradescope that hands out the grades of a class; it holds nobody's work and no name.
 
     Raises ClassError.

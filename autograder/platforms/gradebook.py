@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.classroom.table import cell
 from autograder.records.status import NOT_JUDGED
 
@@ -20,7 +20,7 @@ _CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID", "Student")  # what a submiss
 _POINTS_POSSIBLE = "points possible"  # the second line of Canvas's file, after blanks
 
 
-def canvas(lines: Iterable[Line], exported: str, columns: Mapping[str, str]) -> str:
+def canvas(lines: Iterable[GradeLine], exported: str, columns: Mapping[str, str]) -> str:
     """Canvas's exported gradebook with the grades filled in; everything else in it stays.
 
     `columns` maps a lab to the heading of its assignment, or a part of it ("03_transpose"). A student is found by ID,
@@ -50,7 +50,7 @@ def canvas(lines: Iterable[Line], exported: str, columns: Mapping[str, str]) -> 
     return _written(rows)
 
 
-def moodle(lines: Iterable[Line], key: str = "Email address") -> str:
+def moodle(lines: Iterable[GradeLine], key: str = "Email address") -> str:
     """A table for Moodle's "Import, CSV file": the student under `key`, and a column a lab with its points.
 
     A student without a grade for a lab has an empty cell there, which Moodle leaves alone.
@@ -66,7 +66,7 @@ def moodle(lines: Iterable[Line], key: str = "Email address") -> str:
     return _written(rows)
 
 
-def _graded(lines: Iterable[Line]) -> list[Line]:
+def _graded(lines: Iterable[GradeLine]) -> list[GradeLine]:
     return [line for line in lines if line.status and line.status not in NOT_JUDGED]
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 
 COLUMNS = ("student", "lab", "days")
 Days = Mapping[tuple[str, str], int]  # by student and lab
@@ -45,7 +45,7 @@ def read_days(path: Path) -> dict[tuple[str, str], int]:
     return days
 
 
-def without_late_points(lines: Iterable[Line], late: Late) -> list[Line]:
+def without_late_points(lines: Iterable[GradeLine], late: Late) -> list[GradeLine]:
     """The lines with what is left of their points. Raises ClassError for days of what nobody has handed in.
 
     Free days go to a student's labs in the order of the labs' names, as many as each was late, until none is left.

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.platforms.judged import is_judged, judged_parts
 
 
-def import_grades(lines: Iterable[Line], database: Path) -> int:
+def import_grades(lines: Iterable[GradeLine], database: Path) -> int:
     """Write the points of each graded submission to nbgrader's `gradebook.db`; how many there were.
 
     An assignment must be there (`nbgrader generate_assignment`); a student or a submission that is not is added. A

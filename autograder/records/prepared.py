@@ -78,7 +78,7 @@ class RankAnswer:
 
 
 @dataclass(frozen=True)
-class Asked:
+class NextStep:
     """What a capture process is to be asked: the next step of one rank's programs, and what the rank has for each."""
 
     rank: int
@@ -91,7 +91,7 @@ class Asked:
 class Advanced:
     """What the worker says of programs after some steps: whom to ask next, and how those went that have ended."""
 
-    next: list[Asked] = field(default_factory=list)
+    next: list[NextStep] = field(default_factory=list)
     outcomes: list[CaseOutcome] = field(default_factory=list)
     models: list[ScheduleModel] = field(default_factory=list)
     refused: Refused | None = None

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.spec.records import Asked, RecordCase, RecordTask
+from autograder.spec.records import AskedFunction, RecordCase, RecordTask
 from autograder.spec.seeds import uniform
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.model import HostCall, ScalarArgument
@@ -39,7 +39,7 @@ class Call:
 
 
 @dataclass(frozen=True)
-class Flag(Asked):
+class Flag(AskedFunction):
     """One function of the submission. `part` is the part of the grade that its points belong to.
 
     `calls` makes the inputs of the calls without a judge; `missing` says what these calls do not show of the attack,

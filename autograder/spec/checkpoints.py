@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar
 
-from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
+from autograder.spec.records import AskedFunction, Limit, RecordCase, RecordTask
 from autograder.spec.task import Dimensions
 from systems.training.planner import Operator, Plan, plan
 from systems.training.sizes import Sizes
@@ -33,7 +33,7 @@ class Aim(StrEnum):
 
 
 @dataclass(frozen=True)
-class Checkpoint(Asked):
+class Checkpoint(AskedFunction):
     """One function of the submission. `table` gives the operators of a size, block after block.
 
     `percent` among a size's dimensions is the budget, of all that would count against it if every result were kept.

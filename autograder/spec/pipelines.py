@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autograder.spec.records import Asked, Limit, RecordTask
+from autograder.spec.records import AskedFunction, Limit, RecordTask
 from autograder.spec.task import Dimensions
 from warplab.plan.capture.records import RecordForm
 
@@ -29,7 +29,7 @@ class PassTimes:
 
 
 @dataclass(frozen=True)
-class Pipeline(Asked):
+class Pipeline(AskedFunction):
     """One function of the submission, and what its orders are judged by.
 
     The arguments `ranks` and `micro_batches` have these names; `chunks` is an argument or 1. `split`: a backward pass

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
+from autograder.spec.records import AskedFunction, Limit, RecordCase, RecordTask
 from autograder.spec.seeds import uniform
 from autograder.spec.task import Dimensions
 from systems.network.collectives import Collective
@@ -48,7 +48,7 @@ class Wires:
 
 
 @dataclass(frozen=True)
-class Program(Asked):
+class Program(AskedFunction):
     """One function of the submission: `arrays` are made for a size, the forward pass's inputs and then `dy`.
 
     `true` gives, of whole arrays, y and then the gradients that are returned, by name. `axes` says along which axis an

@@ -44,7 +44,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedFunction:
     """One function of the submission. Its time is modelled in the case `modelled`, and held against a bound."""
 
     measured: ClassVar[str] = "time"  # what of the modelled case is held against the bound
@@ -78,7 +78,7 @@ class Asked:
         return ()
 
 
-A = TypeVar("A", bound=Asked)
+A = TypeVar("A", bound=AskedFunction)
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ class RecordTask(LabTask, Generic[A]):
         return {case.name: (asked, case) for asked, case in self.cases()}[name]
 
 
-def _drawn(asked: Asked, case: RecordCase, seed: int) -> RecordCase:
+def _drawn(asked: AskedFunction, case: RecordCase, seed: int) -> RecordCase:
     if not case.sizes:
         return case
     number = int(uniform(seed, "size", asked.function, case.name) * len(case.sizes))

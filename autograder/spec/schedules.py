@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from autograder.spec.records import Asked, Limit, RecordCase, RecordTask
+from autograder.spec.records import AskedFunction, Limit, RecordCase, RecordTask
 from autograder.spec.task import Dimensions
 from systems.network.collectives import Collective
 from systems.network.topology import Topology
@@ -29,7 +29,7 @@ class SendBudget:
 
 
 @dataclass(frozen=True)
-class Exchange(Asked):
+class Exchange(AskedFunction):
     """One function of the submission: the collective that its schedules must do, and what they are judged by.
 
     `ranks` and `chunks` follow from the arguments. Time is modelled for `size` bytes (as systems.network.collectives

@@ -207,7 +207,7 @@ class TestWhatTheWorkerSays:
 
     def test_below_the_bound_is_impossible(self) -> None:
         models = {e.function: ScheduleModel("x", 1.0, 1.1, {}) for e in LAB.task.functions}
-        part = schedule_efficiency(LAB, models, True, on_gpus.Race())
+        part = schedule_efficiency(LAB, models, True, on_gpus.TimedSchedules())
         assert (part.status, part.score) == (Status.IMPOSSIBLE, 0)
 
     def test_a_third_of_the_points_for_each_function(self) -> None:
@@ -216,7 +216,7 @@ class TestWhatTheWorkerSays:
         models = {
             e.function: ScheduleModel("x", 1.0, share, {}) for e, share in zip(LAB.task.functions, shares, strict=True)
         }
-        part = schedule_efficiency(LAB, models, True, on_gpus.Race())
+        part = schedule_efficiency(LAB, models, True, on_gpus.TimedSchedules())
         modelled = LAB.points.efficiency - LAB.task.measured_points
         assert part.score == pytest.approx(modelled / 3 * 1.5, abs=0.1)
         assert (part.status, part.max_score) == (Status.PARTIAL, modelled)
@@ -250,7 +250,7 @@ class TestMeasuredTime:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: gpus)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: True)
         request = replace(REQUEST, machine=machine)
-        part = schedule_efficiency(LAB, BEST, True, on_gpus.race(LAB.task, request, {}))
+        part = schedule_efficiency(LAB, BEST, True, on_gpus.time_on_gpus(LAB.task, request, {}))
         assert (part.status, part.score, part.max_score, part.left_out) == (Status.PASSED, 21, 21, 9)
         assert why in part.message.partition("Not measured: ")[2]
         passed = [PartResult(name, Status.PASSED, 10, 10) for name in (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)]
@@ -261,7 +261,7 @@ class TestMeasuredTime:
     def test_without_pytorch_the_points_count_and_are_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: 2)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: None)
-        part = schedule_efficiency(LAB, BEST, True, on_gpus.race(LAB.task, REQUEST, {}))
+        part = schedule_efficiency(LAB, BEST, True, on_gpus.time_on_gpus(LAB.task, REQUEST, {}))
         assert (part.status, part.score, part.max_score, part.left_out) == (Status.PARTIAL, 21, 30, 0)
         assert "make torch" in part.message
 
@@ -283,7 +283,7 @@ class TestMeasuredTime:
             for asked, case in LAB.task.cases()
             if case.timed
         }
-        found = on_gpus.race(LAB.task, REQUEST, checked).found
+        found = on_gpus.time_on_gpus(LAB.task, REQUEST, checked).found
         assert [one.function for one in found] == [e.function for e in LAB.task.functions]
         assert [schedule.ranks for schedule, _ in timed] == [ranks] * 3
         assert [size for _, size in timed] == [e.size for e in LAB.task.functions]
@@ -292,17 +292,19 @@ class TestMeasuredTime:
         target, floor = LAB.efficiency.target, LAB.efficiency.floor
         shares = (target * 1.01, floor * 0.9, (target * floor) ** 0.5)
         functions = [e.function for e in LAB.task.functions]
-        found = tuple(on_gpus.raced(f, 2, t) for f, t in zip(functions, timings(*shares), strict=True))
+        found = tuple(on_gpus.beside_nccl(f, 2, t) for f, t in zip(functions, timings(*shares), strict=True))
         assert [one.share.value for one in found] == pytest.approx(shares)
-        part = schedule_efficiency(LAB, BEST, True, on_gpus.Race(found))
+        part = schedule_efficiency(LAB, BEST, True, on_gpus.TimedSchedules(found))
         assert (part.score, part.max_score, part.left_out) == (21 + 3 + 0 + 1.5, 30, 0)
         assert [case.status for case in part.cases[3:]] == [Status.PASSED, Status.SLOW, Status.SLOW]
         assert "2 GPUs" in part.message and part.status is Status.PARTIAL
-        full = on_gpus.Race(tuple(on_gpus.raced(f, 2, t) for f, t in zip(functions, timings(1, 1, 1), strict=True)))
+        full = on_gpus.TimedSchedules(
+            tuple(on_gpus.beside_nccl(f, 2, t) for f, t in zip(functions, timings(1, 1, 1), strict=True))
+        )
         assert schedule_efficiency(LAB, BEST, True, full).status is Status.PASSED
 
     def test_wrong_schedules_earn_nothing_measured_either(self) -> None:
-        part = schedule_efficiency(LAB, {}, False, on_gpus.Race())
+        part = schedule_efficiency(LAB, {}, False, on_gpus.TimedSchedules())
         assert (part.status, part.score, part.max_score + part.left_out) == (Status.WITHHELD, 0, 30)
 
 

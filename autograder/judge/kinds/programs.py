@@ -14,7 +14,7 @@ from autograder.judge.capture_stage import captured
 from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.kinds.records import CheckedRecords, RecordKind
 from autograder.judge.runner import Runner
-from autograder.records.prepared import Advanced, Asked, RankAnswer
+from autograder.records.prepared import Advanced, NextStep, RankAnswer
 from autograder.records.rejection import Rejected
 from autograder.records.status import Status
 from autograder.spec.programs import ProgramTask
@@ -50,11 +50,11 @@ def advance(runner: Runner, rounds: Sequence[Sequence[RankAnswer]], quick: bool)
     return runner.ask(_ADVANCE, "computing what its programs ask for", payload, Advanced)
 
 
-def _round(grading: Grading[ProgramTask], asked: Sequence[Asked]) -> list[RankAnswer]:
+def _round(grading: Grading[ProgramTask], asked: Sequence[NextStep]) -> list[RankAnswer]:
     """One step of every rank, of shown and of hidden cases apart; those that are shown first."""
     task, machine, submission = grading.lab.task, grading.request.machine, grading.submission
 
-    def one(what: Asked) -> RankAnswer:
+    def one(what: NextStep) -> RankAnswer:
         group = []
         for name in what.cases:
             program, case = task.case(name)

@@ -29,7 +29,7 @@ from autograder.records.text import clean
 from autograder.report import build
 from autograder.report.advice import next_step_of_schedules
 from autograder.spec.lab import LabOf
-from autograder.spec.records import Asked, RecordTask
+from autograder.spec.records import AskedFunction, RecordTask
 from warplab.plan.execution import Finding, FindingKind
 
 _CHECK = "autograder.worker.record_stage:check_all"
@@ -126,7 +126,7 @@ def _captured(grading: Grading[R]) -> list[Answer]:
     return capture_groups(grading.submission, groups, machine.architecture, machine.isolation, task.form, contents)
 
 
-def _model(runner: Runner, answers: Sequence[Answer], asked: Asked) -> ScheduleModel | Rejected:
+def _model(runner: Runner, answers: Sequence[Answer], asked: AskedFunction) -> ScheduleModel | Rejected:
     try:
         return model(runner, answers, asked.modelled.name)
     except Rejected as rejection:
@@ -180,12 +180,12 @@ def modelled_part(lab: RecordLab, models: Models, right: bool, points: float) ->
     return efficiency_part(lab, Shares(tuple(model.share for _, model in found), words, cases), points)
 
 
-def _case(lab: RecordLab, asked: Asked, model: ScheduleModel, points: float) -> CaseResult:
+def _case(lab: RecordLab, asked: AskedFunction, model: ScheduleModel, points: float) -> CaseResult:
     words = f"{asked.words(model.cost)}, {model.share:.0%} of the bound"
     return CaseResult(asked.function, Status.PASSED if is_enough(lab, model.share, points) else Status.SLOW, words)
 
 
-def _modelled(lab: RecordLab, models: Models) -> list[tuple[Asked, ScheduleModel]]:
+def _modelled(lab: RecordLab, models: Models) -> list[tuple[AskedFunction, ScheduleModel]]:
     found = ((asked, models[asked.function]) for asked in lab.task.functions)
     return [(asked, model) for asked, model in found if isinstance(model, ScheduleModel)]
 

@@ -11,7 +11,7 @@ from autograder.judge import on_processes
 from autograder.judge.efficiency import earned_by, is_enough, status_of
 from autograder.judge.kinds.lab_kind import Grading
 from autograder.judge.kinds.records import CheckedRecords, Models, RecordKind, modelled_part
-from autograder.judge.on_gpus import Race, Raced, race
+from autograder.judge.on_gpus import TimedSchedule, TimedSchedules, time_on_gpus
 from autograder.judge.ruling import Ruling
 from autograder.records.report import CaseResult, PartResult
 from autograder.records.status import Status
@@ -31,15 +31,15 @@ class Schedules(RecordKind[ScheduleTask]):
 
     def efficiency(self, grading: Grading[ScheduleTask], evidence: CheckedRecords) -> PartResult:
         """The modelled time, and on GPUs the measured one."""
-        times = Race()
+        times = TimedSchedules()
         if evidence.right:
             grading.progress("timing them, if there are GPUs", 0.8)
             with grading.turns.measuring() if grading.turns else nullcontext():
-                times = race(grading.lab.task, grading.request, evidence.checked)
+                times = time_on_gpus(grading.lab.task, grading.request, evidence.checked)
         return schedule_efficiency(grading.lab, evidence.models, evidence.right, times)
 
 
-def schedule_efficiency(lab: LabOf[ScheduleTask], models: Models, right: bool, times: Race) -> PartResult:
+def schedule_efficiency(lab: LabOf[ScheduleTask], models: Models, right: bool, times: TimedSchedules) -> PartResult:
     """The lab's `measured_points` are for what was measured, with equal shares for all that was timed, and are left out
     of the maximum where nothing could be; the others are for what is modelled."""
     measured = lab.task.measured_points
@@ -63,13 +63,13 @@ def schedule_efficiency(lab: LabOf[ScheduleTask], models: Models, right: bool, t
     return replace(part, status=status_of(earned, part.max_score), score=earned, message=message, cases=cases)
 
 
-def _words(one: Raced) -> str:
+def _words(one: TimedSchedule) -> str:
     return (
         f"{one.schedule.value * 1e6:,.0f} us on {one.ranks} GPUs, {one.share.value:.0%} of the speed of NCCL's "
         f"{one.library.value * 1e6:,.0f} us ({one.share.low:.0%} to {one.share.high:.0%}, {one.share.samples} turns)"
     )
 
 
-def _case(lab: LabOf[ScheduleTask], one: Raced, points: float) -> CaseResult:
+def _case(lab: LabOf[ScheduleTask], one: TimedSchedule, points: float) -> CaseResult:
     status = Status.PASSED if is_enough(lab, one.share.value, points) else Status.SLOW
     return CaseResult(f"{one.function}, measured", status, _words(one))

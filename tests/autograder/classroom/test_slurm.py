@@ -12,7 +12,7 @@ import pytest
 
 from autograder.classroom.clusters import SlurmJobs, read_jobs
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import RECORD, Ledger, Line
+from autograder.classroom.ledger import RECORD, GradeLine, Ledger
 from autograder.spec.lab import CHECKOUT
 
 LAB = "01_axpy"
@@ -40,7 +40,7 @@ def grade(folder: Path, settings: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=CHECKOUT, env=environment, capture_output=True, text=True, timeout=900)
 
 
-def graded(folder: Path) -> dict[str, Line]:
+def graded(folder: Path) -> dict[str, GradeLine]:
     with Ledger(folder / "out" / RECORD) as ledger:
         return {line.student: line for line in ledger.lines()}
 

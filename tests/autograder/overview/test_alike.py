@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from autograder.overview.alike import Work, likeness, pairs, passage, runs
+from autograder.overview.alike import ComparedWork, likeness, pairs, passage, runs
 from autograder.overview.tokens import tokens
 from autograder.own_work import capture_submission
 from autograder.records.shape import Shape
@@ -106,7 +106,7 @@ def shape(path) -> Shape:
 
 
 @pytest.fixture(scope="module")
-def works(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Work]:
+def works(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ComparedWork]:
     folder = tmp_path_factory.mktemp("works")
     texts = {"original": ORIGINAL, "renamed": renamed(ORIGINAL), "ported": PORTED}
     texts["other"] = (CORPUS / "last_block_adds_up.py").read_text()
@@ -114,17 +114,17 @@ def works(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Work]:
     found = {}
     for name, text in texts.items():
         (folder / f"{name}.py").write_text(text)
-        found[name] = Work(name, text, tuple(tokens(text)), shape(folder / f"{name}.py"))
+        found[name] = ComparedWork(name, text, tuple(tokens(text)), shape(folder / f"{name}.py"))
     return found
 
 
-def test_renaming_changes_neither_tokens_nor_what_is_compiled(works: dict[str, Work]) -> None:
+def test_renaming_changes_neither_tokens_nor_what_is_compiled(works: dict[str, ComparedWork]) -> None:
     (pair,) = pairs([works["original"], works["renamed"]])
     assert works["original"].text != works["renamed"].text
     assert pair.by_tokens == pair.compiled == pair.work == 1.0
 
 
-def test_a_port_is_closer_than_anybody_elses_work(works: dict[str, Work]) -> None:
+def test_a_port_is_closer_than_anybody_elses_work(works: dict[str, ComparedWork]) -> None:
     found = {frozenset((p.first.student, p.second.student)): p for p in pairs(list(works.values()))}
     port = found[frozenset(("original", "ported"))]
     others = [found[frozenset((a, b))] for a in ("original", "ported") for b in ("other", "another")]
@@ -135,7 +135,7 @@ def test_a_port_is_closer_than_anybody_elses_work(works: dict[str, Work]) -> Non
     assert {best.first.student, best.second.student} == {"original", "renamed"}
 
 
-def test_the_common_part_is_shown_where_it_is(works: dict[str, Work]) -> None:
+def test_the_common_part_is_shown_where_it_is(works: dict[str, ComparedWork]) -> None:
     (pair,) = pairs([works["original"], works["ported"]])
     common = passage(pair)
     assert common is not None
@@ -144,14 +144,14 @@ def test_the_common_part_is_shown_where_it_is(works: dict[str, Work]) -> None:
     assert "tile[lane + half]" in shown and "tile[lane + half]" in ported
 
 
-def test_what_everybody_was_given_is_nobodys(works: dict[str, Work]) -> None:
+def test_what_everybody_was_given_is_nobodys(works: dict[str, ComparedWork]) -> None:
     alike = [works["original"], replace(works["original"], student="twin")]
     assert pairs(alike)[0].by_tokens == 1.0
     assert pairs(alike, [works["original"].tokens])[0].by_tokens is None
 
 
 def test_short_ones_are_not_compared() -> None:
-    short = Work("a", "x = 1", tuple(tokens("x = 1\n")), Shape("numba", ("ret",), (1,), (), ()))
+    short = ComparedWork("a", "x = 1", tuple(tokens("x = 1\n")), Shape("numba", ("ret",), (1,), (), ()))
     (pair,) = pairs([short, replace(short, student="b")])
     assert (pair.by_tokens, pair.compiled, pair.work) == (None, None, None) and pair.strongest == 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autograder.classroom.ledger import Line
+from autograder.classroom.ledger import GradeLine
 from autograder.records.report import PartResult
 from autograder.records.status import Executor, Part, Status
 from tests.autograder.report.example_reports import measured, report
@@ -19,14 +19,16 @@ BROKEN: Mapping[str, Any] = report(
 ).to_json()
 
 
-def line(student: str, lab: str = "03_transpose", found: Mapping[str, Any] = ON_GPU, content: bytes = b"# x") -> Line:
+def line(
+    student: str, lab: str = "03_transpose", found: Mapping[str, Any] = ON_GPU, content: bytes = b"# x"
+) -> GradeLine:
     """A graded submission as `Ledger.lines` gives it."""
-    return Line(
+    return GradeLine(
         student, lab, "submission.py", "", found["status"], found["score"], found["max_score"], found["full_score"],
         found["efficiency"], str(Executor.GPU), 1.5, "2026-11-23T20:00:00+0000", dict(found), content,
     )  # fmt: skip
 
 
-def problem(student: str, lab: str = "03_transpose") -> Line:
+def problem(student: str, lab: str = "03_transpose") -> GradeLine:
     """A submission that cannot be graded."""
-    return Line(student, lab, "x.py", "x.py is empty.", "", 0, 0, 0, None, "", 0, "", {})
+    return GradeLine(student, lab, "x.py", "x.py is empty.", "", 0, 0, 0, None, "", 0, "", {})
