@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from systems.training.flops import register
 from systems.training.gpt import GPT
-from systems.training.step import Step, step_of
+from systems.training.step import MeasuredStep, step_of
 
 if TYPE_CHECKING:
     from torch.fx import GraphModule
@@ -25,7 +25,7 @@ def _as_it_stands(graph: GraphModule, inputs: list[Any]) -> Any:
     return graph.forward
 
 
-def partitioned(model: GPT, tokens: Tensor, targets: Tensor, budget: float | None) -> Step:
+def partitioned(model: GPT, tokens: Tensor, targets: Tensor, budget: float | None) -> MeasuredStep:
     """A step whose graphs the partitioner cut, with a budget between 0 (keep inputs alone) and 1 (as fast as it was).
 
     None keeps whatever the backward graph mentions, as without a compiler. Raises ValueError for another budget.

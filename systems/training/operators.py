@@ -7,10 +7,10 @@ from torch import Tensor
 from systems.training import recompute
 from systems.training.gpt import GPT
 from systems.training.planner import Operator
-from systems.training.step import Step, step
+from systems.training.step import MeasuredStep, step
 
 
-def recomputed(run: Step) -> list[Operator]:
+def recomputed(run: MeasuredStep) -> list[Operator]:
     """The operators of a step's blocks that its backward pass ran again, in the order of the model, one a module."""
     found: dict[tuple[int, str], tuple[int, int, int]] = {}
     for call in run.calls[run.forward :]:

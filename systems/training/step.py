@@ -14,7 +14,7 @@ from systems.training.names import Names
 
 
 @dataclass(frozen=True)
-class Step:
+class MeasuredStep:
     """`kept`: bytes alive between forward and backward pass; `peak`: the most alive at any time; neither has weights
     or their gradients. `calls`: every operator, of which the first `forward` are the forward pass. `gradients`: by
     parameter."""
@@ -36,7 +36,7 @@ class Step:
         """Bytes that all operators of the step read and write."""
         return sum(call.moved for call in self.calls)
 
-    def same_gradients(self, other: Step) -> bool:
+    def same_gradients(self, other: MeasuredStep) -> bool:
         """Whether every gradient has the same bits."""
         return all(torch.equal(self.gradients[name], other.gradients[name]) for name in self.gradients)
 
@@ -50,7 +50,7 @@ def plain(names: Names) -> Run | None:
     return None
 
 
-def step(model: GPT, tokens: Tensor, targets: Tensor, way: Way = plain) -> Step:
+def step(model: GPT, tokens: Tensor, targets: Tensor, way: Way = plain) -> MeasuredStep:
     """One forward and one backward pass with the blocks run `way`. The gradients of the step stay in the model."""
     names = Names(model)
     model.run = way(names)
@@ -63,7 +63,7 @@ def step(model: GPT, tokens: Tensor, targets: Tensor, way: Way = plain) -> Step:
 
 def step_of(
     model: nn.Module, called: Callable[..., Tensor], tokens: Tensor, targets: Tensor, names: Names | None = None
-) -> Step:
+) -> MeasuredStep:
     """The same of anything that computes the loss with the parameters of `model`."""
     for parameter in model.parameters():
         parameter.grad = torch.zeros_like(parameter)  # made ahead, so that they are no part of what is counted
@@ -73,4 +73,4 @@ def step_of(
         kept, forward = census.live - loss.nbytes, len(census.calls)
         loss.backward()
     found = {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
-    return Step(loss.item(), kept, census.peak, forward, tuple(census.calls), found)
+    return MeasuredStep(loss.item(), kept, census.peak, forward, tuple(census.calls), found)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from systems.network.execution.group import Group
-from systems.network.execution.outcome import Backend, Fault, Job, Outcome, Verdict
+from systems.network.execution.outcome import Backend, Fault, Outcome, ScheduleJob, Verdict
 from systems.network.schedules import Schedule, ScheduleError, check, reference
 from systems.network.schedules.model import expand
 from systems.network.schedules.reference import split_input
@@ -57,7 +57,7 @@ def execute(
 
         def job(rank: int, sockets: Mapping[int, int]) -> bytes:
             fault = blame.get(rank)
-            told = Job(
+            told = ScheduleJob(
                 schedule, rank, backend, inputs.dtype.name, inputs.shape[1], patience, dict(sockets),
                 str(Path(folder) / "meeting"), fault.kind if fault else None, fault.step if fault else -1,
             )  # fmt: skip

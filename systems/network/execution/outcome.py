@@ -66,7 +66,7 @@ class Outcome:
     seconds: float | None = None
 
 
-class Job(msgspec.Struct, frozen=True):
+class ScheduleJob(msgspec.Struct, frozen=True):
     """What a rank's process is told first; the bytes of its input follow."""
 
     schedule: Schedule

@@ -17,10 +17,10 @@ import numpy as np
 from systems.network.execution.outcome import (
     Backend,
     FaultKind,
-    Job,
     Message,
     PeerError,
     Receive,
+    ScheduleJob,
     Send,
     say,
 )
@@ -44,7 +44,7 @@ def main() -> None:
     """One job, from standard input to standard output."""
     gc.disable()  # until all is imported, of which nothing is garbage
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    job = msgspec.json.decode(source.readline(), type=Job)
+    job = msgspec.json.decode(source.readline(), type=ScheduleJob)
     data = np.frombuffer(source.read(job.elements * np.dtype(job.dtype).itemsize), job.dtype)
     try:
         transport = _transport(job)
@@ -68,7 +68,7 @@ def main() -> None:
     transport.close()
 
 
-def _transport(job: Job) -> Transport:
+def _transport(job: ScheduleJob) -> Transport:
     if job.backend is Backend.SOCKETS:
         return Sockets(job.sockets, job.patience)
     from systems.network.execution.distributed import Distributed
@@ -76,7 +76,9 @@ def _transport(job: Job) -> Transport:
     return Distributed(job.backend, job.rank, job.schedule.ranks, job.rendezvous, job.patience)
 
 
-def _run(job: Job, data: np.ndarray, transport: Transport, source: BinaryIO, target: BinaryIO) -> dict[int, Any]:
+def _run(
+    job: ScheduleJob, data: np.ndarray, transport: Transport, source: BinaryIO, target: BinaryIO
+) -> dict[int, Any]:
     moves = expand(job.schedule)
     held = split_own(job.schedule, job.rank, data)
     length = _chunk_length(job, held)
@@ -101,7 +103,7 @@ def _parts(
     return sends, receives
 
 
-def _chunk_length(job: Job, held: dict[int, Any]) -> int:
+def _chunk_length(job: ScheduleJob, held: dict[int, Any]) -> int:
     """Elements of a chunk. A rank that starts with nothing, in a broadcast, has a row as long as the root's."""
     return len(next(iter(held.values()))) if held else job.elements // job.schedule.chunks
 

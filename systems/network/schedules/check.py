@@ -15,7 +15,7 @@ from systems.network.schedules.interpret import Stuck, carry_out
 from systems.network.schedules.model import Columns, Schedule, ends_with, expand, starts_with, validate
 
 
-class Kind(StrEnum):
+class FaultKind(StrEnum):
     """What is wrong with a schedule."""
 
     NOT_HELD = "sent before it was there"
@@ -27,17 +27,17 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class ScheduleFault:
     """The first fault: where it shows, and a sentence for people. In a deadlock `chunk` is the waiting transfer's."""
 
-    kind: Kind
+    kind: FaultKind
     rank: int
     chunk: int
     step: int
     sentence: str
 
 
-def check(schedule: Schedule) -> Finding | None:
+def check(schedule: Schedule) -> ScheduleFault | None:
     """The first fault of a schedule, or None. Raises ScheduleError if it names what does not exist, or is too large."""
     validate(schedule)
     moves = expand(schedule)
@@ -60,13 +60,13 @@ class _Sets:
             for rank in range(schedule.ranks)
         ]
         self.written: dict[tuple[int, int], int] = {}  # the step that last changed a chunk
-        self.findings: list[Finding] = []
+        self.findings: list[ScheduleFault] = []
 
     def read(self, rank: int, chunk: int, step: int, transfer: int) -> int:
         value = self.held[rank].get(chunk, 0)
         if not value:
             to = int(self.moves.destination[transfer])
-            self._find(Kind.NOT_HELD, rank, chunk, step, f"rank {rank} sends chunk {chunk} to rank {to}, but "
+            self._find(FaultKind.NOT_HELD, rank, chunk, step, f"rank {rank} sends chunk {chunk} to rank {to}, but "
                        f"{self._arrives(rank, chunk, step)}")  # fmt: skip
         return value
 
@@ -78,21 +78,21 @@ class _Sets:
             chunk, reduce = int(self.moves.chunk[number]), bool(self.moves.reduce[number])
             source = int(self.moves.source[number])
             if chunk in seen and not (reduce and seen[chunk]):
-                self._find(Kind.COLLISION, rank, chunk, step, f"chunk {chunk} arrives at rank {rank} twice and one "
-                           "arrival replaces what is there: which comes last would decide")  # fmt: skip
+                self._find(FaultKind.COLLISION, rank, chunk, step, f"chunk {chunk} arrives at rank {rank} twice and "
+                           "one arrival replaces what is there: which comes last would decide")  # fmt: skip
             seen[chunk] = reduce
             before = self.held[rank].get(chunk, 0)
             if reduce and not before:
-                self._find(Kind.NOTHING_TO_ADD_TO, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk {chunk} "
-                           "to its own, but holds none: copy it")  # fmt: skip
+                self._find(FaultKind.NOTHING_TO_ADD_TO, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk "
+                           f"{chunk} to its own, but holds none: copy it")  # fmt: skip
             if reduce and before & value:
-                self._find(Kind.ADDED_TWICE, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk {chunk}, "
+                self._find(FaultKind.ADDED_TWICE, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk {chunk}, "
                            f"which contains the data of {_ranks(before & value)} that it has already")  # fmt: skip
             self.held[rank][chunk] = before | value if reduce else value
             self.written[rank, chunk] = step
 
-    def _find(self, kind: Kind, rank: int, chunk: int, step: int, words: str) -> None:
-        self.findings.append(Finding(kind, rank, chunk, step, f"In step {step} {words}."))
+    def _find(self, kind: FaultKind, rank: int, chunk: int, step: int, words: str) -> None:
+        self.findings.append(ScheduleFault(kind, rank, chunk, step, f"In step {step} {words}."))
 
     def _arrives(self, rank: int, chunk: int, step: int) -> str:
         comes = (self.moves.destination == rank) & (self.moves.chunk == chunk)
@@ -100,7 +100,7 @@ class _Sets:
         return f"it arrives there only in step {int(later.min())}" if later.size else "it never arrives there"
 
 
-def _end(schedule: Schedule, sets: _Sets) -> Finding | None:
+def _end(schedule: Schedule, sets: _Sets) -> ScheduleFault | None:
     """The chunk that is wrong in the end and was left alone first, if there is one."""
     first: tuple[int, int, int, int] | None = None
     wanted_bits: dict[object, int] = {}
@@ -122,10 +122,10 @@ def _end(schedule: Schedule, sets: _Sets) -> Finding | None:
     when = f"last changed in step {step}" if step >= 0 else "which no step changes"
     # Too much it cannot hold: a chunk begins with no other data than what belongs in it.
     words = f"Rank {rank} ends without the data of {_ranks(wanted & ~has)} in chunk {chunk}, {when}."
-    return Finding(Kind.MISSING, rank, chunk, max(step, 0), words)
+    return ScheduleFault(FaultKind.MISSING, rank, chunk, max(step, 0), words)
 
 
-def _deadlock(stuck: list[Stuck], moves: Columns) -> Finding:
+def _deadlock(stuck: list[Stuck], moves: Columns) -> ScheduleFault:
     """The circle in which ranks wait, or the chain that ends at a rank that is done."""
     by_rank = {entry.rank: entry for entry in stuck}
     at, chain = min(stuck, key=lambda entry: (entry.step, entry.rank)), []
@@ -140,7 +140,7 @@ def _deadlock(stuck: list[Stuck], moves: Columns) -> Finding:
     chunk = int(moves.chunk[first.transfer])
     sentence = "; ".join(waits)
     words = f"Nobody can go on: {sentence}; the transfer of chunk {chunk} is where rank {first.rank} stands."
-    return Finding(Kind.DEADLOCK, first.rank, chunk, first.step, words)
+    return ScheduleFault(FaultKind.DEADLOCK, first.rank, chunk, first.step, words)
 
 
 def _ranks(bits: int) -> str:

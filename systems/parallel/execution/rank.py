@@ -16,7 +16,7 @@ import numpy as np
 from systems.network.execution.outcome import FaultKind, Message, PeerError, say
 from systems.parallel.execution import layers
 from systems.parallel.execution.mail import Mail, Tag
-from systems.parallel.execution.work import Job
+from systems.parallel.execution.work import TrainingJob
 from systems.parallel.timeline import Kind, Pass
 
 DIED = 3  # the exit status of a rank that was made to die
@@ -25,7 +25,7 @@ DIED = 3  # the exit status of a rank that was made to die
 def main() -> None:
     """One job, from standard input to standard output."""
     source, target = sys.stdin.buffer, sys.stdout.buffer
-    job = msgspec.json.decode(source.readline(), type=Job)
+    job = msgspec.json.decode(source.readline(), type=TrainingJob)
     mail = Mail(job.sockets, (layers.TOKENS, layers.WIDTH), job.patience)
     rank = _Rank(job, mail)
     say(target, Message("ready"))  # and whoever waits for this rank begins to lose patience
@@ -51,7 +51,7 @@ def main() -> None:
 class _Rank:
     """A rank's layers, what it holds of micro-batches, and its gradients so far."""
 
-    def __init__(self, job: Job, mail: Mail) -> None:
+    def __init__(self, job: TrainingJob, mail: Mail) -> None:
         self.job, self.mail = job, mail
         self.ranks = len(job.work.orders)
         self.stages = self.ranks * job.work.chunks
@@ -106,7 +106,7 @@ class _Rank:
         return self.here.pop(tag) if tag in self.here else self.mail.receive(stage % self.ranks, tag)
 
 
-def _misbehave(job: Job, mail: Mail, source: BinaryIO) -> None:
+def _misbehave(job: TrainingJob, mail: Mail, source: BinaryIO) -> None:
     if job.fault is FaultKind.DIE:
         os._exit(DIED)
     if job.fault is FaultKind.HANG:

@@ -12,7 +12,7 @@ import numpy as np
 from systems.network.execution import Fault, Outcome, Verdict
 from systems.network.execution.group import Group
 from systems.parallel.execution import layers
-from systems.parallel.execution.work import Job, Work
+from systems.parallel.execution.work import TrainingJob, Work
 from systems.parallel.order_check import check, describe
 from systems.parallel.shapes import LayoutError
 
@@ -37,7 +37,7 @@ def train(work: Work, seed: int, patience: float = 5.0, faults: Sequence[Fault] 
 
     def job(rank: int, sockets: Mapping[int, int]) -> bytes:
         fault = blame.get(rank)
-        told = Job(
+        told = TrainingJob(
             work, rank, seed, patience, dict(sockets), fault.kind if fault else None, fault.step if fault else -1
         )
         return msgspec.json.encode(told) + b"\n"

@@ -20,7 +20,7 @@ class Work:
     split: bool = False
 
 
-class Job(msgspec.Struct, frozen=True):
+class TrainingJob(msgspec.Struct, frozen=True):
     """What a rank's process is told, in one line."""
 
     work: Work

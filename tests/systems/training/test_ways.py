@@ -15,29 +15,29 @@ from systems.training.names import Names  # noqa: E402
 from systems.training.operators import operators  # noqa: E402
 from systems.training.planner import frontier, plan  # noqa: E402
 from systems.training.sizes import Sizes  # noqa: E402
-from systems.training.step import Step, Way, step  # noqa: E402
+from systems.training.step import MeasuredStep, Way, step  # noqa: E402
 
 SIZES = Sizes(layers=3, width=64, heads=4, vocabulary=50, sequence=48, batch=2)
 MODEL, BATCH = gpt.make(SIZES), gpt.draw(SIZES)
 ROW = SIZES.tokens * SIZES.width
 
 
-def run(way: Way) -> Step:
+def run(way: Way) -> MeasuredStep:
     return step(MODEL, *BATCH, way)
 
 
 @pytest.fixture(scope="module")
-def plain() -> Step:
+def plain() -> MeasuredStep:
     return step(MODEL, *BATCH)
 
 
 @pytest.fixture(scope="module")
-def whole() -> Step:
+def whole() -> MeasuredStep:
     return run(lambda names: recompute.whole)
 
 
 def test_a_full_checkpoint_keeps_the_inputs_of_blocks_and_runs_all_but_the_last_product_again(
-    plain: Step, whole: Step
+    plain: MeasuredStep, whole: MeasuredStep
 ) -> None:
     assert whole.same_gradients(plain) and whole.loss == plain.loss
     inside = SIZES.layers * sum(layer_bytes(SIZES).values())
@@ -48,7 +48,7 @@ def test_a_full_checkpoint_keeps_the_inputs_of_blocks_and_runs_all_but_the_last_
     assert whole.peak < plain.peak
 
 
-def test_keeping_products_recomputes_no_flop(plain: Step, whole: Step) -> None:
+def test_keeping_products_recomputes_no_flop(plain: MeasuredStep, whole: MeasuredStep) -> None:
     found = run(lambda names: recompute.selective([recompute.PRODUCTS] * SIZES.layers, names))
     assert found.same_gradients(plain) and found.flops == plain.flops and found.moved > plain.moved
     # q, k, v; attention's output and logarithms; the projection's output; what up gives: 3 + 1 + 1 + 4 rows of width h.
@@ -56,7 +56,7 @@ def test_keeping_products_recomputes_no_flop(plain: Step, whole: Step) -> None:
     assert found.kept - whole.kept == kept
 
 
-def test_every_plan_costs_what_it_says(plain: Step, whole: Step) -> None:
+def test_every_plan_costs_what_it_says(plain: MeasuredStep, whole: MeasuredStep) -> None:
     measured = operators(MODEL, *BATCH)
     assert [one.name for one in measured if one.block == 1] == [
         "norm_1", "qkv", "attention", "projection", "residual_1", "norm_2", "up", "gelu",
@@ -69,7 +69,7 @@ def test_every_plan_costs_what_it_says(plain: Step, whole: Step) -> None:
         assert found.flops - plain.flops == one.flops
 
 
-def test_blocks_may_keep_different_things(plain: Step, whole: Step) -> None:
+def test_blocks_may_keep_different_things(plain: MeasuredStep, whole: MeasuredStep) -> None:
     found = run(lambda names: recompute.selective([{"qkv"}, set(), {"up"}], names))
     assert found.same_gradients(plain) and found.kept - whole.kept == 4 * (3 + 4) * ROW
 
@@ -88,7 +88,7 @@ def test_names_follow_what_is_run_again_and_end_with_the_step() -> None:
     assert names.path == ""
 
 
-def test_the_host_takes_what_blocks_save_and_gives_it_back(plain: Step) -> None:
+def test_the_host_takes_what_blocks_save_and_gives_it_back(plain: MeasuredStep) -> None:
     host = kept_as.Host()
     found = run(lambda names: kept_as.kept_as(host.form, names, ROW))
     assert found.same_gradients(plain)
@@ -98,7 +98,9 @@ def test_the_host_takes_what_blocks_save_and_gives_it_back(plain: Step) -> None:
 
 
 @pytest.mark.parametrize("block", [None, 32])
-def test_eight_bits_are_a_quarter_and_cost_a_few_per_cent_of_the_gradient(plain: Step, block: int | None) -> None:
+def test_eight_bits_are_a_quarter_and_cost_a_few_per_cent_of_the_gradient(
+    plain: MeasuredStep, block: int | None
+) -> None:
     found = run(lambda names: kept_as.kept_as(kept_as.eight_bits(block), names, ROW))
     values = SIZES.layers * 16 * ROW
     scales = SIZES.layers * 9 if block is None else values // block  # nine storages a layer
@@ -110,7 +112,7 @@ def test_eight_bits_are_a_quarter_and_cost_a_few_per_cent_of_the_gradient(plain:
     assert errors["head.weight"] == 0
 
 
-def test_only_what_is_asked_for_is_rounded(plain: Step) -> None:
+def test_only_what_is_asked_for_is_rounded(plain: MeasuredStep) -> None:
     form = kept_as.eight_bits(64)
     found = run(lambda names: kept_as.kept_as(form, names, ROW, {"down"}))
     errors = kept_as.errors(plain.gradients, found.gradients)
@@ -139,7 +141,7 @@ def test_zeros_stay_zeros() -> None:
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.4, 1.0])
-def test_the_partitioner_keeps_less_for_more_flop(plain: Step, budget: float) -> None:
+def test_the_partitioner_keeps_less_for_more_flop(plain: MeasuredStep, budget: float) -> None:
     found = partitioned(MODEL, *BATCH, budget)
     assert found.same_gradients(plain)
     assert found.kept <= (budget + 0.05) * plain.kept  # of its own count, which has the batch and no statistics
@@ -151,7 +153,7 @@ def test_a_budget_that_is_no_share_is_refused() -> None:
         partitioned(MODEL, *BATCH, 40)
 
 
-def test_the_best_plan_of_a_budget_stays_within_it(plain: Step, whole: Step) -> None:
+def test_the_best_plan_of_a_budget_stays_within_it(plain: MeasuredStep, whole: MeasuredStep) -> None:
     room = (plain.kept - whole.kept) // 3
     best = plan(operators(MODEL, *BATCH), room)
     found = run(lambda names: recompute.selective(best.names(SIZES.layers), names))
