@@ -60,10 +60,10 @@ PYTEST = PYTHONDONTWRITEBYTECODE= OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(PY)
 HERE := not gpu and not multigpu and not instructor and not pages
 
 test: $(READY) $(READY_TORCH)  ## run the tests that need no GPU, no process and no compiler, and a few that do: two minutes
-	@$(PYTEST) -m "$(HERE) and (not processes or smoke)" $$($(PY) scripts/test_workers.py 1)
+	@$(PYTEST) -m "$(HERE) and (not processes and not slow or smoke)" $$($(PY) scripts/test_workers.py 1)
 
 test-all: $(READY) $(READY_TORCH)  ## run the other tests that need no GPU, and compile what make test has stored
-	@WARPLAB_STORED=check $(PYTEST) -m "$(HERE) and (stored or processes and not smoke)" $$($(PY) scripts/test_workers.py 2)
+	@WARPLAB_STORED=check $(PYTEST) -m "$(HERE) and (stored or (processes or slow) and not smoke)" $$($(PY) scripts/test_workers.py 2)
 
 stored: $(READY) $(READY_TORCH)  ## renew tests/stored.zip, what make test runs in place of a compiler
 	@rm -f tests/stored.zip

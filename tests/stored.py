@@ -33,7 +33,8 @@ PLACE = Path(__file__).with_name("stored.zip")
 VERSIONS = "versions.json"
 _TOOLKIT = ("numba-cuda", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-nvvm", "nvidia-nvjitlink", "nvidia-cuda-nvcc")
 _LATEST = (2026, 1, 1, 0, 0, 0)
-_NUMBERED = re.compile(rb"B\d+v\d+(?=B)")  # Numba counts the functions that a process compiles
+# Numba counts the functions that a process compiles, and the arrays in their shared memory.
+_FUNCTION, _ARRAY = re.compile(r"B\d+v\d+(?=B\d)"), re.compile(r"(?<=_cudapy_[scl]mem_)\d+")
 MODE = os.environ.get("WARPLAB_STORED", "read")
 
 made: dict[str, bytes] = {}  # by this process, when it renews
@@ -59,7 +60,7 @@ def keep(name: str, content: bytes) -> bytes:
     """Compare content with the store's, or put it there."""
     if MODE == "renew":
         made[name] = content
-    elif same_toolkit() and _NUMBERED.sub(b"", of(name)) != _NUMBERED.sub(b"", content):
+    elif same_toolkit() and of(name) != content:
         pytest.fail(f"{name} of tests/stored.zip is not what the compilers make: run `make stored`.")
     return content
 
@@ -98,6 +99,12 @@ def _uncompressed(answer: bytes) -> bytes:
         plans.append(out.getvalue())
         start += size
     return json.dumps({"plans": [len(plan) for plan in plans]}).encode() + line + b"".join(plans)
+
+
+def renumbered(ptx: str) -> str:
+    """Numba's PTX with the numbers that it would have if a process compiled nothing else."""
+    numbers: dict[str, str] = {}
+    return _ARRAY.sub(lambda found: numbers.setdefault(found[0], str(len(numbers) + 1)), _FUNCTION.sub("B2v1", ptx))
 
 
 def identity(function: FunctionType) -> str:

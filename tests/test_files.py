@@ -62,6 +62,7 @@ def test_permissions_are_those_of_any_new_file(tmp_path: Path, umask: int) -> No
     assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~umask
 
 
+@pytest.mark.pages
 def test_what_somebody_finds_is_written_whole() -> None:
     plain = {("write_text",), ("write_bytes",), ("nbformat", "write")}
     found = set()

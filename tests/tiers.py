@@ -6,7 +6,8 @@
 | `stored` | nothing; what compilers make comes from `stored.zip` | make test; make test-all makes it again |
 | `processes` | processes and compilers; captures are forked from a warm process | make test-all |
 | `cold_captures` | the same, and captures are started as users have them | make test-all |
-| `smoke`, beside one of these two | the same: one of a kind | make test |
+| `slow` | nothing, or with `stored` the same; it takes a second or more | make test-all |
+| `smoke`, beside the last two | the same: one of a kind | make test |
 | `pages` | processes: checks of records and pages, not of code | make lint |
 """
 

@@ -78,7 +78,7 @@ def numba_plan(
         ptx, _ = cuda.compile(
             function, signature, cc=(9, 0, "a"), output="ptx", abi="numba", device=False, lineinfo=True
         )
-        return ptx.replace(str(ROOT), "").encode()
+        return stored.renumbered(ptx.replace(str(ROOT), "")).encode()
 
     ptx = tiers.stored_or_made("numba", (stored.identity(function), str(signature)), compiled).decode()
     entry = next(line.split()[2].split("(")[0] for line in ptx.splitlines() if line.startswith(".visible .entry"))

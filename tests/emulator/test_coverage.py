@@ -21,6 +21,7 @@ REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "instructions.md"
 
 
+@pytest.mark.pages
 def test_the_page_is_up_to_date() -> None:
     assert PAGE.read_text() == coverage.page(), (
         "run: python -m warplab.emulator.lowering.coverage > docs/instructions.md"

@@ -55,6 +55,7 @@ def f(y):
 '''
 
 
+@pytest.mark.processes  # its folder is in the PTX
 def test_headers_of_c_and_cub(tmp_path: Path) -> None:
     execution = run(TEXT, tmp_path)
     expected = np.cumsum(np.arange(64)) - np.arange(64)

@@ -86,6 +86,7 @@ def f(y):
     assert np.array_equal(found, np.repeat(np.float32([1, 33]), 32))
 
 
+@pytest.mark.processes  # padding is not zeroed
 def test_records_tuples_and_random_states(tmp_path: Path) -> None:
     text = """
 from numba.cuda.random import create_xoroshiro128p_states, xoroshiro128p_uniform_float32
@@ -130,6 +131,7 @@ def f(y):
     assert np.array_equal(run(text, tmp_path).outputs["y"], np.arange(N) * 3.5)
 
 
+@pytest.mark.processes  # padding is not zeroed
 def test_structures_and_complex_numbers_by_value(tmp_path: Path) -> None:
     text = """
 k = cp.RawKernel(r'''

@@ -104,6 +104,7 @@ def test_a_grid_barrier_written_by_hand(blocks, cooperative, seed) -> None:
     assert np.array_equal(result.outputs["out"], across(a))
 
 
+@pytest.mark.slow
 def test_more_blocks_than_the_gpu_holds() -> None:
     """An SM of an H200 holds 32 blocks of 64 threads."""
     made, a = plan("cooperative", 32 * 132 + 1, 3, True)

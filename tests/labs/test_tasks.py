@@ -233,6 +233,7 @@ class TestDivergence:
             y = np.where(long | (k < 16), step, y)
         return y
 
+    @pytest.mark.slow
     def test_no_table_of_one_number_a_ray_holds_the_light(self) -> None:
         """Nor one of the first opacity and the mean of all: rays that are close in both are far apart in light."""
         values = generate(np, DIVERGENCE, Case("many", {"n": 20_000}, Family.NORMAL), 1)
@@ -495,6 +496,7 @@ class TestGemm:
         for name, c in float32_sums(values["a"][:40], values["b"]).items():
             assert worst(GEMM, {**values, "a": values["a"][:40]}, {"c": c}, exact=True) == 0, name
 
+    @pytest.mark.slow
     def test_timed_check_finds_what_is_wrong(self) -> None:
         m, n, k = 192, 256, 1024
         values = generate(np, GEMM, replace(GEMM.timing, dimensions={"m": m, "n": n, "k": k}), 8)
@@ -519,6 +521,7 @@ class TestGemm:
             for name, c in wrong.items():
                 assert not timed(values, {"c": c.astype(np.float32)}, GEMM, seed) <= 1, name
 
+    @pytest.mark.slow
     def test_audit_finds_any_wrong_element(self) -> None:
         assert GEMM.audit is not None
         values = generate(np, GEMM, replace(GEMM.timing, family=Family.INTEGERS, dimensions=dict(m=40, n=60, k=500)), 8)

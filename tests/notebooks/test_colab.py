@@ -20,6 +20,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+@pytest.mark.pages
 def test_every_chapter_gets_a_badge_and_a_cell_in_both_its_forms(source: Path) -> None:
     text = badges.marked(source.read_text(encoding="utf-8"), source.stem, None)
     marked = badges.marked(text, source.stem, ADDRESS)
@@ -54,6 +55,7 @@ def test_the_address_comes_from_the_project(url: str, address: tuple[str, str] |
     assert badges.repository({}) is None
 
 
+@pytest.mark.pages
 def test_chapters_have_the_badges_of_the_address_that_is_set() -> None:
     address = badges.repository(PROJECT)
     stale = [s.stem for s in SOURCES if badges.marked(t := s.read_text(encoding="utf-8"), s.stem, address) != t]
@@ -92,6 +94,7 @@ def test_only_what_colab_lacks_is_installed(
     assert "rich is not installed here any more" in capsys.readouterr().out
 
 
+@pytest.mark.pages
 def test_colabs_versions_are_those_that_the_project_takes() -> None:
     colabs, added = colab.pins(colab.PINS.read_text(encoding="utf-8"))
     names = {re.split(r"[^\w-]", wanted)[0] for wanted in PROJECT["dependencies"]}

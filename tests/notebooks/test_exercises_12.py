@@ -103,6 +103,7 @@ def test_latency_is_no_part_of_the_ceiling(names: dict[str, Any]) -> None:
     assert 14 * names["step"] / names["whole"] < 0.015
 
 
+@pytest.mark.slow
 def test_trees_win_for_small_sizes_and_many_nodes_only(names: dict[str, Any]) -> None:
     exec(cell_with("def networks("), names)
     exec(cell_with("def two_trees("), names)

@@ -54,6 +54,7 @@ def reached(number: int, assignment: str, names: dict[str, Any]) -> bool:
 
 
 @pytest.mark.parametrize("number", sorted(GIVEN))
+@pytest.mark.slow
 def test_the_given_code_does_not_reach_the_goal_and_the_solution_does(number: int, names: dict[str, Any]) -> None:
     given = next(cell for cell in CELLS if cell.startswith(GIVEN[number]))
     assert not reached(number, given, names)

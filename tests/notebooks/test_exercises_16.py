@@ -83,6 +83,7 @@ def test_each_criterion_names_a_test_that_there_is() -> None:
         assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (path, name)
 
 
+@pytest.mark.slow
 def test_the_table_of_fusion_has_pytorchs_operators_and_their_bytes() -> None:
     """By the operators that PyTorch's dispatcher sees: what each reads and writes of an element."""
     torch = pytest.importorskip("torch")

@@ -43,15 +43,18 @@ def text_of(output: nbformat.NotebookNode) -> str:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+@pytest.mark.pages
 def test_notebook_and_source_have_the_same_cells(source: Path) -> None:
     assert cells(jupytext.read(source)) == cells(paired(source)), f"run `make notebooks`: {source.name} has changed"
 
 
+@pytest.mark.pages
 def test_every_notebook_has_a_source() -> None:
     assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == NAMES
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+@pytest.mark.pages
 def test_links_lead_somewhere(source: Path) -> None:
     text = re.sub(r"^```.*?^```$", "", source.read_text(encoding="utf-8"), flags=re.S | re.M)
     for link in re.findall(r"\]\(([^)#\s]+)", text):
@@ -61,6 +64,7 @@ def test_links_lead_somewhere(source: Path) -> None:
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+@pytest.mark.pages
 def test_kept_outputs_are_whole_and_tell_nothing_of_the_machine(source: Path) -> None:
     """The outputs that readers see: no cell left out, no error, no path of the machine that made them."""
     private = re.compile(rf"{re.escape(str(ROOT))}|{re.escape(str(Path.home()))}/|/tmp/|Traceback")
@@ -73,6 +77,7 @@ def test_kept_outputs_are_whole_and_tell_nothing_of_the_machine(source: Path) ->
             assert not (found := private.search(text_of(output))), f"{found and found.group()} in {cell.source[:60]!r}"
 
 
+@pytest.mark.pages
 def test_saved_notebooks_keep_what_widgets_show_without_a_kernel() -> None:
     both = new_output("display_data", {WIDGET: {}, "text/html": "<p>", "text/plain": "a quiz"})
     alone = new_output("display_data", {WIDGET: {}, "text/plain": "a slider"})

@@ -267,6 +267,7 @@ def test_bombs_are_bounded(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
         loads(dumps(plan))
 
 
+@pytest.mark.slow
 def test_a_bomb_of_a_document_is_refused_before_it_is_read(plan: Plan) -> None:
     contents = members(dumps(plan))
     for document in (b"[" + b"{}," * 2_500_000 + b"{}]", b" " * (200 << 20), b"[" + b'"a",' * 2_000_000 + b"1]"):
@@ -364,6 +365,7 @@ def test_ptx_that_cannot_be_read_is_refused_with_its_line(plan: Plan) -> None:
         loads(packed(contents))
 
 
+@pytest.mark.slow
 def test_launches_that_are_too_many_to_write_down(plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     dumps(replace(plan, launches=plan.launches * 2000))  # as many as the recorder takes
     monkeypatch.setattr(archive, "MAX_DOCUMENT", 1 << 16)
@@ -402,6 +404,7 @@ def test_random_damage_is_only_ever_a_plan_error(plan: Plan) -> None:
             loads(bytes(damaged))
 
 
+@pytest.mark.slow
 def test_random_edits_of_the_document_are_only_ever_a_plan_error(plan: Plan) -> None:
     rng = random.Random(2)
     document = json.loads(members(dumps(plan))["plan.json"])
@@ -454,6 +457,7 @@ _PTX_PIECES += [
 
 
 @pytest.mark.parametrize("seed", range(4 if WHOLE else 1))
+@pytest.mark.slow
 def test_thousands_of_mutated_files_are_only_ever_a_plan_error(plan: Plan, seed: int) -> None:
     """Pieces of the document and of PTX are replaced, repeated, deleted and moved."""
     rng = random.Random(seed)

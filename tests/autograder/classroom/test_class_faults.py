@@ -70,6 +70,7 @@ def test_a_grade_that_is_written_again_is_counted(tmp_path: Path) -> None:
     assert made.graded() == 2
 
 
+@pytest.mark.slow
 def test_each_of_the_processes_knows_its_number() -> None:
     assert clusters.number_here() == 0
     with clusters.local(3) as processes:

@@ -40,6 +40,7 @@ def test_large_matrices_have_no_numbers_but_all_their_cells() -> None:
         fragment(ldmatrix(), 32)
 
 
+@pytest.mark.slow
 def test_the_explorer_draws_what_is_chosen() -> None:
     explorer = explore_fragments()
     assert "a of mma.m16n8k16" in explorer.figure.texts[0].get_text()

@@ -79,6 +79,7 @@ def test_sliders_draw_anew_or_say_why_not() -> None:
         plan_sliders(JOB, Layout(tensor=7), DGX_H100)
 
 
+@pytest.mark.slow
 def test_no_choice_of_the_sliders_raises() -> None:
     made = plan_sliders(JOB, LAYOUT, DGX_H100)
     for slider in made.sliders.values():

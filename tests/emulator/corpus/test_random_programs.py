@@ -16,6 +16,7 @@ PROGRAMS = 200 if WHOLE else 100
 
 
 @pytest.mark.parametrize("first", range(0, PROGRAMS, 20))
+@pytest.mark.slow
 def test_programs(first: int) -> None:
     for seed in range(first, first + 20):
         program = generate(seed)

@@ -70,6 +70,7 @@ def test_a_chip_with_half_the_bandwidth_takes_longer():
 
 
 @pytest.mark.parametrize(("entry", "bound"), [("sines", "special functions"), ("conflicts", "L1 and shared memory")])
+@pytest.mark.slow
 def test_the_busiest_part_is_the_bound(entry, bound):
     short, long = (estimate(loop(entry, steps), H200) for steps in (100, 200))
     assert long.launches[0].bound.name == bound

@@ -62,6 +62,7 @@ def test_pages_on_their_way_are_counted() -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_step_beats_the_memory_and_deep_rings_reach_it() -> None:
     lists = schedule(LLAMA_1B, 132, 511)
     floor = sum(line.pages for each in lists for line in each) / 132

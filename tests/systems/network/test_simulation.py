@@ -299,6 +299,7 @@ def test_a_rack_of_72_is_one_node() -> None:
     assert simulate(build.two_shot_all_reduce(72), nvl72(), 10**9).seconds == pytest.approx(closed)
 
 
+@pytest.mark.slow
 def test_sixteen_thousand_ranks_share_links_and_are_simulated() -> None:
     """Eight rings, 4 billion transfers: the bandwidth of eight NICs a node and the latency of the longest hop."""
     ranks, size = 16384, 10**11

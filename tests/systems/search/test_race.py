@@ -85,6 +85,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(("slowest", "requests"), [(0.01, protocols.REQUESTS), (1.0, 15), (20.0, 5)])
+@pytest.mark.slow
 def test_servers_get_as_many_requests_as_time_allows(
     slowest: float, requests: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

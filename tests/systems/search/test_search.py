@@ -59,6 +59,7 @@ def test_a_search_ends_when_its_trials_are_spent_and_is_the_same_for_a_seed() ->
     assert search(ByChance(LINE, 1), height, 12).trials != search(ByChance(LINE, 2), height, 12).trials
 
 
+@pytest.mark.slow
 def test_evolution_goes_down_a_valley_of_three_axes_faster_than_chance() -> None:
     """In a cube of 10 x 10 x 10, the sum of squares: forty trials each, sixty seeds."""
     cube = [(x, y, z) for x in range(10) for y in range(10) for z in range(10)]

@@ -141,6 +141,7 @@ def test_zeros_stay_zeros() -> None:
 
 
 @pytest.mark.parametrize("budget", [0.0, 0.4, 1.0])
+@pytest.mark.slow
 def test_the_partitioner_keeps_less_for_more_flop(plain: MeasuredStep, budget: float) -> None:
     found = partitioned(MODEL, *BATCH, budget)
     assert found.same_gradients(plain)
