@@ -8,6 +8,7 @@ import os
 import sys
 import threading
 
+_GRADER = ("jinja2", "matplotlib", "pygments", "rich")  # of the extra `grader`
 HERE = os.path.realpath(os.getcwd())
 if os.path.realpath(sys.path[0]) == HERE != os.path.dirname(os.path.dirname(os.path.realpath(__file__))):
     del sys.path[0]
@@ -31,8 +32,13 @@ def main() -> int:
 
 
 def _command() -> int:
-    from autograder import cli
-
+    try:
+        from autograder import cli
+    except ModuleNotFoundError as missing:
+        if missing.name not in _GRADER:
+            raise
+        print(f"autograder: the package {missing.name} is missing: pip install 'warplab[grader,cuda]'", file=sys.stderr)
+        return 2
     return cli.main()
 
 

@@ -32,7 +32,7 @@ from warplab.plan.model import EMULATED_ARCHITECTURE, ArrayArgument, HostCall, L
 from warplab.sandbox.isolation import Isolation
 from warplab.worker.process import WorkerError
 
-_REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -c constraints-cu13.txt -e .[cu13]` in the checkout."
+_REINSTALL = "Run `make venv`, or `pip install -c constraints.txt -c constraints-cu13.txt -e .[course,cu13]`."
 # distributions (one of them), module to import, what is lost without it, whether grading needs it
 _PACKAGES: tuple[tuple[str | tuple[str, ...], str, str, bool], ...] = (
     ("numpy", "numpy", "everything", True),

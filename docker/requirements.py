@@ -8,5 +8,11 @@ import tomllib
 
 with open(sys.argv[1], "rb") as opened:
     project = tomllib.load(opened)["project"]
-for packages in project["dependencies"], *(project["optional-dependencies"][extra] for extra in sys.argv[2:]):
-    print("\n".join(packages))
+wanted, asked = list(project["dependencies"]), sys.argv[2:]
+while asked:
+    for package in project["optional-dependencies"][asked.pop()]:
+        if package.startswith("warplab["):
+            asked += package[len("warplab[") : -1].split(",")
+        else:
+            wanted.append(package)
+print("\n".join(dict.fromkeys(wanted)))

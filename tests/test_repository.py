@@ -98,7 +98,8 @@ def pins(file: str = "constraints.txt") -> dict[str, str]:
 
 def requirements() -> list[str]:
     extras = PROJECT["optional-dependencies"].values()
-    return [*PROJECT["dependencies"], *(r for extra in extras for r in extra)]
+    rows = [*PROJECT["dependencies"], *(r for extra in extras for r in extra)]
+    return [row for row in rows if not row.startswith("warplab[")]
 
 
 def targets() -> set[str]:

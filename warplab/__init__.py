@@ -40,5 +40,11 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     """A public name, imported when it is first used: most of the package needs no emulator."""
     if name in _PLACES:
-        return getattr(import_module(f"warplab.{_PLACES[name]}"), name)
+        try:
+            return getattr(import_module(f"warplab.{_PLACES[name]}"), name)
+        except ModuleNotFoundError as missing:
+            if missing.name != "cloudpickle":
+                raise
+            message = f"warplab.{name} records kernels with CUDA's compilers: pip install 'warplab[cuda]'"
+            raise ImportError(message) from None
     raise AttributeError(f"module 'warplab' has no attribute {name!r}")

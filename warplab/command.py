@@ -44,11 +44,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _called(options: argparse.Namespace) -> Result:
     """A Python file's host function. Raises WarplabError."""
-    from warplab.own_kernels.run import run_file
-
     given = [f"--{n}" for n in ("entry", "grid", "block", "arg", "shared", "target") if getattr(options, n)]
     if given:
         raise WarplabError(f"{', '.join(given)}: only a kernel of a .ptx file is launched from here.")
+    try:
+        from warplab import run_file
+    except ImportError as missing:
+        raise WarplabError(f"{missing}.") from None
     return run_file(options.file, options.function, seed=options.seed, timeout=options.timeout)
 
 

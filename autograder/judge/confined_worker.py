@@ -171,7 +171,7 @@ def sandbox(own: bool, reduced: bool, gpu: bool, visible: str | None) -> Sandbox
     readable = [str(Path(package.__path__[0])) for package in (autograder, systems)]
     readable += [str(labs_folder().resolve()), "/bin/sh"]  # it starts the assembler
     environment = [(name, os.environ[name]) for name in _INHERITED if name in os.environ]
-    environment.append(("WARPLAB_CACHE", str(cache_folder())))
+    environment += [("WARPLAB_CACHE", str(cache_folder())), ("WARPLAB_LABS", str(labs_folder().resolve()))]
     made = (CUBINS, MACHINE_CODE) if own else ()
     shown = (COMPILED, CEILINGS, TRUSTED)
     for kind in (*shown, *made):

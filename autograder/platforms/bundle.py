@@ -109,7 +109,14 @@ _QUESTION = """\
 def requirements(*extras: str) -> list[str]:
     """What the project needs to grade: its dependencies and those of extras, as pip takes them."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return [*project["dependencies"], *(row for extra in extras for row in project["optional-dependencies"][extra])]
+    wanted, asked = list(project["dependencies"]), list(extras)
+    while asked:
+        for row in project["optional-dependencies"][asked.pop()]:
+            if row.startswith("warplab["):  # other extras of the project's own
+                asked += row.removeprefix("warplab[").removesuffix("]").split(",")
+            else:
+                wanted.append(row)
+    return list(dict.fromkeys(wanted))
 
 
 def _checkout(lab: AnyLab) -> Iterator[tuple[str, bytes]]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
+import autograder
 from autograder.spec.attacks import AttackTask
 from autograder.spec.checkpoints import CheckpointTask
 from autograder.spec.lab_task import LabTask, NamedCase
@@ -26,7 +27,16 @@ from autograder.spec.task import Case, Task
 from warplab.errors import WarplabError
 from warplab.plan.model import Language
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+
+def _course_folder() -> Path:
+    """The folder with the labs: a checkout or a release around this package, else around the working folder."""
+    around = Path(autograder.__path__[0]).resolve().parent
+    here = Path.cwd()
+    holders = (folder for folder in (around, here, *here.parents) if any(folder.glob("labs/*/lab.toml")))
+    return next(holders, here)
+
+
+CHECKOUT = _course_folder()
 SUBMISSION_NAMES = ("submission.py", "submission_cuda.py")
 _ARCHITECTURE = re.compile(r"(?:sm_\d{2,3}a?)?")
 TASKS: tuple[type[LabTask], ...] = (Task, ScheduleTask, PipelineTask, ProgramTask, CheckpointTask, AttackTask)
@@ -114,7 +124,7 @@ AnyLab: TypeAlias = LabOf[LabTask]
 
 
 def labs_folder() -> Path:
-    """The folder that holds the labs: WARPLAB_LABS if that is set, else `labs/` of the checkout."""
+    """The folder that holds the labs: WARPLAB_LABS if that is set, else `labs/` of the course's folder."""
     return Path(os.environ.get("WARPLAB_LABS") or CHECKOUT / "labs")
 
 

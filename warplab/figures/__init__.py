@@ -1,1 +1,1 @@
-"""Pictures of a result: its source with costs per line, its roofline. Matplotlib is loaded only by these modules."""
+"""Pictures of a result: its source with costs per line, its roofline. All but `annotated` load Matplotlib."""

@@ -11,13 +11,14 @@ import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 
+import warplab
 from warplab.isa.entry import shift_lines
 from warplab.plan.capture.source import Source
 
 NAME = "own.py"  # what the plan calls the text
 _LIBRARIES = [
     *(Path(sysconfig.get_path(key)).resolve() for key in ("stdlib", "platstdlib", "purelib", "platlib")),
-    Path(__file__).resolve().parents[1],
+    Path(warplab.__path__[0]).resolve(),
 ]
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+import warplab
 from warplab.emulator.executor import execute
 from warplab.emulator.result import Result
 from warplab.errors import WarplabError
@@ -154,7 +155,7 @@ def _recorded(call: OwnCall, timeout: float) -> Recorded:
     """What the child process makes of a call. Raises OwnCodeError."""
     with tempfile.TemporaryDirectory(prefix="warplab-run-", ignore_cleanup_errors=True) as folder:
         (Path(folder) / "call").write_bytes(pickle.dumps(call))
-        root = str(Path(__file__).resolve().parents[2])
+        root = str(Path(warplab.__path__[0]).resolve().parent)
         paths = [root, *(path or os.getcwd() for path in sys.path)]
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),

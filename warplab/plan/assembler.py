@@ -150,8 +150,10 @@ def _ptxas() -> str | None:
 
 def _of_the_packages() -> str | None:
     """The ptxas that belongs to the installed compilers: another toolkit's may make what this driver does not load."""
-    from cuda import pathfinder
-
+    try:
+        from cuda import pathfinder
+    except ImportError:  # the extra `cuda` is not installed
+        return None
     with suppress(Exception):  # an installation that pathfinder cannot read, or a pathfinder that knows no ptxas
         if found := pathfinder.find_nvidia_binary_utility("ptxas"):
             return found

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import msgspec
 
+import systems
 from systems.network.execution.outcome import Message, Outcome, Verdict
 
 _STARTUP_SECONDS = 120.0
 _GRACE_SECONDS = 1.0
-_ROOT = Path(__file__).resolve().parents[3]
+_ROOT = Path(systems.__path__[0]).resolve().parent
 
 JobOf = Callable[[int, Mapping[int, int]], bytes]  # of a rank and its sockets by peer
 StepWords = Callable[[int, int], str]  # of a rank and a step

@@ -3,7 +3,8 @@ from io import BytesIO
 
 import pytest
 
-from warplab.figures.source import annotate, source, source_html, source_text
+from warplab.figures.annotated import annotate, source_text
+from warplab.figures.source import source, source_html
 from warplab.plan.execution import Counters
 
 TEXT = "\n".join(

@@ -36,7 +36,7 @@ class AnnotatedSource:
     execution: Execution = field(repr=False)
 
     def __str__(self) -> str:
-        from warplab.figures.source import source_text
+        from warplab.figures.annotated import source_text
 
         return source_text(self.text, self.execution.lines)
 
