@@ -174,7 +174,7 @@ class Runner:
             raise Rejected(status, words) from error
         refused: Refused | None = getattr(found, "refused", None)
         if refused:
-            raise Rejected(refused.status, refused.message, refused.line)
+            raise refused.rejection()
         return found
 
     def carry_out(self, target: str, what: str, payload: Mapping[str, Any], read: Callable[[Any], A]) -> A:

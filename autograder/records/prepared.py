@@ -44,8 +44,7 @@ class Prepared:
         """The inverse of what `prepare` gives. Raises Rejected for a submission that was refused, and
         msgspec.ValidationError for data of another form: the worker may have been taken over."""
         if "refused" in data:
-            refused = msgspec.convert(data["refused"], Refused)
-            raise Rejected(refused.status, refused.message, refused.line)
+            raise msgspec.convert(data["refused"], Refused).rejection()
         return _cleaned(msgspec.convert(data, Prepared, builtin_types=(bytes,)))
 
 
@@ -56,6 +55,10 @@ class Refused:
     status: Status
     message: str
     line: int
+
+    def rejection(self) -> Rejected:
+        """What the judge raises for it."""
+        return Rejected(self.status, self.message, self.line)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from autograder.records.status import Status
 from autograder.records.text import clean
 from warplab.errors import WarplabError
@@ -33,6 +35,10 @@ class Rejected(WarplabError):
         super().__init__(clean(message))
         self.status = status
         self.line = line or 0
+
+    def to_wire(self) -> dict[str, Any]:
+        """What a stage of the worker says in place of its answer."""
+        return {"refused": {"status": self.status, "message": str(self), "line": self.line}}
 
 
 def rejected(failure: CaptureFailure) -> Rejected:

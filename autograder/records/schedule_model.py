@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import msgspec
-
 _LEAST, _MOST = 1e-12, 1e6
 
 
@@ -39,8 +37,3 @@ class ScheduleModel:
     def to_wire(self) -> dict[str, Any]:
         """JSON-able data."""
         return asdict(self)
-
-    @staticmethod
-    def from_wire(data: Any) -> ScheduleModel:
-        """The inverse of `to_wire`. Raises msgspec.ValidationError: a worker may have been taken over."""
-        return msgspec.convert(data, ScheduleModel)

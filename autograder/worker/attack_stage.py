@@ -74,8 +74,7 @@ def check(task: str, seed: int, runs: Sequence[Mapping[str, Any]]) -> dict[str, 
             refusals.append(rejection)
             outcomes.append(_failed(flag, str(rejection)))
     if told and len(refusals) == len(told):
-        first = refusals[0]
-        return {"refused": {"status": first.status, "message": str(first), "line": first.line}}
+        return refusals[0].to_wire()
     return {"outcomes": [outcome.to_wire() for outcome in outcomes]}
 
 

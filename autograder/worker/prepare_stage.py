@@ -62,7 +62,7 @@ def prepare(
     try:
         captured = prepare_here(lab, cases, name, text, given, seed, architecture)
     except Rejected as rejection:
-        return {"refused": {"status": rejection.status, "message": str(rejection), "line": rejection.line}}
+        return rejection.to_wire()
     _read_machine_code(captured.plans.values())
     return {
         "plans": {case: dumps(plan) for case, plan in captured.plans.items()},

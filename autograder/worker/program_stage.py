@@ -162,7 +162,7 @@ def advance(task: str, seed: int, rounds: Sequence[Sequence[Mapping[str, Any]]],
         for answers in rounds:
             _advance(runs, answers)
     except Rejected as rejection:
-        return {"refused": {"status": rejection.status, "message": str(rejection), "line": rejection.line}}
+        return rejection.to_wire()
     return {
         "next": list(_next(runs)),
         "outcomes": [run.outcome.to_wire() for run in runs.values() if run.outcome],

@@ -52,12 +52,12 @@ def check_all(task: str, seed: int, answers: Sequence[Mapping[str, Any]]) -> dic
                 run[case.name] = content
             outcomes.append(outcome.to_wire())
     except Rejected as rejection:
-        return {"refused": {"status": rejection.status, "message": str(rejection), "line": rejection.line}}
+        return rejection.to_wire()
     return {"outcomes": outcomes, "run": run}
 
 
 def model(task: str, seed: int, answers: Sequence[Mapping[str, Any]], case: str) -> dict[str, Any]:
-    """What is modelled of the case of that name, as ScheduleModel.from_wire takes it. Raises NetworkError."""
+    """What is modelled of the case of that name, as the form of a ScheduleModel. Raises NetworkError."""
     drawn = _drawn(task, seed)
     asked, found = drawn.case(case)
     blob = next(blob for name, blob in _blobs(answers) if name == case)
