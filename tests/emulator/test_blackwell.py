@@ -69,7 +69,7 @@ def kernel(
     plan = plan_of(text, "test", buffers, (Pointer("a"), Pointer("b")), (1,), (threads,))
     if assembled:
         plan = assemble(replace(plan, kernels={"kernel": replace(plan.kernels["kernel"], ptx={target: text})}), target)
-    return execute(plan, {"a": words, "b": out})
+    return execute(plan, {"a": words, "b": out}, architecture=target if assembled else "sm_90a")
 
 
 EIGHT = "{%r1, %r2, %r3, %r4, %r5, %r6, %r7, %r8}"
