@@ -18,7 +18,7 @@ from autograder.spec.lab import Lab
 from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
 from warplab.emulator.lowering.instructions.table import TABLE
-from warplab.emulator.lowering.rows import Row
+from warplab.emulator.lowering.rows import Opcode
 from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 pytestmark = pytest.mark.processes
@@ -75,14 +75,14 @@ def test_an_emitter_that_fails_is_the_emulators_fault(lab: Lab, monkeypatch: pyt
     def broken(*_: object) -> None:
         raise KeyError("typo")
 
-    def find(opcode: str) -> Row | None:
-        row = found(opcode)
-        return replace(row, emitter=broken) if row and opcode.startswith("mul.") else row
+    def look_up(opcode: str) -> Opcode:
+        found = looked_up(opcode)
+        return replace(found, row=replace(found.row, emitter=broken)) if opcode.startswith("mul.") else found
 
-    found = TABLE.find
+    looked_up = TABLE.look_up
 
     (lab.folder / "submission.py").write_text(GOOD)
-    monkeypatch.setattr(TABLE, "find", find)
+    monkeypatch.setattr(TABLE, "look_up", look_up)
     report = grade(request(lab), _Here())
     assert (report.status, report.max_score) == (Status.JUDGE_ERROR, 0)
     assert "'mul." in report.message and "by a fault of its own (KeyError: 'typo')" in report.message

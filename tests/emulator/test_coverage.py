@@ -112,7 +112,7 @@ def test_two_rows_may_share_a_name_and_no_opcode() -> None:
     ],
 )
 def test_what_an_instruction_counts_as(opcode: str, kind: Kind) -> None:
-    assert TABLE.kind(opcode) == kind
+    assert TABLE.look_up(opcode).kind == kind
 
 
 def test_the_registers_that_are_live_after_an_instruction() -> None:

@@ -16,7 +16,7 @@ from warplab.emulator.lowering.lowering import (
     SCRATCH,
     Lowering,
 )
-from warplab.emulator.lowering.rows import Row, expand, parts_of
+from warplab.emulator.lowering.rows import Row, expand
 from warplab.emulator.lowering.select import CLOCKS
 from warplab.errors import PlanError
 from warplab.isa.parser import parse
@@ -106,8 +106,7 @@ class Probe:
 
 def architecture_of(opcode: str) -> int:
     """The first target that has an opcode; 0: every one that the emulator knows."""
-    row = TABLE.find(opcode)
-    return row.architecture(parts_of(opcode)) if row else 0
+    return TABLE.look_up(opcode).architecture
 
 
 def takes(opcode: str, operands: str) -> bool:

@@ -41,7 +41,7 @@ from warplab.emulator.core.state.layout import (
     VECTOR_BASE,
 )
 from warplab.emulator.lowering.passes.liveness import read_registers
-from warplab.emulator.lowering.rows import InstructionTable, parts_of
+from warplab.emulator.lowering.rows import InstructionTable
 from warplab.emulator.program import ConstantBank, Frame, Record, make_record
 from warplab.errors import PlanError, WarplabError
 from warplab.isa.parser import literal_bits
@@ -227,16 +227,14 @@ class Lowering:
 
     def _lower_one(self, instruction: Instruction) -> None:
         self.current, self.first = instruction, True
-        row = self.table.find(instruction.opcode)
-        parts = parts_of(instruction.opcode)
+        opcode = self.table.look_up(instruction.opcode)
+        row = opcode.row
         start, calls, chain, instance = len(self.records), len(self.calls), len(self.chain), self.instance
-        architecture = row.architecture(parts) if row else 0
-        if architecture <= self.architecture:
-            architecture = 0
+        architecture = opcode.architecture if opcode.architecture > self.architecture else 0
         try:
             if row is None or row.emitter is None or architecture:
                 raise Unsupported
-            row.emitter(self, instruction, parts)
+            row.emitter(self, instruction, list(opcode.parts))
             return
         except Unsupported:
             pass
@@ -266,7 +264,7 @@ class Lowering:
             record.fields[GUARD] = self.instance.place(instruction.guard)
             record.fields[GUARD_XOR] = -1 if instruction.guard_negated else 0
         record.line, record.outermost = self.lines()
-        record.text, record.kind = instruction.text, self.table.kind(instruction.opcode)
+        record.text, record.kind = instruction.text, self.table.look_up(instruction.opcode).kind
         record.places = instruction.places
         record.counted = self.first and instruction.counted
         self.first = False

@@ -91,9 +91,14 @@ def expand(form: str) -> list[str]:
     return ["".join(c) for c in itertools.product(*choices)]
 
 
-def parts_of(opcode: str) -> list[str]:
-    """An opcode's name and modifiers."""
-    return opcode.replace("::", "__").split(".")
+@dataclass(frozen=True)
+class Opcode:
+    """What the table says of one opcode."""
+
+    row: Row | None  # None: there is no such instruction
+    parts: tuple[str, ...]
+    architecture: int = 0
+    kind: Kind = Kind()
 
 
 class InstructionTable:
@@ -113,22 +118,20 @@ class InstructionTable:
         for name, last, row in _types(sharing):
             if self._typed.setdefault((name, last), row) is not row:
                 raise ValueError(f"Two rows have {name} with the type {last}; give its forms to one of them.")
-        # The row of an opcode, None if there is no such instruction; and what it counts as.
-        self.find: Callable[[str], Row | None] = lru_cache(_KEPT)(self._find)
-        self.kind: Callable[[str], Kind] = lru_cache(_KEPT)(self._kind)
+        self.look_up: Callable[[str], Opcode] = lru_cache(_KEPT)(self._look_up)
 
-    def _find(self, opcode: str) -> Row | None:
-        parts = parts_of(opcode)
+    def find(self, opcode: str) -> Row | None:
+        """The row of an opcode; None if there is no such instruction."""
+        return self.look_up(opcode).row
+
+    def _look_up(self, opcode: str) -> Opcode:
+        parts = tuple(opcode.replace("::", "__").split("."))
         for length in range(_LONGEST_NAME, 0, -1):
             name = ".".join(parts[:length])
             row = self._alone.get(name) or self._typed.get((name, parts[-1]))
             if row is not None:
-                return row
-        return None
-
-    def _kind(self, opcode: str) -> Kind:
-        row = self.find(opcode)
-        return row.kind(parts_of(opcode)) if row else Kind()
+                return Opcode(row, parts, row.architecture(parts), row.kind(parts))
+        return Opcode(None, parts)
 
     def written(self, instruction: Instruction) -> tuple[Operand, ...]:
         """The operands that an instruction certainly overwrites in a thread that executes it."""
