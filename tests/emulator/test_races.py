@@ -9,6 +9,7 @@ import pytest
 
 from tests.emulator.plans import cuda_plan
 from warplab.emulator import execute, races
+from warplab.emulator.lowering.instructions.table import TABLE
 from warplab.emulator.lowering.passes.written import written_names
 from warplab.isa.parser import parse
 from warplab.plan.execution import Execution, Finding, FindingKind
@@ -190,5 +191,5 @@ POINTERS = """.version 9.0
     ],
 )
 def test_what_a_kernel_may_write(writes: str, names: set[str] | None) -> None:
-    found = written_names(parse(POINTERS.format(writes), "k.py"), "k")
+    found = written_names(parse(POINTERS.format(writes), "k.py"), "k", TABLE)
     assert found == (None if names is None else frozenset(names))

@@ -60,6 +60,7 @@ ROWS = (
         ),
         bulk.bulk,
         Work.CONTROL,
+        stores=True,
         since={"": 90},
         refused=(
             ("cp.async.bulk.tensor{.3d,.4d,.5d}.shared::cluster.global.im2col" + COMPLETES, "[] [tensor] [] {b16}"),
@@ -87,6 +88,7 @@ ROWS = (
         ),
         bulk.bulk,
         Work.CONTROL,
+        stores=True,
         since={"": 90},
         writes=False,
         name_parts=2,
@@ -104,6 +106,7 @@ ROWS = (
         ),
         cluster.remote,
         Work.CONTROL,
+        stores=True,
         since={"": 90},
         writes=False,
         name_parts=2,

@@ -55,6 +55,7 @@ ROWS = (
         ),
         memory.store,
         Work.MEMORY,
+        stores=True,
         since=_SINCE,
         writes=False,
         tested=RANDOM,

@@ -92,6 +92,7 @@ ROWS = (
         (("wmma.store.d.sync.aligned{.row,.col}{.m16n16k16,.m8n32k16,.m32n8k16}{.f32,.s32}", "[] 8b32 u32"),),
         wmma.store,
         Work.MEMORY,
+        stores=True,
         writes=False,
         name_parts=2,
         tested="tests/emulator/tensor/test_wmma.py",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from warplab.emulator.lowering.rows import InstructionTable
 from warplab.isa.syntax import (
     Address,
     Group,
@@ -23,12 +24,11 @@ from warplab.isa.syntax import (
 # Compilers' kernels need two or three rounds; what needs more may write to anything.
 ROUNDS, PARAMETERS, INSTRUCTIONS = 16, 512, 100_000
 _ANYTHING = ""  # among names: any array
-_WRITERS = ("st", "red", "atom", "multimem", "wmma")
 _ELSEWHERE = ("shared", "shared::cta", "shared::cluster", "local", "param", "param::func")
 _WIDE = ("b64", "u64", "s64", "b128", "f64")
 
 
-def written_names(module: Module, entry: str) -> frozenset[str] | None:
+def written_names(module: Module, entry: str, table: InstructionTable) -> frozenset[str] | None:
     """Names of parameters and variables through which a kernel may write; None: it may write to anything.
 
     Names of scalars that take part in an address are among them.
@@ -50,15 +50,16 @@ def written_names(module: Module, entry: str) -> frozenset[str] | None:
                     holds[target] |= new
                     grown = True
         if not grown:
-            return _targets_of_writes(body, holds)
+            return _targets_of_writes(body, holds, table)
     return None
 
 
-def _targets_of_writes(body: list[Instruction], holds: list[set[str]]) -> frozenset[str] | None:
+def _targets_of_writes(
+    body: list[Instruction], holds: list[set[str]], table: InstructionTable
+) -> frozenset[str] | None:
     written: set[str] = set()
     for step in body:
-        words = step.opcode.split(".")
-        for operand in step.operands if _writes(words) else ():
+        for operand in step.operands if _writes(step.opcode, table) else ():
             if isinstance(operand, Address):
                 names = set().union(*(_names(part, holds) for part in (operand.base, *operand.rest)))
                 if not names or _ANYTHING in names:
@@ -67,12 +68,15 @@ def _targets_of_writes(body: list[Instruction], holds: list[set[str]]) -> frozen
     return frozenset(written)
 
 
-def _writes(words: list[str]) -> bool:
+def _writes(opcode: str, table: InstructionTable) -> bool:
     """Can an instruction write to global memory?"""
+    row, words = table.find(opcode), opcode.split(".")
+    if row is None or not row.stores:
+        return False
     if words[0] == "cp":
         spaces = [word for word in words if word == "global" or word.startswith("shared")]
         return "bulk" in words and "prefetch" not in words and spaces[:1] == ["global"]
-    return words[0] in _WRITERS and not any(word in _ELSEWHERE for word in words)
+    return not any(word in _ELSEWHERE for word in words)
 
 
 def _values(operands: Iterable[Operand]) -> list[int]:
