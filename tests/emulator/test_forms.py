@@ -187,5 +187,12 @@ def test_one_lane_is_elected_among_the_active_ones() -> None:
     assert np.array_equal(run(body, 32, [lane]), wanted)
 
 
+def test_threads_whose_predicate_is_false_are_not_active() -> None:
+    """Seen on an H200: 5 threads of 32 that the instruction's own guard lets through."""
+    lane = np.arange(32, dtype=np.uint32)
+    body = "setp.lt.u32 %p1, %a0, 5; mov.u32 %d, 7; @%p1 activemask.b32 %d;"
+    assert np.array_equal(run(body, 32, [lane]), np.where(lane < 5, 0x1F, 7))
+
+
 def test_a_load_of_what_does_not_change() -> None:
     assert np.array_equal(run("ldu.global.u32 %d, [%rd0];", 32, [A]), A)

@@ -132,6 +132,37 @@ def test_lanes_that_meet_add_up(kind: str, n: int) -> None:
     assert np.array_equal(result.outputs["out"], to_bits(wanted.ravel(), kind))
 
 
+# On an H200: what red.global.v8 left of OLD with NEW, two vectors of bit patterns with zeros, subnormals and NaN.
+OLD = (0x0001, 0x8000, 0x7E01, 0x3C01, 0x7BFF, 0x0001, 0x7FC1, 0xBC00)
+NEW = (0x0001, 0x0000, 0x3C00, 0x1001, 0x7BFF, 0x8001, 0x7F81, 0x3C00)
+LEFT = {
+    ("f16", "add"): (0x0002, 0x0000, 0x7FFF, 0x3C02, 0x7C00, 0x0000, 0x7FFF, 0x0000),
+    ("f16", "min"): (0x0001, 0x8000, 0x3C00, 0x1001, 0x7BFF, 0x8001, 0x7FFF, 0xBC00),
+    ("f16", "max"): (0x0001, 0x0000, 0x3C00, 0x3C01, 0x7BFF, 0x0001, 0x7FFF, 0x3C00),
+    ("bf16", "add"): (0x0002, 0x0000, 0x7E01, 0x3C01, 0x7C7F, 0x0000, 0x7FFF, 0x0000),
+    ("bf16", "min"): (0x0001, 0x8000, 0x3C00, 0x1001, 0x7BFF, 0x8001, 0x7FFF, 0xBC00),
+    ("bf16", "max"): (0x0001, 0x0000, 0x7E01, 0x3C01, 0x7BFF, 0x0001, 0x7FFF, 0x3C00),
+}
+
+
+@pytest.mark.parametrize(("kind", "operation"), list(LEFT))
+def test_special_values_are_as_on_an_h200(kind: str, operation: str) -> None:
+    arrays = drawn(kind, 8)
+    arrays["place"] = np.arange(LANES, dtype=np.uint32)
+    arrays["out"][:8], arrays["value"][:8] = OLD, NEW
+    arrays["out"][8], arrays["value"][8] = 0x0000, 0x8000
+    out = execution("red", operation, kind, 8, arrays).outputs["out"]
+    assert tuple(out[:8]) == LEFT[kind, operation]
+    assert out[8] == (0x8000 if operation == "min" else 0)
+
+
+def test_subnormal_floats_are_zeros_as_on_an_h200() -> None:
+    arrays = drawn("f32", 4)
+    arrays["place"] = np.arange(LANES, dtype=np.uint32)
+    arrays["out"][:4], arrays["value"][:4] = (1, 0x400000, 0x7F800001, 0), (1, 0x400000, 1, 0x400000)
+    assert tuple(execution("red", "add", "f32", 4, arrays).outputs["out"][:4]) == (0, 0, 0x7FFFFFFF, 0)
+
+
 def test_a_vector_is_aligned_as_a_whole() -> None:
     (finding,) = execution("red", "add", "f16", 8, drawn("f16", 8), shift=8).findings
     assert (finding.kind, finding.count) == (FindingKind.MISALIGNED, LANES)

@@ -534,7 +534,7 @@ def run_warp(m, warp):
                 watch_access(m, warp, frame, constants, record, pc, mask)
             pc += 1
         elif op == OP_ACTIVEMASK:
-            fill_row32(operand(frame, constants, record, DST), np.uint64(active), mask)
+            fill_row32(operand(frame, constants, record, DST), np.uint64(mask), mask)
             pc += 1
         elif op == OP_SPECIAL:
             time = np.uint64(get(m, M_CLOCK) + get(m, M_TIME) + issued) >> np.uint64(32 * field(record, X0))

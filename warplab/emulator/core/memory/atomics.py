@@ -147,6 +147,8 @@ def _combine_small(old, value, operation, kind):
         return _float_to_small(np.float32(a + b), significand_bits, bias)
     if np.isnan(a) and np.isnan(b):
         return np.uint64(0x7FFF)
+    if a == b:  # of zeros the negative one is the smaller
+        return old | value if operation == ATOMIC_MIN else old & value
     if np.isnan(a) or (operation == ATOMIC_MIN and b < a) or (operation == ATOMIC_MAX and b > a):
         return value
     return old
