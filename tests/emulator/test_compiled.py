@@ -21,15 +21,16 @@ from warplab.emulator import compilation, compiled
 pytestmark = pytest.mark.processes
 
 PACKAGE = Path(warplab.__file__).parent
-# Starting takes a second each time: one process tells the folder of what lies there now whenever it is asked.
-TELL_FOLDER = """
+# Starting takes a second each time: one process prints the folders of what lies there now whenever it is asked.
+TELL_FOLDERS = """
 import sys
 from warplab.emulator import compilation, compiled
 for _ in sys.stdin:
     compiled.folder.cache_clear()
     compiled.source_digest.cache_clear()
-    print(compiled.folder().name, flush=True)
+    print(*(compiled.folder(part).name for part in compiled.Piece), flush=True)
 """
+HERE = {part: compiled.folder(part).name for part in compiled.Piece}
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,12 @@ class Checkout:
     package: Path
     process: subprocess.Popen[str]
 
-    def folder(self) -> str:
-        """The name of the folder that it keeps its compiled parts in."""
+    def folders(self) -> dict[compiled.Piece, str]:
+        """The names of the folders that it keeps its compiled parts in."""
         assert self.process.stdin is not None and self.process.stdout is not None
         self.process.stdin.write("tell\n")
         self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        return dict(zip(compiled.Piece, self.process.stdout.readline().split(), strict=True))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
     place = tmp_path_factory.mktemp("checkout") / "warplab"
     shutil.copytree(PACKAGE, place, ignore=shutil.ignore_patterns("__pycache__"))
     with subprocess.Popen(
-        [sys.executable, "-c", TELL_FOLDER],
+        [sys.executable, "-c", TELL_FOLDERS],
         cwd=place.parent,
         env={**os.environ, "PYTHONPATH": str(place.parent)},
         stdin=subprocess.PIPE,
@@ -64,7 +65,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Checkout]:
 
 
 def test_another_checkout_of_the_same_sources_shares_what_is_compiled(copy: Checkout) -> None:
-    assert copy.folder() == compiled.folder().name
+    assert copy.folders() == HERE
 
 
 @pytest.mark.parametrize(
@@ -82,21 +83,41 @@ def test_a_changed_sentence_on_the_hosts_side_recompiles_nothing(copy: Checkout,
     before = changed.read_text()
     try:
         changed.write_text(before + "\n# another sentence\n")
-        assert copy.folder() == compiled.folder().name
+        assert copy.folders() == HERE
     finally:
         changed.write_text(before)
 
 
-@pytest.mark.parametrize("room", ["", "state", "alu", "memory", "warp", "tensor", "asynchronous", "../compilation.py"])
-def test_changed_compiled_code_is_compiled_anew(copy: Checkout, room: str) -> None:
-    place = copy.package / "emulator" / "core" / room
-    file = place if place.is_file() else sorted(place.glob("[a-z]*.py"))[0]
+LOOP, ARITHMETIC, BULK, WGMMA = (compiled.Piece(name) for name in ("loop", "arithmetic", "bulk", "wgmma"))
+
+
+@pytest.mark.parametrize(
+    ("name", "parts"),
+    [
+        ("interpreter.py", {LOOP}),
+        ("alu/floats.py", {ARITHMETIC}),
+        ("alu/call.py", {LOOP}),
+        ("memory/shared_access.py", {LOOP}),
+        ("memory/shadow.py", {LOOP, BULK, WGMMA}),
+        ("asynchronous/tensor_copies.py", {BULK}),
+        ("tensor/wgmma.py", {WGMMA}),
+        ("state/layout.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
+        ("../compilation.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
+    ],
+)
+def test_a_changed_line_recompiles_the_parts_that_it_is_in(copy: Checkout, name: str, parts: set) -> None:
+    file = copy.package / "emulator" / "core" / name
     before = file.read_text()
     try:
         file.write_text(before + "\n_ANOTHER = 1\n")
-        assert copy.folder() not in ("", compiled.folder().name)
+        assert {part for part, folder in copy.folders().items() if folder != HERE[part]} == parts
     finally:
         file.write_text(before)
+
+
+def test_the_digests_begin_at_the_functions_that_are_compiled() -> None:
+    functions = {compiled.Piece(part): function.__module__ for part, (function, _) in compilation.SOURCES.items()}
+    assert functions == compiled.ROOTS
 
 
 def test_the_digest_covers_whatever_compiled_code_imports() -> None:

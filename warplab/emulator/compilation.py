@@ -15,10 +15,10 @@ from numba.core.ccallback import CFunc
 from numba.core.registry import cpu_target
 
 from warplab.emulator.core.alu.dispatch import vector_functions
-from warplab.emulator.core.asynchronous.bulk_calls import run_bulk_copies
+from warplab.emulator.core.asynchronous.bulk_entry import run_bulk_copies
 from warplab.emulator.core.blocks import run_clusters
 from warplab.emulator.core.state.raw import CALL_ARGUMENTS
-from warplab.emulator.core.tensor.products import run_products
+from warplab.emulator.core.tensor.products_entry import run_products
 
 _CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
 # By the names of compiled.Piece
@@ -39,6 +39,15 @@ def function_of(part: str) -> CFunc:
     return function
 
 
+def module_of(part: str) -> tuple[str, bytes]:
+    """The name of a part's function and its LLVM module as bitcode, everything linked and nothing optimised."""
+    _Inlined.kept = b""
+    function = function_of(part)
+    if not _Inlined.kept:
+        raise RuntimeError("this Numba does not compile parts as compilation.py knows it")
+    return function.native_name, _Inlined.kept
+
+
 class _Inlined(codegen.JITCodeLibrary):
     """A helper that is compiled only to be linked into what calls it: no optimisation and no code of its own.
 
@@ -47,6 +56,7 @@ class _Inlined(codegen.JITCodeLibrary):
     """
 
     _whole = frozenset(function.__name__ for function, _ in SOURCES.values())
+    kept = b""  # the bitcode of the last whole module before it was optimised
 
     def _optimize_functions(self, ll_module: Any) -> None:
         if self.name in self._whole:
@@ -54,6 +64,7 @@ class _Inlined(codegen.JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         if self.name in self._whole:
+            _Inlined.kept = self._final_module.as_bitcode()
             super()._optimize_final_module()
 
     def _finalize_final_module(self) -> None:

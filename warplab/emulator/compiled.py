@@ -1,15 +1,17 @@
-"""The interpreter's compiled parts: compiled once for an installation, kept on disk, loaded when first needed.
+"""The interpreter's compiled parts: taken from the wheel, or compiled once for an installation and kept on disk.
 
-Compiling takes a minute or two, loading a fraction of a second. Parts are compiled side by side, in a process each;
-`make venv` has all of them compiled ahead. What is kept lies in a folder whose name is a digest of the compiled core's
-sources, of the compilers and of the processor: other ones find nothing, and compile anew.
+Loading takes a fraction of a second, compiling up to a minute. Parts are compiled side by side, in a process each;
+`make venv` has all of them compiled ahead. What is kept of a part lies in a folder whose name is a digest of the
+sources that it is compiled from, of the compilers and of the processor: a changed line compiles its part anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,19 +26,22 @@ from pathlib import Path
 
 import llvmlite
 import numba
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from llvmlite import binding
 from numba.core.ccallback import CFunc
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 from warplab.emulator import core
+from warplab.emulator.objects import packaged
 from warplab.errors import WarplabError
+from warplab.files import write_whole
 from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.processors import usable_processors
 from warplab.plan import cache as cache_of_files
 
-_KEPT = 4  # folders of earlier versions that stay beside the newest
+_KEPT = 16  # folders of parts that stay beside those that are compiled: checkouts of several versions may be in use
+_IMPORT = re.compile(r"^from (warplab\.emulator\.core[\w.]*) import ([^\n(]*)", re.MULTILINE)
 _loading = threading.RLock()  # or a launch's threads would each load a part, into some 30 MB of their own
 _LONGEST_SECONDS = 1200.0  # to wait for another process that compiles the same, on a machine that is very busy
 
@@ -50,6 +55,13 @@ class Piece(StrEnum):
     WGMMA = "wgmma"  # a Hopper warpgroup's products
 
 
+# The modules of the functions that are compiled (compilation.SOURCES)
+ROOTS = {
+    Piece.LOOP: "warplab.emulator.core.blocks",
+    Piece.ARITHMETIC: "warplab.emulator.core.alu.dispatch",
+    Piece.BULK: "warplab.emulator.core.asynchronous.bulk_entry",
+    Piece.WGMMA: "warplab.emulator.core.tensor.products_entry",
+}
 ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
 _WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
 
@@ -79,15 +91,25 @@ def address(part: Piece) -> int:
 
 @cache
 def _loaded(part: Piece) -> int:
-    if not is_kept(part):
+    found = packaged(part, source_digest(part)) or _kept(part)
+    if found is None:
         compile_parts(parts=[part] if part not in ALWAYS else ALWAYS)
-    kept = cache_of_files.read(*_kept_as(part))
-    if kept is None:  # nothing can be kept here, or it is damaged
+        found = _kept(part)
+    if found is None:  # nothing can be kept here
         return _function(part).address or 0
-    name, _, code = kept.partition(b"\n")
+    name, code = found
     _linker().add_object_file(binding.ObjectFileRef.from_data(code))
     _linker().finalize_object()
-    return _linker().get_function_address(name.decode())
+    return _linker().get_function_address(name)
+
+
+def _kept(part: Piece) -> tuple[str, bytes] | None:
+    """The name of a part's function and its object file, if they are kept whole on this machine."""
+    kept = cache_of_files.read(*_kept_as(part))
+    if kept is None:
+        return None
+    name, _, code = kept.partition(b"\n")
+    return name.decode(), code
 
 
 @cache
@@ -103,13 +125,13 @@ def _linker() -> binding.ExecutionEngine:
 
 
 def is_kept(part: Piece) -> bool:
-    """Whether a part lies compiled on disk, for this version, these compilers and this processor."""
-    return folder().joinpath(f"{part}.o").is_file()
+    """Whether a part lies compiled on disk for this processor, in the wheel or in the user's cache."""
+    return packaged(part, source_digest(part)) is not None or folder(part).joinpath(f"{part}.o").is_file()
 
 
 def _kept_as(part: Piece) -> tuple[str, str]:
     """What the cache knows a part by. It keeps the name of its function, a line, and an object file."""
-    return f"{COMPILED}/{folder().name}", f"{part}.o"
+    return f"{COMPILED}/{folder(part).name}", f"{part}.o"
 
 
 def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
@@ -118,15 +140,21 @@ def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
     Where nothing can be kept each process compiles for itself, at the first use. Raises WarplabError.
     """
     missing = [part for part in Piece if part in set(parts) and not is_kept(part)]
-    if not missing or not _can_keep():
+    if not missing or not all(_can_keep(part) for part in missing):
         return
     start = time.monotonic()
-    _tell(f"Compiling the emulator, once for this version ({', '.join(missing)}): a minute or two ...")
+    known = [_seconds(part) for part in missing]
+    expected = "up to a minute on two idle processors"
+    if all(known):
+        expected = f"about {max(*known, sum(known) / usable_processors()):.0f} s, as the last time"
+    _tell(f"Compiling the emulator, once for this version ({', '.join(missing)}): {expected} ...")
     start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.emulator.compiled import main; main()"
     command = [sys.executable, "-c", start_up]
 
     def compile_one(part: Piece) -> int:
-        return subprocess.run([*command, part], stdout=subprocess.DEVNULL).returncode
+        code = subprocess.run([*command, part], stdout=subprocess.DEVNULL).returncode
+        _tell(f"  {part}: {'not compiled' if code else 'ready'} after {time.monotonic() - start:.0f} s")
+        return code
 
     with ThreadPoolExecutor(usable_processors()) as beside:
         failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
@@ -136,10 +164,18 @@ def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
     _forget_old_versions()
 
 
+def _seconds(part: Piece) -> float:
+    """How long this machine took to compile a part the last time; 0 if that is not known."""
+    try:
+        return float((cache_folder() / COMPILED / f"{part}.seconds").read_text())
+    except (OSError, ValueError):
+        return 0.0
+
+
 @cache
-def folder() -> Path:
-    """Where the compiled parts of this version are kept; it may not exist."""
-    digest = hashlib.sha256(source_digest().encode())
+def folder(part: Piece) -> Path:
+    """Where a compiled part of this version is kept; it may not exist."""
+    digest = hashlib.sha256(source_digest(part).encode())
     processor = cpu_target.target_context.codegen().magic_tuple()
     for fact in (numba.__version__, llvmlite.__version__, sys.version, *processor):
         digest.update(f"\0{fact}".encode())
@@ -147,37 +183,61 @@ def folder() -> Path:
 
 
 @cache
-def source_digest() -> str:
-    """Hex digest of what is compiled: every source of `warplab.emulator.core`, and compilation.py, which says how."""
+def source_digest(part: Piece) -> str:
+    """Hex digest of what a part is compiled from: the modules of `core` that it imports, and compilation.py."""
     digest = hashlib.sha256()
-    for path in [*sorted(Path(core.__path__[0]).rglob("*.py")), Path(__file__).with_name("compilation.py")]:
-        digest.update(path.read_bytes())
+    for name in sorted(_imported(ROOTS[part])):
+        digest.update(_path(name).read_bytes())
+    digest.update(Path(__file__).with_name("compilation.py").read_bytes())
     return digest.hexdigest()
+
+
+def _imported(root: str) -> set[str]:
+    """A module of the core and all those that it imports, directly or not."""
+    found, asked = set(), [root]
+    while asked:
+        name = asked.pop()
+        if name not in found:
+            found.add(name)
+            for module, names in _IMPORT.findall(_path(name).read_text(encoding="utf-8")):
+                inner = (f"{module}.{part.strip()}" for part in names.split(","))
+                asked += [module, *(submodule for submodule in inner if _path(submodule).is_file())]
+    return found
+
+
+def _path(module: str) -> Path:
+    place = Path(core.__path__[0]).joinpath(*module.split(".")[3:])
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
 def _function(part: Piece) -> CFunc:
     """The part, compiled in this process, and kept if that can be."""
     from warplab.emulator import compilation  # which a process that finds all parts kept has no use for
 
+    start = time.monotonic()
     function = compilation.function_of(part)
+    seconds = time.monotonic() - start
     code = function._library._get_compiled_object()  # type: ignore[attr-defined]
     cache_of_files.write(*_kept_as(part), f"{function.native_name}\n".encode() + code)
+    with contextlib.suppress(OSError):
+        write_whole(cache_folder() / COMPILED / f"{part}.seconds", f"{seconds:.1f}\n")
     return function
 
 
-def _can_keep() -> bool:
+def _can_keep(part: Piece) -> bool:
     try:
-        folder().mkdir(parents=True, exist_ok=True)
+        folder(part).mkdir(parents=True, exist_ok=True)
     except OSError:
         return False
-    return os.access(folder(), os.W_OK)
+    return os.access(folder(part), os.W_OK)
 
 
 def _forget_old_versions() -> None:
-    """Remove what earlier versions kept, but for the latest few: checkouts of several may be in use."""
+    """Remove what earlier versions kept, but for the latest few."""
     with contextlib.suppress(OSError):
-        versions = sorted(folder().parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-        for old in versions[_KEPT + 1 :]:
+        kept = [path for path in (cache_folder() / COMPILED).iterdir() if path.is_dir()]
+        versions = sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in versions[_KEPT + len(Piece) :]:
             shutil.rmtree(old, ignore_errors=True)
 
 
@@ -187,7 +247,15 @@ def _tell(words: str) -> None:
 
 def main() -> None:
     """Compile and keep the parts that are named on the command line, in this process."""
-    for part in sys.argv[1:]:
-        with FileLock(folder() / f"{part}.lock", timeout=_LONGEST_SECONDS):
-            if not is_kept(Piece(part)):
-                _function(Piece(part))
+    gc.disable()  # next to nothing of what a compiler keeps is garbage
+    for part in map(Piece, sys.argv[1:]):
+        lock = FileLock(folder(part) / f"{part}.lock", timeout=_LONGEST_SECONDS)  # the system frees it if we are killed
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            _tell(f"  {part}: another process compiles it, which is waited for")
+            lock.acquire()
+        with lock:
+            if not is_kept(part):
+                _function(part)
+        lock.release(force=True)

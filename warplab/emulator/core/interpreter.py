@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.alu.dispatch import call_vector
+from warplab.emulator.core.alu.call import call_vector
 from warplab.emulator.core.alu.rows import fill_row32, fill_row64
 from warplab.emulator.core.alu.unusual import note_unusual
 from warplab.emulator.core.asynchronous.bulk_calls import run_bulk

@@ -1,4 +1,4 @@
-"""The table of vector operations, and the call through it from compiled code."""
+"""The table of vector operations."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 
 from warplab.emulator.core.alu import bits, convert, floats, fp8, integers, small_floats, unusual
-from warplab.emulator.core.alu.lanes import ADDRESS, FUNCTION, I64, Lanes, Table
+from warplab.emulator.core.alu.lanes import FUNCTION, I64, Lanes, Table
 from warplab.emulator.core.state.raw import intrinsic
 
 _TABLE_NAME = "warplab_vector_operations"
@@ -58,16 +58,3 @@ def _table_address(typingctx):
 def vector_functions():
     """The address of the dispatch table, which is compiled into this function alone."""
     return _table_address()
-
-
-@intrinsic
-def call_vector(typingctx, table, position, frame, constants, record, mask):
-    """Run vector operation `position` of the table on a warp: addresses of its frame, the constant bank, the record."""
-
-    def codegen(context, builder, signature, args):
-        entries = builder.inttoptr(args[0], FUNCTION.as_pointer().as_pointer())
-        function = builder.load(builder.gep(entries, [args[1]]))
-        builder.call(function, [*(builder.inttoptr(a, ADDRESS) for a in args[2:5]), args[5]])
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 5, types.uint32), codegen

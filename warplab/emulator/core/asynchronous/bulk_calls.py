@@ -1,35 +1,14 @@
-"""Calls the code for bulk copies, which is compiled by itself, and only for kernels that have such instructions."""
+"""Calls the code for bulk copies, which is compiled by itself (bulk_entry.py), for kernels that have such copies."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.asynchronous.bulk_copies import (
-    clear_bulk,
-    complete_bulk,
-    finish_stores,
-    group_bulk,
-    issue_bulk,
-)
 from warplab.emulator.core.state.faults import compiled
-from warplab.emulator.core.state.layout import E_MACHINE, M_BULK_CODE, OP_BULK, OP_BULK_GROUP
+from warplab.emulator.core.state.layout import E_MACHINE, M_BULK_CODE
 from warplab.emulator.core.state.raw import call_address, get
 
 START, END, COMPLETE = -1, -2, -3  # of a block, of an operation, beside the opcodes
-
-
-def run_bulk_copies(m, what, warp, frame, constants, record, pc, mask):
-    """One instruction of a warp, or START, END and the like; called through its address."""
-    if what == OP_BULK:
-        issue_bulk(m, warp, frame, constants, record, pc, np.uint32(mask))
-    elif what == OP_BULK_GROUP:
-        group_bulk(m, warp, record, np.uint32(mask))
-    elif what == COMPLETE:
-        complete_bulk(record)
-    elif what == START:
-        clear_bulk(m)
-    else:
-        finish_stores(m)
 
 
 @compiled

@@ -1,4 +1,4 @@
-"""Calls the code for wgmma, which is compiled by itself, and only for kernels that have such instructions."""
+"""Calls the code for wgmma, which is compiled by itself (products_entry.py), for kernels that have it."""
 
 from __future__ import annotations
 
@@ -9,36 +9,12 @@ from warplab.emulator.core.state.layout import (
     M_PRODUCTS,
     M_WARP_COUNT,
     M_WARPS,
-    OP_WGMMA,
-    OP_WGMMA_GROUP,
-    OP_WGMMA_REGISTER,
     STATUS_READY,
     W_STATUS,
 )
 from warplab.emulator.core.state.raw import call_address, get
-from warplab.emulator.core.tensor.warpgroups import (
-    clear_warpgroups,
-    group_products,
-    reach_product,
-    release_warpgroups,
-)
-from warplab.emulator.core.tensor.wgmma_queue import access_register
 
 START, STUCK = -1, -2  # of a block, beside the opcodes
-
-
-def run_products(m, what, warp, frame, constants, record, pc, mask):
-    """One instruction of a warp, or START, STUCK; called through its address."""
-    if what == OP_WGMMA:
-        reach_product(m, warp, frame, constants, record, pc, np.uint32(mask))
-    elif what == OP_WGMMA_GROUP:
-        group_products(m, warp, record)
-    elif what == OP_WGMMA_REGISTER:
-        access_register(m, warp, record, pc, np.uint32(mask))
-    elif what == START:
-        clear_warpgroups(m)
-    else:
-        release_warpgroups(m)
 
 
 @compiled
