@@ -48,6 +48,7 @@ class Row:
     pipe: Work | Pipe = by_type
     refused: tuple[tuple[str, str], ...] = ()  # forms that PTX has and the emulator does not
     writes: bool = True  # its first operand, unless that is an address, is overwritten in every thread that gets here
+    leaves: bool = False  # a thread that executes it does not go on behind it
     stores: bool = False  # it may write global memory, at its addresses
     float_operation: str = ""  # add, mul or fma, if it is one when its type is a float's
     since: Mapping[str, int] = field(default_factory=dict)  # the first sm of opcodes with all of these parts, "" of all

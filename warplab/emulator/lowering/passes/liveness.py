@@ -31,7 +31,7 @@ def _effect(instruction: Instruction, table: InstructionTable) -> tuple[int, int
     return reads, kills
 
 
-def successors(function: Function) -> list[list[int]]:
+def successors(function: Function, table: InstructionTable) -> list[list[int]]:
     """The places in the function's body that may come behind each of them."""
     body = function.body
     places = {item.name: i for i, item in enumerate(body) if isinstance(item, Label)}
@@ -39,14 +39,12 @@ def successors(function: Function) -> list[list[int]]:
     for position, item in enumerate(body):
         following = [position + 1] if position + 1 < len(body) else []
         if isinstance(item, Instruction):
-            root = item.opcode.split(".")[0]
-            targets: list[str] = []
-            if root in ("bra", "brx"):
-                targets = [o.name for o in item.operands if isinstance(o, Symbol)]
-                targets = [t for name in targets for t in function.tables.get(name, [name])]
-            if root in ("bra", "brx", "ret", "exit", "trap") and item.guard < 0:
-                following = []
-            following += [places[t] for t in targets if t in places]
+            row = table.find(item.opcode)
+            if row is not None and row.leaves:
+                names = [o.name for o in item.operands if isinstance(o, Symbol)]
+                targets = [t for name in names for t in function.tables.get(name, [name])]
+                following = following if item.guard >= 0 else []
+                following += [places[t] for t in targets if t in places]
         result.append(following)
     return result
 
@@ -62,7 +60,7 @@ def live_after(function: Function, table: InstructionTable) -> list[int]:
             f"{len(function.registers)} registers, too many to follow; make it smaller."
         )
     effects = [_effect(i, table) if isinstance(i, Instruction) else (0, 0) for i in function.body]
-    following = successors(function)
+    following = successors(function, table)
     before = [0] * len(effects)
     after = [0] * len(effects)
     changed = True

@@ -136,9 +136,10 @@ class _Uses:
                 self.writes[register].append(place)
             for register in _read(item, table):
                 self.reads[register].append(place)
-            if item.opcode.split(".")[0] in ("bra", "brx", "ret", "exit", "trap", "call"):
+            row = table.find(item.opcode)
+            if (row is not None and row.leaves) or item.opcode.startswith("call"):
                 block = place + 1
-        self.following = successors(function)
+        self.following = successors(function, table)
         self.before: defaultdict[int, list[int]] = defaultdict(list)
         for place, following in enumerate(self.following):
             for other in following:
