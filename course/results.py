@@ -20,6 +20,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from course.sources import digest, files_of, in_folder
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 from warplab.hardware import present
@@ -183,7 +184,7 @@ def write(
 
     Raises ResultsError if a record is not valid or if two have the same key.
     """
-    new = tuple(records)
+    new = tuple(_with_source(path.stem, record) for record in records)
     kept: tuple[Record, ...] = ()
     if merge:
         path = of_gpu(path, header.gpu)
@@ -200,6 +201,26 @@ def write(
         raise ResultsError(f"cannot write {path}: {error}.") from None
     write_whole(path, json.dumps(data, indent=1, allow_nan=False) + "\n")
     return path
+
+
+def source_digest(results: str, record: Record) -> str:
+    """The digest that the kernel's files have now; "" if the record is of no kernel, or of one that is gone."""
+    try:
+        return digest(files_of(results, record.name, record.variant), in_folder(DIRECTORY.parent.parent))
+    except OSError:
+        return ""
+
+
+def is_stale(results: str, record: Record) -> bool:
+    """Whether a record of a results file (its name without .json) is of a kernel that has changed since, or is gone."""
+    return bool(files_of(results, record.name, record.variant)) and (
+        record.extra.get("source") != source_digest(results, record) or not record.extra.get("source")
+    )
+
+
+def _with_source(results: str, record: Record) -> Record:
+    found = source_digest(results, record)
+    return replace(record, extra=record.extra | {"source": found}) if found else record
 
 
 def of_gpu(path: Path, gpu: str) -> Path:
