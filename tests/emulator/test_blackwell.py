@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.emulator.alu import floats, run
+from tests.emulator.exact_operations import compare, exact_singles
 from tests.emulator.plans import buffer, plan_of
 from tests.emulator.recorded import needs_nvdisasm
-from tests.emulator.test_floats import compare, exact_singles
 from warplab.emulator import execute
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import Execution, FindingKind
