@@ -12,7 +12,7 @@ from course import results
 from course.figures.ladder import Metric, ladder
 from warplab.figures.roofline import Point, roofline
 from warplab.hardware import Roofline, find_chip
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 GEMM = "06_tiled_gemm"

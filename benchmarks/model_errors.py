@@ -29,8 +29,9 @@ from warplab.emulator.model.estimate import estimate
 from warplab.errors import DeviceError, WarplabError
 from warplab.gpu import executor, trusted
 from warplab.gpu.stopwatch import ColdCache
-from warplab.hardware.chips import Chip, find_chip
+from warplab.hardware.chips import find_chip
 from warplab.hardware.device import present
+from warplab.hardware.records import Chip
 from warplab.plan.execution import CACHE_METRICS, Execution
 from warplab.plan.model import Plan
 

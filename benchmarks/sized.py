@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.entry import Draw, Subject, read, scalar, update, write
+from corpus.emulator.draws import Draw
+from corpus.emulator.entry import Subject, read, scalar, update, write
 from corpus.emulator.plans import assemble_file
 from warplab.plan.model import Plan
 

@@ -34,8 +34,8 @@ from warplab.gpu.executor import LoadedPlan, on_stream
 from warplab.gpu.sharing import TOLERATED, SharingProbe
 from warplab.gpu.stopwatch import Candidate, Placed, TurnTimes, time_in_turns
 from warplab.gpu.throttle import Throttle
-from warplab.hardware.chips import Math
 from warplab.hardware.device import Device, architecture_of, present
+from warplab.hardware.records import Math
 from warplab.plan.archive import loads
 from warplab.plan.capture.arrays import contiguous_strides
 from warplab.plan.model import Buffer, Plan, Role

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from course.results import Record
-from warplab.hardware.chips import H200, Math
+from warplab.hardware.chips import H200
+from warplab.hardware.records import Math
 
 GUIDE = "NVIDIA CUDA C++ Programming Guide, docs.nvidia.com/cuda/cuda-c-programming-guide"
 ARITHMETIC = f"{GUIDE}: Throughput of Native Arithmetic Instructions, column 9.0"

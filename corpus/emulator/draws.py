@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from corpus.emulator.entry import Draw
-
 Shape = tuple[int, ...]
+Draw = Callable[[np.random.Generator, Shape, np.dtype], np.ndarray]
 
 # Values at which arithmetic has rules of its own; each is rounded to the dtype.
 _SPECIAL = (

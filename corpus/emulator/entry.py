@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from corpus.emulator import draws
+from corpus.emulator.draws import Draw
 from warplab.plan.execution import FindingKind
 from warplab.plan.model import ArrayArgument, HostCall, Role, ScalarArgument
 
 FOLDER = Path(__file__).resolve().parent
-Draw = Callable[[np.random.Generator, tuple[int, ...], np.dtype], np.ndarray]
 Arrays = Mapping[str, np.ndarray]
 
 
@@ -131,6 +132,4 @@ def poisoned(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _plain(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    from corpus.emulator import draws
-
     return draws.normal(generator, shape, dtype) if dtype.kind == "f" else draws.bits(generator, shape, dtype)

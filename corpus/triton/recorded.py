@@ -10,7 +10,6 @@ import numpy as np
 
 from corpus.triton.cases import Case
 from warplab.isa.entry import entries
-from warplab.plan.capture.captured_tensor_maps import describe
 from warplab.plan.model import (
     Argument,
     ArrayArgument,
@@ -23,6 +22,7 @@ from warplab.plan.model import (
     ScalarArgument,
     Value,
 )
+from warplab.plan.tensor_maps import describe
 
 ARCHITECTURE = "sm_90a"
 _SCALARS = {"u32": "int32", "u64": "int64", "f32": "float32", "b32": "float32"}

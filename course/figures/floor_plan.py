@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from warplab.figures import style
-from warplab.hardware.chips import KIB, Chip
+from warplab.hardware.records import KIB, Chip
 
 PARTITIONS = 4
 WARP = 32

@@ -13,7 +13,8 @@ import re
 from collections.abc import Callable, Mapping
 
 from warplab.errors import WarplabError
-from warplab.hardware.chips import CHIPS, Chip, Math
+from warplab.hardware.chips import CHIPS
+from warplab.hardware.records import Chip, Math
 
 Value = int | float | str
 FUNCTIONS: Mapping[str, Callable] = {

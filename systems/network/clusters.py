@@ -9,7 +9,7 @@ import numpy as np
 
 from systems.network.links import Link, NetworkError, find_link
 from systems.network.topology import Floats, Integers, Router, Topology, shortest_paths
-from warplab.hardware.tpus import Tpu
+from warplab.hardware.records import Tpu
 
 # Pairs of a DGX-1's V100s and the NVLinks between them (`nvidia-smi topo -m` on one): the hybrid cube mesh.
 _DGX1 = {

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from warplab.errors import WarplabError
-from warplab.hardware.chips import GB, Evidence, Source
+from warplab.hardware.records import GB, Evidence, Source
 
 DATA = Path(__file__).resolve().parent / "data"
 MICROSECOND = 1e-6

@@ -15,7 +15,7 @@ from systems.parallel.calibration import ATTENTION, PASSES
 from systems.parallel.layout import Job, Layout, Recompute
 from systems.parallel.machines import Machine
 from systems.parallel.memory import made
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from systems.parallel.shapes import LayoutError, Model
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 
 class Axis(StrEnum):

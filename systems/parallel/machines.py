@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from systems.network.links import find_link
 from systems.parallel.shapes import LayoutError
-from warplab.hardware.chips import A100, B200, GB200, H100, H200, Chip, Math
+from warplab.hardware.chips import A100, B200, GB200, H100, H200
+from warplab.hardware.records import Chip, Math
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from systems.parallel.layout import Layout
 from systems.parallel.machines import Machine
 from systems.parallel.shapes import LayoutError, Model
 from systems.parallel.traffic import Group, group
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 _DAY = 86_400.0
 

@@ -19,7 +19,7 @@ from systems.parallel.layout import PRECISIONS, Axis, Job, Layout, Recompute, Sc
 from systems.parallel.machines import MACHINES, Machine
 from systems.parallel.models import DATA, Count, Text, find_model, read
 from systems.parallel.shapes import LayoutError, gpt
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 _FIGURES = ("seconds", "tokens", "model_tflops", "hardware_tflops")

@@ -20,7 +20,7 @@ from systems.parallel.layout import Axis, Job, Layout
 from systems.parallel.machines import Machine
 from systems.parallel.memory import Memory, memory, shard
 from systems.parallel.traffic import Flow
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from dataclasses import fields
 import pytest
 
 from warplab.hardware import CHIPS, Chip, Math, find_chip
-from warplab.hardware.chips import A100, B200, GB200, H100, H200, L4, L40S, RTX_4090, T4, V100, Evidence
+from warplab.hardware.chips import A100, B200, GB200, H100, H200, L4, L40S, RTX_4090, T4, V100
+from warplab.hardware.records import Evidence
 
 # Multiply-adds a clock of one SM's tensor cores, float16 in, float32 accumulated (architecture whitepapers).
 FP16_FMA_PER_SM = {V100: 512, T4: 512, A100: 1024, H100: 2048, H200: 2048, L4: 512, L40S: 512, RTX_4090: 256}

@@ -12,8 +12,9 @@ import pytest
 
 from warplab import hardware
 from warplab.hardware import CHIPS, chips, tpus
-from warplab.hardware.chips import DATA, H200
+from warplab.hardware.chips import H200
 from warplab.hardware.datasheets import DatasheetError, read_chip, read_tpu
+from warplab.hardware.records import DATA
 
 ROOT = Path(__file__).resolve().parents[2]
 GUIDE = "NVIDIA CUDA C++ Programming Guide"

@@ -10,8 +10,8 @@ import pytest
 from tests.plan.conftest import Grab, Refuse
 from warplab.errors import PlanError
 from warplab.plan.archive import dumps, loads
-from warplab.plan.capture.captured_tensor_maps import describe, problem
 from warplab.plan.model import ArrayArgument, Plan, Role, TensorMap
+from warplab.plan.tensor_maps import describe, problem
 
 pytestmark = pytest.mark.stored
 

@@ -33,8 +33,8 @@ from warplab.emulator.report.printing import format_prints
 from warplab.emulator.report.writer import writer
 from warplab.emulator.tensor_map_bytes import encode
 from warplab.errors import PlanError
-from warplab.hardware.chips import Chip
 from warplab.hardware.processors import usable_processors
+from warplab.hardware.records import Chip
 from warplab.isa.syntax import Function, Module
 from warplab.plan.disassembler import read_ahead
 from warplab.plan.execution import COUNTERS_NOTE, CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer

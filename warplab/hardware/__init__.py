@@ -3,8 +3,9 @@
 from typing import TYPE_CHECKING
 
 from warplab.hardware import chips
-from warplab.hardware.chips import Chip, Math, find_chip
+from warplab.hardware.chips import find_chip
 from warplab.hardware.device import Device, architecture, architecture_of, count, present
+from warplab.hardware.records import Chip, Math
 from warplab.hardware.roofline import Bound, Roofline
 
 __all__ = [

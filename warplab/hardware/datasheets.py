@@ -1,4 +1,4 @@
-"""Reads the datasheets of data/ into the records of `chips` and `tpus`, and refuses a file that is not one.
+"""Reads the datasheets of data/ into records, and refuses a file that is not one.
 
 A file gives its figures in the units that datasheets print: clocks in MHz, what an SM holds and the L2 in KiB, memory
 in GB, bandwidth and links in GB/s, peaks in dense TFLOP/s (TOP/s for integers), power in watts. A figure that was not
@@ -15,8 +15,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from warplab.errors import WarplabError
-from warplab.hardware.chips import GB, KIB, TERA, Chip, Evidence, Math, Source
-from warplab.hardware.tpus import Tpu
+from warplab.hardware.records import GB, KIB, TERA, Chip, Evidence, Math, Source, Tpu
 
 _MHZ = 1e6
 _UNSOURCED = {"name", "driver_names", "sources"}  # what needs no source

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from warplab.hardware.chips import Chip, find_chip
+from warplab.hardware.chips import find_chip
+from warplab.hardware.records import Chip
 
 # Architectures with instructions of their own (wgmma, tcgen05), for which code is compiled with the "a" suffix.
 _ACCELERATED = {(9, 0), (10, 0), (10, 3), (12, 0), (12, 1)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 _SOFTMAX_FLOPS = 5  # an element: compare, subtract, exponential, add, multiply
 _LAYERNORM_FLOPS = 7  # an element: add, subtract, square and add, scale, weight and bias

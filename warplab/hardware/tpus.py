@@ -2,33 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from warplab.hardware.chips import DATA
-
-
-@dataclass(frozen=True)
-class Tpu:
-    """One TPU chip. Sizes in bytes, rates a second; `bf16` in dense FLOP/s; `ici` in both directions together."""
-
-    name: str
-    tensor_cores: int  # Google's TensorCore: a whole core, with matrix, vector and scalar units
-    matrix_units: int | None  # MXUs of the chip; None: no figure is given
-    matrix_side: int | None  # multipliers along each side of one
-    bf16: float
-    fp8: float | None  # None: the chip has none, or no figure is given
-    memory: int
-    bandwidth: float
-    ici: float
-    source: str
-
-    @property
-    def intensity(self) -> float:
-        """FLOP for each byte of memory traffic from which the matrix units can be kept busy (bf16)."""
-        return self.bf16 / self.bandwidth
-
+from warplab.hardware.records import DATA, Tpu
 
 # Each is read from data/ when it is first asked for, as the GPUs of `chips` are.
 TPU_V5E: Tpu

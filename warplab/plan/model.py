@@ -104,7 +104,7 @@ class TensorMap:
     It is what cuTensorMapEncodeTiled takes, without interleaving. Dimensions count from the innermost one. A parameter
     of 128 bytes gets the encoded map itself, one of 8 bytes the address of a copy of it in global memory. `dtype` is a
     NumPy dtype name or "bfloat16"; `shape`, `box` and `element_strides` are in elements, `strides` in bytes, from
-    dimension 1 on. `swizzle` and `l2_promotion` are in bytes, 0 for none. `captured_tensor_maps.problem` has the rules.
+    dimension 1 on. `swizzle` and `l2_promotion` are in bytes, 0 for none. `tensor_maps.problem` has the rules.
     """
 
     buffer: str

@@ -13,7 +13,6 @@ import numpy as np
 from warplab.errors import PlanError
 from warplab.isa.entry import Entry, entries
 from warplab.isa.text import PtxError
-from warplab.plan.capture.captured_tensor_maps import problem
 from warplab.plan.model import (
     Argument,
     Buffer,
@@ -27,6 +26,7 @@ from warplab.plan.model import (
     TensorMap,
     Value,
 )
+from warplab.plan.tensor_maps import problem
 
 MAX_BUFFER = 1 << 40  # bytes
 # The kernels of the course have at most 241,000 characters, a submission 470,000 in all, of nine texts, and plans three

@@ -8,8 +8,9 @@ import numpy as np
 
 from warplab.errors import DeviceError
 from warplab.plan.capture.arrays import CapturedArray
-from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap, describe
+from warplab.plan.capture.captured_tensor_maps import CapturedTensorMap
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.tensor_maps import describe
 
 
 def tensor_map(

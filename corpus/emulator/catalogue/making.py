@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from corpus.emulator.entry import Approximate, Draw, Entry
+from corpus.emulator.draws import Draw
+from corpus.emulator.entry import Approximate, Entry
 
 
 def maker(folder: str, file: str, prefix: str = "") -> Callable[..., Entry]:

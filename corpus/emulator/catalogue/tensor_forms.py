@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.entry import Draw, Entry, read, scalar, write
+from corpus.emulator.draws import Draw
+from corpus.emulator.entry import Entry, read, scalar, write
 
 FILE = "kernels/tensor_forms.py"
 _LANE = np.arange(32)

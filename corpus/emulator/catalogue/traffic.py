@@ -6,7 +6,8 @@ import numpy as np
 
 from corpus.emulator import draws
 from corpus.emulator.catalogue.shared_memory import DISTINCT, SHARED, SLOTS
-from corpus.emulator.entry import Draw, Entry, read, scalar, update, write
+from corpus.emulator.draws import Draw
+from corpus.emulator.entry import Entry, read, scalar, update, write
 
 FILE = "kernels/traffic.py"
 EVERY_LANE = 0xFFFFFFFF

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.entry import Draw, Entry, read, scalar, write
+from corpus.emulator.draws import Draw
+from corpus.emulator.entry import Entry, read, scalar, write
 
 FILE = "kernels/warpgroups.py"
 _BYTES = 40960

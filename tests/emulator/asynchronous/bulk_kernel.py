@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.emulator.plans import buffer, compile_cuda, plan_of
 from warplab.emulator import execute
-from warplab.hardware.chips import Chip
+from warplab.hardware.records import Chip
 from warplab.plan.execution import Execution
 from warplab.plan.model import Pointer, Role, TensorMap
 

@@ -11,7 +11,7 @@ from systems.parallel.machines import DGX_A100, DGX_H100
 from systems.parallel.memory import made
 from systems.parallel.models import find_model
 from systems.parallel.shapes import gpt
-from warplab.hardware.chips import Math
+from warplab.hardware.records import Math
 
 Product = tuple[float, float, float]  # rows, inner, columns
 

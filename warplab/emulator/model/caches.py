@@ -31,7 +31,7 @@ from warplab.emulator.core.memory.request_log import (
     LOG_READ_PAST_L1,
     RequestLog,
 )
-from warplab.hardware.chips import KIB, Chip
+from warplab.hardware.records import KIB, Chip
 from warplab.plan.execution import CacheTraffic
 from warplab.plan.limits import limits_of, parse_architecture
 from warplab.plan.model import Kernel, Launch

@@ -14,7 +14,8 @@ from math import ceil, prod
 from types import MappingProxyType
 
 from warplab.errors import PlanError
-from warplab.hardware.chips import H200, Chip, Math
+from warplab.hardware.chips import H200
+from warplab.hardware.records import Chip, Math
 from warplab.plan.execution import CacheTraffic, Counters, Execution, LaunchProfile
 
 SECTOR = 32  # bytes

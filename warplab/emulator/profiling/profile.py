@@ -17,7 +17,8 @@ from warplab.emulator.profiling.timeline import Timeline, timeline_of
 from warplab.emulator.recorder import Recorder, Trace
 from warplab.emulator.report.places import Places
 from warplab.errors import WarplabError
-from warplab.hardware.chips import H200, Chip
+from warplab.hardware.chips import H200
+from warplab.hardware.records import Chip
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Dim3, Launch, Plan
 

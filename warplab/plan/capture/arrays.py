@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 from typing import Any, NoReturn
 
@@ -251,8 +252,6 @@ class CapturedArray:
 
     def copy_to_device(self, value: Any, stream: Any = 0) -> None:
         """Fill the array with the contents of a NumPy array, as Numba's device arrays do; see `set_content`."""
-        from warplab.plan.capture.host_data import known_content, set_content
-
         if isinstance(value, CapturedArray):
             value = known_content(value)
         if np.shape(value) != self.shape:
@@ -265,13 +264,9 @@ class CapturedArray:
 
     def fill(self, value: Any) -> None:
         """Fill the array with one value; see `set_content`."""
-        from warplab.plan.capture.host_data import set_content
-
         set_content(self, np.asarray(value))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        from warplab.plan.capture.host_data import known_content, set_content
-
         whole = isinstance(index, slice) and index == slice(None)
         if not (whole or index is Ellipsis):
             unsupported("Writing to a part of a device array on the host", "write to it inside a kernel")
@@ -292,6 +287,39 @@ _INSTEAD = {
     "astype": "convert inside a kernel",
     "copy": "copy inside a kernel",
 }
+
+
+def set_content(array: CapturedArray, value: np.ndarray) -> None:
+    """Say what an array starts with: a NumPy array of its shape, or a single value.
+
+    The array has to be scratch that no launch has used, and not a view of a part of it. Raises CaptureFailure.
+    """
+    storage, buffer = array._storage, array._storage.buffer
+    if buffer.role is not Role.SCRATCH or storage.used:
+        unsupported(
+            "Writing to an array that a kernel may have used",
+            "fill it before the first launch that takes it, or write to it in a kernel",
+        )
+    if array.nbytes != buffer.nbytes or array._offset or array.layout == "A":
+        unsupported("Writing to a part of a device array on the host", "make it whole on the host, then copy it")
+    value = np.asarray(value).astype(array.dtype, copy=False)
+    if value.ndim == 0:
+        content = value.tobytes()
+    else:
+        content = np.broadcast_to(value, array.shape).tobytes(order="F" if array.layout == "F" else "C")
+    storage.buffer = replace(buffer, content=content if array.size else b"", zeroed=False)
+    if storage.written is not None:
+        storage.written(content * (array.nbytes // max(len(content), 1)))
+
+
+def known_content(array: CapturedArray) -> np.ndarray:
+    """What an array holds that no launch has used yet, and that the host function has filled. Raises CaptureFailure."""
+    storage, buffer = array._storage, array._storage.buffer
+    if storage.used or not (buffer.content or buffer.zeroed):
+        unsupported("Copying from one device array to another", "copy in a kernel")
+    content = np.frombuffer(buffer.content or bytes(1), np.uint8)
+    raw = np.resize(content, buffer.nbytes)
+    return np.ndarray(array.shape, array.dtype, raw, array._offset, array.strides)
 
 
 def shape_tuple_with_unknown(shape: Any, size: int) -> tuple[int, ...]:
