@@ -34,11 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         result = _emulated(options) if options.file.suffix == ".ptx" else _called(options)
-        _save(result, options.out)
+        saved = _save(result, options.out)
     except WarplabError as error:
         print(f"warplab run: {error}", file=sys.stderr)
         return USAGE_ERROR
     print(result)
+    if saved:
+        print(f"Arrays are in {options.out}: {', '.join(saved)}")
     return FOUND if result.findings else CLEAN
 
 
@@ -92,10 +94,10 @@ def _value(text: str) -> Any:
         raise WarplabError(f"--arg {text} is neither a number nor an .npy file that can be read ({error}).") from None
 
 
-def _save(result: Result, folder: Path | None) -> None:
-    """Write each array as NAME.npy, if a folder is given."""
+def _save(result: Result, folder: Path | None) -> list[str]:
+    """Write each array as NAME.npy, if a folder is given; gives the files' names."""
     if folder is None:
-        return
+        return []
     import numpy as np
 
     try:
@@ -104,6 +106,7 @@ def _save(result: Result, folder: Path | None) -> None:
             np.save(folder / f"{name}.npy", array)
     except OSError as error:
         raise WarplabError(f"The arrays cannot be written to {folder} ({error.strerror}).") from None
+    return [f"{name}.npy" for name in result.outputs]
 
 
 def _sizes(text: str) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ LOAD_LINE = SAXPY.splitlines().index("    ld.global.f32 %x, [%px];  // line 31")
 X, Y = np.arange(1000, dtype=np.float32), np.full(1000, 0.5, np.float32)
 
 
-def saxpy(ptx: str | Path = SAXPY, entry: str = "saxpy", **options):
+def saxpy(ptx: str | bytes | Path = SAXPY, entry: str = "saxpy", **options):
     return warplab.emulate(ptx, entry, **{"grid": 8, "block": 128, "args": (2.0, X, Y, 1000), **options})
 
 
@@ -50,6 +50,10 @@ def test_the_only_kernel_needs_no_name_and_a_file_does_as_well(tmp_path: Path) -
     for ptx in (path, str(path)):
         result = saxpy(ptx, "", grid=(16,), block=(64, 1, 1))
         assert result.plan.source_name == "k.ptx" and np.array_equal(result.outputs["y"], 2 * X + Y)
+
+
+def test_bytes_of_a_module_do_as_well() -> None:
+    assert np.array_equal(saxpy(SAXPY.encode() + b"\0").outputs["y"], 2 * X + Y)
 
 
 def test_one_array_given_twice_is_one_array() -> None:
@@ -116,7 +120,7 @@ def test_shared_memory_clusters_and_targets() -> None:
 
 def test_a_grid_barrier_needs_a_cooperative_launch() -> None:
     body = "    mov.u32 %r1, %envreg2;"
-    assert one(body, cooperative=True)[0] != 0 or one(body)[0] == 0
+    assert one(body, cooperative=True)[0] != 0 and one(body)[0] == 0
 
 
 @pytest.mark.parametrize(
@@ -125,16 +129,23 @@ def test_a_grid_barrier_needs_a_cooperative_launch() -> None:
         ({"entry": "axpy"}, "no kernel 'axpy': name one of saxpy"),
         ({"args": (2.0, X, Y)}, "'saxpy' takes 4 arguments (.f32 a, .u64 x, .u64 y, .u32 saxpy_param_3), not 3"),
         ({"args": (X, X, Y, 1000)}, "Parameter 'a' of 'saxpy' is .f32, not a pointer: pass a number"),
-        ({"args": ("2", X, Y, "many")}, "is .u32, which takes a whole number, not str"),
+        ({"args": (2.0, X, Y, "many")}, "is .u32, which takes a whole number, not str"),
         ({"args": (2.0, X, Y, 2.5)}, "Parameter 'param_3' of 'saxpy' is .u32, which takes a whole number, not float"),
         ({"args": (2.0, X, Y, 1 << 32)}, "into which 4294967296 does not fit"),
+        ({"args": ("2", X, Y, 1000)}, "is .f32, which takes a number, not str"),
+        ({"args": (2.0, [1.0], Y, 1000)}, "is .u64, which takes a whole number or a NumPy array, not list"),
+        ({"args": (2.0, np.array([1, None]), Y, 1000)}, "Array 'x' of 'saxpy' has dtype object: pass plain numbers"),
+        ({"args": (2.0, X.astype(">f4"), Y, 1000)}, "has dtype >f4: pass plain numbers, or its bytes"),
+        ({"args": 2.0}, "args is of type float: pass a tuple with a value per parameter"),
         ({"grid": 0}, "The grid is 0: pass one to three whole numbers from 1 on"),
         ({"block": (32, 64)}, "has 2048 threads: the most is 1024"),
         ({"block": (1, 1, 65)}, "The block (1, 1, 65) is too large: the most is (1024, 1024, 64)"),
         ({"grid": (1, 65536)}, "The grid (1, 65536, 1) is too large"),
         ({"cluster": 3}, "The grid (8, 1, 1) is no multiple of the cluster (3, 1, 1)"),
         ({"shared": 300_000}, "A block of sm_90 has at most 232448 bytes of shared memory, not 300000"),
+        ({"shared": "64"}, "shared is '64': pass a whole number of bytes"),
         ({"target": "sm_10"}, "sm_10"),
+        ({"ptx": b"\x7fELF\xff"}, "What was passed is no text: give the PTX, not a cubin or a fatbin"),
         ({"ptx": "nothing.ptx"}, "The file nothing.ptx cannot be read (No such file or directory)"),
         ({"ptx": ".version 8.0\n.target sm_90\n"}, "The PTX defines no kernel"),
         ({"ptx": SAXPY.replace("sm_90", "sm_300")}, "The emulator does not know sm_300"),
@@ -163,6 +174,7 @@ def test_the_command_reports_and_writes_arrays_only_where_it_is_told_to(files, t
     assert "saxpy, grid (8, 1, 1), block (128, 1, 1)" in capsys.readouterr().out
     assert len(list(tmp_path.iterdir())) == 3
     assert main([*files, "--out", str(tmp_path / "after")]) == CLEAN
+    assert f"Arrays are in {tmp_path / 'after'}: x.npy, y.npy" in capsys.readouterr().out
     assert np.array_equal(np.load(tmp_path / "after" / "y.npy"), 2 * X + Y)
     assert main([*files[:-1], "2000"]) == FOUND
 

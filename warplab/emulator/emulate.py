@@ -52,7 +52,7 @@ class EmulateError(WarplabError):
 
 
 def emulate(
-    ptx: str | Path,
+    ptx: str | bytes | Path,
     entry: str = "",
     *,
     grid: int | Sequence[int],
@@ -68,13 +68,14 @@ def emulate(
 ) -> Result:
     """Run one kernel of a PTX module on the emulator.
 
-    `ptx` is the module's text, or the path of a file that holds it; `entry` is the kernel's name, which may be left out
-    if the module has only one. `grid`, `block` and `cluster` are integers or up to three of them, `shared` is bytes of
-    dynamic shared memory. `args` has one value per parameter: a NumPy array (any dtype) for a pointer, a number for a
-    scalar parameter, bytes for a structure. Arrays are copied: the result's `outputs` has them as the kernel leaves
-    them, by the parameter's name in the PTX. `target` is the architecture to emulate ("sm_90a"; default: the module's
-    own). `seed` draws the order of blocks, warps and asynchronous operations, `reverse` starts with the last block, and
-    `sanitize=False` leaves out the search for races and uninitialised reads (see `warplab.emulator.execute`).
+    `ptx` is the module's text (or its bytes), or the path of a file that holds it; `entry` is the kernel's name, which
+    may be left out if the module has only one. `grid`, `block` and `cluster` are integers or up to three of them,
+    `shared` is bytes of dynamic shared memory. `args` has one value per parameter: a NumPy array for a pointer (plain
+    numbers of any dtype), a number for a scalar parameter, bytes for a structure. Arrays are copied: the result's
+    `outputs` has them as the kernel leaves them, by the parameter's name in the PTX. `target` is the architecture to
+    emulate ("sm_90a"; default: the module's own). `seed` draws the order of blocks, warps and asynchronous operations,
+    `reverse` starts with the last block, and `sanitize=False` leaves out the search for races and uninitialised reads
+    (see `warplab.emulator.execute`).
 
     The lines of findings and counters are those of the PTX. Counters follow the machine code where ptxas and nvdisasm
     are installed (the extra `cuda`), else the PTX, which a note of the result then says.
@@ -90,6 +91,8 @@ def emulate(
     except PtxError as error:
         raise EmulateError(f"The PTX cannot be read: {error}.") from None
     parameters = function.parameters
+    if not isinstance(args, list | tuple):
+        raise EmulateError(f"args is of type {type(args).__name__}: pass a tuple with a value per parameter.")
     if len(args) != len(parameters):
         listed = ", ".join(f".{p.type} {p.name}" for p in parameters) or "none"
         raise EmulateError(f"'{function.name}' takes {len(parameters)} arguments ({listed}), not {len(args)}.")
@@ -120,15 +123,19 @@ def emulate(
     return Result(plan, execution, architecture, seed, arrays, arrays, dict(execution.outputs))
 
 
-def _text_of(ptx: str | Path) -> tuple[str, str]:
+def _text_of(ptx: str | bytes | Path) -> tuple[str, str]:
+    """The module's text, and the name under which its lines are reported."""
     if isinstance(ptx, str) and ("\n" in ptx or not ptx.endswith(".ptx")):
         return ptx, _NAME
     try:
+        if isinstance(ptx, bytes):
+            return ptx.rstrip(b"\0").decode(), _NAME  # NVRTC ends its PTX with a zero
         return Path(ptx).read_text(encoding="utf-8"), Path(ptx).name
     except OSError as error:
         raise EmulateError(f"The file {ptx} cannot be read ({error.strerror}).") from None
     except UnicodeDecodeError:
-        raise EmulateError(f"The file {ptx} is no text: give the PTX, not a cubin or a fatbin.") from None
+        given = "What was passed" if isinstance(ptx, bytes) else f"The file {ptx}"
+        raise EmulateError(f"{given} is no text: give the PTX, not a cubin or a fatbin.") from None
 
 
 def _entry(functions: Sequence[Function], name: str) -> Function:
@@ -175,6 +182,11 @@ def _argument(
     if isinstance(value, np.ndarray) and value.ndim:
         if parameter.size != 8:
             raise EmulateError(f"Parameter '{name}' of '{kernel}' is .{parameter.type}, not a pointer: pass a number.")
+        if value.dtype.kind not in "biufc" or value.dtype.itemsize > 16 or not value.dtype.isnative:
+            raise EmulateError(
+                f"Array '{name}' of '{kernel}' has dtype {value.dtype}: pass plain numbers, or its bytes with "
+                ".view(np.uint8)."
+            )
         if id(value) not in buffers:
             buffers[id(value)] = name
             arrays[name] = np.array(value, order="C")
@@ -191,18 +203,22 @@ def _argument(
 
 def _number(value: Any, dtype: str, kind: str, name: str, kernel: str) -> int | float:
     """A scalar as the parameter's type takes it; typeless bits (.b32) take a NumPy scalar as it lies in memory."""
-    if kind[0] == "b" and isinstance(value, np.generic) and value.itemsize == np.dtype(dtype).itemsize:
+    bits = 8 * np.dtype(dtype).itemsize
+    if kind[0] == "b" and isinstance(value, np.generic) and 8 * value.itemsize == bits:
         return int(value.view(dtype))
     wanted = "a number" if dtype.startswith("float") else "a whole number"
+    if bits == 64 and dtype != "float64":
+        wanted += " or a NumPy array"
+    elif kind[0] == "b":
+        wanted += f" or a NumPy scalar of {bits} bits"
     try:
-        if dtype.startswith("float"):
+        if dtype.startswith("float") and not isinstance(value, str | bytes):
             return float(value)
         number: int = value.__index__()
     except (TypeError, ValueError, AttributeError):
         raise EmulateError(
             f"Parameter '{name}' of '{kernel}' is .{kind}, which takes {wanted}, not {type(value).__name__}."
         ) from None
-    bits = 8 * np.dtype(dtype).itemsize
     if not -(1 << bits - 1) <= number < 1 << bits:
         raise EmulateError(f"Parameter '{name}' of '{kernel}' is .{kind}, into which {number} does not fit.")
     number &= (1 << bits) - 1
@@ -228,6 +244,8 @@ def _launch(
     if any(n % c for n, c in zip(sizes[0], sizes[2], strict=True)):
         raise EmulateError(f"The grid {sizes[0]} is no multiple of the cluster {sizes[2]}.")
     room = limits_of(architecture).block_shared
+    if not isinstance(shared, int):
+        raise EmulateError(f"shared is {shared!r}: pass a whole number of bytes.")
     if not 0 <= shared <= room:
         raise EmulateError(f"A block of {architecture} has at most {room} bytes of shared memory, not {shared}.")
     return Launch(function.name, sizes[0], sizes[1], tuple(arguments), shared, sizes[2], cooperative=cooperative)
