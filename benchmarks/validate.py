@@ -25,7 +25,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs
 from autograder.spec.task import Task, Values
 from benchmarks import nsight
-from corpus.emulator import random_programs
+from corpus.emulator import random_programs, recorded
 from corpus.emulator.catalogue import ENTRIES
 from corpus.emulator.compare import elements_apart
 from corpus.emulator.entry import Approximate
@@ -99,16 +99,23 @@ def _within_the_bound(task: Task, values: Values) -> Approximate:
 
 
 def corpus(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
-    """Every entry of the corpus that the emulator can run; PROFILED, evenly spread, or all that were asked for by
-    name have counters read."""
+    """Every entry of the corpus that the emulator can run, and the recorded kernels.
+
+    PROFILED entries, evenly spread, have their counters read, or all that were asked for by name."""
     entries = [e for e in ENTRIES if not e.gap and f"corpus/{e.name}".startswith(beginnings)]
     plans = assemble_all(entries, architecture)
     countable = [e.name for e in entries if not e.uncounted]
     profiled = PROFILED if beginnings == EVERYTHING else len(countable)
     counted = {countable[n * len(countable) // profiled] for n in range(profiled)}
-    return [
+    found = [
         Subject(f"corpus/{e.name}", (), plans[e.name], e.draw(), e.approximate, True, e.name in counted)
         for e in entries
+    ]
+    kernels = [recorded.load(name) for name in recorded.names() if f"corpus/{name}".startswith(beginnings)]
+    some = beginnings != EVERYTHING
+    return found + [
+        Subject(f"corpus/{k.name}", (), k.plan, dict(k.inputs), k.approximate, True, some and k.known.counted)
+        for k in kernels
     ]
 
 

@@ -17,12 +17,6 @@ from corpus.emulator.catalogue import (
     tensor_cores,
     tensor_forms,
     traffic,
-    unseen,
-    unseen_fifth,
-    unseen_fourth,
-    unseen_second,
-    unseen_sixth,
-    unseen_third,
     warp_matrices,
     warpgroups,
 )
@@ -47,10 +41,4 @@ ENTRIES: tuple[Entry, ...] = (
     *language.ENTRIES,
     *cluster_samples.ENTRIES,
     *hopper.ENTRIES,
-    *unseen.ENTRIES,
-    *unseen_second.ENTRIES,
-    *unseen_third.ENTRIES,
-    *unseen_fourth.ENTRIES,
-    *unseen_fifth.ENTRIES,
-    *unseen_sixth.ENTRIES,
 )
