@@ -8,6 +8,7 @@ TRITON_CACHE_DIR and TORCHINDUCTOR_CACHE_DIR, each naming an empty folder.
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import sys
 import traceback
@@ -79,7 +80,7 @@ def _record(case: Case, folder: Path) -> None:
 
 
 def _keep(folder: Path, name: str, ptx: str, metadata: dict, grid: tuple[int, ...]) -> None:
-    (folder / f"{name}.ptx").write_text(ptx)
+    (folder / f"{name}.ptx.xz").write_bytes(lzma.compress(ptx.encode()))
     known = {
         "entry": metadata["name"],
         "warps": metadata["num_warps"],

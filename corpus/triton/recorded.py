@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,10 +29,15 @@ ARCHITECTURE = "sm_90a"
 _SCALARS = {"u32": "int32", "u64": "int64", "f32": "float32", "b32": "float32"}
 
 
+def ptx_of(folder: Path, name: str) -> str:
+    """The PTX that a kernel's `record` kept in a folder."""
+    return lzma.decompress((folder / f"{name}.ptx.xz").read_bytes()).decode()
+
+
 def plan_of(case: Case, folder: Path) -> Plan:
     """The launch of a case as its `record` kept it in a folder. Triton's own pointers, which come last, are null."""
     name = case.name.split("/")[1]
-    ptx = (folder / f"{name}.ptx").read_text()
+    ptx = ptx_of(folder, name)
     known = json.loads((folder / f"{name}.json").read_text())
     parameters = entries(ptx)[known["entry"]].parameters
     given: list[Argument] = []
