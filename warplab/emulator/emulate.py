@@ -125,17 +125,22 @@ def emulate(
 
 def _text_of(ptx: str | bytes | Path) -> tuple[str, str]:
     """The module's text, and the name under which its lines are reported."""
+    if isinstance(ptx, bytes):
+        return _decoded(ptx.rstrip(b"\0"), "What was passed"), _NAME  # NVRTC ends its PTX with a zero
     if isinstance(ptx, str) and ("\n" in ptx or not ptx.endswith(".ptx")):
         return ptx, _NAME
     try:
-        if isinstance(ptx, bytes):
-            return ptx.rstrip(b"\0").decode(), _NAME  # NVRTC ends its PTX with a zero
-        return Path(ptx).read_text(encoding="utf-8"), Path(ptx).name
+        content = Path(ptx).read_bytes()
     except OSError as error:
         raise EmulateError(f"The file {ptx} cannot be read ({error.strerror}).") from None
+    return _decoded(content, f"The file {ptx}"), Path(ptx).name
+
+
+def _decoded(content: bytes, what: str) -> str:
+    try:
+        return content.decode()
     except UnicodeDecodeError:
-        given = "What was passed" if isinstance(ptx, bytes) else f"The file {ptx}"
-        raise EmulateError(f"{given} is no text: give the PTX, not a cubin or a fatbin.") from None
+        raise EmulateError(f"{what} is no text: give the PTX, not a cubin or a fatbin.") from None
 
 
 def _entry(functions: Sequence[Function], name: str) -> Function:
