@@ -9,6 +9,7 @@
 | `slow` | nothing, or with `stored` the same; it takes a second or more | make test-all |
 | `smoke`, beside the last two | the same: one of a kind | make test |
 | `pages` | processes: checks of records and pages, not of code | make lint |
+| `gpu`, `multigpu`, `instructor` | processes and compilers | make test-gpu, make test-instructor |
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ STARTS = frozenset(
 KINDS = frozenset({assemble.CACHE_KIND, disassembler.CACHE_KIND})  # of the user's cache
 COMPILERS = ("libnvrtc", "libnvvm", "libnvJitLink")
 HARMLESS = frozenset({"fc-list", "ldconfig", "uname", "lscpu"})  # what libraries ask of a machine, once
-STARTERS = frozenset({"processes", "pages"})
+STARTERS = frozenset({"processes", "pages", "gpu", "multigpu", "instructor"})
 
 
 class Now:

@@ -100,6 +100,17 @@ def racing_within(steps: list[tuple[int, int, np.ndarray]]) -> set[int]:
     return found
 
 
+def meeting_lines(steps: list[tuple[int, int, np.ndarray]]) -> set[int]:
+    """Lines on which lanes of one warp store to one place, each a value of its own."""
+    found = set()
+    for number, (kind, _, places) in enumerate(steps):
+        for warp in (places[:32], places[32:]):
+            used = warp[warp >= 0]
+            if kind == STORE and len(set(used.tolist())) < len(used):
+                found.add(FIRST_LINE + number)
+    return found
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_races_are_those_of_some_pair_of_accesses(seed: int) -> None:
     steps = draw(seed)
@@ -107,7 +118,10 @@ def test_races_are_those_of_some_pair_of_accesses(seed: int) -> None:
     out = np.zeros(THREADS, np.uint64)
     values = {"places": (places, Role.INPUT), "out": (out, Role.OUTPUT)}
     plan = cuda_plan(source_of(steps), "k", values, ("places", "out"), (1,), (THREADS,))
-    findings = execute(plan, {"places": places}).findings
+    found = execute(plan, {"places": places}).findings
+    meeting = [finding for finding in found if "by the same store" in finding.message]
+    assert {finding.line for finding in meeting} == meeting_lines(steps)
+    findings = [finding for finding in found if finding not in meeting]
     pairs, alone = racing_lines(steps), racing_within(steps)
     for finding in findings:
         assert finding.kind is FindingKind.RACE

@@ -14,7 +14,6 @@ import pytest
 
 import warplab
 from autograder.handout import handout
-from autograder.spec import sizes
 from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab, find_lab, kernel_labs
 from autograder.spec.task import Case, Family, ScalarSpec, Task, Values
@@ -683,7 +682,7 @@ class TestGuessedProducts:
     )
     def test_a_few_terms_tell_no_zero_for_any_seed(self, name: str, terms: tuple[int, ...]) -> None:
         for seed in seeds(100, 25):
-            task = sizes.drawn(BY_NAME[name].task, seed)
+            task = BY_NAME[name].task.drawn(seed)
             cases = [case for case in task.correctness if case.family is Family.INTEGERS and not case.needs_gpu]
             rows = columns = False
             for case in sorted(cases, key=lambda case: task.bytes_moved(case.dimensions)):  # a small one will do

@@ -10,7 +10,7 @@ import jupytext
 import pytest
 
 from systems.network.clusters import cluster
-from systems.network.schedules import Kind
+from systems.network.schedules import FaultKind
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "11_the_network.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
@@ -83,7 +83,7 @@ def test_what_comes_close_does_not(number: int, attempt: str, names: dict[str, A
 def test_the_checker_names_what_the_text_is_about(names: dict[str, Any]) -> None:
     found = [names["check"](names["schedule_of"](name, moves)) for name, moves in names["tries"].items()]
     kinds = [finding and finding.kind for finding in found]
-    assert kinds == [None, Kind.MISSING, Kind.MISSING, Kind.ADDED_TWICE, Kind.DEADLOCK]
+    assert kinds == [None, FaultKind.MISSING, FaultKind.MISSING, FaultKind.ADDED_TWICE, FaultKind.DEADLOCK]
 
 
 def test_one_memory_serves_the_sum_of_all_bytes(names: dict[str, Any]) -> None:
