@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, solutions_folder
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, checkout, solutions_folder
 from autograder.starter import solution_lines
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -36,7 +36,7 @@ _FOLDERS = (
 # What a learner reads; the threat model and the instructor's pages are not among it.
 _DOCUMENTS = (
     "emulator", "grading", "measuring", "networks", "parallelism", "profiling", "ptx", "tensor-numerics", "validation",
-    "your-own-kernels", "instructions", "architecture", "glossary",
+    "your-own-kernels", "api", "instructions", "architecture", "glossary",
 )  # fmt: skip
 _LEFT_OUT = {
     "__pycache__",
@@ -69,8 +69,9 @@ def write_release(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str] = (
     """Write the students' repository with `labs` into `folder`; gives its files, relative to it.
 
     `rungs` names labs that are closed: the steps towards their solutions come with them, for the lessons that climb
-    them. Raises ReleaseError if the folder is not empty, OSError.
+    them. Raises ReleaseError if the folder is not empty, LabError outside of a checkout, OSError.
     """
+    checkout()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ReleaseError(f"{folder} is not an empty folder: name a new one with --out.")
     for name, source in _sources(labs, rungs):

@@ -17,7 +17,7 @@ from pathlib import Path
 from autograder.classroom.ledger import GradeLine
 from autograder.judge.kinds import kind_of
 from autograder.platforms import gradescope
-from autograder.spec.lab import CHECKOUT, AnyLab
+from autograder.spec.lab import AnyLab, checkout
 from warplab.files import write_whole
 
 FILES = Path(__file__).parent / "files"
@@ -28,11 +28,11 @@ _SCRIPTS = ("setup.sh", "run_autograder")
 
 
 def gradescope_inside(lab: AnyLab) -> bytes:
-    """The zip for Gradescope that grades `lab` in Gradescope's container."""
-    files = dict(_checkout(lab))
+    """The zip for Gradescope that grades `lab` in Gradescope's container. Raises LabError outside of a checkout."""
+    files = dict(_judge_and(lab))
     files |= {path.name: path.read_bytes() for path in sorted((FILES / "gradescope").iterdir()) if path.is_file()}
     files["requirements.txt"] = ("\n".join(requirements("class", "cu13", *kind_of(lab).extras)) + "\n").encode()
-    files |= {name: (CHECKOUT / name).read_bytes() for name in ("constraints.txt", "constraints-cu13.txt")}
+    files |= {name: (checkout() / name).read_bytes() for name in ("constraints.txt", "constraints-cu13.txt")}
     files["settings"] = f"mode=inside lab={lab.name}\n".encode()
     return _zip(files)
 
@@ -108,7 +108,7 @@ _QUESTION = """\
 
 def requirements(*extras: str) -> list[str]:
     """What the project needs to grade: its dependencies and those of extras, as pip takes them."""
-    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads((checkout() / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     wanted, asked = list(project["dependencies"]), list(extras)
     while asked:
         for row in project["optional-dependencies"][asked.pop()]:
@@ -119,9 +119,9 @@ def requirements(*extras: str) -> list[str]:
     return list(dict.fromkeys(wanted))
 
 
-def _checkout(lab: AnyLab) -> Iterator[tuple[str, bytes]]:
+def _judge_and(lab: AnyLab) -> Iterator[tuple[str, bytes]]:
     """The judge and one lab, by their places below the checkout; neither solutions nor the corpus."""
-    places = {Path(package): CHECKOUT / package for package in _PACKAGES} | {Path("labs") / lab.name: lab.folder}
+    places = {Path(package): checkout() / package for package in _PACKAGES} | {Path("labs") / lab.name: lab.folder}
     for name, place in places.items():
         for path in sorted(place.rglob("*")):
             if path.is_file() and "__pycache__" not in path.parts:

@@ -123,6 +123,13 @@ Lab: TypeAlias = LabOf[Task]  # asks for kernels
 AnyLab: TypeAlias = LabOf[LabTask]
 
 
+def checkout() -> Path:
+    """The project's folder, for what is made of its files. Raises LabError where only the package is installed."""
+    if not (CHECKOUT / "constraints.txt").is_file():
+        raise LabError(f"{CHECKOUT} is no checkout of the project, of which this is made: run it in one.")
+    return CHECKOUT
+
+
 def labs_folder() -> Path:
     """The folder that holds the labs: WARPLAB_LABS if that is set, else `labs/` of the course's folder."""
     return Path(os.environ.get("WARPLAB_LABS") or CHECKOUT / "labs")
