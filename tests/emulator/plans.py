@@ -126,7 +126,8 @@ def _by_nvrtc(source: str, architecture: str) -> str:
     _, size = nvrtc.nvrtcGetPTXSize(program)
     text = b" " * size
     nvrtc.nvrtcGetPTX(program, text)
-    return text.rstrip(b"\0").decode()
+    # NVRTC puts the working folder in front of the file's name: it would be another text in each clone.
+    return text.rstrip(b"\0").decode().replace(f'"{os.getcwd()}/submission.py"', '"submission.py"')
 
 
 def cuda_plan(

@@ -56,6 +56,7 @@ def test_what_is_refused_is_said_with_what_helps(
     assert not refused or to_do in remedy(driver, capability)
 
 
+@pytest.mark.processes
 def test_an_old_driver_leaves_the_emulator_and_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = SimpleNamespace(name="Tesla T4", driver="470.57.02", compute_capability=(7, 5))
     monkeypatch.setattr(device, "present", lambda index=0: gpu)
@@ -94,6 +95,7 @@ def test_hoppers_own_instructions_run_on_hopper_alone(architecture: str, served:
     assert {needs for needs in ("", "sm_75", "sm_80", "sm_90", "sm_90a") if serves(architecture, needs)} == served
 
 
+@pytest.mark.processes
 def test_a_lab_that_a_gpu_cannot_run_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:
     gpu = SimpleNamespace(name="NVIDIA L4", driver="580.65.06", compute_capability=(8, 9))
     monkeypatch.setattr(device, "present", lambda index=0: gpu)

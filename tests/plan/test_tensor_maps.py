@@ -153,6 +153,7 @@ def test_archive_refuses_maps_beyond_their_buffer(grab: Grab) -> None:
             dumps(changed(**fields))
 
 
+@pytest.mark.processes
 def test_host_arrays_are_no_device_arrays() -> None:
     from warplab.ptx import tensor_map, tensor_map_address
 
