@@ -25,7 +25,7 @@ endif
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks facts lint clean
+.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks pages lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -102,8 +102,9 @@ validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (ne
 notebooks: $(READY) $(READY_TORCH)  ## run every notebook from its Markdown source, keeping the outputs
 	@$(PY) -m scripts.notebooks
 
-facts: $(READY)  ## write docs/facts.md from the citations in the notebooks
+pages: $(READY)  ## write docs/facts.md from the notebooks' citations, and docs/instructions.md
 	@$(PY) -m scripts.facts
+	@$(PY) -m warplab.emulator.lowering.coverage > docs/instructions.md
 
 lint: $(READY)  ## check style, types, which module may import which, records and pages
 	@$(PY) -m ruff check .

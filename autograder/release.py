@@ -36,7 +36,7 @@ _FOLDERS = (
 # What a learner reads; the threat model and the instructor's pages are not among it.
 _DOCUMENTS = (
     "emulator", "grading", "measuring", "networks", "parallelism", "profiling", "ptx", "tensor-numerics", "validation",
-    "your-own-kernels", "api", "instructions", "architecture", "glossary",
+    "your-own-kernels", "api", "architecture", "glossary",
 )  # fmt: skip
 _LEFT_OUT = {
     "__pycache__",

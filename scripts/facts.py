@@ -1,4 +1,4 @@
-"""Writes docs/facts.md, every fact of the notebooks that carries a citation, with where it comes from: `make facts`.
+"""Writes docs/facts.md, every fact of the notebooks that carries a citation, with where it comes from: `make pages`.
 
 A citation is a link that stands inside the sentence, list item or table row whose fact it supports:
 
@@ -52,7 +52,7 @@ _FIGURE = re.compile(
 _INTRODUCTION = """\
 # Facts and where they come from
 
-This page is made by `make facts` from the citations in the notebooks; CONTRIBUTING.md says how they are written. A fact
+This page is made by `make pages` from the citations in the notebooks; CONTRIBUTING.md says how they are written. A fact
 is the sentence, list item or table row that the citation stands in. *Measured* is a record of `benchmarks/results`,
 *counted* a section of the notebook whose cells count it on any machine, everything else a document. Behind the facts of
 a notebook stand its sentences that give a figure and cite nothing, each with the reason. Predictions, exercises and

@@ -38,6 +38,7 @@ pytestmark = pytest.mark.stored
 SIZES = [1, 8, 1000, 1 << 10, 5 << 10, 1 << 16, (1 << 18) + 4, 1 << 20]
 
 
+@pytest.mark.processes  # its includes are of this clone
 def test_the_source_reads_the_structure_as_this_side_writes_it() -> None:
     """Every field has a number of its own, which a kernel tells."""
     told = r"""

@@ -145,7 +145,7 @@ def page() -> str:
     lines = [
         "# Instructions that the emulator knows",
         "",
-        "Made by `python -m warplab.emulator.lowering.coverage > docs/instructions.md` from the table of instructions",
+        "Made by `make pages` from the table of instructions",
         f"(`warplab/emulator/lowering/instructions/`): {taken:,} of {total:,} opcodes are taken. When a thread reaches",
         "an instruction that is not taken, the kernel ends with a finding that names it and its line; nothing",
         "is computed instead.",
