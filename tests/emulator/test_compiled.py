@@ -24,8 +24,9 @@ PACKAGE = Path(warplab.__file__).parent
 # Starting takes a second each time: one process prints the folders of what lies there now whenever it is asked.
 TELL_FOLDERS = """
 import sys
-from warplab.emulator import compilation, compiled
+from warplab.emulator import compiled, core_digest
 for _ in sys.stdin:
+    core_digest.forget()
     compiled.folder.cache_clear()
     compiled.source_digest.cache_clear()
     print(*(compiled.folder(part).name for part in compiled.Piece), flush=True)
@@ -103,6 +104,7 @@ LOOP, ARITHMETIC, BULK, WGMMA = (compiled.Piece(name) for name in ("loop", "arit
         ("tensor/wgmma.py", {WGMMA}),
         ("state/layout.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
         ("../compilation.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
+        ("../lean_numba.py", {LOOP, ARITHMETIC, BULK, WGMMA}),
     ],
 )
 def test_a_changed_line_recompiles_the_parts_that_it_is_in(copy: Checkout, name: str, parts: set) -> None:

@@ -1,25 +1,28 @@
-"""How the interpreter's parts are compiled: which functions they are, and that helpers are optimised once.
+"""How the interpreter's parts are compiled: which functions they are, and where their helpers are kept.
 
 This file belongs to the digest of what is compiled, as all of `core` does. compiled.py keeps and loads the parts.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from numba import types
-from numba.core import codegen
 from numba.core.ccallback import CFunc
-from numba.core.registry import cpu_target
 
+from warplab.emulator import core
 from warplab.emulator.core.alu.dispatch import vector_functions
 from warplab.emulator.core.asynchronous.bulk_entry import run_bulk_copies
 from warplab.emulator.core.blocks import run_clusters
 from warplab.emulator.core.state.raw import CALL_ARGUMENTS
 from warplab.emulator.core.tensor.products_entry import run_products
+from warplab.emulator.core_digest import key_here, source_digest
+from warplab.emulator.lean_numba import Library, lean
+from warplab.folders import COMPILED
+from warplab.plan import cache
 
+HELPERS = f"{COMPILED}/helpers"
 _CALL = types.void(*[types.int64] * CALL_ARGUMENTS)
 # By the names of compiled.Piece
 SOURCES: dict[str, tuple[Callable, Any]] = {
@@ -34,62 +37,36 @@ def function_of(part: str) -> CFunc:
     """A part, compiled in this process."""
     source, signature = SOURCES[part]
     function = CFunc(source, (signature.args, signature.return_type), {}, {"error_model": "numpy", "nopython": True})
-    with _compiled_once():
+    wholes = frozenset(source.__name__ for source, _ in SOURCES.values())
+    with lean(wholes, core.__name__, Helpers()):
         function.compile()
     return function
 
 
 def module_of(part: str) -> tuple[str, bytes]:
     """The name of a part's function and its LLVM module as bitcode, everything linked and nothing optimised."""
-    _Inlined.kept = b""
+    Library.kept = b""
     function = function_of(part)
-    if not _Inlined.kept:
+    if not Library.kept:
         raise RuntimeError("this Numba does not compile parts as compilation.py knows it")
-    return function.native_name, _Inlined.kept
+    return function.native_name, Library.kept
 
 
-class _Inlined(codegen.JITCodeLibrary):
-    """A helper that is compiled only to be linked into what calls it: no optimisation and no code of its own.
+class Helpers:
+    """Compiled helpers on disk, which the parts share and which a change elsewhere leaves as they are."""
 
-    Numba optimises each of the interpreter's hundreds of helpers, and makes code of each, before it does so again with
-    all that it calls. Once, in the end, is enough.
-    """
+    def __init__(self) -> None:
+        self._digests: dict[str, str] = {}
 
-    _whole = frozenset(function.__name__ for function, _ in SOURCES.values())
-    kept = b""  # the bitcode of the last whole module before it was optimised
+    def _key(self, module: str, function: str) -> str:
+        if module not in self._digests:
+            self._digests[module] = source_digest(module)
+        return key_here(self._digests[module], function)
 
-    def _optimize_functions(self, ll_module: Any) -> None:
-        if self.name in self._whole:
-            super()._optimize_functions(ll_module)
+    def read(self, module: str, function: str) -> bytes | None:
+        """What is kept of a function of a module, if it is there and whole."""
+        return cache.read(HELPERS, self._key(module, function))
 
-    def _optimize_final_module(self) -> None:
-        if self.name in self._whole:
-            _Inlined.kept = self._final_module.as_bitcode()
-            super()._optimize_final_module()
-
-    def _finalize_final_module(self) -> None:
-        if self.name in self._whole:
-            super()._finalize_final_module()
-        else:
-            self._finalize_dynamic_globals()
-            self._finalized = True
-
-
-@contextlib.contextmanager
-def _compiled_once() -> Iterator[None]:
-    """Within, helpers are compiled as _Inlined; as Numba does it where it is not the Numba that this knows."""
-    jit = cpu_target.target_context.codegen()
-    if not isinstance(jit, codegen.JITCPUCodegen) or jit._library_class is not codegen.JITCodeLibrary:
-        yield
-        return
-    set_environment = jit.set_env
-
-    def set_env(name: str, environment: Any) -> None:
-        if jit._engine.is_symbol_defined(name):  # helpers have no code, so no place for theirs, and need none
-            set_environment(name, environment)
-
-    jit._library_class, jit.set_env = _Inlined, set_env  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del jit._library_class, jit.set_env
+    def write(self, module: str, function: str, content: bytes) -> None:
+        """Keep a function's compiled form, if the folder allows it."""
+        cache.write(HELPERS, self._key(module, function), content)

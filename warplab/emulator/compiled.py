@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -24,15 +22,13 @@ from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
-import llvmlite
-import numba
 from filelock import FileLock, Timeout
 from llvmlite import binding
 from numba.core.ccallback import CFunc
 from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
-from warplab.emulator import core
+from warplab.emulator import core_digest
 from warplab.emulator.objects import packaged
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -41,18 +37,21 @@ from warplab.hardware.processors import usable_processors
 from warplab.plan import cache as cache_of_files
 
 _KEPT = 16  # folders of parts that stay beside those that are compiled: checkouts of several versions may be in use
-_IMPORT = re.compile(r"^from (warplab\.emulator\.core[\w.]*) import ([^\n(]*)", re.MULTILINE)
 _loading = threading.RLock()  # or a launch's threads would each load a part, into some 30 MB of their own
 _LONGEST_SECONDS = 1200.0  # to wait for another process that compiles the same, on a machine that is very busy
 
 
 class Piece(StrEnum):
-    """What is compiled by itself; what takes longest first, as that is the order in which they are compiled."""
+    """What is compiled by itself, in the order in which it is compiled.
+
+    What takes longest is first. What shares helpers with it comes next, in the process beside it: each helper is
+    compiled by the one that needs it first.
+    """
 
     LOOP = "loop"  # warps, branches, memory, barriers: every kernel
-    ARITHMETIC = "arithmetic"  # operations on rows of 32 lanes: every kernel
     BULK = "bulk"  # bulk and tensor copies
     WGMMA = "wgmma"  # a Hopper warpgroup's products
+    ARITHMETIC = "arithmetic"  # operations on rows of 32 lanes: every kernel
 
 
 # The modules of the functions that are compiled (compilation.SOURCES)
@@ -175,39 +174,13 @@ def _seconds(part: Piece) -> float:
 @cache
 def folder(part: Piece) -> Path:
     """Where a compiled part of this version is kept; it may not exist."""
-    digest = hashlib.sha256(source_digest(part).encode())
-    processor = cpu_target.target_context.codegen().magic_tuple()
-    for fact in (numba.__version__, llvmlite.__version__, sys.version, *processor):
-        digest.update(f"\0{fact}".encode())
-    return cache_folder() / COMPILED / digest.hexdigest()[:24]
+    return cache_folder() / COMPILED / core_digest.key_here(source_digest(part))
 
 
 @cache
 def source_digest(part: Piece) -> str:
-    """Hex digest of what a part is compiled from: the modules of `core` that it imports, and compilation.py."""
-    digest = hashlib.sha256()
-    for name in sorted(_imported(ROOTS[part])):
-        digest.update(_path(name).read_bytes())
-    digest.update(Path(__file__).with_name("compilation.py").read_bytes())
-    return digest.hexdigest()
-
-
-def _imported(root: str) -> set[str]:
-    """A module of the core and all those that it imports, directly or not."""
-    found, asked = set(), [root]
-    while asked:
-        name = asked.pop()
-        if name not in found:
-            found.add(name)
-            for module, names in _IMPORT.findall(_path(name).read_text(encoding="utf-8")):
-                inner = (f"{module}.{part.strip()}" for part in names.split(","))
-                asked += [module, *(submodule for submodule in inner if _path(submodule).is_file())]
-    return found
-
-
-def _path(module: str) -> Path:
-    place = Path(core.__path__[0]).joinpath(*module.split(".")[3:])
-    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    """Hex digest of what a part is compiled from."""
+    return core_digest.source_digest(ROOTS[part])
 
 
 def _function(part: Piece) -> CFunc:
