@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from autograder.cli import FULL_MARKS, NOT_FULL_MARKS
 from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, kernel_labs, solutions_folder
 from course import results
 from course.results import Record
+from warplab.emulator.compiled import Piece
 
 COMMAND = "python -m benchmarks.startup"
 LABS = tuple(name for name in kernel_labs() if name < "07")
@@ -29,7 +31,13 @@ FOLLOWED = ("01_axpy/submission_cuda", "05_softmax/submission")  # whose steps a
 PROCESSORS = f"{os.cpu_count()} processors"
 REPEATS = 3
 CLONE_STEPS = ("venv", "grade", "lint", "test")  # targets of make, in the order in which they are called
-_COMPILE = "from warplab.emulator.compiled import compile_parts; compile_parts()"
+_COMPILE = "from warplab.emulator.compiled import compile_parts; compile_parts({parts})"
+_CHANGED = {  # a file of the core for each part, of which a line is changed
+    Piece.LOOP: "interpreter.py",
+    Piece.ARITHMETIC: "alu/floats.py",
+    Piece.BULK: "asynchronous/bulk_copies.py",
+    Piece.WGMMA: "tensor/wgmma.py",
+}
 _LOOP = "for i in range(20_000_000): pass"
 # As a notebook's first cell with a timeline does: a kernel is captured, run on the emulator, one block recorded.
 _TRACED = """
@@ -69,7 +77,8 @@ def measure(cache: Path) -> Iterator[Record]:
     fresh = cache / "fresh"
     yield _record("first check, nothing compiled ahead", [_check(solution, fresh)], conditions)
     ahead = cache / "ahead"
-    yield _record("compile ahead, as set-up does", [_seconds([sys.executable, "-c", _COMPILE], ahead)], conditions)
+    yield _record("compile ahead, as set-up does", [_compile(ahead)], conditions)
+    yield from _parts(cache)
     yield _record("first check after set-up", [_check(solution, ahead)], PROCESSORS)
     traced = _seconds([sys.executable, "-c", _TRACED, solution], ahead)
     yield _record("first traced cell after set-up, imports included", [traced], PROCESSORS)
@@ -85,10 +94,27 @@ def yardstick(cache: Path) -> Record:
     return _record("20 million rounds of an empty loop in Python", times, PROCESSORS)
 
 
+def _parts(folder: Path) -> Iterator[Record]:
+    """Each part compiled alone with nothing kept, and then with a changed line, in a copy of the package."""
+    copy = folder / "copy"
+    shutil.copytree(CHECKOUT / "warplab", copy / "warplab", ignore=shutil.ignore_patterns("__pycache__"))
+    for part, name in _CHANGED.items():
+        cache = folder / f"part_{part}"
+        yield _record("compile a part", [_compile(cache, part, copy)], f"{PROCESSORS}, nothing compiled", part)
+        file = copy / "warplab" / "emulator" / "core" / name
+        file.write_text(file.read_text() + "\n_CHANGED = 1\n")
+        yield _record("compile a part after a changed line", [_compile(cache, part, copy)], PROCESSORS, part)
+
+
+def _compile(cache: Path, part: str = "", place: Path = CHECKOUT) -> float:
+    """Seconds that compiling a part takes, or all of them."""
+    return _seconds([sys.executable, "-c", _COMPILE.format(parts=f"[{str(part)!r}]" if part else "")], cache, place)
+
+
 def grades(cache: Path) -> Iterator[Record]:
     """Grades of the first labs' references, the stopwatch and all, after one that compiles."""
     yield yardstick(cache)
-    _seconds([sys.executable, "-c", _COMPILE], cache)
+    _compile(cache)
     yield from _warm("grade", cache)
     yield from _timelines("grade", cache)
 

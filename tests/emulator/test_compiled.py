@@ -13,10 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from numba import types
+from numba.core.ccallback import CFunc
 
 import warplab
-from warplab.emulator import compilation, compiled
+from warplab.emulator import compilation, compiled, lean_numba
+from warplab.emulator.core.state.faults import compiled as compiled_helper
+from warplab.emulator.lean_numba import lean
 
 pytestmark = pytest.mark.processes
 
@@ -159,10 +163,10 @@ def test_what_is_kept_is_loaded_and_what_is_damaged_is_compiled_anew(
         patch.setattr(compiled, "_function", None)
         assert call(load(short)) == 42
     (kept,) = tmp_path.rglob("*.o")
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[:-1])
+    kept.write_bytes(kept.read_bytes()[:-1])
+    assert compiled._kept(short) is None
     assert call(load(short)) == 42
-    assert kept.stat().st_size >= len(whole)
+    assert compiled._kept(short) is not None
 
 
 def test_where_nothing_can_be_kept_it_runs_all_the_same(
@@ -173,3 +177,95 @@ def test_where_nothing_can_be_kept_it_runs_all_the_same(
     compiled.compile_parts()  # tries nothing
     assert not compiled.is_kept(short)
     assert call(compiled._loaded.__wrapped__(short)) == 42
+
+
+COMPILE_SHORT = """
+import sys
+from pathlib import Path
+from numba import types
+from warplab.emulator import compilation, compiled
+
+def run_products(x):
+    return x + 1
+
+compilation.SOURCES["wgmma"] = run_products, types.int64(types.int64)
+compile = compiled._function
+
+def counted(part):
+    with Path(sys.argv[2]).open("a") as log:
+        log.write("compiled ")
+    return compile(part)
+
+compiled._function = counted
+print("ready", flush=True)
+sys.stdin.readline()
+compiled.main()
+"""
+
+
+def test_two_processes_compile_a_part_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environment = {**os.environ, "WARPLAB_CACHE": str(tmp_path), "PYTHONPATH": str(PACKAGE.parent)}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    script = COMPILE_SHORT.replace("sys.argv[2]", repr(str(log)))
+    command = [sys.executable, "-c", script, "wgmma"]
+    both = [subprocess.Popen(command, env=environment, text=True, **pipes) for _ in range(2)]
+    for process in both:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    with FileLock(folder_in(tmp_path) / "wgmma.lock"):  # as a third process that compiles it holds
+        for process in both:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        for process in both:
+            assert process.stderr is not None and "another process compiles it" in process.stderr.readline()
+    assert [process.wait(60) for process in both] == [0, 0]
+    assert log.read_text() == "compiled "
+
+
+def folder_in(cache: Path) -> Path:
+    """The folder of the part wgmma in a cache; made, as the lock needs it."""
+    folder = cache / "compiled" / HERE[WGMMA]
+    folder.mkdir(parents=True)
+    return folder
+
+
+@compiled_helper
+def _twice(x):
+    return max(x, x - 1) * 2
+
+
+@compiled_helper
+def _next(x):
+    return _twice(x) + 1
+
+
+def test_a_helper_that_is_kept_is_not_compiled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[tuple[str, str], bytes] = {}
+
+    class Store:
+        def read(self, module: str, function: str) -> bytes | None:
+            return kept.get((module, function))
+
+        def write(self, module: str, function: str, content: bytes) -> None:
+            assert (module, function) not in kept
+            kept[module, function] = content
+
+    def run_helpers(x):
+        return _next(x)
+
+    def compile_anew() -> int:
+        for helper in (_next, _twice):
+            helper.overloads.clear()
+            helper._make_finalizer()()
+        signature = types.int64(types.int64)
+        function = CFunc(run_helpers, (signature.args, signature.return_type), {}, {"nopython": True})
+        with lean(frozenset({run_helpers.__qualname__}), __name__, Store()):
+            function.compile()
+        return call(function.address)
+
+    assert compile_anew() == 83
+    assert {name.split("(")[0] for _, name in kept} == {"_twice", "_next"}
+    monkeypatch.setattr(lean_numba, "_Kept", kept_only := type("KeptOnly", (lean_numba._Kept,), {}))
+    kept_only.save_overload = lambda *_: pytest.fail("a helper was compiled again")
+    assert compile_anew() == 83

@@ -1,8 +1,9 @@
 """The interpreter's compiled parts: taken from the wheel, or compiled once for an installation and kept on disk.
 
-Loading takes a fraction of a second, compiling up to a minute. Parts are compiled side by side, in a process each;
-`make venv` has all of them compiled ahead. What is kept of a part lies in a folder whose name is a digest of the
-sources that it is compiled from, of the compilers and of the processor: a changed line compiles its part anew.
+Loading takes a fraction of a second, compiling up to a minute. Parts are compiled side by side, in a process each, and
+share the helpers that they have in common; `make venv` has all of them compiled ahead. What is kept of a part lies in a
+folder whose name is a digest of the sources that it is compiled from, of the compilers and of the processor: a changed
+line compiles its part anew, but not those of its helpers that do not depend on the line.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.processors import usable_processors
 from warplab.plan import cache as cache_of_files
 
+_KEPT_HELPERS = 5000  # files, of some 10 KB; a version has 700
 _KEPT = 16  # folders of parts that stay beside those that are compiled: checkouts of several versions may be in use
 _loading = threading.RLock()  # or a launch's threads would each load a part, into some 30 MB of their own
 _LONGEST_SECONDS = 1200.0  # to wait for another process that compiles the same, on a machine that is very busy
@@ -62,6 +64,8 @@ ROOTS = {
     Piece.WGMMA: "warplab.emulator.core.tensor.products_entry",
 }
 ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
+# What a part takes in units of _yardstick
+_YARDSTICKS = {Piece.LOOP: 300, Piece.BULK: 90, Piece.WGMMA: 60, Piece.ARITHMETIC: 150}
 _WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
 
 
@@ -142,11 +146,9 @@ def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
     if not missing or not all(_can_keep(part) for part in missing):
         return
     start = time.monotonic()
-    known = [_seconds(part) for part in missing]
-    expected = "up to a minute on two idle processors"
-    if all(known):
-        expected = f"about {max(*known, sum(known) / usable_processors()):.0f} s, as the last time"
-    _tell(f"Compiling the emulator, once for this version ({', '.join(missing)}): {expected} ...")
+    expected = [_expected(part) for part in missing]
+    about = max(*expected, sum(expected) / min(usable_processors(), len(Piece)), 1.0)
+    _tell(f"Compiling the emulator, once for this version ({', '.join(missing)}): at most about {about:.0f} s ...")
     start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.emulator.compiled import main; main()"
     command = [sys.executable, "-c", start_up]
 
@@ -163,12 +165,30 @@ def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
     _forget_old_versions()
 
 
+def _expected(part: Piece) -> float:
+    """Seconds that a part takes when all its helpers are compiled: as here the last time, or by a yardstick."""
+    return _seconds(part) or _YARDSTICKS[part] * _yardstick()
+
+
 def _seconds(part: Piece) -> float:
-    """How long this machine took to compile a part the last time; 0 if that is not known."""
+    """How long this machine took to compile a part; 0 if that is not known."""
     try:
-        return float((cache_folder() / COMPILED / f"{part}.seconds").read_text())
+        return float(_seconds_file(part).read_text())
     except (OSError, ValueError):
         return 0.0
+
+
+def _seconds_file(part: Piece) -> Path:
+    return cache_folder() / COMPILED / f"{part}.seconds"
+
+
+@cache
+def _yardstick() -> float:
+    """Seconds that some Python takes here, as most of compiling is Python."""
+    start = time.perf_counter()
+    for _ in range(2_000_000):
+        pass
+    return time.perf_counter() - start
 
 
 @cache
@@ -192,8 +212,8 @@ def _function(part: Piece) -> CFunc:
     seconds = time.monotonic() - start
     code = function._library._get_compiled_object()  # type: ignore[attr-defined]
     cache_of_files.write(*_kept_as(part), f"{function.native_name}\n".encode() + code)
-    with contextlib.suppress(OSError):
-        write_whole(cache_folder() / COMPILED / f"{part}.seconds", f"{seconds:.1f}\n")
+    with contextlib.suppress(OSError):  # it falls slowly, as most helpers may have been kept
+        write_whole(_seconds_file(part), f"{max(seconds, 0.7 * _seconds(part)):.1f}\n")
     return function
 
 
@@ -207,8 +227,12 @@ def _can_keep(part: Piece) -> bool:
 
 def _forget_old_versions() -> None:
     """Remove what earlier versions kept, but for the latest few."""
+    helpers = cache_folder() / COMPILED / "helpers"  # compilation.HELPERS
     with contextlib.suppress(OSError):
-        kept = [path for path in (cache_folder() / COMPILED).iterdir() if path.is_dir()]
+        for old in sorted(helpers.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT_HELPERS:]:
+            old.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        kept = [path for path in (cache_folder() / COMPILED).iterdir() if path.is_dir() and path != helpers]
         versions = sorted(kept, key=lambda path: path.stat().st_mtime, reverse=True)
         for old in versions[_KEPT + len(Piece) :]:
             shutil.rmtree(old, ignore_errors=True)
