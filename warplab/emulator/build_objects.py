@@ -15,6 +15,7 @@ from numba.core.llvm_bindings import create_pass_builder
 
 from warplab.emulator import compilation
 from warplab.emulator.compiled import Piece, source_digest
+from warplab.emulator.helpers import Helpers
 from warplab.emulator.objects import FOLDER, MANIFEST, TARGETS, Target
 from warplab.files import write_whole
 
@@ -26,7 +27,7 @@ def main() -> int:
     shutil.rmtree(FOLDER, ignore_errors=True)
     manifest = {}
     for part in Piece:
-        name, module = compilation.module_of(part)
+        name, module = compilation.module_of(part, Helpers())
         for target in TARGETS:
             code = object_of(module, target)
             write_whole(FOLDER / target.name / f"{part}.o", code)

@@ -30,6 +30,8 @@ from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 
 from warplab.emulator import core_digest
+from warplab.emulator.helpers import FOLDER as HELPERS
+from warplab.emulator.helpers import Helpers
 from warplab.emulator.objects import packaged
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -208,7 +210,7 @@ def _function(part: Piece) -> CFunc:
     from warplab.emulator import compilation  # which a process that finds all parts kept has no use for
 
     start = time.monotonic()
-    function = compilation.function_of(part)
+    function = compilation.function_of(part, Helpers())
     seconds = time.monotonic() - start
     code = function._library._get_compiled_object()  # type: ignore[attr-defined]
     cache_of_files.write(*_kept_as(part), f"{function.native_name}\n".encode() + code)
@@ -227,7 +229,7 @@ def _can_keep(part: Piece) -> bool:
 
 def _forget_old_versions() -> None:
     """Remove what earlier versions kept, but for the latest few."""
-    helpers = cache_folder() / COMPILED / "helpers"  # compilation.HELPERS
+    helpers = cache_folder() / HELPERS
     with contextlib.suppress(OSError):
         for old in sorted(helpers.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)[_KEPT_HELPERS:]:
             old.unlink(missing_ok=True)
