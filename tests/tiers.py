@@ -53,6 +53,7 @@ def begin(item: pytest.Item) -> None:
     Now.test, Now.refused = item.nodeid, ""
     Now.marks = frozenset(mark.name for mark in item.iter_markers())
     if Now.marks & STARTERS:
+        Now.marks -= {"stored"}
         cache_of_files.read, cache_of_files.write, assembler.version = _READ, _WRITE, _VERSION
         warm_captures.use(warm_captures.ARE_USED and "cold_captures" not in Now.marks)
         submission.escape_probe = escape_probe
