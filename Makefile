@@ -113,7 +113,7 @@ lint: $(READY)  ## check style, types, which module may import which, records an
 	@$(PY) -m mypy
 	@for task in labs/*/task.py; do $(PY) -m mypy --no-error-summary $$task || exit 1; done
 	@$(PY) -c "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports(no_cache=True, no_logo=True))"
-	@$(PYTEST) -n0 -m pages $$(grep -rl pytest.mark.pages tests)
+	@$(PYTEST) -n0 -m pages $$(grep -rl --include='test_*.py' pytest.mark.pages tests)
 
 clean:  ## remove what was built, .venv and all
 	@rm -rf build corpus/judge/build .venv .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis *.egg-info
