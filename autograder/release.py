@@ -35,8 +35,8 @@ _FOLDERS = (
 )  # fmt: skip
 # What a learner reads; the threat model and the instructor's pages are not among it.
 _DOCUMENTS = (
-    "emulator", "grading", "measuring", "networks", "parallelism", "profiling", "ptx", "tensor-numerics", "validation",
-    "your-own-kernels", "api", "architecture", "glossary",
+    "emulator", "counters", "findings", "races", "grading", "measuring", "networks", "parallelism", "profiling", "ptx",
+    "tensor-numerics", "validation", "your-own-kernels", "api", "architecture", "glossary",
 )  # fmt: skip
 _LEFT_OUT = {
     "__pycache__",

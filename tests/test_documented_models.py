@@ -1,4 +1,4 @@
-"""docs/emulator.md says how far the models are off as the recorded results do."""
+"""docs/validation.md says how far the models are off as the recorded results do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from warplab.plan.execution import CACHE_METRICS
 
 pytestmark = pytest.mark.pages
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "emulator.md"
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "validation.md"
 NAMES = {
     "l1_load_hits": "sectors that L1 has",
     "l2_read_sectors": "sectors read from L2",

@@ -23,7 +23,7 @@ MOST_FINDINGS = 20  # that are shown
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """A run on the emulator, whose counters follow the hardware's rules (docs/emulator.md).
+    """A run on the emulator, whose counters follow the hardware's rules (docs/counters.md).
 
     `outputs` has the arrays that were passed and that launches were given, as the kernels left them, by the host
     function's names for them (of `emulate`, the PTX's); `returned` is what a host function returned, with its arrays

@@ -1,7 +1,7 @@
 """What the memory system does for one request of a warp: which sectors move, which bank serves whom in which wavefront.
 
 Global memory moves in sectors of 32 bytes. Shared memory has 32 banks of 4 bytes; a wavefront gives each bank one word,
-to any number of lanes. How accesses wider than 4 bytes are grouped was seen on an H200: docs/emulator.md.
+to any number of lanes. How accesses wider than 4 bytes are grouped was seen on an H200: docs/counters.md.
 """
 
 from __future__ import annotations

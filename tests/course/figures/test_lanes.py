@@ -38,7 +38,7 @@ def test_wavefronts_serve_every_word_once(case: tuple[list[int | None], int], wr
     lanes = [n for n in range(32) if addresses[n] is not None]
     paired = any(
         all(addresses[n ^ step] in (None, addresses[n]) for n in lanes) for step in (1, 2)
-    )  # docs/emulator.md: such loads are served twice as many lanes at a time
+    )  # docs/counters.md: such loads are served twice as many lanes at a time
     if paired and size > 4 and not write:
         group *= 2
     expected = ideal = 0

@@ -7,7 +7,7 @@ sectors from DRAM in pairs; all empty when a launch starts, as under Nsight Comp
 as many as fit at a time; the blocks of a wave go on at one pace, counted in warp instructions. What is not: the two
 halves of an L2 and the traffic between them, when L2 writes back, what it reads to complete a sector written in part,
 and the caches' true hashing and replacement (here least recently used in sets chosen by a hash).
-docs/emulator.md has the model's error against hardware.
+docs/validation.md has the model's error against hardware.
 """
 
 from __future__ import annotations

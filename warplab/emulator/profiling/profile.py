@@ -51,7 +51,7 @@ class AnnotatedSource:
 class Profile:
     """What a plan cost, and what one block of one launch did.
 
-    Everything in it is the emulator's: counts follow the hardware's rules (docs/emulator.md), times are a model.
+    Everything in it is the emulator's: counts follow the hardware's rules (docs/counters.md), times are a model.
     """
 
     plan: Plan = field(repr=False)
