@@ -38,7 +38,7 @@ from warplab.gpu import executor
 from warplab.plan.assemble import assemble
 from warplab.plan.disassembler import nvdisasm
 from warplab.plan.execution import METRICS, Counters, Execution
-from warplab.plan.model import Plan
+from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
 from warplab.worker.process import DeviceFault
 
 SEED = 20
@@ -99,7 +99,7 @@ def _within_the_bound(task: Task, values: Values) -> Approximate:
 
 
 def corpus(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
-    """Every entry of the corpus that the emulator can run, and the recorded kernels.
+    """Every entry of the corpus that the emulator can run, and for sm_90a the recorded kernels.
 
     PROFILED entries, evenly spread, have their counters read, or all that were asked for by name."""
     entries = [e for e in ENTRIES if not e.gap and f"corpus/{e.name}".startswith(beginnings)]
@@ -111,7 +111,8 @@ def corpus(architecture: str, beginnings: tuple[str, ...]) -> list[Subject]:
         Subject(f"corpus/{e.name}", (), plans[e.name], e.draw(), e.approximate, True, e.name in counted)
         for e in entries
     ]
-    kernels = [recorded.load(name) for name in recorded.names() if f"corpus/{name}".startswith(beginnings)]
+    names = recorded.names() if architecture == EMULATED_ARCHITECTURE else ()
+    kernels = [recorded.load(name) for name in names if f"corpus/{name}".startswith(beginnings)]
     some = beginnings != EVERYTHING
     return found + [
         Subject(f"corpus/{k.name}", (), k.plan, dict(k.inputs), k.approximate, True, some and k.known.counted)

@@ -1,97 +1,145 @@
-"""Records kernels into a set: `python -m corpus.emulator.record SET FILE...`.
+"""Records kernels into a set, and renews the set: `python -m corpus.emulator.record SET [FILE...]`.
 
-Each FILE is a Python module with `ENTRIES` (corpus.emulator.entry), whose kernels lie beside it. Each kernel is
-captured, assembled and run on the emulator; its outputs must be NumPy's, and it must have no findings. Counters are
-those of benchmarks/results, if Nsight Compute has counted the kernel. `python -m benchmarks.validate corpus/SET/`
-counts them on a GPU; recording again takes them over.
+Each FILE is a Python module with `ENTRIES` (corpus.emulator.entry); `Entry.file` is relative to it. Each kernel is
+captured, assembled and kept with its inputs and NumPy's values. Then the whole set is replayed: its outputs must be
+NumPy's, and it must have no findings. Counters are those of benchmarks/results, if Nsight Compute has counted the
+kernel: `python -m benchmarks.validate corpus/SET/` does so on a GPU, and `record SET` takes them over.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib.util
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from corpus.emulator.compare import compare
+import numpy as np
+
+from corpus.emulator import recorded
+from corpus.emulator.compare import compare, expectations, is_rounded
 from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_all
-from corpus.emulator.recorded import FOLDER, Known, RecordedKernel, digests, load, names, write
+from corpus.emulator.recorded import Known, RecordedKernel
 from course import results
 from warplab import emulator
 from warplab.errors import WarplabError
 from warplab.plan.execution import METRICS, Execution
+from warplab.plan.model import EMULATED_ARCHITECTURE
 
-ARCHITECTURE = "sm_90a"
 _COUNTED = ("counters.json", "counters_nvidia_h100_80gb_hbm3.json")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0; 1 if a kernel is not what its entry says, and nothing is written then."""
+    """Exit code 0; 1 if a kernel is not what its entry or its set says, and nothing is written then."""
     options = _parser().parse_args(arguments)
-    found: dict[str, RecordedKernel] = {}
-    if (FOLDER / f"{options.set}.zip").exists():
-        found = {name: load(name) for name in names() if name.startswith(f"{options.set}/")}
+    kept = recorded.of_set(options.set) if options.set in recorded.sets() else {}
     try:
+        found = {name: recorded.load(f"{options.set}/{name}") for name in kept}
         for file in options.files:
-            found |= {one.name: one for one in recorded(options.set, _entries(file))}
+            found |= {entry.name.rpartition("/")[2]: one for entry, one in _made(options.set, _entries(file))}
+        if not found:
+            raise WarplabError(f"There is no set '{options.set}': name files with ENTRIES to make it.")
+        reasons = dict(options.why)
+        if unknown := sorted(reasons.keys() - found.keys()):
+            raise WarplabError(f"The set '{options.set}' has no kernel '{unknown[0]}': --why takes one of its names.")
+        counted = _counted()
+        found = {
+            name: _renewed(one, counted.get(f"corpus/{one.name}"), reasons.get(name, one.known.why))
+            for name, one in found.items()
+        }
     except WarplabError as error:
         print(f"record: {error}", file=sys.stderr)
         return 1
-    path = write(options.set, found.values())
+    path = recorded.write(options.set, found.values())
     print(f"{path.name}: {len(found)} kernels, {path.stat().st_size:,} bytes")
     return 0
 
 
-def recorded(folder: str, entries: Sequence[Entry]) -> list[RecordedKernel]:
+def _made(folder: str, entries: Sequence[Entry]) -> list[tuple[Entry, RecordedKernel]]:
     """Capture, assemble, run and compare kernels. Raises WarplabError if one is not what its entry says."""
-    plans, counted = assemble_all(entries, ARCHITECTURE), _counters()
-    kernels = []
+    plans = assemble_all(entries, EMULATED_ARCHITECTURE)
+    made = []
     for entry in entries:
+        inputs = entry.draw()
+        approximate = asdict(entry.approximate) if entry.approximate else None
+        known = Known({}, {}, counted=not entry.uncounted, approximate=approximate, tolerance=entry.tolerance)
         name = f"{folder}/{entry.name.rpartition('/')[2]}"
-        plan, inputs = replace(plans[entry.name], source=""), entry.draw()
-        execution = emulator.execute(plan, inputs, architecture=ARCHITECTURE, workers=1)
-        problem = "; ".join(f.message for f in execution.findings) or compare(entry, inputs, execution.outputs)
-        if problem:
-            raise WarplabError(f"{entry.name}: {problem}")
-        kernels.append(RecordedKernel(name, plan, inputs, _known(entry, execution, counted.get(f"corpus/{name}", {}))))
-    return kernels
+        one = RecordedKernel(name, replace(plans[entry.name], source=""), inputs, known, {})
+        outputs = _replayed(one).outputs
+        if problem := compare(entry, inputs, outputs):
+            raise WarplabError(f"{entry.name}: {problem}.")
+        expected = {
+            output: wanted.astype(np.float64)
+            for output, wanted in expectations(entry, inputs).items()
+            if is_rounded(outputs[output], wanted)
+        }
+        made.append((entry, replace(one, expected=expected)))
+    return made
 
 
-def _known(entry: Entry, execution: Execution, counted: Mapping[str, int]) -> Known:
-    counters = {c: counted.get(metric, 0) for c, metric in METRICS.items()} if any(counted.values()) else {}
-    apart = tuple(c for c, value in counters.items() if getattr(execution.total, c) != value)
-    approximate = asdict(entry.approximate) if entry.approximate else None
-    kept = {name: value for name, value in counters.items() if value}
-    return Known(digests(execution.outputs), kept, apart, "", not entry.uncounted, approximate)
+def _replayed(one: RecordedKernel) -> Execution:
+    execution = emulator.execute(one.plan, dict(one.inputs), architecture=EMULATED_ARCHITECTURE, workers=1)
+    if execution.findings:
+        raise WarplabError(f"{one.name}: {execution.findings[0].message}")
+    return execution
 
 
-def _counters() -> dict[str, dict[str, int]]:
-    """What Nsight Compute counted, summed over launches, by a kernel's name and a metric's."""
-    found: dict[str, dict[str, int]] = {}
+def _renewed(one: RecordedKernel, measured: tuple[str, Mapping[str, int]] | None, why: str) -> RecordedKernel:
+    """A kernel with what it computes and counts now; `measured` is a card and its counters by metric."""
+    execution = _replayed(one)
+    if problem := one.known.outputs and one.problem(execution.outputs):
+        raise WarplabError(f"{one.name}: {problem}.")
+    card, counters = one.known.card, one.known.counters
+    if measured:
+        card, counters = measured[0], {c: measured[1][m] for c, m in METRICS.items() if measured[1].get(m)}
+    apart = tuple(c for c in METRICS if counters and getattr(execution.total, c) != counters.get(c, 0))
+    if apart and not why:
+        raise WarplabError(
+            f"{one.name}: the emulator counts {', '.join(apart)} otherwise than Nsight Compute. "
+            f"Say why with --why {one.name.partition('/')[2]} REASON."
+        )
+    outputs = recorded.digests(execution.outputs)
+    known = replace(one.known, outputs=outputs, counters=counters, card=card, apart=apart, why=why if apart else "")
+    return replace(one, known=known)
+
+
+def _counted() -> dict[str, tuple[str, Mapping[str, int]]]:
+    """The card and what Nsight Compute counted on it last, summed over launches, by a kernel's name and a metric's."""
+    newest: dict[str, tuple[str, str, dict[str, int]]] = {}
     for file in _COUNTED:
-        for record in json.loads((results.DIRECTORY / file).read_text())["records"]:
-            if record["baseline_value"] is not None:
-                found.setdefault(record["name"], {})[record["metric"]] = record["baseline_value"]
-    return found
+        kept = results.read(results.DIRECTORY / file)
+        for record in kept.records:
+            if record.baseline_value is None:
+                continue
+            date = record.extra.get("date", kept.header.date)
+            have = newest.get(record.name)
+            if have is None or (have[1] != kept.header.gpu and have[0] < date):
+                have = newest[record.name] = (date, kept.header.gpu, {})
+            if have[1] == kept.header.gpu:
+                have[2][record.metric] = int(record.baseline_value)
+    return {name: (f"{gpu}, {date[:10]}", counters) for name, (date, gpu, counters) in newest.items()}
 
 
 def _entries(file: Path) -> Sequence[Entry]:
+    """The entries of a module. Raises WarplabError if it has none."""
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None or not file.is_file():
-        raise WarplabError(f"{file} is no Python file with ENTRIES.")
+        raise WarplabError(f"{file} is no Python file: name a module with ENTRIES.")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module.ENTRIES
+    if not getattr(module, "ENTRIES", ()):
+        raise WarplabError(f"{file} has no ENTRIES: list its kernels there (corpus/emulator/entry.py).")
+    return [replace(entry, file=str(file.resolve().parent / entry.file)) for entry in module.ENTRIES]
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m corpus.emulator.record", description=__doc__)
     parser.add_argument("set", metavar="SET", help="the set that the kernels go to")
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="modules with ENTRIES")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="modules with ENTRIES, if some are added")
+    why = "why the emulator counts a kernel otherwise than Nsight Compute"
+    parser.add_argument("--why", nargs=2, action="append", default=[], metavar=("KERNEL", "REASON"), help=why)
     return parser
 
 

@@ -1,9 +1,9 @@
 """Recorded kernels: PTX and machine code with their inputs, what they compute, and what Nsight Compute counted.
 
 A zip per set: `kernels.json` says what is known of each kernel and which members make up its plan, with machine code
-for sm_90a; `<kernel>.npz` has its inputs. Kernels of one module share their PTX and machine code. They replay without a
-compiler, and their sources are not kept. `corpus.emulator.record` adds kernels; `python -m benchmarks.validate
-corpus/<set>/` counts them again on a GPU.
+for sm_90a; `<kernel>.npz` has its inputs, `<kernel>.expected.npz` NumPy's values. Kernels of one module share their PTX
+and machine code. They replay without a compiler, and their sources are not kept. `corpus.emulator.record` adds and
+renews kernels; `python -m benchmarks.validate corpus/<set>/` counts them again on a GPU.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from corpus.emulator.compare import difference
 from corpus.emulator.entry import Approximate
 from warplab.files import write_whole
 from warplab.plan import archive
@@ -33,8 +34,9 @@ _DATE = (2026, 1, 1, 0, 0, 0)
 class Known:
     """What is known of a kernel. `outputs` are digests of arrays that NumPy confirmed when they were recorded.
 
-    `counters` are Nsight Compute's sums over all launches by the names of `Counters`, empty if it did not count.
-    `apart` names those that the emulator counts otherwise, and `why`. `approximate` says how far a GPU may differ.
+    `counters` are Nsight Compute's sums over all launches by the names of `Counters`, empty if it did not count;
+    `card` says which GPU they are of, with what and when. `apart` names those that the emulator counts otherwise, and
+    `why`. `approximate` says how far a GPU may differ, `tolerance` how far NumPy's values (`Entry.tolerance`).
     """
 
     outputs: Mapping[str, str]
@@ -43,21 +45,35 @@ class Known:
     why: str = ""
     counted: bool = True
     approximate: Mapping[str, float | int | str] | None = None
+    tolerance: float = 0.0
+    card: str = ""
 
 
 @dataclass(frozen=True)
 class RecordedKernel:
-    """A kernel ready to run. `name` is "set/kernel"."""
+    """A kernel ready to run. `name` is "set/kernel".
+
+    `expected` has NumPy's values of those outputs that are rounded, in float64. Digests decide about all others.
+    """
 
     name: str
     plan: Plan
     inputs: Mapping[str, np.ndarray]
     known: Known
+    expected: Mapping[str, np.ndarray]
 
     @property
     def approximate(self) -> Approximate | None:
         """How far the emulator may be from a GPU."""
         return Approximate(**self.known.approximate) if self.known.approximate else None  # type: ignore[arg-type]
+
+    def problem(self, outputs: Mapping[str, np.ndarray]) -> str:
+        """Empty if the outputs are what NumPy says, whatever they were when recorded; else one sentence."""
+        found = digests(outputs)
+        for name, wanted in self.known.outputs.items():
+            if name not in self.expected and found[name] != wanted:
+                return f"{name} has the digest {found[name]} where {wanted} was recorded"
+        return difference(self.expected, outputs, self.expected, self.known.tolerance)
 
 
 def sets() -> tuple[str, ...]:
@@ -77,8 +93,9 @@ def load(name: str) -> RecordedKernel:
     with zipfile.ZipFile(FOLDER / f"{folder}.zip") as opened:
         parts = json.loads(opened.read(KERNELS))[kernel]["plan"]
         plan = archive.loads(_zipped({part: opened.read(blob) for part, blob in parts.items()}))
-        with np.load(io.BytesIO(opened.read(f"{kernel}.npz")), allow_pickle=False) as arrays:
-            return RecordedKernel(name, plan, dict(arrays), known)
+        expected = f"{kernel}.expected.npz"
+        known_values = _arrays(opened.read(expected)) if expected in opened.namelist() else {}
+        return RecordedKernel(name, plan, _arrays(opened.read(f"{kernel}.npz")), known, known_values)
 
 
 def digests(outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -103,7 +120,9 @@ def write(folder: str, kernels: Iterable[RecordedKernel]) -> Path:
                     if parts[part] not in opened.namelist():
                         _add(opened, parts[part], content)
             known[kernel]["plan"] = parts
-            _add(opened, f"{kernel}.npz", _zipped({f"{name}.npy": _bytes(a) for name, a in one.inputs.items()}))
+            _add(opened, f"{kernel}.npz", _packed(one.inputs))
+            if one.expected:
+                _add(opened, f"{kernel}.expected.npz", _packed(one.expected))
         _add(opened, KERNELS, (json.dumps(known, indent=1) + "\n").encode())
     of_set.cache_clear()
     path = FOLDER / f"{folder}.zip"
@@ -111,11 +130,19 @@ def write(folder: str, kernels: Iterable[RecordedKernel]) -> Path:
     return path
 
 
-def _bytes(array: np.ndarray) -> bytes:
-    """An array as the content of an .npy file."""
-    out = io.BytesIO()
-    np.save(out, array, allow_pickle=False)
-    return out.getvalue()
+def _packed(arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Arrays as the content of an .npz file."""
+    members = {}
+    for name, array in arrays.items():
+        out = io.BytesIO()
+        np.save(out, array, allow_pickle=False)
+        members[f"{name}.npy"] = out.getvalue()
+    return _zipped(members)
+
+
+def _arrays(content: bytes) -> dict[str, np.ndarray]:
+    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
+        return dict(arrays)
 
 
 def _zipped(members: Mapping[str, bytes]) -> bytes:
