@@ -70,11 +70,6 @@ def identity(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> n
     return np.arange(np.prod(shape), dtype=dtype).reshape(shape)
 
 
-def permutation(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """0 to n - 1 in random order."""
-    return generator.permutation(int(np.prod(shape))).astype(dtype).reshape(shape)
-
-
 def integers(low: int, high: int) -> Draw:
     """Whole numbers in [low, high), in any dtype."""
     return lambda generator, shape, dtype: generator.integers(low, high, shape).astype(dtype)
