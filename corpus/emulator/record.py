@@ -70,12 +70,16 @@ def _made(folder: str, entries: Sequence[Entry]) -> list[tuple[Entry, RecordedKe
         outputs = _replayed(one).outputs
         if problem := compare(entry, inputs, outputs):
             raise WarplabError(f"{entry.name}: {problem}.")
+        wanted = expectations(entry, inputs)
+        if not wanted:
+            raise WarplabError(f"{entry.name}: NumPy says nothing of its outputs. Give its entry `expected`.")
         expected = {
-            output: wanted.astype(np.float64)
-            for output, wanted in expectations(entry, inputs).items()
-            if is_rounded(outputs[output], wanted)
+            output: values.astype(np.float64)
+            for output, values in wanted.items()
+            if is_rounded(outputs[output], values)
         }
-        made.append((entry, replace(one, expected=expected)))
+        known = replace(known, unconfirmed=tuple(sorted(outputs.keys() - wanted.keys())))
+        made.append((entry, replace(one, known=known, expected=expected)))
     return made
 
 
