@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+from pathlib import Path
 
 import pytest
 
+from autograder.judge.confined_worker import sandbox
 from autograder.spec.lab import CHECKOUT
 from corpus.judge.submission_files import submissions
+from warplab.folders import COMPILED, cache_folder
 
 pytestmark = pytest.mark.pages
 
@@ -44,9 +47,11 @@ def test_every_exploit_is_named_in_the_rows_of_its_threats(path) -> None:
 def test_nothing_is_pickled() -> None:
     """No module of the judge reads or writes pickles, nor NumPy files that may hold some.
 
-    `warplab.own_kernels` does, for a user's own code; import-linter holds that nothing of the judge imports it.
+    `warplab.own_kernels` does, for a user's own code; import-linter holds that nothing of the judge imports it. The
+    emulator's compiler does, for what it keeps beside the machine code that it runs: see the next test.
     """
-    library = set((CHECKOUT / "warplab").rglob("*.py")) - set((CHECKOUT / "warplab" / "own_kernels").rglob("*.py"))
+    apart = [CHECKOUT / "warplab" / "emulator" / "lean_numba.py", *(CHECKOUT / "warplab" / "own_kernels").rglob("*.py")]
+    library = set((CHECKOUT / "warplab").rglob("*.py")) - set(apart)
     for path in [*(CHECKOUT / "autograder").rglob("*.py"), *library]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
@@ -55,3 +60,13 @@ def test_nothing_is_pickled() -> None:
             assert not {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"} & set(names), path
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 assert isinstance(node.value, ast.Constant) and node.value.value is False, path
+
+
+@pytest.mark.parametrize("own", [True, False])
+@pytest.mark.parametrize("gpu", [True, False])
+def test_no_worker_can_write_where_the_emulator_is_kept(own: bool, gpu: bool) -> None:
+    """Machine code and pickles there are run as they are."""
+    kept = cache_folder() / COMPILED
+    for reduced in (True, False):
+        writable = [Path(path) for path in sandbox(own, reduced, gpu, None).writable]
+        assert not [path for path in writable if path == kept or path in kept.parents or kept in path.parents]
