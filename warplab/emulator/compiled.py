@@ -67,7 +67,7 @@ ROOTS = {
 }
 ALWAYS = (Piece.LOOP, Piece.ARITHMETIC)
 # What a part takes in units of _yardstick
-_YARDSTICKS = {Piece.LOOP: 300, Piece.BULK: 90, Piece.WGMMA: 60, Piece.ARITHMETIC: 150}
+_YARDSTICKS = {Piece.LOOP: 1300, Piece.BULK: 450, Piece.WGMMA: 300, Piece.ARITHMETIC: 550}
 _WORDS = {Piece.BULK: ".bulk", Piece.WGMMA: "wgmma."}  # in PTX that needs the part
 
 
