@@ -47,6 +47,11 @@ def test_a_kernel_that_is_not_stored_says_how_to_store_it() -> None:
             stored.kept("cuda", ("not stored",), lambda: b"")
 
 
+def test_nothing_that_names_a_folder_of_the_clone_is_stored() -> None:
+    with pytest.raises(pytest.fail.Exception, match="names a folder of this clone"):
+        stored.keep("cuda/x", f'.file 2 "{sys.prefix}/include/x.h"'.encode())
+
+
 def test_kernels_differ_by_what_they_use() -> None:
     def made(factor: float, function: Callable) -> Callable:
         def kernel(x):

@@ -126,8 +126,11 @@ def _by_nvrtc(source: str, architecture: str) -> str:
     _, size = nvrtc.nvrtcGetPTXSize(program)
     text = b" " * size
     nvrtc.nvrtcGetPTX(program, text)
-    # NVRTC puts the working folder in front of the file's name: it would be another text in each clone.
-    return text.rstrip(b"\0").decode().replace(f'"{os.getcwd()}/submission.py"', '"submission.py"')
+    # NVRTC names files by their folders, which differ from one clone to the next.
+    made = text.rstrip(b"\0").decode()
+    for folder in (os.getcwd(), *include):
+        made = made.replace(f'"{folder}/', '"')
+    return made
 
 
 def cuda_plan(
