@@ -37,7 +37,8 @@ def test_all_of_the_corpus_is_taken() -> None:
     files = [path for path in SUBMISSIONS.rglob("*.py") if path.parent.name in CORPORA]
     shared = [path for path in SUBMISSIONS.rglob("*.py") if path.stem in CORPORA]
     begun = sum(path.read_text("utf-8").count("# submission: ") for path in shared)
-    assert len(CASES) >= len(files) + begun + len(mutants()) + 5
+    made = sum(path.read_text("utf-8").count("+++ ") for path in SUBMISSIONS.rglob("*.diff"))
+    assert made > 200 and len(CASES) >= len(files) + begun + made + len(mutants()) + 5
     assert {case.corpus for case in CASES.values()} == set(CORPORA)
 
 

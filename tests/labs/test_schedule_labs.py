@@ -32,7 +32,7 @@ from autograder.spec.lab import LabError, find_lab, labs_folder, load, solutions
 from autograder.spec.programs import Program
 from autograder.spec.schedules import Exchange, ScheduleTask
 from autograder.worker import record_rows, record_stage, schedule_stage
-from corpus.judge.truth import SUBMISSIONS
+from corpus.judge.submission_files import submission
 from systems.network import schedules
 from systems.network.bounds import bound
 from systems.network.execution import Backend, Verdict, execute
@@ -340,7 +340,7 @@ class TestRecords:
 def test_reports_tell_no_hidden_size(tmp_path: Path) -> None:
     """A submission that is wrong on hidden sizes only, and says what it is asked for."""
     names = "ranks", "pieces"
-    text = (SUBMISSIONS / LAB.name / "wrong" / "direct.py").read_text("utf-8")
+    text = submission(f"{LAB.name}/wrong/direct.py").read_text("utf-8")
     hidden = LAB.drawn(SEED).task.case("ring: hidden")[1].dimensions
     shown = [tuple(c.dimensions.values()) for c in LAB.drawn(SEED).task.functions[0].cases() if not c.hidden]
     assert tuple(hidden.values()) not in shown

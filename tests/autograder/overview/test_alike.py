@@ -12,11 +12,11 @@ from autograder.own_work import capture_submission
 from autograder.records.shape import Shape
 from autograder.spec.lab import CHECKOUT, find_lab
 from autograder.worker.shape_stage import shape_of
+from corpus.judge.submission_files import submission
 
 pytestmark = pytest.mark.stored
 
 LAB = find_lab("04_reduction").drawn(1)
-CORPUS = CHECKOUT / "corpus" / "judge" / "submissions" / LAB.name / "correct"
 RUNGS = CHECKOUT / "solutions" / LAB.name
 
 ORIGINAL = '''\
@@ -109,7 +109,7 @@ def shape(path) -> Shape:
 def works(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ComparedWork]:
     folder = tmp_path_factory.mktemp("works")
     texts = {"original": ORIGINAL, "renamed": renamed(ORIGINAL), "ported": PORTED}
-    texts["other"] = (CORPUS / "last_block_adds_up.py").read_text()
+    texts["other"] = submission(f"{LAB.name}/correct/last_block_adds_up.py").read_text()
     texts["another"] = (RUNGS / "rung_3_shuffles.py").read_text()
     found = {}
     for name, text in texts.items():
