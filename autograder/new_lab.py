@@ -63,6 +63,8 @@ def require_name(name: str) -> None:
 def folders(name: str) -> dict[str, Path]:
     """Where the parts of a lab lie, by the template's folder. Raises LabError if this is no checkout."""
     labs = labs_folder()
+    if not TEMPLATE.is_dir():
+        raise LabError("The example that a lab begins with is not in a course's repository: run this in Warplab's own.")
     if not labs.is_dir():
         raise LabError(f"There is no folder {labs} to write a lab into: run this in a checkout of Warplab.")
     return {

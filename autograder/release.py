@@ -6,6 +6,7 @@ does not have. Seeds are no files: one is drawn for each grade.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shutil
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, checkout, solutions_folder
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, checkout, labs_folder, solutions_folder
 from autograder.starter import solution_lines
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -45,6 +46,12 @@ _LEFT_OUT = {
     "template",
     "moe",
 }  # moe: kernels that labs 10 and 11 ask for
+# Kernels that `systems.search.half_product` writes out as submissions, and the labs in which those earn points. They
+# are released when all these labs are closed; chapter 16 reads the search's records and needs no kernel.
+_TEMPLATES = {
+    "systems/search/warps.cu": {"07_tensor_core_hgemm", "17_beat_the_library"},
+    "systems/search/warpgroups.cu": {"07_tensor_core_hgemm", "08_hopper_hgemm", "17_beat_the_library"},
+}
 # Of Markdown, to a file; in the JSON of a notebook it reads the same. Code may look alike: kernel[blocks, 32](out)
 _LINK = re.compile(r"(?<!!)\[(?P<words>[^\[\]]*)\]\((?P<target>[^()\s:#]+)(?:#[^()\s]*)?\)")
 _DISTINCT = 28  # characters of a line that two people do not write alike by chance
@@ -77,7 +84,10 @@ def write_release(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str] = (
     for name, source in _sources(labs, rungs):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        if name.name == "task.py":
+            write_whole(target, without_hidden_cases(source.read_text(encoding="utf-8")))
+        else:
+            shutil.copyfile(source, target)
         shutil.copymode(source, target)
     listing = "\n".join(f"* [{lab.name}](labs/{lab.name}/README.md): {lab.title}" for lab in labs)
     for source in sorted(STUDENT_FILES.iterdir()):
@@ -87,6 +97,25 @@ def write_release(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str] = (
         if path.suffix in (".md", ".ipynb"):
             _unlink(path, folder)
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
+
+
+def without_hidden_cases(task: str) -> str:
+    """The text of a task.py without the calls that say `hidden=True`: only the instructor's judge has those cases."""
+    rows = task.encode().splitlines(keepends=True)
+    starts = [sum(map(len, rows[:n])) for n in range(len(rows))]
+    text = bytearray(task.encode())
+    places = [
+        (starts[node.lineno - 1] + node.col_offset, starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0))
+        for node in ast.walk(ast.parse(task))
+        if isinstance(node, ast.Call)
+        if any(k.arg == "hidden" and isinstance(k.value, ast.Constant) and k.value.value is True for k in node.keywords)
+    ]
+    for start, end in sorted(places, reverse=True):
+        before, after = text[:start].rstrip(b" "), text[end:].removeprefix(b",").lstrip(b" ")
+        if before.endswith(b"\n") and after.startswith(b"\n"):
+            before = before[:-1]  # lines of its own go whole
+        text = before + after
+    return text.decode()
 
 
 def _unlink(path: Path, release: Path) -> None:
@@ -108,9 +137,8 @@ def _unlink(path: Path, release: Path) -> None:
 def leaks(folder: Path) -> list[Leak]:
     """The texts in a release that have several distinctive lines of a solution, the most telling first."""
     solutions = {
-        f"{path.parent.name}/{path.name}": _distinct(solution_lines(path.read_text(encoding="utf-8")))
-        for path in sorted(solutions_folder().glob("*/submission*.py"))
-        if path.name in SUBMISSION_NAMES
+        f"{path.parent.name}/{path.name}": _distinct(_answers(path))
+        for path in sorted(solutions_folder().glob("*/*.py"))
     }
     found = []
     for path in sorted(folder.rglob("*")):
@@ -127,8 +155,11 @@ def _sources(labs: Sequence[AnyLab], rungs: Sequence[str]) -> Iterator[tuple[Pat
     for name in (*_FILES, *(f"docs/{name}.md" for name in _DOCUMENTS)):
         if (CHECKOUT / name).is_file():
             yield Path(name), CHECKOUT / name
-    for name in _FOLDERS:
-        yield from _below(CHECKOUT / name, Path(name))
+    closed = set(rungs)
+    for folder in _FOLDERS:
+        for place, source in _below(CHECKOUT / folder, Path(folder)):
+            if _TEMPLATES.get(place.as_posix(), closed) <= closed:
+                yield place, source
     for lab in labs:
         yield from _below(lab.folder, Path("labs") / lab.name)
     for lab_name in rungs:
@@ -144,9 +175,20 @@ def _below(place: Path, name: Path) -> Iterator[tuple[Path, Path]]:
             yield name / inner, path
 
 
+def _answers(path: Path) -> list[str]:
+    """The lines of a reference that its starter leaves out; of a rung all lines that the lab's starters do not have."""
+    text = path.read_text(encoding="utf-8")
+    if path.name in SUBMISSION_NAMES:
+        return solution_lines(text)
+    given: set[str] = set()
+    for starter in (labs_folder() / path.parent.name).glob("submission*.py"):
+        given |= set(starter.read_text(encoding="utf-8").splitlines())
+    return [line for line in text.splitlines() if line not in given]
+
+
 def _rows(path: Path) -> set[str]:
     """The distinctive lines of a text file; of a notebook those of its cells and of what they printed."""
-    if not path.is_file() or path.suffix not in (".py", ".md", ".ipynb", ".cu", ".toml"):
+    if not path.is_file() or path.suffix not in (".py", ".md", ".ipynb", ".cu", ".cuh", ".toml"):
         return set()
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":

@@ -28,7 +28,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_there_are_no_solutions_and_nothing_for_instructors(release: Path) -> None:
     names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
-    assert not [n for n in names if n.startswith(("solutions", "corpus", "tests", "docker", ".git"))]
+    assert not [n for n in names if n.startswith(("solutions", "corpus", "tests", "docker", ".github"))]
     assert "docs/threat-model.md" not in names and "docs/instructors.md" not in names
     assert {"AGENTS.md", "README.md", "Makefile", "labs/03_transpose/task.py", "autograder/cli.py"} <= set(names)
     assert "labs/03_transpose/rungs.json" in names  # what the judge compares with, and no line of a solution
@@ -40,7 +40,10 @@ def _text(path: Path) -> str:
 
 
 def test_the_only_texts_with_answers_are_those_that_are_known(release: Path) -> None:
-    """Labs 09 and 11 begin with the pipeline that lab 08 asks for, in parts the same: docs/instructors.md says so."""
+    """Labs 09 and 11 begin with the pipeline that lab 08 asks for, in parts the same: docs/instructors.md says so.
+
+    Chapter 06 teaches a rung of its lab.
+    """
     assert {(leak.file.as_posix(), leak.solution) for leak in leaks(release)} == {
         ("labs/09_fp8_gemm/submission.py", "08_hopper_hgemm/submission.py"),
         ("labs/09_fp8_gemm/submission.py", "11_grouped_gemm/submission.py"),
@@ -48,6 +51,8 @@ def test_the_only_texts_with_answers_are_those_that_are_known(release: Path) -> 
         ("labs/11_grouped_gemm/submission.py", "09_fp8_gemm/submission.py"),
         ("labs/11_k_grouped_gemm/submission.py", "08_hopper_hgemm/submission.py"),
         ("labs/11_k_grouped_gemm/submission.py", "11_grouped_gemm/submission.py"),
+        ("notebooks/06_tiled_gemm.ipynb", "06_tiled_gemm/rung_3_shared_tile.py"),
+        ("notebooks/source/06_tiled_gemm.md", "06_tiled_gemm/rung_3_shared_tile.py"),
     }
 
 
@@ -91,6 +96,57 @@ def test_the_judge_in_it_grades(release: Path) -> None:
     environment = os.environ | {"PYTHONPATH": str(release)}
     done = subprocess.run(command, cwd=release, env=environment, capture_output=True, text=True)
     assert done.returncode == 1 and "wrong answer" in done.stdout, done.stdout + done.stderr
+
+
+def test_nothing_in_it_writes_a_submission_that_earns_points(release: Path, tmp_path: Path) -> None:
+    """The search's templates are answers of labs 07, 08 and 17 until all of these are closed."""
+    code = (
+        "from systems.search.half_product import CHOICES, TemplateError, code_of\n"
+        "for choice in CHOICES:\n"
+        "    try: print(len(code_of(choice)))\n"
+        "    except TemplateError: pass\n"
+    )
+
+    def written(folder: Path) -> int:
+        environment = os.environ | {"PYTHONPATH": str(folder)}
+        command = [sys.executable, "-c", code]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        return len(done.stdout.splitlines())
+
+    assert written(release) == 0
+    closed = ["07_tensor_core_hgemm", "08_hopper_hgemm"]
+    write_release(tmp_path / "two", [find_lab("01_axpy")], closed)
+    assert written(tmp_path / "two") == 0
+    write_release(tmp_path / "three", [find_lab("01_axpy")], [*closed, "17_beat_the_library"])
+    assert written(tmp_path / "three") > 300
+
+
+def test_it_has_no_hidden_cases(release: Path) -> None:
+    """A student's judge grades the cases that are left; the instructor's has all."""
+    for name in known_labs():
+        text = (release / "labs" / name / "task.py").read_text()
+        assert "hidden=True" not in text
+    assert "wide and ragged" in (CHECKOUT / "labs" / "03_transpose" / "task.py").read_text()
+    assert "wide and ragged" not in (release / "labs" / "03_transpose" / "task.py").read_text()
+
+
+def test_its_git_leaves_out_what_the_setup_makes(release: Path) -> None:
+    for made in (".venv/bin/python", "build/setup.log", "warplab/__pycache__/x.pyc"):
+        (release / made).parent.mkdir(parents=True, exist_ok=True)
+        (release / made).write_text("")
+    subprocess.run(["git", "init", "-q"], cwd=release, check=True)
+    added = subprocess.run(["git", "add", "-An", "."], cwd=release, capture_output=True, text=True, check=True).stdout
+    shutil.rmtree(release / ".git")
+    assert "labs/01_axpy/submission.py" in added and ".venv" not in added
+    assert "setup.log" not in added and "__pycache__" not in added
+
+
+def test_a_new_lab_is_refused_in_it(release: Path) -> None:
+    command = [sys.executable, "-m", "autograder", "new-lab", "30_mine"]
+    environment = os.environ | {"PYTHONPATH": str(release)}
+    done = subprocess.run(command, cwd=release, env=environment, capture_output=True, text=True)
+    assert done.returncode == 2 and "run this in Warplab's own" in done.stderr + done.stdout
+    assert not (release / "solutions").exists()
 
 
 def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
