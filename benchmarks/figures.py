@@ -1,4 +1,4 @@
-"""Draws the README's pictures from the files in benchmarks/results: `python -m benchmarks.figures`."""
+"""Draws pictures from the files in benchmarks/results, for documents: `python -m benchmarks.figures`."""
 
 from __future__ import annotations
 

@@ -1,12 +1,14 @@
 """A results file must come back as it was written, and a wrong one must not get in."""
 
 import json
+import re
 import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from benchmarks import results_page
 from course import results
 from course.results import Header, Record, ResultsError
 
@@ -179,3 +181,15 @@ def test_the_header_of_this_machine_is_valid(tmp_path: Path) -> None:
     results.write(tmp_path / "r.json", results.make_header("make test"), [])
     header = results.read(tmp_path / "r.json").header
     assert header.command == "make test" and "numpy" in header.versions
+
+
+def test_the_page_of_results_is_up_to_date() -> None:
+    assert results_page.PAGE.read_text() == results_page.page(), "run: python -m benchmarks.results_page"
+
+
+def test_each_table_of_the_page_is_of_one_record_and_names_its_gpu() -> None:
+    sections = results_page.PAGE.read_text().split("\n## ")[1:]
+    for section in sections:
+        (file,) = re.findall(r"\((\.\./benchmarks/results/\w+\.json)\)", section)
+        header = json.loads((results_page.PAGE.parent / file).read_text())["header"]
+        assert section.splitlines()[0].endswith(f", {header['gpu']}")
