@@ -45,11 +45,6 @@ def bfloats(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np
     return (generator.standard_normal(shape).astype(np.float32).view(np.uint32) >> 16).astype(dtype)
 
 
-def special_bfloats(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
-    """`special` as bfloat16 in uint16."""
-    return (special(generator, shape, np.dtype(np.float32)).view(np.uint32) >> 16).astype(dtype)
-
-
 def packed_halves(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """Two halves close to N(0, 1) in each 32-bit word."""
     return generator.standard_normal((*shape, 2)).astype(np.float16).view(dtype).reshape(shape)
@@ -80,26 +75,6 @@ def uniform(low: float, high: float) -> Draw:
     return lambda generator, shape, dtype: generator.uniform(low, high, shape).astype(dtype)
 
 
-def magnitudes(low: int, high: int) -> Draw:
-    """Random signs and fractions with exponents in [low, high)."""
-
-    def draw(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        fractions = generator.uniform(1, 2, shape) * generator.choice((-1, 1), shape)
-        return np.ldexp(fractions, generator.integers(low, high, shape)).astype(dtype)
-
-    return draw
-
-
 def fixed(values: object) -> Draw:
     """Always these values."""
     return lambda generator, shape, dtype: np.asarray(values).astype(dtype)
-
-
-def row_starts(total: int) -> Draw:
-    """Offsets of the rows of a sparse matrix with `total` elements: 0, ..., total; some rows are empty."""
-
-    def draw(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
-        inner = np.sort(generator.integers(0, total + 1, shape[0] - 2))
-        return np.concatenate([[0], inner, [total]]).astype(dtype)
-
-    return draw

@@ -13,12 +13,10 @@ from autograder.own_work import capture_submission
 from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab
 from corpus.emulator.catalogue import ENTRIES
-from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_file
 from corpus.emulator.recorded import load, names
 from tests.emulator.plans import buffer, cuda_plan, plan_of
 from tests.emulator.recorded import needs_nvdisasm, recorded
-from tests.sampling import part_of
 from warplab import emulator
 from warplab.emulator.lowering import decoder
 from warplab.emulator.lowering.assembled.kernel import Assembled
@@ -26,30 +24,30 @@ from warplab.isa.machine_code import read
 from warplab.plan import disassembler
 from warplab.plan.assemble import assemble
 from warplab.plan.execution import COUNTERS_NOTE, METRICS, Execution
-from warplab.plan.model import Plan, Pointer, Role
+from warplab.plan.model import Pointer, Role
 
 pytestmark = pytest.mark.processes
 
 COUNTED = {
-    "a sum that only one thread needs": ("reduction/shuffle", "thread_fadd"),
-    "an absolute value is a sum": ("approximate/fast_log", "thread_fadd"),
-    "a product that no thread needs": ("approximate/accurate_log", "thread_fmul"),
-    "a product that some threads need": ("approximate/accurate_tanh", "thread_ffma"),
-    "several of one": ("approximate/accurate_erf", "thread_fadd"),
-    "division of halves": ("floats/halves_special", "thread_ffma"),
+    "a sum that only one thread needs": ("cooperation/reduction/shuffle", "thread_fadd"),
+    "an absolute value is a sum": ("arithmetic/approximate/fast_log", "thread_fadd"),
+    "a product that no thread needs": ("arithmetic/approximate/accurate_log", "thread_fmul"),
+    "a product that some threads need": ("arithmetic/approximate/accurate_tanh", "thread_ffma"),
+    "several of one": ("arithmetic/approximate/accurate_erf", "thread_fadd"),
+    "division of halves": ("arithmetic/floats/halves_special", "thread_ffma"),
     "detours of diverged warps": ("numerics/attention", "thread_ffma"),
     "several instructions on one line": ("headers/warp_algorithms", "thread_fadd"),
-    "four loads joined": ("atomics/shared", "shared_load_wavefronts"),
-    "four stores joined": ("atomics/shared", "shared_store_wavefronts"),
+    "four loads joined": ("cooperation/atomics/shared", "shared_load_wavefronts"),
+    "four stores joined": ("cooperation/atomics/shared", "shared_store_wavefronts"),
     "two pairs of neighbouring stores": ("unseen/structs_shared", "shared_store_bank_conflicts"),
-    "one lane for a warp": ("atomics/shared", "shared_atomic_wavefronts"),
-    "one lane for a warp: conflicts": ("atomics/shared", "shared_atomic_bank_conflicts"),
-    "loads dropped": ("control/local_vectors", "local_load_requests"),
-    "stores dropped": ("control/local_vectors", "local_store_sectors"),
-    "pairs of a fragment": ("wmma/square", "global_store_requests"),
-    "pairs of a turned fragment": ("wmma/flat", "global_store_requests"),
-    "fragments by ldmatrix": ("wmma/staged", "matrix_load_wavefronts"),
-    "fragments by ldmatrix are shared loads": ("wmma/staged", "shared_load_wavefronts"),
+    "one lane for a warp": ("cooperation/atomics/shared", "shared_atomic_wavefronts"),
+    "one lane for a warp: conflicts": ("cooperation/atomics/shared", "shared_atomic_bank_conflicts"),
+    "loads dropped": ("applications/control/local_vectors", "local_load_requests"),
+    "stores dropped": ("applications/control/local_vectors", "local_store_sectors"),
+    "pairs of a fragment": ("warp_matrices/wmma/square", "global_store_requests"),
+    "pairs of a turned fragment": ("warp_matrices/wmma/flat", "global_store_requests"),
+    "fragments by ldmatrix": ("warp_matrices/wmma/staged", "matrix_load_wavefronts"),
+    "fragments by ldmatrix are shared loads": ("warp_matrices/wmma/staged", "shared_load_wavefronts"),
     "words of a local vector": ("unseen/local_window", "local_load_requests"),
     "words of a stored vector": ("unseen/local_window", "local_store_requests"),
     "a guard that a test of bits makes": ("unseen/fft_64", "thread_fadd"),
@@ -59,9 +57,9 @@ COUNTED = {
     "the subroutine of a division": ("unseen/cyclic_reduction", "thread_ffma"),
     "its sums": ("unseen/cyclic_reduction", "thread_fadd"),
     "what a root of zero leaves out": ("unseen/numba_distances", "thread_fmul"),
-    "subroutines of doubles": ("floats/doubles_special", "thread_dfma"),
-    "roots of doubles": ("floats/doubles_special", "thread_dadd"),
-    "NaN in a division": ("floats/halves_special", "thread_fadd"),
+    "subroutines of doubles": ("arithmetic/floats/doubles_special", "thread_dfma"),
+    "roots of doubles": ("arithmetic/floats/doubles_special", "thread_dadd"),
+    "NaN in a division": ("arithmetic/floats/halves_special", "thread_fadd"),
     "spills on the lines of loads": ("unseen_second/spilled", "local_load_requests"),
     "a spill in front of all instructions": ("unseen_second/spilled", "local_store_requests"),
     "spills are no copies of a block": ("unseen_second/spilled", "thread_ffma"),
@@ -91,7 +89,7 @@ COUNTED = {
     "rounds of several under guards of one block": ("unseen_second/print_numbers", "global_store_requests"),
     "rounds whose loads conflict": ("unseen_third/crc_64", "shared_load_bank_conflicts"),
     "rounds of which only the first has a sum": ("unseen_fifth/internal_rates", "thread_dadd"),
-    "a loop made several in a function that is called twice": ("control/outlined", "thread_fadd"),
+    "a loop made several in a function that is called twice": ("applications/control/outlined", "thread_fadd"),
     "lanes that go back to a loop's head by two ways": ("unseen_sixth/skip_list", "global_load_requests"),
     "words of several rounds in one load": ("unseen_sixth/hulls", "local_load_requests"),
     "sectors of words of several rounds": ("unseen_sixth/hulls", "local_load_sectors"),
@@ -103,33 +101,18 @@ COUNTED = {
 RECORDED = set(names())
 
 
-def _entry(name: str) -> Entry:
-    return next(e for e in ENTRIES if e.name == name)
-
-
-@cache
-def _plans(file: str) -> dict[str, Plan]:
-    """The plans of what is counted here, of one file."""
-    entries = map(_entry, sorted({name for name, _ in COUNTED.values()} - RECORDED))
-    return assemble_file([entry for entry in entries if entry.file == file], "sm_90a")
-
-
 @cache
 def _run(name: str) -> Execution:
     if name in RECORDED:
         kernel = load(name)
         return emulator.execute(kernel.plan, dict(kernel.inputs), workers=1)
-    entry = _entry(name)
-    return emulator.execute(_plans(entry.file)[name], entry.draw(), workers=1)
-
-
-# To capture and assemble a file takes seconds, to count hardly any: of every third file, and all that are recorded.
-CHOSEN = part_of(sorted({_entry(name).file for name, _ in COUNTED.values() if name not in RECORDED}), 3, type)
-HERE = {words: one for words, one in COUNTED.items() if one[0] in RECORDED or _entry(one[0]).file in CHOSEN}
+    entry = next(e for e in ENTRIES if e.name == name)
+    (plan,) = assemble_file([entry], "sm_90a").values()
+    return emulator.execute(plan, entry.draw(), workers=1)
 
 
 @needs_nvdisasm
-@pytest.mark.parametrize(("name", "counter"), HERE.values(), ids=HERE.keys())
+@pytest.mark.parametrize(("name", "counter"), COUNTED.values(), ids=COUNTED.keys())
 def test_counts_what_the_hardware_did(name: str, counter: str) -> None:
     truth = recorded().get((f"corpus/{name}", METRICS[counter]), 0)  # what is zero on both sides is not recorded
     assert getattr(_run(name).total, counter) == truth
@@ -202,20 +185,19 @@ def test_a_vector_in_pieces_is_no_copy_of_its_block() -> None:
 
 @needs_nvdisasm
 def test_lines_add_up_to_the_total() -> None:
-    for launch in _run("atomics/shared").launches + _run("reduction/shuffle").launches:
+    for launch in _run("cooperation/atomics/shared").launches + _run("cooperation/reduction/shuffle").launches:
         for counter in ("thread_fadd", "shared_load_wavefronts", "shared_atomic_wavefronts"):
             assert sum(getattr(line, counter) for line in launch.lines.values()) == getattr(launch.total, counter)
 
 
 def test_without_nvdisasm_the_ptx_counts_and_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    entry = _entry("reduction/shuffle")
-    plan = _plans(entry.file)[entry.name]
+    kernel = load("cooperation/reduction/shuffle")
     monkeypatch.setattr(disassembler, "nvdisasm", lambda: None)
     monkeypatch.setattr(disassembler.cache, "read", lambda kind, key: None)
     disassembler.disassembled.cache_clear()
     decoder._decoded.cache_clear()
     try:
-        execution = emulator.execute(plan, entry.draw(), workers=1)
+        execution = emulator.execute(kernel.plan, dict(kernel.inputs), workers=1)
     finally:
         disassembler.disassembled.cache_clear()
         decoder._decoded.cache_clear()
@@ -231,10 +213,10 @@ def test_machine_code_that_the_rules_do_not_know_leaves_the_ptx_counted(monkeypa
 
     compare = Assembled.compare
     monkeypatch.setattr(Assembled, "compare", fails)
-    entry = _entry("atomics/shared")
+    kernel = load("cooperation/atomics/shared")
     decoder._decoded.cache_clear()
     try:
-        execution = emulator.execute(_plans(entry.file)[entry.name], entry.draw(), workers=1)
+        execution = emulator.execute(kernel.plan, dict(kernel.inputs), workers=1)
     finally:
         decoder._decoded.cache_clear()
     assert execution.total.shared_load_wavefronts == 16  # eight loads of each block's first warp
@@ -413,10 +395,9 @@ def test_lanes_that_go_back_by_two_ways() -> None:
 @needs_nvdisasm
 def test_lanes_that_leave_a_loop_with_a_loop_in_it() -> None:
     """The lanes of a warp are together in each round, so each round in which one of them loads is one request."""
-    entry = _entry("control/break_continue")
-    (plan,), inputs = assemble_file([entry], "sm_90a").values(), entry.draw()
-    total = emulator.execute(plan, inputs, workers=1).total
-    a, thread = inputs["a"], np.arange(inputs["a"].size)
+    name = "applications/control/break_continue"
+    total, a = _run(name).total, load(name).inputs["a"]
+    thread = np.arange(a.size)
     active, requests = np.full(a.size, True), 0
     for k in range(40):
         loads = active & ((k + thread) % 5 != 0)

@@ -33,7 +33,7 @@ _DATE = (2026, 1, 1, 0, 0, 0)
 @dataclass(frozen=True)
 class Known:
     """What is known of a kernel. `outputs` are digests of arrays that NumPy confirmed when they were recorded, in those
-    rows that its values have, but for `unconfirmed`: outputs that NumPy gives no values for.
+    rows that its values have, or a GPU, bit for bit; but for `unconfirmed`: outputs that neither gives values for.
 
     `counters` are Nsight Compute's sums over all launches by the names of `Counters`, empty if it did not count;
     `card` says which GPU they are of, with what and when. `apart` names those that the emulator counts otherwise, and
@@ -56,7 +56,7 @@ class RecordedKernel:
     """A kernel ready to run. `name` is "set/kernel".
 
     `expected` has NumPy's values of those outputs that are rounded, in float64. Digests decide about the others that
-    NumPy confirmed.
+    were confirmed.
     """
 
     name: str
