@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from autograder.spec.lab import CHECKOUT
+from course.cell_file import cell_file
 from warplab.emulator import Profile, profile
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -87,7 +88,7 @@ def load_ipython_extension(shell) -> None:
     def kernel(line: str, cell: str) -> None:
         """`%%kernel NAME`: keep the cell; then `NAME.run({"a": a}, c=("float32", (16, 8)))` runs it."""
         try:
-            shell.user_ns[line.strip()] = kernel_cell(line.strip(), cell)
+            shell.user_ns[line.strip()] = kernel_cell(line.strip(), cell_file("kernel", line, cell))
         except WarplabError as error:
             print(error)
 

@@ -13,6 +13,7 @@ from autograder.records.machine import Machine, choose_machine
 from autograder.records.request import Request
 from autograder.report.html_page import fragment
 from autograder.spec.lab import CHECKOUT, find_any
+from course.cell_file import cell_file
 from course.waiting import Waiting
 from warplab.errors import WarplabError
 from warplab.files import write_whole
@@ -26,13 +27,13 @@ def submission_path(lab: str) -> Path:
 
 
 def submit(line: str, cell: str) -> None:
-    """`%%submit LAB`: write the cell to a file, grade it, show the report."""
+    """`%%submit LAB`: write the cell to a file, line by line, grade it, show the report."""
     from IPython.display import HTML
 
     try:
         lab = find_any(line.strip())
         path = submission_path(lab.name)
-        write_whole(path, cell)
+        write_whole(path, cell_file("submit", line, cell))
     except WarplabError as error:
         print(error)
         return

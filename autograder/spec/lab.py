@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import autograder
 from autograder.spec.attacks import AttackTask
 from autograder.spec.checkpoints import CheckpointTask
+from autograder.spec.lab_names import meant
 from autograder.spec.lab_task import LabTask, NamedCase
 from autograder.spec.pipelines import PipelineTask
 from autograder.spec.programs import ProgramTask
@@ -167,6 +168,8 @@ def find_lab(name: str) -> Lab:
 def _folder(name: str) -> Path:
     known = known_labs()
     if name not in known:
+        if near := meant(name, known):
+            raise LabError(f"There is no lab named {name!r}: did you mean {' or '.join(near)}?")
         listing = f"the labs are {', '.join(known)}" if known else f"there are no labs in {labs_folder()}"
         raise LabError(f"There is no lab named {name!r}: {listing}.")
     return labs_folder() / name

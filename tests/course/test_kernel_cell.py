@@ -43,4 +43,16 @@ def test_mistakes_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shell.run_cell_magic("kernel", "stretch", SCALE)
     assert "wants a host function 'stretch' in the cell; there: kernel, scale." in capsys.readouterr().out
     shell.run_cell_magic("kernel", "scale", "def scale(:\n")
-    assert "Line 1 of the cell is not Python" in capsys.readouterr().out
+    assert "Line 2 of the cell is not Python" in capsys.readouterr().out  # the magic has the first
+
+
+def test_lines_are_those_of_the_cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECKOUT", tmp_path)
+    shell = InteractiveShell.instance()
+    load_ipython_extension(shell)
+    for above in (0, 2):
+        shell.run_cell("\n" * above + "%%kernel scale\n" + SCALE, store_history=True)
+        run = shell.user_ns["scale"].run({"factor": 3, "x": np.zeros(64, np.float32)}, out=("float32", (63,)))
+        (finding,) = run.execution.findings
+        assert finding.line == above + 7  # the store is the sixth line below the magic's
+    InteractiveShell.clear_instance()

@@ -49,16 +49,17 @@ def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(magics, "choose_machine", lambda wanted, needs="", own=False: EMULATOR)
     monkeypatch.setattr(waiting.display, "display", lambda item, display_id: (shown.append(item), Shown(shown))[1])
     magics.submit(" 90_twice ", GOOD)
-    assert (tmp_path / "build" / "submissions" / "90_twice" / "submission.py").read_text() == GOOD
+    kept = tmp_path / "build" / "submissions" / "90_twice" / "submission.py"
+    assert kept.read_text() == "# %%submit 90_twice\n" + GOOD
     said = [item.data for item in shown]
     assert said[:2] == ["*Grading 90_twice ...*", "*Grading 90_twice: capturing ...*"]
     assert "*Grading 90_twice: running on the emulator ...*" in said and len(said) == len(set(said))
     assert "70 of 70 points" in said[-1]
     magics.submit("90_twice", "def twice(:")
-    assert "syntax error" in shown[-1].data
+    assert "syntax error" in shown[-1].data and "Line 2: " in shown[-1].data  # the magic has the first line
     count = len(shown)
-    magics.submit("07_none", GOOD)
-    assert "There is no lab named '07_none'" in capsys.readouterr().out
+    magics.submit("twice", GOOD)
+    assert "There is no lab named 'twice': did you mean 90_twice?" in capsys.readouterr().out
     assert len(shown) == count
 
 

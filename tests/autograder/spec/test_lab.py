@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from autograder.spec.lab import LabError, find_lab, known_labs, lab_of, load_any, load_lab
+from autograder.spec.lab_names import meant
 from tests.autograder.handmade import LAB_TOML, TASK_PY, make_lab
 from warplab.plan.model import Language
 
@@ -63,3 +64,18 @@ def test_a_damaged_lab_is_one_sentence(tmp_path: Path, toml: str, task: str, wor
 def test_a_folder_without_a_lab(tmp_path: Path) -> None:
     with pytest.raises(LabError, match="no readable lab.toml"):
         load_lab(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "labs"),
+    [
+        ("axpy", ("01_axpy",)),
+        ("1", ("01_axpy",)),
+        ("lab 03", ("03_transpose",)),
+        ("01-axpi", ("01_axpy",)),
+        ("hgemm", ("07_tensor_core_hgemm", "08_hopper_hgemm")),
+        ("quicksort", ()),
+    ],
+)
+def test_a_name_that_is_none_means_the_nearest_lab(name: str, labs: tuple[str, ...]) -> None:
+    assert meant(name, ["01_axpy", "03_transpose", "07_tensor_core_hgemm", "08_hopper_hgemm"]) == labs
