@@ -25,7 +25,7 @@ endif
 export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 
 .DEFAULT_GOAL := help
-.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks pages lint clean
+.PHONY: help venv torch grade test test-all stored test-gpu test-judge test-instructor test-long lab bench bench-cpu validate notebooks site pages lint clean
 
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
@@ -101,6 +101,12 @@ validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (ne
 
 notebooks: $(READY) $(READY_TORCH)  ## run every notebook from its Markdown source, keeping the outputs
 	@$(PY) -m scripts.notebooks
+
+site: $(READY) pages build/report/index.html  ## build the site into build/site/html
+	@$(PY) -m website && echo "Open build/site/html/index.html"
+
+build/report/index.html: | $(READY) $(READY_TORCH)
+	@$(PY) -m autograder reference
 
 pages: $(READY)  ## write docs/facts.md from the notebooks' citations, and docs/instructions.md
 	@$(PY) -m scripts.facts

@@ -38,6 +38,7 @@ SKIPPED = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cach
 # By whom each name is provided that a module imports; one of several is enough, as for the two toolkits.
 PROVIDED_BY = {
     "IPython": {"ipython"},
+    "PIL": {"pillow"},
     "cloudpickle": {"cloudpickle"},
     "cuda.bindings": {"cuda-bindings"},
     "cuda.core": {"cuda-core"},
@@ -67,6 +68,7 @@ PROVIDED_BY = {
     "pynvml": {"nvidia-ml-py"},
     "pytest": {"pytest"},
     "rich": {"rich"},
+    "sphinx": {"sphinx-book-theme"},  # which needs Sphinx
     "torch": {"torch"},
     "triton": {"triton"},
     "yaml": {"pyyaml"},

@@ -1,0 +1,167 @@
+"""Lays out the pages of the site: chapters, handouts and documents, with links that lead somewhere on it.
+
+A link to a file of the repository that is no page leads to the repository's own address. What a chapter prints between
+a question and its answer is folded, so that a reader can predict first.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import json
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from warplab.files import write_whole
+
+ROOT = Path(__file__).resolve().parent.parent
+REPORTS = ROOT / "build" / "report" / "index.html"  # of `make grade`
+SITE = ROOT / "build" / "site"
+PICTURES = SITE / "pictures"
+EXTRA = SITE / "extra"  # pages that are there as they are
+_LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<target>[^()\s:#]*)(?P<anchor>#[^()\s]*)?", re.MULTILINE)
+_PREDICTED = re.compile(r"^(?P<name>\w+) = predict\(", re.MULTILINE)
+_REVEALED = re.compile(r"\breveal\((?P<name>\w+)")
+_TITLES = {"notebooks": "Chapters", "labs": "Labs"}
+
+
+def pages() -> list[Path]:
+    """The files that become pages, below the root, chapters first."""
+    patterns = ("notebooks/*.ipynb", "labs/*/README.md", "docs/*.md", "docs/syllabi/*.md", "benchmarks/README.md")
+    found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+    return [path.relative_to(ROOT) for path in (*found, ROOT / "CHANGELOG.md")]
+
+
+def lay_out(folder: Path) -> None:
+    """Write the site's source into `folder`. A page that is the same keeps its time, so that it is not built again.
+
+    Raises OSError.
+    """
+    known = pages()
+    written = {folder / "index.md"}
+    for page in known:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        linked = _linker(page, set(known))
+        _keep(folder / page, _chapter(text, linked) if page.suffix == ".ipynb" else linked(text))
+        written.add(folder / page)
+    for image in sorted((ROOT / "docs" / "images").iterdir()):
+        target = folder / image.relative_to(ROOT)
+        written.add(target)
+        if not target.exists() or target.read_bytes() != image.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(image.read_bytes())
+    _keep(folder / "index.md", _index(known))
+    if REPORTS.exists():
+        _keep(EXTRA / "reports" / "index.html", REPORTS.read_text(encoding="utf-8"))
+    for path in folder.rglob("*"):
+        if path.is_file() and path not in written:
+            path.unlink()  # a page that is gone
+
+
+def repository() -> str:
+    """The repository's address on the web, of pyproject.toml."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return str(tomllib.load(file)["project"]["urls"]["Homepage"])
+
+
+def _keep(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, text)
+
+
+def _linker(page: Path, known: set[Path]) -> Callable[[str], str]:
+    """What turns the links of a page's Markdown into links of the site."""
+    base, home = page.parent, repository()
+
+    def moved(link: re.Match[str]) -> str:
+        anchor = link["anchor"] or ""
+        target = Path(os.path.normpath(base / link["target"])) if link["target"] else page
+        if target.suffix == ".ipynb" and anchor:
+            # JupyterLab makes anchors of headings otherwise than Sphinx, and GitHub, do.
+            anchor = "#" + re.sub(r"[^\w-]", "", anchor.lower())
+        if not link["target"] or target in known:
+            return f"{link['before']}{link['target']}{anchor}"
+        if link["target"].startswith(("/", "<")) or "docs/images" in target.as_posix():
+            return link[0]
+        if (readme := target / "README.md") in known:
+            return f"{link['before']}{os.path.relpath(readme, base)}{anchor}"
+        if not (ROOT / target).exists():
+            return link[0]  # Sphinx says that it leads nowhere
+        kind = "tree" if (ROOT / target).is_dir() else "blob"
+        return f"{link['before']}{home}/{kind}/main/{target.as_posix()}{anchor}"
+
+    return lambda text: _LINK.sub(moved, text)
+
+
+def _chapter(text: str, linked: Callable[[str], str]) -> str:
+    notebook = json.loads(text)
+    open_questions: set[str] = set()
+    for cell in notebook["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            cell["source"] = linked(source)
+            continue
+        tags = cell["metadata"].setdefault("tags", [])
+        if cell["metadata"].get("jupyter", {}).get("source_hidden"):
+            tags.append("hide-input")
+        answers = set(_REVEALED.findall(source))
+        if (open_questions or answers) and not _PREDICTED.search(source):
+            tags.append("hide-output")
+        open_questions |= set(_PREDICTED.findall(source))
+        open_questions -= answers
+        for output in cell["outputs"]:
+            _place(output, linked)
+    return json.dumps(notebook, indent=1)
+
+
+def _place(output: dict[str, Any], linked: Callable[[str], str]) -> None:
+    shown = output.get("data", {})
+    if "text/markdown" in shown:
+        shown["text/markdown"] = linked("".join(shown["text/markdown"]))
+    if "image/png" in shown:
+        shown["image/png"] = _small("".join(shown["image/png"]))
+
+
+def _small(picture: str) -> str:
+    """A drawing with 256 colours, which is a third of its bytes. Both in base64. Kept, since it takes half a minute."""
+    kept = PICTURES / hashlib.sha256(picture.encode()).hexdigest()[:32]
+    if not kept.exists():
+        PICTURES.mkdir(parents=True, exist_ok=True)
+        write_whole(kept, _with_fewer_colours(picture))
+    return kept.read_text(encoding="ascii")
+
+
+def _with_fewer_colours(picture: str) -> str:
+    with Image.open(io.BytesIO(base64.b64decode(picture))) as image:
+        out = io.BytesIO()
+        image.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(out, "png", optimize=True)
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def _index(known: list[Path]) -> str:
+    """The front page, with what the side bar shows."""
+    words = (ROOT / "website" / "index.md").read_text(encoding="utf-8")
+    parts = [_contents(_TITLES[folder], (p for p in known if p.parts[0] == folder)) for folder in _TITLES]
+    sections = re.split(r"^## ", (ROOT / "docs" / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    placed = {Path("docs/README.md")}
+    for section in sections:
+        title, _, text = section.partition("\n")
+        listed = [Path("docs") / name for name in re.findall(r"[(`]([\w-]+\.md)[)`]", text)]
+        mine = [page for page in listed if page in known and page not in placed]
+        placed.update(mine)
+        parts.append(_contents(title.partition(":")[0], mine))
+    rest = [page for page in known if page.parts[0] not in _TITLES and page not in placed]
+    return "\n\n".join((words.rstrip(), *parts, _contents("Records and plans", rest))) + "\n"
+
+
+def _contents(title: str, listed: Iterator[Path] | list[Path]) -> str:
+    rows = "\n".join(page.with_suffix("").as_posix() for page in listed)
+    return f"```{{toctree}}\n:caption: {title}\n:hidden:\n:maxdepth: 1\n\n{rows}\n```"
