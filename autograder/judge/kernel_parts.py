@@ -14,6 +14,7 @@ from autograder.records.status import UNFINISHED, Status
 from autograder.records.text import clean
 from autograder.spec.lab import Lab
 from warplab.plan.execution import METRICS, Counters, Finding, FindingKind
+from warplab.plan.ranking import ranked
 
 
 def kernel_safety(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool) -> PartResult:
@@ -36,24 +37,24 @@ def kernel_safety(lab: Lab, outcomes: Sequence[CaseOutcome], answers_right: bool
 
 
 def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
-    """One finding per kind, kernel, line and array; those of hidden cases tell no sizes, and are not counted.
+    """One finding per kind, kernel, line, array and extent; those of hidden cases tell no sizes, and are not counted.
 
     A fault a row, or a thread, would otherwise tell how many there are.
     """
     merged: dict[tuple, Finding] = {}
     for outcome in sorted(outcomes, key=lambda outcome: outcome.case in hidden):
         for finding in outcome.findings:
-            key = (finding.kind, finding.kernel, finding.line, finding.array)
+            key = (finding.kind, finding.kernel, finding.line, finding.array, finding.extent)
             if outcome.case in hidden:
                 message = f"Line {finding.line}: {finding.kind} on a hidden case, whose size and values are not shown."
                 # names are the submission's to choose, which knows the hidden sizes
-                merged.setdefault(key, Finding(finding.kind, message, line=finding.line))
+                told = Finding(finding.kind, message, line=finding.line, extent=finding.extent)
+                merged.setdefault(key, told)
             elif key in merged:
                 merged[key] = replace(merged[key], count=merged[key].count + finding.count)
             else:
                 merged[key] = replace(finding, message=clean(finding.message), array=clean(finding.array))
-    # what was read before it was written is more often the consequence than the cause
-    return sorted(merged.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)
+    return ranked(merged.values())
 
 
 def kernel_traffic(lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "") -> PartResult:

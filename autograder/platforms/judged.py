@@ -38,16 +38,15 @@ def judged_parts(report: Report) -> list[JudgedPart]:
 
 
 def headline(report: Report) -> str:
-    """A few lines about the whole grade: what it is, what was not judged, what to try next."""
+    """A few lines about the whole grade: what it is, what to do first, what was not judged."""
     lines = [f"{report.status}: {report.score:g} of {report.max_score:g} points. {report.message}"]
+    lines += [f"First: {report.next_step}"] if report.next_step else []
     if report.max_score < report.full_score and is_judged(report):
         lines.append(
             f"The lab gives {report.full_score:g} points; the rest was not judged on this machine ({report.hardware})."
         )
     if report.resemblance:
         lines.append(report.resemblance.words)
-    if report.next_step:
-        lines.append(f"Next: {report.next_step}")
     return clean("\n".join(lines))
 
 

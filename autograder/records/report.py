@@ -18,7 +18,7 @@ from autograder.spec.lab import SUBMISSION_NAMES
 from warplab.plan.execution import Counters, Finding
 from warplab.sandbox.isolation import Isolation
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ _FOR_FINDINGS = {
     FindingKind.MISALIGNED: "let a vector access begin at a multiple of its own size",
     FindingKind.NULL_POINTER: "pass the kernel the array that it expects here",
     FindingKind.UNINITIALISED: "find the thread that should have written this element before, and why it does not",
-    FindingKind.RACE: "order the two accesses, in the way that the finding names",
     FindingKind.DIVERGENT_BARRIER: "move the barrier out of the branch, and guard the loads and stores instead",
     FindingKind.DEADLOCK: "let every thread that is waited for reach this barrier",
     FindingKind.ENDLESS: "make sure that every loop comes to its end",
@@ -28,11 +27,7 @@ _FOR_FINDINGS = {
     FindingKind.LAUNCH_FAILURE: "change the launch so that a GPU accepts it",
 }
 
-# What the emulator says of a race that a barrier of the block mends, and of no other.
-_BETWEEN_WARPS = re.compile(r"with no barrier between them(?!,)")
-_BARRIER = (
-    "put a barrier between the two lines that every thread of the block reaches (cuda.syncthreads() or __syncthreads())"
-)
+_PLACE = re.compile(r" \(thread \([\d, ]+\) of block \([\d, ]+\)\)(?=\.?$)")  # which the finding itself has too
 
 
 def next_step(
@@ -41,7 +36,7 @@ def next_step(
     """What to do next, in one or two sentences; empty if nothing is left to do or this machine cannot tell."""
     by_name = {part.part: part for part in parts}
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
-    if safety.findings and safety.findings[0].kind in _FOR_FINDINGS:
+    if safety.findings and safety.findings[0].kind is not FindingKind.UNSUPPORTED:
         return _with_section(_for_finding(safety.findings[0]), safety)
     if correctness.lost:
         return _with_section(_for_wrong_answer(correctness), correctness)
@@ -89,9 +84,10 @@ def _with_section(sentence: str, part: PartResult) -> str:
 
 
 def _for_finding(finding: Finding) -> str:
-    needs_barrier = finding.kind is FindingKind.RACE and _BETWEEN_WARPS.search(finding.message)
-    what = _BARRIER if needs_barrier else _FOR_FINDINGS[finding.kind]
-    return f"Line {finding.line}: {what}." if finding.line else f"{what[0].upper()}{what[1:]}."
+    """What was found and what to do about it, which a race's message says itself."""
+    found = _PLACE.sub("", finding.message).rstrip(".")
+    cure = _FOR_FINDINGS.get(finding.kind)
+    return f"{found}: {cure}." if cure else f"{found}."
 
 
 def _for_wrong_answer(part: PartResult) -> str:

@@ -32,7 +32,7 @@ def progress_bar(console: Console, title: str) -> Iterator[OnProgress]:
 
 def show(report: Report, console: Console) -> None:
     """The whole report of one submission."""
-    blocks: list[RenderableType] = _headline(report)
+    blocks: list[RenderableType] = [*_headline(report), *_first(report)]
     details = {part.part: _details(report, part, _SHOWN) for part in report.parts}
     if not any(details.values()):
         blocks += [Text(report.message), *_excerpt(report, report.line)]
@@ -44,12 +44,14 @@ def show(report: Report, console: Console) -> None:
 
 
 def show_briefly(report: Report, console: Console) -> None:
-    """A line, and the first thing to mend of each part: what the learner's short loop needs."""
+    """A line, what to do first, and the first fault of each part: what the learner's short loop needs."""
     line = Text.assemble((f"{report.status}", _colour(report)), f"  {report.lab}  {report.submission}  ")
     line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s, {report.isolation}")
     console.print(line)
     if why := report.hardware.partition(". ")[2]:  # of a machine that has a GPU, for another lab or another kernel
         console.print(Text(f"On the emulator, without a time: {why}.", "dim"))
+    for block in _first(report):
+        console.print(block)
     details = [block for part in report.parts for block in _details(report, part, 1)]
     if not report.full_marks and not details:
         details = [Text(report.message), *_excerpt(report, report.line)]
@@ -59,8 +61,6 @@ def show_briefly(report: Report, console: Console) -> None:
         console.print(Text(report.resemblance.words))
     for block in _note(report):
         console.print(block)
-    if report.next_step:
-        console.print(_next(report))
 
 
 def show_summary(reports: Sequence[Report], console: Console) -> None:
@@ -131,7 +131,7 @@ def _details(report: Report, part: PartResult, most: int) -> list[RenderableType
 
 
 def _lessons(report: Report) -> list[RenderableType]:
-    """The lines that waste most, if traffic or efficiency lost points, and what to try next."""
+    """The lines that waste most, if traffic or efficiency lost points, and what the submission resembles."""
     blocks: list[RenderableType] = []
     lost = [report.part(name) for name in (Part.TRAFFIC, Part.EFFICIENCY)]
     if report.wasted and any(part.judged and part.score < part.max_score for part in lost):
@@ -143,8 +143,6 @@ def _lessons(report: Report) -> list[RenderableType]:
         blocks += [Text(f"• {opinion_words(opinion)}") for opinion in report.second_opinions]
     if report.resemblance:
         blocks += [Text(""), Text(report.resemblance.words)]
-    if report.next_step:
-        blocks += [Text(""), _next(report)]
     return blocks
 
 
@@ -153,8 +151,9 @@ def _note(report: Report) -> list[RenderableType]:
     return [Text(report.profile.note, "yellow")] if report.profile and report.profile.note else []
 
 
-def _next(report: Report) -> Text:
-    return Text.assemble(("Next: ", "bold cyan"), (report.next_step, "cyan"))
+def _first(report: Report) -> list[RenderableType]:
+    """The one thing to do first, if there is any, above all that was found."""
+    return [Text.assemble(("First: ", "bold cyan"), (report.next_step, "cyan"))] if report.next_step else []
 
 
 def _case_text(case: CaseResult) -> Text:

@@ -19,6 +19,7 @@ from autograder.worker.compare import Comparison, compare, error_ratios, wrong_e
 from autograder.worker.diagnosis import diagnose, never_written
 from warplab.plan.execution import Execution, Finding, FindingKind, Writer
 from warplab.plan.model import Plan, Role
+from warplab.plan.ranking import ranked
 
 FindWriter = Callable[[str, int], Writer | None]
 
@@ -156,9 +157,8 @@ def _modified_inputs(
 def _distinct(findings: Sequence[Finding]) -> list[Finding]:
     seen: dict[tuple, Finding] = {}
     for finding in findings:
-        seen.setdefault((finding.kind, finding.kernel, finding.line, finding.array), finding)
-    # what was read before it was written is more often the consequence than the cause
-    return sorted(seen.values(), key=lambda finding: finding.kind is FindingKind.UNINITIALISED)
+        seen.setdefault((finding.kind, finding.kernel, finding.line, finding.array, finding.extent), finding)
+    return ranked(seen.values())
 
 
 def _disagreement(runs: Sequence[Run]) -> str | None:

@@ -120,7 +120,7 @@ def test_no_report_knows_the_seed(lab: Lab) -> None:
     text = json.dumps(graded(lab).to_json(), allow_nan=False)
     assert str(SEED) not in text
     assert "secret size" not in text
-    assert json.loads(text)["schema_version"] == 3
+    assert json.loads(text)["schema_version"] == 4
 
 
 def test_secret_seeds_differ_between_grades(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,18 +53,15 @@ def test_a_good_kernel_wastes_nothing() -> None:
 
 def test_what_is_next_begins_with_the_sanitizers() -> None:
     wrong = failed(Part.CORRECTNESS, Status.WRONG_ANSWER)
-    for message, advice in (
-        ("Line 12 reads x[0], with no barrier between them (thread 0).", "put a barrier between the two lines"),
-        (
-            "Line 12 reads x[0], with no barrier between them, and no atomic update (thread 0).",
-            "order the two accesses",
-        ),
-        ("Line 12 reads x[0], and nothing orders the two (missing fence).", "order the two"),
+    at = "(thread (3, 0, 0) of block (1, 0, 0))"
+    race = Finding(FindingKind.RACE, f"Line 12 reads x[0]: put a barrier between lines 9 and 12 {at}.", "k", 12)
+    stray = Finding(FindingKind.OUT_OF_BOUNDS, f"Line 12 reads x[4], but x has shape (4,) {at}.", "k", 12)
+    for found, said in (
+        (race, "Line 12 reads x[0]: put a barrier between lines 9 and 12."),
+        (stray, "Line 12 reads x[4], but x has shape (4,): compare the index with"),
     ):
-        race = Finding(FindingKind.RACE, message, "k", 12)
-        said = next_step(parts(**wrong, **failed(Part.SAFETY, Status.RACE, findings=(race,))))
-        assert said.startswith(f"Line 12: {advice}")
-        assert said.endswith("Read section safety.")
+        step = next_step(parts(**wrong, **failed(Part.SAFETY, found.kind, findings=(found,))))
+        assert step.startswith(said) and step.endswith("Read section safety.")
 
 
 def test_a_wrong_answer_leads_to_the_thread_that_stored_it() -> None:

@@ -40,6 +40,7 @@ from warplab.plan.disassembler import read_ahead
 from warplab.plan.execution import COUNTERS_NOTE, CacheTraffic, Execution, Finding, FindingKind, LaunchProfile, Writer
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Dim3, Kernel, Language, Launch, Plan, Pointer, Role, TensorMap
+from warplab.plan.ranking import ranked
 
 MAX_THREADS = 1024
 MAX_BLOCK = (1024, 1024, 64)
@@ -123,7 +124,7 @@ class Session:
                 self.findings.append(modified_input(buffer.name, kernel, line))
         if self.cells:
             self.cells.give_back()
-        stdout, findings, profiles = "".join(self.stdout), tuple(self.findings), tuple(self.profiles)
+        stdout, findings, profiles = "".join(self.stdout), tuple(ranked(self.findings)), tuple(self.profiles)
         return Execution(outputs, findings, profiles, stdout, notes=self.notes, writer=self.writer)
 
     def _disassemble(self) -> None:
@@ -279,7 +280,7 @@ class Session:
             self.of_ptx.setdefault(launch.kernel)
             self.notes[COUNTERS_NOTE] = _of_ptx(list(self.of_ptx))
         self.profiles.append(CountedLaunch(launch, program, np.sum([m.counts for m in machines], axis=0), traffic))
-        explainer = Explainer(program, self.space, launch)
+        explainer = Explainer(program, self.space, launch, self.plan.kernels[launch.kernel].language)
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
         self.notes |= explainer.notes(records)
         records = [record for record in records if record[F_KIND] != FAULT_SAME_VALUE]

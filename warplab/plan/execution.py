@@ -27,6 +27,16 @@ class FindingKind(StrEnum):
     REDZONE = "write outside a buffer"
 
 
+class Extent(StrEnum):
+    """The threads among which an order is missing, from the most."""
+
+    GRID = "grid"
+    CLUSTER = "cluster"
+    BLOCK = "block"
+    NOWHERE = ""  # it is no matter of order between threads, or not known
+    WARP = "warp"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One fault, at its first occurrence. `index` is the element index (per dimension) that was meant, if known."""
@@ -40,6 +50,7 @@ class Finding:
     array: str = ""  # the host function's or kernel's name for the array
     index: tuple[int, ...] | None = None
     count: int = 1  # how often it was seen on this line; between blocks it varies a little with who runs which
+    extent: Extent = Extent.NOWHERE  # of a race
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from autograder.records.status import Executor, Part, Status
 from autograder.report import json_file
 from tests.autograder.handmade import measurement
 from tests.autograder.report.example_reports import RESEMBLANCE, measured, report
-from warplab.plan.execution import Counters, FindingKind
+from warplab.plan.execution import Counters, Extent, FindingKind
 from warplab.sandbox.isolation import Isolation
 
 Number = float | Literal["nan", "inf", "-inf"]  # JSON has no word for these
@@ -68,6 +68,7 @@ class FindingJson(Strict):
     array: str
     index: list[int] | None
     count: int
+    extent: Extent
 
 
 class BudgetJson(Strict):
@@ -204,7 +205,7 @@ class ReportJson(Strict):
     resemblance: ResemblanceJson | None
     next_step: str
     seconds: float
-    schema_version: Literal[3]
+    schema_version: Literal[4]
     score: float
     max_score: float
     full_marks: bool
@@ -212,7 +213,7 @@ class ReportJson(Strict):
 
 
 class FileJson(Strict):
-    schema_version: Literal[3]
+    schema_version: Literal[4]
     reports: list[ReportJson]
 
 
@@ -250,7 +251,7 @@ def test_reports_are_read_back_by_their_schema(tmp_path: Path) -> None:
         lambda data: data["parts"][3]["measurement"].update(more=1),
         lambda data: data.update(resemblance=plain(RESEMBLANCE) | {"more": 1}),
         lambda data: data["profile"]["total"].pop("barriers"),
-        lambda data: data.update(schema_version=4),
+        lambda data: data.update(schema_version=5),
     ],
 )
 def test_the_schema_notices_a_change(change: Callable[[dict], None]) -> None:

@@ -141,7 +141,7 @@ def test_json_has_no_numbers_that_json_lacks(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "reports.json"
     json_file.write_reports([report(), measured(1e10)], path)
     data = json.loads(path.read_text(), parse_constant=lambda name: pytest.fail(name))
-    assert data["schema_version"] == 3
+    assert data["schema_version"] == 4
     first, second = data["reports"]
     assert (first["status"], first["score"], first["max_score"], first["full_score"]) == ("wrong answer", 0, 70, 100)
     assert first["efficiency"] is None and second["efficiency"] == 0.5

@@ -15,28 +15,28 @@ from tests.emulator.corpus.files import ARCHITECTURE, plans_of_file
 from warplab import emulator
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution, Finding, FindingKind
-from warplab.plan.model import Plan
+from warplab.plan.model import Language, Plan
 
 pytestmark = pytest.mark.stored
 
 BUDGET = 200_000
-BETWEEN = re.compile(r"Line (\d+) .*? line (\d+) .*with no (barrier|__syncwarp) between(?: them)? \(")
-IN_C, IN_NUMBA = {"barrier": "__syncthreads(); ", "__syncwarp": "__syncwarp(); "}, "cuda.syncthreads()"
+BETWEEN = re.compile(r": put (\S*sync\w+\(\)) between lines (\d+) and (\d+) \(")
+IN_A_LOOP = re.compile(r": put (\S*sync\w+\(\)) after line (\d+), before the loop comes back to line (\d+) \(")
 FILES = sorted({fault.file for fault in FAULTS if fault.kind is FindingKind.RACE})
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A barrier between two lines, as a finding has it."""
+    """A barrier, as it is spelt, and the two lines that a finding wants it between."""
 
+    barrier: str
     lines: tuple[int, int]
-    need: str
 
 
 def advice(found: Finding) -> Advice | None:
-    """What a finding says that is missing, if it is a barrier or a __syncwarp()."""
-    m = BETWEEN.match(found.message)
-    return Advice((int(m[1]), int(m[2])), m[3]) if m else None
+    """What a finding says that is missing, if it is a barrier."""
+    m = BETWEEN.search(found.message) or IN_A_LOOP.search(found.message)
+    return Advice(m[1], (int(m[2]), int(m[3]))) if m else None
 
 
 @cache
@@ -55,10 +55,10 @@ def mended(text: str, wanted: dict[int, str]) -> str:
         at = number - 1
         while lines[at - 1].lstrip().startswith("if ") and _depth(lines[at - 1]) < _depth(lines[at]):
             at -= 1
-        if lines[number - 1].split("//")[0].rstrip().endswith((";", "{")):
-            lines[at] = IN_C[wanted[number]] + lines[at]
+        if "cuda." in wanted[number]:
+            lines.insert(at, " " * _depth(lines[at]) + wanted[number])
         else:
-            lines.insert(at, " " * _depth(lines[at]) + IN_NUMBA)
+            lines[at] = f"{wanted[number]}; {lines[at]}"
     return "\n".join(lines) + "\n"
 
 
@@ -73,18 +73,33 @@ def test_the_barrier_that_a_finding_names_mends_it(file: str, tmp_path: Path) ->
     named = {n: [a for x in run(f, plans[n]).findings if (a := advice(x))] for n, f in faults.items()}
     left = {name: wanted for name, wanted in named.items() if wanted}
     text = next(iter(faults.values())).path.read_text()
-    for choice in ((0,), (1,), (0, 1)):  # before the earlier of the two lines, the later one, both (as of a loop)
+    for before in (max, min, None):  # the later of the two lines, the earlier one, both (as of a loop)
         if not left:
             break
-        places = {sorted(a.lines)[which]: a.need for wanted in left.values() for a in wanted for which in choice}
-        path = tmp_path / f"mended_{len(choice)}{choice[0]}.py"
+        # where both are named, the block's barrier is one of the warp too
+        advised = sorted((a for wanted in left.values() for a in wanted), key=lambda a: "warp" not in a.barrier)
+        places = {line: a.barrier for a in advised for line in (a.lines if before is None else [before(a.lines)])}
+        path = tmp_path / f"mended_{before.__name__ if before else 'both'}.py"
         path.write_text(mended(text, places))
         captured = capture(path, [faults[name].call for name in left], (ARCHITECTURE,), timeout=300.0)
         for name, plan in zip(list(left), captured, strict=True):
             found = run(faults[name], plan).findings
             stuck = {FindingKind.DIVERGENT_BARRIER, FindingKind.DEADLOCK} & {x.kind for x in found}
-            # What one __syncwarp() has mended may still need a barrier of the block: that is said next.
-            said = {a.need for a in named[name]}
-            if not stuck and not any(a.need in said for x in found if (a := advice(x))):
+            # What a barrier of the warp has mended may still need one of the block: that is said next.
+            said = {a.barrier for a in named[name]}
+            if not stuck and not any(a.barrier in said for x in found if (a := advice(x))):
                 del left[name]
     assert not left, "the barrier that is named does not mend these"
+
+
+def test_barriers_are_named_in_the_language_of_the_kernel() -> None:
+    numba, cuda_cpp = 0, 0
+    for file in FILES:
+        faults = faulty(file)
+        for name, plan in plans_of_file([*faults.values()]).items():
+            named = [a.barrier for x in run(faults[name], plan).findings if (a := advice(x))]
+            language = next(iter(plan.kernels.values())).language
+            assert all(barrier.startswith("cuda.sync") == (language is Language.NUMBA) for barrier in named)
+            numba += len(named) * (language is Language.NUMBA)
+            cuda_cpp += len(named) * (language is Language.CUDA_CPP)
+    assert numba >= 3 and cuda_cpp >= 10

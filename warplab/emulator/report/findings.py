@@ -60,6 +60,7 @@ from warplab.emulator.core.state.layout import (
     IMM,
     OFFSET_MASK,
     OP,
+    OP_BARRIER,
     OP_BULK,
     OP_COPY,
     OTHER_BLOCK,
@@ -80,9 +81,10 @@ from warplab.emulator.memory import AddressSpace
 from warplab.emulator.program import Program
 from warplab.emulator.report.gaps import feature_of, opcode_of
 from warplab.emulator.report.places import Place, Places
-from warplab.emulator.report.races import race_sentence, same_value_note
-from warplab.plan.execution import Finding, FindingKind
-from warplab.plan.model import Launch
+from warplab.emulator.report.races import is_initialisation, race_sentence, same_value_note
+from warplab.emulator.report.spelling import spelling
+from warplab.plan.execution import Extent, Finding, FindingKind
+from warplab.plan.model import Language, Launch
 
 GRID_BARRIER = ("envreg2",)  # the constant by which cooperative groups find the grid's barrier
 LONGEST_TEXT = 300  # characters of an instruction in a message
@@ -131,11 +133,12 @@ def _warps(numbers: list[int]) -> str:
 class Explainer:
     """Turns the fault records of one launch into findings."""
 
-    def __init__(self, program: Program, space: AddressSpace, launch: Launch) -> None:
+    def __init__(self, program: Program, space: AddressSpace, launch: Launch, language: Language) -> None:
         self.program = program
         self.space = space
         self.launch = launch
         self.kernel = launch.kernel
+        self.words = spelling(language)
         self.places = Places(program, space, launch)
 
     def explain(self, record: np.ndarray) -> Finding:
@@ -158,7 +161,19 @@ class Explainer:
             array=place.name if place else "",
             index=index,
             count=int(record[F_COUNT]),
+            extent=self._extent(fault, record),
         )
+
+    def _extent(self, fault: int, record: np.ndarray) -> Extent:
+        """The threads among which an order is missing."""
+        if fault not in (FAULT_RACE, FAULT_GLOBAL_RACE):
+            return Extent.NOWHERE
+        extra = int(record[F_EXTRA])
+        if fault == FAULT_GLOBAL_RACE and (extra & OTHER_BLOCK or is_initialisation(record, self.launch)):
+            return Extent.GRID
+        if extra & SAME_WARP:
+            return Extent.WARP
+        return Extent.CLUSTER if extra & OTHER_BLOCK else Extent.BLOCK
 
     def notes(self, records: list[np.ndarray]) -> dict[str, str]:
         """What of the records is no fault, but worth a word."""
@@ -240,9 +255,9 @@ class Explainer:
         if fault == FAULT_HANDED_OVER:
             return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
-            return race_sentence(record, str(place), self.program.lines, self.launch)
+            return race_sentence(record, str(place), self.program.lines, self.launch, self.words)
         if fault == FAULT_MBARRIER:
-            return f"uses {place} as an mbarrier, but no mbarrier.init has made it one."
+            return f"uses {place} as an mbarrier, but no {self.words.mbarrier_init} has made it one."
         if fault == FAULT_ARRIVALS:
             return f"arrives at the mbarrier {place} more often in a phase than its count allows."
         if fault == FAULT_PENDING:
@@ -250,7 +265,7 @@ class Explainer:
         if fault == FAULT_PROXY:
             line = self._where(int(record[F_OTHER]))
             who = f"{line} wrote" if line else "was written"
-            return f"reads {place} asynchronously, which {who} with no fence.proxy.async in between."
+            return f"reads {place} asynchronously, which {who} with no {self.words.proxy_fence} in between."
         if fault in (FAULT_SOURCE, FAULT_LEFT, FAULT_BULK_SIZE, FAULT_BOX, FAULT_TENSOR_MAP):
             return self._bulk(fault, record, place)
         if fault == FAULT_PEER:
@@ -266,16 +281,18 @@ class Explainer:
         other = "writes" if int(record[F_EXTRA]) & 1 else "reads"
         line, same = self._where(pcs[1]), self._where(pcs[0]) == self._where(pcs[1])
         if int(record[F_EXTRA]) & SAME_WARP:
-            who, need = "another thread of the same warp", "with no __syncwarp between"
+            who, barrier = "another thread of the same warp", self.words.warp_barrier
+            need = "with no barrier of the warp between them"
         elif int(record[F_EXTRA]) & OTHER_BLOCK:
-            who, need = "another block of the cluster", "with no barrier.cluster between them"
+            who, barrier = "another block of the cluster", self.words.cluster_barrier
+            need = "with no barrier of the cluster between them"
         else:
-            who, need = "another warp", "with no barrier between them"
+            who, barrier, need = "another warp", self.words.block_barrier, "with no barrier between them"
         if self._is_store(pcs[1]) and not int(record[F_EXTRA]) & 1:
             return (
                 f"{verb} {place}, which the bulk copy{f' of {line}' if line else ''} may still be reading for all that "
                 "this thread has been told: the thread that started the copy has to wait for its bulk group "
-                "(cp.async.bulk.wait_group.read) before it lets others write there."
+                f"({self.words.bulk_wait}) before it lets others write there."
             )
         if any(int(self.program.code[pc, OP]) == OP_BULK for pc in pcs):
             need = (
@@ -285,8 +302,20 @@ class Explainer:
         elif same and line and verb == other:
             need = "and nothing orders the two: let one thread write it, or each an element of its own"
         elif same and line:
-            need += ", and no atomic update"
+            need += f": put {barrier} between the read and the write, or update it by {self.words.atomic}"
+        elif line:
+            need += f": put {barrier} {self._between(*pcs)}"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
+
+    def _between(self, one: int, other: int) -> str:
+        """Where a barrier that orders two instructions is missing, in words: between their lines, or, where the kernel
+        has one there, on the way of a loop from the later line back to the earlier one."""
+        first, last = sorted(int(self.program.outermost[pc]) for pc in (one, other))
+        code, lines = self.program.code, self.program.outermost
+        barriers = {int(lines[pc]) for pc in np.flatnonzero(code[:, OP] == OP_BARRIER)}
+        if any(first < line < last for line in barriers):
+            return f"after line {last}, before the loop comes back to line {first}"
+        return f"between lines {first} and {last}"
 
     def _is_store(self, pc: int) -> bool:
         """Is an instruction a bulk copy to global memory?"""
@@ -308,7 +337,7 @@ class Explainer:
         who = f"{line} {other} in another warp" if line else f"another warp {other}"
         return (
             f"{verb} {place} that {who}. The arrival{f' of {arrival}' if arrival else ''} at an mbarrier speaks for "
-            "its own thread alone, not for the rest of that warp: __syncwarp() has to come before it."
+            f"its own thread alone, not for the rest of that warp: put {self.words.warp_barrier} before it."
         )
 
     def _pending(self, record: np.ndarray, place: Place | None) -> str:
@@ -319,7 +348,7 @@ class Explainer:
             return f"{verb} {place}, which {copy} may still be writing: its mbarrier has to be waited for first."
         return (
             f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
-            "(cp.async.wait_group) first."
+            f"({self.words.copy_wait}) first."
         )
 
     def _bulk(self, fault: int, record: np.ndarray, place: Place | None) -> str:
@@ -335,21 +364,20 @@ class Explainer:
             return f"uses {place} as a tensor map, but there is none with as many dimensions as: {text}"
         if fault == FAULT_LEFT:
             verb = "written" if record[F_WRITE] else "read"
-            wait = "on its mbarrier" if record[F_WRITE] else "for its bulk group (cp.async.bulk.wait_group.read)"
+            wait = "on its mbarrier" if record[F_WRITE] else f"for its bulk group ({self.words.bulk_wait})"
             return f"copies in bulk, but the block may end before {place} is {verb}: wait {wait} first."
         line = self._where(int(record[F_OTHER]))
         copy = f"the bulk copy of {line}" if line else "a bulk copy"
         return (
             f"writes {place}, which {copy} may still be reading: the thread that started the copy has to wait for its "
-            "bulk group (cp.async.bulk.wait_group.read) first."
+            f"bulk group ({self.words.bulk_wait}) first."
         )
 
-    @staticmethod
-    def _peer_sentence(record: np.ndarray, place: Place | None) -> str:
+    def _peer_sentence(self, record: np.ndarray, place: Place | None) -> str:
         verb = "writes" if record[F_WRITE] else "uses"
         if record[F_EXTRA]:
             return f"{verb} {place}, but nothing keeps that block from ending before: it has to wait for this access."
-        return f"{verb} {place}, but that block may not have started yet: barrier.cluster has to come first."
+        return f"{verb} {place}, but that block may not have started yet: put {self.words.cluster_barrier} before."
 
     def _product_sentence(self, fault: int, record: np.ndarray, place: Place | None) -> str:
         """What a kernel does wrong with wgmma."""
@@ -358,15 +386,16 @@ class Explainer:
         if fault == FAULT_IN_FLIGHT:
             product = f"the wgmma of {line}" if line else "a wgmma"
             verb = "writes" if record[F_WRITE] else "reads"
-            return f"{verb} a register that {product} still uses: wgmma.wait_group has to come first."
+            return f"{verb} a register that {product} still uses: put {self.words.product_wait} before."
         if fault == FAULT_NO_FENCE and other < 0:
-            return "issues the kernel's first wgmma without a wgmma.fence before it."
+            return f"issues the kernel's first wgmma without {self.words.product_fence} before it."
         if fault == FAULT_NO_FENCE:
             who = line or "other code"
-            return f"issues a wgmma on registers that {who} wrote, with no wgmma.fence between them."
+            return f"issues a wgmma on registers that {who} wrote, with no {self.words.product_fence} between them."
         if fault == FAULT_OPERAND:
             who = line or "another access"
-            return f"multiplies {place}, which {who} overwrote before wgmma.wait_group had waited for the product."
+            wait = self.words.product_wait
+            return f"multiplies {place}, which {who} overwrote before {wait} had waited for the product."
         return self._warpgroup_sentence(record, line)
 
     @staticmethod

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from warplab.emulator.core.state.layout import (
@@ -25,10 +27,11 @@ from warplab.emulator.core.state.races_layout import (
     STRONG_NOW,
     TOGETHER,
 )
+from warplab.emulator.report.spelling import Spelling
 from warplab.plan.model import Launch
 
 
-def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch) -> str:
+def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling) -> str:
     """What a FAULT_GLOBAL_RACE says. `place` is the element, `lines` the program's source lines."""
     extra = int(record[F_EXTRA])
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
@@ -36,7 +39,7 @@ def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Lau
     other = _verb(bool(extra & 1), before)
     return (
         f"{verb} {place}, which {_who(record, lines)} {other} in {_thread(record, launch)}, and nothing orders the two "
-        f"({_kind(record)}): {_remedy(record, lines)}."
+        f"({_kind(record)}): {_remedy(record, place, lines, launch, words)}."
     )
 
 
@@ -87,43 +90,53 @@ def _kind(record: np.ndarray) -> str:
     return "write-write race" if record[F_WRITE] and int(record[F_EXTRA]) & 1 else "read-write race"
 
 
-def _remedy(record: np.ndarray, lines: np.ndarray) -> str:
+def is_initialisation(record: np.ndarray, launch: Launch) -> bool:
+    """Whether a thread of a launch of several blocks stores to what others update atomically, as to a sum's zero."""
+    extra = int(record[F_EXTRA])
+    now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
+    return now != before and bool(record[F_WRITE]) and bool(extra & 1) and prod(launch.grid) > 1
+
+
+def _remedy(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling) -> str:
     extra, reason = int(record[F_EXTRA]), _reason(record)
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
     one_line = lines[int(record[F_PC])] == lines[int(record[F_OTHER])]
+    if is_initialisation(record, launch) and not one_line:
+        return f"blocks have no common barrier, so set {place} in a launch of its own before this one"
     if extra & SAME_WARP and not one_line:
-        return "threads of one warp need __syncwarp() between the two"
+        return f"threads of one warp need {words.warp_barrier} between the two"
     if now and before:
-        return "its scope has to be the whole GPU, not the block (atomicAdd, not atomicAdd_block)"
+        return f"its scope has to be the whole GPU, not the block ({words.atomic})"
     if reason == REASON_SCOPE:
-        return "the fence and the flag between them have to reach the whole GPU (__threadfence), not the block alone"
+        return f"the fence and the flag between them have to reach the whole GPU ({words.fence}), not the block alone"
     if reason == REASON_WRITER_FENCE:
-        return "the thread that sets the flag needs __threadfence() between what it publishes and the flag"
+        return f"the thread that sets the flag needs {words.fence} between what it publishes and the flag"
     if reason == REASON_WRITER_BARRIER:
-        return "the block that sets the flag needs __syncthreads() before the thread that does so has its fence"
+        return f"the block that sets the flag needs {words.block_barrier} before the thread that does so has its fence"
     if reason == REASON_READER_FENCE:
-        return "the thread that has seen the flag needs __threadfence() before it goes on"
+        return f"the thread that has seen the flag needs {words.fence} before it goes on"
     if now or before:
-        return "both have to be atomic" if extra & OTHER_BLOCK else "both have to be atomic, or __syncthreads() between"
+        block = "both have to be atomic"
+        return block if extra & OTHER_BLOCK else f"{block}, or {words.block_barrier} between"
     both_write = bool(record[F_WRITE]) and bool(extra & 1)
     if one_line and (extra & OTHER_BLOCK or both_write):
-        return "the update has to be atomic, or every thread needs an element of its own"
+        return f"the update has to be atomic ({words.atomic}), or every thread needs an element of its own"
     if one_line:
-        barrier = "of one warp, __syncwarp()" if extra & SAME_WARP else "of one block, __syncthreads()"
+        group, barrier = ("warp", words.warp_barrier) if extra & SAME_WARP else ("block", words.block_barrier)
         return (
-            "the update has to be atomic, or every thread needs an element of its own, or, where all threads are "
-            f"{barrier} between reading and writing"
+            f"the update has to be atomic ({words.atomic}), or every thread needs an element of its own, or, where all "
+            f"threads are of one {group}, {barrier} between reading and writing"
         )
     if not extra & OTHER_BLOCK:
         return (
-            "the threads of the block need __syncthreads() between the two, or an atomic update if both change this "
-            "element"
+            f"the threads of the block need {words.block_barrier} between the two, or an atomic update if both change "
+            "this element"
         )
     if both_write:
         return "one of the blocks alone should write it, or both atomically"
     if extra & TOGETHER:
         return (
-            "the blocks need a barrier of the whole grid between the two (grid.sync(), or by hand with __threadfence() "
-            "before a block arrives and after it has waited)"
+            f"the blocks need a barrier of the whole grid between the two ({words.grid_barrier}, or by hand with "
+            f"{words.fence} before a block arrives and after it has waited)"
         )
     return "blocks run in any order, so one of the two belongs into a launch of its own"

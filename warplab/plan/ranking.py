@@ -1,0 +1,27 @@
+"""Puts first what would fix most: of several findings of one mistake, the one to begin with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from warplab.plan.execution import Extent, Finding, FindingKind
+
+_EXTENTS = tuple(Extent)
+
+
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings, those of one rank in the order in which they came.
+
+    A barrier of the block orders the threads of each of its warps too, so a race between warps comes before one inside
+    a warp, and one between blocks before both. What was read before it was written is more often a consequence of the
+    rest than its cause.
+    """
+    return sorted(findings, key=_rank)
+
+
+def _rank(finding: Finding) -> tuple[int, int]:
+    if finding.kind is FindingKind.UNINITIALISED:
+        return 2, 0
+    if finding.kind is FindingKind.RACE:
+        return 1, _EXTENTS.index(finding.extent)
+    return 0, 0
