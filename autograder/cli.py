@@ -28,13 +28,14 @@ from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
 from warplab.sandbox.isolation import Isolation
 
-FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE = 0, 1, 2, 3
+FULL_MARKS, NOT_FULL_MARKS, USAGE_ERROR, CANNOT_GRADE, NOT_ALL_READ = 0, 1, 2, 3, 4
 EXIT_CODES = """\
 exit codes:
   0  full marks for everything that this machine can judge (doctor: this machine can grade; class: all is graded)
   1  graded with less than full marks (starters or handouts --check: a file is not up to date)
   2  wrong usage, or no such file or lab
   3  this machine cannot grade, or the judge itself failed
+  4  class: all that was read has a grade, but some files were not read
 """
 BUILD = CHECKOUT / "build"
 
@@ -231,7 +232,8 @@ def _add_class_options(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="folder for the record and the table; the same again goes on",
     )
-    parser.add_argument("--lab", help="the lab of all (default: the folder or file that is named like one)")
+    parser.add_argument("--lab", help="the lab of all that names none (default: the folder that is named like one)")
+    parser.add_argument("--roster", type=Path, metavar="CSV", help="who is in the class, as the platform exports it")
     parser.add_argument(
         "--device", choices=("auto", "gpu", "emulator"), default="auto", help="where kernels run (default: auto)"
     )
@@ -258,7 +260,8 @@ def _add_class_options(parser: argparse.ArgumentParser) -> None:
 def _class(options: argparse.Namespace, console: Console) -> int:
     from autograder.classroom import command  # Dask takes longer to import than a short answer takes
 
-    return FULL_MARKS if command.run(options, console) else CANNOT_GRADE
+    codes = {command.Outcome.WHOLE: FULL_MARKS, command.Outcome.NOT_ALL_READ: NOT_ALL_READ}
+    return codes.get(command.run(options, console), CANNOT_GRADE)
 
 
 def _doctor(options: argparse.Namespace, console: Console) -> int:

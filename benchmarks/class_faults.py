@@ -115,7 +115,7 @@ class Class:
         self.out = folder / "out"
         known_class.hand_in(folder / "class", students)
         with Ledger(self.out / RECORD) as ledger:
-            ledger.take_in(read_class(folder / "class"))
+            ledger.take_in(read_class(folder / "class").handed_in)
         with closing(sqlite3.connect(self.out / RECORD)) as database:
             database.executescript(_TRIGGER)
         (folder / "slurm.toml").write_text(_SLURM.format(folder=folder))

@@ -3,35 +3,57 @@
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import Enum
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.classroom.clusters import read_jobs
-from autograder.classroom.intake import read_class
+from autograder.classroom.hand_in import Fate
+from autograder.classroom.intake import Intake, read_class
 from autograder.classroom.ledger import RECORD, GradeLine, Ledger, Waiting
+from autograder.classroom.reader import Confined
+from autograder.classroom.roster import read_roster
 from autograder.classroom.run import OnGrade, Way, run_class
-from autograder.classroom.table import table
+from autograder.classroom.table import fates_table, table
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from warplab.files import write_whole
 from warplab.hardware.processors import usable_processors
 
 TABLE = "results.csv"
+FILES = "files.csv"
+MOST_SHOWN = 10  # files of one student in the terminal; FILES has all
 MOST_ON_A_GPU = 12
 
 
-def run(options: argparse.Namespace, console: Console) -> bool:
-    """Grade the class; whether every submission that can be graded now has a grade. Raises ClassError, OSError."""
-    handed_in = read_class(options.submissions, options.lab)
+class Outcome(Enum):
+    """How far a class came."""
+
+    WHOLE = 0
+    NOT_ALL_GRADED = 1  # this machine could not grade something
+    NOT_ALL_READ = 2  # all that was read has a grade, and something was not
+
+
+def run(options: argparse.Namespace, console: Console) -> Outcome:
+    """Grade the class. Raises ClassError, OSError."""
+    with Confined() as reader:
+        intake = read_class(options.submissions, options.lab, reader)
+    handed_in = intake.handed_in
+    people = read_roster(options.roster) if options.roster else []
     jobs = read_jobs(options.cluster) if options.cluster else None
     processes = options.processes or (1 if jobs else _processes(options.device))
     way = Way(processes, options.device, options.allow_reduced_isolation, jobs)
     with Ledger(options.out / RECORD) as ledger:
+        ledger.enrol(people)
         changed = ledger.take_in(handed_in)
+        _show_intake(intake, ledger, console)
+        write_whole(options.out / FILES, fates_table(intake.fates))
+        begun = ledger.last_log()
         work = ledger.waiting(options.only, options.regrade)
         _say(console, f"{len(handed_in)} handed in, {changed} of them new or changed; {len(work)} to grade.")
         try:
@@ -39,10 +61,15 @@ def run(options: argparse.Namespace, console: Console) -> bool:
                 run_class(ledger, work, way, on_grade)
         finally:  # the table always shows what the record holds
             lines = list(ledger.lines())
-            write_whole(options.out / TABLE, table(lines))
+            write_whole(options.out / TABLE, table(lines, ledger.people()))
+        changes = [line for line in ledger.log(begun) if " -> " in line.words]
     _show(lines, console)
-    _say(console, f"Written: {options.out / TABLE} (the record: {options.out / RECORD})")
-    return all(line.problem or (line.status and line.status not in NOT_JUDGED) for line in lines)
+    for change in changes:
+        _say(console, clean(f"changed: {change.student}, {change.lab}: {change.words}"))
+    _say(console, f"Written: {options.out / TABLE}, {options.out / FILES} (the record: {options.out / RECORD})")
+    if not all(line.problem or (line.status and line.status not in NOT_JUDGED) for line in lines):
+        return Outcome.NOT_ALL_GRADED
+    return Outcome.WHOLE if intake.all_read else Outcome.NOT_ALL_READ
 
 
 def _processes(device: str) -> int:
@@ -70,10 +97,40 @@ def _progress(console: Console, count: int) -> Iterator[OnGrade]:
         yield on_grade
 
 
+def _show_intake(intake: Intake, ledger: Ledger, console: Console) -> None:
+    """What became of files that were not read, and who is missing."""
+    for words in intake.warnings:
+        _say(console, clean(f"look: {words}"))
+    unread: dict[str, list[Fate]] = defaultdict(list)
+    for fate in intake.fates:
+        if not fate.read:
+            unread[fate.student].append(fate)
+    for student, fates in unread.items():
+        for fate in fates[:MOST_SHOWN]:
+            _say(console, clean(f"not read: {student}, {fate.path}: {fate.words}"))
+        if len(fates) > MOST_SHOWN:
+            _say(console, clean(f"not read: {student}, {len(fates) - MOST_SHOWN} more files: see {FILES}"))
+    for one in intake.handed_in:
+        if one.note:
+            _say(console, clean(f"look: {one.student}: {one.note}"))
+    lines, people = list(ledger.lines()), ledger.people()
+    there = {one.student for line in lines for one in line.each()}
+    for person in people:
+        if person.id not in there:
+            _say(console, clean(f"nothing handed in: {person.id} {person.name}".rstrip()))
+    for student in sorted(there - {person.id for person in people}) if people else ():
+        _say(console, clean(f"look: {student} is not on the roster"))
+    now = {(one.student, one.lab) for one in intake.handed_in}
+    labs = {one.lab for one in intake.handed_in}
+    kept = sum(line.lab in labs and (line.student, line.lab) not in now for line in lines)
+    if kept:
+        _say(console, f"{kept} handed in before and not in this download keep their grades")
+
+
 def _show(lines: Sequence[GradeLine], console: Console) -> None:
     """What needs a look, and how the labs went."""
     for line in lines:
-        if line.problem:
+        if line.problem and not line.status:
             _say(console, f"not graded: {clean(line.problem)}")
     for lab in sorted({line.lab for line in lines if line.status}):
         graded = [line for line in lines if line.lab == lab and line.status and line.status not in NOT_JUDGED]
@@ -86,4 +143,4 @@ def _show(lines: Sequence[GradeLine], console: Console) -> None:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False)
+    console.print(text, markup=False, highlight=False, soft_wrap=True)

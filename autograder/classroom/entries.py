@@ -1,6 +1,7 @@
-"""The files in a folder or an archive that a class has handed in, as bytes: whatever a stranger put there.
+"""The files in a folder or an archive that a class has handed in: listed by name, and read when they are asked for.
 
-Nothing is written to disk and no link is followed. What cannot be taken is an entry with a sentence that says why.
+Nothing is written to disk and no link is followed. No archive of a student's is opened here: `unpacking` does that, in
+a process of its own. What cannot be taken is listed with a sentence that says why.
 """
 
 from __future__ import annotations
@@ -10,25 +11,23 @@ import os
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Self
 
 from warplab.errors import WarplabError
-from warplab.plan.capture.source_file import MAX_SOURCE
 
-MOST_ENTRIES = 50_000
-MOST_BYTES = 1 << 30  # of all files that are read
-MOST_ARCHIVE = 256 << 20  # bytes of an archive inside of an archive or a folder
-NOTEBOOK = ".ipynb"
-_ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
-_METADATA = ("submission_metadata.yml",)  # what an export says of itself; may be larger than a submission
-_LARGEST_METADATA = 64 << 20
-_LARGEST_NOTEBOOK = 16 << 20  # its outputs come with it
+MOST_ENTRIES = 500_000  # of the class; `unpacking` bounds each student
+MOST_ARCHIVE = 1 << 30  # bytes of an archive in a download's folder
+ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
+LITTER = frozenset({"__MACOSX", "__pycache__", ".git", ".ipynb_checkpoints", ".venv", "venv", "node_modules"})
+LITTER_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
+DAMAGE = (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, RuntimeError, ValueError, NotImplementedError)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-# Folders and files that operating systems and tools leave in archives.
-_IGNORED = {"__MACOSX", "__pycache__", ".git", ".ipynb_checkpoints"}
+
+Read = Callable[[int], bytes]  # at most so many bytes of a file; raises what is in DAMAGE
 
 
 class ClassError(WarplabError):
@@ -37,184 +36,153 @@ class ClassError(WarplabError):
 
 @dataclass(frozen=True)
 class Entry:
-    """A file by its path below the place that was named; `problem` says in a sentence why there are no bytes."""
+    """A file: `path` is where it counts, `place` its path below the place that was named; `problem` says in a sentence
+    why it cannot be read."""
 
     path: PurePosixPath
-    content: bytes = b""
+    read: Read
     problem: str = ""
+    place: str = ""
 
 
-class _Budget:
-    """How much may still be read of one class."""
+class Download:
+    """What lies in a folder or an archive, as a platform gives it. Use as a context manager: it keeps archives open.
 
-    def __init__(self) -> None:
-        self._entries, self._bytes = MOST_ENTRIES, MOST_BYTES
+    Raises ClassError if there is no such place, or it holds too much.
+    """
 
-    def take(self, size: int, place: str) -> None:
-        self._entries -= 1
-        self._bytes -= size
-        if self._entries < 0:
-            raise ClassError(f"{place} holds more than {MOST_ENTRIES} files: is it the class's folder?")
-        if self._bytes < 0:
-            raise ClassError(f"The files in {place} take more than {MOST_BYTES >> 20} MiB: is it the class's folder?")
+    def __init__(self, place: Path) -> None:
+        self.place = place
+        self._stack = ExitStack()
+        self._left = MOST_ENTRIES
 
+    def __enter__(self) -> Self:
+        return self
 
-def read_entries(place: Path) -> list[Entry]:
-    """The Python files, notebooks, metadata and problems in a folder or an archive, sorted by path; archives in a
-    folder are read as folders of their names. Raises ClassError if there is no such place, or it holds too much."""
-    budget = _Budget()
-    if place.is_dir():
-        found = list(_in_folder(place, budget))
-    elif place.is_file():
-        with place.open("rb") as opened:
-            archive = _archive(opened, PurePosixPath(), budget, place.name)
-        if archive is None:
-            raise ClassError(f"{place} is neither a folder nor a zip or tar archive.")
-        found = archive
-    else:
-        raise ClassError(f"There is no folder or archive {place}.")
-    return sorted(found, key=lambda entry: entry.path)
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
-
-def _in_folder(place: Path, budget: _Budget) -> Iterator[Entry]:
-    for folder, folders, files in os.walk(place, followlinks=False):
-        folders[:] = sorted(name for name in folders if name not in _IGNORED)
-        here = PurePosixPath(Path(folder).relative_to(place).as_posix())
-        for name in [*folders, *sorted(files)]:
-            path, file = here / name, Path(folder) / name
-            if file.is_symlink():
-                if name in folders or _is_wanted(name):
-                    yield Entry(path, problem=f"{path} is a symbolic link, which is not followed.")
-            elif name not in folders:
-                yield from _file(file, path, budget, str(place))
-
-
-def _file(file: Path, path: PurePosixPath, budget: _Budget, place: str) -> Iterator[Entry]:
-    if not _is_wanted(path.name) and not _is_archive(path.name):
-        budget.take(0, place)
-        return
-    try:
-        descriptor = os.open(file, os.O_RDONLY | _NO_LINK)
-    except OSError as error:
-        yield Entry(path, problem=f"{path} cannot be read: {error.strerror}.")
-        return
-    with open(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            yield Entry(path, problem=f"{path} is no regular file.")
-        elif _is_wanted(path.name):
-            yield _bounded(path, opened, budget, place)
-        elif os.fstat(descriptor).st_size > MOST_ARCHIVE:
-            yield Entry(path, problem=f"{path} is larger than {MOST_ARCHIVE >> 20} MiB.")
+    def entries(self) -> list[Entry]:
+        """Every file but what systems and tools leave behind, sorted by path."""
+        if self.place.is_dir():
+            found: list[Entry] | None = self._in_folder()
+        elif self.place.is_file():
+            found = self._members(self._stack.enter_context(self.place.open("rb")), PurePosixPath())
+            if found is None:
+                raise ClassError(f"{self.place} is neither a folder nor a zip or tar archive.")
         else:
-            yield from _nested(path, opened, budget, place, 0)
+            raise ClassError(f"There is no folder or archive {self.place}.")
+        return sorted((replace(entry, place=str(entry.path)) for entry in found), key=lambda entry: entry.path)
+
+    def opened(self, entry: Entry) -> list[Entry]:
+        """The files of an archive that is part of the download itself, in its place; or it, with a sentence."""
+        try:
+            whole = self._stack.enter_context(io.BytesIO(entry.read(MOST_ARCHIVE + 1)))
+        except DAMAGE:
+            return [replace(entry, problem=f"{entry.path} cannot be read.")]
+        if whole.getbuffer().nbytes > MOST_ARCHIVE:
+            return [replace(entry, problem=f"{entry.path} is larger than {MOST_ARCHIVE >> 20} MiB: unpack it.")]
+        found = self._members(whole, entry.path.parent)
+        if found is None:
+            return [replace(entry, problem=f"{entry.path} is no archive that can be read.")]
+        outer = PurePosixPath(entry.place)
+        return [replace(one, place=str(outer / one.path.relative_to(entry.path.parent))) for one in found]
+
+    def _members(self, file: IO[bytes], root: PurePosixPath) -> list[Entry] | None:
+        """What is in an archive, below `root`; None if it is none."""
+        found = []
+        try:
+            for entry in members(file, root, self._stack):
+                self._count()
+                found += [] if is_litter(entry.path.relative_to(root).parts) else [entry]
+        except DAMAGE:
+            return None
+        return found
+
+    def _count(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise ClassError(f"{self.place} holds more than {MOST_ENTRIES} files: is it the class's folder?")
+
+    def _in_folder(self) -> list[Entry]:
+        found = []
+        for folder, folders, files in os.walk(self.place, followlinks=False):
+            linked = [name for name in folders if (Path(folder) / name).is_symlink()]
+            folders[:] = sorted(name for name in folders if name not in LITTER and name not in linked)
+            here = PurePosixPath(Path(folder).relative_to(self.place).as_posix())
+            for name in [*linked, *files]:
+                if not is_litter((name,)):
+                    self._count()
+                    found.append(_of_disk(Path(folder) / name, here / name))
+        return found
 
 
-def _nested(path: PurePosixPath, opened: IO[bytes], budget: _Budget, place: str, depth: int) -> Iterable[Entry]:
-    """What an archive at `path` holds, as if it were a folder of its name without the ending."""
-    name = path.name
-    for ending in _ARCHIVES:
-        name = name[: -len(ending)] if name.lower().endswith(ending) else name
-    inside = _archive(opened, path.with_name(name or path.name), budget, place, depth)
-    return [Entry(path, problem=f"{path} is no archive that can be read.")] if inside is None else inside
+def members(file: IO[bytes], root: PurePosixPath, keep: ExitStack) -> Iterator[Entry]:
+    """The files of a zip or tar archive, below `root`; they can be read until `keep` is closed.
 
-
-def _archive(opened: IO[bytes], root: PurePosixPath, budget: _Budget, place: str, depth: int = 0) -> list[Entry] | None:
-    """What is in an archive, below `root`; None if it is none."""
-    try:
-        if zipfile.is_zipfile(opened):
-            opened.seek(0)
-            return list(_in_zip(opened, root, budget, place, depth))
-        opened.seek(0)
-        with tarfile.open(fileobj=opened, mode="r:*") as archive:
-            return list(_in_tar(archive, root, budget, place, depth))
-    except (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, ValueError, NotImplementedError):
-        return None
-
-
-def _in_zip(opened: IO[bytes], root: PurePosixPath, budget: _Budget, place: str, depth: int) -> Iterator[Entry]:
-    with zipfile.ZipFile(opened) as archive:
+    Raises what is in DAMAGE."""
+    if zipfile.is_zipfile(file):
+        file.seek(0)
+        archive = keep.enter_context(zipfile.ZipFile(file))
         for info in archive.infolist():
+
+            def read(most: int, info: zipfile.ZipInfo = info) -> bytes:
+                with archive.open(info) as opened:
+                    return opened.read(most)
+
             kind = info.external_attr >> 16
-            if info.is_dir():
-                continue
+            problem = "is a link" if kind and stat.S_ISLNK(kind) else "is encrypted" if info.flag_bits & 1 else ""
+            if not info.is_dir():
+                yield _member(info.filename, problem, read, root)
+        return
+    file.seek(0)
+    tar = keep.enter_context(tarfile.open(fileobj=file, mode="r:*"))  # noqa: SIM115
+    for one in tar:
 
-            def open_it(info: zipfile.ZipInfo = info) -> IO[bytes]:
-                return archive.open(info)
+        def read_tar(most: int, one: tarfile.TarInfo = one) -> bytes:
+            opened = tar.extractfile(one)
+            return opened.read(most) if opened else b""
 
-            problem = "is encrypted" if info.flag_bits & 1 else ""
-            problem = "is a link" if kind and stat.S_ISLNK(kind) else problem
-            yield from _member(info.filename, problem, open_it, root, budget, place, depth)
-
-
-def _in_tar(archive: tarfile.TarFile, root: PurePosixPath, budget: _Budget, place: str, depth: int) -> Iterator[Entry]:
-    for info in archive:
-        if info.isdir():
-            continue
-
-        def open_it(info: tarfile.TarInfo = info) -> IO[bytes]:
-            return archive.extractfile(info) or io.BytesIO()
-
-        yield from _member(
-            info.name, "" if info.isreg() else "is a link or a device", open_it, root, budget, place, depth
-        )
+        if not one.isdir():
+            yield _member(one.name, "" if one.isreg() else "is a link or a device", read_tar, root)
 
 
-def _member(
-    name: str,
-    problem: str,
-    open_it: Callable[[], IO[bytes]],
-    root: PurePosixPath,
-    budget: _Budget,
-    place: str,
-    depth: int,
-) -> Iterator[Entry]:
-    """The file of an archive called `name`, or what an archive in it holds."""
+def is_archive(name: str) -> bool:
+    """Whether a file is an archive by its name."""
+    return name.lower().endswith(ARCHIVES)
+
+
+def without_ending(name: str) -> str:
+    """An archive's name without its ending."""
+    ending = next((one for one in ARCHIVES if name.lower().endswith(one)), "")
+    return name[: len(name) - len(ending)] or name
+
+
+def is_litter(parts: Sequence[str]) -> bool:
+    """Whether a file is one that systems and tools leave behind."""
+    return bool(LITTER & set(parts)) or parts[-1] in LITTER_FILES or parts[-1].startswith("._")
+
+
+def _member(name: str, problem: str, read: Read, root: PurePosixPath) -> Entry:
     inner = PurePosixPath(name.replace("\\", "/"))
     if inner.is_absolute() or ".." in inner.parts or not inner.parts:
-        yield Entry(
-            root / "_".join(p for p in inner.parts if p not in ("/", "..")),
-            problem=f"{name!r} leads out of its archive.",
-        )
-        return
-    if _IGNORED & set(inner.parts) or not (_is_wanted(inner.name) or _is_archive(inner.name)):
-        budget.take(0, place)
-        return
-    path = root / inner
-    if problem:
-        yield Entry(path, problem=f"{path} {problem}.")
-        return
+        inside = "_".join(part for part in inner.parts if part not in ("/", "..")) or "_"
+        return Entry(root / inside, read, f"{name!r} leads out of its archive.")
+    return Entry(root / inner, read, f"{root / inner} {problem}." if problem else "")
+
+
+def _of_disk(file: Path, path: PurePosixPath) -> Entry:
+    def read(most: int) -> bytes:
+        with open(os.open(file, os.O_RDONLY | _NO_LINK), "rb") as opened:
+            return opened.read(most)
+
+    problem = ""
     try:
-        with open_it() as opened:
-            if _is_wanted(inner.name):
-                yield _bounded(path, opened, budget, place)
-                return
-            content = opened.read(MOST_ARCHIVE + 1)
-    except (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, RuntimeError, ValueError, NotImplementedError):
-        yield Entry(path, problem=f"{path} is damaged in its archive.")
-        return
-    budget.take(len(content), place)
-    if depth or len(content) > MOST_ARCHIVE:
-        words = "is an archive in an archive in an archive" if depth else f"is larger than {MOST_ARCHIVE >> 20} MiB"
-        yield Entry(path, problem=f"{path} {words}.")
-        return
-    yield from _nested(path, io.BytesIO(content), budget, place, depth + 1)
-
-
-def _bounded(path: PurePosixPath, opened: IO[bytes], budget: _Budget, place: str) -> Entry:
-    """The entry of an open file that is wanted; a file that is too large is not read to its end."""
-    most = _LARGEST_METADATA if path.name in _METADATA else MAX_SOURCE
-    most = _LARGEST_NOTEBOOK if path.suffix == NOTEBOOK else most
-    content = opened.read(most + 1)
-    budget.take(len(content), place)
-    entry = Entry(path, content)
-    if len(content) > most:
-        return replace(entry, content=b"", problem=f"{path} is larger than {most >> 20} MiB.")
-    return entry if content else replace(entry, problem=f"{path} is empty.")
-
-
-def _is_wanted(name: str) -> bool:
-    return (name.lower().endswith((".py", NOTEBOOK)) and not name.startswith("._")) or name in _METADATA
-
-
-def _is_archive(name: str) -> bool:
-    return name.lower().endswith(_ARCHIVES) and not name.startswith("._")
+        mode = file.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            problem = f"{path} is a symbolic link, which is not followed."
+        elif not stat.S_ISREG(mode):
+            problem = f"{path} is no regular file."
+    except OSError as error:
+        problem = f"{path} cannot be read: {error.strerror}."
+    return Entry(path, read, problem)

@@ -1,170 +1,342 @@
-"""Who handed in what: reads downloads of Gradescope, Moodle, Canvas and nbgrader, and plain folders or archives.
+"""Who handed in what: reads downloads of Gradescope, Moodle, Canvas, GitHub Classroom and nbgrader, and plain folders.
 
-| download | how it looks |
-|---|---|
-| Gradescope, "Export submissions" | `submission_123/...` and `submission_metadata.yml` with the names |
-| Moodle, "Download all submissions" | `Full Name_123_assignsubmission_file/...`, or so begins a file's name |
-| Canvas, "Download submissions" | `name_123_456_file.py`, `name_LATE_123_456_file.py`, resubmitted: `file-1.py` |
-| nbgrader | `submitted/student/assignment/file.py`, or a notebook whose cell writes submission.py |
-| plain | a folder or an archive a student, or a file a student (`ada.py`), also below folders named like labs |
+`people` says whose a file is, `hand_in` which file counts. Every file has a fate that can be read afterwards.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-import yaml
+from autograder.classroom.entries import DAMAGE, ClassError, Download, Entry, is_archive, without_ending
+from autograder.classroom.hand_in import Fate, HandedIn, Piece, choose
+from autograder.classroom.people import Identity, Owned, canvas, gradescope_identities, looks, moodle, owner
+from autograder.classroom.reader import Here, Unreadable
+from autograder.classroom.unpacking import largest
+from autograder.spec.lab import SUBMISSION_NAMES, known_labs, labs_folder
 
-from autograder.classroom.entries import NOTEBOOK, ClassError, Entry, read_entries
-from autograder.classroom.notebook import without_notebook
-from autograder.spec.lab import SUBMISSION_NAMES, known_labs
-
-_MOODLE = re.compile(r"(?P<student>.+)_\d+_assignsubmission_(?:file|onlinetext)_?(?P<rest>.*)")
-_CANVAS = re.compile(r"(?P<student>[^_]+)_(?:LATE_)?\d+_\d+_(?P<rest>.+)")
-_RESUBMITTED = re.compile(r"(?P<stem>.+)-(?P<number>\d{1,3})\.py")
 _METADATA = "submission_metadata.yml"
+_LARGEST_METADATA = 64 << 20
+_GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
+_MOST_BYTES = 96 << 20  # of one student's files as they are in the download
+_MOST_READ = 500  # files of one student
 
 
 @dataclass(frozen=True)
-class HandedIn:
-    """What one student handed in for one lab: the file's name and bytes, or a sentence that says why there are none.
+class Intake:
+    """What a class handed in, one a student and lab, sorted; the fate of every file; sentences that need a look."""
 
-    `lab` is empty where nothing says which one it is for.
-    """
+    handed_in: list[HandedIn]
+    fates: list[Fate] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
-    student: str
-    lab: str
-    name: str
-    content: bytes = b""
-    problem: str = ""
+    @property
+    def all_read(self) -> bool:
+        """Whether every file could be read and every student has a hand-in that can be graded."""
+        return all(fate.read for fate in self.fates) and not any(one.problem for one in self.handed_in)
 
 
 @dataclass(frozen=True)
-class _Claim:
-    """An entry with the student that it is from and its path below what names the student."""
+class _Student:
+    """A student's files: whose they are, each with its path below the student and the file."""
 
-    student: str
-    rest: PurePosixPath
-    entry: Entry
+    owned: list[tuple[Owned, Entry]] = field(default_factory=list)
+    at: list[str] = field(default_factory=list)
 
 
-def read_class(place: Path, lab: str | None = None) -> list[HandedIn]:
-    """What is handed in at a folder or an archive, one a student and lab, sorted. `lab` is the lab of all of it.
+def read_class(place: Path, lab: str | None = None, reader: Here | None = None) -> Intake:
+    """What is handed in at a folder or an archive. `lab` is the lab of all that names none; `reader` opens what
+    students packed.
 
     Raises ClassError if there is nothing.
     """
     known = known_labs()
     if lab is not None and lab not in known:
         raise ClassError(f"There is no lab {lab!r} (known: {', '.join(known)}).")
-    claims = _claims(_without_root([without_notebook(entry) for entry in read_entries(place)], known), known)
-    groups: dict[tuple[str, str], list[_Claim]] = defaultdict(list)
-    for claim in claims:
-        groups[claim.student, lab or _lab_of(claim, known)].append(claim)
-    if not groups:
-        raise ClassError(f"Nothing in {place} is a Python file or a notebook: docs/instructors.md says what is read.")
-    return [_chosen(student, name, group) for (student, name), group in sorted(groups.items())]
+    reader = reader or Here()
+    with Download(place) as download:
+        roots = [without_ending(download.place.name)]
+        entries = _with_downloads(download, known, roots)
+        if not entries:
+            raise ClassError(f"Nothing in {place} is a file: docs/hand-ins.md says what is read.")
+        warnings: list[str] = []
+        students = _students(entries, known, roots, reader, warnings)
+        handed_in, fates = [], []
+        for student in students.values():
+            one, more = _of_student(student, lab, known, reader)
+            handed_in += one
+            fates += more
+    return Intake(sorted(handed_in, key=lambda one: (one.student, one.lab)), fates, warnings + _alike(handed_in))
 
 
 def read_one(place: Path, lab: str) -> HandedIn:
     """What one student handed in for `lab`: the file that counts in a folder or an archive. Raises ClassError."""
-    entries = [without_notebook(entry) for entry in read_entries(place) if entry.path.name != _METADATA]
-    if not entries:
-        raise ClassError(f"There is no Python file: hand in {SUBMISSION_NAMES[0]}.")
-    return _chosen("You", lab, [_Claim("You", entry.path, entry) for entry in entries])
+    with Download(place) as download:
+        owned = [(Owned(Identity("You"), "folder", entry.path), entry) for entry in download.entries()]
+        owned = [(own, entry) for own, entry in owned if largest(entry.path.name)]
+        if not owned:
+            raise ClassError(f"There is no Python file: hand in {SUBMISSION_NAMES[0]}.")
+        (one,), _ = _of_student(_Student(owned), lab, known_labs(), Here())
+    return one
 
 
-def _without_root(entries: Sequence[Entry], known: Sequence[str]) -> list[Entry]:
-    """The entries without folders that hold everything and name neither a student nor a lab: `submissions/`."""
+def _with_downloads(download: Download, known: Sequence[str], roots: list[str]) -> list[Entry]:
+    """The files of the place without folders around all of it, and with those of a platform's archives in the folder of
+    a lab: one that is named like a lab, or one alone that is called or looks like a platform's."""
+    entries = _without_root(download.entries(), known, roots)
+    for entry in list(entries):
+        *folders, name = entry.path.parts
+        if entry.problem or not is_archive(name) or len(folders) > 1 or (folders and folders[0] not in known):
+            continue
+        alone = len([one for one in entries if one.path.parts[:-1] == entry.path.parts[:-1]]) == 1
+        alone &= all(one.path.parent == entry.path.parent for one in entries if one.path.parts[0] in folders[:1])
+        if not folders and without_ending(name) in known:
+            inside = download.opened(entry)
+            root = without_ending(name)
+        elif folders and alone:
+            inside = download.opened(entry)
+            if without_ending(name) != "submissions" and not _looks_like_a_platforms(inside, len(folders)):
+                continue
+            root = ""
+        else:
+            continue
+        entries.remove(entry)
+        entries += [replace(one, path=PurePosixPath(root) / one.path) for one in inside]
+    return entries
+
+
+def _looks_like_a_platforms(entries: Sequence[Entry], depth: int) -> bool:
+    names = {entry.path.parts[depth] for entry in entries if len(entry.path.parts) > depth}
+    return bool(names) and (
+        all(moodle(name) or canvas(name) for name in names)
+        or any(entry.path.name == _METADATA and len(entry.path.parts) <= depth + 2 for entry in entries)
+    )
+
+
+def _without_root(entries: Sequence[Entry], known: Sequence[str], roots: list[str]) -> list[Entry]:
+    """The entries without folders that hold everything, no file of their own and no lab: `submissions/`. Their
+    names are added to `roots`."""
     entries = list(entries)
     while entries:
-        roots = {entry.path.parts[0] for entry in entries}
-        root = next(iter(roots))
+        firsts = {entry.path.parts[0] for entry in entries}
+        root = next(iter(firsts))
         files = [entry.path.parts for entry in entries if entry.path.name != _METADATA]
-        deep = all(len(parts) > 2 and parts[1] not in known for parts in files)
-        if len(roots) > 1 or not deep or root in known or _MOODLE.fullmatch(root):
+        deep = all(len(parts) > 2 and parts[1] not in (*known, "labs") for parts in files)
+        if len(firsts) > 1 or not (deep and files) or root in known or moodle(root):
             break
+        roots.append(root)
         entries = [replace(entry, path=PurePosixPath(*entry.path.parts[1:])) for entry in entries]
     return entries
 
 
-def _claims(entries: Sequence[Entry], known: Sequence[str]) -> list[_Claim]:
-    names = _gradescope_names(entries)
-    claims = []
+def _students(
+    entries: Sequence[Entry], known: Sequence[str], outer: Sequence[str], reader: Here, warnings: list[str]
+) -> dict[str, _Student]:
+    """The files by student. Each folder of a lab at the top may hold a platform's download of its own."""
+    parts: dict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
-        if entry.path.name == _METADATA:
-            continue
         first, *others = entry.path.parts
-        if first in known and others:
-            first, *others = others
-        rest = PurePosixPath(*others)
-        if first in names:
-            claims.append(_Claim(names[first], rest, entry))
-        elif found := _MOODLE.fullmatch(first):
-            path = rest if others else PurePosixPath(found["rest"] or first)
-            claims.append(_Claim(found["student"], path, entry))
-        elif not others and (found := _CANVAS.fullmatch(first)):
-            claims.append(_Claim(found["student"], PurePosixPath(found["rest"]), entry))
-        else:
-            claims.append(_Claim(first if others else entry.path.stem, rest if others else entry.path, entry))
-    return claims
+        parts[first if first in known and others else ""].append(entry)
+    students: dict[str, _Student] = defaultdict(_Student)
+    for front, group in parts.items():
+        roots = list(outer)
+        inner = [replace(one, path=one.path.relative_to(front)) if front else one for one in group]
+        inner = _without_root(inner, known, roots)
+        inner, people = _gradescope(inner, reader, warnings)
+        identities = gradescope_identities(people)
+        prefix = next((f"{root.removesuffix('-submissions')}-" for root in roots if root.endswith("-submissions")), "")
+        for entry in inner:
+            found = owner(entry.path.parts, identities, prefix)
+            student = students[found.who.id]
+            if "submitted" in roots and entry.path.name == "timestamp.txt" and len(entry.path.parts) == 3:
+                student.at.append(_nbgrader_time(entry))
+                continue
+            if found.kind == "Gradescope":
+                student.at.append(_time(people[entry.path.parts[0]]["at"]))
+            rest = PurePosixPath(front) / found.rest
+            student.owned.append((replace(found, rest=rest), entry))
+    return {name: student for name, student in students.items() if student.owned}
 
 
-def _gradescope_names(entries: Iterable[Entry]) -> dict[str, str]:
-    """The students of Gradescope's folders; who shares one is named with the others. Raises ClassError."""
-    names: dict[str, str] = {}
-    for entry in entries:
-        if entry.path.name != _METADATA:
-            continue
+def _gradescope(
+    entries: list[Entry], reader: Here, warnings: list[str]
+) -> tuple[list[Entry], dict[str, dict[str, Any]]]:
+    """The entries of an export without its metadata, and the people that these give. They count at the export's root
+    alone, and only if their folders are those beside them; elsewhere they are a student's file."""
+    at_root = [entry for entry in entries if entry.path.parts == (_METADATA,)]
+    if not at_root:
+        return entries, {}
+    rest = [entry for entry in entries if entry.path.parts != (_METADATA,)]
+    folders = {entry.path.parts[0] for entry in rest}
+    try:
+        people = reader.submitters(at_root[0].read(_LARGEST_METADATA))
+    except (Unreadable, *DAMAGE) as error:
+        if all(_GRADESCOPE_FOLDER.fullmatch(folder) for folder in folders):  # nothing else says whose they are
+            words = f"{_METADATA} is not what Gradescope exports ({error}). Export the submissions again."
+            raise ClassError(words) from None
+        people = {}
+    if not folders <= people.keys() or not all(_GRADESCOPE_FOLDER.fullmatch(folder) for folder in people):
+        warnings.append(
+            f"{_METADATA} does not name the folders beside it, and is not read: export the submissions again."
+        )
+        return rest, {}
+    for folder in sorted(people.keys() - folders):
+        people_of = ", ".join(one["email"] or one["name"] for one in people[folder]["students"])
+        warnings.append(f"{folder} of {people_of} has no file in the export.")
+    return rest, people
+
+
+def _of_student(
+    student: _Student, asked: str | None, known: Sequence[str], reader: Here
+) -> tuple[list[HandedIn], list[Fate]]:
+    who = max((owned.who for owned, _ in student.owned), key=lambda one: len(one.name))
+    kinds = sorted({owned.kind for owned, _ in student.owned})
+    at = max(student.at, default="")
+    files = [(owned.rest, entry) for owned, entry in student.owned]
+
+    def refused(words: str) -> tuple[list[HandedIn], list[Fate]]:
+        fates = [Fate(who.id, entry.place, False, "is not read, for its student is refused") for _, entry in files[:20]]
+        problem = f"{who.id}: {words}."
+        return [HandedIn(who.id, asked or "", files[0][0].name, b"", problem, who.name, who.members, at)], fates
+
+    if len(kinds) > 1:
+        return refused(f"is named in two ways in one download ({' and '.join(kinds)}), perhaps two people: part them")
+    repository = _repository([path for path, _ in files], known)
+    fates: list[Fate] = []
+    if repository is not None:
+        files, fates = _of_repository(who, files, repository, known)
+    wanted = [(path, entry) for path, entry in files if largest(path.name) and not entry.problem]
+    if len(wanted) > _MOST_READ:
+        return refused(f"{len(wanted)} files are more than {_MOST_READ}: hand in submission.py alone")
+    pieces = [_unread(path, entry) for path, entry in files if entry.problem or not largest(path.name)]
+    raw, size = [], 0
+    for path, entry in wanted:
         try:
-            metadata = yaml.load(entry.content, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-            for folder, about in metadata.items():
-                students = [str(s.get(":email") or s[":name"]) for s in about[":submitters"]]
-                names[str(folder)] = " + ".join(sorted(students)) or str(folder)
-        except (yaml.YAMLError, AttributeError, KeyError, TypeError, RecursionError, ValueError) as error:
-            raise ClassError(f"{entry.path} is not what Gradescope exports. Export the submissions again.") from error
-    return names
+            content = entry.read(largest(path.name) + 1)
+        except DAMAGE as error:
+            words = f"{entry.place} is damaged in its archive."
+            words = f"{entry.place} cannot be read: {error.strerror}." if isinstance(error, OSError) else words
+            pieces.append(Piece(path, entry.place, b"", words))
+            continue
+        size += len(content)
+        if size > _MOST_BYTES:
+            return refused(f"the files are more than {_MOST_BYTES >> 20} MiB: hand in submission.py alone")
+        raw.append({"path": str(path), "content": content})
+    try:
+        opened = reader.unpack(raw)
+    except Unreadable as error:
+        return refused(f"the files cannot be opened ({error}): hand in submission.py alone")
+    if opened and not opened[0]["path"]:
+        return refused(f"the files are {opened[0]['problem']}")
+    places = {str(path): entry.place for path, entry in wanted}
+    unpacked = [_piece(one, places) for one in opened]
+    inside = _repository([piece.path for piece in unpacked], known)
+    if inside is not None and repository is None:  # the repository in an archive
+        repository = inside
+        kept = [one for one in unpacked if _is_lab_file(one.path, inside, known)]
+        fates.append(Fate(who.id, str(inside), True, f"has {len(unpacked) - len(kept)} other files of the course"))
+        unpacked = kept
+    pieces += unpacked
+    if repository is not None and asked is None:
+        given = [one for one in pieces if one.content and _is_starter(one.lab(known), one.content)]
+        fates += [Fate(who.id, one.place, True, "is the unchanged starter") for one in given]
+        pieces = [one for one in pieces if one not in given]
+    found, more = choose(who, pieces, asked, known, _is_starter, at)
+    return found, fates + more
 
 
-def _lab_of(claim: _Claim, known: Sequence[str]) -> str:
-    """The lab that a folder or the file is named after; empty if none is."""
-    places = [*claim.rest.parts[:-1], claim.rest.stem, *claim.entry.path.parts[:-1]]
-    return next((place for place in places if place in known), "")
+def _unread(path: PurePosixPath, entry: Entry) -> Piece:
+    """A piece that says why a file is not read."""
+    place = entry.place
+    if entry.problem:
+        return Piece(path, place, b"", entry.problem, python=bool(largest(path.name)))
+    if path.name in ("onlinetext.html", "text.html", "link.html"):
+        words = f"{place} is text typed into the platform, which is not read: ask for a file."
+    elif path.suffix.lower() == ".txt":
+        words = f"{place} is a text file: ask for it as submission.py."
+    else:
+        words = f"{place} is neither Python, a notebook, nor a zip or tar archive, and is not read."
+    return Piece(path, place, b"", words, python=False)
 
 
-def _chosen(student: str, lab: str, claims: Sequence[_Claim]) -> HandedIn:
-    """The one file of several that counts, or why none does."""
-    whole = [claim for claim in claims if not claim.entry.problem]
-    if not whole:
-        return HandedIn(student, lab, claims[0].rest.name, problem=claims[0].entry.problem)
-    candidates = _newest(whole)
-    notebooks = [claim for claim in candidates if claim.rest.suffix == NOTEBOOK]
-    named = [claim for claim in candidates if claim.rest.name in SUBMISSION_NAMES]
-    if len(candidates) > 1:  # a notebook's submission.py is what its cell wrote when it was last run
-        candidates = notebooks or named
-    if len(candidates) != 1:
-        files = ", ".join(str(claim.entry.path) for claim in whole[:4]) + (", ..." if len(whole) > 4 else "")
-        words = f"{student} handed in {len(whole)} files ({files}): leave one, or name it submission.py."
-        return HandedIn(student, lab, whole[0].rest.name, problem=words)
-    claim = candidates[0]
-    problem = "" if lab else f"Nothing says which lab {claim.entry.path} is for: name it with --lab."
-    name = claim.rest.with_suffix(".py").name if claim.rest.suffix == NOTEBOOK else claim.rest.name
-    return HandedIn(student, lab, name, claim.entry.content, problem)
+def _piece(one: Mapping[str, Any], places: Mapping[str, str]) -> Piece:
+    path = PurePosixPath(one["path"])
+    over = next((place for inner, place in places.items() if PurePosixPath(without_ending(inner)) in path.parents), "")
+    place = places.get(one["path"]) or (f"{over}/{path.name}" if over else str(path))
+    python = bool(largest(path.name))
+    problem = one["problem"].replace(one["path"], place, 1)
+    if not python and not problem:
+        problem = f"{place} is neither Python nor a notebook, and is not read."
+    return Piece(path, place, one["content"], problem, one["cell"], python)
 
 
-def _newest(claims: Sequence[_Claim]) -> list[_Claim]:
-    """The claims without those that Canvas has a later one of: `file-2.py` comes after `file-1.py` and `file.py`."""
-    newest: dict[PurePosixPath, tuple[int, _Claim]] = {}
-    for claim in claims:
-        found = _RESUBMITTED.fullmatch(claim.rest.name)
-        stem = claim.rest.with_name(found["stem"] + ".py") if found else claim.rest
-        number = int(found["number"]) if found else 0
-        if found is None or any(other.rest == stem for other in claims):
-            if stem not in newest or newest[stem][0] < number:
-                newest[stem] = number, claim
-        else:
-            newest[claim.rest] = 0, claim
-    return [claim for _, claim in newest.values()]
+def _repository(paths: Iterable[PurePosixPath], known: Sequence[str]) -> PurePosixPath | None:
+    """The folder that is a clone of what `autograder release` writes; None if there is none."""
+    for path in paths:
+        parts = path.parts
+        if len(parts) > 2 and parts[-3] == "labs" and parts[-2] in known and parts[-1] in ("task.py", "lab.toml"):
+            return PurePosixPath(*parts[:-3])
+    return None
+
+
+def _is_lab_file(path: PurePosixPath, root: PurePosixPath, known: Sequence[str]) -> bool:
+    """Whether a file of a clone is one that students write: `labs/LAB/submission*.py`."""
+    inside = path.relative_to(root).parts if root in path.parents else ()
+    return len(inside) == 3 and inside[0] == "labs" and inside[1] in known and inside[2] in SUBMISSION_NAMES
+
+
+def _of_repository(
+    who: Identity, files: list[tuple[PurePosixPath, Entry]], root: PurePosixPath, known: Sequence[str]
+) -> tuple[list[tuple[PurePosixPath, Entry]], list[Fate]]:
+    kept = [(path, entry) for path, entry in files if _is_lab_file(path, root, known)]
+    others = len(files) - len(kept)
+    return kept, [Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository")]
+
+
+@cache
+def _starters(lab: str) -> frozenset[bytes]:
+    files = (labs_folder() / lab / name for name in SUBMISSION_NAMES)
+    return frozenset(_plain(file.read_bytes()) for file in files if file.is_file())
+
+
+def _is_starter(lab: str, content: bytes) -> bool:
+    return bool(lab) and _plain(content) in _starters(lab)
+
+
+def _plain(content: bytes) -> bytes:
+    return b"\n".join(line.rstrip() for line in content.removeprefix(b"\xef\xbb\xbf").splitlines()).strip()
+
+
+def _alike(handed_in: Iterable[HandedIn]) -> list[str]:
+    """A sentence for students whose IDs a reader takes for each other."""
+    by_look: dict[str, set[str]] = defaultdict(set)
+    for one in handed_in:
+        by_look[looks(one.student)].add(one.student)
+    return [
+        f"{' and '.join(sorted(names))} look alike, and are kept apart: is that one student?"
+        for _, names in sorted(by_look.items())
+        if len(names) > 1
+    ]
+
+
+def _nbgrader_time(entry: Entry) -> str:
+    try:
+        return _time(entry.read(100).decode("utf-8", "replace").strip().removesuffix("UTC") + "+0000")
+    except DAMAGE:
+        return ""
+
+
+def _time(text: str) -> str:
+    """A platform's time as ISO 8601 in UTC; empty for what is none."""
+    plain = re.sub(r"(\.\d{6})\d*", r"\1", text.strip()).replace(" Z", "+00:00").replace(" ", "T", 1).replace(" ", "")
+    try:
+        found = datetime.fromisoformat(plain)
+    except ValueError:
+        return ""
+    return found.astimezone(UTC).isoformat(timespec="seconds") if found.tzinfo else ""

@@ -6,33 +6,37 @@ and the next run goes on with what has none.
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import sqlite3
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import msgspec
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.intake import HandedIn
+from autograder.classroom.hand_in import HandedIn
+from autograder.classroom.people import Identity, Person
 from autograder.records.report import Report
 from autograder.records.stored import report_of
 from autograder.spec.seeds import secret_seed
 
 RECORD = "class.sqlite"  # its name in the folder of a class's results
-SCHEMA = "1"
+SCHEMA = "2"
 TRIES = 3  # of a submission whose grading was lost with the process that did it
 
 _TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE submission (
-    id INTEGER PRIMARY KEY, student TEXT NOT NULL, lab TEXT NOT NULL, file TEXT NOT NULL, content BLOB NOT NULL,
-    digest TEXT NOT NULL, problem TEXT NOT NULL, present INTEGER NOT NULL, lost INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (student, lab)
+    id INTEGER PRIMARY KEY, student TEXT NOT NULL, lab TEXT NOT NULL, attempt INTEGER NOT NULL, file TEXT NOT NULL,
+    content BLOB NOT NULL, digest TEXT NOT NULL, problem TEXT NOT NULL, called TEXT NOT NULL, members TEXT NOT NULL,
+    at TEXT NOT NULL, note TEXT NOT NULL, lost INTEGER NOT NULL DEFAULT 0, UNIQUE (student, lab, attempt)
 );
 CREATE TABLE grade (
     submission INTEGER PRIMARY KEY REFERENCES submission (id), status TEXT NOT NULL, score REAL NOT NULL,
@@ -40,6 +44,14 @@ CREATE TABLE grade (
     isolation TEXT NOT NULL, seconds REAL NOT NULL, finished TEXT NOT NULL, report TEXT NOT NULL
 );
 CREATE TABLE seed (lab TEXT PRIMARY KEY, value INTEGER NOT NULL);
+CREATE TABLE person (id TEXT PRIMARY KEY, name TEXT NOT NULL, aliases TEXT NOT NULL);
+CREATE TABLE override (
+    student TEXT NOT NULL, lab TEXT NOT NULL, score REAL NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (student, lab)
+);
+CREATE TABLE log (
+    id INTEGER PRIMARY KEY, at TEXT NOT NULL, who TEXT NOT NULL, student TEXT NOT NULL, lab TEXT NOT NULL,
+    words TEXT NOT NULL
+);
 """
 
 
@@ -72,6 +84,22 @@ class GradeLine:
     finished: str
     report: dict[str, Any]  # as it was stored; empty until it is graded
     content: bytes = b""
+    called: str = ""
+    members: tuple[Identity, ...] = ()
+    attempt: int = 1  # from 1 on
+    at: str = ""  # ISO 8601; empty where the download has no times
+    note: str = ""
+    counts: float | None = None  # points after policies and overrides; None where they are the score
+    why: str = ""
+
+    @property
+    def points(self) -> float:
+        """What counts."""
+        return self.score if self.counts is None else self.counts
+
+    def each(self) -> list[GradeLine]:
+        """The line of each member of a group; itself for one student."""
+        return [replace(self, student=one.id, called=one.name, members=()) for one in self.members] or [self]
 
     def graded(self) -> Report | None:
         """The report, with the submission as its source; None until it is graded. Raises ClassError."""
@@ -86,14 +114,26 @@ class GradeLine:
             ) from None
 
 
+@dataclass(frozen=True)
+class LogLine:
+    """Who changed what, and when."""
+
+    number: int
+    at: str
+    who: str
+    student: str
+    lab: str
+    words: str
+
+
 class Ledger:
-    """The record at `path`, made if there is none. Use as a context manager.
+    """The record at `path`, made if there is none; `who` changes it, in the log. Use as a context manager.
 
     Raises ClassError if the file is something else or another run has it open for writing.
     """
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, who: str = "") -> None:
+        self.path, self.who = path, who or _user()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch(mode=0o600)  # it holds everybody's work, and the seeds
         self._database = sqlite3.connect(path, isolation_level=None, timeout=1.0)
@@ -135,44 +175,143 @@ class Ledger:
             raise ClassError(f"The record {self.path} is of another version of autograder: start a new one with --out.")
 
     def take_in(self, handed_in: Sequence[HandedIn]) -> int:
-        """Note what is handed in now; how many of them are new or changed. What changed loses its grade, what is no
-        longer there keeps it."""
+        """Note what is handed in now; how many of them are new or changed. What changed is a further attempt at its
+        lab; the earlier ones keep their grades. Students who are not among them stay as they are."""
         changed = 0
+        names, called = self._names(), {person.id: person.name for person in self.people()}
+
+        def known(student: str, shown: str) -> tuple[str, str]:
+            found = names.get(student.casefold(), student)
+            return found, called.get(found) or shown
+
+        handed_in = [
+            replace(
+                one, student=known(one.student, "")[0], called=known(one.student, one.called)[1],
+                members=tuple(Identity(*known(member.id, member.name)) for member in one.members),
+            )
+            for one in handed_in
+        ]  # fmt: skip
         with self._transaction():
-            self._database.execute("UPDATE submission SET present = 0")
+            nameless = {(one.student, one.name, one.problem) for one in handed_in if not one.lab}
+            for number, *what in self._rows("SELECT id, student, file, problem FROM submission WHERE lab = ''"):
+                if tuple(what) not in nameless:  # of a download that did not say which lab it was
+                    self._database.execute("DELETE FROM submission WHERE id = ?", (number,))
             for one in handed_in:
-                digest = hashlib.sha256(one.content).hexdigest()
-                key = (one.student, one.lab)
-                known = self._database.execute(
-                    "SELECT id, digest, file, problem FROM submission WHERE student = ? AND lab = ?", key
-                ).fetchone()
-                if known is None:
-                    self._database.execute(
-                        "INSERT INTO submission (student, lab, file, content, digest, problem, present) "
-                        "VALUES (?, ?, ?, ?, ?, ?, 1)",
-                        (*key, one.name, one.content, digest, one.problem),
-                    )
-                    changed += 1
-                elif known[1:] == (digest, one.name, one.problem):
-                    self._database.execute("UPDATE submission SET present = 1 WHERE id = ?", known[:1])
-                else:
-                    self._database.execute(
-                        "UPDATE submission SET file = ?, content = ?, digest = ?, problem = ?, present = 1, lost = 0 "
-                        "WHERE id = ?",
-                        (one.name, one.content, digest, one.problem, known[0]),
-                    )
-                    self._database.execute("DELETE FROM grade WHERE submission = ?", known[:1])
-                    changed += 1
+                changed += self._take(one)
         return changed
+
+    def _take(self, one: HandedIn) -> bool:
+        """Note one hand-in; whether it is new."""
+        digest = hashlib.sha256(one.content).hexdigest()
+        members = json.dumps([[member.id, member.name] for member in one.members])
+        rows = self._rows(
+            "SELECT id, attempt, digest, file, problem FROM submission WHERE student = ? AND lab = ? "
+            "ORDER BY attempt DESC LIMIT 1", one.student, one.lab,
+        )  # fmt: skip
+        if rows and rows[0][2:] == (digest, one.name, one.problem):
+            self._database.execute(
+                "UPDATE submission SET called = ?, members = ?, at = max(at, ?), note = ? WHERE id = ?",
+                (one.called, members, one.at, one.note, rows[0][0]),
+            )
+            return False
+        attempt = rows[0][1] + 1 if rows else 1
+        self._database.execute(
+            "INSERT INTO submission (student, lab, attempt, file, content, digest, problem, called, members, at, note) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (one.student, one.lab, attempt, one.name, one.content, digest, one.problem, one.called, members, one.at,
+             one.note),
+        )  # fmt: skip
+        self.write_log(one.student, one.lab, f"attempt {attempt} came in: {one.name}", inside=True)
+        return True
+
+    def enrol(self, people: Sequence[Person]) -> None:
+        """Note who is in the class. Hand-ins under another name of a student's are theirs from now on."""
+        with self._transaction():
+            for person in people:
+                known = {name for one in self.people() if one.id == person.id for name in one.aliases}
+                row = (person.id, person.name, json.dumps(sorted(person.aliases | known)))
+                self._database.execute("INSERT OR REPLACE INTO person VALUES (?, ?, ?)", row)
+            names = self._names()
+            for (student,) in self._rows("SELECT DISTINCT student FROM submission"):
+                if (known_as := names.get(student.casefold(), student)) != student:
+                    self._rename(student, known_as)
+
+    def _names(self) -> dict[str, str]:
+        """The ID of each name of a student that no other has."""
+        names: dict[str, set[str]] = defaultdict(set)
+        for person in self.people():
+            for name in (person.id, *person.aliases):
+                names[name.casefold()].add(person.id)
+        return {name: next(iter(ids)) for name, ids in names.items() if len(ids) == 1}
+
+    def _rename(self, old: str, new: str) -> None:
+        for number, lab, attempt in self._rows(
+            "SELECT id, lab, attempt FROM submission WHERE student = ? ORDER BY attempt", old
+        ):
+            ((last,),) = self._rows("SELECT max(attempt) FROM submission WHERE student = ? AND lab = ?", new, lab)
+            self._database.execute(
+                "UPDATE submission SET student = ?, attempt = ? WHERE id = ?", (new, (last or 0) + 1, number)
+            )
+            self.write_log(new, lab, f"attempt {attempt} of {old} is theirs by the roster", inside=True)
+
+    def people(self) -> list[Person]:
+        """Who is in the class, by ID; nobody if no roster was given."""
+        rows = self._rows("SELECT * FROM person ORDER BY id")
+        return [Person(name, called, frozenset(json.loads(aliases))) for name, called, aliases in rows]
+
+    def override(self, student: str, lab: str, score: float, reason: str) -> None:
+        """Set by hand what counts for a student and lab, whatever is graded later. Raises ClassError."""
+        if not self._rows("SELECT 1 FROM submission WHERE student = ? AND lab = ?", student, lab) and not self._rows(
+            "SELECT 1 FROM person WHERE id = ?", student
+        ):
+            raise ClassError(f"The record has no student {student!r} with a hand-in for {lab}: see its results.csv.")
+        with self._transaction():
+            before = self._rows("SELECT score FROM override WHERE student = ? AND lab = ?", student, lab)
+            self._database.execute("INSERT OR REPLACE INTO override VALUES (?, ?, ?, ?)", (student, lab, score, reason))
+            words = f"override {before[0][0]:g} -> {score:g}" if before else f"override {score:g}"
+            self.write_log(student, lab, f"{words}: {reason}", inside=True)
+
+    def withdraw_override(self, student: str, lab: str, reason: str) -> None:
+        """Let what is graded count again. Raises ClassError if there is no override."""
+        with self._transaction():
+            done = self._database.execute("DELETE FROM override WHERE student = ? AND lab = ?", (student, lab))
+            if not done.rowcount:
+                raise ClassError(f"There is no override for {student!r} and {lab}.")
+            self.write_log(student, lab, f"override withdrawn: {reason}", inside=True)
+
+    def write_log(self, student: str, lab: str, words: str, inside: bool = False) -> int:
+        """Add a line to the log, with the time and who runs this; its number. `inside` a transaction that has begun."""
+        row = (_now(), self.who, student, lab, words)
+        with nullcontext() if inside else self._transaction():
+            done = self._database.execute("INSERT INTO log (at, who, student, lab, words) VALUES (?, ?, ?, ?, ?)", row)
+        return done.lastrowid or 0
+
+    def log(self, after: int = 0) -> list[LogLine]:
+        """The lines of the log from a number on."""
+        return [LogLine(*row) for row in self._rows("SELECT * FROM log WHERE id > ? ORDER BY id", after)]
+
+    def last_log(self) -> int:
+        """The number of the log's last line; 0 where there is none."""
+        return self._rows("SELECT coalesce(max(id), 0) FROM log")[0][0]
+
+    def setting(self, name: str) -> str:
+        """A text that was kept under a name; empty if there is none."""
+        return next((row[0] for row in self._rows("SELECT value FROM about WHERE name = ?", name)), "")
+
+    def keep_setting(self, name: str, value: str, words: str) -> None:
+        """Keep a text under a name, and say so in the log."""
+        with self._transaction():
+            self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, value))
+            self.write_log("", "", words, inside=True)
 
     def waiting(self, only: Sequence[str] = (), again: bool = False) -> list[Waiting]:
         """What is to be graded: submissions without a grade, or all with `again`, of these students and labs, if any
         are named. Raises ClassError for a name that is neither."""
-        rows = self._database.execute(
+        rows = self._rows(
             "SELECT id, student, lab, file, content, grade.submission IS NULL, lost FROM submission "
-            "LEFT JOIN grade ON grade.submission = submission.id WHERE problem = '' AND present ORDER BY lab, student"
-        ).fetchall()
-        names = {name for row in self._database.execute("SELECT student, lab FROM submission") for name in row}
+            "LEFT JOIN grade ON grade.submission = submission.id WHERE problem = '' ORDER BY lab, student, attempt"
+        )
+        names = {name for row in self._rows("SELECT student, lab FROM submission") for name in row}
         for name in only:
             if name not in names:
                 raise ClassError(f"--only {name}: there is no student and no lab of that name.")
@@ -194,9 +333,17 @@ class Ledger:
         row = (
             number, report["status"], report["score"], report["max_score"], report["full_score"],
             report["efficiency"], report["device"], report["hardware"], report["isolation"], report["seconds"],
-            time.strftime("%Y-%m-%dT%H:%M:%S%z"), json.dumps(report, allow_nan=False),
+            _now(), json.dumps(report, allow_nan=False),
         )  # fmt: skip
         with self._transaction():
+            before = self._rows(
+                "SELECT student, lab, attempt, status, score FROM submission LEFT JOIN grade ON submission = id "
+                "WHERE id = ?", number,
+            )  # fmt: skip
+            for student, lab, attempt, status, score in before:
+                then = f"{status}, {score:g} -> " if status else ""
+                words = f"attempt {attempt} graded: {then}{report['status']}, {report['score']:g}"
+                self.write_log(student, lab, words, inside=True)
             marks = ", ".join("?" * len(row))
             self._database.execute(f"INSERT OR REPLACE INTO grade VALUES ({marks})", row)
             self._database.execute("UPDATE submission SET lost = 0 WHERE id = ?", (number,))
@@ -206,22 +353,46 @@ class Ledger:
         with self._transaction():
             self._database.execute("UPDATE submission SET lost = lost + 1 WHERE id = ?", (number,))
 
-    def lines(self) -> Iterator[GradeLine]:
-        """Everything that is handed in now, by student and lab."""
-        rows = self._database.execute(
+    def attempts(self) -> list[GradeLine]:
+        """Every attempt, by student, lab and time."""
+        found = []
+        for student, lab, file, problem, lost, status, *numbers, hardware, seconds, finished, report, content, called, \
+                members, attempt, at, note in self._rows(
             "SELECT student, lab, file, problem, lost, status, score, max_score, full_score, efficiency, hardware, "
-            "seconds, finished, report, content FROM submission LEFT JOIN grade ON grade.submission = submission.id "
-            "WHERE present ORDER BY student, lab"
-        )
-        for student, lab, file, problem, lost, status, *numbers, hardware, seconds, finished, report, content in rows:
+            "seconds, finished, report, content, called, members, attempt, at, note FROM submission "
+            "LEFT JOIN grade ON grade.submission = submission.id ORDER BY student, lab, attempt"
+        ):  # fmt: skip
             if lost >= TRIES and not status:
                 problem = f"Its grading ended without a word {TRIES} times: grade it alone with `autograder grade`."
             score, most, full, efficiency = numbers
-            yield GradeLine(
+            found.append(GradeLine(
                 student, lab, file, problem, status or "", score or 0.0, most or 0.0, full or 0.0, efficiency,
-                hardware or "", seconds or 0.0, finished or "", json.loads(report) if report else {},
-                content,
-            )  # fmt: skip
+                hardware or "", seconds or 0.0, finished or "", json.loads(report) if report else {}, content, called,
+                tuple(Identity(*one) for one in json.loads(members)), attempt, at, note,
+            ))  # fmt: skip
+        return found
+
+    def lines(self) -> Iterator[GradeLine]:
+        """What counts, by student and lab: the newest attempt, or what an override says."""
+        newest = {(line.student, line.lab): line for line in self.attempts()}
+        overrides = {(s, lab): (score, why) for s, lab, score, why in self._rows("SELECT * FROM override")}
+        for key, line in newest.items():
+            score, why = overrides.get(key, (None, ""))
+            yield line if score is None else replace(line, counts=score, why=f"set by hand: {why}")
+
+    def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
+        return self._database.execute(query, values).fetchall()
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # the system knows no name for whoever this is
+        return "unknown"
 
 
 class _Transaction:

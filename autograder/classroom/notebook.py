@@ -1,41 +1,30 @@
-"""The submission in a notebook: what its last cell that writes `submission.py` would write.
+"""The submissions in a notebook: what its last cells that write them would write.
 
 Cells are read and not run, and their identifiers not asked for: a missing or doubled cell of tests changes nothing
-here, and of two cells that write the file the last one counts, as it does when the notebook is run.
+here, and of two cells that write the same the last one counts, as it does when the notebook is run.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from dataclasses import replace
 from typing import Any
 
-from autograder.classroom.entries import NOTEBOOK, Entry
-
-_WRITES = re.compile(r"\s*%%(?:writefile\s+(?:\./)?submission(?:_cuda)?\.py|submit\s+\S+)\s*\n(?P<code>.*)", re.DOTALL)
-
-
-def without_notebook(entry: Entry) -> Entry:
-    """An entry whose content is Python: of a notebook, its submission; other files stay as they are."""
-    if entry.problem or entry.path.suffix != NOTEBOOK:
-        return entry
-    try:
-        code = submission_in(json.loads(entry.content))
-    except (ValueError, RecursionError, KeyError, TypeError, AttributeError):
-        return replace(entry, content=b"", problem=f"{entry.path} is no notebook that can be read.")
-    if code is None:
-        words = f"{entry.path} has no cell that begins with %%writefile submission.py or %%submit."
-        return replace(entry, content=b"", problem=words)
-    return replace(entry, content=code.encode(errors="replace"))
+NOTEBOOK = ".ipynb"
+WRITEFILE = "submission.py"  # stands for %%writefile, which names no lab
+_WRITES = re.compile(
+    r"\s*%%(?:writefile\s+(?:\./)?submission(?:_cuda)?\.py|submit\s+(?P<lab>\S+))\s*\n(?P<code>.*)", re.DOTALL
+)
 
 
-def submission_in(notebook: dict[str, Any]) -> str | None:
-    """The code of the last cell that writes a submission and is not empty; None if there is none."""
-    found = None
+def written_by(notebook: dict[str, Any]) -> dict[str, str]:
+    """The code that each lab's last cell of `%%submit` has, under its lab, and that of `%%writefile submission.py`
+    under WRITEFILE; the last of the notebook first. Cells without code do not count."""
+    found: dict[str, str] = {}
     for cell in notebook["cells"]:
         source = cell["source"] if isinstance(cell["source"], str) else "".join(cell["source"])
         written = _WRITES.fullmatch(source) if cell["cell_type"] == "code" else None
         if written and written["code"].strip():
-            found = written["code"]
-    return found
+            lab = written["lab"] or WRITEFILE
+            found.pop(lab, None)
+            found[lab] = written["code"]
+    return dict(reversed(found.items()))

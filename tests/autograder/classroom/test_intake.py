@@ -12,7 +12,8 @@ import pytest
 
 from autograder.classroom import entries
 from autograder.classroom.entries import ClassError
-from autograder.classroom.intake import HandedIn, read_class
+from autograder.classroom.hand_in import HandedIn
+from autograder.classroom.intake import read_class
 
 LAB = "01_axpy"
 
@@ -33,11 +34,11 @@ def zipped(**members: str | bytes) -> bytes:
 
 def found(place: Path, lab: str | None = None) -> dict[tuple[str, str], str]:
     """By student and lab: the first line of the file, or the problem."""
-    return {(h.student, h.lab): h.content.decode().strip("# \n") or h.problem for h in read_class(place, lab)}
+    return {(h.student, h.lab): h.content.decode().strip("# \n") or h.problem for h in read_class(place, lab).handed_in}
 
 
 def one(place: Path, lab: str | None = LAB) -> HandedIn:
-    (only,) = read_class(place, lab)
+    (only,) = read_class(place, lab).handed_in
     return only
 
 
@@ -48,7 +49,7 @@ def test_a_folder_a_student(tmp_path: Path) -> None:
         ("bob", LAB): "bob/01_axpy/anything.py",
         ("bob", "03_transpose"): "bob/03_transpose/submission.py",
     }
-    assert "which lab ada/submission.py is for" in next(h.problem for h in read_class(tmp_path) if h.student == "ada")
+    assert "which lab ada/submission.py is for" in read_class(tmp_path).handed_in[0].problem
 
 
 def test_a_file_a_student_and_a_folder_a_lab(tmp_path: Path) -> None:
@@ -91,8 +92,8 @@ def test_moodle(tmp_path: Path) -> None:
         "Bob_Ross_124_assignsubmission_file/kernel.py",
         "Zoë Özgür_125_assignsubmission_file_axpy.py",
     )
-    assert [(h.student, h.name) for h in read_class(tmp_path, LAB)] == [
-        ("Ada Lovelace", "submission.py"), ("Bob_Ross", "kernel.py"), ("Zoë Özgür", "axpy.py")
+    assert [(h.student, h.called, h.name) for h in read_class(tmp_path, LAB).handed_in] == [
+        ("123", "Ada Lovelace", "submission.py"), ("124", "Bob_Ross", "kernel.py"), ("125", "Zoë Özgür", "axpy.py")
     ]  # fmt: skip
 
 
@@ -102,9 +103,9 @@ def test_canvas_takes_the_last_of_several(tmp_path: Path) -> None:
         "rossbob_LATE_12_24_submission-1.py", "rossbob_LATE_12_25_submission-10.py", "eve_13_26_kernel-2.py",
     )  # fmt: skip
     assert found(tmp_path, LAB) == {
-        ("lovelaceada", LAB): "lovelaceada_11_22_submission.py",
-        ("rossbob", LAB): "rossbob_LATE_12_25_submission-10.py",
-        ("eve", LAB): "eve_13_26_kernel-2.py",
+        ("11", LAB): "lovelaceada_11_22_submission.py",
+        ("12", LAB): "rossbob_LATE_12_25_submission-10.py",
+        ("13", LAB): "eve_13_26_kernel-2.py",
     }
 
 
@@ -127,14 +128,14 @@ def test_archives_are_read_as_folders(tmp_path: Path) -> None:
 
 def test_two_files_of_which_none_is_meant(tmp_path: Path) -> None:
     write(tmp_path, "ada/a.py", "ada/b.py", "bob/helper.py", "bob/submission.py")
-    both = {h.student: h for h in read_class(tmp_path, LAB)}
+    both = {h.student: h for h in read_class(tmp_path, LAB).handed_in}
     assert both["ada"].problem == "ada handed in 2 files (ada/a.py, ada/b.py): leave one, or name it submission.py."
     assert (both["bob"].name, both["bob"].problem) == ("submission.py", "")
 
 
 def test_two_places_of_one_student(tmp_path: Path) -> None:
     write(tmp_path, "01_axpy/ada.py", "ada/01_axpy/submission.py", "01_axpy/bob.py", "bob/01_axpy/mine.py")
-    by_student = {h.student: h for h in read_class(tmp_path)}
+    by_student = {h.student: h for h in read_class(tmp_path).handed_in}
     assert (by_student["ada"].name, by_student["ada"].problem) == ("submission.py", "")
     assert by_student["bob"].problem.startswith(
         "bob handed in 2 files (01_axpy/bob.py, bob/01_axpy/mine.py): leave one"
@@ -203,7 +204,7 @@ def test_empty_and_odd_names(tmp_path: Path) -> None:
     write(tmp_path, "张伟/müller lösung.py", 'o\'neil "x"/submission.py')
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / "submission.py").write_bytes(b"")
-    by_student = {h.student: h for h in read_class(tmp_path, LAB)}
+    by_student = {h.student: h for h in read_class(tmp_path, LAB).handed_in}
     assert by_student["张伟"].name == "müller lösung.py" and not by_student["张伟"].problem
     assert not by_student['o\'neil "x"'].problem
     assert by_student["empty"].problem == "empty/submission.py is empty."

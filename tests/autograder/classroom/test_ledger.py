@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.intake import HandedIn
+from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.ledger import TRIES, Ledger
 from autograder.classroom.table import table
 
@@ -42,21 +42,22 @@ def test_what_has_a_grade_waits_no_more(tmp_path: Path) -> None:
             ledger.waiting(["zoe"])
 
 
-def test_what_changed_is_graded_again(tmp_path: Path) -> None:
+def test_what_changed_is_a_further_attempt(tmp_path: Path) -> None:
     with Ledger(tmp_path / "class.sqlite") as ledger:
         ledger.take_in([ADA])
         ledger.keep(ledger.waiting()[0].number, REPORT)
         assert ledger.take_in([replace(ADA, content=b"# better")]) == 1
         assert [one.content for one in ledger.waiting()] == [b"# better"]
         assert not next(ledger.lines()).status
+        assert [(one.attempt, one.score) for one in ledger.attempts()] == [(1, 70), (2, 0)]
 
 
-def test_who_handed_in_no_more_keeps_the_grade_unseen(tmp_path: Path) -> None:
+def test_who_is_not_in_a_further_download_keeps_the_grade(tmp_path: Path) -> None:
     with Ledger(tmp_path / "class.sqlite") as ledger:
         ledger.take_in([ADA, BOB])
         ledger.keep(ledger.waiting()[0].number, REPORT)
         ledger.take_in([BOB])
-        assert [line.student for line in ledger.lines()] == ["bob"]
+        assert [(line.student, line.score) for line in ledger.lines()] == [("ada", 70), ("bob", 0)]
         assert ledger.take_in([ADA, BOB]) == 0
         assert next(ledger.lines()).score == 70
 

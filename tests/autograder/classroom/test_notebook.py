@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom.intake import HandedIn, read_class
-from autograder.classroom.notebook import submission_in
+from autograder.classroom.hand_in import HandedIn
+from autograder.classroom.intake import read_class
+from autograder.classroom.notebook import written_by
 
 
 def notebook(*sources: str | list[str], kind: str = "code") -> dict:
@@ -29,7 +30,7 @@ def notebook(*sources: str | list[str], kind: str = "code") -> dict:
     ],
 )
 def test_the_last_cell_that_writes_it_counts(found: dict, code: str | None) -> None:
-    assert submission_in(found) == code
+    assert next(iter(written_by(found).values()), None) == code
 
 
 def hand_in(folder: Path, student: str, name: str, text: str) -> None:
@@ -44,7 +45,7 @@ def test_nbgraders_tree_of_notebooks_is_read(tmp_path: Path) -> None:
     hand_in(tmp_path, "bob", "01_axpy.ipynb", json.dumps(notebook("x = 1")))
     hand_in(tmp_path, "eve", "01_axpy.ipynb", "[" * 100_000)
     hand_in(tmp_path, "fay", "01_axpy.ipynb", json.dumps({"cells": [{"cell_type": "code"}]}))
-    ada, bob, eve, fay = read_class(tmp_path)
+    ada, bob, eve, fay = read_class(tmp_path).handed_in
     assert ada == HandedIn("ada", "01_axpy", "01_axpy.py", b"a = 1")
     assert "has no cell that begins with %%writefile submission.py" in bob.problem
     assert "no notebook that can be read" in eve.problem and "no notebook that can be read" in fay.problem
@@ -53,4 +54,4 @@ def test_nbgraders_tree_of_notebooks_is_read(tmp_path: Path) -> None:
 def test_a_notebook_with_large_outputs_is_read(tmp_path: Path) -> None:
     large = notebook("%%writefile submission.py\na = 1") | {"metadata": {"x": "y" * (2 << 20)}}
     hand_in(tmp_path, "ada", "01_axpy.ipynb", json.dumps(large))
-    assert read_class(tmp_path)[0].content == b"a = 1"
+    assert read_class(tmp_path).handed_in[0].content == b"a = 1"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom.intake import HandedIn
+from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.ledger import RECORD, Ledger
 from autograder.cli import CANNOT_GRADE, main
 from autograder.records import machine

@@ -1,0 +1,111 @@
+"""Each platform's download, against who handed in what: no file is lost, none is another student's."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from autograder.classroom.entries import ClassError
+from autograder.classroom.intake import Intake, read_class
+from autograder.classroom.reader import Confined
+from corpus.hand_ins import LAB, TREES, Tree, gradescope, notebook, work, zipped
+
+
+def first_line(content: bytes) -> str:
+    return content.decode().splitlines()[0].strip("# ")
+
+
+def check(tree: Tree, found: Intake) -> None:
+    counted = {(h.student, h.lab): first_line(h.content) for h in found.handed_in if h.content and not h.problem}
+    assert counted == {key: text.strip("# ") for key, text in tree.counts.items()}
+    unread = {fate.path: fate.words for fate in found.fates if not fate.read}
+    assert {path: words in unread.get(path, "") for path, words in tree.unread.items()} == dict.fromkeys(
+        tree.unread, True
+    )
+    assert set(unread) == set(tree.unread)
+    called = {one.student: one.called for one in found.handed_in}
+    assert {name: called[name] for name in tree.names} == tree.names
+    # Everybody has a row, also who handed in nothing that can be read.
+    assert {fate.student for fate in found.fates} <= set(called)
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_every_file_of_a_download_is_accounted_for(name: str, tmp_path: Path) -> None:
+    tree = TREES[name]()
+    check(tree, read_class(tree.write(tmp_path / "class"), tree.lab))
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_the_same_in_an_archive(name: str, tmp_path: Path) -> None:
+    tree = TREES[name]()
+    with zipfile.ZipFile(tmp_path / "class.zip", "w") as archive:
+        for path, content in tree.files.items():
+            if "\\" in path:  # is a separator in archives
+                pytest.skip("its names cannot be in an archive")
+            archive.writestr(path, content)
+    check(tree, read_class(tmp_path / "class.zip", tree.lab))
+
+
+@pytest.mark.processes
+def test_a_confined_process_reads_the_same_and_a_bomb_costs_its_student_only(tmp_path: Path) -> None:
+    tree = TREES["plain"]()
+    root = tree.write(tmp_path / "class")
+    spaces = notebook("x" + " " * (15 << 20))
+    (root / "s8.zip").write_bytes(zipped({f"{number}.ipynb": spaces for number in range(65)}))
+    with Confined() as reader:
+        found = read_class(root, tree.lab, reader)
+    (bomb,) = [one for one in found.handed_in if one.student == "s8"]
+    assert "hand in submission.py alone" in bomb.problem and not bomb.content
+    rest = [one for one in found.handed_in if one.student != "s8"]
+    check(tree, Intake(rest, [fate for fate in found.fates if fate.student != "s8"]))
+
+
+def test_times_are_those_of_the_platform(tmp_path: Path) -> None:
+    found = read_class(gradescope().write(tmp_path / "a"), LAB)
+    assert [one.at for one in found.handed_in] == ["2026-11-20T22:58:59+00:00", "2026-11-21T07:00:00+00:00"]
+    assert [member.id for member in found.handed_in[1].members] == ["bob@x.edu", "eve@x.edu"]
+    (tmp_path / "b" / "ada" / LAB).mkdir(parents=True)
+    (tmp_path / "b" / "ada" / LAB / "submission.py").write_text("# x")
+    (tmp_path / "b" / "ada" / LAB / "timestamp.txt").write_text("2020-01-01 00:00:00 UTC")  # a student's own
+    assert read_class(tmp_path / "b").handed_in[0].at == ""
+    tree = TREES["nbgrader"]()
+    assert read_class(tree.write(tmp_path / "c")).handed_in[0].at == "2026-11-20T22:00:00+00:00"
+
+
+def test_names_that_look_alike_are_named(tmp_path: Path) -> None:
+    found = read_class(TREES["plain"]().write(tmp_path / "class"), LAB)
+    assert any("s1 and s1\\u200b and s1\\x20 look alike" in words for words in found.warnings)
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        b"submission_12:\n  :submitters:\n  - :name: Eve\n    :email: eve@x.edu\n",  # one folder is not in it
+        b"ada:\n  :submitters:\n  - :name: Eve\nbob:\n  :submitters:\n  - :name: Ada\n",
+        b"submission_11: &a\n  :submitters: []\nsubmission_12: *a\n",
+        b"- 1\n",
+        b"{" * 100_000,
+    ],
+)
+def test_metadata_that_are_not_the_exports_give_nobody_anything(metadata: bytes, tmp_path: Path) -> None:
+    for name in ("submission_11", "submission_12"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "submission.py").write_bytes(work(name))
+    (tmp_path / "submission_metadata.yml").write_bytes(metadata)
+    try:
+        found = read_class(tmp_path, LAB)
+    except ClassError as error:
+        assert "Export the submissions again" in str(error)
+        return
+    assert [one.student for one in found.handed_in] == ["submission_11", "submission_12"]
+    assert "not read" in found.warnings[0]
+
+
+def test_a_student_of_two_platforms_in_one_download_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "11").mkdir()
+    (tmp_path / "11" / "submission.py").write_text("# folder")
+    (tmp_path / "ada_11_22_submission.py").write_text("# canvas")
+    (one,) = read_class(tmp_path, LAB).handed_in
+    assert "named in two ways" in one.problem and not one.content
