@@ -1,4 +1,7 @@
-"""How Sphinx builds the site that `website.stage` lays out. Nothing on a page comes from another address."""
+"""How Sphinx builds the site that `website.stage` lays out. Nothing on a page comes from another address.
+
+Sphinx and not MyST's own builder, since that one fetches its theme from the network whenever it starts from nothing.
+"""
 
 from __future__ import annotations
 
