@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
+import tempfile
+import webbrowser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         result = _emulated(options) if options.file.suffix == ".ptx" else _called(options)
         saved = _save(result, options.out)
+        if options.html or options.open:
+            _microscope(result, options.html, options.open)
     except WarplabError as error:
         print(f"warplab run: {error}", file=sys.stderr)
         return USAGE_ERROR
@@ -109,6 +114,20 @@ def _save(result: Result, folder: Path | None) -> list[str]:
     return [f"{name}.npy" for name in result.outputs]
 
 
+def _microscope(result: Result, file: Path | None, opened: bool) -> None:
+    """Write the page of the first launch's first block, and show it in a browser. Raises WarplabError."""
+    if file is None:
+        handle, name = tempfile.mkstemp(".html", "warplab-microscope-")
+        os.close(handle)
+        file = Path(name)
+    try:
+        result.profile().microscope().save(file)
+    except OSError as error:
+        raise WarplabError(f"The page cannot be written to {file} ({error.strerror}).") from None
+    if opened and not webbrowser.open(file.resolve().as_uri()):
+        print(f"No browser opens here: open {file} in one.")
+
+
 def _sizes(text: str) -> tuple[int, ...]:
     """Up to three whole numbers: 8 or 8,4 or 8,4,2."""
     try:
@@ -133,6 +152,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--shared", type=int, default=0, help="bytes of dynamic shared memory")
     run.add_argument("--target", default="", help="the architecture to emulate (default: the PTX's own)")
     run.add_argument("--out", type=Path, help="a folder to write the arrays to, as NAME.npy")
+    run.add_argument("--html", type=Path, help="write a page to step through the first block: its warps, lanes, memory")
+    run.add_argument("--open", action="store_true", help="show that page in a browser")
     run.add_argument("--seed", type=int, help="draw the order of warps and asynchronous operations from this number")
     run.add_argument("--timeout", type=float, default=120.0, help="seconds for the host code (default: 120)")
     return parser

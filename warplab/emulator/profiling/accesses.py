@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -112,21 +113,21 @@ class WarpAccess:
             return tuple(None if a is None else a // 4 * 4 * LANES + 4 * lane + a % 4 for lane, a in enumerate(good))
         return tuple(good)
 
-    @property
+    @cached_property
     def sectors(self) -> SectorAccess:
         """Its 32-byte sectors (of local memory: of the lanes' first words). Raises ValueError for shared memory."""
         if self.space is Space.SHARED:
             raise ValueError("shared memory has banks, not sectors: look at .banks")
         return sectors_of(self.addresses, min(self.size, 4) if self.space is Space.LOCAL else self.size)
 
-    @property
+    @cached_property
     def banks(self) -> BankAccess:
         """Its wavefronts. Raises ValueError for global memory, which has no banks."""
         if self.space is not Space.SHARED:
             raise ValueError(f"{self.space} memory has sectors, not banks: look at .sectors")
         return banks_of(self.addresses, self.size, write=self.write, matrix=self.matrix)
 
-    @property
+    @cached_property
     def cost(self) -> int:
         """Sectors of a global or local access, wavefronts of a shared one."""
         if self.space is Space.SHARED:

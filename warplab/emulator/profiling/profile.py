@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +22,9 @@ from warplab.hardware.chips import H200
 from warplab.hardware.records import Chip
 from warplab.plan.execution import Execution, Finding
 from warplab.plan.model import Dim3, Launch, Plan
+
+if TYPE_CHECKING:
+    from warplab.emulator.profiling.microscope import Page
 
 BUDGET = 1_000_000_000  # warp instructions of a launch
 
@@ -104,6 +108,12 @@ class Profile:
             busy = access.cost if access.space is Space.SHARED else -(-access.cost // SECTORS_A_CYCLE)
             costs[access.row] = costs.get(access.row, 0) + busy
         return schedule(chart, program, costs, self.trace)
+
+    def microscope(self) -> Page:
+        """One page of HTML, at most 2 MB, to scrub and step through what the warps did: docs/profiling.md."""
+        from warplab.emulator.profiling.microscope import microscope
+
+        return microscope(self)
 
     def lines(self) -> tuple[int, ...]:
         """The lines of the submission on which the block accessed memory."""

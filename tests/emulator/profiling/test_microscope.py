@@ -1,0 +1,127 @@
+"""The microscope's page holds what the profile says, keeps to its size, and needs nothing from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from warplab import emulate
+from warplab.command import main
+from warplab.emulator.profiling import Profile, microscope
+from warplab.emulator.profiling.accesses import accesses_of
+from warplab.emulator.profiling.timeline import Kind, Reason
+
+pytestmark = pytest.mark.stored
+
+# out[t] = tile[33 * t mod 64] for 64 threads, the odd lanes only: a barrier, two spaces, lanes that are off.
+PTX = """
+.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry turn(.param .u64 out)
+{
+    .reg .u32 %r<6>; .reg .u64 %rd<4>; .reg .pred %p;
+    .shared .align 4 .b32 tile[64];
+    ld.param.u64 %rd0, [out];
+    mov.u32 %r0, %tid.x;
+    mov.u32 %r1, tile;
+    shl.b32 %r2, %r0, 2;
+    add.u32 %r2, %r2, %r1;
+    st.shared.u32 [%r2], %r0;
+    bar.sync 0;
+    mul.lo.u32 %r3, %r0, 33;
+    and.b32 %r3, %r3, 63;
+    shl.b32 %r3, %r3, 2;
+    add.u32 %r3, %r3, %r1;
+    ld.shared.u32 %r4, [%r3];
+    and.b32 %r5, %r0, 1;
+    setp.eq.u32 %p, %r5, 1;
+    mul.wide.u32 %rd1, %r0, 4;
+    add.u64 %rd1, %rd1, %rd0;
+    @%p st.global.u32 [%rd1], %r4;
+    ret;
+}
+"""
+
+
+def profiled() -> Profile:
+    return emulate(PTX, grid=1, block=64, args=(np.zeros(64, np.uint32),)).profile()
+
+
+def unpacked(page: str) -> dict[str, Any]:
+    found = re.search(r'<script id="data" type="text/plain">([^<]*)<', page)
+    assert found
+
+    def whole(values: dict[str, Any]) -> Any:
+        return np.frombuffer(base64.b64decode(values["int32"]), "<i4") if "int32" in values else values
+
+    return json.loads(zlib.decompress(base64.b64decode(found[1])), object_hook=whole)
+
+
+@pytest.mark.parametrize("clock", [0, 1])
+def test_it_has_every_issue_and_wait(clock: int) -> None:
+    profile = profiled()
+    chart, data = profile.timeline(modelled=bool(clock)), unpacked(profile.microscope().text)
+    held = data["clocks"][clock]
+    rows = held["issues"].reshape(-1, 7)
+    seen = [
+        (warp, time, data["ptx"][pc][1], mask & 0xFFFFFFFF, active & 0xFFFFFFFF, tuple(Kind)[kind])
+        for warp, time, pc, mask, active, _, kind in rows.tolist()
+    ]
+    assert seen == [(i.warp, i.time, i.text, i.mask, i.active, i.kind) for w in (0, 1) for i in chart.of_warp(w)]
+    waits = {(warp, a, b, tuple(Reason)[reason]) for warp, a, b, reason, _ in held["stalls"].reshape(-1, 5).tolist()}
+    assert waits == {(s.warp, s.start, s.end, s.reason) for s in chart.stalls} != set()
+    assert held["end"] == chart.end
+
+
+def test_it_has_the_place_of_every_lane() -> None:
+    profile = profiled()
+    data = unpacked(profile.microscope().text)
+    accesses = list(accesses_of(profile.trace, profile.resolver, None, None))
+    rows, lanes = data["accesses"].reshape(-1, 6), data["lanes"].reshape(-1, 32)
+    assert len(rows) == len(lanes) == len(accesses) == 6
+    for row, steps, access in zip(rows.tolist(), lanes.tolist(), accesses, strict=True):
+        assert (data["spaces"][row[0]], data["verbs"][row[1]], data["names"][row[2]]) == (
+            access.space, access.verb, access.arrays,
+        )  # fmt: skip
+        assert row[3:] == [access.size, access.cost, access.ideal]
+        places, last = [], 0
+        for step in steps:
+            places.append(None if step == -(2**31) else last + step)
+            last = last if step == -(2**31) else last + step
+        assert tuple(places) == access.addresses
+    of_issues = data["clocks"][1]["issues"].reshape(-1, 7)[:, 5]
+    assert sorted(of_issues[of_issues >= 0].tolist()) == list(range(6))
+
+
+def test_a_page_that_would_be_too_large_loses_lanes_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    profile = profiled()
+    whole = profile.microscope().text
+    monkeypatch.setattr(microscope, "MOST_BYTES", len(whole) - 20)
+    small = unpacked(profile.microscope().text)
+    assert 0 < len(small["lanes"]) < 6 * 32
+    assert len(small["accesses"]) == 6 * 6 and len(small["clocks"][0]["issues"]) > 0
+
+
+def test_nothing_comes_from_elsewhere_and_names_are_text() -> None:
+    page = profiled().microscope()
+    assert not re.search(r"(src|href)=|https?:|import\(|url\(", page.text)
+    assert page._repr_html_().startswith("<iframe") and "<script" not in page._repr_html_()
+
+
+def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "out.npy", np.zeros(64, np.uint32))
+    (tmp_path / "turn.ptx").write_text(PTX)
+    page = tmp_path / "page.html"
+    launch = ["--grid", "1", "--block", "64", "--arg", str(tmp_path / "out.npy")]
+    assert main(["run", str(tmp_path / "turn.ptx"), *launch, "--html", str(page)]) == 0
+    assert len(unpacked(page.read_text(encoding="utf-8"))["ptx"]) > 10
+    assert main(["run", str(tmp_path / "turn.ptx"), *launch, "--html", str(tmp_path)]) == 2
+    assert f"The page cannot be written to {tmp_path}" in capsys.readouterr().err
