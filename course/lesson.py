@@ -46,6 +46,9 @@ from warplab.worker.process import Worker
 
 SEED = 0  # notebooks show the same numbers every time
 _CEILINGS_SECONDS = 120.0
+# Where a number comes from: outcomes or the emulator's counters, values that code in the notebook computed, a formula, a
+# model of the hardware, the simulator of networks, a clock, a publication, the judge.
+EVIDENCE = ("Counted", "Computed", "Calculated", "Modelled", "Simulated", "Measured", "Published", "Graded")
 _CLOSE = 0.1  # a guess this near, as a fraction, is called right
 CODE_STYLE = (
     f"background:{style.PANEL};color:{style.INK};padding:8px;font:13px/1.4 ui-monospace,Menlo,Consolas,monospace"
@@ -257,19 +260,19 @@ def costs(step: Step) -> HTML:
 
 def reveal(
     guess: Prediction | float | None,
-    counted: float,
+    value: float,
     what: str,
-    how: str = "Counted",
+    how: str,
     *,
     exactly: bool = False,
     within: float | None = None,
 ) -> Markdown:
-    """What was counted, or known `how` else, beside what the reader had written down.
+    """The `value` and the reader's guess beside it. `how` is the evidence: it begins with a word of EVIDENCE.
 
     A guess is right within a tenth, or `exactly`: of a small number of things the neighbour is another answer. Of what
     may be about zero, such as a gain in percent, a tenth is nothing: there it is right `within` so much.
     """
-    answer = f"**{how}: {_number(counted)} {what}.**"
+    answer = f"**{how}: {_number(value)} {what}.**"
     if isinstance(guess, Prediction):
         guess = guess.value
     if guess is None:
@@ -277,17 +280,17 @@ def reveal(
     if not isinstance(guess, (int, float, np.integer, np.floating)):
         return Markdown(f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit.")
     if within is not None:
-        miss = abs(guess - counted)
+        miss = abs(guess - value)
         verdict = "right." if miss <= within else f"off by {_number(miss)}. Find out why before you read on."
         return Markdown(f"{answer} You said {_number(guess)}: {verdict}")
-    if abs(guess - counted) <= (0 if exactly else _CLOSE) * max(abs(counted), 1e-12):
+    if abs(guess - value) <= (0 if exactly else _CLOSE) * max(abs(value), 1e-12):
         return Markdown(f"{answer} You said {_number(guess)}: right.")
-    if not counted:
+    if not value:
         return Markdown(f"{answer} You said {_number(guess)}, not what it is. Find out why before you read on.")
-    if counted < 1 < guess and abs(guess / 100 - counted) <= _CLOSE * counted:
+    if value < 1 < guess and abs(guess / 100 - value) <= _CLOSE * value:
         return Markdown(f"{answer} You said {_number(guess)}, which is right in percent: here 1 is all of it.")
     return Markdown(
-        f"{answer} You said {_number(guess)}, {_number(guess / counted)} times what it is. "
+        f"{answer} You said {_number(guess)}, {_number(guess / value)} times what it is. "
         "Find out why before you read on."
     )
 

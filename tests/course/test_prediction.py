@@ -38,7 +38,7 @@ def test_what_cannot_be_read_is_answered_and_reveals_all_the_same(text: str, kep
     prediction = typed(text, "cycles", kept)
     assert prediction.value is None
     assert prediction.feedback.value.count("<p>") == 1 and "<b>" not in prediction.feedback.value
-    assert "No prediction" in reveal(prediction, 12, "cycles").data
+    assert "No prediction" in reveal(prediction, 12, "cycles", "Counted").data
 
 
 def test_a_prediction_is_remembered_by_its_name(kept: Path) -> None:
@@ -70,6 +70,6 @@ def test_a_page_without_a_kernel_shows_what_is_asked(kept: Path) -> None:
 
 
 def test_the_answer_to_a_prediction(kept: Path) -> None:
-    assert "right" in reveal(typed("250", "threads", kept), 255, "threads").data
-    assert "0.98 times" in reveal(typed("250", "threads", kept), 255, "threads", exactly=True).data
-    assert "right in percent" in reveal(84, 0.839, "of the lanes").data
+    assert "right" in reveal(typed("250", "threads", kept), 255, "threads", "Counted").data
+    assert "0.98 times" in reveal(typed("250", "threads", kept), 255, "threads", "Counted", exactly=True).data
+    assert "right in percent" in reveal(84, 0.839, "of the lanes", "Counted").data

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
+import jupytext
 import pytest
 
+from course.lesson import EVIDENCE
 from course.quiz import load
 
 pytestmark = pytest.mark.pages
@@ -35,6 +38,17 @@ def test_each_field_is_answered(source: Path) -> None:
         assert name.startswith(f"{source.stem[:2]} ") and unit
         after = text[text.index(f"{variable} = predict(") :]
         assert re.search(rf"reveal\({variable},|outcome\(.*, {variable}\)", after), f"nothing answers {variable}"
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.stem)
+def test_each_answer_names_its_evidence(source: Path) -> None:
+    for cell in jupytext.read(source).cells:
+        if cell.cell_type == "code" and "reveal(" in cell.source:
+            tree = ast.parse(re.sub(r"^[%!].*$", "", cell.source, flags=re.M))
+            calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "reveal"]
+            for call in calls:
+                how = [*call.args[3:4], *(word.value for word in call.keywords if word.arg == "how")]
+                assert how and re.match(rf"f?'({'|'.join(EVIDENCE)})\b", ast.unparse(how[0])), ast.unparse(call)
 
 
 @pytest.mark.parametrize("source", FIRST, ids=lambda source: source.stem)
