@@ -46,7 +46,7 @@ from warplab.worker.process import Worker
 
 SEED = 0  # notebooks show the same numbers every time
 _CEILINGS_SECONDS = 120.0
-# Where a number comes from: outcomes or the emulator's counters, values that code in the notebook computed, a formula, a
+# Where a number comes from: outcomes or the emulator's counters, values that a cell computed, a formula, a
 # model of the hardware, the simulator of networks, a clock, a publication, the judge.
 EVIDENCE = ("Counted", "Computed", "Calculated", "Modelled", "Simulated", "Measured", "Published", "Graded")
 _CLOSE = 0.1  # a guess this near, as a fraction, is called right
