@@ -42,7 +42,7 @@ def operands(job: Job, layout: Layout, *, experts: bool) -> float:
     weights = float(model.attention_parameters) / layout.tensor
     split = model.query_width + model.key_value_width + model.value_width  # and as wide as this, divided
     full = 2.0 * model.hidden  # into the first product and out of the last
-    linear = 3 if model.gated else 2
+    linear = model.matrices
     if experts and model.experts:
         some = model.experts
         weights += (

@@ -1,8 +1,9 @@
 """When a kind of parallelism becomes bound by its traffic: closed forms of an MLP, with all of it overlapped.
 
-An MLP of d x f matrices costs a token 4 d f FLOP forward (two matrices) and 8 d f backward. Peaks and links are those
-of datasheets, as How to Scale Your Model (chapter 12) has it, so these are the kindest bounds: no product reaches the
-peak and no collective the port's rate. `Machine.across` is one GPU's share of its node's NICs.
+An MLP of M matrices of d x f costs a token 2 M d f FLOP forward and twice that backward: M is 2, as in How to Scale
+Your Model (chapter 12), or 3 if the MLP is gated (SwiGLU), as in Llama and DeepSeek-V3. Peaks and links are those of
+datasheets, so these are the kindest bounds: no product reaches the peak and no collective the port's rate.
+`Machine.across` is one GPU's share of its node's NICs.
 """
 
 from __future__ import annotations
@@ -43,21 +44,21 @@ def _slowness(members: Group, machine: Machine) -> float:
     return max(inside, across)
 
 
-def tensor_limit(machine: Machine, ffn: int, *, across: bool = False) -> float:
+def tensor_limit(machine: Machine, ffn: int, *, matrices: int, across: bool = False) -> float:
     """The most GPUs that tensor parallelism can use before its activations take longer than an MLP's products.
 
-    Forward: 4 B d f / (Y C) of products against 4 B d / W for a gather and a scatter: Y <= f W / C. W is a GPU's port
-    in a node, and a node's NICs together across nodes.
+    Forward: 2 M B d f / (Y C) of products of `matrices` M against 4 B d / W for a gather and a scatter: Y <= M/2 f W/C.
+    W is a GPU's port in a node, and a node's NICs together across nodes.
     """
-    return ffn / intensity(machine, machine.across * machine.node if across else machine.inside)
+    return matrices / 2 * ffn / intensity(machine, machine.across * machine.node if across else machine.inside)
 
 
-def expert_width(machine: Machine, experts: int, active: int, gpus: int) -> float:
-    """The least expert width f with which two all-to-alls over `gpus` hide behind an expert's two products.
+def expert_width(machine: Machine, experts: int, active: int, gpus: int, *, matrices: int) -> float:
+    """The least expert width f with which two all-to-alls over `gpus` hide behind an expert's products.
 
-    A GPU with T tokens does 4 T k d f FLOP and sends each token, 2 d bytes, to the nodes of its k experts and back:
-    k f / C >= that number x (1 - 1/n) / w. Over NVLink each of g GPUs sends k (1 - 1/g) copies: f >= (1 - 1/g) C / W.
-    The larger one counts.
+    A GPU with T tokens does 2 M T k d f FLOP in `matrices` M and sends each token, 2 d bytes, to the nodes of its k
+    experts and back: M/2 k f / C >= that number x (1 - 1/n) / w. Over NVLink each of g GPUs sends k (1 - 1/g) copies:
+    M/2 f >= (1 - 1/g) C / W. The larger one counts.
     """
     if gpus < 2 or experts % gpus:
         raise LayoutError(f"{experts} experts cannot be shared by {gpus} GPUs evenly: choose a divisor above 1.")
@@ -65,7 +66,7 @@ def expert_width(machine: Machine, experts: int, active: int, gpus: int) -> floa
     inside = (1 - 1 / gpus) * intensity(machine, machine.inside) if members.near > 1 else 0.0
     visited = members.nodes * (1 - (1 - 1 / members.nodes) ** active)
     across = visited * (1 - 1 / members.nodes) / active * intensity(machine, machine.across)
-    return max(inside, across)
+    return 2 / matrices * max(inside, across)
 
 
 def context_tokens(machine: Machine, model: Model, *, across: bool) -> float:

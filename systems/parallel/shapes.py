@@ -89,6 +89,11 @@ class Model:
         return self.heads * self.latent.value_width if self.latent else self.query_width
 
     @property
+    def matrices(self) -> int:
+        """Of an MLP: three if it is gated (SwiGLU), else two."""
+        return 3 if self.gated else 2
+
+    @property
     def key_value_width(self) -> int:
         """Of one token's keys and values together as attention reads them."""
         if self.latent:
@@ -108,7 +113,7 @@ class Model:
 
     def mlp_parameters(self, width: int) -> int:
         """Of an MLP of that width."""
-        return (3 if self.gated else 2) * self.hidden * width
+        return self.matrices * self.hidden * width
 
     @property
     def dense_layers(self) -> int:

@@ -95,12 +95,13 @@ def plan(job: Job, layout: Layout, machine: Machine, products: float | None = No
     work = many * stage.seconds
     gradients, weights = traffic.data(job, layout, machine, LINKS)
     beside = (stage.backward, stage.forward) if Axis.DATA in layout.overlapped else (0.0, 0.0)
-    late = max(0.0, gradients.seconds - beside[0]) + max(0.0, weights.seconds - beside[1])
-    pool = [*flows, Flow(Axis.DATA, 0, 0, gradients.seconds + weights.seconds)] if layout.zero == 3 else flows
-    exposed = _exposed(pool, layout, work)
+    # ZeRO-3 moves all of it while micro-batches run; of ZeRO-2 the last scatter comes when no work is left.
+    last = gradients.seconds / many if layout.zero == 2 else gradients.seconds
+    running = gradients.seconds + weights.seconds if layout.zero == 3 else gradients.seconds - last
+    late = max(0.0, last - beside[0]) + max(0.0, weights.seconds - beside[1]) if layout.zero < 3 else 0.0
+    exposed = _exposed([*flows, Flow(Axis.DATA, 0, 0, running)], layout, work)
     slow = sum(exposed.values()) / many  # of one micro-batch
-    if layout.zero != 3:
-        exposed[Axis.DATA] = late
+    exposed[Axis.DATA] += late
     waits = bubble(
         layout.schedule, layout.pipeline, stage.forward + slow / 3, stage.backward + slow * 2 / 3, stage.weights,
         layout.chunks,

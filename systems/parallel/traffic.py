@@ -6,7 +6,9 @@
 | context | keys and values gathered, forward and backward; their gradients scattered | Llama 3, section 3.3.2 |
 | expert | tokens to their experts and back, forward and backward: four all-to-alls | Shazeer et al. 2017 |
 | pipeline | activations to the next stage and their gradients back, for each chunk | Narayanan et al. 2021 |
-| data | a step: gradients scattered, weights gathered; ZeRO-3: a micro-batch, gathered twice | ZeRO 2020, section 7 |
+| data | a step: gradients reduced, or scattered and weights gathered | ZeRO 2020, section 7 |
+| data, ZeRO-2 | gradients scattered in every micro-batch, as no GPU keeps all of them | DeepSpeed, pull request 338 |
+| data, ZeRO-3 | the same, and weights gathered twice in every micro-batch | ZeRO 2020, section 7 |
 
 Each is a cost of `systems.network.costs`: inside the node where the axis has room there, in two levels where it has
 not. An axis lies outside all that are named before it in `Layout`.
@@ -122,20 +124,22 @@ def pipeline(job: Job, layout: Layout, machine: Machine, reached: float) -> Flow
 
 
 def data(job: Job, layout: Layout, machine: Machine, reached: float) -> tuple[Flow, Flow]:
-    """Gradients, and weights. Experts' gradients have fewer replicas, further apart."""
+    """Gradients, and weights, of a step. Experts' gradients have fewer replicas, further apart."""
     own = shard(job.model, layout)
     once = Shard(own.common / copies(layout.schedule), own.experts / copies(layout.schedule))
     common = group(layout.replicas, layout.tensor, machine)
     routed = group(layout.replicas // layout.expert, layout.tensor * layout.expert, machine)
-    # ZeRO-3 keeps nothing between micro-batches; DualPipe's two copies of a stage add up their gradients besides.
-    times = layout.micro_batches(job) if layout.zero == 3 else 1
+    # A GPU that shards gradients (ZeRO-2) or weights (ZeRO-3) holds none in full between micro-batches.
+    # DualPipe's two copies of a stage add up their gradients besides.
+    many = layout.micro_batches(job)
+    scatters = many if layout.zero >= 2 else 1
+    gathers = 2 * many if layout.zero == 3 else 1  # for the forward pass, and again for the backward
 
-    def both(kind: Collective, size: float) -> tuple[float, ...]:
+    def both(kind: Collective, size: float, times: int) -> tuple[float, ...]:
         one = collective(kind, size * once.common, common, machine, reached)
         two = collective(kind, size * once.experts, routed, machine, reached)
         return tuple(times * (a + b) for a, b in zip(one, two, strict=True))
 
-    gradients = both(SCATTER if layout.zero else REDUCE, job.precision.gradient)
-    weights = both(GATHER, job.precision.weight) if layout.zero else (0.0, 0.0, 0.0)
-    again = 2 if layout.zero == 3 else 1  # for the forward pass, and again for the backward
-    return Flow(Axis.DATA, *gradients), Flow(Axis.DATA, *(again * part for part in weights))
+    gradients = both(SCATTER if layout.zero else REDUCE, job.precision.gradient, scatters)
+    weights = both(GATHER, job.precision.weight, gathers) if layout.zero else (0.0, 0.0, 0.0)
+    return Flow(Axis.DATA, *gradients), Flow(Axis.DATA, *weights)

@@ -62,8 +62,19 @@ def test_h800_is_what_deepseek_says_it_is() -> None:
 
 def test_tensor_parallelism_of_llama_70b() -> None:
     """Question 2, part 3: F / 2200 = 13; the book's text writes F / 1995 = 14.4 there and F / 2200 elsewhere."""
-    assert tensor_limit(DGX_H100, 28672) == pytest.approx(28672 / 2200, rel=0.002)
-    assert tensor_limit(DGX_H100, 28672, across=True) == pytest.approx(28672 / 2475, rel=0.002)
+    assert tensor_limit(DGX_H100, 28672, matrices=2) == pytest.approx(28672 / 2200, rel=0.002)
+    assert tensor_limit(DGX_H100, 28672, matrices=2, across=True) == pytest.approx(28672 / 2475, rel=0.002)
+
+
+def test_a_gated_mlp_hides_more_traffic() -> None:
+    """By hand, three matrices: forward 6 T d f / t FLOP beside 4 T d bytes; the book's problems have two matrices."""
+    assert LLAMA.matrices == 3 and find_model("GPT-3 175B").matrices == 2
+    tokens, width, ffn = 4096, LLAMA.hidden, LLAMA.ffn
+    gpus = tensor_limit(DGX_H100, ffn, matrices=LLAMA.matrices)
+    assert 6 * tokens * width * ffn / gpus / 989.4e12 == pytest.approx(4 * tokens * width / 450e9)
+    least = expert_width(H800, 256, 8, 64, matrices=find_model("DeepSeek-V3").matrices)
+    visited = 8 * (1 - (7 / 8) ** 8) * 7 / 8
+    assert 6 * tokens * 8 * width * least / 989.4e12 == pytest.approx(2 * 2 * tokens * width * visited / 50e9)
 
 
 def test_smallest_number_of_gpus_and_days() -> None:
@@ -78,12 +89,12 @@ def test_smallest_number_of_gpus_and_days() -> None:
 def test_experts_across_nodes_need_to_be_wide() -> None:
     """By hand: of 8 nodes 8 experts lie on 8 (1 - (7/8)^8) = 5.25, an eighth of them at home."""
     nodes = 8 * (1 - (7 / 8) ** 8)
-    assert expert_width(DGX_H100, 256, 8, 64) == pytest.approx(nodes * 7 / 8 / 8 * 989.4e12 / 50e9)
-    assert expert_width(DGX_H100, 256, 8, 8) == pytest.approx(7 / 8 * 989.4e12 / 450e9)
+    assert expert_width(DGX_H100, 256, 8, 64, matrices=2) == pytest.approx(nodes * 7 / 8 / 8 * 989.4e12 / 50e9)
+    assert expert_width(DGX_H100, 256, 8, 8, matrices=2) == pytest.approx(7 / 8 * 989.4e12 / 450e9)
     handed_on = 15 / 16 * 989.4e12 / 160e9  # two nodes of H800: NVLink is the slower one
-    assert expert_width(H800, 256, 8, 16) == pytest.approx(handed_on)
+    assert expert_width(H800, 256, 8, 16, matrices=2) == pytest.approx(handed_on)
     with pytest.raises(LayoutError, match="cannot be shared by 3"):
-        expert_width(DGX_H100, 256, 8, 3)
+        expert_width(DGX_H100, 256, 8, 3, matrices=2)
 
 
 def test_grouped_queries_make_context_parallelism_cheap() -> None:
