@@ -14,13 +14,14 @@ from itertools import groupby
 
 from autograder.spec.lab import AnyLab, LabError, find_any, known_labs
 from autograder.spec.lab_task import NominalBudget
-from autograder.spec.task import Dimensions
+from autograder.spec.task import Dimensions, Task
 from autograder.written import WrittenFile
 
 BEGIN = "<!-- BEGIN GRADE (written by `autograder handouts`) -->"
 END = "<!-- END GRADE -->"
 PARTS = ("correctness", "safety", "traffic", "efficiency")
 _BLOCK = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
+_SAFE_FIRST = "Traffic and efficiency earn points only if the kernel is right and nothing is found under safety."
 _RULE = "[How points are computed](../../docs/grading.md#how-points-are-computed)."
 
 
@@ -48,7 +49,8 @@ def grade_block(lab: AnyLab) -> str:
         raise LabError(f"{path} does not say what earns points for {missing[0]}. Add it to the table [handout].")
     rows = [f"| {part} | {getattr(lab.points, part):g} | {_earned(lab, part, words[part])} |" for part in PARTS]
     table = ["| part | points | what earns them |", "|---|---|---|", *rows]
-    return "\n".join([*table, "", *_budgets(lab.task.nominal_budgets()), _RULE]) + "\n"
+    safe = [_SAFE_FIRST] if isinstance(lab.task, Task) else []
+    return "\n".join([*table, "", *_budgets(lab.task.nominal_budgets()), *safe, _RULE]) + "\n"
 
 
 def _earned(lab: AnyLab, part: str, words: str) -> str:

@@ -57,10 +57,12 @@ def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
     return ranked(merged.values())
 
 
-def kernel_traffic(lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "") -> PartResult:
+def kernel_traffic(
+    lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "", *, safe: bool = True
+) -> PartResult:
     """The emulator's counters on the profile case against the lab's budgets."""
     right = answers_right and profile.status is Status.PASSED
-    return traffic_part(lab, _counted(lab, profile), right, others)
+    return traffic_part(lab, _counted(lab, profile), right, others, safe=safe)
 
 
 def _counted(lab: Lab, profile: CaseOutcome) -> tuple[BudgetResult, ...] | Ruling:

@@ -23,9 +23,16 @@ Measure = Callable[[], Measurement | Unmeasured]
 
 
 def timed_part(
-    lab: Lab, measure: Measure | None, answers_right: bool, others: str = "", hardware: str = ""
+    lab: Lab,
+    measure: Measure | None,
+    answers_right: bool,
+    others: str = "",
+    hardware: str = "",
+    *,
+    safe: bool = True,
 ) -> PartResult:
     """The efficiency of kernels. `measure` times the plan once; None says that this machine has no GPU to do it on.
+    Only what is right and safe is timed.
     `others` says why other kernels would be timed than were judged, if so (autograder.worker.same_kernels).
     `hardware` is what measures (Machine.hardware): a target that another card set is said to be such."""
     if measure is None:
@@ -33,6 +40,8 @@ def timed_part(
         return efficiency_part(lab, Ruling(Status.NOT_MEASURED, message))
     if not answers_right:
         return efficiency_part(lab, Ruling(Status.WITHHELD, "Not timed, because the answers are wrong."))
+    if not safe:
+        return efficiency_part(lab, Ruling(Status.WITHHELD, "Not timed, because the kernel is not safe."))
     if others:
         return efficiency_part(lab, Ruling(Status.OTHER_KERNELS, others))
     measured = _measure_fairly(lab, measure)

@@ -53,7 +53,7 @@ class Status(StrEnum):
     SLOW = "below the floor"
     IMPOSSIBLE = "impossible time"
     # no judgement
-    WITHHELD = "withheld"  # would have passed, but the answers are wrong
+    WITHHELD = "withheld"  # would have passed, but the answers are wrong or the kernel is not safe
     NEEDS_TORCH = "needs PyTorch"  # which is free: unlike a GPU, its lack leaves no points out of the maximum
     SKIPPED = "skipped"
     NOT_MEASURED = "not measured"

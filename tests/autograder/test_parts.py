@@ -227,6 +227,19 @@ def test_traffic_names_the_budget_that_is_exceeded(lab: Lab) -> None:
     assert (part.status, part.score) == (Status.PASSED, 20)
 
 
+def test_a_kernel_that_is_not_safe_earns_nothing_for_traffic_and_efficiency(lab: Lab) -> None:
+    profile = CaseOutcome("profile", Status.PASSED, counters=Counters(global_load_sectors=128))
+    part = kernel_traffic(lab, profile, True, safe=False)
+    assert (part.status, part.score, part.judged) == (Status.WITHHELD, 0, True)
+    assert "safe" in part.message
+    over = CaseOutcome("profile", Status.PASSED, counters=Counters(global_load_sectors=129))
+    assert kernel_traffic(lab, over, True).score > 0
+    part = kernel_traffic(lab, over, True, safe=False)
+    assert (part.status, part.score) == (Status.OVER_BUDGET, 0)
+    part = timed_part(lab, lambda: pytest.fail("must not be timed"), True, safe=False)
+    assert (part.status, part.score, part.judged) == (Status.WITHHELD, 0, True)
+
+
 def test_a_budget_missed_by_little_costs_little(lab: Lab) -> None:
     def judged(loads: int, stores: int, status: Status = Status.PASSED, right: bool = True, others: str = ""):
         counters = Counters(global_load_sectors=loads, global_store_sectors=stores)

@@ -68,7 +68,9 @@ class Kernels(LabKind[Task, Outcomes]):
         correctness = correctness_part(lab, answers, skipped, clean_stages(lab, profile, outcomes))
         right = correctness.status is Status.PASSED
         plans, others = evidence.captured.plans, evidence.captured.others
-        safety, traffic = kernel_safety(lab, outcomes, right), kernel_traffic(lab, profile, right, others)
+        safety = kernel_safety(lab, outcomes, right)
+        safe = not right or safety.status is Status.PASSED  # of a wrong one it is not said that it is unsafe, too
+        traffic = kernel_traffic(lab, profile, right, others, safe=safe)
         grading.progress("timing" if request.has_gpu else "judging", 0.85)
         measure: Measure | None = None
         if request.has_gpu:
@@ -76,7 +78,12 @@ class Kernels(LabKind[Task, Outcomes]):
             def measure() -> Measurement | Unmeasured:
                 return mean_of([runner.efficiency(plans[name], name) for name in lab.task.timed_cases])
 
-        return correctness, safety, traffic, timed_part(lab, measure, right, others, request.machine.hardware)
+        return (
+            correctness,
+            safety,
+            traffic,
+            timed_part(lab, measure, right, others, request.machine.hardware, safe=safe),
+        )
 
     def report(self, grading: Grading[Task], evidence: Outcomes, parts: tuple[PartResult, ...]) -> Report:
         """With the kernels' figures and counters, and a second opinion if one was asked for."""
