@@ -20,7 +20,7 @@ from autograder.worker.record_rows import Number, failed, rows
 from systems.network.bounds import bound
 from systems.network.schedules import Op, Phase, Schedule, ScheduleError, Transfer, dumps
 from systems.network.schedules import check as first_fault
-from systems.network.schedules.check import FaultKind
+from systems.network.schedules.check import Flaw
 from systems.network.schedules.model import columns
 from systems.network.simulation import Simulated, simulate
 from warplab.plan.capture.records import MOST_RECORDS
@@ -29,10 +29,10 @@ from warplab.plan.execution import FindingKind
 _Rows = Annotated[list[tuple[Number, Number, Number, Number, Op, Number | None]], msgspec.Meta(max_length=MOST_RECORDS)]
 # What a fault of a schedule would be called in a kernel: who reads too early reads what nobody has written.
 _KINDS = {
-    FaultKind.NOT_HELD: FindingKind.UNINITIALISED,
-    FaultKind.NOTHING_TO_ADD_TO: FindingKind.UNINITIALISED,
-    FaultKind.COLLISION: FindingKind.RACE,
-    FaultKind.DEADLOCK: FindingKind.DEADLOCK,
+    Flaw.NOT_HELD: FindingKind.UNINITIALISED,
+    Flaw.NOTHING_TO_ADD_TO: FindingKind.UNINITIALISED,
+    Flaw.COLLISION: FindingKind.RACE,
+    Flaw.DEADLOCK: FindingKind.DEADLOCK,
 }
 
 

@@ -50,7 +50,7 @@ def timed(
         if "plain" in entries:
             candidates["plain"] = entries["plain"]
         for name, launch in inputs.libraries(wrong).items():
-            candidates[name] = Library(stream, launch)
+            candidates[name] = Fp8Library(stream, launch)
         result = time_in_turns(candidates, stream, budget_seconds=seconds[1], precision=precision)
         times = {name: result.time(name) for name in candidates}
         cupy.get_default_memory_pool().free_all_blocks()
@@ -163,7 +163,7 @@ class Inputs:
         return found
 
 
-class Library:
+class Fp8Library:
     """One of torch's products as a candidate."""
 
     launches = 1

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.gemm.contest import Product
-from benchmarks.gemm.fp8_contest import ALLOWED, Library
+from benchmarks.gemm.fp8_contest import ALLOWED, Fp8Library
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import load
 
@@ -77,7 +77,7 @@ def timed(
         if "plain" in entries:
             candidates["plain"] = entries["plain"]
         for name, launch in inputs.libraries(wrong).items():
-            candidates[name] = Library(stream, launch)
+            candidates[name] = Fp8Library(stream, launch)
         result = time_in_turns(candidates, stream, budget_seconds=seconds[1], precision=precision)
         times = {name: result.time(name) for name in candidates}
         cupy.get_default_memory_pool().free_all_blocks()

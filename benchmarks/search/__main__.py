@@ -25,7 +25,7 @@ from typing import Any
 
 from benchmarks.search import shapes
 from course import results
-from systems.search.half_product import CHOICES, Choice, Shape
+from systems.search.half_product import CHOICES, HalfChoice, Shape
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.model import Cubin
@@ -53,7 +53,7 @@ class Raced:
     comparing and trying our choices took, who won, and which choices gave a wrong product and were not tried."""
 
     shape: Shape
-    best: Choice
+    best: HalfChoice
     times: Mapping[str, Any]
     tried: Mapping[str, float]
     of_library: Mapping[str, float]

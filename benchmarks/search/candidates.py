@@ -17,7 +17,7 @@ from cuda.core import Device, Kernel, ObjectCode, Stream
 from autograder.spec.half_products import HALF_SMALLEST, HALF_UNIT, place
 from autograder.spec.task import Family
 from benchmarks.search.cublas import WORKSPACE, Operands
-from systems.search.half_product import Choice, Shape, boxes, source_of
+from systems.search.half_product import HalfChoice, Shape, boxes, source_of
 from warplab.gpu.executor import checked
 from warplab.gpu.raw_launch import RawLaunch
 from warplab.hardware.chips import H200
@@ -31,7 +31,7 @@ _CAPTURED = 256, 256, 1024  # the kernels are the same for every shape
 _UNIT = 2.0**-24
 
 
-def compiled(choices: Sequence[Choice], architecture: str, threads: int) -> dict[str, Cubin]:
+def compiled(choices: Sequence[HalfChoice], architecture: str, threads: int) -> dict[str, Cubin]:
     """The machine code of each kernel, by its name; so many compilers run side by side. Raises CompileError."""
     m, n, k = _CAPTURED
     arguments = (
@@ -40,7 +40,7 @@ def compiled(choices: Sequence[Choice], architecture: str, threads: int) -> dict
         ArrayArgument("c", "float16", (m, n), Role.OUTPUT),
     )
 
-    def make(some: Sequence[Choice]) -> dict[str, Cubin]:
+    def make(some: Sequence[HalfChoice]) -> dict[str, Cubin]:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "product.py"
             path.write_text(source_of(some, H200.sms, architecture), encoding="utf-8")
@@ -53,7 +53,7 @@ def compiled(choices: Sequence[Choice], architecture: str, threads: int) -> dict
         return {name: cubin for made in pool.map(make, parts) for name, cubin in made.items()}
 
 
-def load(cubins: Mapping[str, Cubin], choices: Sequence[Choice]) -> dict[str, Kernel]:
+def load(cubins: Mapping[str, Cubin], choices: Sequence[HalfChoice]) -> dict[str, Kernel]:
     """The kernels on this device, by name, each allowed the shared memory that it needs."""
     kernels = {}
     attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -116,7 +116,7 @@ class Ours:
 
     launches = 1
 
-    def __init__(self, choice: Choice, kernel: Kernel, arena: Arena, stream: Stream, sms: int) -> None:
+    def __init__(self, choice: HalfChoice, kernel: Kernel, arena: Arena, stream: Stream, sms: int) -> None:
         arrays = {name: cupy.asarray(array) for name, array in (("a", arena.a), ("b", arena.b), ("c", arena.c))}
         self._stream = stream
         maps = [tensor_map(arrays[name], box) for name, box in boxes(choice).items()]

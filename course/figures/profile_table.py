@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from warplab.emulator.profiling.table import ProfileTable, Row
+from warplab.emulator.profiling.table import ProfileRow, ProfileTable
 from warplab.figures import style
 
 
@@ -37,5 +37,5 @@ def profile_table(table: ProfileTable, *, launch: int | None = None, title: str 
     return made
 
 
-def _is_drawn(row: Row) -> bool:
+def _is_drawn(row: ProfileRow) -> bool:
     return row.ideal is not None and not row.counter.endswith("_conflicts")

@@ -13,17 +13,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from warplab.emulator.profiling.timeline import Clock, Flight, Issue, Kind, Reason, Timeline
+from warplab.emulator.profiling.timeline import Clock, Flight, Issue, IssueKind, Reason, Timeline
 from warplab.figures import style
 
 COLOURS = {
-    Kind.ARITHMETIC: "#B4BCC6",
-    Kind.GLOBAL: style.BLUE,
-    Kind.SHARED: style.SKY,
-    Kind.BRANCH: style.PURPLE,
-    Kind.SYNC: style.RED,
-    Kind.TENSOR: style.ORANGE,
-    Kind.ASYNC: style.GREEN,
+    IssueKind.ARITHMETIC: "#B4BCC6",
+    IssueKind.GLOBAL: style.BLUE,
+    IssueKind.SHARED: style.SKY,
+    IssueKind.BRANCH: style.PURPLE,
+    IssueKind.SYNC: style.RED,
+    IssueKind.TENSOR: style.ORANGE,
+    IssueKind.ASYNC: style.GREEN,
 }
 HATCHES = {
     Reason.BARRIER: "////",
@@ -44,7 +44,7 @@ NOTE = {
 ROW = 0.8  # of the distance between two warps: the height of 32 lanes
 ROW_ABOVE_FLIGHTS = 0.5  # the same where something is on its way, which is drawn below
 TRACKS = 4  # of flights below a warp: later ones that overlap share the last
-FLIGHTS = {Kind.ASYNC: "copies on their way", Kind.TENSOR: "products on their way"}
+FLIGHTS = {IssueKind.ASYNC: "copies on their way", IssueKind.TENSOR: "products on their way"}
 _LANES = 32
 
 
@@ -63,7 +63,7 @@ def timeline(chart: Timeline, *, start: int = 0, end: int | None = None, title: 
     row = ROW_ABOVE_FLIGHTS if flights else ROW
     made, (axes,) = style.figure(11, 1.6 + (0.5 if flights else 0.34) * max(chart.warps, 2))
     bars = _bars(issues, row)
-    kinds = [kind for kind in Kind if kind in bars]
+    kinds = [kind for kind in IssueKind if kind in bars]
     for kind in kinds:
         axes.add_collection(_polygons(bars[kind], COLOURS[kind], gid=str(kind)))
     reasons = [reason for reason in Reason if any(stall.reason is reason for stall in stalls)]
@@ -119,10 +119,10 @@ def _draw_flights(axes: Axes, flights: Iterable[Flight], start: int, end: int) -
         )  # fmt: skip
 
 
-def _bars(issues: Iterable[Issue], row: float) -> dict[Kind, list[np.ndarray]]:
+def _bars(issues: Iterable[Issue], row: float) -> dict[IssueKind, list[np.ndarray]]:
     """A box for each run of instructions of one warp that are alike and follow each other at once."""
-    open_runs: dict[int, tuple[int, int, Kind, int]] = {}  # warp -> first time, end, kind, mask
-    boxes: dict[Kind, list[np.ndarray]] = defaultdict(list)
+    open_runs: dict[int, tuple[int, int, IssueKind, int]] = {}  # warp -> first time, end, kind, mask
+    boxes: dict[IssueKind, list[np.ndarray]] = defaultdict(list)
 
     def close(warp: int) -> None:
         first, end, kind, mask = open_runs.pop(warp)
@@ -177,7 +177,7 @@ def masks(chart: Timeline, warp: int = 0, *, first: int = 0, last: int | None = 
             [first + n + 0.5], [-0.8], marker="v", color=style.INK, markersize=5, clip_on=False, gid=f"divergent {n}"
         )
     _label_lines(axes, issues, first)
-    kinds = [kind for kind in Kind if any(issue.kind is kind for issue in issues)]
+    kinds = [kind for kind in IssueKind if any(issue.kind is kind for issue in issues)]
     handles = [Patch(facecolor=COLOURS[kind], label=str(kind)) for kind in kinds]
     handles += [
         Patch(facecolor=style.FAINT, label="switched off by a predicate"),
@@ -198,7 +198,7 @@ def masks(chart: Timeline, warp: int = 0, *, first: int = 0, last: int | None = 
 
 def is_divergent(issue: Issue) -> bool:
     """Is it a branch at which the lanes part?"""
-    return issue.kind is Kind.BRANCH and issue.mask not in (0, issue.active)
+    return issue.kind is IssueKind.BRANCH and issue.mask not in (0, issue.active)
 
 
 def _pixels(issues: tuple[Issue, ...]) -> np.ndarray:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from systems.search.by_words import Ask, ByWords, Transcript
 from systems.search.emulated import Emulated
-from systems.search.half_product import CHOICES, Choice, Shape, guess, neighbours
+from systems.search.half_product import CHOICES, HalfChoice, Shape, guess, neighbours
 from systems.search.proposers import ByChance, ByEvolution, ByGuess
 from systems.search.trials import Log, Proposer, search
 from warplab.errors import WarplabError
@@ -57,7 +57,7 @@ def asking(command: str) -> Ask:
     return ask
 
 
-def proposer_of(options: argparse.Namespace, choices: list[Choice], transcript: Transcript) -> Proposer[Choice]:
+def proposer_of(options: argparse.Namespace, choices: list[HalfChoice], transcript: Transcript) -> Proposer[HalfChoice]:
     """The one that was asked for. Raises WarplabError for words that nobody says."""
     shape = (options.m, options.n, options.k)
     if options.by == "chance":
@@ -72,7 +72,7 @@ def proposer_of(options: argparse.Namespace, choices: list[Choice], transcript: 
     return ByWords(choices, transcript.recording(asking(options.ask)), transcript.task)
 
 
-def run(options: argparse.Namespace) -> Log[Choice]:
+def run(options: argparse.Namespace) -> Log[HalfChoice]:
     """Search, saying each trial. Raises WarplabError."""
     shape = (options.m, options.n, options.k)
     judge = Emulated(shape)
@@ -80,7 +80,7 @@ def run(options: argparse.Namespace) -> Log[Choice]:
     choices = [choice for choice in CHOICES if choice.takes(shape) and choice.kind in kinds]
     transcript = Transcript(options.ask or "nobody", task_of(shape))
 
-    def said(choice: Choice) -> float | None:
+    def said(choice: HalfChoice) -> float | None:
         cost = judge(choice)
         print(f"{choice.name:34} {'wrong' if cost is None else f'{cost:9.2f} us, modelled'}", flush=True)
         return cost

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from systems.search.half_product import UNIT_OF_SIZES, Choice, Shape, source_of
+from systems.search.half_product import UNIT_OF_SIZES, HalfChoice, Shape, source_of
 from warplab.emulator import execute
 from warplab.emulator.model.estimate import estimate
 from warplab.errors import WarplabError
@@ -43,7 +43,7 @@ class Emulated:
         self._true = a @ b
         self._allowed = _HALF_UNIT * (abs(self._true) + sums) + sums + _SMALLEST / 2
 
-    def __call__(self, choice: Choice) -> float | None:
+    def __call__(self, choice: HalfChoice) -> float | None:
         """None for a wrong product, or one with findings."""
         m, n, k = self.shape
         arguments = (

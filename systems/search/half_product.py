@@ -33,7 +33,7 @@ class TemplateError(WarplabError):
 
 
 @dataclass(frozen=True, order=True)
-class Choice:
+class HalfChoice:
     """One way to multiply.
 
     A block has a tile of `rows` x `columns` outputs and takes `depth` of the sum at a time, with `stages` of them on
@@ -113,20 +113,20 @@ class Choice:
         return down * self.together * self.splits, across
 
 
-def _of_warps() -> list[Choice]:
+def _of_warps() -> list[HalfChoice]:
     found = []
     for rows, columns, depth, splits in product((32, 64, 128), (32, 64, 128), (64, 128), (1, 2, 4, 8)):
         stages = max(3, min(6, 96 * 1024 // (2 * depth * (rows + columns))))
-        found.append(Choice("warps", rows, columns, depth, stages, splits))
+        found.append(HalfChoice("warps", rows, columns, depth, stages, splits))
     return [choice for choice in found if choice.shared_bytes <= _MOST_SHARED]
 
 
-def _of_slices() -> list[Choice]:
+def _of_slices() -> list[HalfChoice]:
     found = []
     tiles = ((16, 16), (16, 32), (16, 64), (32, 32), (32, 64), (64, 32), (64, 64))
     for (rows, columns), warps, depth, splits in product(tiles, (4, 8, 16), (32, 64), (1, 4, 8)):
         slices = warps // (-(-rows // _PIECE) * -(-columns // _PIECE))
-        one = Choice("warps", rows, columns, depth, 1, splits, slices=slices)
+        one = HalfChoice("warps", rows, columns, depth, 1, splits, slices=slices)
         sizes = (96, 192) if splits == 1 else (96,)  # KiB of rings
         stages = {min(16, size * 1024 // (slices * one.shared_of_stage)) for size in sizes}
         if slices > 1 and (splits == 1 or columns <= 32):
@@ -134,7 +134,7 @@ def _of_slices() -> list[Choice]:
     return found
 
 
-def _of_warpgroups() -> list[Choice]:
+def _of_warpgroups() -> list[HalfChoice]:
     tiles = [(rows, columns, False) for rows in (64, 128, 192, 256) for columns in (64, 128, 192, 256)]
     # Sizes between, for shapes whose last wave of whole tiles is half empty
     heights = (16, 24, 32, 40, 48, 56, 80, 96, 112, 120, 128, 144, 152, 160, 176, 192, 208, 224)
@@ -143,7 +143,7 @@ def _of_warpgroups() -> list[Choice]:
     for rows, columns, turned in tiles:
         if rows * columns > _MOST_OUTPUTS:
             continue
-        one = Choice("warpgroups", rows, columns, 64, 1, turned=turned)
+        one = HalfChoice("warpgroups", rows, columns, 64, 1, turned=turned)
         # What an SM holds of copies on their way: eight stages, what fits of sixteen, or of eight in each of two blocks
         usual, deep, two = _deepest(one, 8), _deepest(one, 16), _deepest(one, 8, _MOST_SHARED // 2 - _OF_A_BLOCK)
         found += sorted({usual, deep, two})
@@ -155,7 +155,7 @@ def _of_warpgroups() -> list[Choice]:
     return [choice for choice in found if choice.stages >= 3]
 
 
-def _deepest(choice: Choice, most: int, shared: int = _MOST_SHARED) -> Choice:
+def _deepest(choice: HalfChoice, most: int, shared: int = _MOST_SHARED) -> HalfChoice:
     """With as many stages as fit, `most` at most; with none if nothing does."""
     for stages in range(most, 0, -1):
         deep = replace(choice, stages=stages)
@@ -167,7 +167,7 @@ def _deepest(choice: Choice, most: int, shared: int = _MOST_SHARED) -> Choice:
 CHOICES = (*_of_warps(), *_of_slices(), *_of_warpgroups())
 
 
-def named(name: str) -> Choice:
+def named(name: str) -> HalfChoice:
     """The choice of a name, one of CHOICES or of an earlier template. Raises ValueError for what is no name."""
     kind, *words = name.split("_")
     numbers = [int(word) for word in words if word not in ("turned", "stays")]
@@ -175,20 +175,20 @@ def named(name: str) -> Choice:
         raise ValueError(f"{name!r} is no name of a choice.")
     rows, columns, depth, stages, splits, together, slices = [*numbers, 1][:7]
     stays, turned = "stays" in words, "turned" in words
-    return Choice(cast(Kind, kind), rows, columns, depth, stages, splits, together, stays, slices, turned)
+    return HalfChoice(cast(Kind, kind), rows, columns, depth, stages, splits, together, stays, slices, turned)
 
 
 _AXES = ("rows", "columns", "depth", "splits", "together", "stays", "slices", "turned")
 
 
 @cache
-def neighbours(choice: Choice) -> tuple[Choice, ...]:
+def neighbours(choice: HalfChoice) -> tuple[HalfChoice, ...]:
     """The choices that are one step along one axis away, of the same kernel and whatever their stages; or of the other
     kernel, alike in all but the stages."""
     return tuple(other for other in CHOICES if other != choice and _is_beside(choice, other))
 
 
-def _is_beside(one: Choice, other: Choice) -> bool:
+def _is_beside(one: HalfChoice, other: HalfChoice) -> bool:
     changed = [name for name in _AXES if getattr(one, name) != getattr(other, name)]
     if one.kind != other.kind:
         return not changed
@@ -198,7 +198,7 @@ def _is_beside(one: Choice, other: Choice) -> bool:
     return changed[0] in ("stays", "turned") or high <= 2 * low
 
 
-def guess(choice: Choice, shape: Shape, sms: int) -> float:
+def guess(choice: HalfChoice, shape: Shape, sms: int) -> float:
     """What arithmetic on paper expects of a choice, in units of its own: small is good.
 
     A block brings (rows + columns) elements a step of k and multiplies rows x columns of them; a wave of blocks over
@@ -213,7 +213,7 @@ def guess(choice: Choice, shape: Shape, sms: int) -> float:
     return waves * (work + 600) + (400 if choice.splits > 1 else 0)
 
 
-def code_of(choice: Choice) -> str:
+def code_of(choice: HalfChoice) -> str:
     """The CUDA C++ of a choice's kernel, named `choice.name`. Raises TemplateError where its file is missing."""
     if choice.kind == "warps":
         knobs: dict[str, int | str] = {"ROWS": choice.rows, "COLUMNS": choice.columns, "DEPTH": choice.depth}
@@ -264,7 +264,7 @@ def {name}_product(a, b, c):
 '''
 
 
-def boxes(choice: Choice) -> dict[str, tuple[int, int]]:
+def boxes(choice: HalfChoice) -> dict[str, tuple[int, int]]:
     """The box of each array's tensor map, in elements; none for mma.sync."""
     if choice.kind == "warps":
         return {}
@@ -273,7 +273,7 @@ def boxes(choice: Choice) -> dict[str, tuple[int, int]]:
     return {"a": (choice.rows, 64), "b": (64, 64), "c": (16, 64)}
 
 
-def source_of(choices: Sequence[Choice], sms: int, architecture: str) -> str:
+def source_of(choices: Sequence[HalfChoice], sms: int, architecture: str) -> str:
     """A submission with a host function (a, b, c) for each choice, for a GPU of so many SMs."""
     text = _HEAD
     for choice in choices:

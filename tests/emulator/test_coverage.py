@@ -52,7 +52,7 @@ def test_ptxas_has_instructions_from_the_targets_that_their_rows_name() -> None:
             before = TARGETS[TARGETS.index(first) - 1]
             for architecture, taken in ((first, True), (before, False)):
                 target = f"sm_{architecture}"
-                done = assembler.run(coverage.Probe(opcode, operands).text(target), target, 20)
+                done = assembler.run(coverage.FormProbe(opcode, operands).text(target), target, 20)
                 assert bool(done.image) is taken, f"{opcode} for {target}: {done.log}"
 
 
@@ -63,7 +63,7 @@ def test_a_form_that_no_row_has_is_taken_or_refused_and_no_fault() -> None:
         words = sorted({part for opcode in row.opcodes for part in opcode.split(".")[1:]}) + ["e4m3", "b1", "rna"]
         for form, operands in row.forms * 3:
             opcode = rng.choice(expand(form))
-            probe, parts = coverage.Probe(opcode, operands), opcode.split(".")
+            probe, parts = coverage.FormProbe(opcode, operands), opcode.split(".")
             for _ in range(rng.randint(1, 2)):
                 place = rng.randint(row.name_parts, len(parts))
                 parts[place : place + rng.randint(0, 1)] = [rng.choice(words)] if rng.random() < 0.7 else []

@@ -10,7 +10,7 @@ import jupytext
 import pytest
 
 from systems.network.clusters import cluster
-from systems.network.schedules import FaultKind
+from systems.network.schedules import Flaw
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "11_the_network.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
@@ -83,7 +83,13 @@ def test_what_comes_close_does_not(number: int, attempt: str, names: dict[str, A
 def test_the_checker_names_what_the_text_is_about(names: dict[str, Any]) -> None:
     found = [names["check"](names["schedule_of"](name, moves)) for name, moves in names["tries"].items()]
     kinds = [finding and finding.kind for finding in found]
-    assert kinds == [None, FaultKind.MISSING, FaultKind.MISSING, FaultKind.ADDED_TWICE, FaultKind.DEADLOCK]
+    assert kinds == [
+        None,
+        Flaw.MISSING,
+        Flaw.MISSING,
+        Flaw.ADDED_TWICE,
+        Flaw.DEADLOCK,
+    ]
 
 
 def test_one_memory_serves_the_sum_of_all_bytes(names: dict[str, Any]) -> None:
@@ -120,7 +126,13 @@ def test_the_rings_fill_a_slimmer_tree_only_from_4_to_1(names: dict[str, Any]) -
 
 
 def test_few_fat_flows_collide_and_many_small_ones_do_not(names: dict[str, Any]) -> None:
-    mine = {**names, "pod": cluster(4), "round_robin_times": None, "suffers_more": None, "table": lambda heads, rows: rows}
+    mine = {
+        **names,
+        "pod": cluster(4),
+        "round_robin_times": None,
+        "suffers_more": None,
+        "table": lambda heads, rows: rows,
+    }
     exec(cell_with("def orders("), mine)
     exec(cell_with("fabrics = {"), mine)
     halving, everybody, rings = mine["ratios"]

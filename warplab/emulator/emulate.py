@@ -13,7 +13,7 @@ import numpy as np
 from warplab.emulator.executor import execute
 from warplab.emulator.result import Result
 from warplab.errors import WarplabError
-from warplab.isa.declarations import Function, Variable, declarations
+from warplab.isa.declarations import DeclaredFunction, DeclaredVariable, declarations
 from warplab.isa.own_lines import with_own_lines
 from warplab.isa.text import PtxError, plain
 from warplab.plan.assemble import assemble
@@ -143,7 +143,7 @@ def _decoded(content: bytes, what: str) -> str:
         raise EmulateError(f"{what} is no text: give the PTX, not a cubin or a fatbin.") from None
 
 
-def _entry(functions: Sequence[Function], name: str) -> Function:
+def _entry(functions: Sequence[DeclaredFunction], name: str) -> DeclaredFunction:
     found = {f.name: f for f in functions if f.is_entry and f.is_defined}
     if not found:
         raise EmulateError("The PTX defines no kernel: it needs an .entry with a body.")
@@ -180,7 +180,7 @@ def _architecture(target: str, text: str) -> str:
 
 
 def _argument(
-    parameter: Variable, value: Any, kernel: str, arrays: dict[str, np.ndarray], buffers: dict[int, str]
+    parameter: DeclaredVariable, value: Any, kernel: str, arrays: dict[str, np.ndarray], buffers: dict[int, str]
 ) -> Argument:
     """One kernel argument; an array is added to `arrays` under its name."""
     name = _short(parameter.name, kernel)
@@ -231,7 +231,7 @@ def _number(value: Any, dtype: str, kind: str, name: str, kernel: str) -> int | 
 
 
 def _launch(
-    function: Function,
+    function: DeclaredFunction,
     arguments: Sequence[Argument],
     grid: Any,
     block: Any,

@@ -44,7 +44,7 @@ _MOST_LINE = 1 << 31
 
 
 @dataclass(frozen=True)
-class Variable:
+class DeclaredVariable:
     """A variable; `size` in bytes, 0 for one without extent. `function` holds it, "" where that is the module."""
 
     space: str
@@ -57,14 +57,14 @@ class Variable:
 
 
 @dataclass(frozen=True)
-class Function:
+class DeclaredFunction:
     """An entry or a function. `first`, `end` and `brace` are numbers of tokens; without a body `brace` is `end`."""
 
     name: str
     is_entry: bool
     external: bool
     result: str  # the name of its only result, if that is a `.param .b32`
-    parameters: tuple[Variable, ...]  # of an entry
+    parameters: tuple[DeclaredVariable, ...]  # of an entry
     dimensions: Mapping[str, tuple[int, int, int]]  # ".maxntid", ".reqntid", ".reqnctapercluster"
     first: int
     brace: int  # where the body opens
@@ -81,8 +81,8 @@ class Function:
 class Declarations:
     """All that a module declares, in the order of its text. `mentions` counts each variable's name in all of it."""
 
-    functions: tuple[Function, ...]
-    variables: tuple[Variable, ...]
+    functions: tuple[DeclaredFunction, ...]
+    variables: tuple[DeclaredVariable, ...]
     mentions: Mapping[str, int]
 
 
@@ -108,8 +108,8 @@ class _Reader:
     def __init__(self, words: list[str]) -> None:
         self.words = [*words, ""]
         self.at = 0
-        self.functions: list[Function] = []
-        self.variables: list[Variable] = []
+        self.functions: list[DeclaredFunction] = []
+        self.variables: list[DeclaredVariable] = []
         self.defined: set[str] = set()
         self.shared: set[str] = set()
         self.entries = 0
@@ -275,7 +275,7 @@ class _Reader:
             result = words[2] if len(words) == 3 and words[:2] == [".param", ".b32"] else ""
         name = self.name()
         self.function, self.registers = name, 0
-        parameters: tuple[Variable, ...] = ()
+        parameters: tuple[DeclaredVariable, ...] = ()
         if self.accept("("):
             if is_entry:
                 parameters = tuple(self.parameters())
@@ -293,7 +293,7 @@ class _Reader:
         end = self.at - 1
         used = frozenset(self.shared.intersection(self.words[brace:end])) if self.shared else frozenset()
         self.functions.append(
-            Function(name, is_entry, external, result, parameters, dimensions, first, brace, end, used)
+            DeclaredFunction(name, is_entry, external, result, parameters, dimensions, first, brace, end, used)
         )
         if len(self.functions) > MAX_FUNCTIONS:
             self.stop(f"it has more than {MAX_FUNCTIONS} functions")
@@ -301,8 +301,8 @@ class _Reader:
         if self.entries > MAX_ENTRIES:
             self.stop(f"it has more than {MAX_ENTRIES} entries")
 
-    def parameters(self) -> list[Variable]:
-        found: list[Variable] = []
+    def parameters(self) -> list[DeclaredVariable]:
+        found: list[DeclaredVariable] = []
         if self.accept(")"):
             return found
         while True:
@@ -381,7 +381,7 @@ class _Reader:
 
     # Variables
 
-    def declared(self, space: str, external: bool, several: bool = True) -> list[Variable]:
+    def declared(self, space: str, external: bool, several: bool = True) -> list[DeclaredVariable]:
         """The variables of one declaration, after its state space and up to what ends it."""
         align, lanes, kind, pointee = 0, 1, "", False
         while (word := self.words[self.at])[:1] == ".":
@@ -409,7 +409,7 @@ class _Reader:
             found.append(self.declarator(space, external, kind, element, align))
         return [] if space == "reg" else found
 
-    def declarator(self, space: str, external: bool, kind: str, element: int, align: int) -> Variable:
+    def declarator(self, space: str, external: bool, kind: str, element: int, align: int) -> DeclaredVariable:
         name = self.name()
         extents: list[int] = []
         unsized = False
@@ -436,7 +436,7 @@ class _Reader:
             size *= values
         if size > (_LARGEST_INITIALISED if initialised else _LARGEST[space]):
             self.stop(f"the variable '{name[:80]}' of {space} memory is absurdly large, {size} bytes")
-        return Variable(space, name, kind, size, align or element, self.function, external)
+        return DeclaredVariable(space, name, kind, size, align or element, self.function, external)
 
     def initialiser(self) -> int:
         """Step over a variable's initialiser; the number of its values."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 from types import MappingProxyType
 
-from warplab.isa.declarations import Function, declarations
+from warplab.isa.declarations import DeclaredFunction, declarations
 from warplab.isa.text import offset_of, plain
 
 Dim3 = tuple[int, int, int]
@@ -60,7 +60,7 @@ def entries(ptx: str) -> Mapping[str, Entry]:
     return MappingProxyType({f.name: _entry(f) for f in declarations(ptx).functions if f.is_entry and f.is_defined})
 
 
-def _entry(function: Function) -> Entry:
+def _entry(function: DeclaredFunction) -> Entry:
     dims = function.dimensions
     found = tuple(EntryParameter(p.type, p.size, p.align) for p in function.parameters)
     maximum = prod(dims[".maxntid"]) if ".maxntid" in dims else None

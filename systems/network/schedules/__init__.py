@@ -1,12 +1,12 @@
 """Schedules of collectives: data that says who sends which chunk to whom in which step, its check, its meaning."""
 
-from systems.network.schedules.check import FaultKind, ScheduleFault, check
+from systems.network.schedules.check import Flaw, ScheduleFault, check
 from systems.network.schedules.model import Op, Phase, Schedule, ScheduleError, Transfer, dumps, loads
 from systems.network.schedules.reference import expected, reference
 
 __all__ = [
     "ScheduleFault",
-    "FaultKind",
+    "Flaw",
     "Op",
     "Phase",
     "Schedule",

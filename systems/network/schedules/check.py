@@ -15,7 +15,7 @@ from systems.network.schedules.interpret import Stuck, carry_out
 from systems.network.schedules.model import Columns, Schedule, ends_with, expand, starts_with, validate
 
 
-class FaultKind(StrEnum):
+class Flaw(StrEnum):
     """What is wrong with a schedule."""
 
     NOT_HELD = "sent before it was there"
@@ -30,7 +30,7 @@ class FaultKind(StrEnum):
 class ScheduleFault:
     """The first fault: where it shows, and a sentence for people. In a deadlock `chunk` is the waiting transfer's."""
 
-    kind: FaultKind
+    kind: Flaw
     rank: int
     chunk: int
     step: int
@@ -66,7 +66,7 @@ class _Sets:
         value = self.held[rank].get(chunk, 0)
         if not value:
             to = int(self.moves.destination[transfer])
-            self._find(FaultKind.NOT_HELD, rank, chunk, step, f"rank {rank} sends chunk {chunk} to rank {to}, but "
+            self._find(Flaw.NOT_HELD, rank, chunk, step, f"rank {rank} sends chunk {chunk} to rank {to}, but "
                        f"{self._arrives(rank, chunk, step)}")  # fmt: skip
         return value
 
@@ -78,20 +78,20 @@ class _Sets:
             chunk, reduce = int(self.moves.chunk[number]), bool(self.moves.reduce[number])
             source = int(self.moves.source[number])
             if chunk in seen and not (reduce and seen[chunk]):
-                self._find(FaultKind.COLLISION, rank, chunk, step, f"chunk {chunk} arrives at rank {rank} twice and "
+                self._find(Flaw.COLLISION, rank, chunk, step, f"chunk {chunk} arrives at rank {rank} twice and "
                            "one arrival replaces what is there: which comes last would decide")  # fmt: skip
             seen[chunk] = reduce
             before = self.held[rank].get(chunk, 0)
             if reduce and not before:
-                self._find(FaultKind.NOTHING_TO_ADD_TO, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk "
+                self._find(Flaw.NOTHING_TO_ADD_TO, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk "
                            f"{chunk} to its own, but holds none: copy it")  # fmt: skip
             if reduce and before & value:
-                self._find(FaultKind.ADDED_TWICE, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk {chunk}, "
+                self._find(Flaw.ADDED_TWICE, rank, chunk, step, f"rank {rank} adds rank {source}'s chunk {chunk}, "
                            f"which contains the data of {_ranks(before & value)} that it has already")  # fmt: skip
             self.held[rank][chunk] = before | value if reduce else value
             self.written[rank, chunk] = step
 
-    def _find(self, kind: FaultKind, rank: int, chunk: int, step: int, words: str) -> None:
+    def _find(self, kind: Flaw, rank: int, chunk: int, step: int, words: str) -> None:
         self.findings.append(ScheduleFault(kind, rank, chunk, step, f"In step {step} {words}."))
 
     def _arrives(self, rank: int, chunk: int, step: int) -> str:
@@ -122,7 +122,7 @@ def _end(schedule: Schedule, sets: _Sets) -> ScheduleFault | None:
     when = f"last changed in step {step}" if step >= 0 else "which no step changes"
     # Too much it cannot hold: a chunk begins with no other data than what belongs in it.
     words = f"Rank {rank} ends without the data of {_ranks(wanted & ~has)} in chunk {chunk}, {when}."
-    return ScheduleFault(FaultKind.MISSING, rank, chunk, max(step, 0), words)
+    return ScheduleFault(Flaw.MISSING, rank, chunk, max(step, 0), words)
 
 
 def _deadlock(stuck: list[Stuck], moves: Columns) -> ScheduleFault:
@@ -140,7 +140,7 @@ def _deadlock(stuck: list[Stuck], moves: Columns) -> ScheduleFault:
     chunk = int(moves.chunk[first.transfer])
     sentence = "; ".join(waits)
     words = f"Nobody can go on: {sentence}; the transfer of chunk {chunk} is where rank {first.rank} stands."
-    return ScheduleFault(FaultKind.DEADLOCK, first.rank, chunk, first.step, words)
+    return ScheduleFault(Flaw.DEADLOCK, first.rank, chunk, first.step, words)
 
 
 def _ranks(bits: int) -> str:

@@ -15,8 +15,8 @@ from course.figures.snapshot import snapshot
 from course.figures.timeline import COLOURS, masks, timeline
 from course.figures.timeline_slider import state_html, timeline_slider
 from warplab.emulator.profiling.accesses import LaneAddress, Space, WarpAccess
-from warplab.emulator.profiling.table import ProfileTable, Row
-from warplab.emulator.profiling.timeline import Flight, Issue, Kind, Reason, Stall, Timeline
+from warplab.emulator.profiling.table import ProfileRow, ProfileTable
+from warplab.emulator.profiling.timeline import Flight, Issue, IssueKind, Reason, Stall, Timeline
 from warplab.figures import style
 from warplab.hardware.requests import LANES
 
@@ -25,22 +25,22 @@ LOW = 0x0000FFFF
 SOURCE = "def kernel(x):\n    a = x[0] < 1\n    cuda.syncthreads()\n"
 
 
-def issue(time: int, warp: int, kind: Kind, mask: int = FULL, active: int = FULL, line: int = 2) -> Issue:
+def issue(time: int, warp: int, kind: IssueKind, mask: int = FULL, active: int = FULL, line: int = 2) -> Issue:
     return Issue(time, warp, line, kind, mask, active, pc=time, text=f"op {time};")
 
 
 @pytest.fixture
 def chart() -> Timeline:
     issues = (
-        issue(0, 0, Kind.ARITHMETIC),
-        issue(1, 0, Kind.ARITHMETIC),
-        issue(2, 0, Kind.BRANCH, LOW),
-        issue(3, 0, Kind.GLOBAL, LOW, LOW),
-        issue(4, 0, Kind.SYNC, line=3),
-        issue(5, 1, Kind.ARITHMETIC),
-        issue(6, 1, Kind.SYNC, line=3),
-        issue(7, 1, Kind.SHARED, 0),
-        issue(8, 0, Kind.TENSOR),
+        issue(0, 0, IssueKind.ARITHMETIC),
+        issue(1, 0, IssueKind.ARITHMETIC),
+        issue(2, 0, IssueKind.BRANCH, LOW),
+        issue(3, 0, IssueKind.GLOBAL, LOW, LOW),
+        issue(4, 0, IssueKind.SYNC, line=3),
+        issue(5, 1, IssueKind.ARITHMETIC),
+        issue(6, 1, IssueKind.SYNC, line=3),
+        issue(7, 1, IssueKind.SHARED, 0),
+        issue(8, 0, IssueKind.TENSOR),
     )
     return Timeline((2, 0, 0), 2, issues, (Stall(0, 5, 8, Reason.BARRIER, 3, FULL),))
 
@@ -71,14 +71,18 @@ def test_a_bar_stands_at_its_time_and_is_as_high_as_its_lanes(chart: Timeline) -
 
 
 def test_what_is_on_its_way_lies_below_its_warp(chart: Timeline) -> None:
-    flights = (Flight(0, 1, 4, Kind.ASYNC, 2, 1), Flight(0, 3, 8, Kind.ASYNC, 2, 1), Flight(1, 5, 9, Kind.TENSOR, 2, 4))
+    flights = (
+        Flight(0, 1, 4, IssueKind.ASYNC, 2, 1),
+        Flight(0, 3, 8, IssueKind.ASYNC, 2, 1),
+        Flight(1, 5, 9, IssueKind.TENSOR, 2, 4),
+    )
     figure = timeline(replace(chart, flights=flights), end=8)
     lines = {str(line.get_gid()): line for line in figure.axes[0].lines}
     assert list(lines) == ["flight 0 1 4", "flight 0 3 8", "flight 1 5 9"]
     first, second, product = lines.values()
     assert list(first.get_xdata()) == [1, 4] and list(product.get_xdata()) == [5, 8]
     assert 0.1 < first.get_ydata()[0] < second.get_ydata()[0] < 0.5 < product.get_ydata()[0] < 1.5
-    assert product.get_color() == COLOURS[Kind.TENSOR]
+    assert product.get_color() == COLOURS[IssueKind.TENSOR]
     assert boxes(figure, "arithmetic")[0] == pytest.approx((0, 2, -0.4, 0.1))  # bars are lower, to leave room
     labels = [text.get_text() for text in figure.legends[0].get_texts()]
     assert labels[-2:] == ["copies on their way", "products on their way"]
@@ -117,11 +121,11 @@ def test_masks_have_a_pixel_for_each_lane(chart: Timeline) -> None:
     pixels = np.asarray(image.get_array())
     assert pixels.shape == (32, 6, 3) and tuple(image.get_extent()) == (0, 6, 32, 0)
     # At the branch the low lanes jump and the others fall through; behind it the others are elsewhere.
-    assert np.allclose(pixels[:16, 2], to_rgb(COLOURS[Kind.BRANCH]))
+    assert np.allclose(pixels[:16, 2], to_rgb(COLOURS[IssueKind.BRANCH]))
     assert np.allclose(pixels[16:, 2], to_rgb(style.FAINT))
-    assert np.allclose(pixels[:16, 3], to_rgb(COLOURS[Kind.GLOBAL]))
+    assert np.allclose(pixels[:16, 3], to_rgb(COLOURS[IssueKind.GLOBAL]))
     assert np.allclose(pixels[16:, 3], to_rgb(style.EMPTY))
-    assert np.allclose(pixels[:, 4], to_rgb(COLOURS[Kind.SYNC]))
+    assert np.allclose(pixels[:, 4], to_rgb(COLOURS[IssueKind.SYNC]))
     markers = [line for line in axes.lines if str(line.get_gid()).startswith("divergent")]
     assert [line.get_xdata()[0] for line in markers] == [2.5]
     assert "6 instructions, 83% of their lanes run; 1 divergent branches" in figure.texts[1].get_text()
@@ -191,10 +195,10 @@ def test_an_access_goes_to_its_picture() -> None:
 
 def test_the_table_draws_ideal_and_waste() -> None:
     rows = (
-        Row(0, "k", "global_load_sectors", 320, "sectors", "l1tex", 40),
-        Row(0, "k", "shared_load_wavefronts", 40, "wavefronts", "l1tex", 40),
-        Row(0, "k", "shared_load_bank_conflicts", 280, "conflicts", "l1tex", 0),
-        Row(0, "k", "warp_instructions", 5000, "instructions"),
+        ProfileRow(0, "k", "global_load_sectors", 320, "sectors", "l1tex", 40),
+        ProfileRow(0, "k", "shared_load_wavefronts", 40, "wavefronts", "l1tex", 40),
+        ProfileRow(0, "k", "shared_load_bank_conflicts", 280, "conflicts", "l1tex", 0),
+        ProfileRow(0, "k", "warp_instructions", 5000, "instructions"),
     )
     figure = profile_table(ProfileTable(rows))
     (axes,) = figure.axes

@@ -10,7 +10,7 @@ from benchmarks.gemm.ladder import plan_of
 from tests.emulator.plans import cuda_plan
 from warplab.emulator import profile
 from warplab.emulator.profiling import Profile
-from warplab.emulator.profiling.timeline import Kind
+from warplab.emulator.profiling.timeline import IssueKind
 from warplab.plan.model import Role
 
 pytestmark = pytest.mark.stored
@@ -54,7 +54,7 @@ def test_a_flight_lasts_from_its_copy_to_the_wait_for_its_group(modelled: bool, 
         flights = [flight for flight in chart.flights if flight.warp == warp]
         assert [f.start for f in flights] == [c.time for c in copies]
         assert [f.line for f in flights] == [n for n, r in enumerate(rows, 1) for c in copies if n == c.line]
-        assert {(f.kind, f.operations) for f in flights} == {(Kind.ASYNC, 1)}
+        assert {(f.kind, f.operations) for f in flights} == {(IssueKind.ASYNC, 1)}
         # The first wait leaves the empty group on its way, and so ends the first copy; only wait_all ends the second.
         assert [f.end for f in flights[:2]] == [waits[0], waits[2]]
         assert [f.ended for f in flights] == [True, True, False][: len(flights)]
@@ -72,7 +72,7 @@ def hopper() -> Profile:
 
 def test_groups_of_products_end_at_their_wait(hopper: Profile) -> None:
     chart = hopper.timeline()
-    products = [flight for flight in chart.flights if flight.kind is Kind.TENSOR]
+    products = [flight for flight in chart.flights if flight.kind is IssueKind.TENSOR]
     issued = [issue for issue in chart.issues if issue.text.startswith("wgmma.mma_async")]
     assert sum(flight.operations for flight in products) == len(issued) > 0
     ends = {issue.time for issue in chart.issues if issue.text.startswith("wgmma.wait_group")}
@@ -82,7 +82,7 @@ def test_groups_of_products_end_at_their_wait(hopper: Profile) -> None:
 @pytest.mark.parametrize("modelled", [False, True])
 def test_a_bulk_copy_lasts_until_somebody_gets_past_its_mbarrier(modelled: bool, hopper: Profile) -> None:
     chart = hopper.timeline(modelled=modelled)
-    copies = [flight for flight in chart.flights if flight.kind is Kind.ASYNC]
+    copies = [flight for flight in chart.flights if flight.kind is IssueKind.ASYNC]
     issued = [issue for issue in chart.issues if issue.text.startswith("cp.async.bulk.tensor")]
     (producer,) = {flight.warp for flight in copies}
     tests = {issue.time: issue for issue in chart.issues if issue.text.startswith("mbarrier.try_wait")}
@@ -105,7 +105,7 @@ def test_in_the_model_nobody_waits_for_arrivals_at_other_mbarriers(hopper: Profi
     """Eight warps multiply side by side: each step of k begins for all of them at about the same time."""
     chart = hopper.timeline(modelled=True)
     followers = (5, 6, 7, 9, 10, 11)  # the first warp of each group has more to do
-    products = [[f.start for f in chart.flights if f.warp == warp and f.kind is Kind.TENSOR] for warp in followers]
+    products = [[f.start for f in chart.flights if f.warp == warp and f.kind is IssueKind.TENSOR] for warp in followers]
     spreads = [max(step) - min(step) for step in zip(*products, strict=True)]
     a_step = (products[0][-1] - products[0][0]) / (len(spreads) - 1)
     assert len(spreads) == 512 // 64 and max(spreads) < a_step / 4

@@ -16,7 +16,7 @@ from warplab.emulator.model.estimate import START, estimate
 from warplab.emulator.profiling import Profile
 from warplab.emulator.profiling.accesses import Space, accesses_of
 from warplab.emulator.profiling.profile import ProfileError
-from warplab.emulator.profiling.timeline import Clock, Kind, Reason
+from warplab.emulator.profiling.timeline import Clock, IssueKind, Reason
 from warplab.emulator.recorder import Recorder
 from warplab.errors import PlanError
 from warplab.hardware.chips import H200
@@ -155,15 +155,15 @@ def test_recording_changes_nothing(transposed: Profile) -> None:
 def test_a_divergent_branch_parts_the_warp(halves: Profile) -> None:
     line = halves.timeline()
     threes = sum(1 << lane for lane in range(0, 32, 3))
-    branch = next(i for i in line.issues if i.kind is Kind.BRANCH)
+    branch = next(i for i in line.issues if i.kind is IssueKind.BRANCH)
     assert branch.line == line_of("% 3 == 0") and branch.active == 0xFFFFFFFF
     assert branch.mask in (threes, ~threes & 0xFFFFFFFF)
-    product = next(i for i in line.issues if i.line == line_of("a[t + 32]") and i.kind is Kind.GLOBAL)
+    product = next(i for i in line.issues if i.line == line_of("a[t + 32]") and i.kind is IssueKind.GLOBAL)
     other = next(i for i in line.issues if i.line == line_of("else") + 1)
     assert product.mask == threes
     assert other.active == ~threes & 0xFFFFFFFF
     # The loop of lane t turns t times: the lanes leave one after the other.
-    loop = [i.lanes for i in line.issues if i.line == line_of("else") + 1 and i.kind is Kind.BRANCH]
+    loop = [i.lanes for i in line.issues if i.line == line_of("else") + 1 and i.kind is IssueKind.BRANCH]
     assert loop and min(loop) <= 1
     ends = [i.mask for i in line.issues if i.text == "ret;"]
     assert sum(ends) == 0xFFFFFFFF and all(a & b == 0 for a in ends for b in ends if a is not b)
@@ -174,7 +174,7 @@ def test_the_first_to_arrive_waits() -> None:
     arrays = {"a": (a, Role.INPUT), "out": (np.zeros(96, np.int32), Role.INOUT)}
     line = profile(cuda("late", arrays, ("a", "out"), 96), {"a": a, "out": np.zeros(96, np.int32)}).timeline()
     barrier = line_of("__syncthreads();")
-    arrivals = {i.warp: i.time for i in line.issues if i.line == barrier and i.kind is Kind.SYNC}
+    arrivals = {i.warp: i.time for i in line.issues if i.line == barrier and i.kind is IssueKind.SYNC}
     waits = {s.warp: s for s in line.stalls if s.reason is Reason.BARRIER}
     last = max(arrivals, key=arrivals.__getitem__)
     assert waits.keys() == {0, 1, 2} - {last}
@@ -411,7 +411,9 @@ def test_a_wait_at_an_mbarrier_lasts_until_the_arrival(modelled: bool) -> None:
     assert stalls and max(s.end for s in stalls) > arrival > min(s.start for s in stalls)
     if not modelled:
         assert all(s.line == wait for s in stalls)
-    read = next(i.time for i in line.of_warp(1) if "tile[t - 32];" in lines.get(i.line, "") and i.kind is Kind.SHARED)
+    read = next(
+        i.time for i in line.of_warp(1) if "tile[t - 32];" in lines.get(i.line, "") and i.kind is IssueKind.SHARED
+    )
     assert read > arrival
     tests = [i for i in line.of_warp(1) if i.text.startswith("mbarrier.try_wait")]
     assert len(tests) == 1 if modelled else len(tests) >= 2

@@ -9,7 +9,7 @@ from tests.emulator import kernels
 from tests.emulator.plans import numba_plan, plan_of
 from warplab.emulator import profile
 from warplab.emulator.profiling.schedule import LATENCIES, SCHEDULERS
-from warplab.emulator.profiling.timeline import Clock, Kind, Reason, Timeline
+from warplab.emulator.profiling.timeline import Clock, IssueKind, Reason, Timeline
 from warplab.plan.model import Buffer, Plan, Pointer, Role
 
 pytestmark = pytest.mark.stored
@@ -58,7 +58,7 @@ def test_a_load_is_waited_for_by_who_needs_it() -> None:
     """
     chart = modelled(body)
     (load,), (other,) = times(chart, "ld.global"), times(chart, "sub")
-    assert other - load == LATENCIES[Kind.GLOBAL]
+    assert other - load == LATENCIES[IssueKind.GLOBAL]
     (stall,) = [s for s in chart.stalls if s.reason is Reason.GLOBAL]
     assert (stall.warp, stall.end, stall.lanes) == (0, other, 0xFFFFFFFF)
 
@@ -70,9 +70,9 @@ def test_a_conflict_holds_up_the_pipe() -> None:
     """
     quick, slow = modelled(body.replace("SHIFT", "2")), modelled(body.replace("SHIFT", "7"))
     wait = [times(c, "add.u32 %r5")[0] - times(c, "ld.shared")[0] for c in (quick, slow)]
-    assert wait[0] == LATENCIES[Kind.SHARED]
+    assert wait[0] == LATENCIES[IssueKind.SHARED]
     # The store and the load have 32 wavefronts each, one behind the other.
-    assert wait[1] == LATENCIES[Kind.SHARED] + 31 + 31
+    assert wait[1] == LATENCIES[IssueKind.SHARED] + 31 + 31
 
 
 @pytest.mark.parametrize("warps", [1, 4, 5, 12])
@@ -124,7 +124,7 @@ def test_the_same_instructions_run_in_the_model() -> None:
     # A barrier takes all warps through at about the same time.
     for n in range(8):
         spread = [times(chart, "bar.sync", warp)[n] for warp in range(8)]
-        assert max(spread) - min(spread) < LATENCIES[Kind.GLOBAL]
+        assert max(spread) - min(spread) < LATENCIES[IssueKind.GLOBAL]
 
 
 def test_padding_shortens_the_modelled_transpose() -> None:
@@ -148,8 +148,8 @@ def test_loads_start_before_their_neighbours_results_are_needed() -> None:
     first, second = times(chart, "ld.global")
     assert second == first + 1
     stores = times(chart, "st.shared")
-    assert stores == sorted(stores) and stores[0] >= first + LATENCIES[Kind.GLOBAL]
-    assert chart.end < first + LATENCIES[Kind.GLOBAL] + 20  # both latencies at once
+    assert stores == sorted(stores) and stores[0] >= first + LATENCIES[IssueKind.GLOBAL]
+    assert chart.end < first + LATENCIES[IssueKind.GLOBAL] + 20  # both latencies at once
 
 
 def test_stores_keep_their_place_and_barriers_divide() -> None:

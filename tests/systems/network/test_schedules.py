@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from systems.network.collectives import Collective
 from systems.network.costs import Algorithm, cost, pipeline
 from systems.network.schedules import (
-    FaultKind,
+    Flaw,
     Op,
     Phase,
     Schedule,
@@ -112,7 +112,7 @@ def test_sums_are_never_right_when_a_transfer_is_done_twice(data: st.DataObject)
     reducing = np.flatnonzero(moves.reduce)
     twice = int(data.draw(st.sampled_from(reducing.tolist())))
     finding = check(_listed(schedule, sorted([*range(len(moves.step)), twice])))
-    assert finding is not None and finding.kind is FaultKind.ADDED_TWICE
+    assert finding is not None and finding.kind is Flaw.ADDED_TWICE
     assert finding.chunk == moves.chunk[twice] and finding.rank == moves.destination[twice]
 
 

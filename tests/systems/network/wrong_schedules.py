@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from systems.network.collectives import Collective
-from systems.network.schedules import FaultKind, Op, Phase, Schedule, Transfer, build
+from systems.network.schedules import Flaw, Op, Phase, Schedule, Transfer, build
 from systems.network.schedules.model import expand
 
 AR, AG = Collective.ALL_REDUCE, Collective.ALL_GATHER
@@ -17,7 +17,7 @@ class Wrong:
 
     name: str
     schedule: Schedule
-    kind: FaultKind
+    kind: Flaw
     where: tuple[int, int, int]
     says: str
 
@@ -70,76 +70,76 @@ def _plain(kind: Collective, ranks: int, chunks: int, *moves: Transfer, root: in
 
 WRONG = [
     # In step 0 of a ring of four, rank r sends chunk r - 1; chunk 0 then goes 1, 2, 3, 0.
-    Wrong("last step dropped", _ring(_without_step(5)), FaultKind.MISSING, (0, 1, 1), "Rank 0 ends without the data"),
+    Wrong("last step dropped", _ring(_without_step(5)), Flaw.MISSING, (0, 1, 1), "Rank 0 ends without the data"),
     Wrong(
-        "first gathering step dropped", _ring(_without_step(2), AG), FaultKind.MISSING, (0, 1, 0),
+        "first gathering step dropped", _ring(_without_step(2), AG), Flaw.MISSING, (0, 1, 0),
         "Rank 0 ends without the data of rank 1 in chunk 1, which no step changes.",
     ),
     Wrong(
-        "middle step dropped", _ring(_without_step(3)), FaultKind.MISSING, (0, 3, 0),
+        "middle step dropped", _ring(_without_step(3)), Flaw.MISSING, (0, 3, 0),
         "ends without the data of rank",
     ),
     Wrong(
-        "wrong chunk reduced", _ring(_with_chunk(4, 0)), FaultKind.MISSING, (2, 2, 2),
+        "wrong chunk reduced", _ring(_with_chunk(4, 0)), Flaw.MISSING, (2, 2, 2),
         "Rank 2 ends without the data of ranks 0, 3 in chunk 2, last changed in step 2.",
     ),
     Wrong(
-        "old chunk reduced again", _ring(_with_chunk(8, 2)), FaultKind.ADDED_TWICE, (1, 2, 2),
+        "old chunk reduced again", _ring(_with_chunk(8, 2)), Flaw.ADDED_TWICE, (1, 2, 2),
         "rank 1 adds rank 0's chunk 2, which contains the data of ranks 0, 3 that it has already",
     ),
     Wrong(
-        "wrong chunk gathered", _ring(_with_chunk(0, 3), AG), FaultKind.NOT_HELD, (0, 3, 0),
+        "wrong chunk gathered", _ring(_with_chunk(0, 3), AG), Flaw.NOT_HELD, (0, 3, 0),
         "rank 0 sends chunk 3 to rank 1, but it arrives there only in step 0",
     ),
     Wrong(
-        "steps in the wrong order", _ring(_swapped(0, 1), AG), FaultKind.NOT_HELD, (0, 3, 0),
+        "steps in the wrong order", _ring(_swapped(0, 1), AG), Flaw.NOT_HELD, (0, 3, 0),
         "In step 0 rank 0 sends chunk 3 to rank 1, but it arrives there only in step 1.",
     ),
     Wrong(
         "sent by who never gets it",
         _plain(Collective.BROADCAST, 3, 1, Transfer(0, 0, 1, 0), Transfer(1, 2, 1, 0)),
-        FaultKind.NOT_HELD, (2, 0, 1), "it never arrives there",
+        Flaw.NOT_HELD, (2, 0, 1), "it never arrives there",
     ),
     Wrong(
         "reduced twice", _plain(AR, 2, 1, Transfer(0, 0, 1, 0, Op.REDUCE), Transfer(1, 0, 1, 0, Op.REDUCE)),
-        FaultKind.ADDED_TWICE, (1, 0, 1), "rank 1 adds rank 0's chunk 0, which contains the data of rank 0",
+        Flaw.ADDED_TWICE, (1, 0, 1), "rank 1 adds rank 0's chunk 0, which contains the data of rank 0",
     ),
     Wrong(
         "sums exchanged", _plain(
             AR, 2, 1, Transfer(0, 0, 1, 0, Op.REDUCE), Transfer(1, 1, 0, 0, Op.REDUCE),
-        ), FaultKind.ADDED_TWICE, (0, 0, 1), "rank 0 adds rank 1's chunk 0, which contains the data of rank 0",
+        ), Flaw.ADDED_TWICE, (0, 0, 1), "rank 0 adds rank 1's chunk 0, which contains the data of rank 0",
     ),
     Wrong(
         "copied over its own", _plain(AR, 2, 1, Transfer(0, 0, 1, 0), Transfer(0, 1, 0, 0)),
-        FaultKind.MISSING, (0, 0, 0), "Rank 0 ends without the data of rank 0 in chunk 0, last changed in step 0.",
+        Flaw.MISSING, (0, 0, 0), "Rank 0 ends without the data of rank 0 in chunk 0, last changed in step 0.",
     ),
     Wrong(
         "added to nothing", _plain(AG, 2, 2, Transfer(0, 0, 1, 0, Op.REDUCE), Transfer(0, 1, 0, 1)),
-        FaultKind.NOTHING_TO_ADD_TO, (1, 0, 0), "rank 1 adds rank 0's chunk 0 to its own, but holds none: copy it",
+        Flaw.NOTHING_TO_ADD_TO, (1, 0, 0), "rank 1 adds rank 0's chunk 0 to its own, but holds none: copy it",
     ),
     Wrong(
         "a sum and a copy in one step",
         _plain(AR, 3, 1, Transfer(0, 0, 1, 0, Op.REDUCE), Transfer(0, 2, 1, 0)),
-        FaultKind.COLLISION, (1, 0, 0), "chunk 0 arrives at rank 1 twice and one arrival replaces what is there",
+        Flaw.COLLISION, (1, 0, 0), "chunk 0 arrives at rank 1 twice and one arrival replaces what is there",
     ),
     Wrong(
         "two that wait for each other",
         _plain(AR, 2, 1, Transfer(0, 0, 1, 0, Op.REDUCE, 1), Transfer(0, 1, 0, 0, Op.REDUCE, 1)),
-        FaultKind.DEADLOCK, (0, 0, 0), "rank 0 in its step 0 waits for rank 1; rank 1 in its step 0 waits for rank 0",
+        Flaw.DEADLOCK, (0, 0, 0), "rank 0 in its step 0 waits for rank 1; rank 1 in its step 0 waits for rank 0",
     ),
     Wrong(
         "a circle of three",
         _plain(AR, 3, 1, *(Transfer(0, r, (r + 1) % 3, 0, Op.REDUCE, 1) for r in range(3))),
-        FaultKind.DEADLOCK, (0, 0, 0), "waits for rank 2; rank 2 in its step 0 waits for rank 0",
+        Flaw.DEADLOCK, (0, 0, 0), "waits for rank 2; rank 2 in its step 0 waits for rank 0",
     ),
     Wrong(
         "a root alone", _plain(Collective.REDUCE, 3, 1, Transfer(0, 1, 2, 0, Op.REDUCE), root=2),
-        FaultKind.MISSING, (2, 0, 0), "Rank 2 ends without the data of rank 0 in chunk 0",
+        Flaw.MISSING, (2, 0, 0), "Rank 2 ends without the data of rank 0 in chunk 0",
     ),
-    Wrong("nothing at all", Schedule("empty", AR, 3, 2, ()), FaultKind.MISSING, (0, 0, 0), "which no step changes"),
+    Wrong("nothing at all", Schedule("empty", AR, 3, 2, ()), Flaw.MISSING, (0, 0, 0), "which no step changes"),
     Wrong(
         "sent to the wrong rank",
         _plain(Collective.ALL_TO_ALL, 2, 4, Transfer(0, 0, 1, 0), Transfer(0, 1, 0, 2)),
-        FaultKind.MISSING, (1, 1, 0), "Rank 1 ends without the data of rank 0 in chunk 1",
+        Flaw.MISSING, (1, 1, 0), "Rank 1 ends without the data of rank 0 in chunk 1",
     ),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ import pytest
 
 from systems.search.__main__ import asking, main, task_of
 from systems.search.by_words import PATIENCE, TRANSCRIPT, ByWords, Exchange, NothingRecordedError, Transcript
-from systems.search.half_product import CHOICES, Choice
+from systems.search.half_product import CHOICES, HalfChoice
 from systems.search.trials import Log, search
 from warplab.errors import WarplabError
 
@@ -21,16 +21,16 @@ WORDS = {choice.name: json.dumps(asdict(choice)) for choice in CHOICES}
 FIRST, SECOND = CHOICES[:2]
 
 
-def costs_of(transcript: Transcript) -> dict[Choice, float]:
+def costs_of(transcript: Transcript) -> dict[HalfChoice, float]:
     """What the questions say of choices that were tried before."""
     found = {}
     for line in transcript.exchanges[-1].asked.split("Tried so far:\n")[1].splitlines():
         said, cost = line.split(" cost ")
-        found[Choice(**json.loads(said))] = float(cost)
+        found[HalfChoice(**json.loads(said))] = float(cost)
     return found
 
 
-def offered(transcript: Transcript) -> list[Choice]:
+def offered(transcript: Transcript) -> list[HalfChoice]:
     """The choices that were there when it was recorded, by the values that its first question gives."""
     found = re.findall(r'"(\w+)": one of (\[.*\])', transcript.exchanges[0].asked)
     values = {name: json.loads(text) for name, text in found}
@@ -81,7 +81,7 @@ def test_what_is_told_is_the_task_the_choices_and_the_log() -> None:
 )
 def test_what_is_no_choice_is_said_so_and_given_up_at_last(answer: str, why: str) -> None:
     asked: list[str] = []
-    log: Log[Choice] = search(ByWords([FIRST], lambda text: WORDS[FIRST.name], ""), lambda choice: 1.0, 1)
+    log: Log[HalfChoice] = search(ByWords([FIRST], lambda text: WORDS[FIRST.name], ""), lambda choice: 1.0, 1)
     proposer = ByWords(CHOICES, lambda text: asked.append(text) or answer, "")  # type: ignore[func-returns-value]
     assert proposer.propose(log) is None and len(asked) == PATIENCE
     assert why not in asked[0] and why in asked[1]

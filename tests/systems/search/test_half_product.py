@@ -13,7 +13,7 @@ import pytest
 
 from autograder.spec import half_products
 from autograder.spec.task import Family
-from systems.search.half_product import CHOICES, Choice, Shape, code_of, guess, named, neighbours, source_of
+from systems.search.half_product import CHOICES, HalfChoice, Shape, code_of, guess, named, neighbours, source_of
 from tests.sampling import part_of
 from warplab.emulator import execute
 from warplab.plan.capture.submission import capture
@@ -24,27 +24,27 @@ pytestmark = pytest.mark.processes
 SHAPE = 136, 200, 328
 SMS = 2  # so few that blocks which stay make several tiles
 KINDS = (
-    Choice("warps", 32, 64, 64, 6),
-    Choice("warps", 128, 32, 128, 3, splits=2),
-    Choice("warps", 16, 32, 32, 4, slices=4),
-    Choice("warps", 32, 64, 32, 1, splits=2, slices=2),
-    Choice("warps", 128, 32, 64, 2, splits=4, slices=2),
-    Choice("warpgroups", 64, 64, 64, 3),
-    Choice("warpgroups", 64, 128, 64, 6, splits=4),
-    Choice("warpgroups", 128, 64, 64, 7, together=2, stays=True),
-    Choice("warpgroups", 64, 192, 64, 6, stays=True),
-    Choice("warpgroups", 192, 64, 64, 5, splits=2),
-    Choice("warpgroups", 192, 192, 64, 3),
-    Choice("warpgroups", 256, 128, 64, 3, splits=2),
-    Choice("warpgroups", 40, 64, 64, 8, turned=True),
-    Choice("warpgroups", 48, 64, 64, 4, splits=3, turned=True),
-    Choice("warpgroups", 96, 128, 64, 4, stays=True, turned=True),
-    Choice("warps", 16, 16, 32, 4, slices=8),
-    Choice("warpgroups", 128, 64, 64, 4, splits=3),
+    HalfChoice("warps", 32, 64, 64, 6),
+    HalfChoice("warps", 128, 32, 128, 3, splits=2),
+    HalfChoice("warps", 16, 32, 32, 4, slices=4),
+    HalfChoice("warps", 32, 64, 32, 1, splits=2, slices=2),
+    HalfChoice("warps", 128, 32, 64, 2, splits=4, slices=2),
+    HalfChoice("warpgroups", 64, 64, 64, 3),
+    HalfChoice("warpgroups", 64, 128, 64, 6, splits=4),
+    HalfChoice("warpgroups", 128, 64, 64, 7, together=2, stays=True),
+    HalfChoice("warpgroups", 64, 192, 64, 6, stays=True),
+    HalfChoice("warpgroups", 192, 64, 64, 5, splits=2),
+    HalfChoice("warpgroups", 192, 192, 64, 3),
+    HalfChoice("warpgroups", 256, 128, 64, 3, splits=2),
+    HalfChoice("warpgroups", 40, 64, 64, 8, turned=True),
+    HalfChoice("warpgroups", 48, 64, 64, 4, splits=3, turned=True),
+    HalfChoice("warpgroups", 96, 128, 64, 4, stays=True, turned=True),
+    HalfChoice("warps", 16, 16, 32, 4, slices=8),
+    HalfChoice("warpgroups", 128, 64, 64, 4, splits=3),
 )
 
 
-def captured(choices: Sequence[Choice], shape: Shape = SHAPE) -> list[Plan]:
+def captured(choices: Sequence[HalfChoice], shape: Shape = SHAPE) -> list[Plan]:
     m, n, k = shape
     arguments = (
         ArrayArgument("a", "float16", (m, k), Role.INPUT),
@@ -59,12 +59,12 @@ def captured(choices: Sequence[Choice], shape: Shape = SHAPE) -> list[Plan]:
 
 
 @pytest.fixture(scope="module")
-def plans() -> dict[Choice, Plan]:
+def plans() -> dict[HalfChoice, Plan]:
     return dict(zip(KINDS, captured(KINDS), strict=True))
 
 
 @pytest.mark.parametrize("choice", KINDS, ids=lambda choice: choice.name)
-def test_products_are_those_of_float32_sums(choice: Choice, plans: dict[Choice, Plan]) -> None:
+def test_products_are_those_of_float32_sums(choice: HalfChoice, plans: dict[HalfChoice, Plan]) -> None:
     """Normal numbers within the labs' bound, whole numbers to the bit: sums in half precision keep neither.
 
     Normal ones for every fourth kind in `make test`: whole ones see everything but what a sum is rounded to.
@@ -106,7 +106,7 @@ def test_whole_numbers_are_exact_at_the_edges(shape: Shape) -> None:
 
 
 @pytest.mark.parametrize("choice", KINDS, ids=lambda choice: choice.name)
-def test_what_a_choice_says_is_what_is_launched(choice: Choice, plans: dict[Choice, Plan]) -> None:
+def test_what_a_choice_says_is_what_is_launched(choice: HalfChoice, plans: dict[HalfChoice, Plan]) -> None:
     (launch,) = plans[choice].launches
     assert launch.grid == (*choice.grid(SHAPE, SMS), 1) and launch.block == (choice.threads, 1, 1)
     assert launch.shared_bytes == choice.shared_bytes and launch.cluster[0] == choice.splits * choice.together
@@ -147,8 +147,8 @@ def test_blocks_that_stay_are_no_more_than_sms_and_cover_every_tile() -> None:
 
 
 def test_a_sum_is_not_split_into_more_parts_than_it_has() -> None:
-    assert not Choice("warps", 32, 32, 64, 6, splits=8).takes((64, 64, 448))
-    assert Choice("warps", 32, 32, 64, 6, splits=8).takes((64, 64, 449))
+    assert not HalfChoice("warps", 32, 32, 64, 6, splits=8).takes((64, 64, 448))
+    assert HalfChoice("warps", 32, 32, 64, 6, splits=8).takes((64, 64, 449))
 
 
 def test_the_guess_splits_long_sums_of_few_outputs_and_no_others() -> None:

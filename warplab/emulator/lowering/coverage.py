@@ -34,7 +34,7 @@ def _tensor(rank: int) -> str:
     return f"[%address, {{{', '.join(['%x'] * rank)}}}]"
 
 
-class Probe:
+class FormProbe:
     """One instruction in a kernel of its own."""
 
     def __init__(self, opcode: str, operands: str) -> None:
@@ -112,7 +112,7 @@ def architecture_of(opcode: str) -> int:
 def takes(opcode: str, operands: str) -> bool:
     """Does the emulator take this opcode with operands as `rows.Row` describes them?"""
     try:
-        return Probe(opcode, operands).handled()
+        return FormProbe(opcode, operands).handled()
     except PlanError:
         return False
 

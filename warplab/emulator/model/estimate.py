@@ -62,7 +62,7 @@ TENSOR_SHARE = 0.62  # of the peak that mma.sync reaches; wgmma more
 
 
 @dataclass(frozen=True)
-class Term:
+class TimeTerm:
     """One part of the chip and how long it would be busy, in seconds."""
 
     name: str
@@ -75,11 +75,11 @@ class LaunchEstimate:
     """The terms of one launch, the longest first."""
 
     kernel: str
-    terms: tuple[Term, ...]
+    terms: tuple[TimeTerm, ...]
     start: float  # seconds that any launch takes
 
     @property
-    def bound(self) -> Term:
+    def bound(self) -> TimeTerm:
         """What limits the launch."""
         return self.terms[0]
 
@@ -144,7 +144,7 @@ def _launch(profile: LaunchProfile, chip: Chip) -> LaunchEstimate:
     return LaunchEstimate(profile.kernel, tuple(sorted(terms, key=lambda t: -t.seconds)), START)
 
 
-def _compute(counters: Counters, chip: Chip, clocks: float) -> list[Term]:
+def _compute(counters: Counters, chip: Chip, clocks: float) -> list[TimeTerm]:
     """Issue slots and pipes; `clocks` are those of all busy SMs in a second."""
     rates = RATES[chip.compute_capability]
     issued = counters.warp_instructions - counters.move_instructions + counters.wide_integer_instructions
@@ -160,20 +160,20 @@ def _compute(counters: Counters, chip: Chip, clocks: float) -> list[Term]:
         "conversions": (counters.conversion_instructions, rates.conversion),
         "shuffles": (counters.exchange_instructions, rates.exchange),
     }
-    terms = [Term("issue slots", issued / (SCHEDULERS * clocks), f"{issued:,} warp instructions")]
+    terms = [TimeTerm("issue slots", issued / (SCHEDULERS * clocks), f"{issued:,} warp instructions")]
     terms += [
-        Term(name, count * LANES / (rate * clocks), f"{count:,} warp instructions")
+        TimeTerm(name, count * LANES / (rate * clocks), f"{count:,} warp instructions")
         for name, (count, rate) in lanes.items()
     ]
     peak = chip.peak(Math.FP16_TENSOR)
     if counters.tensor_multiply_adds and peak:
         share = clocks / (chip.sms * (chip.boost_clock or 1.0))
         seconds = 2 * counters.tensor_multiply_adds / (TENSOR_SHARE * peak * share)
-        terms.append(Term("tensor cores", seconds, f"{counters.tensor_multiply_adds:,} multiply-adds as fp16"))
+        terms.append(TimeTerm("tensor cores", seconds, f"{counters.tensor_multiply_adds:,} multiply-adds as fp16"))
     return terms
 
 
-def _data_stage(counters: Counters, clocks: float) -> Term:
+def _data_stage(counters: Counters, clocks: float) -> TimeTerm:
     """The path between an SM's registers, its shared memory and its L1: a wavefront of 128 bytes a clock."""
     c = counters
     shared = c.shared_load_wavefronts + c.shared_store_wavefronts + c.shared_atomic_wavefronts + c.async_copy_wavefronts
@@ -183,10 +183,10 @@ def _data_stage(counters: Counters, clocks: float) -> Term:
     near = ceil((ideal + c.local_load_sectors + c.local_store_sectors) / 4) + scattered
     requests = c.global_load_requests + c.global_store_requests + c.local_load_requests + c.local_store_requests
     wavefronts = shared + max(requests, near)
-    return Term("L1 and shared memory", wavefronts / clocks, f"{wavefronts:,} wavefronts")
+    return TimeTerm("L1 and shared memory", wavefronts / clocks, f"{wavefronts:,} wavefronts")
 
 
-def _memory(counters: Counters, caches: CacheTraffic | None, chip: Chip, clocks: float) -> list[Term]:
+def _memory(counters: Counters, caches: CacheTraffic | None, chip: Chip, clocks: float) -> list[TimeTerm]:
     c = counters
     atomics = c.global_atomic_sectors + c.global_reduction_sectors + c.bulk_reduction_sectors
     if caches is None:
@@ -200,13 +200,13 @@ def _memory(counters: Counters, caches: CacheTraffic | None, chip: Chip, clocks:
     slowest = max(costly * SECTOR / (L2_BYTES * l2_clocks), l2 * SECTOR / (64 * clocks))
     busiest = atomics * (caches.busiest_atomic_share if caches else 0.0)
     return [
-        Term("L2", slowest, f"{l2:,} sectors"),
-        Term("atomics", busiest * ATOMIC_SECONDS, f"{busiest:,.0f} of {atomics:,} sectors at one slice of L2"),
-        Term("DRAM", dram * SECTOR / (DRAM_SHARE * chip.bandwidth), f"{dram * SECTOR:,} bytes"),
+        TimeTerm("L2", slowest, f"{l2:,} sectors"),
+        TimeTerm("atomics", busiest * ATOMIC_SECONDS, f"{busiest:,.0f} of {atomics:,} sectors at one slice of L2"),
+        TimeTerm("DRAM", dram * SECTOR / (DRAM_SHARE * chip.bandwidth), f"{dram * SECTOR:,} bytes"),
     ]
 
 
-def _latency(profile: LaunchProfile, chip: Chip) -> Term:
+def _latency(profile: LaunchProfile, chip: Chip) -> TimeTerm:
     """A warp's own time, as many times as warps follow one another on a scheduler's slot."""
     c, caches = profile.total, profile.caches
     blocks = prod(profile.grid)
@@ -223,4 +223,4 @@ def _latency(profile: LaunchProfile, chip: Chip) -> Term:
     waiting = BLOCK_START + loads * far + shared * SHARED_WAITS * LATENCY_L1
     working = (c.warp_instructions - c.move_instructions) / warps * INSTRUCTION_LATENCY / INDEPENDENT
     seconds = waves * (waiting + working) / (chip.boost_clock or 1.0)
-    return Term("latency", seconds, f"{waves:,} waves of {resident} blocks an SM")
+    return TimeTerm("latency", seconds, f"{waves:,} waves of {resident} blocks an SM")

@@ -29,7 +29,7 @@ from warplab.emulator.core.state.layout import (
     X0,
 )
 from warplab.emulator.profiling.mbarriers import uses_of
-from warplab.emulator.profiling.timeline import Flight, Issue, Kind, Timeline, heads_of
+from warplab.emulator.profiling.timeline import Flight, Issue, IssueKind, Timeline, heads_of
 from warplab.emulator.program import Program
 from warplab.emulator.recorder import Trace
 
@@ -38,15 +38,15 @@ from warplab.emulator.recorder import Trace
 class _Family:
     """Operations that are committed and waited for by groups of their own."""
 
-    kind: Kind
+    kind: IssueKind
     group: int  # the instruction that commits and waits
     commit: int
     wait: int
 
 
-_COPIES = _Family(Kind.ASYNC, OP_COPY_GROUP, COPY_COMMIT, COPY_WAIT_GROUP)
-_STORES = _Family(Kind.ASYNC, OP_BULK_GROUP, BULK_COMMIT, BULK_WAIT)
-_PRODUCTS = _Family(Kind.TENSOR, OP_WGMMA_GROUP, WGMMA_COMMIT, WGMMA_WAIT)
+_COPIES = _Family(IssueKind.ASYNC, OP_COPY_GROUP, COPY_COMMIT, COPY_WAIT_GROUP)
+_STORES = _Family(IssueKind.ASYNC, OP_BULK_GROUP, BULK_COMMIT, BULK_WAIT)
+_PRODUCTS = _Family(IssueKind.TENSOR, OP_WGMMA_GROUP, WGMMA_COMMIT, WGMMA_WAIT)
 _STARTS = {OP_COPY: _COPIES, OP_BULK: _STORES, OP_WGMMA: _PRODUCTS}
 _GROUPS = {family.group: family for family in _STARTS.values()}
 
@@ -101,7 +101,7 @@ def _deciding_steps(program: Program) -> dict[int, int]:
     return {heads[pc]: pc for pc, op in enumerate(program.code[:, OP].tolist()) if op in _STARTS or op in _GROUPS}
 
 
-def _flight(group: list[Issue], end: int, kind: Kind) -> list[Flight]:
+def _flight(group: list[Issue], end: int, kind: IssueKind) -> list[Flight]:
     """The flight of a group; an empty one has none."""
     return [Flight(group[0].warp, group[0].time, end, kind, group[0].line, len(group))] if group else []
 
@@ -114,7 +114,7 @@ def _copies(trace: Trace, program: Program, end: int) -> list[Flight]:
         for place in use.places:
             if use.copies:
                 copies = open_copies.setdefault(place, {})
-                before = copies.get(use.warp, Flight(use.warp, use.time, end, Kind.ASYNC, use.line, 0, False))
+                before = copies.get(use.warp, Flight(use.warp, use.time, end, IssueKind.ASYNC, use.line, 0, False))
                 copies[use.warp] = replace(before, operations=before.operations + 1)
             elif use.action in (MB_TEST, MB_TEST_PARITY) and not use.failed:
                 landed = open_copies.pop(place, {})

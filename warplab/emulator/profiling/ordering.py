@@ -12,9 +12,9 @@ import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from warplab.emulator.profiling.timeline import Issue, Kind, Reason
+from warplab.emulator.profiling.timeline import Issue, IssueKind, Reason
 
-_FIXED = (Kind.BRANCH, Kind.SYNC, Kind.ASYNC)
+_FIXED = (IssueKind.BRANCH, IssueKind.SYNC, IssueKind.ASYNC)
 _FIXED_TEXTS = ("ret", "exit", "wgmma", "trap", "clock")
 
 
@@ -32,7 +32,7 @@ class Step:
     time: int = -1
 
 
-def ordered(steps: list[Step], latencies: Mapping[Kind, int]) -> list[Step]:
+def ordered(steps: list[Step], latencies: Mapping[IssueKind, int]) -> list[Step]:
     """The steps of one warp, each stretch in the order of a list scheduler."""
     result: list[Step] = []
     stretch: list[Step] = []
@@ -48,7 +48,7 @@ def ordered(steps: list[Step], latencies: Mapping[Kind, int]) -> list[Step]:
     return result + _listed(stretch, latencies)
 
 
-def _listed(steps: list[Step], latencies: Mapping[Kind, int]) -> list[Step]:
+def _listed(steps: list[Step], latencies: Mapping[IssueKind, int]) -> list[Step]:
     needs = _needs(steps)
     users: list[list[int]] = [[] for _ in steps]
     for place, needed in enumerate(needs):
@@ -86,8 +86,8 @@ def _listed(steps: list[Step], latencies: Mapping[Kind, int]) -> list[Step]:
 def _needs(steps: list[Step]) -> list[set[int]]:
     """For each step the earlier ones that it has to follow."""
     writer: dict[int, int] = {}
-    last_store: dict[Kind, int] = {}
-    loads: dict[Kind, list[int]] = {}
+    last_store: dict[IssueKind, int] = {}
+    loads: dict[IssueKind, list[int]] = {}
     needs: list[set[int]] = []
     for place, step in enumerate(steps):
         kind = step.issue.kind

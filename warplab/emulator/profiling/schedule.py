@@ -50,25 +50,25 @@ from warplab.emulator.core.state.layout import (
 from warplab.emulator.profiling.flights import moved
 from warplab.emulator.profiling.mbarriers import uses_of
 from warplab.emulator.profiling.ordering import Step, ordered
-from warplab.emulator.profiling.timeline import Clock, Issue, Kind, Reason, Stall, Timeline, heads_of
+from warplab.emulator.profiling.timeline import Clock, Issue, IssueKind, Reason, Stall, Timeline, heads_of
 from warplab.emulator.program import Program
 from warplab.emulator.recorder import Trace
 
 SCHEDULERS = 4
 LATENCIES = {
-    Kind.ARITHMETIC: 4,
-    Kind.BRANCH: 4,
-    Kind.GLOBAL: 480,
-    Kind.SHARED: 30,
-    Kind.SYNC: 30,
-    Kind.TENSOR: 32,
-    Kind.ASYNC: 4,
+    IssueKind.ARITHMETIC: 4,
+    IssueKind.BRANCH: 4,
+    IssueKind.GLOBAL: 480,
+    IssueKind.SHARED: 30,
+    IssueKind.SYNC: 30,
+    IssueKind.TENSOR: 32,
+    IssueKind.ASYNC: 4,
 }
 REASONS = {
-    Kind.GLOBAL: Reason.GLOBAL,
-    Kind.SHARED: Reason.SHARED,
-    Kind.SYNC: Reason.RESULT,
-    Kind.TENSOR: Reason.RESULT,
+    IssueKind.GLOBAL: Reason.GLOBAL,
+    IssueKind.SHARED: Reason.SHARED,
+    IssueKind.SYNC: Reason.RESULT,
+    IssueKind.TENSOR: Reason.RESULT,
 }  # what the wait for a result is called; shorter ones are not shown
 SECTORS_A_CYCLE = 4
 _NEVER = 1 << 60
@@ -112,7 +112,7 @@ def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) 
 def _pipe(issue: Issue, costs: dict[int, int]) -> int:
     if issue.access >= 0:
         return max(costs.get(issue.access, 1), 1)
-    return 1 if issue.kind is Kind.SYNC else 0
+    return 1 if issue.kind is IssueKind.SYNC else 0
 
 
 def operands_of(program: Program, heads: list[int], pc: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -222,7 +222,7 @@ class _Warp:
         self.steps = steps
         self.next = 0
         self.last = -1  # when it issued last
-        self.ready: dict[int, tuple[int, Kind]] = {}  # frame offset -> when it holds its value, and from what
+        self.ready: dict[int, tuple[int, IssueKind]] = {}  # frame offset -> when it holds its value, and from what
 
     @property
     def step(self) -> Step | None:
@@ -240,7 +240,7 @@ class _Warp:
             if other.time + 1 > time:
                 time, reason = other.time + 1, step.reason
         for place in step.reads:
-            ready, kind = self.ready.get(place, (0, Kind.ARITHMETIC))
+            ready, kind = self.ready.get(place, (0, IssueKind.ARITHMETIC))
             if ready > time:
                 time, reason = ready, REASONS.get(kind)
         return time, reason

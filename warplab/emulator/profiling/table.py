@@ -13,7 +13,7 @@ _CONFLICTS = "_bank_conflicts"
 
 
 @dataclass(frozen=True)
-class Row:
+class ProfileRow:
     """One counter of one launch. `ideal` is what would have done, None where there is no such figure."""
 
     launch: int
@@ -36,7 +36,7 @@ class Row:
 class ProfileTable:
     """The counters of launches, without those that are zero, and a line below them."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ProfileRow, ...]
     note: str = ""
 
     def value(self, counter: str, launch: int | None = None) -> int:
@@ -92,7 +92,7 @@ def table_of(launches: Sequence[LaunchProfile], note: str = "") -> ProfileTable:
     return ProfileTable(tuple(row for number, launch in enumerate(launches) for row in _rows(number, launch)), note)
 
 
-def _rows(number: int, launch: LaunchProfile) -> list[Row]:
+def _rows(number: int, launch: LaunchProfile) -> list[ProfileRow]:
     total = launch.total
     rows = []
     for field in fields(Counters):
@@ -101,7 +101,7 @@ def _rows(number: int, launch: LaunchProfile) -> list[Row]:
             continue
         unit = field.name.rsplit("_", 1)[-1].replace("adds", "multiply-adds")
         metric = METRICS.get(field.name, "")
-        rows.append(Row(number, launch.kernel, field.name, value, unit, metric, _ideal(total, field.name)))
+        rows.append(ProfileRow(number, launch.kernel, field.name, value, unit, metric, _ideal(total, field.name)))
     return rows
 
 

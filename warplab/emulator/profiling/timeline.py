@@ -57,7 +57,7 @@ from warplab.emulator.program import Program
 from warplab.emulator.recorder import Trace
 
 
-class Kind(StrEnum):
+class IssueKind(StrEnum):
     """What an instruction is about."""
 
     ARITHMETIC = "arithmetic"
@@ -89,28 +89,28 @@ class Clock(StrEnum):
 
 
 _KINDS = {
-    OP_ATOMIC: Kind.GLOBAL,
-    OP_BRANCH: Kind.BRANCH,
-    OP_JUMP: Kind.BRANCH,
-    OP_BARRIER: Kind.SYNC,
-    OP_SHUFFLE: Kind.SYNC,
-    OP_VOTE: Kind.SYNC,
-    OP_MATCH: Kind.SYNC,
-    OP_REDUX: Kind.SYNC,
-    OP_WARP_SYNC: Kind.SYNC,
-    OP_MBARRIER: Kind.SYNC,
-    OP_CLUSTER_BARRIER: Kind.SYNC,
-    OP_FENCE: Kind.SYNC,
-    OP_REMOTE: Kind.ASYNC,
-    OP_MMA: Kind.TENSOR,
-    OP_WGMMA: Kind.TENSOR,
-    OP_WGMMA_GROUP: Kind.TENSOR,
-    OP_LDMATRIX: Kind.SHARED,
-    OP_STMATRIX: Kind.SHARED,
-    OP_COPY: Kind.ASYNC,
-    OP_COPY_GROUP: Kind.ASYNC,
-    OP_BULK: Kind.ASYNC,
-    OP_BULK_GROUP: Kind.ASYNC,
+    OP_ATOMIC: IssueKind.GLOBAL,
+    OP_BRANCH: IssueKind.BRANCH,
+    OP_JUMP: IssueKind.BRANCH,
+    OP_BARRIER: IssueKind.SYNC,
+    OP_SHUFFLE: IssueKind.SYNC,
+    OP_VOTE: IssueKind.SYNC,
+    OP_MATCH: IssueKind.SYNC,
+    OP_REDUX: IssueKind.SYNC,
+    OP_WARP_SYNC: IssueKind.SYNC,
+    OP_MBARRIER: IssueKind.SYNC,
+    OP_CLUSTER_BARRIER: IssueKind.SYNC,
+    OP_FENCE: IssueKind.SYNC,
+    OP_REMOTE: IssueKind.ASYNC,
+    OP_MMA: IssueKind.TENSOR,
+    OP_WGMMA: IssueKind.TENSOR,
+    OP_WGMMA_GROUP: IssueKind.TENSOR,
+    OP_LDMATRIX: IssueKind.SHARED,
+    OP_STMATRIX: IssueKind.SHARED,
+    OP_COPY: IssueKind.ASYNC,
+    OP_COPY_GROUP: IssueKind.ASYNC,
+    OP_BULK: IssueKind.ASYNC,
+    OP_BULK_GROUP: IssueKind.ASYNC,
 }
 
 
@@ -124,7 +124,7 @@ class Issue:
     time: int
     warp: int
     line: int  # of the submission, 0 if unknown
-    kind: Kind
+    kind: IssueKind
     mask: int
     active: int
     pc: int
@@ -157,7 +157,7 @@ class Flight:
     warp: int
     start: int
     end: int
-    kind: Kind
+    kind: IssueKind
     line: int  # of its first instruction
     operations: int  # warp instructions
     ended: bool = True  # False: nothing waits for it
@@ -215,16 +215,16 @@ class Timeline:
         return "\n".join([text, *rows])
 
 
-def kind_of(record: np.ndarray) -> Kind:
+def kind_of(record: np.ndarray) -> IssueKind:
     """The kind of an instruction record (int32 [RECORD_WORDS])."""
     op, space = int(record[OP]), int(record[X0])
     if op in (OP_LOAD, OP_STORE):
         if space in (SPACE_CONST, SPACE_PARAM):
-            return Kind.ARITHMETIC  # a constant operand, which the hardware reads on the way
-        return Kind.SHARED if space == SPACE_SHARED else Kind.GLOBAL
+            return IssueKind.ARITHMETIC  # a constant operand, which the hardware reads on the way
+        return IssueKind.SHARED if space == SPACE_SHARED else IssueKind.GLOBAL
     if op == OP_ATOMIC and space == SPACE_SHARED:
-        return Kind.SHARED
-    return _KINDS.get(op, Kind.ARITHMETIC)
+        return IssueKind.SHARED
+    return _KINDS.get(op, IssueKind.ARITHMETIC)
 
 
 def timeline_of(trace: Trace, program: Program, block: tuple[int, int, int], warps: int) -> Timeline:
@@ -270,11 +270,11 @@ def heads_of(program: Program) -> list[int]:
     return heads
 
 
-def _with_step(issue: Issue, kind: Kind, access: int) -> Issue:
+def _with_step(issue: Issue, kind: IssueKind, access: int) -> Issue:
     """An instruction with a further step: what it is about shows in the step that is not arithmetic."""
     return replace(
         issue,
-        kind=issue.kind if kind is Kind.ARITHMETIC else kind,
+        kind=issue.kind if kind is IssueKind.ARITHMETIC else kind,
         access=issue.access if access < 0 else access,
     )
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from warplab.plan.capture.arrays import CapturedArray, allocate
-from warplab.plan.capture.of_cupy.expressions import C_TYPES, Expressions, Parameter, place_of
+from warplab.plan.capture.of_cupy.expressions import C_TYPES, ElementwiseParameter, Expressions, place_of
 from warplab.plan.capture.of_cupy.kernels import Compiler
 
 THREADS = 128
@@ -64,7 +64,7 @@ class CapturedElementwiseKernel(Expressions):
         self._launch(types, [*inputs, *outputs], shape, stream, block_size)
         return tuple(outputs) if self._tuple or len(outputs) != 1 else outputs[0]
 
-    def _shape(self, pairs: Sequence[tuple[Parameter, Any]], size: int | None) -> tuple[int, ...]:
+    def _shape(self, pairs: Sequence[tuple[ElementwiseParameter, Any]], size: int | None) -> tuple[int, ...]:
         shapes = [value.shape for p, value in pairs if isinstance(value, CapturedArray) and not p.raw]
         if size is not None:
             if shapes:
@@ -89,7 +89,7 @@ class CapturedElementwiseKernel(Expressions):
     def _code(
         self,
         types: dict[str, np.dtype],
-        parameters: Sequence[Parameter],
+        parameters: Sequence[ElementwiseParameter],
         values: Sequence[Any],
         shape: tuple[int, ...],
     ) -> tuple[list[str], list[Any]]:

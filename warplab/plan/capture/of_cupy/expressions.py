@@ -23,7 +23,7 @@ C_TYPES = {
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ElementwiseParameter:
     """One of a kernel's parameters."""
 
     type: str  # a NumPy dtype name, or a letter that stands for one
@@ -57,7 +57,7 @@ class Expressions:
                 self._refuse(f"has an output of type {parameter.type}, which no input has: write a dtype")
         return types
 
-    def _value(self, parameter: Parameter, value: Any, types: dict[str, np.dtype]) -> Any:
+    def _value(self, parameter: ElementwiseParameter, value: Any, types: dict[str, np.dtype]) -> Any:
         dtype = types[parameter.type]
         if not isinstance(value, CapturedArray):
             if parameter.raw or isinstance(value, np.ndarray):
@@ -112,7 +112,7 @@ def place_of(array: CapturedArray, shape: tuple[int, ...], axes: Sequence[int], 
     return " + ".join(terms)
 
 
-def _parameters(text: str, sort: str) -> tuple[Parameter, ...]:
+def _parameters(text: str, sort: str) -> tuple[ElementwiseParameter, ...]:
     found = []
     for piece in filter(str.strip, text.split(",")):
         m = _PARAMETER.fullmatch(piece)
@@ -120,5 +120,5 @@ def _parameters(text: str, sort: str) -> tuple[Parameter, ...]:
             article = "an" if sort.startswith("E") else "a"
             words = f"The parameter '{piece.strip()}' of {article} {sort}"
             unsupported(words, "write it as 'float32 x' or 'T x'")
-        found.append(Parameter(m.group(2), m.group(3), "raw" in m.group(1)))
+        found.append(ElementwiseParameter(m.group(2), m.group(3), "raw" in m.group(1)))
     return tuple(found)
