@@ -30,7 +30,7 @@ export PYTHONPATH := $(CURDIR)$(if $(PYTHONPATH),:$(PYTHONPATH))
 help:  ## show this list
 	@echo "make grade    grade every reference solution (on the GPU if there is one, else on the emulator)"
 	@echo "make test     run the tests that need no GPU"
-	@echo "make lab      open JupyterLab on the whole checkout, at notebooks/00_start_here.ipynb"
+	@echo "make lab      open JupyterLab at the first chapter, in copies of your own (mine/)"
 	@echo
 	@sed -n 's/^\([a-z-]*\):.*  ## /\1 /p' Makefile | while read name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
 	@echo
@@ -85,9 +85,10 @@ test-long: $(READY) $(READY_TORCH)  ## what make test samples, whole: submission
 		tests/systems/megakernel tests/systems/network tests/own_kernels tests/peer tests/plan tests/ptx tests/notebooks tests/systems/search \
 		tests/sharded tests/course/figures tests/emulator/corpus tests/emulator/test_machine_code.py tests/test_toolkits.py
 
-lab: $(READY)  ## open JupyterLab on the checkout, labs/ and all, at the first notebook
+lab: $(READY)  ## open JupyterLab at the first chapter, in copies of your own (mine/)
+	@$(PY) -m course.own_notebooks
 	@$(OF_VENV) $(PY) -m jupyter lab $(if $(filter 0,$(shell id -u)),--allow-root) \
-		--ServerApp.root_dir="$(CURDIR)" notebooks/00_start_here.ipynb
+		--ServerApp.root_dir="$(CURDIR)" mine/00_start_here.ipynb
 
 bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: products beside cuBLAS; NET=1: collectives
 	@$(PY) -m benchmarks.$(if $(NET),collectives,$(if $(GEMM),bench_gemm,bench_gpu))

@@ -113,6 +113,8 @@ def _parser() -> argparse.ArgumentParser:
     ):
         written = command(name, run, summary)
         written.add_argument("--check", action="store_true", help="write nothing; fail if one is not up to date")
+    again = command("reset", _reset, "Put a lab's starters back; what you had is kept beside them.")
+    again.add_argument("lab", metavar="LAB", help="for example 03_transpose")
     lab = command("new-lab", _new_lab, "Write a new lab: a small example that grades, to be replaced.")
     lab.add_argument("name", metavar="NAME", help="two digits and words, for example 09_fp8_gemm")
     lab.add_argument("--title", help="the lab's title (default: made of its name)")
@@ -270,6 +272,15 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
     findings = doctor.examine()
     doctor.show(findings, console)
     return FULL_MARKS if doctor.can_grade(findings) else CANNOT_GRADE
+
+
+def _reset(options: argparse.Namespace, console: Console) -> int:
+    moved = starter.reset(options.lab)
+    for path, kept in moved:
+        print(f"{path} is the starter again; what you had is in {kept.name}.")
+    if not moved:
+        print(f"The files of lab {options.lab} are its starters already.")
+    return FULL_MARKS
 
 
 def _starters(options: argparse.Namespace, console: Console) -> int:

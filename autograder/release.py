@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, AnyLab, checkout, labs_folder, solutions_folder
-from autograder.starter import solution_lines
+from autograder.starter import STARTERS, solution_lines
 from warplab.errors import WarplabError
 from warplab.files import write_whole
 
@@ -142,7 +142,7 @@ def leaks(folder: Path) -> list[Leak]:
     }
     found = []
     for path in sorted(folder.rglob("*")):
-        rows = _rows(path)
+        rows = set() if STARTERS.name in path.parts else _rows(path)  # they are the labs' own
         for name, lines in solutions.items() if rows else ():
             both = len(rows & lines)
             if both >= _LEAK_LINES and both >= _LEAK_SHARE * len(lines):
@@ -162,6 +162,8 @@ def _sources(labs: Sequence[AnyLab], rungs: Sequence[str]) -> Iterator[tuple[Pat
                 yield place, source
     for lab in labs:
         yield from _below(lab.folder, Path("labs") / lab.name)
+        for path in sorted(lab.folder.glob("submission*.py")):
+            yield Path("autograder") / STARTERS.name / lab.name / path.name, path
     for lab_name in rungs:
         for path in sorted((solutions_folder() / lab_name).glob("*.py")):
             if path.name not in SUBMISSION_NAMES:

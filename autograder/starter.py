@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import count
+from pathlib import Path
 
-from autograder.spec.lab import SUBMISSION_NAMES, labs_folder, solutions_folder
+from autograder.spec.lab import SUBMISSION_NAMES, find_any, labs_folder, solutions_folder
 from autograder.written import WrittenFile
 from warplab.errors import WarplabError
+from warplab.files import write_whole
+
+STARTERS = Path(__file__).parent / "starters"  # in a course's repository, which has no solutions
 
 _BEGIN = re.compile(r"^\s*(#|//) BEGIN SOLUTION\s*$")
 _END = re.compile(r"^\s*(#|//) END SOLUTION\s*$")
@@ -74,3 +79,31 @@ def starters() -> list[WrittenFile]:
             text = make_starter(solution.read_text(encoding="utf-8"), str(solution))
             found.append(WrittenFile(labs_folder() / solution.parent.name / solution.name, text))
     return found
+
+
+def reset(lab: str) -> list[tuple[Path, Path]]:
+    """Put a lab's starters back, each beside what was there: gives the files and where their former texts are.
+
+    The starters come from the solutions or, in a course's repository, from `autograder/starters`. A file that is its
+    starter already is left alone. Raises LabError, StarterError, OSError.
+    """
+    folder = find_any(lab).folder
+    moved = []
+    for name, text in _texts(folder.name).items():
+        path = folder / name
+        if path.exists() and path.read_bytes() == text.encode():
+            continue
+        if path.exists():
+            kept = next(free for n in count(1) if not (free := path.with_suffix(f".{n}.py")).exists())
+            path.rename(kept)
+            moved.append((path, kept))
+        write_whole(path, text)
+    return moved
+
+
+def _texts(lab: str) -> dict[str, str]:
+    """A lab's starters by the names of their files."""
+    released = STARTERS / lab
+    if released.is_dir():
+        return {path.name: path.read_text(encoding="utf-8") for path in sorted(released.glob("*.py"))}
+    return {file.path.name: file.text for file in starters() if file.path.parent.name == lab}

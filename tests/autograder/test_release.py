@@ -141,6 +141,19 @@ def test_its_git_leaves_out_what_the_setup_makes(release: Path) -> None:
     assert "setup.log" not in added and "__pycache__" not in added
 
 
+def test_a_lab_is_reset_in_it(release: Path) -> None:
+    mine = release / "labs" / "03_transpose" / "submission.py"
+    starter = mine.read_text()
+    mine.write_text("# my attempt\n")
+    command = [sys.executable, "-m", "autograder", "reset", "03_transpose"]
+    environment = os.environ | {"PYTHONPATH": str(release)}
+    subprocess.run(command, cwd=release, env=environment, capture_output=True, check=True)
+    assert mine.read_text() == starter
+    kept = mine.with_name("submission.1.py")
+    assert kept.read_text() == "# my attempt\n"
+    kept.unlink()
+
+
 def test_a_new_lab_is_refused_in_it(release: Path) -> None:
     command = [sys.executable, "-m", "autograder", "new-lab", "30_mine"]
     environment = os.environ | {"PYTHONPATH": str(release)}

@@ -1,8 +1,12 @@
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from autograder.starter import StarterError, make_starter, starters
+from autograder.spec.lab import CHECKOUT, LabError
+from autograder.starter import StarterError, make_starter, reset, starters
 
 SOLUTION = '''\
 """Doubles."""
@@ -76,3 +80,20 @@ def test_mistakes_in_the_markers_are_named(text: str, words: str) -> None:
 
 def test_every_starter_in_the_checkout_is_up_to_date() -> None:
     assert [file.path for file in starters() if not file.up_to_date] == []
+
+
+def test_reset_puts_starters_back_and_keeps_every_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in ("labs", "solutions"):
+        shutil.copytree(CHECKOUT / folder / "01_axpy", tmp_path / folder / "01_axpy")
+    monkeypatch.setenv("WARPLAB_LABS", str(tmp_path / "labs"))
+    mine = tmp_path / "labs" / "01_axpy" / "submission.py"
+    starter = mine.read_bytes()
+    assert reset("01_axpy") == []
+    for n, attempt in enumerate((b"first", b"\xff not text"), start=1):
+        mine.write_bytes(attempt)
+        assert reset("01_axpy") == [(mine, mine.with_name(f"submission.{n}.py"))]
+        assert mine.read_bytes() == starter and mine.with_name(f"submission.{n}.py").read_bytes() == attempt
+    mine.unlink()
+    assert reset("01_axpy") == [] and mine.read_bytes() == starter
+    with pytest.raises(LabError, match="no lab named"):
+        reset("99_none")
