@@ -6,12 +6,16 @@ Their options are in `instructor_options`, so that other commands need nothing o
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import RECORD, GradeLine, Ledger
+from autograder.classroom.grade_line import GradeLine
+from autograder.classroom.ledger import RECORD, Ledger
+from autograder.classroom.table import TABLE, table
 from autograder.records.report import plain
 from autograder.records.text import clean
 from autograder.report.json_file import dump
@@ -58,13 +62,13 @@ def export(options: argparse.Namespace, console: Console) -> int:
 
 def _on_time(options: argparse.Namespace, lines: list[GradeLine]) -> list[GradeLine]:
     """The lines to export, with what lateness leaves of their points; free days are counted over all labs."""
-    from autograder.platforms.late import Late, read_days, without_late_points
+    from autograder.classroom.late import Late, read_days, without_late_points
 
     if options.to not in ("canvas", "moodle"):
         raise ClassError(f"--late is for canvas and moodle: {options.to} counts late days by rules of its own.")
-    if options.late_days < 0 or not 0 <= options.late_penalty <= 100:
-        raise ClassError("--late-days is 0 or more, --late-penalty a share from 0 to 100 percent.")
-    late = Late(read_days(options.late), options.late_days, options.late_penalty)
+    if options.late_days < 0 or not (0 <= options.late_penalty <= 100 and 0 <= options.late_cap <= 100):
+        raise ClassError("--late-days is 0 or more, --late-penalty a share from 0 to 100 percent, as is --late-cap.")
+    late = Late(read_days(options.late), options.late_days, options.late_penalty, options.late_cap)
     return [line for line in without_late_points(lines, late) if options.lab in (None, line.lab)]
 
 
@@ -82,6 +86,86 @@ def _canvas(options: argparse.Namespace, lines: list[GradeLine]) -> str:
         raise ClassError("--column takes a lab and a column's title: --column 03_transpose='Transpose (1234)'.")
     named = {lab: title for lab, _, title in pairs}
     return gradebook.canvas(lines, exported, {line.lab: named.get(line.lab, line.lab) for line in lines})
+
+
+def policy(options: argparse.Namespace, console: Console) -> int:
+    """`autograder policy`. Raises ClassError, OSError."""
+    from autograder.classroom.policy import read_policy
+
+    with _record(options) as ledger:
+        if options.file is None:
+            _say(console, ledger.setting("policy") or "No policy: the newest attempt counts, whenever it came.")
+            return 0
+        try:
+            text = options.file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            raise ClassError(f"{options.file} cannot be read as text.") from None
+        read_policy(text, str(options.file))
+        with _changes(ledger, options.results, console):
+            ledger.keep_setting("policy", text, f"policy set: {' '.join(text.split())}")
+    return 0
+
+
+def override(options: argparse.Namespace, console: Console) -> int:
+    """`autograder override`. Raises ClassError, OSError."""
+    if (options.score is None) != options.withdraw or (options.score is not None and not 0 <= options.score < 1e6):
+        raise ClassError("Name the points with --score (0 or more), or take an override back with --withdraw.")
+    if not options.reason.strip():
+        raise ClassError("An override needs a --reason, which the student may read.")
+    reason = " ".join(clean(options.reason).split())
+    with _record(options) as ledger:
+        if options.appeal is not None:
+            about = [(line.student, line.lab) for line in ledger.log() if line.number == options.appeal]
+            if about != [(options.student, options.lab)]:
+                raise ClassError(f"The log has no appeal {options.appeal} of {options.student} for {options.lab}.")
+            reason += f" (appeal {options.appeal})"
+        with _changes(ledger, options.results, console):
+            if options.withdraw:
+                ledger.withdraw_override(options.student, options.lab, reason)
+            else:
+                ledger.override(options.student, options.lab, options.score, reason)
+    return 0
+
+
+def log(options: argparse.Namespace, console: Console) -> int:
+    """`autograder log`. Raises ClassError."""
+    with _record(options) as ledger:
+        if options.appeal:
+            if not (options.student and options.lab):
+                raise ClassError("An appeal is of one student for one lab: name them with --student and --lab.")
+            lines = [one for line in ledger.attempts() for one in (line, *line.each())]
+            if not any((one.student, one.lab) == (options.student, options.lab) for one in lines):
+                raise ClassError(f"{options.student} has handed in nothing for {options.lab}: see results.csv.")
+            number = ledger.write_log(options.student, options.lab, f"appeal: {' '.join(options.appeal.split())}")
+            _say(console, f"Appeal {number}: answer it with `autograder override ... --appeal {number}`.")
+            return 0
+        for line in ledger.log():
+            if options.student in (None, line.student) and options.lab in (None, line.lab):
+                about = ", ".join(text for text in (line.student, line.lab) if text)
+                _say(console, clean(f"{line.number:5d}  {line.at}  {line.who}  {about}: {line.words}"))
+    return 0
+
+
+@contextmanager
+def _record(options: argparse.Namespace) -> Iterator[Ledger]:
+    """The record of a class, to be changed by who runs this. Raises ClassError."""
+    record = options.results / RECORD
+    if not record.is_file():
+        raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
+    with Ledger(record, getattr(options, "by", None) or "") as ledger:
+        yield ledger
+
+
+@contextmanager
+def _changes(ledger: Ledger, results: Path, console: Console) -> Iterator[None]:
+    """Say whose points a change of the record changes, and write the table anew. Raises OSError."""
+    before = {(line.student, line.lab): line.points for line in ledger.lines()}
+    yield
+    lines = list(ledger.lines())
+    for line in lines:
+        if (then := before.get((line.student, line.lab), 0.0)) != line.points:
+            _say(console, clean(f"{line.student}, {line.lab}: {then:g} -> {line.points:g} {line.why}".rstrip()))
+    write_whole(results / TABLE, table(lines, ledger.people()))
 
 
 def harness(options: argparse.Namespace, console: Console) -> int:

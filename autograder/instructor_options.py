@@ -38,6 +38,31 @@ def add_commands(command: Command) -> None:
         metavar="PERCENT",
         help="of the points, each further day (default: 10)",
     )
+    sub.add_argument(
+        "--late-cap", type=float, default=100.0, metavar="PERCENT", help="of the points, at most (default: 100)"
+    )
+
+    sub = command("policy", _later("policy"), "Say which attempt counts and what lateness costs, or set it.")
+    _add_results(sub)
+    sub.add_argument("file", metavar="TOML", type=Path, nargs="?", help="the rules (default: show those in force)")
+    _add_by(sub)
+
+    sub = command("override", _later("override"), "Set a student's points for a lab by hand, whatever is graded later.")
+    _add_results(sub)
+    sub.add_argument("--student", required=True, help="the ID, as in results.csv")
+    sub.add_argument("--lab", required=True, help="the lab")
+    sub.add_argument("--score", type=float, metavar="POINTS", help="what counts")
+    sub.add_argument("--withdraw", action="store_true", help="let what is graded count again")
+    sub.add_argument("--reason", required=True, help="why; it is kept, and the student may read it")
+    sub.add_argument("--appeal", type=int, metavar="N", help="the number of the appeal that this answers")
+    _add_by(sub)
+
+    sub = command("log", _later("log"), "Show who changed what in a record, and note appeals.")
+    _add_results(sub)
+    sub.add_argument("--student", help="only of this student")
+    sub.add_argument("--lab", help="only of this lab")
+    sub.add_argument("--appeal", metavar="WORDS", help="note an appeal of --student for --lab")
+    _add_by(sub)
 
     sub = command("harness", _later("harness"), "Write what a platform needs to grade labs itself.")
     sub.add_argument("platform", choices=("gradescope", "otter", "prairielearn", "nbgrader"))
@@ -75,6 +100,10 @@ def add_commands(command: Command) -> None:
     sub.add_argument(
         "--allow-reduced-isolation", action="store_true", help="compile even where submissions could read your files"
     )
+
+
+def _add_by(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--by", metavar="NAME", help="who does this, for the log (default: the user's name)")
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:

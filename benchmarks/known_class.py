@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from autograder.classroom.ledger import RECORD, GradeLine, Ledger
+from autograder.classroom.grade_line import GradeLine
+from autograder.classroom.ledger import RECORD, Ledger
 from autograder.classroom.one import grade_one
 from autograder.spec.lab import CHECKOUT, find_lab, solutions_folder
 from corpus.judge.submission_files import submissions

@@ -13,19 +13,19 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.classroom.clusters import read_jobs
+from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.hand_in import Fate
 from autograder.classroom.intake import Intake, read_class
-from autograder.classroom.ledger import RECORD, GradeLine, Ledger, Waiting
+from autograder.classroom.ledger import RECORD, Ledger, Waiting
 from autograder.classroom.reader import Confined
 from autograder.classroom.roster import read_roster
 from autograder.classroom.run import OnGrade, Way, run_class
-from autograder.classroom.table import fates_table, table
+from autograder.classroom.table import TABLE, fates_table, table
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from warplab.files import write_whole
 from warplab.hardware.processors import usable_processors
 
-TABLE = "results.csv"
 FILES = "files.csv"
 MOST_SHOWN = 10  # files of one student in the terminal; FILES has all
 MOST_ON_A_GPU = 12
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
     for change in changes:
         _say(console, clean(f"changed: {change.student}, {change.lab}: {change.words}"))
     _say(console, f"Written: {options.out / TABLE}, {options.out / FILES} (the record: {options.out / RECORD})")
-    if not all(line.problem or (line.status and line.status not in NOT_JUDGED) for line in lines):
+    if not all(line.problem or line.by_hand or (line.status and line.status not in NOT_JUDGED) for line in lines):
         return Outcome.NOT_ALL_GRADED
     return Outcome.WHOLE if intake.all_read else Outcome.NOT_ALL_READ
 

@@ -65,11 +65,12 @@ class Download:
     def entries(self) -> list[Entry]:
         """Every file but what systems and tools leave behind, sorted by path."""
         if self.place.is_dir():
-            found: list[Entry] | None = self._in_folder()
+            found = self._in_folder()
         elif self.place.is_file():
-            found = self._members(self._stack.enter_context(self.place.open("rb")), PurePosixPath())
-            if found is None:
+            inside = self._members(self._stack.enter_context(self.place.open("rb")), PurePosixPath())
+            if inside is None:
                 raise ClassError(f"{self.place} is neither a folder nor a zip or tar archive.")
+            found = inside
         else:
             raise ClassError(f"There is no folder or archive {self.place}.")
         return sorted((replace(entry, place=str(entry.path)) for entry in found), key=lambda entry: entry.path)

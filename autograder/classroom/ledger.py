@@ -18,13 +18,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
-import msgspec
-
 from autograder.classroom.entries import ClassError
+from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.people import Identity, Person
-from autograder.records.report import Report
-from autograder.records.stored import report_of
+from autograder.classroom.policy import Policy, read_policy, what_counts
 from autograder.spec.seeds import secret_seed
 
 RECORD = "class.sqlite"  # its name in the folder of a class's results
@@ -64,54 +62,6 @@ class Waiting:
     lab: str
     file: str
     content: bytes
-
-
-@dataclass(frozen=True)
-class GradeLine:
-    """A submission as it stands: `status` is empty until it is graded, `problem` says why it cannot be."""
-
-    student: str
-    lab: str
-    file: str
-    problem: str
-    status: str
-    score: float
-    max_score: float
-    full_score: float
-    efficiency: float | None
-    hardware: str
-    seconds: float
-    finished: str
-    report: dict[str, Any]  # as it was stored; empty until it is graded
-    content: bytes = b""
-    called: str = ""
-    members: tuple[Identity, ...] = ()
-    attempt: int = 1  # from 1 on
-    at: str = ""  # ISO 8601; empty where the download has no times
-    note: str = ""
-    counts: float | None = None  # points after policies and overrides; None where they are the score
-    why: str = ""
-
-    @property
-    def points(self) -> float:
-        """What counts."""
-        return self.score if self.counts is None else self.counts
-
-    def each(self) -> list[GradeLine]:
-        """The line of each member of a group; itself for one student."""
-        return [replace(self, student=one.id, called=one.name, members=()) for one in self.members] or [self]
-
-    def graded(self) -> Report | None:
-        """The report, with the submission as its source; None until it is graded. Raises ClassError."""
-        if not self.report:
-            return None
-        try:
-            return report_of(self.report, self.content.decode("utf-8", "replace"))
-        except msgspec.ValidationError as error:
-            raise ClassError(
-                f"The class's record holds no whole report of {self.lab} for {self.student!r} ({error}): grade it "
-                "again, with --regrade and --only of `autograder class`."
-            ) from None
 
 
 @dataclass(frozen=True)
@@ -261,10 +211,10 @@ class Ledger:
 
     def override(self, student: str, lab: str, score: float, reason: str) -> None:
         """Set by hand what counts for a student and lab, whatever is graded later. Raises ClassError."""
-        if not self._rows("SELECT 1 FROM submission WHERE student = ? AND lab = ?", student, lab) and not self._rows(
-            "SELECT 1 FROM person WHERE id = ?", student
-        ):
-            raise ClassError(f"The record has no student {student!r} with a hand-in for {lab}: see its results.csv.")
+        labs = {name for (name,) in self._rows("SELECT DISTINCT lab FROM submission")}
+        students = {one for line in self.attempts() for one in (line.student, *(who.id for who in line.members))}
+        if student not in students | {person.id for person in self.people()} or lab not in labs:
+            raise ClassError(f"The record has no student {student!r}, or no lab {lab!r}: see its results.csv.")
         with self._transaction():
             before = self._rows("SELECT score FROM override WHERE student = ? AND lab = ?", student, lab)
             self._database.execute("INSERT OR REPLACE INTO override VALUES (?, ?, ?, ?)", (student, lab, score, reason))
@@ -373,12 +323,17 @@ class Ledger:
         return found
 
     def lines(self) -> Iterator[GradeLine]:
-        """What counts, by student and lab: the newest attempt, or what an override says."""
-        newest = {(line.student, line.lab): line for line in self.attempts()}
-        overrides = {(s, lab): (score, why) for s, lab, score, why in self._rows("SELECT * FROM override")}
-        for key, line in newest.items():
-            score, why = overrides.get(key, (None, ""))
-            yield line if score is None else replace(line, counts=score, why=f"set by hand: {why}")
+        """What counts, by student and lab: the attempt that the policy chooses, with its points after lateness, or what
+        was set by hand. Raises ClassError for a policy that this version does not understand."""
+        yield from what_counts(self.attempts(), self.policy(), self.overrides())
+
+    def policy(self) -> Policy:
+        """The course's rules; without any the newest attempt counts, whenever it came."""
+        return read_policy(self.setting("policy"), "The record's policy")
+
+    def overrides(self) -> dict[tuple[str, str], tuple[float, str]]:
+        """What was set by hand, by student and lab: points and the reason."""
+        return {(student, lab): (score, why) for student, lab, score, why in self._rows("SELECT * FROM override")}
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._database.execute(query, values).fetchall()

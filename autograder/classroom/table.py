@@ -6,11 +6,12 @@ import csv
 import io
 from collections.abc import Iterable
 
+from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.hand_in import Fate
-from autograder.classroom.ledger import GradeLine
 from autograder.classroom.people import Person
 from autograder.records.text import clean
 
+TABLE = "results.csv"  # its name in the folder of a class's results
 ABSENT = "nothing handed in"
 COLUMNS = (
     "student", "lab", "status", "score", "max_score", "full_score", "efficiency", "device", "seconds", "finished",
@@ -51,12 +52,12 @@ def _row(line: GradeLine) -> list[str]:
     graded = bool(line.status)
     numbers = [f"{value:g}" if graded else "" for value in (line.score, line.max_score, line.full_score)]
     efficiency = "" if line.efficiency is None else f"{line.efficiency:.4f}"
-    state = line.status or ("not graded" if line.problem else "waiting")
+    state = line.status or ("not graded" if line.problem else "waiting" if line.file else ABSENT)
     seconds = f"{line.seconds:.1f}" if graded else ""
     counts = f"{line.points:g}" if graded or line.counts is not None else ""
     note = "; ".join(text for text in (line.note, line.why) if text)
     words = [line.student, line.lab, state, *numbers, efficiency, line.hardware, seconds, line.finished, line.file]
-    return [*words, line.problem, line.called, str(line.attempt), counts, note]
+    return [*words, line.problem, line.called, str(line.attempt or ""), counts, note]
 
 
 def cell(text: str) -> str:

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.records.report import Profile
 from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.html_page import table_page

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.judge.capture_stage import Submission
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.kinds import kind_of

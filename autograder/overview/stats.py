@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.records.status import NOT_JUDGED, Part, Status
 
 BINS = 10  # of the distribution: tenths of what could be earned

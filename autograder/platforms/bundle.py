@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.judge.kinds import kind_of
 from autograder.platforms import gradescope
 from autograder.spec.lab import AnyLab, checkout

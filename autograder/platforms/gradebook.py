@@ -12,7 +12,7 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.table import cell
 from autograder.records.status import NOT_JUDGED
 
@@ -43,7 +43,7 @@ def canvas(lines: Iterable[GradeLine], exported: str, columns: Mapping[str, str]
             continue
         row = found[0]
         row += [""] * (len(heading) - len(row))
-        row[places[line.lab]] = f"{line.score:g}"
+        row[places[line.lab]] = f"{line.points:g}"
     if unknown:
         names = ", ".join(sorted(set(unknown))[:5])
         raise ClassError(f"Canvas's gradebook has not exactly one line for {names}: correct the names there or here.")
@@ -57,7 +57,7 @@ def moodle(lines: Iterable[GradeLine], key: str = "Email address") -> str:
     """
     wanted = _graded(lines)
     labs = sorted({line.lab for line in wanted})
-    points = {(line.student, line.lab): f"{line.score:g}" for line in wanted}
+    points = {(line.student, line.lab): f"{line.points:g}" for line in wanted}
     rows = [[key, *labs]]
     rows += [
         [cell(student), *(points.get((student, lab), "") for lab in labs)]
@@ -67,7 +67,8 @@ def moodle(lines: Iterable[GradeLine], key: str = "Email address") -> str:
 
 
 def _graded(lines: Iterable[GradeLine]) -> list[GradeLine]:
-    return [line for line in lines if line.status and line.status not in NOT_JUDGED]
+    every = [one for line in lines for one in line.each()]
+    return [line for line in every if line.by_hand or (line.status and line.status not in NOT_JUDGED)]
 
 
 def _column(heading: Sequence[str], lab: str, name: str) -> int:

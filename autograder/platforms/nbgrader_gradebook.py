@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.platforms.judged import is_judged, judged_parts
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.classroom.command import TABLE
+from autograder.classroom.table import TABLE
 from autograder.records.status import Part, Status
 from autograder.records.stored import report_of
 from autograder.spec.lab import CHECKOUT, known_labs

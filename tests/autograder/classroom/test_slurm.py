@@ -12,7 +12,8 @@ import pytest
 
 from autograder.classroom.clusters import SlurmJobs, read_jobs
 from autograder.classroom.entries import ClassError
-from autograder.classroom.ledger import RECORD, GradeLine, Ledger
+from autograder.classroom.grade_line import GradeLine
+from autograder.classroom.ledger import RECORD, Ledger
 from autograder.spec.lab import CHECKOUT
 
 LAB = "01_axpy"

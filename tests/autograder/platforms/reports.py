@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from autograder.classroom.ledger import GradeLine
+from autograder.classroom.grade_line import GradeLine
 from autograder.records.report import PartResult
 from autograder.records.status import Executor, Part, Status
 from tests.autograder.report.example_reports import measured, report
