@@ -65,7 +65,7 @@ def parts() -> list[str]:
         f"one verdict | {len(said)} | {sum(r.value == 1 for r in said)} |",
         f"| tests that need a GPU | {len(tests)} | {sum(r.value == 1 for r in tests)} |",
         f"100,000 tiles each | {len(tiles)} |",
-        f"| {len(recorded.names())} kernels by theme",
+        f"| {len(recorded.names()):,} kernels by theme",
         f"| {len(PAIRS)} races in global, {shared} in shared memory |",
     ]
 

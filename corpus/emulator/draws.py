@@ -9,6 +9,13 @@ import numpy as np
 Shape = tuple[int, ...]
 Draw = Callable[[np.random.Generator, Shape, np.dtype], np.ndarray]
 
+
+def drawn(generator: np.random.Generator, source: Draw, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """The next array of a kernel's inputs."""
+    values = np.asarray(source(generator, shape, dtype))
+    return np.ascontiguousarray(values.astype(dtype, copy=False).reshape(shape))
+
+
 # Values at which arithmetic has rules of its own; each is rounded to the dtype.
 _SPECIAL = (
     *(0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 3.0, np.inf, -np.inf, np.nan, 65504.0, 65519.0, 65520.0, -65536.0),
@@ -25,6 +32,11 @@ def normal(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.
 def bits(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
     """Any bits: any integer, or any float with NaNs, infinities and subnormal numbers."""
     return np.frombuffer(generator.bytes(int(np.prod(shape)) * dtype.itemsize), dtype).reshape(shape)
+
+
+def plain(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:
+    """`normal` for floats, `bits` for integers."""
+    return normal(generator, shape, dtype) if dtype.kind == "f" else bits(generator, shape, dtype)
 
 
 def zeros(generator: np.random.Generator, shape: Shape, dtype: np.dtype) -> np.ndarray:

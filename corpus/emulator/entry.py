@@ -60,10 +60,8 @@ class Subject:
         drawn = {}
         for argument in self.arguments:
             if isinstance(argument, ArrayArgument) and argument.role is not Role.OUTPUT:
-                dtype = np.dtype(argument.dtype)
-                source = self.inputs.get(argument.name, _plain)
-                values = np.asarray(source(generator, argument.shape, dtype))
-                drawn[argument.name] = np.ascontiguousarray(values.astype(dtype, copy=False).reshape(argument.shape))
+                source = self.inputs.get(argument.name, draws.plain)
+                drawn[argument.name] = draws.drawn(generator, source, argument.shape, np.dtype(argument.dtype))
         return drawn
 
 
@@ -129,7 +127,3 @@ def poisoned(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
     array = np.empty(shape, dtype)
     array.view(np.uint8)[...] = 0xFF
     return array
-
-
-def _plain(generator: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return draws.normal(generator, shape, dtype) if dtype.kind == "f" else draws.bits(generator, shape, dtype)

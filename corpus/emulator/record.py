@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from corpus.emulator import recorded
+from corpus.emulator import draws, recorded
 from corpus.emulator.compare import compare, expectations, is_rounded
 from corpus.emulator.entry import Entry
 from corpus.emulator.plans import assemble_all
@@ -65,7 +65,17 @@ def _made(folder: str, entries: Sequence[Entry]) -> list[RecordedKernel]:
     for entry in entries:
         inputs = entry.draw()
         approximate = asdict(entry.approximate) if entry.approximate else None
-        known = Known({}, {}, counted=not entry.uncounted, approximate=approximate, tolerance=entry.tolerance)
+        drawn = _drawn(entry, inputs)
+        seed = entry.name if drawn else ""
+        known = Known(
+            {},
+            {},
+            counted=not entry.uncounted,
+            approximate=approximate,
+            tolerance=entry.tolerance,
+            seed=seed,
+            drawn=drawn,
+        )
         name = f"{folder}/{entry.name.removeprefix(f'{folder}/')}"
         one = RecordedKernel(name, replace(plans[entry.name], source=""), inputs, known, {})
         outputs = _replayed(one).outputs
@@ -83,6 +93,12 @@ def _made(folder: str, entries: Sequence[Entry]) -> list[RecordedKernel]:
         known = replace(known, unconfirmed=tuple(sorted(outputs.keys() - confirmed)))
         made.append(replace(one, known=known, expected=expected))
     return made
+
+
+def _drawn(entry: Entry, inputs: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Names of `draws` by input, in order; empty unless each input comes from one of its functions."""
+    names = {name: entry.inputs.get(name, draws.plain).__name__ for name in inputs}
+    return names if all(getattr(draws, n, None) is entry.inputs.get(i, draws.plain) for i, n in names.items()) else {}
 
 
 def _replayed(one: RecordedKernel) -> Execution:

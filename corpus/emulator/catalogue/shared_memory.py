@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from corpus.emulator import draws
-from corpus.emulator.catalogue.global_memory import DTYPES, MASKS
 from corpus.emulator.entry import Entry, read, scalar, write
 
 FILE = "kernels/shared_access.py"
+DTYPES = {1: ("int8", 1), 2: ("int16", 1), 4: ("float32", 1), 8: ("float64", 1), 16: ("float32", 4)}
+MASKS = {
+    "one_lane": 1 << 13,
+    "odd_lanes": 0xAAAAAAAA,
+    "first_half": 0xFFFF,
+    "quarter": 0xFF000000,
+    "every_fourth": 0x11111111,
+    "scattered": 0x8421_9C07,
+}
 SLOTS = 1056
 EVERY_LANE = 0xFFFFFFFF
 _LANE = np.arange(32)

@@ -1,9 +1,9 @@
 """Recorded kernels: PTX and machine code with their inputs, what they compute, and what Nsight Compute counted.
 
 A zip per set: `kernels.json` says what is known of each kernel and which members make up its plan, with machine code
-for sm_90a; `<kernel>.npz` has its inputs, `<kernel>.expected.npz` NumPy's values. Kernels of one module share their PTX
-and machine code. They replay without a compiler, and their sources are not kept. `corpus.emulator.record` adds and
-renews kernels; `python -m benchmarks.validate corpus/<set>/` counts them again on a GPU.
+for sm_90a; `<kernel>.npz` has its inputs if no seed draws them, `<kernel>.expected.npz` NumPy's values. Kernels of one
+module share their PTX and machine code. They replay without a compiler, and their sources are not kept.
+`corpus.emulator.record` adds and renews kernels; `python -m benchmarks.validate corpus/<set>/` counts them on a GPU.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import hashlib
 import io
 import json
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
+from corpus.emulator import draws
 from corpus.emulator.compare import difference
 from corpus.emulator.entry import Approximate
 from warplab.files import write_whole
@@ -38,6 +40,9 @@ class Known:
     `counters` are Nsight Compute's sums over all launches by the names of `Counters`, empty if it did not count;
     `card` says which GPU they are of, with what and when. `apart` names those that the emulator counts otherwise, and
     `why`. `approximate` says how far a GPU may differ, `tolerance` how far NumPy's values (`Entry.tolerance`).
+
+    `seed` draws the inputs by `drawn`: the names of functions of `corpus.emulator.draws` by input, in order. Both are
+    empty where inputs are kept.
     """
 
     outputs: Mapping[str, str]
@@ -49,6 +54,8 @@ class Known:
     tolerance: float = 0.0
     card: str = ""
     unconfirmed: tuple[str, ...] = ()
+    seed: str = ""
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,16 @@ def load(name: str) -> RecordedKernel:
         plan = archive.loads(_zipped({part: opened.read(blob) for part, blob in parts.items()}))
         expected = f"{kernel}.expected.npz"
         known_values = _arrays(opened.read(expected)) if expected in opened.namelist() else {}
-        return RecordedKernel(name, plan, _arrays(opened.read(f"{kernel}.npz")), known, known_values)
+        inputs = _drawn(known, plan) if known.seed else _arrays(opened.read(f"{kernel}.npz"))
+        return RecordedKernel(name, plan, inputs, known, known_values)
+
+
+def _drawn(known: Known, plan: Plan) -> dict[str, np.ndarray]:
+    generator, buffers = np.random.default_rng(zlib.crc32(known.seed.encode())), plan.buffers
+    return {
+        name: draws.drawn(generator, getattr(draws, source), buffers[name].shape, np.dtype(buffers[name].dtype))
+        for name, source in known.drawn.items()
+    }
 
 
 def digests(outputs: Mapping[str, np.ndarray]) -> dict[str, str]:
@@ -125,7 +141,8 @@ def write(folder: str, kernels: Iterable[RecordedKernel]) -> Path:
                     if parts[part] not in opened.namelist():
                         _add(opened, parts[part], content)
             known[kernel]["plan"] = parts
-            _add(opened, f"{kernel}.npz", _packed(one.inputs))
+            if not one.known.seed:
+                _add(opened, f"{kernel}.npz", _packed(one.inputs))
             if one.expected:
                 _add(opened, f"{kernel}.expected.npz", _packed(one.expected))
         _add(opened, KERNELS, (json.dumps(known, indent=1) + "\n").encode())

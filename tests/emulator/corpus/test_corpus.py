@@ -70,7 +70,7 @@ def test_faulty_kernel(fault: Fault) -> None:
 def test_names_are_unique_and_the_corpus_is_large() -> None:
     names = [s.name for s in (*ENTRIES, *FAULTS)]
     assert len(set(names)) == len(names)
-    assert len(ENTRIES) > 700 and len(FAULTS) > 110, "some were not found"
+    assert len(ENTRIES) > 400 and len(FAULTS) > 110, "some were not found"
 
 
 def test_inputs_are_the_same_each_time() -> None:
@@ -80,7 +80,7 @@ def test_inputs_are_the_same_each_time() -> None:
 
 
 def test_expectations_notice_one_wrong_element() -> None:
-    for name in ("headers/warp_algorithms", "language/long_division", "copy/32"):
+    for name in ("headers/warp_algorithms", "language/long_division", "shared_store_2_bytes/reversed"):
         entry = next(e for e in ENTRIES if e.name == name)
         inputs = entry.draw()
         plan = plans_of_file([entry])[name]  # make test checks some of the entries only
