@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from autograder import handout, instructor_options, new_lab, starter, submissions
+from autograder import handout, instructor_options, new_lab, own_history, starter, submissions
 from autograder.judge import started_ahead
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
@@ -113,6 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     ):
         written = command(name, run, summary)
         written.add_argument("--check", action="store_true", help="write nothing; fail if one is not up to date")
+    command("progress", _progress, "Say how far you are: your best grade of each lab, the questions solved.")
     again = command("reset", _reset, "Put a lab's starters back; what you had is kept beside them.")
     again.add_argument("lab", metavar="LAB", help="for example 03_transpose")
     lab = command("new-lab", _new_lab, "Write a new lab: a small example that grades, to be replaced.")
@@ -153,9 +154,11 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
             f"{others[0]} may be another person's, and compute-sanitizer runs outside the sandbox: copy it into the "
             "lab's folder if it is yours, or leave --second-opinion out."
         )
-    for report in _grades(work, options, quick, console, second):
+    for report, (_, source) in zip(_grades(work, options, quick, console, second), work, strict=True):
         show(report, console)
         reports.append(report)
+        if not quick and submissions.is_learners(source):
+            own_history.keep(report)
     if len(reports) > 1:
         terminal.show_summary(reports, console)
     if options.json:
@@ -272,6 +275,14 @@ def _doctor(options: argparse.Namespace, console: Console) -> int:
     findings = doctor.examine()
     doctor.show(findings, console)
     return FULL_MARKS if doctor.can_grade(findings) else CANNOT_GRADE
+
+
+def _progress(options: argparse.Namespace, console: Console) -> int:
+    rows = own_history.progress()
+    wide = max(len(name) for name, _ in rows)
+    for name, words in rows:
+        print(f"{name:{wide}}  {words}")
+    return FULL_MARKS
 
 
 def _reset(options: argparse.Namespace, console: Console) -> int:

@@ -39,6 +39,11 @@ def is_own(source: Path) -> bool:
     return any(source.resolve().is_relative_to(place.resolve()) for place in places)
 
 
+def is_learners(source: Path) -> bool:
+    """Whether it is one's own work and no solution of the course."""
+    return is_own(source) and not source.resolve().is_relative_to(solutions_folder().resolve())
+
+
 def references() -> list[tuple[AnyLab, Path]]:
     """Every reference solution of every lab, in the order of the course. Raises NoSubmission, LabError."""
     found = [

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autograder import own_history
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine, choose_machine
@@ -49,6 +50,7 @@ def submit(line: str, cell: str) -> None:
     except WarplabError as error:
         waiting.answer(str(error))
     else:
+        own_history.keep(report)
         waiting.answer(HTML(fragment(report)))
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
 import sys
+import tempfile
 from contextlib import suppress
 from typing import Any
 
@@ -15,6 +17,9 @@ from warplab.hardware import count
 
 # With it jsonschema, which nbformat imports, makes 38 parsers of addresses: seconds for what no schema of ours asks.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+# What a learner's grades and answers go to: the tests' are nobody's progress.
+os.environ.setdefault("WARPLAB_DATA", tempfile.mkdtemp(prefix="warplab-tests-"))
 
 with suppress(ImportError):  # tests on a GPU do without
     from hypothesis import HealthCheck, settings

@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from autograder.own_history import data_folder
 from warplab.files import write_whole
 
 _VERSION = 1
@@ -23,13 +22,6 @@ class State:
     tries: int = 0
     solved: bool = False
     date: str = ""
-
-
-def data_folder() -> Path:
-    """Where a learner's own files are kept: $WARPLAB_DATA, else the user data folder of the platform."""
-    if chosen := os.environ.get("WARPLAB_DATA"):
-        return Path(chosen)
-    return platformdirs.user_data_path("warplab", appauthor=False)
 
 
 class Progress:

@@ -1,0 +1,108 @@
+"""A learner's own grades, kept on their machine and nowhere else, and how far they are: `autograder progress`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import platformdirs
+
+from autograder.records.report import Report
+from autograder.spec.lab import known_labs
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One grade of one's own work. `most` leaves out what the machine could not judge."""
+
+    date: str  # UTC
+    lab: str
+    file: str
+    points: float
+    most: float
+    device: str
+
+    @property
+    def share(self) -> float:
+        """Points of those that the machine could judge, 0 to 1."""
+        return self.points / self.most if self.most else 0.0
+
+
+def data_folder() -> Path:
+    """Where a learner's own files are kept: $WARPLAB_DATA, else the user data folder of the platform."""
+    if chosen := os.environ.get("WARPLAB_DATA"):
+        return Path(chosen)
+    return platformdirs.user_data_path("warplab", appauthor=False)
+
+
+def keep(report: Report) -> None:
+    """Add a grade to the history. A folder that cannot be written costs the history, never the grade."""
+    date = datetime.now(UTC).isoformat(timespec="seconds")
+    attempt = Attempt(date, report.lab, report.submission, report.score, report.max_score, report.device.value)
+    try:
+        file = data_folder() / "grades.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(asdict(attempt)) + "\n")  # one write: two graders at once keep both lines
+    except OSError:
+        return
+
+
+def attempts() -> list[Attempt]:
+    """All grades so far, the oldest first. Lines that are none, of a newer version for example, are left out."""
+    return list(_read(data_folder() / "grades.jsonl"))
+
+
+def _read(file: Path) -> Iterator[Attempt]:
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return
+    for line in text.splitlines():
+        try:
+            attempt = Attempt(**json.loads(line))
+            float(attempt.points), float(attempt.most)
+        except (ValueError, TypeError):
+            continue
+        yield attempt
+
+
+def best(done: list[Attempt]) -> Mapping[str, Attempt]:
+    """The best attempt of each lab, the first of equals."""
+    found: dict[str, Attempt] = {}
+    for attempt in done:
+        if attempt.lab not in found or attempt.share > found[attempt.lab].share:
+            found[attempt.lab] = attempt
+    return found
+
+
+def solved_questions() -> Mapping[str, int]:
+    """How many questions are solved of each chapter's quiz, by the chapter's number."""
+    try:
+        answers = json.loads((data_folder() / "quiz.json").read_text(encoding="utf-8"))["answers"]
+        solved = {name for states in answers.values() for name, state in states.items() if state["solved"]}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
+    chapters = sorted(name.partition("-")[0] for name in solved)
+    return {chapter: chapters.count(chapter) for chapter in chapters}
+
+
+def progress() -> list[tuple[str, str]]:
+    """The lines of `autograder progress`: each lab and chapter, and what was done."""
+    done = attempts()
+    top = best(done)
+    rows = []
+    for lab in known_labs():
+        if lab not in top:
+            rows.append((lab, "not begun"))
+            continue
+        times = sum(attempt.lab == lab for attempt in done)
+        kept = top[lab]
+        rows.append((lab, f"{kept.points:g} of {kept.most:g} on {kept.date[:10]}, {times} grade{'s' * (times > 1)}"))
+    for chapter, count in solved_questions().items():
+        rows.append((f"chapter {chapter}", f"{count} question{'s' * (count > 1)} solved"))
+    return rows
