@@ -16,7 +16,7 @@ from warplab import emulate
 from warplab.command import main
 from warplab.emulator.profiling import Profile, microscope
 from warplab.emulator.profiling.accesses import accesses_of
-from warplab.emulator.profiling.timeline import Kind, Reason
+from warplab.emulator.profiling.timeline import IssueKind, Reason
 
 pytestmark = pytest.mark.stored
 
@@ -72,7 +72,7 @@ def test_it_has_every_issue_and_wait(clock: int) -> None:
     held = data["clocks"][clock]
     rows = held["issues"].reshape(-1, 7)
     seen = [
-        (warp, time, data["ptx"][pc][1], mask & 0xFFFFFFFF, active & 0xFFFFFFFF, tuple(Kind)[kind])
+        (warp, time, data["ptx"][pc][1], mask & 0xFFFFFFFF, active & 0xFFFFFFFF, tuple(IssueKind)[kind])
         for warp, time, pc, mask, active, _, kind in rows.tolist()
     ]
     assert seen == [(i.warp, i.time, i.text, i.mask, i.active, i.kind) for w in (0, 1) for i in chart.of_warp(w)]

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from warplab.emulator.profiling.accesses import Space, WarpAccess, accesses_of
-from warplab.emulator.profiling.timeline import Kind, Reason, Timeline, heads_of
+from warplab.emulator.profiling.timeline import IssueKind, Reason, Timeline, heads_of
 from warplab.files import write_whole
 from warplab.plan.disassembler import disassembled
 
@@ -30,7 +30,7 @@ MOST_BYTES = 2_000_000  # of a page: further accesses are left without the addre
 _LANES = 32
 _IDLE = -(2**31)  # the place of a lane that takes no part
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)")
-_KINDS, _REASONS, _SPACES = tuple(Kind), tuple(Reason), tuple(Space)
+_KINDS, _REASONS, _SPACES = tuple(IssueKind), tuple(Reason), tuple(Space)
 
 
 @dataclass(frozen=True)
