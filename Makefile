@@ -92,7 +92,6 @@ lab: $(READY)  ## open JupyterLab at the first chapter, in copies of your own (m
 
 bench: $(READY_GPU)  ## measure this GPU into benchmarks/results; GEMM=1: products beside cuBLAS; NET=1: collectives
 	@$(PY) -m benchmarks.$(if $(NET),collectives,$(if $(GEMM),bench_gemm,bench_gpu))
-	@$(if $(GEMM),$(PY) -m benchmarks.bench_gemm counters)
 
 bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
 	@$(PY) -m benchmarks.bench_emulator

@@ -4,7 +4,6 @@ squares   every rung at 2048, 4096, 8192 and 16384 cubed in float16, and the bes
 shapes    the best one for 60 shapes, drawn from sizes of 512 to 16384
 odd       the best one for shapes with an odd or unaligned side
 alone     every rung at 8192 cubed, the library alone beside it, and the clock and power of each, into gemm_alone.json
-counters  what the emulator counts for every rung at a small size, into gemm_counters.json: this needs no GPU
 
 Run as `python -m benchmarks.bench_gemm` on a Hopper GPU for the first two, or name the parts; sizes restrict `squares`.
 """
@@ -36,7 +35,7 @@ from warplab.plan.model import Plan
 from warplab.plan.occupancy import launch_occupancy
 from warplab.worker.process import Worker
 
-FILE, COUNTS = results.DIRECTORY / "gemm.json", results.DIRECTORY / "gemm_counters.json"
+FILE = results.DIRECTORY / "gemm.json"
 BY_ITSELF = results.DIRECTORY / "gemm_alone.json"  # another regime: its figures are not for gemm.json's tables
 SIZES = (2048, 4096, 8192, 16384)
 DRAWN_FROM = (512, 1024, 2048, 4096, 8192, 16384)
@@ -49,24 +48,6 @@ ODD: tuple[Shape, ...] = (  # one side odd, each in turn, at two sizes; all odd;
 ALONE = (8192, 8192, 8192)
 SECONDS = {"squares": 3.0, "shapes": 0.25, "odd": 0.25, "alone": 0.8}  # of turns for one shape
 PRECISION = {"squares": 0.002, "shapes": 0.01, "odd": 0.01, "alone": 0.004}
-SMALL = (256, 256, 192)  # m, n and k of what the emulator counts
-COUNTED = (
-    "warp_instructions",
-    "tensor_instructions",
-    "global_load_sectors",
-    "global_store_sectors",
-    "bulk_load_sectors",
-    "bulk_load_bytes",
-    "bulk_store_sectors",
-    "async_copy_bypass_sectors",
-    "local_load_sectors",
-    "shared_load_wavefronts",
-    "shared_load_bank_conflicts",
-    "shared_store_wavefronts",
-    "warpgroup_read_wavefronts",
-    "shared_atomic_requests",
-    "barriers",
-)
 BASELINE = "torch.matmul (cuBLAS), same turns"
 
 Shape = tuple[int, int, int]
@@ -253,73 +234,37 @@ def _of_best(worker: Worker, architecture: str, every: Sequence[Shape], part: st
     return records
 
 
-def counters() -> list[results.Record]:
-    """What the emulator counts for every rung at a small size."""
-    from warplab.emulator import execute
-
-    rng = np.random.default_rng(0)
-    m, n, k = SMALL
-    inputs = {"a": rng.standard_normal((m, k)).astype(np.float16), "b": rng.standard_normal((k, n)).astype(np.float16)}
-    records = []
-    for rung in rungs():
-        try:
-            plan = plan_of(rung.path, m, n, k, "sm_90a", rung.function, "float16", rung.result)
-        except WarplabError as error:
-            print(f"{rung.name} is left out for {SMALL}: {error}", file=sys.stderr)
-            continue
-        run = execute(plan, inputs, architecture="sm_90a")
-        for counter in COUNTED:
-            total = sum(getattr(launch.total, counter) for launch in run.launches)
-            records.append(
-                results.Record(
-                    rung.name,
-                    counter,
-                    float(total),
-                    "count",
-                    variant="emulator",
-                    shape=SMALL,
-                    dtype="float16",
-                    conditions="counted by the emulator; N(0, 1) data",
-                )
-            )
-        print(f"{rung.name:44} counted, {len(run.findings)} findings", flush=True)
-    return records
-
-
 def main(arguments: list[str]) -> int:
-    """Measure the parts named, or those that need a GPU.
+    """Measure the parts named, or squares and shapes.
 
     Exit code 0, or 2 for an unknown part, 3 if it cannot be measured.
     """
     sizes = tuple(int(argument) for argument in arguments if argument.isdecimal())
     named = [argument for argument in arguments if not argument.isdecimal()]
     timed = {"squares": squares, "shapes": shapes, "odd": odd, "alone": alone}
-    if unknown := set(named) - {*timed, "counters"}:
-        print(f"There is no part named {unknown.pop()}: parts are {', '.join(timed)} and counters.", file=sys.stderr)
+    if unknown := set(named) - timed.keys():
+        print(f"There is no part named {unknown.pop()}: parts are {', '.join(timed)}.", file=sys.stderr)
         return 2
     parts = named or ["squares"] * bool(sizes) or ["squares", "shapes"]
     header = results.make_header(" ".join(["python -m benchmarks.bench_gemm", *arguments]))
     try:
-        if set(parts) & timed.keys():
-            device = present()
-            if device is None:
-                raise WarplabError("There is no GPU here to time products on; the part `counters` needs none.")
-            records: list[results.Record] = []
-            with Worker() as worker:
-                for part, function in timed.items():
-                    if part in parts:
-                        records += function(worker, architecture_of(device), sizes or SIZES)
-            for file, kept in (
-                (FILE, [record for record in records if record.variant != "alone"]),
-                (BY_ITSELF, [record for record in records if record.variant == "alone"]),
-            ):
-                if kept:
-                    results.write(file, header, kept, merge=True)
-        if "counters" in parts:
-            results.write(COUNTS, header, counters())
+        device = present()
+        if device is None:
+            raise WarplabError("There is no GPU here to time products on.")
+        records: list[results.Record] = []
+        with Worker() as worker:
+            for part, function in timed.items():
+                if part in parts:
+                    records += function(worker, architecture_of(device), sizes or SIZES)
     except WarplabError as error:
         print(error, file=sys.stderr)
         return 3
+    for file, kept in (
+        (FILE, [record for record in records if record.variant != "alone"]),
+        (BY_ITSELF, [record for record in records if record.variant == "alone"]),
+    ):
+        if kept:
+            results.write(file, header, kept, merge=True)
     return 0
 
 

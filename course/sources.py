@@ -32,7 +32,7 @@ def files_of(results: str, name: str, variant: str = "") -> tuple[str, ...]:
     lab, _, file = name.partition("/")
     if results in ("labs", "rows"):
         return (f"solutions/{name}/{variant}.py",)
-    if results in ("gemm", "gemm_alone", "gemm_counters", "fp8") or lab in ("10_index_shuffle", "11_grouped_gemm"):
+    if results in ("gemm", "gemm_alone", "fp8") or lab in ("10_index_shuffle", "11_grouped_gemm"):
         return (f"solutions/{name}.py",) if file else ()
     if results == "experts":
         return {
