@@ -44,18 +44,21 @@ def export(options: argparse.Namespace, console: Console) -> int:
         from autograder.platforms.nbgrader_gradebook import import_grades
 
         _say(console, f"{import_grades(lines, options.out)} grades written to {options.out}")
+        for line in lines:
+            if line.counts is not None:
+                _say(console, clean(f"not exported: {line.student}, {line.lab}: {line.points:g} points, {line.why}"))
         return 0
+    skipped: list[str] = []
     if options.to == "gradescope":
         from autograder.platforms.bundle import gradescope_delivered
 
         if options.lab is None:
             raise ClassError("An autograder of Gradescope grades one lab: name it with --lab.")
-        write_whole(options.out, gradescope_delivered(lines))
+        write_whole(options.out, gradescope_delivered(lines, _attempts(options.results, options.lab)))
     else:
-        from autograder.platforms import gradebook
-
-        text = gradebook.moodle(lines, options.key) if options.to == "moodle" else _canvas(options, lines)
-        write_whole(options.out, text)
+        write_whole(options.out, _written(options, lines, skipped if options.skip_unknown else None))
+    for words in skipped:
+        _say(console, clean(f"not exported: {words}"))
     _say(console, f"Written: {options.out}")
     return 0
 
@@ -72,20 +75,55 @@ def _on_time(options: argparse.Namespace, lines: list[GradeLine]) -> list[GradeL
     return [line for line in without_late_points(lines, late) if options.lab in (None, line.lab)]
 
 
-def _canvas(options: argparse.Namespace, lines: list[GradeLine]) -> str:
+def _attempts(results: Path, lab: str) -> list[GradeLine]:
+    """Every attempt at a lab that has a grade."""
+    with Ledger(results / RECORD) as ledger:
+        return [line for line in ledger.attempts() if line.lab == lab and line.status]
+
+
+def _written(options: argparse.Namespace, lines: list[GradeLine], skipped: list[str] | None) -> str | bytes:
+    """The file for Canvas or Moodle."""
     from autograder.platforms import gradebook
 
+    if options.to == "moodle" and options.gradebook is None:
+        return gradebook.moodle(lines, options.key, options.scale)
     if options.gradebook is None:
-        raise ClassError("Canvas imports its own gradebook: export it there, and name the file with --gradebook.")
+        words = {
+            "canvas": "Canvas imports its own gradebook: export it there, and name the file with --gradebook.",
+            "moodle-feedback": "Moodle's numbers of students are in the grading worksheet: name it with --gradebook.",
+        }
+        raise ClassError(words[options.to])
     try:
         exported = options.gradebook.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         raise ClassError(f"{options.gradebook} cannot be read as text.") from None
+    if options.to == "canvas":
+        return _canvas(options, lines, exported, skipped)
+    if options.lab is None:
+        raise ClassError("A grading worksheet of Moodle is of one assignment: name its lab with --lab.")
+    if options.to == "moodle":
+        return gradebook.worksheet(lines, exported, options.lab, options.scale, skipped)
+    return gradebook.feedback_files(_pages(options.results, lines), exported, skipped)
+
+
+def _pages(results: Path, lines: list[GradeLine]) -> dict[str, str]:
+    from autograder.overview.feedback import feedback_page
+    from autograder.overview.leaderboard import pseudonym
+
+    salt = _salt(results)
+    theirs = [(one, pseudonym(line.student, salt)) for line in lines for one in line.each()]
+    return {one.student: feedback_page(one.student, [one], bird) for one, bird in theirs}
+
+
+def _canvas(options: argparse.Namespace, lines: list[GradeLine], exported: str, skipped: list[str] | None) -> str:
+    from autograder.platforms import gradebook
+
     pairs = [text.partition("=") for text in options.column]
     if any(not title for _, _, title in pairs):
         raise ClassError("--column takes a lab and a column's title: --column 03_transpose='Transpose (1234)'.")
     named = {lab: title for lab, _, title in pairs}
-    return gradebook.canvas(lines, exported, {line.lab: named.get(line.lab, line.lab) for line in lines})
+    columns = {line.lab: named.get(line.lab, line.lab) for line in gradebook.graded(lines)}
+    return gradebook.canvas(lines, exported, columns, options.scale, skipped)
 
 
 def policy(options: argparse.Namespace, console: Console) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+_EXPORTS = ("canvas", "moodle", "moodle-feedback", "gradescope", "nbgrader")
 Command = Callable[..., argparse.ArgumentParser]
 
 
@@ -15,10 +16,22 @@ def add_commands(command: Command) -> None:
     """Add the commands to the parser of `autograder`; `command(name, run, summary)` makes one."""
     sub = command("export", _later("export"), "Write a class's grades as a platform imports them.")
     _add_results(sub)
-    sub.add_argument("--to", choices=("canvas", "moodle", "gradescope", "nbgrader"), required=True, help="the platform")
+    sub.add_argument("--to", choices=_EXPORTS, required=True, help="the platform")
     sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the file; nbgrader: its gradebook.db")
     sub.add_argument("--lab", help="only this lab; gradescope needs one")
-    sub.add_argument("--gradebook", type=Path, metavar="CSV", help="canvas: the gradebook that it exported")
+    sub.add_argument(
+        "--gradebook",
+        type=Path,
+        metavar="CSV",
+        help="what the platform exported: Canvas's gradebook, Moodle's worksheet",
+    )
+    sub.add_argument(
+        "--scale",
+        type=_scale,
+        metavar="POINTS",
+        help="what a lab's maximum becomes; `column`: the platform's points",
+    )
+    sub.add_argument("--skip-unknown", action="store_true", help="leave students out whom the platform does not know")
     sub.add_argument(
         "--column", action="append", default=[], metavar="LAB=TITLE", help="canvas: a lab's column; may be repeated"
     )
@@ -100,6 +113,15 @@ def add_commands(command: Command) -> None:
     sub.add_argument(
         "--allow-reduced-isolation", action="store_true", help="compile even where submissions could read your files"
     )
+
+
+def _scale(text: str) -> float | str:
+    if text == "column":
+        return text
+    value = float(text)
+    if not 0 < value < 1e6:
+        raise ValueError
+    return value
 
 
 def _add_by(parser: argparse.ArgumentParser) -> None:

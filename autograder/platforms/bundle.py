@@ -13,10 +13,13 @@ import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from autograder.classroom.grade_line import GradeLine
 from autograder.judge.kinds import kind_of
 from autograder.platforms import gradescope
+from autograder.platforms.files.gradescope import deliver
+from autograder.platforms.judged import is_judged
 from autograder.spec.lab import AnyLab, checkout
 from warplab.files import write_whole
 
@@ -37,14 +40,25 @@ def gradescope_inside(lab: AnyLab) -> bytes:
     return _zip(files)
 
 
-def gradescope_delivered(lines: Iterable[GradeLine]) -> bytes:
+def gradescope_delivered(lines: Iterable[GradeLine], attempts: Iterable[GradeLine] = ()) -> bytes:
     """The zip for Gradescope that hands out the grades of a class; it holds nobody's work and no name.
 
+    `lines` are what counts. A student who hands in the file of any of their `attempts` gets what counts for them.
     Raises ClassError.
     """
-    graded = [(line.content, line.graded()) for line in lines]
-    by_digest = {hashlib.sha256(content).hexdigest(): gradescope.results(found) for content, found in graded if found}
-    known = {"waiting": gradescope.waiting(), "by_digest": by_digest}
+    by_digest: dict[str, Any] = {}
+    by_person: dict[str, Any] = {}
+    earlier = list(attempts)
+    for line in lines:
+        if found := line.graded():
+            plain = results = gradescope.results(found)
+            if line.counts is not None and is_judged(found):
+                results = plain | {"score": max(0.0, line.points), "output": f"{line.why}\n{results['output']}"}
+            digest = deliver.digest(line.content)
+            by_digest[digest] = plain if digest in by_digest else results  # of several students' file nobody's own
+            texts = [digest, *(deliver.digest(one.content) for one in earlier if one.student == line.student)]
+            by_person |= {deliver.key(one.student, file): results for one in line.each() for file in texts}
+    known = {"waiting": gradescope.waiting(), "by_digest": by_digest, "by_person": by_person}
     folder = FILES / "gradescope"
     files = {name: (folder / name).read_bytes() for name in (*_SCRIPTS, "deliver.py")}
     files["settings"] = b"mode=delivered\n"

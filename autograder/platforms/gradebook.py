@@ -1,15 +1,20 @@
-"""A class's grades as the CSV files that Canvas and Moodle import.
+"""A class's grades as the CSV files that Canvas and Moodle import, and the pages that Moodle hands to students.
 
 Canvas wants its own gradebook back: the file of "Export Entire Gradebook" names the students and its column of each
-assignment, and what it does not know it would make a new assignment of. Moodle takes any table with a column that
-names a user, by e-mail or ID number, and one a grade.
+assignment, and what it does not know it would make a new assignment of. Moodle takes its "Offline grading worksheet"
+back (mod/assign/feedback/offline/importgradeslib.php says which columns it reads), or in the gradebook any table with a
+column that names a user, by e-mail or ID number, and one a grade.
+
+What an export could not place goes to `skipped`, if a list is given, with the reason; otherwise it is an error.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+import re
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
@@ -18,46 +23,65 @@ from autograder.records.status import NOT_JUDGED
 
 _CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID", "Student")  # what a submission's student may be called by
 _POINTS_POSSIBLE = "points possible"  # the second line of Canvas's file, after blanks
+_MOODLE_COLUMNS = ("Identifier", "Grade", "Last modified (grade)")  # without which Moodle takes no worksheet
+_EMAIL = "Email address"
+COLUMN = "column"  # a scale: the points of the platform's column
+
+Scale = float | str | None  # points that a lab's maximum becomes, COLUMN, or the points as they are
 
 
-def canvas(lines: Iterable[GradeLine], exported: str, columns: Mapping[str, str]) -> str:
+def canvas(
+    lines: Iterable[GradeLine],
+    exported: str,
+    columns: Mapping[str, str],
+    scale: Scale = None,
+    skipped: list[str] | None = None,
+) -> str:
     """Canvas's exported gradebook with the grades filled in; everything else in it stays.
 
     `columns` maps a lab to the heading of its assignment, or a part of it ("03_transpose"). A student is found by ID,
     SIS user ID, login or name, as Canvas's own downloads name them ("lovelaceada"). Raises ClassError.
     """
-    rows = list(csv.reader(io.StringIO(exported.removeprefix("\ufeff"))))
+    rows = _rows(exported)
     if not rows or "Student" not in rows[0]:
         raise ClassError("This is no gradebook of Canvas: its first line has no column `Student`.")
     heading = rows[0]
     places = {lab: _column(heading, lab, name) for lab, name in columns.items()}
     students = [row for row in rows[1:] if not _is_points(row)]
-    wanted = _graded(lines)
+    possible = next((row for row in rows[1:] if _is_points(row)), [])
+    wanted = graded(lines)
+    points = _points(wanted, scale)
     unknown = []
     for line in wanted:
         if line.lab not in places:
             raise ClassError(f"Nothing says which column of Canvas's gradebook {line.lab} is: name it with --column.")
-        found = [row for row in students if _is_student(heading, row, line.student)]
-        if len(found) != 1:
+        place = places[line.lab]
+        row = _canvas_row(heading, students, line.student)
+        if row is None:
             unknown.append(line.student)
             continue
-        row = found[0]
         row += [""] * (len(heading) - len(row))
-        row[places[line.lab]] = f"{line.points:g}"
-    if unknown:
-        names = ", ".join(sorted(set(unknown))[:5])
-        raise ClassError(f"Canvas's gradebook has not exactly one line for {names}: correct the names there or here.")
+        row[place] = points(line, possible[place] if place < len(possible) else "")
+    _account(unknown, skipped, "Canvas's gradebook has not exactly one line for")
     return _written(rows)
 
 
-def moodle(lines: Iterable[GradeLine], key: str = "Email address") -> str:
+def moodle(lines: Iterable[GradeLine], key: str = _EMAIL, scale: Scale = None) -> str:
     """A table for Moodle's "Import, CSV file": the student under `key`, and a column a lab with its points.
 
-    A student without a grade for a lab has an empty cell there, which Moodle leaves alone.
+    A student without a grade for a lab has an empty cell there, which Moodle leaves alone. Raises ClassError for
+    participants' numbers, which Moodle's gradebook does not know.
     """
-    wanted = _graded(lines)
+    wanted = graded(lines)
+    numbers = sorted({line.student for line in wanted if line.student.isdigit()})
+    if key == _EMAIL and numbers:
+        raise ClassError(
+            f"{numbers[0]} is a participant's number and no e-mail address: name the assignment's grading worksheet "
+            "with --gradebook, or give it to `autograder class` as --roster."
+        )
     labs = sorted({line.lab for line in wanted})
-    points = {(line.student, line.lab): f"{line.points:g}" for line in wanted}
+    number = _points(wanted, scale)
+    points = {(line.student, line.lab): number(line, "") for line in wanted}
     rows = [[key, *labs]]
     rows += [
         [cell(student), *(points.get((student, lab), "") for lab in labs)]
@@ -66,9 +90,90 @@ def moodle(lines: Iterable[GradeLine], key: str = "Email address") -> str:
     return _written(rows)
 
 
-def _graded(lines: Iterable[GradeLine]) -> list[GradeLine]:
+def worksheet(
+    lines: Iterable[GradeLine], exported: str, lab: str, scale: Scale = None, skipped: list[str] | None = None
+) -> str:
+    """Moodle's grading worksheet of a lab's assignment with the grades filled in. A student is found by participant's
+    number, e-mail address, ID number or user name. Raises ClassError."""
+    rows = _rows(exported)
+    heading = rows[0] if rows else []
+    if missing := [name for name in _MOODLE_COLUMNS if name not in heading]:
+        raise ClassError(f"This is no grading worksheet of Moodle: it has no column `{missing[0]}`.")
+    wanted = [line for line in graded(lines) if line.lab == lab]
+    points = _points(wanted, scale)
+    grade = heading.index("Grade")
+    most = next((heading.index(name) for name in ("Maximum Grade", "Maximum grade") if name in heading), -1)
+    locked = heading.index("Grade can be changed") if "Grade can be changed" in heading else -1
+    unknown = []
+    for line in wanted:
+        row = _participant(heading, rows[1:], line.student)
+        if row is None or (0 <= locked < len(row) and row[locked].strip().lower() == "no"):
+            unknown.append(line.student)
+            continue
+        row += [""] * (len(heading) - len(row))
+        row[grade] = points(line, row[most] if most >= 0 else "")
+    _account(unknown, skipped, "Moodle's worksheet has not exactly one line that can be changed for")
+    return _written(rows)
+
+
+def feedback_files(pages: Mapping[str, str], exported: str, skipped: list[str] | None = None) -> bytes:
+    """The zip for Moodle's "Upload multiple feedback files in a zip": each student's page (HTML) in a folder whose name
+    has their number in the worksheet `exported`. Raises ClassError.
+
+    The form of the names: mod/assign/feedback/file/importziplib.php.
+    """
+    rows = _rows(exported)
+    heading = rows[0] if rows else []
+    if "Identifier" not in heading:
+        raise ClassError("This is no grading worksheet of Moodle: it has no column `Identifier`.")
+    out, unknown = io.BytesIO(), []
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for student, page in sorted(pages.items()):
+            row = _participant(heading, rows[1:], student)
+            if row is None:
+                unknown.append(student)
+                continue
+            values = dict(zip(heading, row, strict=False))
+            name = re.sub(r"[^\w .-]|_", " ", values.get("Full name", "")).strip() or "Participant"
+            archive.writestr(f"{name}_{_number(values['Identifier'])}_assignfeedback_file_/feedback.html", page)
+    _account(unknown, skipped, "Moodle's worksheet has not exactly one line for")
+    return out.getvalue()
+
+
+def graded(lines: Iterable[GradeLine]) -> list[GradeLine]:
+    """The lines with points, each of a group's members by themselves."""
     every = [one for line in lines for one in line.each()]
     return [line for line in every if line.by_hand or (line.status and line.status not in NOT_JUDGED)]
+
+
+def _points(lines: Sequence[GradeLine], scale: Scale) -> Callable[[GradeLine, str], str]:
+    """What is written for a line, given the points of its column in words."""
+    most = {lab: max(line.max_score for line in lines if line.lab == lab) for lab in {line.lab for line in lines}}
+
+    def words(line: GradeLine, column: str) -> str:
+        if scale is None:
+            return f"{line.points:g}"
+        whole = line.max_score or most[line.lab]
+        try:
+            to = float(column.replace(",", ".")) if scale == COLUMN else float(scale)
+        except ValueError:
+            raise ClassError(
+                f"The platform's table does not say how many points {line.lab} has: give --scale a number."
+            ) from None
+        if not whole:
+            raise ClassError(f"Nothing graded says how many points {line.lab} has, so none can be scaled.")
+        return f"{round(line.points / whole * to, 4):g}"
+
+    return words
+
+
+def _account(unknown: Iterable[str], skipped: list[str] | None, words: str) -> None:
+    names = sorted(set(unknown))
+    if skipped is not None:
+        skipped += [f"{words} {name}" for name in names]
+    elif names:
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+        raise ClassError(f"{words} {', '.join(names[:5])}{more}: correct the names there or here, or --skip-unknown.")
 
 
 def _column(heading: Sequence[str], lab: str, name: str) -> int:
@@ -84,12 +189,40 @@ def _is_points(row: Sequence[str]) -> bool:
     return bool(row) and row[0].strip().lower() == _POINTS_POSSIBLE
 
 
-def _is_student(heading: Sequence[str], row: Sequence[str], student: str) -> bool:
-    values = dict(zip(heading, row, strict=False))
-    if any(values.get(name, "").strip() == student for name in _CANVAS_IDS):
-        return True
+def _canvas_row(heading: Sequence[str], rows: Sequence[list[str]], student: str) -> list[str] | None:
+    """The one row of a student, by the first of Canvas's IDs that has the name; None if there are none or several."""
+    for title in _CANVAS_IDS:
+        if title in heading:
+            place = heading.index(title)
+            if found := [row for row in rows if place < len(row) and row[place].strip() == student]:
+                return found[0] if len(found) == 1 else None
     # A download's files begin with the sortable name in lower case without anything but letters and digits.
-    return "".join(c for c in values.get("Student", "").lower() if c.isalnum()) == student
+    place = heading.index("Student")
+    found = [row for row in rows if row and "".join(c for c in row[place].lower() if c.isalnum()) == student]
+    return found[0] if len(found) == 1 else None
+
+
+def _participant(heading: Sequence[str], rows: Sequence[list[str]], student: str) -> list[str] | None:
+    """The one row of a worksheet for a student; None if there are none or several."""
+    for title in ("Identifier", _EMAIL, "ID number", "Username"):
+        if title in heading:
+            place = heading.index(title)
+            values = [(row[place].strip() if place < len(row) else "", row) for row in rows]
+            if title == "Identifier":
+                values = [(_number(text), row) for text, row in values]
+            if found := [row for text, row in values if text and text.casefold() == student.casefold()]:
+                return found[0] if len(found) == 1 else None
+    return None
+
+
+def _number(identifier: str) -> str:
+    """The number in "Participant 123", in whatever language."""
+    found = re.search(r"\d+$", identifier.strip())
+    return found.group() if found else ""
+
+
+def _rows(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
 
 
 def _written(rows: Iterable[Sequence[str]]) -> str:

@@ -49,27 +49,28 @@ def results(report: Report) -> dict[str, Any]:
 
 
 def failed(reason: str) -> dict[str, Any]:
-    """The results where there is no grade: Gradescope asks for a score, so 0 with words that say it is not one."""
-    return _without_tests(_NO_FAULT, reason, "judge error")
+    """The results where there is no grade, and words that say so."""
+    return _without_grade(_NO_FAULT, reason, "judge error")
 
 
 def not_handed_in(reason: str) -> dict[str, Any]:
     """The results of a submission that cannot be graded, with the sentence that says why."""
-    return _without_tests(reason, reason, "nothing to grade")
+    return {"score": 0.0, **_without_grade(reason, reason, "nothing to grade"), "tests": []}
 
 
 def waiting() -> dict[str, Any]:
     """The results of a submission that another machine has not graded yet."""
-    return _without_tests(_LATER, "", "waiting")
+    return _without_grade(_LATER, "", "waiting")
 
 
-def _without_tests(words: str, reason: str, status: str) -> dict[str, Any]:
+def _without_grade(words: str, reason: str, status: str) -> dict[str, Any]:
+    """Results without a score. Gradescope asks for one, in all or of each test, and shows none to a student who has a
+    hidden test: so one hidden test stands for the grade."""
     return {
-        "score": 0.0,
         "output": words,
         "output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
         "extra_data": {"status": status, "reason": reason},
-        "tests": [],
+        "tests": [{"name": "not graded", "score": 0.0, "max_score": 0.0, "visibility": "hidden"}],
     }

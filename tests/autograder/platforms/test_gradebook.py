@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import csv
-from io import StringIO
+import re
+import zipfile
+from dataclasses import replace
+from io import BytesIO, StringIO
 
 import pytest
 
 from autograder.classroom.entries import ClassError
-from autograder.platforms.gradebook import canvas, moodle
+from autograder.classroom.people import Identity
+from autograder.platforms.gradebook import COLUMN, canvas, feedback_files, moodle, worksheet
 from tests.autograder.platforms.reports import BROKEN, WRONG, line, problem
 
 EXPORTED = """\
@@ -66,3 +70,77 @@ def test_moodle_gets_a_column_a_lab() -> None:
         ["'=bob", "15", ""],
         ["ada@x.edu", "0", "15"],
     ]
+
+
+def test_canvas_skips_who_was_dropped_and_scales() -> None:
+    """15 of 100 points become 15 of 50; the dropped student is named."""
+    skipped: list[str] = []
+    exported = EXPORTED.replace(",10,100,", ",10,50,")
+    after = rows(canvas([line("11"), line("99")], exported, COLUMNS, COLUMN, skipped))
+    assert after[2][6] == "7.5" and after[3][6] == "3"
+    assert skipped == ["Canvas's gradebook has not exactly one line for 99"]
+    assert rows(canvas([line("11")], exported, COLUMNS, 20))[2][6] == "3"
+
+
+def test_an_id_of_canvas_beats_another_students_sis_id() -> None:
+    exported = EXPORTED.replace(",s1,", ",12,")
+    assert rows(canvas([line("12")], exported, COLUMNS))[3][6] == "15"
+
+
+GROUP = replace(line("a + b"), members=(Identity("11", "Ada"), Identity("12", "Bob")))
+
+
+def test_a_group_is_exported_as_its_members() -> None:
+    after = rows(canvas([GROUP], EXPORTED, COLUMNS))
+    assert (after[2][6], after[3][6]) == ("15", "15")
+    assert rows(moodle([GROUP], "ID number"))[1:] == [["11", "15"], ["12", "15"]]
+
+
+# What Moodle 4 writes for an assignment with "Offline grading worksheet"; importgradeslib.php reads it back.
+WORKSHEET = """\
+\ufeffIdentifier,"Full name","Email address",Status,Grade,"Maximum Grade","Grade can be changed",\
+"Last modified (submission)","Last modified (grade)","Feedback comments"
+"Participant 101","Same Name",ada@x.edu,"Submitted for grading - ",,20.00,Yes,"Friday, 20 November 2026, 10:00 PM",-,
+"Participant 102","Same Name",bob@x.edu,"Submitted for grading - ",3.00,20.00,Yes,-,-,"Good, ""so"" far"
+"Participant 103","Locked One",eve@x.edu,"Submitted for grading - ",5.00,20.00,No,-,-,
+"""
+
+
+def test_moodles_worksheet_comes_back_with_the_grades_and_nothing_else_changed() -> None:
+    before = rows(WORKSHEET.removeprefix("\ufeff"))
+    skipped: list[str] = []
+    lines = [line("101"), line("BOB@x.edu", found=WRONG), line("103"), line("104"), line("101", "01_axpy", WRONG)]
+    after = rows(worksheet(lines, WORKSHEET, "03_transpose", COLUMN, skipped))
+    assert [row[4] for row in after] == ["Grade", "3", "0", "5.00"]  # 15 of 100 are 3 of 20
+    assert [words.split()[-1] for words in skipped] == ["103", "104"]
+    for row in (*before, *after):
+        row[4] = ""
+    assert after == before
+
+
+@pytest.mark.parametrize("name", ["Identifier", "Grade", "Last modified (grade)"])
+def test_a_worksheet_that_moodle_would_not_take_is_refused(name: str) -> None:
+    with pytest.raises(ClassError, match=re.escape(f"no column `{name}`")):
+        worksheet([], ",".join({"Identifier", "Grade", "Last modified (grade)"} - {name}), "03_transpose")
+
+
+def test_moodles_feedback_files_are_in_folders_that_moodle_knows() -> None:
+    """importziplib.php splits a folder's name at underscores: name, number, "assignfeedback", "file"."""
+    skipped: list[str] = []
+    pages = {"101": "<p>ada", "bob@x.edu": "<p>bob", "nobody": "<p>"}
+    with zipfile.ZipFile(BytesIO(feedback_files(pages, WORKSHEET, skipped))) as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+    parts = {tuple(name.split("/")[0].split("_", 4)[1:4]): page for name, page in found.items()}
+    assert parts == {("101", "assignfeedback", "file"): "<p>ada", ("102", "assignfeedback", "file"): "<p>bob"}
+    assert "nobody" in skipped[0]
+
+
+def test_participants_numbers_are_no_email_addresses() -> None:
+    with pytest.raises(ClassError, match="101 is a participant's number"):
+        moodle([line("101")])
+    assert rows(moodle([line("101")], "ID number"))[1] == ["101", "15"]
+
+
+def test_points_without_a_column_of_points_cannot_be_scaled_to_it() -> None:
+    with pytest.raises(ClassError, match="give --scale a number"):
+        canvas([line("11")], EXPORTED.replace(",10,100,", ",10,,"), COLUMNS, COLUMN)

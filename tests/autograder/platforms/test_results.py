@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 
 from autograder.platforms import cells, gradescope, in_container, prairielearn
 from autograder.platforms.bundle import gradescope_delivered, gradescope_inside, otter, write_prairielearn
+from autograder.platforms.files.gradescope import deliver
 from autograder.platforms.nbgrader_course import parts_of
 from autograder.records.status import Status
 from autograder.records.stored import report_of
@@ -32,7 +34,8 @@ _POINTS = {"type": "number", "minimum": 0}
 GRADESCOPE = {
     "type": "object",
     "additionalProperties": False,
-    "required": ["score"],
+    # A score in all, or one of each test
+    "anyOf": [{"required": ["score"]}, {"properties": {"tests": {"minItems": 1, "items": {"required": ["score"]}}}}],
     "properties": {
         "score": _POINTS,
         "execution_time": {"type": "integer", "minimum": 0},
@@ -206,7 +209,8 @@ def test_grades_made_elsewhere_are_handed_out(tmp_path: Path) -> None:
     archive = gradescope_delivered(lines)
     assert b"ada" not in archive and b"bob" not in archive
     unpacked(archive, tmp_path / "source")
-    for content, wanted in ((b"# ada's", 15.0), (b"# bob's", 0.0), (b"# new", 0.0)):
+    crlf = b"# ada's\r\n"
+    for content, wanted in ((b"# ada's", 15.0), (crlf, 15.0), (b"# bob's", 0.0), (b"# new", None)):
         (tmp_path / "submission").mkdir(exist_ok=True)
         (tmp_path / "submission" / "any name.py").write_bytes(content)
         command = [
@@ -219,8 +223,33 @@ def test_grades_made_elsewhere_are_handed_out(tmp_path: Path) -> None:
         subprocess.run(command, cwd=tmp_path / "source", check=True, env={"PATH": os.environ["PATH"]})
         found = json.loads((tmp_path / "out.json").read_text())
         jsonschema.validate(found, GRADESCOPE)
-        assert found["score"] == wanted
+        assert found.get("score") == wanted
+    assert {test["visibility"] for test in found["tests"]} == {"hidden"}  # so that no 0 is shown
     assert "has arrived" in found["output"]  # the last one, which nobody has graded
+
+
+def delivered(archive: bytes, place: Path, name: str, content: bytes, email: str) -> dict[str, Any]:
+    """What a student with this e-mail address gets for a file."""
+    (place / "submission").mkdir(parents=True)
+    (place / "submission" / name).write_bytes(content)
+    (place / "submission_metadata.json").write_text(json.dumps({"users": [{"email": email}]}))
+    with zipfile.ZipFile(BytesIO(archive)) as opened:
+        (place / "graded.json").write_bytes(opened.read("graded.json"))
+    deliver.main(str(place / "submission"), str(place / "graded.json"), str(place / "out.json"))
+    return json.loads((place / "out.json").read_text())
+
+
+def test_two_students_with_one_file_get_what_counts_for_each(tmp_path: Path) -> None:
+    ada, bob = line("ada@x.edu", content=b"# a"), line("bob@x.edu", content=b"# a")
+    bob = replace(bob, counts=9.0, why="set by hand: late")
+    old = line("ada@x.edu", content=b"# before")
+    archive = gradescope_delivered([ada, bob], [old, ada, bob])
+    assert delivered(archive, tmp_path / "1", "submission.py", b"# a\n", "Ada@x.edu")["score"] == 15
+    found = delivered(archive, tmp_path / "2", "submission.py", b"# a", "bob@x.edu")
+    assert found["score"] == 9 and found["output"].startswith("set by hand: late")
+    assert delivered(archive, tmp_path / "3", "submission.py", b"# before", "ada@x.edu")["score"] == 15
+    cell = json.dumps({"cells": [{"cell_type": "code", "source": ["%%submit 03_transpose\n", "# a"]}]}).encode()
+    assert delivered(archive, tmp_path / "4", "lab.ipynb", cell, "bob@x.edu")["score"] == 9
 
 
 @pytest.mark.processes
