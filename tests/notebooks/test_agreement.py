@@ -93,3 +93,9 @@ def test_only_the_rung_that_spills_keeps_its_clock_at_the_power_limit() -> None:
     said = re.search(r"\*\*The exception is rung 4, .*? draws (\d+) W and keeps ([\d,]+) MHz", CHAPTERS["08"])
     assert fast.name == "08_hopper_hgemm/rung_04_one_consumer"
     assert said and said.groups() == (f"{fast.extra['power_ours']:.0f}", f"{fast.extra['clock_ours']:,.0f}")
+
+
+def test_chapters_05_and_06_keep_l1_busy_by_one_definition() -> None:
+    """A request takes a cycle, whatever it needs; a coalesced warp-wide multiply-add has two, so 64 / 256 FLOP/B."""
+    busy = "max(requests, sectors * 32 / 128) + wavefronts"
+    assert all(CHAPTERS[chapter].count(busy) == 1 for chapter in ("05", "06"))
