@@ -13,7 +13,7 @@ from warplab.hardware.fragments import mma
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "07_tensor_cores.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
 CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)
-HEADINGS = {"1: where does it go?": "def place", "2: a swizzle for short rows": "def swizzle", "3: the tile of a warp": "wm, wn ="}
+HEADINGS = {"1: where does an element go?": "def place", "2: a swizzle for short rows": "def swizzle", "3: the tile of a warp": "wm, wn ="}
 
 
 def cells_of(heading: str) -> tuple[str, str, str]:
