@@ -42,6 +42,7 @@ class CaseOutcome:
     lines: dict[int, Counters] = field(default_factory=dict)
     counters_note: str = ""  # what a reader of the counters should know
     seconds: float = 0.0
+    printed: str = ""  # by the kernels of a case that is shown, as much as a report can show
 
     def to_wire(self) -> dict[str, Any]:
         """JSON-able data: string keys, no classes."""

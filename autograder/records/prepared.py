@@ -55,10 +55,11 @@ class Refused:
     status: Status
     message: str
     line: int
+    original: str = ""
 
     def rejection(self) -> Rejected:
         """What the judge raises for it."""
-        return Rejected(self.status, self.message, self.line)
+        return Rejected(self.status, self.message, self.line, self.original)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from autograder.records.status import Status
-from autograder.records.text import clean
+from autograder.records.text import clean, clean_source
 from warplab.errors import WarplabError
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 
@@ -31,19 +31,20 @@ _STATUSES = {
 class Rejected(WarplabError):
     """The submission is at fault before any kernel has run; `status` says how and `line` where (0: unknown)."""
 
-    def __init__(self, status: Status, message: str, line: int | None = None) -> None:
+    def __init__(self, status: Status, message: str, line: int | None = None, original: str = "") -> None:
         super().__init__(clean(message))
+        self.original = clean_source(original)  # what a compiler or Python said, in its own words
         self.status = status
         self.line = line or 0
 
     def to_wire(self) -> dict[str, Any]:
         """What a stage of the worker says in place of its answer."""
-        return {"refused": {"status": self.status, "message": str(self), "line": self.line}}
+        return {"refused": {"status": self.status, "message": str(self), "line": self.line, "original": self.original}}
 
 
 def rejected(failure: CaptureFailure) -> Rejected:
     """The rejection for a capture that failed."""
-    return Rejected(_STATUSES[failure.status], failure.message, failure.line)
+    return Rejected(_STATUSES[failure.status], failure.message, failure.line, failure.original)
 
 
 def without_details(rejection: Rejected) -> Rejected:

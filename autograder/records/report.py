@@ -180,6 +180,8 @@ class Report:
     notebook: str = ""
     language: str = ""  # empty when the submission did not get as far as a kernel
     line: int = 0  # of the submission, when the status has one
+    original: str = ""  # what a compiler or Python said, where `message` puts it otherwise
+    printed: str = ""  # by the kernels, on one case that is shown
     kernels: tuple[KernelFigures, ...] = ()
     profile: Profile | None = None
     wasted: tuple[WastedLine, ...] = ()  # the worst first
@@ -199,6 +201,11 @@ class Report:
     def max_score(self) -> float:
         """Points that could be earned on this machine."""
         return round(sum(part.max_score for part in self.parts if part.judged), 1)
+
+    @property
+    def opening(self) -> str:
+        """What a reader is to see first: what to do, or why there is nothing to judge."""
+        return self.next_step or self.message
 
     @property
     def full_marks(self) -> bool:

@@ -9,6 +9,13 @@ from autograder.records.measurement import Measurement
 from autograder.records.outcome import FirstWrong
 from autograder.records.report import CaseResult, KernelFigures, PartResult, WastedLine
 from autograder.records.status import Part, Status
+from autograder.report.source_slips import (
+    cost_of_printing,
+    is_vague,
+    overwritten_output,
+    uncalled_barrier,
+    unoptimised,
+)
 from warplab.plan.execution import Finding, FindingKind
 
 _FEW_THREADS = 0.25  # theoretical occupancy below which latency is hard to hide
@@ -21,7 +28,7 @@ _FOR_FINDINGS = {
     FindingKind.UNINITIALISED: "find the thread that should have written this element before, and why it does not",
     FindingKind.DIVERGENT_BARRIER: "move the barrier out of the branch, and guard the loads and stores instead",
     FindingKind.DEADLOCK: "let every thread that is waited for reach this barrier",
-    FindingKind.ENDLESS: "make sure that every loop comes to its end",
+    FindingKind.ENDLESS: "make sure that every loop ends, and that no thread does the work of all",
     FindingKind.TRAP: "find out which value violates what the kernel assumes here",
     FindingKind.INPUT_MODIFIED: "store to the output, or to an array of your own, instead of an input",
     FindingKind.LAUNCH_FAILURE: "change the launch so that a GPU accepts it",
@@ -31,11 +38,24 @@ _PLACE = re.compile(r" \(thread \([\d, ]+\) of block \([\d, ]+\)\)(?=\.?$)")  # 
 
 
 def next_step(
-    parts: Sequence[PartResult], wasted: Sequence[WastedLine] = (), kernels: Sequence[KernelFigures] = ()
+    parts: Sequence[PartResult],
+    wasted: Sequence[WastedLine] = (),
+    kernels: Sequence[KernelFigures] = (),
+    source: str = "",
+    in_float64: int = 0,
 ) -> str:
-    """What to do next, in one or two sentences; empty if nothing is left to do or this machine cannot tell."""
+    """What to do next, in one or two sentences; empty if nothing is left to do or this machine cannot tell.
+
+    A fault comes before the wrong numbers that it makes, and both before what only costs time; a slip that the source
+    shows comes before what follows of it. `in_float64` is a line that computes in float64 where nothing asks for that.
+    """
     by_name = {part.part: part for part in parts}
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
+    lines = source.split("\n")
+    if (correctness.lost or safety.lost) and (
+        slip := uncalled_barrier(lines) or overwritten_output(lines, correctness)
+    ):
+        return slip
     if safety.findings and safety.findings[0].kind is not FindingKind.UNSUPPORTED:
         return _with_section(_for_finding(safety.findings[0]), safety)
     if correctness.lost:
@@ -43,10 +63,23 @@ def next_step(
     if safety.lost:
         return _with_section("", safety)
     if traffic.lost:
-        return _with_section(_for_traffic(traffic, wasted), traffic)
+        return cost_of_printing(lines, traffic) or unoptimised(lines, traffic) or _traffic_step(traffic, wasted)
     if efficiency.lost:
         return _with_section(_for_efficiency(efficiency, wasted, kernels), efficiency)
-    return ""
+    return _float64_words(in_float64)
+
+
+def _traffic_step(traffic: PartResult, wasted: Sequence[WastedLine]) -> str:
+    return _with_section(_for_traffic(traffic, wasted), traffic)
+
+
+def _float64_words(line: int) -> str:
+    if not line:
+        return ""
+    return (
+        f"Line {line} computes in float64, which takes twice as long as float32 on an H100, and 64 times on most GPUs: "
+        "give constants and scalars a type, as in float32(1.0) or 1.0f."
+    )
 
 
 def next_step_of_schedules(parts: Sequence[PartResult], advice: str) -> str:
@@ -94,9 +127,12 @@ def _for_wrong_answer(part: PartResult) -> str:
     failed = [case for case in part.cases if case.first_wrong]
     if not failed:
         return ""
+    telling = min(failed, key=lambda case: (is_vague(case.cause), case.total))
+    if "line " in telling.cause:
+        return telling.cause
     case = min(failed, key=lambda case: case.total)  # the smallest is the easiest to follow by hand
     assert case.first_wrong is not None
-    return _for_element(case, case.first_wrong)
+    return f"{telling.cause} {_for_element(case, case.first_wrong)}".strip()
 
 
 def _for_element(case: CaseResult, first: FirstWrong) -> str:

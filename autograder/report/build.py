@@ -29,9 +29,16 @@ def judged(request: Request, text: str, parts: tuple[PartResult, ...], **more: A
 
 
 def judged_kernels(
-    request: Request, lab: Lab, text: str, captured: Prepared, parts: tuple[PartResult, ...], profile: CaseOutcome
+    request: Request,
+    lab: Lab,
+    text: str,
+    captured: Prepared,
+    parts: tuple[PartResult, ...],
+    emulated: Sequence[CaseOutcome],
 ) -> Report:
-    """The report of a submission whose kernels ran. `lab` has the sizes that the seed drew."""
+    """The report of a submission whose kernels ran. `lab` has the sizes that the seed drew; the profile case is the
+    last of `emulated`."""
+    profile = emulated[-1]
     counters = profile.counters
     wasted = wasted_lines(counters, profile.lines) if counters is not None else ()
     return judged(
@@ -43,8 +50,17 @@ def judged_kernels(
         profile=_profile(profile),
         wasted=wasted,
         resemblance=_resemblance(lab, parts, counters),
-        next_step=next_step(parts, wasted, captured.kernels),
+        printed=clean(next((outcome.printed for outcome in emulated if outcome.printed), "")),
+        next_step=next_step(parts, wasted, captured.kernels, clean_source(text), _in_float64(lab, profile)),
     )
+
+
+def _in_float64(lab: Lab, profile: CaseOutcome) -> int:
+    """The line that computes most in float64 in a lab that has none; 0 if none does."""
+    asked = [argument.dtype for argument in lab.task.arguments]
+    lines = {number: line.fp64_instructions for number, line in profile.lines.items() if number > 0}
+    line = max(lines, key=lambda number: lines[number], default=0)
+    return line if line and lines[line] and "float64" not in asked else 0
 
 
 def _profile(outcome: CaseOutcome) -> Profile | None:
@@ -64,7 +80,7 @@ def _resemblance(lab: Lab, parts: Sequence[PartResult], counters: Counters | Non
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:
     """The report of a submission, whose source is `text`, that could not be captured: no points for anything."""
     points = request.lab.points
-    message = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
+    message = f"Line {rejection.line}: {rejection}" if rejection.line else _capitalised(str(rejection))
     nothing = request.lab.task.nothing
     judged_here = request.has_gpu or Part.EFFICIENCY in request.lab.task.judged_without_gpu
     efficiency = Status.WITHHELD if judged_here else Status.NOT_MEASURED
@@ -75,7 +91,14 @@ def rejected(request: Request, text: str, rejection: Rejected) -> Report:
         PartResult(Part.TRAFFIC, Status.WITHHELD, 0.0, points.traffic, nothing),
         PartResult(Part.EFFICIENCY, efficiency, 0.0, judged, nothing, left_out=points.efficiency - judged),
     )
-    return _report(request, rejection.status, message, parts, line=rejection.line, source=clean_source(text))
+    source = clean_source(text)
+    return _report(
+        request, rejection.status, message, parts, line=rejection.line, source=source, original=rejection.original
+    )
+
+
+def _capitalised(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def not_judged(request: Request, text: str, error: Exception) -> Report:

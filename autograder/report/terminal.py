@@ -18,6 +18,7 @@ from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.words import budget_words, opinion_words
 from warplab.plan.execution import Finding
 
+_SHOWN_LINES = 8  # of what was printed
 _SHOWN = 5  # findings and failed cases; the HTML report has them all
 
 
@@ -56,6 +57,8 @@ def show_briefly(report: Report, console: Console) -> None:
     if not report.full_marks and not details:
         details = [Text(report.message), *_excerpt(report, report.line)]
     for block in details:
+        console.print(block)
+    for block in _printed(report):
         console.print(block)
     if report.resemblance:
         console.print(Text(report.resemblance.words))
@@ -138,12 +141,24 @@ def _lessons(report: Report) -> list[RenderableType]:
         blocks.append(Text("\nwhere traffic is wasted", "bold"))
         for wasted in report.wasted:
             blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line)]
+    blocks += _printed(report)
+    if report.original:
+        blocks += [Text("\nin the compiler's or Python's own words", "bold"), Text(report.original, "dim")]
     if report.second_opinions:
         blocks.append(Text("\nsecond opinion of compute-sanitizer", "bold"))
         blocks += [Text(f"• {opinion_words(opinion)}") for opinion in report.second_opinions]
     if report.resemblance:
         blocks += [Text(""), Text(report.resemblance.words)]
     return blocks
+
+
+def _printed(report: Report) -> list[RenderableType]:
+    """What the kernels printed, or its beginning."""
+    lines = report.printed.splitlines()
+    if not lines:
+        return []
+    more = ["…"] if len(lines) > _SHOWN_LINES else []
+    return [Text("\nprinted by the kernels", "bold"), Text("\n".join(lines[:_SHOWN_LINES] + more))]
 
 
 def _note(report: Report) -> list[RenderableType]:

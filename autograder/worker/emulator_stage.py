@@ -23,6 +23,7 @@ from warplab.plan.archive import loads
 from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
+MOST_PRINTED = 2000  # characters
 INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
 
 _PROBE = """
@@ -86,6 +87,8 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     judged, loaded = lab.case(case), loads(plan)
     shown = judged != lab.task.profile  # of that only counters and findings are, and of no other counters
     outcome = judge_case(lab.task, judged, generate(np, lab.task, judged, seed), loaded, execute)
+    if not judged.hidden:
+        outcome.printed = executions[0].stdout[:MOST_PRINTED]
     if not shown:
         outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")

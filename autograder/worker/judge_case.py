@@ -73,6 +73,8 @@ def judge_case(task: Task, case: Case, values: Values, plan: Plan, execute: Exec
     outcome, run = max(zip(outcomes, judged, strict=True), key=lambda pair: pair[0].worst_ratio)
     if outcome.first_wrong and not case.hidden:
         outcome = _explained(outcome, plan, run)
+        if _starts_as_nan(task, case, values, plan, execute, outcome):
+            outcome = replace(outcome, cause=_start_words(outcome))
     if outcome.status is Status.WRONG_ANSWER and outcomes[0].status is Status.PASSED and run.order:
         words = f" That is {run.order}; {runs[0].order} it is right, but a GPU promises no order."
         outcome = replace(outcome, message=outcome.message + words)
@@ -119,6 +121,31 @@ def _explained(outcome: CaseOutcome, plan: Plan, run: Run) -> CaseOutcome:
     words = " No thread stored it." if unwritten else _writer_words(writer) if writer else ""
     first = replace(outcome.first_wrong, unwritten=unwritten, writer=writer)
     return replace(outcome, message=outcome.message + words, first_wrong=first)
+
+
+def _starts_as_nan(task: Task, case: Case, values: Values, plan: Plan, execute: Execute, outcome: CaseOutcome) -> bool:
+    """Whether the first wrong element is NaN only because the outputs were at the start, which something adds to."""
+    first = outcome.first_wrong
+    if first is None or first.writer is None or not np.isnan(first.got) or outcome.findings:
+        return False
+    buffers = {
+        name: replace(buffer, role=Role.INOUT) if buffer.role is Role.OUTPUT else buffer
+        for name, buffer in plan.buffers.items()
+    }
+    zeros = {name: np.zeros(b.shape, b.dtype) for name, b in plan.buffers.items() if b.role is Role.OUTPUT}
+    arrays = {spec.name: values[spec.name].copy() for spec in task.arrays(Role.INPUT, Role.INOUT)}
+    run = execute(replace(plan, buffers=buffers), arrays | zeros)[0]
+    return not np.isnan(run.execution.outputs[first.output][first.index])
+
+
+def _start_words(outcome: CaseOutcome) -> str:
+    first = outcome.first_wrong
+    assert first is not None and first.writer is not None
+    where = f"line {first.writer.line}" if first.writer.line else f"kernel {first.writer.kernel}"
+    return (
+        f"{first.output} holds NaN at the start, and {where} adds to it: set it first, in an earlier launch or by the "
+        "thread that adds first."
+    )
 
 
 def _writer_words(writer: Writer) -> str:

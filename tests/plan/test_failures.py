@@ -72,7 +72,7 @@ HOST = {
 LAUNCH = {
     "threads": (KERNEL + "    k[1, 2048](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "2048 threads"),
     "block z": (KERNEL + "    k[1, (1, 1, 65)](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "z may be at most 64"),
-    "zero grid": (KERNEL + "    k[0, 32](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "at least 1"),
+    "zero grid": (KERNEL + "    k[0, 32](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "round up"),
     "float grid": (KERNEL + "    k[x.size / 32, 32](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "//"),
     "four dims": (KERNEL + "    k[(1, 1, 1, 1), 32](x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "4 dimensions"),
     "unconfigured": (KERNEL + "    k(x, y)\n", CaptureStatus.LAUNCH_ERROR, 9, "k[grid, block]"),
@@ -117,9 +117,13 @@ LAUNCH = {
 }
 COMPILE = {
     "name": (KERNEL.replace("x[i]", "foo(x[i])") + "    k[1, 32](x, y)\n", 7, "'foo' is not defined"),
-    "attribute": (KERNEL.replace("x[i]", "x[i].bar") + "    k[1, 32](x, y)\n", 7, "attribute 'bar' of type float32"),
+    "attribute": (KERNEL.replace("x[i]", "x[i].bar") + "    k[1, 32](x, y)\n", 7, "a number (float32) has no .bar"),
     "types": (KERNEL.replace("x[i]", "x[i] + 'a'") + "    k[1, 32](x, y)\n", 7, "add(float32, Literal[str](a))"),
-    "index": (KERNEL.replace("y[i] =", "y[i, 0] =") + "    k[1, 32](x, y)\n", 7, "with 2 indices"),
+    "index": (
+        KERNEL.replace("y[i] =", "y[i, 0] =") + "    k[1, 32](x, y)\n",
+        7,
+        "an array of 1 dimension is indexed with 2",
+    ),
     "return": (KERNEL.replace("y[i] = x[i]", "return 1") + "    k[1, 32](x, y)\n", 7, "cannot return a value"),
     "module attribute": (KERNEL.replace("x[i]", "cuda.gird(1)") + "    k[1, 32](x, y)\n", 7, "gird"),
     "undefined": (KERNEL.replace("x[i]", "z\n        z = 1") + "    k[1, 32](x, y)\n", 7, "'z' is not defined"),

@@ -61,8 +61,10 @@ def test_a_forged_answer_is_no_answer(answer: str, write: Callable[[str], Path])
 
 
 def test_a_forged_message_cannot_write_to_the_terminal(write: Callable[[str], Path]) -> None:
-    text = 'b\'{"status": "host error", "message": "\\\\u001b[2Jhi\\\\u202e\\\\nthere", "line": -3}\\n\''
+    text = 'b\'{"status": "host error", "message": "\\\\u001b[2Jhi\\\\u202e\\\\nthere", "line": -3, '
+    text += '"original": "a\\\\u001b[2Jb\\\\nc"}\\n\''
     failure = attempt(write, FORGE.replace("ANSWER", text))
+    assert failure.original == "a [2Jb\nc"
     assert (failure.status, failure.message, failure.line) == (CaptureStatus.HOST_ERROR, "[2Jhi there", None)
 
 

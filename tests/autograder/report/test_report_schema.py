@@ -198,6 +198,8 @@ class ReportJson(Strict):
     notebook: str
     language: str
     line: int
+    original: str
+    printed: str
     kernels: list[KernelJson]
     profile: ProfileJson | None
     wasted: list[WastedJson]

@@ -21,6 +21,7 @@ from warplab.errors import PlanError
 from warplab.plan.capture import hooks, operator_table
 from warplab.plan.capture.attacked import attack, load_judge
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
+from warplab.plan.capture.host_slips import host_slip
 from warplab.plan.capture.program_step import step_of
 from warplab.plan.capture.protocol import (
     READY,
@@ -34,6 +35,7 @@ from warplab.plan.capture.protocol import (
 from warplab.plan.capture.recorder import Recorder
 from warplab.plan.capture.records import RecordForm, hide_schedules, to_json
 from warplab.plan.capture.source import Source
+from warplab.plan.capture.syntax_slips import syntax_slip
 from warplab.plan.model import ArrayArgument, HostCall, Plan, ScalarArgument
 from warplab.sandbox import confinement
 from warplab.sandbox.confinement import Limits
@@ -143,9 +145,10 @@ def _parse(request: Request, path: str) -> Source:
     try:
         return Source(request.source, path, SOURCE_NAME)
     except SyntaxError as error:
-        raise CaptureFailure(
-            CaptureStatus.SYNTAX_ERROR, f"{request.name} is not valid Python: {error.msg}.", error.lineno
-        ) from None
+        line, words = syntax_slip(error, request.source)
+        original = f"{error.msg} (line {error.lineno})" if words else ""
+        message = words or f"{request.name} is not valid Python: {error.msg}."
+        raise CaptureFailure(CaptureStatus.SYNTAX_ERROR, message, line, original) from None
     except (ValueError, RecursionError, MemoryError) as error:
         raise CaptureFailure(CaptureStatus.NOT_PYTHON, f"{request.name} is not Python: {error}.") from None
 
@@ -188,7 +191,7 @@ def run_host_code(source: Source, status: CaptureStatus, what: str, function: Ca
         return function(*args)
     except CaptureFailure as failure:
         line = failure.line or source.failing_line(failure.__traceback__)
-        raise CaptureFailure(failure.status, failure.message, line) from None
+        raise CaptureFailure(failure.status, failure.message, line, failure.original) from None
     except MemoryError as error:
         raise CaptureFailure(
             CaptureStatus.RESOURCES, f"{what} needs too much memory.", source.failing_line(error.__traceback__)
@@ -198,7 +201,19 @@ def run_host_code(source: Source, status: CaptureStatus, what: str, function: Ca
             status, f"{what} ends the program: remove the call of exit().", source.failing_line(error.__traceback__)
         ) from None
     except BaseException as error:
-        raise CaptureFailure(status, _sentence(what, error), source.failing_line(error.__traceback__)) from None
+        line, said = source.failing_line(error.__traceback__), _sentence(what, error)
+        if slip := _slip(error, source.line_text(line)):
+            raise CaptureFailure(status, slip, line, said) from None
+        raise CaptureFailure(status, said, line) from None
+
+
+def _slip(error: BaseException, line: str) -> str:
+    """What a slip is, as a sentence; empty if it is none that is known."""
+    try:
+        words = host_slip(error, line)
+    except Exception:  # an exception class of the submission may fail in its own __str__
+        return ""
+    return f"{words}{'?' if 'did you mean' in words else '.'}" if words else ""
 
 
 def _sentence(what: str, error: BaseException) -> str:

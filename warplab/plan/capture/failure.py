@@ -31,11 +31,12 @@ class CaptureFailure(WarplabError):
     """A submission that cannot be turned into plans.
 
     `message` is one sentence for the student, without a traceback; `line` is the line of the submission it is about,
-    or None when no line is to blame.
+    or None when no line is to blame. `original` is what a compiler or Python said, where `message` puts it otherwise.
     """
 
-    def __init__(self, status: CaptureStatus, message: str, line: int | None = None) -> None:
+    def __init__(self, status: CaptureStatus, message: str, line: int | None = None, original: str = "") -> None:
         super().__init__(message)
+        self.original = original
         self.status = status
         self.message = message
         self.line = line

@@ -111,7 +111,12 @@ def encode_records(records: Sequence[bytes]) -> bytes:
 
 def encode_failure(failure: CaptureFailure) -> bytes:
     """A failure: one line of JSON."""
-    document = {"status": failure.status.value, "message": failure.message, "line": failure.line}
+    document = {
+        "status": failure.status.value,
+        "message": failure.message,
+        "line": failure.line,
+        "original": failure.original,
+    }
     return json.dumps(document).encode() + b"\n"
 
 
@@ -163,14 +168,20 @@ def _blobs(data: bytes, what: str, calls: int) -> list[bytes]:
 
 def _failure(fields: Fields) -> CaptureFailure:
     line = fields.optional_integer("line")
-    message = printable(fields.text("message"))
-    return CaptureFailure(fields.member("status", CaptureStatus), message, line if line and line > 0 else None)
+    message, original = printable(fields.text("message")), _printable_lines(fields.text("original"))
+    status = fields.member("status", CaptureStatus)
+    return CaptureFailure(status, message, line if line and line > 0 else None, original)
 
 
 def printable(text: str) -> str:
     """One line of bounded length without control characters: safe to show in any terminal."""
     text = _CONTROL.sub(" ", text.encode("utf-8", "replace").decode()).strip()
     return text if len(text) <= _MAX_MESSAGE else text[:_MAX_MESSAGE] + "..."
+
+
+def _printable_lines(text: str) -> str:
+    """Lines of bounded length altogether, each without control characters."""
+    return "\n".join(printable(line) for line in text[:_MAX_MESSAGE].splitlines())
 
 
 def _check_answer(plan: Plan, call: HostCall, request: Request) -> None:

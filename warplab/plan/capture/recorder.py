@@ -40,6 +40,7 @@ from warplab.plan.validate import MAX_CONTENT
 MAX_LAUNCHES = 10_000
 _GRID_MAX = (2**31 - 1, 65535, 65535)
 _BLOCK_MAX = (1024, 1024, 64)
+_ROUNDED_UP = "as in (n + block - 1) // block, so that the last, partly filled block is there"
 
 
 @dataclass
@@ -305,7 +306,7 @@ def dimensions(value: Any, what: str, kernel: str) -> Dim3:
         numbers = [operator.index(n) for n in items]
     except TypeError:
         wrong = next(n for n in items if not hasattr(n, "__index__"))
-        hint = ": use // instead of /" if isinstance(wrong, float) else ""
+        hint = f": round up, {_ROUNDED_UP}" if isinstance(wrong, float) else ""
         _launch_error(f"the {what} of '{kernel}' must be integers, not {wrong!r}{hint}")
     x, y, z = numbers + [1] * (3 - len(numbers))
     return (x, y, z)
@@ -314,7 +315,10 @@ def dimensions(value: Any, what: str, kernel: str) -> Dim3:
 def _check_dimensions(name: str, grid: Dim3, block: Dim3, cluster: Dim3) -> None:
     for what, dims in (("grid", grid), ("block", block)):
         if min(dims) < 1:
-            _launch_error(f"'{name}' is launched with a {what} of {dims}: every dimension must be at least 1")
+            hint = (
+                f": round up, {_ROUNDED_UP}" if what == "grid" and min(dims) == 0 else ", and each must be at least 1"
+            )
+            _launch_error(f"'{name}' is launched with a {what} of {dims}{hint}")
     if prod(block) > 1024:
         _launch_error(
             f"'{name}' is launched with {prod(block)} threads per block ({' x '.join(map(str, block))}): "

@@ -46,6 +46,19 @@ class Source:
                     return node.lineno
         return first
 
+    def line_text(self, line: int | None) -> str:
+        """A line, counted from 1; empty for one that there is not."""
+        return self._lines[line - 1] if line and line <= len(self._lines) else ""
+
+    def function_at(self, line: int) -> ast.FunctionDef | None:
+        """The innermost function that has a line."""
+        around = [
+            node
+            for node in ast.walk(self._tree)
+            if isinstance(node, ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or node.lineno)
+        ]
+        return max(around, key=lambda node: node.lineno, default=None)
+
     def calling_line(self) -> int:
         """The line of the submission that is being executed now; 0 if none is."""
         frame = sys._getframe(1)

@@ -42,7 +42,7 @@ from warplab.plan.capture.of_numba.insides import (
     typeof,
     types,
 )
-from warplab.plan.capture.of_numba.messages import shorten
+from warplab.plan.capture.of_numba.messages import explained
 from warplab.plan.capture.of_numba.names import renumbered, versions
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import Source
@@ -187,7 +187,7 @@ class _NumbaFront:
             unsupported(f"Extending the arguments of '{function.__name__}'", "pass arrays and numbers")
         if not all(isinstance(code, CUSource) for code in options.get("link") or ()):
             unsupported(f"Linking a file into '{function.__name__}'", "give its text, as cuda.CUSource(text)")
-        with _compiler_words(f"The kernel '{function.__name__}'", self.recorder.source, line):
+        with _compiler_words(function.__name__, self.recorder.source, line):
             fastmath = options.get("fastmath", False)
             self.traps = disp.traps
             result = compiler.compile_cuda(
@@ -365,7 +365,7 @@ def _refusal(name: str, instead: str) -> Any:
 
 
 @contextlib.contextmanager
-def _compiler_words(subject: str, source: Source, line: int) -> Iterator[None]:
+def _compiler_words(kernel: str, source: Source, line: int) -> Iterator[None]:
     """Turns whatever the compiler raises into one COMPILE_ERROR sentence with the student's line."""
     try:
         yield
@@ -374,10 +374,8 @@ def _compiler_words(subject: str, source: Source, line: int) -> Iterator[None]:
     except (MemoryError, KeyboardInterrupt):
         raise
     except Exception as error:
-        words, found = shorten(error, source)
-        raise CaptureFailure(
-            CaptureStatus.COMPILE_ERROR, f"{subject} does not compile: {words}.", found or line
-        ) from None
+        message, found, original = explained(error, source, kernel, line)
+        raise CaptureFailure(CaptureStatus.COMPILE_ERROR, message, found, original) from None
 
 
 def _external_message(kernel: str, missing: list[str]) -> str:

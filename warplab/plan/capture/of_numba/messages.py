@@ -6,11 +6,11 @@ import re
 from types import TracebackType
 from typing import Any
 
+from warplab.plan.capture.of_numba.slips import slip_in, slip_of_words
 from warplab.plan.capture.source import Source
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 _SIGNATURE = re.compile(r">>>\s*(.+)")
-_ARRAY = re.compile(r"No implementation of function Function\(<function (shared|local)\.array")
 _SPECIFIC = re.compile(r"^[ \t]*+(?:Numba)?\w*Error: (.+)$", re.MULTILINE)
 _LOCATION = re.compile(r'File "([^"\n]+)", line (\d{1,9})')
 _NOISE = (
@@ -22,23 +22,28 @@ _NOISE = (
     "The compiler failed to analyze the bytecode.",
     "<source elided>",
 )
-_MOST = 300
+_MOST = 300  # characters of a sentence
+_MOST_OF_THE_ORIGINAL = 2000
 
 
-def shorten(error: BaseException, source: Source) -> tuple[str, int | None]:
-    """The useful part of a compile error and the line of the submission."""
+def explained(error: BaseException, source: Source, kernel: str, definition: int) -> tuple[str, int, str]:
+    """A compile error as one sentence, the line of the submission, and the compiler's own words.
+
+    `definition` is the line of the kernel, for an error that has none.
+    """
     text = _ANSI.sub("", str(error))
-    return _words(text, error).rstrip(". "), _line(text, error, source)
+    line = _line(text, error, source) or definition
+    original = _cut(text.strip(), _MOST_OF_THE_ORIGINAL)
+    function = source.function_at(line)
+    if function is not None and (slip := slip_in(function)):
+        return f"{slip[0]}.", slip[1], original
+    words = slip_of_words(text, function)
+    if words:
+        return f"{words.rstrip('?.')}{'?' if words.endswith('?') else '.'}", line, original
+    return f"The kernel '{kernel}' does not compile: {_words(text, error).rstrip('. ')}.", line, original
 
 
 def _words(text: str, error: BaseException) -> str:
-    if "No conversion from" in text and "to none for" in text:
-        return "a kernel cannot return a value, so write the result to an array"
-    if m := _ARRAY.search(text):
-        return (
-            f"the shape of cuda.{m.group(1)}.array must be a constant, a number or a global that is one, and cannot be "
-            "computed in the kernel; its dtype must be a type"
-        )
     if "No implementation of function" in text and (m := _SIGNATURE.search(text)):
         found = f"Numba has no {m.group(1).strip()} on the GPU"
         specific = _SPECIFIC.search(text)
@@ -50,8 +55,8 @@ def _words(text: str, error: BaseException) -> str:
     return type(error).__name__
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST else text[:_MOST] + "..."
+def _cut(text: str, most: int = _MOST) -> str:
+    return text if len(text) <= most else text[:most] + "..."
 
 
 def _line(text: str, error: BaseException, source: Source) -> int | None:

@@ -1,0 +1,64 @@
+"""What is said first of a beginner's mistake is right, names the line, and whoever does it gains the points."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from autograder.judge.confined_worker import ConfinedWorker
+from autograder.judge.pipeline import grade
+from autograder.records.machine import Machine
+from autograder.records.report import Report
+from autograder.records.request import Request
+from autograder.records.status import Executor
+from autograder.spec.lab import find_any
+from corpus.mistakes.mistake import Mistake, mistakes
+from tests.labs.judging import skip_without_torch
+from warplab.plan.model import EMULATED_ARCHITECTURE
+from warplab.worker.process import Worker
+
+pytestmark = pytest.mark.processes
+
+EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
+SEED = 1
+SAMPLED = 12  # one in so many is in `make test` too
+ALL = [*mistakes()]
+GRADED = [
+    pytest.param(m, id=m.identifier, marks=[pytest.mark.smoke] if number % SAMPLED == 0 else [])
+    for number, m in enumerate(m for m in ALL if m.lab)
+]
+
+
+@pytest.fixture(scope="module")
+def worker() -> Iterator[Worker]:
+    with ConfinedWorker(EMULATOR, own=False) as shared:
+        yield shared
+
+
+@cache
+def graded(lab: str, text: str, worker: Worker, folder: Path) -> Report:
+    path = folder / "submission.py"
+    path.write_text(text, encoding="utf-8")
+    return grade(Request(find_any(lab), path, EMULATOR, seed=SEED, quick=True), worker)
+
+
+@pytest.mark.parametrize("mistake", GRADED)
+def test_the_first_sentence_is_right_and_obeying_it_gains_points(
+    mistake: Mistake, worker: Worker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    fixed = graded(mistake.lab, mistake.base.read_text(encoding="utf-8"), worker, folder)
+    skip_without_torch(fixed)
+    report = graded(mistake.lab, mistake.text(), worker, folder)
+    assert mistake.objections(report.opening) == [], report.opening
+    assert (report.score < fixed.score) is mistake.costs, f"{report.score:g} of {fixed.score:g}: {report.opening}"
+
+
+def test_names_are_unique_and_lines_exist() -> None:
+    assert max(Counter(m.identifier for m in ALL).values()) == 1
+    for mistake in ALL:
+        mistake.expected()
