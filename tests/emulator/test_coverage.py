@@ -13,7 +13,7 @@ from warplab.emulator.lowering.instructions.table import TABLE
 from warplab.emulator.lowering.lowering import LoweringError
 from warplab.emulator.lowering.passes.liveness import live_after
 from warplab.emulator.lowering.rows import InstructionTable, Row, expand
-from warplab.emulator.program import Kind, Work
+from warplab.emulator.program import Work, WorkKind
 from warplab.isa.parser import parse
 from warplab.plan import assembler
 
@@ -96,20 +96,20 @@ def test_two_rows_may_share_a_name_and_no_opcode() -> None:
 @pytest.mark.parametrize(
     ("opcode", "kind"),
     [
-        ("add.s64", Kind(Work.INTEGER, wide=True)),
-        ("mul.wide.u32", Kind(Work.INTEGER)),
-        ("fma.rn.ftz.f32", Kind(Work.FP32, operation="ffma")),
-        ("sub.f16x2", Kind(Work.FP16, operation="hadd")),
-        ("div.rn.f64", Kind(Work.FP64)),
-        ("sin.approx.f32", Kind(Work.SPECIAL, operation="fmul")),
-        ("cvt.u64.u32", Kind(Work.MOVE)),
-        ("cvt.rn.f32.u8", Kind(Work.CONVERSION)),
-        ("ld.param.u64", Kind(Work.MOVE)),
-        ("ld.shared.u32", Kind(Work.MEMORY)),
-        ("bar.sync", Kind(Work.CONTROL)),
+        ("add.s64", WorkKind(Work.INTEGER, wide=True)),
+        ("mul.wide.u32", WorkKind(Work.INTEGER)),
+        ("fma.rn.ftz.f32", WorkKind(Work.FP32, operation="ffma")),
+        ("sub.f16x2", WorkKind(Work.FP16, operation="hadd")),
+        ("div.rn.f64", WorkKind(Work.FP64)),
+        ("sin.approx.f32", WorkKind(Work.SPECIAL, operation="fmul")),
+        ("cvt.u64.u32", WorkKind(Work.MOVE)),
+        ("cvt.rn.f32.u8", WorkKind(Work.CONVERSION)),
+        ("ld.param.u64", WorkKind(Work.MOVE)),
+        ("ld.shared.u32", WorkKind(Work.MEMORY)),
+        ("bar.sync", WorkKind(Work.CONTROL)),
     ],
 )
-def test_what_an_instruction_counts_as(opcode: str, kind: Kind) -> None:
+def test_what_an_instruction_counts_as(opcode: str, kind: WorkKind) -> None:
     assert TABLE.look_up(opcode).kind == kind
 
 

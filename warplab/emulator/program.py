@@ -49,7 +49,7 @@ class Work(StrEnum):
     TENSOR = "tensor"
 
 
-class Kind(NamedTuple):
+class WorkKind(NamedTuple):
     """What an instruction counts as, beside its traffic. PTX is not SASS: the assembler merges, drops and adds some."""
 
     work: Work = Work.CONTROL
@@ -116,7 +116,7 @@ class Record:
     line: int = 0
     outermost: int = 0  # the line of the kernel's call that it belongs to; `line` if it is the kernel's own
     text: str = ""
-    kind: Kind = Kind()  # of the instruction that it belongs to
+    kind: WorkKind = WorkKind()  # of the instruction that it belongs to
     places: tuple[int, ...] = ()  # lines of the PTX that it was made of
     counted: bool = True  # False for the extra steps of an instruction that needs several
     probe: AnyProbe | None = None
@@ -209,7 +209,7 @@ class Program:
     outermost: np.ndarray = field(repr=False)  # int32 [instructions]: lines of the kernel's calls, see Record
     counted: np.ndarray = field(repr=False)  # bool [instructions]
     texts: tuple[str, ...] = field(repr=False)
-    kinds: tuple[Kind, ...] = field(repr=False)
+    kinds: tuple[WorkKind, ...] = field(repr=False)
     constants: dict[tuple[int, Constant], int] = field(repr=False)
     constant_bytes: int
     frame_bytes: int

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from warplab.emulator.program import Kind, Work
+from warplab.emulator.program import Work, WorkKind
 from warplab.isa.syntax import TYPE_BITS, Address, Instruction, Operand
 
 if TYPE_CHECKING:
@@ -74,11 +74,11 @@ class Row:
         """The number of the first target that has an opcode; 0: all that the emulator knows have it."""
         return max((sm for marks, sm in self.since.items() if set(marks.split(".")) - {""} <= set(parts)), default=0)
 
-    def kind(self, parts: Sequence[str]) -> Kind:
+    def kind(self, parts: Sequence[str]) -> WorkKind:
         """What an opcode counts as."""
         work = self.pipe if isinstance(self.pipe, Work) else self.pipe(parts)
         letter = _LETTERS.get(parts[-1], "") if self.float_operation else ""
-        return Kind(
+        return WorkKind(
             work,
             work is Work.INTEGER and TYPE_BITS.get(parts[-1]) == 64,
             letter and letter + self.float_operation,
@@ -100,7 +100,7 @@ class Opcode:
     row: Row | None  # None: there is no such instruction
     parts: tuple[str, ...]
     architecture: int = 0
-    kind: Kind = Kind()
+    kind: WorkKind = WorkKind()
 
 
 class InstructionTable:

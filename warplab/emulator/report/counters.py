@@ -54,7 +54,7 @@ from warplab.emulator.core.state.layout import (
     X4,
     X7,
 )
-from warplab.emulator.program import Kind, Program, Work, local_words
+from warplab.emulator.program import Program, Work, WorkKind, local_words
 from warplab.plan.execution import CacheTraffic, Counters, LaunchProfile
 from warplab.plan.model import Launch
 
@@ -135,7 +135,7 @@ def _of_instruction(record: list[int], counts: list[int]) -> Amounts:
     return result
 
 
-def _work(kind: Kind, counts: list[int], assembled: bool) -> Amounts:
+def _work(kind: WorkKind, counts: list[int], assembled: bool) -> Amounts:
     result = {}
     if kind.work is not Work.TENSOR:
         result[f"{kind.work.value}_instructions"] = counts[C_WARPS]
