@@ -272,7 +272,7 @@ class Ledger:
         ]
 
     def seed_of(self, lab: str) -> int:
-        """The secret seed of a lab, the same for the whole class; drawn when it is first asked for."""
+        """The class's secret seed for a lab, from which each grade's follows; drawn when it is first asked for."""
         with self._transaction():
             self._database.execute("INSERT OR IGNORE INTO seed VALUES (?, ?)", (lab, secret_seed()))
             (value,) = self._database.execute("SELECT value FROM seed WHERE lab = ?", (lab,)).fetchone()

@@ -16,6 +16,7 @@ from distributed.scheduler import KilledWorker
 from autograder.classroom import clusters
 from autograder.classroom.entries import ClassError
 from autograder.classroom.ledger import Ledger, Waiting
+from autograder.spec.seeds import grade_seed
 from autograder.classroom.one import grade_one
 from warplab.errors import DeviceError
 
@@ -64,7 +65,8 @@ def _finished(running: Sequence[Future]) -> list[Future]:
     return done
 
 
-def _submit(client: Client, one: Waiting, seed: int, way: Way) -> Future:
+def _submit(client: Client, one: Waiting, class_seed: int, way: Way) -> Future:
+    seed = grade_seed(class_seed, one.student, one.content)
     return client.submit(
         grade_one, one.file, one.content, one.lab, seed, way.device, way.allow_reduced, pure=False, retries=0
     )
