@@ -74,5 +74,5 @@ def _right_profile(line: GradeLine) -> Profile | None:
 
 def _place(line: GradeLine, profile: Profile) -> LeaderboardRow:
     total = profile.total
-    sectors = sum(getattr(total, f"global_{kind}_sectors") for kind in ("load", "store", "atomic", "reduction"))
-    return LeaderboardRow(line.student, line.efficiency, sectors, total.warp_instructions)
+    moved = total.amount("global_read_sectors") + total.amount("global_written_sectors")
+    return LeaderboardRow(line.student, line.efficiency, moved, total.warp_instructions)

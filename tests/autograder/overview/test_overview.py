@@ -83,9 +83,9 @@ def test_a_class_that_has_no_grades_has_statistics() -> None:
     assert words(found) == ["03_transpose: 1 handed in, 0 graded, 0 with full marks"]
 
 
-def right(student: str, efficiency: float | None, sectors: int):
+def right(student: str, efficiency: float | None, sectors: int, counter: str = "global_load_sectors"):
     parts = [part | {"status": Status.PASSED} for part in ON_GPU["parts"]]
-    total = ON_GPU["profile"]["total"] | {"global_load_sectors": sectors}
+    total = ON_GPU["profile"]["total"] | {"global_load_sectors": 0} | {counter: sectors}
     found = {**ON_GPU, "parts": parts, "profile": {**ON_GPU["profile"], "total": total}}
     return replace(line(student), efficiency=efficiency, report=found)
 
@@ -94,6 +94,12 @@ def test_the_best_come_first_and_the_wrong_do_not_come() -> None:
     lines = [right("c", None, 100), right("a", 0.5, 900), right("b", None, 90), right("d", 0.7, 800), line("e")]
     best = places([*lines, problem("f"), line("g", found=WRONG)], "03_transpose")
     assert [place.student for place in best] == ["d", "a", "b", "c"]
+
+
+@pytest.mark.parametrize("counter", ["bulk_load_sectors", "bulk_store_sectors", "bulk_reduction_sectors"])
+def test_sectors_count_whichever_way_they_are_moved(counter: str) -> None:
+    best = places([right("copies", None, 1000, counter), right("loads", None, 900)], "03_transpose")
+    assert [place.student for place in best] == ["loads", "copies"]
 
 
 def test_the_leaderboard_names_nobody_unless_asked() -> None:
