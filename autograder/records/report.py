@@ -223,7 +223,7 @@ class Report:
         """A sentence for whoever relies on this grade, empty where nothing is amiss."""
         if self.isolation is not Isolation.REDUCED:
             return ""
-        return "Reduced isolation: the submission could read this machine's files."
+        return "Reduced isolation: the submission could read this machine's files, with all that solves labs."
 
     def part(self, name: Part) -> PartResult:
         """The part of that name."""

@@ -30,7 +30,7 @@ from warplab.sandbox.isolation import Isolation
 
 pytestmark = pytest.mark.cold_captures
 
-WORDS = "Reduced isolation: the submission could read this machine's files."
+WORDS = "Reduced isolation: the submission could read this machine's files, with all that solves labs."
 
 
 def shown(graded: Report) -> str:

@@ -85,6 +85,42 @@ def test_the_package_is_there_for_kernels_and_the_judge_is_not(
     assert capture(write(head + GOOD), [call()], isolation=isolation)[0].launches
 
 
+@pytest.mark.parametrize("isolation", STRONG)
+def test_what_solves_a_lab_is_not_there_where_it_is_installed(
+    isolation: Isolation, write: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a folder of installed packages, with whatever finds modules put back as Python has it."""
+    require(isolation)
+    site = tmp_path / "site-packages"
+    (site / "known-1.dist-info").mkdir(parents=True)
+    for package in ("known", "systems/network", "systems/training"):
+        (site / package).mkdir(parents=True)
+        (site / package / "__init__.py").write_text("SCHEDULE = 1\n")
+    packages = (*ways._packages(), str(site))
+    monkeypatch.setattr(ways, "_packages", lambda: packages)
+    tries = f"""
+import sys
+from importlib import import_module
+from importlib.machinery import PathFinder
+import known
+sys.meta_path.append(PathFinder)
+sys.path.append({str(site)!r})
+for name in ("systems.network", "systems.training"):
+    try:
+        import_module(name)
+    except (ImportError, PermissionError):
+        continue
+    raise SystemExit
+try:
+    open({str(site / "systems/network/__init__.py")!r})
+except OSError:
+    pass
+else:
+    raise SystemExit
+"""
+    assert capture(write(tries + GOOD), [call()], isolation=isolation)[0].launches
+
+
 @pytest.mark.parametrize(
     ("isolation", "language"),
     [

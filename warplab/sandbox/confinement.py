@@ -159,9 +159,10 @@ def _filter(role: Role, machine: str, pid: int) -> bytes:
     return b"".join(struct.pack("=HBBI", *step) for step in steps)
 
 
-def hide_files(readable: Sequence[str], writable: Sequence[str]) -> bool:
+def hide_files(readable: Sequence[str], writable: Sequence[str], listed: Sequence[str] = ()) -> bool:
     """Leave only these files, folders and devices to be seen, the first to read, the second to write too (Landlock).
 
+    Of folders that are only `listed`, and of those below, the names can be seen: imports look for them.
     Returns whether that is in force; False where the kernel has no Landlock.
     """
     libc = _libc()
@@ -176,6 +177,8 @@ def hide_files(readable: Sequence[str], writable: Sequence[str]) -> bool:
     try:
         for path in readable:
             _allow(libc, ruleset, path, _EXECUTE | _READ_FILE | _READ_DIR)
+        for path in listed:
+            _allow(libc, ruleset, path, _READ_DIR)
         for path in writable:
             _allow(libc, ruleset, path, rights & ~_EXECUTE)
         return libc.syscall(_LANDLOCK_RESTRICT, ruleset, 0) == 0
@@ -191,6 +194,8 @@ def _allow(libc: ctypes.CDLL, ruleset: int, path: str, rights: int) -> None:
     try:
         if not os.path.isdir(path):
             rights &= _ON_FILES
+            if not rights:
+                return
         libc.syscall(_LANDLOCK_ADD, ruleset, 1, struct.pack("=Qi", rights, descriptor), 0)
     finally:
         os.close(descriptor)

@@ -29,6 +29,8 @@ _LIBRARIES: tuple[str, ...] = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib
 _LIBRARIES += ("/etc/alternatives",)
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")
 
+_BEYOND_ENGINE = ("systems", "autograder", "course", "corpus", "benchmarks", "labs", "solutions")
+
 # Warplab may run from a checkout, which -I does not look at. What a process may import is what the judge itself may,
 # whatever folder it was started in: that folder may be full of downloads, one of them named like a module.
 _BOOTSTRAP = """
@@ -66,7 +68,8 @@ def weakest(*isolations: Isolation) -> Isolation:
 class Program:
     """What runs in a sandbox: the `main()` of a module of this project, with these arguments.
 
-    `name` is one that the process can be found by. `readable` are files and folders that it sees beside Python and its
+    `name` is one that the process can be found by. `hidden` are folders that it does not see, though they lie in one
+    that it sees. `readable` are files and folders that it sees beside Python and its
     packages, `writable` folders in which it may change files, `devices` the device files that it may use. With
     `keeps_project` the project's folder stays on its path.
     """
@@ -80,6 +83,7 @@ class Program:
     processes: bool = False  # whether it has to see its own process's files in /proc
     keeps_project: bool = False
     environment: tuple[tuple[str, str], ...] = field(default=())
+    hidden: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +133,25 @@ def with_real_places(paths: Iterable[str]) -> tuple[str, ...]:
     """
     found = dict.fromkeys(path for path in paths if os.path.exists(path))
     return tuple(dict.fromkeys([*found, *(os.path.realpath(p) for p in found if not p.startswith("/proc"))]))
+
+
+def project_beyond_engine() -> tuple[str, ...]:
+    """The project's folders beside `warplab`, wherever they are installed: they can build what some labs ask for."""
+    places = [root(), *(Path(folder) for folder in _packages())]
+    return with_real_places(str(place / name) for place in places for name in _BEYOND_ENGINE)
+
+
+def without(paths: Iterable[str], hidden: Sequence[str]) -> list[str]:
+    """The paths, each folder that holds something hidden replaced by what else lies in it."""
+    found: list[str] = []
+    for path in paths:
+        if path in hidden:
+            continue
+        if any(one.startswith(path.rstrip("/") + "/") for one in hidden):
+            found += without((entry.path for entry in os.scandir(path)), hidden)
+        else:
+            found.append(path)
+    return found
 
 
 def devices() -> tuple[str, ...]:
@@ -197,6 +220,9 @@ def _bubblewrap(program: Program) -> list[str]:
     command += ["--proc", "/proc"] if program.processes else []
     for path in _outermost((*readable(), *program.readable)):
         command += [] if path.startswith("/proc") else ["--ro-bind", path, path]  # of that it has its own
+    for path in program.hidden:  # an empty folder of its own lies over it, if it would be seen at all
+        if any(path.startswith(shown.rstrip("/") + "/") for shown in (*readable(), *program.readable)):
+            command += ["--tmpfs", path, "--remount-ro", path]
     for path in program.writable:
         command += [] if path.startswith("/proc") else ["--bind", path, path]
     for path in program.devices:

@@ -33,7 +33,7 @@ from warplab.plan.capture.protocol import (
     encode_records,
 )
 from warplab.plan.capture.recorder import Recorder
-from warplab.plan.capture.records import RecordForm, hide_schedules, to_json
+from warplab.plan.capture.records import RecordForm, to_json
 from warplab.plan.capture.source import Source
 from warplab.plan.capture.syntax_slips import syntax_slip
 from warplab.plan.model import ArrayArgument, HostCall, Plan, ScalarArgument
@@ -82,8 +82,10 @@ def _confine(request: Request) -> None:
     """Give up what a submission must not have; before any line of it runs."""
     confinement.limit_resources(Limits(MEMORY, request.seconds, FILE_SIZE))
     confinement.give_up_privileges()
-    if request.readable is not None and not confinement.hide_files([*request.readable, str(Path.cwd())], [os.devnull]):
-        sys.exit("this kernel has no Landlock")
+    if request.readable is not None:
+        readable = [*request.readable, str(Path.cwd())]
+        if not confinement.hide_files(readable, [os.devnull], request.listed):
+            sys.exit("this kernel has no Landlock")
     confinement.allow_system_calls(Role.CAPTURE)
 
 
@@ -105,7 +107,6 @@ def capture_here(request: Request, path: str) -> list[Plan]:
 def records_here(request: Request, form: RecordForm, path: str) -> list[bytes]:
     """What each call returns, records of the form as JSON. Raises CaptureFailure."""
     source = _parse(request, path)
-    hide_schedules()
     judges = [load_judge(content) for content in request.contents] if form is RecordForm.ATTACKS else []
     module = _import(source, request.name)
     answers: list[bytes] = []

@@ -59,12 +59,16 @@ class _Killed(Exception):
 def _run_once(request: Request, isolation: Isolation, deadline: float, timeout: float) -> bytes:
     with tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True) as scratch:
         if isolation is Isolation.LANDLOCK:
-            request = replace(request, readable=(*ways.readable(), *ways.devices()))
+            seen = ways.without(ways.readable(), ways.project_beyond_engine())
+            request = replace(request, readable=(*seen, *ways.devices()), listed=ways.readable())
         return _run_child(encode_request(request), ways.start(isolation, program(scratch), scratch), deadline, timeout)
 
 
 def program(scratch: str) -> ways.Program:
-    """The capture process as a program: it sees no GPU, compiles on one core, and finds no programs."""
+    """The capture process as a program: it sees no GPU, compiles on one core, and finds no programs.
+
+    Of the project it sees the engine alone: what else there is can build the schedules and plans that labs ask for.
+    """
     single = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
     environment = dict.fromkeys(single, "1") | {
         "CUDA_VISIBLE_DEVICES": "",
@@ -72,7 +76,12 @@ def program(scratch: str) -> ways.Program:
         "NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS": "0",
         "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
     }
-    return ways.Program("warplab.plan.capture.child", scratch, environment=tuple(environment.items()))
+    return ways.Program(
+        "warplab.plan.capture.child",
+        scratch,
+        environment=tuple(environment.items()),
+        hidden=ways.project_beyond_engine(),
+    )
 
 
 def _prefix() -> str:

@@ -33,7 +33,8 @@ class Request:
 
     `name` is what messages call the file, `SOURCE_NAME` what code does.
     `seconds` is the processor time that it may use. `readable`, if it is given, is all that it may see of the file
-    system beside its own folder, and it has to see to that itself. `records`: the functions launch nothing, and what
+    system beside its own folder, and it has to see to that itself; of folders in `listed` it may see the names too.
+    `records`: the functions launch nothing, and what
     they return is asked for, records of that form. `contents` has for each call what a rank's program has and was
     given, or the table that a planner of checkpoints is called with, or the judge that a kernel attacks.
     """
@@ -46,6 +47,7 @@ class Request:
     readable: tuple[str, ...] | None = None
     records: RecordForm | None = None
     contents: tuple[str, ...] = ()
+    listed: tuple[str, ...] = ()
 
 
 def encode_request(request: Request) -> bytes:
@@ -68,6 +70,7 @@ def encode_request(request: Request) -> bytes:
         "readable": request.readable,
         "records": request.records,
         "contents": request.contents,
+        "listed": request.listed,
     }
     return json.dumps(document).encode()
 
@@ -95,6 +98,7 @@ def decode_request(data: bytes) -> Request:
         readable,
         RecordForm(document["records"]) if document["records"] else None,
         tuple(document["contents"]),
+        tuple(document["listed"]),
     )
 
 

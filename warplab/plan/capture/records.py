@@ -8,15 +8,11 @@ it.
 
 from __future__ import annotations
 
-import importlib.abc
-import importlib.machinery
 import json
 import operator
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from types import ModuleType
 from typing import Any
 
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
@@ -26,7 +22,6 @@ MOST_NUMBER = 1 << 31
 LONGEST_NAME = 40  # characters
 OPERATIONS = ("copy", "reduce")
 PASSES = ("F", "B", "W")
-_HIDDEN = ("systems.network", "systems.parallel", "systems.training")  # they can build what a lab asks for
 
 Row = list[int | str | None]
 
@@ -136,17 +131,3 @@ _FORMS = {
     RecordForm.PASSES: _Form("(rank, 'F', 'B' or 'W', micro-batch, chunk)", (4,), _pass),
     RecordForm.KEPT: _Form("(block, name of an operator)", (2,), _kept),
 }
-
-
-def hide_schedules() -> None:
-    """Have imports of the library's own schedules and planners fail: a hint for who means well, no wall."""
-    sys.meta_path.insert(0, _Hidden())
-
-
-class _Hidden(importlib.abc.MetaPathFinder):
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if any(fullname == hidden or fullname.startswith(f"{hidden}.") for hidden in _HIDDEN):
-            raise ModuleNotFoundError(f"No module named {fullname!r}", name=fullname)
-        return None
