@@ -16,8 +16,8 @@ from distributed.scheduler import KilledWorker
 from autograder.classroom import clusters
 from autograder.classroom.entries import ClassError
 from autograder.classroom.ledger import Ledger, Waiting
-from autograder.spec.seeds import grade_seed
 from autograder.classroom.one import grade_one
+from autograder.spec.seeds import grade_seed
 from warplab.errors import DeviceError
 
 
