@@ -264,6 +264,25 @@ def leaderboard(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def desk(options: argparse.Namespace, console: Console) -> int:
+    """`autograder desk`. Raises ClassError, OSError."""
+    from autograder.overview.desk import Desk
+
+    try:
+        server = Desk(options.results, options.port)
+    except OSError as error:
+        raise ClassError(
+            f"Port {options.port} cannot be served ({error.strerror}): choose another with --port."
+        ) from None
+    with server:
+        _say(console, f"The class is at {server.address} until you press Ctrl-C.")
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0
+
+
 def similar(options: argparse.Namespace, console: Console) -> int:
     """`autograder similar`. Raises ClassError, LabError, DeviceError, OSError."""
     from autograder.overview import similar as hints

@@ -98,6 +98,10 @@ def add_commands(command: Command) -> None:
     _add_results(sub)
     sub.add_argument("--json", type=Path, metavar="FILE", help="also write it as JSON")
 
+    sub = command("desk", _later("desk"), "Serve a page of the class to this machine's browser, while it is graded.")
+    _add_results(sub)
+    sub.add_argument("--port", type=int, default=0, help="the port (default: a free one)")
+
     sub = command("leaderboard", _later("leaderboard"), "Write a page with the best submissions of a lab.")
     _add_results(sub)
     sub.add_argument("--lab", required=True, help="the lab")

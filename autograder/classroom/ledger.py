@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
+from filelock import FileLock, Timeout
+
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.hand_in import HandedIn
@@ -79,45 +81,67 @@ class LogLine:
 class Ledger:
     """The record at `path`, made if there is none; `who` changes it, in the log. Use as a context manager.
 
-    Raises ClassError if the file is something else or another run has it open for writing.
+    One run at a time writes; with `reads` it is only read, also while another run writes. Raises ClassError if the file
+    is something else or another run writes to it.
     """
 
-    def __init__(self, path: Path, who: str = "") -> None:
+    def __init__(self, path: Path, who: str = "", reads: bool = False) -> None:
         self.path, self.who = path, who or _user()
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)  # it holds everybody's work, and the seeds
-        self._database = sqlite3.connect(path, isolation_level=None, timeout=1.0)
+        self._writes = FileLock(path.with_suffix(".lock"), mode=0o600)  # ends with its process, however that ends
+        if not reads:
+            path.touch(mode=0o600)  # it holds everybody's work, and the seeds
+            try:
+                self._writes.acquire(timeout=1.0)
+            except Timeout:
+                raise ClassError(f"The record {path} is used by another run.") from None
+        place = f"{path.resolve().as_uri()}?mode={'ro' if reads else 'rw'}"
+        self._database = sqlite3.connect(place, uri=True, isolation_level=None, timeout=10.0)
         try:
+            if reads:
+                self._check(self._tables())
+                return
             self._database.execute("PRAGMA journal_mode = WAL")
-            # One writer at a time: the lock is kept until the record is closed.
-            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._database.execute("PRAGMA synchronous = FULL")
             with self._transaction():
                 self._prepare()
         except sqlite3.OperationalError as error:
-            self._database.close()
-            words = "is used by another run" if "locked" in str(error) else f"cannot be used ({error})"
-            raise ClassError(f"The record {path} {words}.") from None
+            self.close()
+            raise ClassError(f"The record {path} cannot be used ({error}).") from None
+        except ClassError:
+            self.close()
+            raise
         except sqlite3.DatabaseError:
-            self._database.close()
+            self.close()
             raise ClassError(f"{path} is not a record of a class: name another folder with --out.") from None
+
+    def close(self) -> None:
+        """Let another run write."""
+        self._database.close()
+        self._writes.release()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._database.close()
+        self.close()
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._database)
 
+    def _tables(self) -> set[str]:
+        return {row[0] for row in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
     def _prepare(self) -> None:
-        names = {row[0] for row in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        names = self._tables()
         if not names:
             for statement in _TABLES.split(";"):
                 self._database.execute(statement)
             self._database.execute("INSERT INTO about VALUES ('schema', ?)", (SCHEMA,))
             return
+        self._check(names)
+
+    def _check(self, names: set[str]) -> None:
         if "about" not in names:
             raise sqlite3.DatabaseError
         (schema,) = self._database.execute("SELECT value FROM about WHERE name = 'schema'").fetchone()

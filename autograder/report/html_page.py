@@ -5,7 +5,7 @@ The templates beside this file escape whatever they are given, so that no place 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -48,6 +48,31 @@ def table_page(title: str, text: str, columns: Sequence[str], rows: Sequence[Seq
     """A page with a paragraph and one table."""
     found = _environment().get_template("table.html")
     return found.render(title=title, style=_style(), text=text, columns=columns, rows=rows)
+
+
+def desk_page(
+    title: str,
+    labs: Sequence[Any],
+    tables: Sequence[tuple[str, Sequence[Any]]],
+    log: Sequence[Any],
+    strays: Sequence[str],
+    seconds: int,
+    bins: int,
+    quote: Callable[..., str],
+) -> str:
+    """The page of a class (`autograder.overview.desk`), which a browser asks for again every so many seconds."""
+    found = _environment().get_template("desk.html")
+    return found.render(
+        title=title,
+        style=_style(),
+        labs=labs,
+        tables=tables,
+        log=log,
+        strays=strays,
+        seconds=seconds,
+        bins=bins,
+        quote=quote,
+    )
 
 
 def similar_page(
