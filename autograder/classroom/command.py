@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from autograder.classroom.clusters import read_jobs
+from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
-from autograder.classroom.hand_in import Fate
+from autograder.classroom.hand_in import Fate, HandedIn
 from autograder.classroom.intake import Intake, read_class
 from autograder.classroom.ledger import RECORD, Ledger, Waiting
+from autograder.classroom.policy import read_times
 from autograder.classroom.reader import Confined
 from autograder.classroom.roster import read_roster
 from autograder.classroom.run import OnGrade, Way, run_class
@@ -50,6 +54,8 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
     way = Way(processes, options.device, options.allow_reduced_isolation, jobs)
     with Ledger(options.out / RECORD) as ledger:
         ledger.enrol(people)
+        if options.times:
+            handed_in = _timed(handed_in, read_times(options.times, ledger.policy()), options.times)
         changed = ledger.take_in(handed_in)
         _show_intake(intake, ledger, console)
         write_whole(options.out / FILES, fates_table(intake.fates))
@@ -95,6 +101,14 @@ def _progress(console: Console, count: int) -> Iterator[OnGrade]:
             progress.update(task, advance=1, description=words)
 
         yield on_grade
+
+
+def _timed(handed_in: Sequence[HandedIn], times: Mapping[tuple[str, str], str], path: Path) -> list[HandedIn]:
+    """The hand-ins with the times of a table. Raises ClassError for a time of what nobody handed in."""
+    if unknown := times.keys() - {(one.student, one.lab) for one in handed_in}:
+        student, lab = min(unknown)
+        raise ClassError(f"{path}: {student} has handed in nothing for {lab}: write the ID as in results.csv.")
+    return [replace(one, at=times.get((one.student, one.lab), one.at)) for one in handed_in]
 
 
 def _show_intake(intake: Intake, ledger: Ledger, console: Console) -> None:

@@ -94,10 +94,9 @@ def choose(
         if one is not None and (one.content or lab or not found):
             found.append(one)
     if not found:
-        words = fates[0].words if len(fates) == 1 else f"none of {len(fates)} files is a hand-in for it"
-        place = fates[0].path if fates else "Nothing"
-        name = PurePosixPath(place).name
-        found.append(HandedIn(who.id, asked or "", name, b"", f"{place} {words}.", who.name, who.members, at))
+        why = f": {fates[0].path} {fates[0].words}" if fates else ""
+        words = f"No file of {who.id} counts{why}."
+        found.append(HandedIn(who.id, asked or "", "", b"", words, who.name, who.members, at))
     return sorted(found, key=lambda one: one.lab), fates
 
 
@@ -107,7 +106,7 @@ def _chosen(
     """The piece that counts for a lab, or why none does; and the fate of the others."""
 
     def made(piece: Piece, problem: str = "", note: str = "") -> HandedIn:
-        name = piece.path.with_suffix(".py").name if piece.path.suffix == NOTEBOOK else piece.path.name
+        name = piece.path.with_suffix(".py").name if _is_notebook(piece) else piece.path.name
         content = b"" if problem and lab else piece.content
         return HandedIn(who.id, lab, name, content, problem, who.name, who.members, at, note)
 
@@ -120,7 +119,8 @@ def _chosen(
     def aside(gone: Sequence[Piece], words: str) -> None:
         nonlocal whole
         fates.extend(Fate(who.id, piece.place, True, words) for piece in gone)
-        whole = [piece for piece in whole if piece not in gone]
+        names = {id(piece) for piece in gone}
+        whole = [piece for piece in whole if id(piece) not in names]
 
     starters = [piece for piece in whole if lab and is_starter(lab, piece.content)]
     if len(starters) < len(whole):
@@ -147,13 +147,17 @@ def _chosen(
     return made(first, note=f"{first.place} is the unchanged starter" if first in starters else ""), fates
 
 
+def _is_notebook(piece: Piece) -> bool:
+    return piece.path.suffix.lower() == NOTEBOOK
+
+
 def _words(piece: Piece) -> str:
     return piece.problem.removeprefix(piece.place).strip().rstrip(".") or "cannot be read"
 
 
 def _rank(piece: Piece, all_of_them: Sequence[Piece]) -> int:
     name = _called(piece.path)
-    if piece.path.suffix == NOTEBOOK:
+    if _is_notebook(piece):
         elsewhere = (one for one in all_of_them if _called(one.path) in SUBMISSION_NAMES)
         beside = all(one.path.parent == piece.path.parent for one in elsewhere)
         return 0 if piece.cell == WRITEFILE and beside else 3
@@ -185,6 +189,6 @@ def _one_notebook(candidates: Sequence[Piece]) -> bool:
     """Whether all are cells of one notebook; the last cell is the first of them."""
     return (
         len({piece.place for piece in candidates}) == 1
-        and candidates[0].path.suffix == NOTEBOOK
+        and _is_notebook(candidates[0])
         and all(piece.cell for piece in candidates)
     )

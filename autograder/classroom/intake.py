@@ -23,6 +23,7 @@ from autograder.spec.lab import SUBMISSION_NAMES, known_labs, labs_folder
 
 _METADATA = "submission_metadata.yml"
 _LARGEST_METADATA = 64 << 20
+_GRADESCOPE_EXPORT = re.compile(r"assignment_\d+_export")
 _GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
 _MOST_BYTES = 96 << 20  # of one student's files as they are in the download
 _MOST_READ = 500  # files of one student
@@ -120,19 +121,33 @@ def _looks_like_a_platforms(entries: Sequence[Entry], depth: int) -> bool:
 
 
 def _without_root(entries: Sequence[Entry], known: Sequence[str], roots: list[str]) -> list[Entry]:
-    """The entries without folders that hold everything, no file of their own and no lab: `submissions/`. Their
-    names are added to `roots`."""
+    """The entries without folders that hold the whole class: `submissions/`. Their names are added to `roots`."""
     entries = list(entries)
-    while entries:
-        firsts = {entry.path.parts[0] for entry in entries}
-        root = next(iter(firsts))
-        files = [entry.path.parts for entry in entries if entry.path.name != _METADATA]
-        deep = all(len(parts) > 2 and parts[1] not in (*known, "labs") for parts in files)
-        if len(firsts) > 1 or not (deep and files) or root in known or moodle(root):
+    while len({entry.path.parts[0] for entry in entries}) == 1:
+        root = entries[0].path.parts[0]
+        if (
+            root in known
+            or moodle(root)
+            or not _holds_a_class(root, [entry.path.parts[1:] for entry in entries], known)
+        ):
             break
         roots.append(root)
         entries = [replace(entry, path=PurePosixPath(*entry.path.parts[1:])) for entry in entries]
     return entries
+
+
+def _holds_a_class(root: str, inside: Sequence[tuple[str, ...]], known: Sequence[str]) -> bool:
+    """Whether a folder is no student's: a platform's names are in it, or folders and archives that are no lab's."""
+    if (_METADATA,) in inside and not _GRADESCOPE_EXPORT.fullmatch(root):  # it may be a student's
+        return False
+    paths = [parts for parts in inside if parts != (_METADATA,)]
+    children = {parts[0] for parts in paths if parts}
+    if children and all(moodle(name) or canvas(name) for name in children):
+        return True
+    files = {parts[0] for parts in paths if len(parts) == 1}
+    if not children or () in paths or children & {*known, "labs"} or not all(is_archive(name) for name in files):
+        return False
+    return not files or len(children) > 1
 
 
 def _students(
@@ -242,11 +257,16 @@ def _of_student(
         kept = [one for one in unpacked if _is_lab_file(one.path, inside, known)]
         fates.append(Fate(who.id, str(inside), True, f"has {len(unpacked) - len(kept)} other files of the course"))
         unpacked = kept
-    pieces += unpacked
-    if repository is not None and asked is None:
-        given = [one for one in pieces if one.content and _is_starter(one.lab(known), one.content)]
-        fates += [Fate(who.id, one.place, True, "is the unchanged starter") for one in given]
-        pieces = [one for one in pieces if one not in given]
+    if len(unpacked) > _MOST_READ:
+        return refused(f"{len(unpacked)} files are more than {_MOST_READ}: hand in submission.py alone")
+    for one in unpacked:
+        if repository is not None and asked is None and _is_starter(one.lab(known), one.content):
+            fates.append(Fate(who.id, one.place, True, "is the unchanged starter"))
+        else:
+            pieces.append(one)
+    if repository is not None and not pieces:
+        problem = f"The repository of {who.id} has unchanged starters only."
+        return [HandedIn(who.id, "", "", b"", problem, who.name, who.members, at)], fates
     found, more = choose(who, pieces, asked, known, _is_starter, at)
     return found, fates + more
 

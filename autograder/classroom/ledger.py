@@ -179,13 +179,16 @@ class Ledger:
         digest = hashlib.sha256(one.content).hexdigest()
         members = json.dumps([[member.id, member.name] for member in one.members])
         rows = self._rows(
-            "SELECT id, attempt, digest, file, problem FROM submission WHERE student = ? AND lab = ? "
-            "ORDER BY attempt DESC LIMIT 1", one.student, one.lab,
+            "SELECT id, attempt, digest, file, problem, at FROM submission WHERE student = ? AND lab = ? "
+            "ORDER BY attempt DESC", one.student, one.lab,
         )  # fmt: skip
-        if rows and rows[0][2:] == (digest, one.name, one.problem):
+        same = [row for row in rows if row[2:5] == (digest, one.name, one.problem)]
+        known = [row for row in same if row is rows[0] or (one.at and row[5] == one.at)]
+        if known:  # the newest attempt once more, or an old download; who hands in the same again was no later for it
+            at = min(time for time in (known[0][5], one.at) if time or not (known[0][5] or one.at))
             self._database.execute(
-                "UPDATE submission SET called = ?, members = ?, at = max(at, ?), note = ? WHERE id = ?",
-                (one.called, members, one.at, one.note, rows[0][0]),
+                "UPDATE submission SET called = ?, members = ?, at = ?, note = ? WHERE id = ?",
+                (one.called, members, at, one.note, known[0][0]),
             )
             return False
         attempt = rows[0][1] + 1 if rows else 1
@@ -209,6 +212,9 @@ class Ledger:
             for (student,) in self._rows("SELECT DISTINCT student FROM submission"):
                 if (known_as := names.get(student.casefold(), student)) != student:
                     self._rename(student, known_as)
+            for number, members in self._rows("SELECT id, members FROM submission WHERE members != '[]'"):
+                changed = [[names.get(one.casefold(), one), called] for one, called in json.loads(members)]
+                self._database.execute("UPDATE submission SET members = ? WHERE id = ?", (json.dumps(changed), number))
 
     def _names(self) -> dict[str, str]:
         """The ID of each name of a student that no other has."""
@@ -219,6 +225,7 @@ class Ledger:
         return {name: next(iter(ids)) for name, ids in names.items() if len(ids) == 1}
 
     def _rename(self, old: str, new: str) -> None:
+        self._database.execute("UPDATE OR IGNORE override SET student = ? WHERE student = ?", (new, old))
         for number, lab, attempt in self._rows(
             "SELECT id, lab, attempt FROM submission WHERE student = ? ORDER BY attempt", old
         ):

@@ -13,6 +13,7 @@ Nothing inside what a student handed in says who it is from.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -28,6 +29,7 @@ _CANVAS = re.compile(
     r"(?:(?P<name>.*?)_)??(?:LATE_)?(?P<id>\d+|anon_[A-Za-z0-9]+)_(?:\d+_(?P<rest>.+)|(?P<online>text|link)\.html)",
     re.DOTALL,
 )
+_LONGEST = 200  # letters of an ID that are shown
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
 
@@ -119,7 +121,10 @@ def spelled(text: str) -> str:
             shown.append(letter)
         else:
             shown.append("\\\\" if letter == "\\" else f"\\u{ord(letter):04x}")
-    return "".join(shown)
+    whole = "".join(shown)
+    if len(whole) <= _LONGEST:
+        return whole
+    return f"{whole[:_LONGEST]}...{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def looks(text: str) -> str:

@@ -26,6 +26,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
@@ -33,6 +34,7 @@ import msgspec
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.late import Late, without_late_points
+from autograder.classroom.roster import read_rows
 from autograder.records.status import NOT_JUDGED
 from autograder.spec.lab import known_labs
 
@@ -68,10 +70,10 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def _due(self, student: str, lab: str) -> datetime:
         extension = self.extensions.get(student, {}).get(lab, 0.0)
         if isinstance(extension, datetime):
-            return self._placed(extension)
-        return self._placed(self.deadlines[lab] + timedelta(days=extension))
+            return self.placed(extension)
+        return self.placed(self.deadlines[lab] + timedelta(days=extension))
 
-    def _placed(self, time: datetime) -> datetime:
+    def placed(self, time: datetime) -> datetime:
         """A time in UTC. Of an hour that a clock shows twice it is the later one."""
         placed = time if time.tzinfo else time.replace(tzinfo=ZoneInfo(self.zone), fold=1)
         return placed.astimezone(UTC)
@@ -146,7 +148,32 @@ def _parted(line: GradeLine, overrides: Mapping[tuple[str, str], tuple[float, st
     return line.each() if any((one.id, line.lab) in overrides for one in line.members) else [line]
 
 
+def read_times(path: Path, policy: Policy) -> dict[tuple[str, str], str]:
+    """When each student handed in each lab, as ISO 8601 in UTC: a table with the columns `student`, `lab` and `time`.
+    Times without a zone of their own are in the policy's. Raises ClassError with what is wrong in it."""
+    rows = read_rows(path)
+    heading = [title.strip().lower() for title in rows[0]] if rows else []
+    if not {"student", "lab", "time"} <= set(heading):
+        raise ClassError(f"{path} has not the columns student, lab and time.")
+    found: dict[tuple[str, str], str] = {}
+    for number, row in enumerate(rows[1:], start=2):
+        values = {title: text.strip() for title, text in zip(heading, row, strict=False)}
+        if not any(values.values()):
+            continue
+        key = values.get("student", ""), values.get("lab", "")
+        try:
+            time = policy.placed(datetime.fromisoformat(values.get("time", "")))
+        except ValueError:
+            raise ClassError(f"{path}, line {number}: the time is none like 2026-11-20T23:59:00+01:00.") from None
+        if key in found:
+            raise ClassError(f"{path}, line {number}: {key[0]} is there twice for {key[1]}.")
+        found[key] = time.isoformat(timespec="seconds")
+    return found
+
+
 def _chosen(several: Sequence[GradeLine], policy: Policy) -> GradeLine:
+    if all(one.at for one in several):  # downloads may have come in another order
+        several = sorted(several, key=lambda one: one.at)
     newest = several[-1]
     if policy.attempt == "best":
         graded = [one for one in several if one.status and one.status not in NOT_JUDGED]

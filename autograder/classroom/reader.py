@@ -17,6 +17,8 @@ SECONDS = 20.0  # for one student
 MEMORY = 1 << 30
 _MODULE = "autograder.classroom.unpacking"
 
+_FORM = {"path": str, "content": bytes, "problem": str, "cell": str}  # of what `unpack` gives
+
 T = TypeVar("T")
 
 
@@ -58,7 +60,10 @@ class Confined(Here):
     def unpack(self, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if all(file["path"].lower().endswith(".py") for file in files):
             return super().unpack(files)  # nothing is parsed
-        return self._call("unpack", list, files=files)
+        found = self._call("unpack", list, files=files)
+        if not all(isinstance(one, dict) and {key: type(one.get(key)) for key in _FORM} == _FORM for one in found):
+            raise Unreadable("the answer is of no use")
+        return found
 
     def submitters(self, content: bytes) -> dict[str, dict[str, Any]]:
         return self._call("submitters", dict, content=content)

@@ -49,9 +49,9 @@ _FORMS = (
         ("identifier", "roster_identifier", "student_repository_name"), _NAMES,
     ),
     _Form(frozenset({"identifier"}), ("email address", "identifier"), ("identifier", "id number", "username"), _NAMES),
+    _Form(frozenset({"id"}), ("id",), (), _NAMES),
     _Form(frozenset({"email address"}), ("email address",), ("id number", "username"), _NAMES),
     _Form(frozenset({"email"}), ("email", "sid"), ("sid",), _NAMES),
-    _Form(frozenset({"id"}), ("id",), (), _NAMES),
     _Form(frozenset({"student"}), ("student",), (), _NAMES),
 )  # fmt: skip
 

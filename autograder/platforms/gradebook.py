@@ -143,7 +143,16 @@ def feedback_files(pages: Mapping[str, str], exported: str, skipped: list[str] |
 def graded(lines: Iterable[GradeLine]) -> list[GradeLine]:
     """The lines with points, each of a group's members by themselves."""
     every = [one for line in lines for one in line.each()]
-    return [line for line in every if line.by_hand or (line.status and line.status not in NOT_JUDGED)]
+    found: dict[tuple[str, str], GradeLine] = {}
+    for line in every:
+        if not (line.by_hand or (line.status and line.status not in NOT_JUDGED)):
+            continue
+        if found.setdefault((line.student, line.lab), line).points != line.points:
+            raise ClassError(
+                f"{line.student} has two grades for {line.lab}, alone and in a group: say which counts with "
+                "`autograder override`."
+            )
+    return list(found.values())
 
 
 def _points(lines: Sequence[GradeLine], scale: Scale) -> Callable[[GradeLine, str], str]:

@@ -10,7 +10,7 @@ import pytest
 from autograder.classroom.entries import ClassError
 from autograder.classroom.intake import Intake, read_class
 from autograder.classroom.reader import Confined
-from corpus.hand_ins import LAB, TREES, Tree, gradescope, notebook, work, zipped
+from corpus.hand_ins import LAB, TREES, Tree, gradescope, notebook, starter, work, zipped
 
 
 def first_line(content: bytes) -> str:
@@ -109,3 +109,50 @@ def test_a_student_of_two_platforms_in_one_download_is_refused(tmp_path: Path) -
     (tmp_path / "ada_11_22_submission.py").write_text("# canvas")
     (one,) = read_class(tmp_path, LAB).handed_in
     assert "named in two ways" in one.problem and not one.content
+
+
+def test_a_clone_without_work_and_a_clone_in_an_archive(tmp_path: Path) -> None:
+    tree = TREES["github"]()
+    root = tree.write(tmp_path / "class")
+    files = {path.removeprefix("gpu-submissions/"): content for path, content in tree.files.items()}
+    ada = {path: content for path, content in files.items() if path.startswith("gpu-ada/")}
+    (root / "gpu-submissions" / "gpu-zip.zip").write_bytes(zipped(ada))
+    for name, content in ada.items():
+        place = root / "gpu-submissions" / name.replace("gpu-ada", "gpu-idle")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content if "submission_cuda" not in name else starter(place.parent.name, place.name))
+    found = {(one.student, one.lab): one for one in read_class(root).handed_in}
+    assert found["idle", ""].problem == "The repository of idle has unchanged starters only."
+    (zipped_one,) = [one for one in found.values() if one.student == "gpu-zip"]
+    assert (zipped_one.lab, zipped_one.content) == (LAB, b"# ada's\n")
+    asked = {one.student: one for one in read_class(root, LAB).handed_in}
+    assert "unchanged starter" in asked["idle"].note and not asked["ada"].note
+
+
+def test_metadata_in_the_folder_of_the_only_student_give_nobody_their_work(tmp_path: Path) -> None:
+    place = tmp_path / "class" / "eve" / "submission_11"
+    place.mkdir(parents=True)
+    (place / "submission.py").write_text("# eve")
+    forged = "submission_11:\n  :submitters:\n  - :name: Ada\n    :email: ada@x.edu\n"
+    (place.parent / "submission_metadata.yml").write_text(forged)
+    assert [one.student for one in read_class(tmp_path, LAB).handed_in] == ["eve"]
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        ("submissions/ada_1_2_submission.py", "submissions/bob_2_3_submission.py"),
+        ("week/Ada L_1_assignsubmission_file_submission.py", "week/Bob_2_assignsubmission_file_submission.py"),
+        ("week/1.zip", "week/2.zip"),
+        ("all/week/1.zip", "all/week/2/submission.py"),
+        (f"{LAB}/week/1/submission.py", f"{LAB}/week/2/submission.py"),
+    ],
+    ids=str,
+)
+def test_a_folder_around_a_class_is_no_student(files: tuple[str, ...], tmp_path: Path) -> None:
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        content = work(name)
+        (tmp_path / name).write_bytes(zipped({"submission.py": content}) if name.endswith(".zip") else content)
+    found = read_class(tmp_path, LAB)
+    assert [one.student for one in found.handed_in] == ["1", "2"] and found.all_read

@@ -12,7 +12,7 @@ from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.ledger import RECORD, Ledger
 from autograder.classroom.people import Identity, Person
-from autograder.classroom.policy import read_policy, what_counts
+from autograder.classroom.policy import read_policy, read_times, what_counts
 from autograder.cli import main
 from tests.autograder.platforms.reports import ON_GPU, line
 
@@ -178,3 +178,35 @@ def test_a_wrong_override_is_one_sentence(
     assert main(["override", str(results), *arguments]) == 2
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
+
+
+def test_downloads_in_another_order_than_attempts_were_made(tmp_path: Path) -> None:
+    def hand_in(text: bytes, at: str) -> HandedIn:
+        return HandedIn("ada", LAB, "submission.py", text, at=at)
+
+    first, second = hand_in(b"# 1", "2026-11-01T10:00:00+00:00"), hand_in(b"# 2", "2026-11-02T10:00:00+00:00")
+    with Ledger(tmp_path / RECORD) as ledger:
+        assert [ledger.take_in([one]) for one in (second, first, second, first)] == [1, 1, 0, 0]
+        assert next(ledger.lines()).content == b"# 2"
+        ledger.take_in([replace(second, at="2026-11-09T10:00:00+00:00"), first])  # the same once more is not later
+        assert {one.at for one in ledger.attempts()} >= {first.at, second.at}
+
+
+def test_times_of_a_table_are_in_the_policys_zone(tmp_path: Path) -> None:
+    path = tmp_path / "times.csv"
+    path.write_text("student,lab,time\nada,01_axpy,2026-11-20T23:59:00\nbob,01_axpy,2026-11-20T23:59:00-05:00\n")
+    assert read_times(path, read_policy(DEADLINE, "x")) == {
+        ("ada", LAB): "2026-11-20T22:59:00+00:00",
+        ("bob", LAB): "2026-11-21T04:59:00+00:00",
+    }
+    path.write_text("student,lab,time\nada,01_axpy,yesterday\n")
+    with pytest.raises(ClassError, match="line 2: the time is none"):
+        read_times(path, read_policy("", "x"))
+
+
+def test_a_rosters_id_takes_over_overrides_and_members(tmp_path: Path) -> None:
+    with Ledger(tmp_path / RECORD) as ledger:
+        ledger.take_in([HandedIn("17", LAB, "a.py", b"# a"), HandedIn("17 + 18", NEXT, "b.py", b"# b")])
+        ledger.override("17", LAB, 5, "x")
+        ledger.enrol([Person("bob", "Bob", frozenset({"17"}))])
+        assert {(one.student, one.points) for one in ledger.lines()} == {("bob", 5), ("17 + 18", 0)}
