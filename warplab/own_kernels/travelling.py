@@ -59,11 +59,20 @@ class _Pickler(cloudpickle.Pickler):
 
 def _options(dispatcher: Any) -> dict[str, Any]:
     """The options of a Numba kernel, as cuda.jit takes them."""
-    kept = ("device", "fastmath", "opt", "debug", "lineinfo", "max_registers", "launch_bounds", "forceinline", "link")
-    given = dict(dispatcher.targetoptions)
-    return {name: given[name] for name in kept if given.get(name)} | (
-        {"opt": False} if not given.get("opt", True) else {}
+    kept = (
+        "device",
+        "fastmath",
+        "debug",
+        "lineinfo",
+        "max_registers",
+        "launch_bounds",
+        "forceinline",
+        "inline",
+        "link",
     )
+    given = dict(dispatcher.targetoptions)
+    decided = {name: given[name] for name in ("opt", "lto") if name in given}
+    return {name: given[name] for name in kept if given.get(name)} | decided
 
 
 # In the child process
@@ -74,9 +83,9 @@ def numba_kernel(function: Any, options: dict[str, Any], signatures: list[tuple[
     from numba import cuda
 
     device = options.pop("device", False)
-    if device:
-        return cuda.jit(device=True, **options)(function)
-    return cuda.jit([f"void({', '.join(types)})" for types in signatures] or None, **options)(function)
+    if device or not signatures:
+        return cuda.jit(function, device=device, **options)  # as a decorator it would forget `lto`
+    return cuda.jit([f"void({', '.join(types)})" for types in signatures], **options)(function)
 
 
 def raw_kernel(code: str, options: tuple[str, ...], cooperative: bool, name: str) -> Any:

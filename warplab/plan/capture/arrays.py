@@ -295,7 +295,12 @@ def set_content(array: CapturedArray, value: np.ndarray) -> None:
     The array has to be scratch that no launch has used, and not a view of a part of it. Raises CaptureFailure.
     """
     storage, buffer = array._storage, array._storage.buffer
-    if buffer.role is not Role.SCRATCH or storage.used:
+    if buffer.role is not Role.SCRATCH:
+        unsupported(
+            f"Writing to the argument '{buffer.name}' in host code",
+            "it comes with its contents; write to it in a kernel, or fill an array of your own",
+        )
+    if storage.used:
         unsupported(
             "Writing to an array that a kernel may have used",
             "fill it before the first launch that takes it, or write to it in a kernel",

@@ -44,6 +44,7 @@ from warplab.sandbox.system_calls import Role
 MODULE = "submission"
 MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
 FILE_SIZE = 64 << 20  # bytes of one file
+_NO_TORCH = re.compile(r"Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver")
 _PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student
 
 
@@ -226,6 +227,8 @@ def _sentence(what: str, error: BaseException) -> str:
         return f"{what} imports '{error.name}', which is not available here: use numpy, numba, cupy and math."
     if isinstance(error, RecursionError):
         return f"{what} calls itself without end."
+    if _NO_TORCH.search(text):
+        return f"{what} puts a PyTorch tensor on the GPU: use cuda.to_device(tensor.numpy()) or cupy.asarray(...)."
     text = _PATH.sub("", text)
     kind = type(error).__name__
     return f"{what} raises {kind}: {text.rstrip('.')}." if text else f"{what} raises {kind}."

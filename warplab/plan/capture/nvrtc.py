@@ -20,8 +20,16 @@ _STANDARD = "-std=c++17"
 _ARCHITECTURE = re.compile(r"-(?:arch|-gpu-architecture)(?:=.*)?")
 _STANDARD_OPTION = re.compile(r"-{1,2}std(?:=.*)?")
 _REGISTERS = re.compile(r"-{1,2}maxrregcount(?:=(\d+))?")
-_DROPPED = re.compile(r"-G|--device-debug|-{1,2}(?:lineinfo|generate-line-info)")
-_REFUSED = re.compile(r"-dlto|-{1,2}(?:dc|rdc(?:=true)?|device-c|relocatable-device-code(?:=true)?)")
+_DROPPED = re.compile(r"-{1,2}(?:lineinfo|generate-line-info)")
+# Code that its compilers leave as it is written, product by product and sum by sum.
+_UNOPTIMISED = re.compile(r"-G|--device-debug|-{1,2}Ofast-compile=max")
+_OPTIMISED = re.compile(r"-{1,2}dopt(?:=on)?")
+# One source is all there is to link, so it needs no linker.
+_RELOCATABLE = re.compile(r"-{1,2}(?:dc|device-c)|-{1,2}(?:rdc|relocatable-device-code)=(?:true|false)")
+_REFUSED = re.compile(r"-{1,2}(?:dlto|dlink-time-opt|gen-opt-lto)")
+_ASSEMBLER = re.compile(r"-{1,2}(?:Xptxas|ptxas-options)(?:=(.*))?")
+_NO_CODE = re.compile(r"(?:-{1,2}(?:v|verbose|warn-spills|warn-lmem-usage|O3|opt-level=3)(?:,|$))+")
+_MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)\s*")
 _DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
 
 _NO_HEADER = re.compile(r'cannot open source file "([^"]*)"')
@@ -68,7 +76,8 @@ def compile_cpp(
         lowered = {
             e: _checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, e.encode())).decode() for e in name_expressions
         }
-    return Module(ptx.rstrip(b"\0 ").decode(), lowered, registers)
+    # Only the host sees that a variable is managed; to kernels it is one in global memory.
+    return Module(_MANAGED.sub("", ptx.rstrip(b"\0 ").decode()), lowered, registers)
 
 
 def compile_lto(code: str, file: str, include: Sequence[Path], architecture: str) -> bytes:
@@ -143,6 +152,8 @@ def _diagnosis(log: str, status: str) -> CompileError:
     words = m.group(3).strip()
     if (missing := _NO_HEADER.search(words)) and "/include/" not in m.group(1):
         words += f" ({_WITHOUT.get(missing.group(1), 'put the text of headers of your own into the source')})"
+    if "device-side kernel launch" in words:
+        words = "a kernel launches a kernel (dynamic parallelism), which a plan cannot hold: launch it from the host"
     if '"CUtensorMap" is undefined' in words:
         words += " (#include <cuda.h>, and declare the parameter const __grid_constant__ CUtensorMap)"
     return CppError(words, int(m.group(2)), m.group(1))
@@ -152,6 +163,7 @@ def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
     """The submission's options without the ones that the judge decides: architecture, debugging, linking."""
     kept: list[str] = []
     registers: int | None = None
+    literal = False
     pending = iter(options)
     for option in pending:
         if _ARCHITECTURE.fullmatch(option):
@@ -159,10 +171,24 @@ def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
                 next(pending, None)
         elif m := _REGISTERS.fullmatch(option):
             registers = int(m.group(1) or next(pending, "0")) or None
+        elif m := _ASSEMBLER.fullmatch(option):
+            wanted = m.group(1) or next(pending, "")
+            if not _NO_CODE.fullmatch(wanted):
+                raise CompileError(
+                    f"the assembler's option {wanted} is not carried out: leave it out, or limit registers with "
+                    "-maxrregcount=32"
+                )
         elif _REFUSED.fullmatch(option):
-            raise CompileError(f"the option {option} needs a linker: keep all device code in one source")
-        elif not _DROPPED.fullmatch(option):
+            raise CompileError(
+                f"the option {option} makes code for a linker, which CuPy does not load: leave it out, and keep all "
+                "device code in one source"
+            )
+        elif _UNOPTIMISED.fullmatch(option):
+            literal = True
+        elif not _DROPPED.fullmatch(option) and not _RELOCATABLE.fullmatch(option):
             kept.append(option)
+    if literal and not any(_OPTIMISED.fullmatch(o) for o in kept):
+        kept.append("-fmad=false")
     standard = [] if any(_STANDARD_OPTION.fullmatch(o) for o in kept) else [_STANDARD]
     return [*kept, *_DEFAULTS, *standard], registers
 

@@ -33,6 +33,8 @@ def convert(value: Any, parameter: EntryParameter, name: str, kernel: str, recor
             f"'{name}' of '{kernel}' is {_described(parameter)}, but is given {given}: {hint}.",
         )
 
+    if type(value).__module__.partition(".")[0] == "torch":
+        unsupported(f"Passing a PyTorch tensor to '{kernel}'", "pass cupy.asarray(tensor.numpy())")
     pointer = parameter.size == 8 and not floating and not parameter.is_aggregate
     if isinstance(value, np.ndarray) and value.dtype.kind != "V" and pointer and recorder.takes_host_arrays:
         value = recorder.on_device(value)

@@ -40,7 +40,8 @@ _INSTEAD = {
 }
 
 _IMPORT_INSTEAD = {
-    "cupyx": "what cupyx.jit.rawkernel takes, numba.cuda.jit takes too, with its own names for threads and barriers"
+    "cupyx": "do that work in a cupy.RawKernel; what cupyx.jit.rawkernel takes, numba.cuda.jit takes too, with its own "
+    "names"
 }
 
 
@@ -89,13 +90,21 @@ class _Module(ModuleType):
 def _fill_cupy(module: ModuleType, recorder: Recorder) -> None:
     compiler = Compiler(recorder)
 
-    def raw_kernel(code: str, name: str, options: Sequence[str] = (), backend: str = "nvrtc", **kwargs: Any) -> Any:
+    def raw_kernel(
+        code: str,
+        name: str,
+        options: Sequence[str] = (),
+        backend: str = "nvrtc",
+        translate_cucomplex: bool = False,
+        **kwargs: Any,
+    ) -> Any:
         cooperative = bool(kwargs.pop("enable_cooperative_groups", False))
+        kwargs["translate_cucomplex"] = translate_cucomplex
         return CapturedRawKernel(compiler, code, name, _options(options, backend, kwargs), (), cooperative)
 
     def raw_module(
-        *,
         code: str | None = None,
+        *,
         path: str | None = None,
         options: Sequence[str] = (),
         backend: str = "nvrtc",

@@ -42,6 +42,7 @@ class CapturedElementwiseKernel(Expressions):
         self._tuple = bool(others.get("return_tuple"))
 
     def __call__(self, *args: Any, size: int | None = None, stream: Any = None, block_size: int = THREADS) -> Any:
+        self._require_own_names(*self._texts[1:])
         given = len(self._inputs)
         if len(args) not in (given, given + len(self._outputs)):
             self._refuse(f"takes {given} inputs and {len(self._outputs)} outputs, not {len(args)} arguments")

@@ -13,6 +13,8 @@ from warplab.plan.capture.arrays import CapturedArray, unsupported
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.of_cupy.kernels import CapturedRawKernel, Compiler, Generated
 
+# Names inside the kernels that CuPy makes, which those made here do not have.
+_INSIDE = re.compile(r"(?<!\w)(?:_raw_\w+|_in_ind|_out_ind|_J)(?!\w)")
 _PARAMETER = re.compile(r"\s*((?:(?:raw|const)\s+)*)(\w+)\s+(\w+)\s*")
 C_TYPES = {
     "bool": "bool", "int8": "signed char", "int16": "short", "int32": "int", "int64": "long long",
@@ -42,6 +44,15 @@ class Expressions:
         self._inputs, self._outputs = _parameters(in_params, sort), _parameters(out_params, sort)
         self.name = name
         self._options = tuple(options)
+
+    def _require_own_names(self, *texts: str) -> None:
+        """Refuse an expression with a name of the kernel that CuPy would make around it."""
+        for text in texts:
+            if m := _INSIDE.search(text):
+                self._refuse(
+                    f"uses {m.group()}, a name inside CuPy's own kernel: write a RawKernel, or declare the array 'raw' "
+                    "in an ElementwiseKernel and index it with i"
+                )
 
     def _refuse(self, words: str) -> NoReturn:
         raise CaptureFailure(CaptureStatus.LAUNCH_ERROR, f"The {self._sort} '{self.name}' {words}.")

@@ -46,6 +46,7 @@ class CapturedReductionKernel(Expressions):
     def __call__(
         self, *args: Any, out: Any = None, axis: Any = None, keepdims: bool = False, stream: Any = None
     ) -> Any:
+        self._require_own_names(self._map, self._reduce, self._post_map)
         given = len(self._inputs)
         if out is not None:
             args = (*args, *(out if isinstance(out, tuple) else (out,)))

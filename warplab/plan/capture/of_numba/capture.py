@@ -198,7 +198,7 @@ class _NumbaFront:
                 lineinfo=not any(map(has_empty_rows, argtypes)),
                 forceinline=options.get("forceinline", False),
                 fastmath=fastmath,
-                nvvm_options={"fastmath": fastmath, "opt": 3 if options.get("opt") else 0},
+                nvvm_options=_nvvm_options(options, disp.traps),
                 cc=self._oldest,
                 max_registers=options.get("max_registers"),
             )
@@ -259,6 +259,11 @@ class _NumbaFront:
                 CaptureStatus.LAUNCH_ERROR,
                 f"Argument {index + 1} of '{kernel}' is a tensor map, which a Numba kernel cannot take: pass "
                 "tensor_map_address(...) of it.",
+            )
+        if type(value).__module__.partition(".")[0] == "torch":
+            raise CaptureFailure(
+                CaptureStatus.LAUNCH_ERROR,
+                f"Argument {index + 1} of '{kernel}' is a PyTorch tensor: pass cuda.to_device(tensor.numpy()).",
             )
         if type(value) is tuple or hasattr(type(value), "_fields"):
             members = [self._type_of(member, kernel, index) for member in value]
@@ -351,6 +356,18 @@ _REFUSED = {
     **dict.fromkeys(("profile_start", "profile_stop", "profiling"), "the judge profiles the kernels itself"),
     **dict.fromkeys(("from_cuda_array_interface", "open_ipc_array"), "keep everything in this file"),
 }
+
+
+def _nvvm_options(options: Mapping[str, Any], debug: bool) -> dict[str, Any]:
+    """NVVM's options for what Numba's own compiler and linker would end at.
+
+    nvJitLink optimises whatever it links by LTO, so `opt=False` alone changes nothing. A debug build is not linked so,
+    and fuses no product with a sum where it is not optimised either.
+    """
+    fast = {"fastmath": options.get("fastmath", False)}
+    if options.get("opt") or options.get("lto"):
+        return fast | {"opt": 3}
+    return fast | ({"opt": 0, "fma": 0} if debug else {"opt": 0})
 
 
 def _default_stream() -> CapturedStream:
