@@ -71,6 +71,7 @@ def _on_time(options: argparse.Namespace, lines: list[GradeLine]) -> list[GradeL
         raise ClassError(f"--late is for canvas and moodle: {options.to} counts late days by rules of its own.")
     if options.late_days < 0 or not (0 <= options.late_penalty <= 100 and 0 <= options.late_cap <= 100):
         raise ClassError("--late-days is 0 or more, --late-penalty a share from 0 to 100 percent, as is --late-cap.")
+    lines = [one for line in lines for one in line.each()]
     late = Late(read_days(options.late), options.late_days, options.late_penalty, options.late_cap)
     return [line for line in without_late_points(lines, late) if options.lab in (None, line.lab)]
 

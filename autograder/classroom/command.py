@@ -47,16 +47,18 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
     """Grade the class. Raises ClassError, OSError."""
     with Confined() as reader:
         intake = read_class(options.submissions, options.lab, reader)
-    handed_in = intake.handed_in
     people = read_roster(options.roster) if options.roster else []
     jobs = read_jobs(options.cluster) if options.cluster else None
     processes = options.processes or (1 if jobs else _processes(options.device))
     way = Way(processes, options.device, options.allow_reduced_isolation, jobs)
     with Ledger(options.out / RECORD) as ledger:
         ledger.enrol(people)
+        handed_in, names = ledger.by_roster(intake.handed_in), ledger.names()
         if options.times:
             handed_in = _timed(handed_in, read_times(options.times, ledger.policy()), options.times)
         changed = ledger.take_in(handed_in)
+        fates = [replace(one, student=names.get(one.student.casefold(), one.student)) for one in intake.fates]
+        intake = replace(intake, handed_in=handed_in, fates=fates)
         _show_intake(intake, ledger, console)
         write_whole(options.out / FILES, fates_table(intake.fates))
         begun = ledger.last_log()
@@ -136,6 +138,9 @@ def _show_intake(intake: Intake, ledger: Ledger, console: Console) -> None:
         _say(console, clean(f"look: {student} is not on the roster"))
     now = {(one.student, one.lab) for one in intake.handed_in}
     labs = {one.lab for one in intake.handed_in}
+    timeless = sum(line.lab in ledger.policy().deadlines and not line.at for line in lines)
+    if timeless:
+        _say(console, f"look: no time is known of {timeless} hand-ins, which count as on time: name them with --times")
     kept = sum(line.lab in labs and (line.student, line.lab) not in now for line in lines)
     if kept:
         _say(console, f"{kept} handed in before and not in this download keep their grades")

@@ -268,7 +268,8 @@ def _of_student(
         problem = f"The repository of {who.id} has unchanged starters only."
         return [HandedIn(who.id, "", "", b"", problem, who.name, who.members, at)], fates
     found, more = choose(who, pieces, asked, known, _is_starter, at)
-    return found, fates + more
+    marks = {owned.note for owned, _ in student.owned}
+    return [replace(one, note="; ".join(sorted({one.note, *marks} - {""}))) for one in found], fates + more
 
 
 def _unread(path: PurePosixPath, entry: Entry) -> Piece:

@@ -152,19 +152,7 @@ class Ledger:
         """Note what is handed in now; how many of them are new or changed. What changed is a further attempt at its
         lab; the earlier ones keep their grades. Students who are not among them stay as they are."""
         changed = 0
-        names, called = self._names(), {person.id: person.name for person in self.people()}
-
-        def known(student: str, shown: str) -> tuple[str, str]:
-            found = names.get(student.casefold(), student)
-            return found, called.get(found) or shown
-
-        handed_in = [
-            replace(
-                one, student=known(one.student, "")[0], called=known(one.student, one.called)[1],
-                members=tuple(Identity(*known(member.id, member.name)) for member in one.members),
-            )
-            for one in handed_in
-        ]  # fmt: skip
+        handed_in = self.by_roster(handed_in)
         with self._transaction():
             nameless = {(one.student, one.name, one.problem) for one in handed_in if not one.lab}
             for number, *what in self._rows("SELECT id, student, file, problem FROM submission WHERE lab = ''"):
@@ -173,6 +161,21 @@ class Ledger:
             for one in handed_in:
                 changed += self._take(one)
         return changed
+
+    def by_roster(self, handed_in: Sequence[HandedIn]) -> list[HandedIn]:
+        """The hand-ins under the roster's IDs and names, where it knows their students by another name."""
+        names, called = self.names(), {person.id: person.name for person in self.people()}
+
+        def known(one: Identity) -> Identity:
+            found = names.get(one.id.casefold(), one.id)
+            return Identity(found, called.get(found) or one.name)
+
+        resolved = []
+        for one in handed_in:
+            who = known(Identity(one.student, one.called))
+            members = tuple(known(member) for member in one.members)
+            resolved.append(replace(one, student=who.id, called=who.name, members=members))
+        return resolved
 
     def _take(self, one: HandedIn) -> bool:
         """Note one hand-in; whether it is new."""
@@ -208,7 +211,7 @@ class Ledger:
                 known = {name for one in self.people() if one.id == person.id for name in one.aliases}
                 row = (person.id, person.name, json.dumps(sorted(person.aliases | known)))
                 self._database.execute("INSERT OR REPLACE INTO person VALUES (?, ?, ?)", row)
-            names = self._names()
+            names = self.names()
             for (student,) in self._rows("SELECT DISTINCT student FROM submission"):
                 if (known_as := names.get(student.casefold(), student)) != student:
                     self._rename(student, known_as)
@@ -216,8 +219,8 @@ class Ledger:
                 changed = [[names.get(one.casefold(), one), called] for one, called in json.loads(members)]
                 self._database.execute("UPDATE submission SET members = ? WHERE id = ?", (json.dumps(changed), number))
 
-    def _names(self) -> dict[str, str]:
-        """The ID of each name of a student that no other has."""
+    def names(self) -> dict[str, str]:
+        """The ID of each name of a student, in small letters, that no other has."""
         names: dict[str, set[str]] = defaultdict(set)
         for person in self.people():
             for name in (person.id, *person.aliases):

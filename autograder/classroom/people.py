@@ -26,7 +26,7 @@ from autograder.classroom.entries import is_archive, without_ending
 # Platforms take underscores out of names, and students choose what comes behind: the first match is the platform's.
 _MOODLE = re.compile(r"(?P<name>.+?)_(?P<id>\d+)_assignsubmission_(?P<kind>file|onlinetext)_?(?P<rest>.*)", re.DOTALL)
 _CANVAS = re.compile(
-    r"(?:(?P<name>.*?)_)??(?:LATE_)?(?P<id>\d+|anon_[A-Za-z0-9]+)_(?:\d+_(?P<rest>.+)|(?P<online>text|link)\.html)",
+    r"(?:(?P<name>.*?)_)??(?P<late>LATE_)?(?P<id>\d+|anon_[A-Za-z0-9]+)_(?:\d+_(?P<rest>.+)|(?P<online>text|link)\.html)",
     re.DOTALL,
 )
 _LONGEST = 200  # letters of an ID that are shown
@@ -58,6 +58,7 @@ class Owned:
     who: Identity
     kind: str
     rest: PurePosixPath
+    note: str = ""  # what the platform's name says besides
 
 
 def moodle(first: str) -> re.Match[str] | None:
@@ -82,7 +83,8 @@ def owner(parts: Sequence[str], gradescope: Mapping[str, Identity], prefix: str 
         return Owned(Identity(found["id"], found["name"]), "Moodle", inside)
     if not others and (found := canvas(first)):
         inside = PurePosixPath(_inner(found["rest"] or f"{found['online']}.html"))
-        return Owned(Identity(found["id"], found["name"] or ""), "Canvas", inside)
+        note = "Canvas marks it late" if found["late"] else ""
+        return Owned(Identity(found["id"], found["name"] or ""), "Canvas", inside, note)
     if others:
         login = first.removeprefix(prefix)
         return Owned(Identity(spelled(login or first), first if login != first else ""), "folder", rest)

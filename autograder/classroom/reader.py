@@ -60,7 +60,7 @@ class Confined(Here):
     def unpack(self, files: list[dict[str, Any]]) -> list[dict[str, Any]]:
         if all(file["path"].lower().endswith(".py") for file in files):
             return super().unpack(files)  # nothing is parsed
-        found = self._call("unpack", list, files=files)
+        found: list[dict[str, Any]] = self._call("unpack", list, files=files)
         if not all(isinstance(one, dict) and {key: type(one.get(key)) for key in _FORM} == _FORM for one in found):
             raise Unreadable("the answer is of no use")
         return found

@@ -35,9 +35,11 @@ def feedback_page(student: str, lines: Iterable[GradeLine], pseudonym: str) -> s
     """The page of one student, whose submissions `lines` are. Raises ClassError."""
     graded, notes = [], [f"On a leaderboard you are {pseudonym}."]
     for line in lines:
+        if line.counts is not None:
+            notes.append(clean(f"{line.lab}: {line.points:g} points count ({line.why})."))
         if report := line.graded():
             graded.append(report)
-        else:
+        elif line.problem or not line.by_hand:
             notes.append(clean(f"{line.lab or line.file}: {line.problem or 'not graded yet.'}"))
     return page(graded, title=clean(f"Feedback for {student}"), notes=notes)
 

@@ -45,7 +45,7 @@ class LabStats:
 
 def lab_stats(lines: Iterable[GradeLine]) -> list[LabStats]:
     """The statistics of each lab of a class, in the order of their names. Raises ClassError."""
-    everything = [line for line in lines if line.lab]
+    everything = [line for line in lines if line.lab and line.attempt]  # also points may be set for nothing
     return [_of_lab(lab, [one for one in everything if one.lab == lab]) for lab in sorted({o.lab for o in everything})]
 
 

@@ -210,3 +210,17 @@ def test_a_rosters_id_takes_over_overrides_and_members(tmp_path: Path) -> None:
         ledger.override("17", LAB, 5, "x")
         ledger.enrol([Person("bob", "Bob", frozenset({"17"}))])
         assert {(one.student, one.points) for one in ledger.lines()} == {("bob", 5), ("17 + 18", 0)}
+
+
+def test_a_group_of_whom_one_is_late_by_the_table(results: Path) -> None:
+    with Ledger(results / RECORD) as ledger:
+        members = (Identity("fay", "Fay"), Identity("gil", "Gil"))
+        ledger.take_in([HandedIn("fay + gil", LAB, "submission.py", b"# fg", members=members)])
+        for one in ledger.waiting():
+            ledger.keep(one.number, {**ON_GPU, "lab": one.lab})
+    (results / "late.csv").write_text(f"student,lab,days\ngil,{LAB},1.5\n")
+    out = results / "grades.csv"
+    command = ["export", str(results), "--to", "moodle", "--out", str(out), "--lab", LAB, "--late"]
+    assert main([*command, str(results / "late.csv"), "--late-penalty", "50", "--late-cap", "60"]) == 0
+    assert {"fay,15", "gil,6"} <= set(out.read_text().splitlines())
+    assert main(["feedback", str(results), "--out", str(results / "pages")]) == 0
