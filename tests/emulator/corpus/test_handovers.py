@@ -60,7 +60,7 @@ def test_the_syncwarp_that_a_finding_names_mends_it(tmp_path: Path) -> None:
         named[pair.name] = line_of(pair, r"\bif \(lane .* ARRIVE\(")
         for found in run_pair(pair).findings:  # several where the compiler unrolled a loop
             assert re.search(r"that line \d+ (reads|writes) in another warp\. ", found.message)
-            arrival = re.search(r"The arrival of line (\d+) .* __syncwarp\(\) has to come before it", found.message)
+            arrival = re.search(r"The arrival of line (\d+) .* put __syncwarp\(\) before it", found.message)
             assert arrival and int(arrival[1]) == named[pair.name], found.message
     path = tmp_path / "mended.py"
     path.write_text(with_syncwarp(LONE_LANES[0].path, frozenset(named.values())))

@@ -224,7 +224,7 @@ def test_a_register_of_a_changed_before_the_wait() -> None:
 
 def test_a_missing_fence() -> None:
     result, _, _ = small("{one}\n{wait}")
-    assert "first wgmma without a wgmma.fence" in result.findings[0].message
+    assert "first wgmma without wgmma.fence" in result.findings[0].message
     result, _, _ = small("{fence}\n{one}\n{wait}\nadd.f32 %r100, %r100, %r101;\n{one}\n{wait}")
     (finding,) = result.findings
     assert finding.kind is FindingKind.RACE and "no wgmma.fence between" in finding.message
