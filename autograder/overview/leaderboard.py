@@ -32,9 +32,11 @@ def places(lines: Iterable[GradeLine], lab: str) -> list[LeaderboardRow]:
     global memory that the profile case moves, then by the warp instructions that it issues. Raises ClassError."""
     profiles = [(line, _right_profile(line)) for line in lines if line.lab == lab]
     found = [_place(line, profile) for line, profile in profiles if profile is not None]
-    return sorted(
-        found, key=lambda p: (p.efficiency is None, -(p.efficiency or 0.0), p.sectors, p.instructions, p.student)
-    )
+    return sorted(found, key=_rank)
+
+
+def _rank(place: LeaderboardRow) -> tuple[bool, float, int, int]:
+    return place.efficiency is None, -(place.efficiency or 0.0), place.sectors, place.instructions
 
 
 def pseudonym(student: str, salt: int) -> str:
@@ -46,15 +48,17 @@ def pseudonym(student: str, salt: int) -> str:
 def leaderboard_page(lab: str, best: Iterable[LeaderboardRow], salt: int | None) -> str:
     """The page. With a salt it shows pseudonyms, which each student finds in their feedback; without one, names."""
     columns = ("place", "who", "share of the roofline", "sectors moved", "warp instructions")
+    shown = [(_rank(p), p.student if salt is None else pseudonym(p.student, salt), p) for p in best]
+    shown.sort(key=lambda one: one[:2])  # equals stand by what is shown: the order of real names would undo pseudonyms
     rows = [
         (
-            str(number),
-            place.student if salt is None else pseudonym(place.student, salt),
+            str(1 + sum(other < rank for other, _, _ in shown)),
+            name,
             "-" if place.efficiency is None else f"{place.efficiency:.1%}",
             f"{place.sectors:,}",
             f"{place.instructions:,}",
         )
-        for number, place in enumerate(best, start=1)
+        for rank, name, place in shown
     ]
     words = (
         "Right and safe submissions. Sectors (32 bytes of global memory) and instructions are the emulator's counts of "

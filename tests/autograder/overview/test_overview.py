@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from autograder.overview.feedback import file_name, write_feedback
-from autograder.overview.leaderboard import leaderboard_page, places, pseudonym
+from autograder.overview.leaderboard import LeaderboardRow, leaderboard_page, places, pseudonym
 from autograder.overview.stats import BINS, CaseRate, lab_stats, words
 from autograder.records.status import Part, Status
 from autograder.records.stored import report_of
@@ -107,3 +108,14 @@ def test_the_leaderboard_names_nobody_unless_asked() -> None:
     hidden, shown = leaderboard_page("03_transpose", best, 7), leaderboard_page("03_transpose", best, None)
     assert "ada" not in hidden and pseudonym("ada", 7) in hidden and "ada" in shown
     assert pseudonym("ada", 7) != pseudonym("ada", 8)
+
+
+def test_equals_share_a_place_and_stand_in_no_order_of_their_names() -> None:
+    rows = [LeaderboardRow(student, None, 8, 4) for student in "abcdefghijklmnopqrstuvwxyz"]
+    rows.append(LeaderboardRow("worse", None, 9, 4))
+    for salt in (1, 2, 3):
+        page = leaderboard_page("01_axpy", rows, salt)
+        shown = re.findall(r"<tr><td>(\d+)</td><td>([^<]+)</td>", page)
+        assert [place for place, _ in shown] == ["1"] * 26 + ["27"]
+        names = [pseudonym(row.student, salt) for row in rows[:26]]
+        assert [name for _, name in shown[:26]] == sorted(names) != names
