@@ -238,8 +238,10 @@ def _add_class_options(parser: argparse.ArgumentParser) -> None:
         help="folder for the record and the table; the same again goes on",
     )
     parser.add_argument("--lab", help="the lab of all that names none (default: the folder that is named like one)")
-    parser.add_argument("--roster", type=Path, metavar="CSV", help="who is in the class, as the platform exports it")
-    parser.add_argument("--times", type=Path, metavar="CSV", help="when who handed in: columns student, lab and time")
+    parser.add_argument(
+        "--roster", type=Path, metavar="CSV", help="the students of the class, as the platform exports them"
+    )
+    parser.add_argument("--times", type=Path, metavar="CSV", help="times of hand-ins: columns student, lab and time")
     parser.add_argument(
         "--device", choices=("auto", "gpu", "emulator"), default="auto", help="where kernels run (default: auto)"
     )

@@ -31,7 +31,7 @@ def add_commands(command: Command) -> None:
         metavar="POINTS",
         help="what a lab's maximum becomes; `column`: the platform's points",
     )
-    sub.add_argument("--skip-unknown", action="store_true", help="leave students out whom the platform does not know")
+    sub.add_argument("--skip-unknown", action="store_true", help="skip students that the platform's table lacks")
     sub.add_argument(
         "--column", action="append", default=[], metavar="LAB=TITLE", help="canvas: a lab's column; may be repeated"
     )
@@ -55,7 +55,7 @@ def add_commands(command: Command) -> None:
         "--late-cap", type=float, default=100.0, metavar="PERCENT", help="of the points, at most (default: 100)"
     )
 
-    sub = command("policy", _later("policy"), "Say which attempt counts and what lateness costs, or set it.")
+    sub = command("policy", _later("policy"), "Show or set which attempt counts and what lateness costs.")
     _add_results(sub)
     sub.add_argument("file", metavar="TOML", type=Path, nargs="?", help="the rules (default: show those in force)")
     _add_by(sub)
@@ -129,7 +129,7 @@ def _scale(text: str) -> float | str:
 
 
 def _add_by(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--by", metavar="NAME", help="who does this, for the log (default: the user's name)")
+    parser.add_argument("--by", metavar="NAME", help="the name for the log (default: the user's name)")
 
 
 def _add_results(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""A class's download as each platform makes it, written by code, with who is in it: odd names do not fit in files.
+"""A class's download as each platform makes it, written by code, with its students: odd names do not fit in files.
 
 A tree is a list of files. `counts` says, by student and lab, which file is the hand-in; `unread` are the files that
 cannot be read, each with some words of the reason. Whatever is in neither is set aside.
@@ -212,7 +212,7 @@ def plain() -> Tree:
         ("s5", LAB): "s5/submission_cuda.py",
     }
     unread = {
-        "s3.zip": "student is refused",
+        "s3.zip": "see the student's row",
         "s6/a.py": "as well as another",
         "s6/b.py": "as well as another",
         "s7/old.ipynb": "no such lab",

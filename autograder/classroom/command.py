@@ -114,9 +114,9 @@ def _timed(handed_in: Sequence[HandedIn], times: Mapping[tuple[str, str], str], 
 
 
 def _show_intake(intake: Intake, ledger: Ledger, console: Console) -> None:
-    """What became of files that were not read, and who is missing."""
+    """Name the files that were not read, and the students without a hand-in."""
     for words in intake.warnings:
-        _say(console, clean(f"look: {words}"))
+        _say(console, clean(f"note: {words}"))
     unread: dict[str, list[Fate]] = defaultdict(list)
     for fate in intake.fates:
         if not fate.read:
@@ -128,22 +128,22 @@ def _show_intake(intake: Intake, ledger: Ledger, console: Console) -> None:
             _say(console, clean(f"not read: {student}, {len(fates) - MOST_SHOWN} more files: see {FILES}"))
     for one in intake.handed_in:
         if one.note:
-            _say(console, clean(f"look: {one.student}: {one.note}"))
+            _say(console, clean(f"note: {one.student}: {one.note}"))
     lines, people = list(ledger.lines()), ledger.people()
     there = {one.student for line in lines for one in line.each()}
     for person in people:
         if person.id not in there:
             _say(console, clean(f"nothing handed in: {person.id} {person.name}".rstrip()))
     for student in sorted(there - {person.id for person in people}) if people else ():
-        _say(console, clean(f"look: {student} is not on the roster"))
+        _say(console, clean(f"note: {student} is not on the roster"))
     now = {(one.student, one.lab) for one in intake.handed_in}
     labs = {one.lab for one in intake.handed_in}
     timeless = sum(line.lab in ledger.policy().deadlines and not line.at for line in lines)
     if timeless:
-        _say(console, f"look: no time is known of {timeless} hand-ins, which count as on time: name them with --times")
+        _say(console, f"note: {timeless} hand-ins have no time and count as on time; --times gives times")
     kept = sum(line.lab in labs and (line.student, line.lab) not in now for line in lines)
     if kept:
-        _say(console, f"{kept} handed in before and not in this download keep their grades")
+        _say(console, f"note: {kept} hand-ins of earlier downloads are not in this one and keep their grades")
 
 
 def _show(lines: Sequence[GradeLine], console: Console) -> None:

@@ -1,7 +1,7 @@
 """The files in a folder or an archive that a class has handed in: listed by name, and read when they are asked for.
 
 Nothing is written to disk and no link is followed. No archive of a student's is opened here: `unpacking` does that, in
-a process of its own. What cannot be taken is listed with a sentence that says why.
+a process of its own. A file that cannot be taken is listed with a sentence that says why.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Entry:
 
 
 class Download:
-    """What lies in a folder or an archive, as a platform gives it. Use as a context manager: it keeps archives open.
+    """The files of a folder or an archive, as a platform gives it. Use as a context manager: it keeps archives open.
 
     Raises ClassError if there is no such place, or it holds too much.
     """
@@ -90,7 +90,7 @@ class Download:
         return [replace(one, place=str(outer / one.path.relative_to(entry.path.parent))) for one in found]
 
     def _members(self, file: IO[bytes], root: PurePosixPath) -> list[Entry] | None:
-        """What is in an archive, below `root`; None if it is none."""
+        """The files of an archive, below `root`; None if it is none."""
         found = []
         try:
             for entry in members(file, root, self._stack):

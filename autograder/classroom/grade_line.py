@@ -1,4 +1,4 @@
-"""What a class's record says of one attempt of a student at a lab."""
+"""One attempt of a student at a lab, as a class's record has it."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class GradeLine:
 
     @property
     def points(self) -> float:
-        """What counts."""
+        """The points that count."""
         return self.score if self.counts is None else self.counts
 
     def each(self) -> list[GradeLine]:

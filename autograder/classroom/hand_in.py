@@ -1,8 +1,8 @@
-"""Which of a student's files is the hand-in for a lab, and what becomes of each of the others: docs/hand-ins.md.
+"""Chooses the hand-in for a lab among a student's files, and says what becomes of the others: docs/hand-ins.md.
 
 1. The lab is the one that `%%submit` names, else the nearest folder or file that is named like one, else `--lab`.
 2. Unchanged starters, the same file twice and earlier uploads (`file.py` beside `file-1.py`) are set aside.
-3. Of the rest counts a notebook whose cell writes the `submission.py` beside it, else `submission.py`, else
+3. Of the remaining files counts a notebook whose cell writes the `submission.py` beside it, else `submission.py`, else
    `submission_cuda.py`, else a notebook with `%%submit`, else the one file that there is. Two that are equally good are
    refused.
 """
@@ -45,7 +45,7 @@ class HandedIn:
 
 @dataclass(frozen=True)
 class Fate:
-    """What became of a file: `read` says whether it could be, `words` are a sentence."""
+    """What became of a file: `read` says whether it could be read, `words` are a sentence about it."""
 
     student: str
     path: str

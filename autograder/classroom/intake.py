@@ -1,6 +1,6 @@
-"""Who handed in what: reads downloads of Gradescope, Moodle, Canvas, GitHub Classroom and nbgrader, and plain folders.
+"""Reads downloads of Gradescope, Moodle, Canvas, GitHub Classroom and nbgrader, and plain folders.
 
-`people` says whose a file is, `hand_in` which file counts. Every file has a fate that can be read afterwards.
+`people` finds the student of a file, `hand_in` the file that counts. Every file gets a fate: what became of it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_READ = 500  # files of one student
 
 @dataclass(frozen=True)
 class Intake:
-    """What a class handed in, one a student and lab, sorted; the fate of every file; sentences that need a look."""
+    """The hand-ins of a class, one per student and lab, sorted; the fate of every file; warnings in sentences."""
 
     handed_in: list[HandedIn]
     fates: list[Fate] = field(default_factory=list)
@@ -52,8 +52,8 @@ class _Student:
 
 
 def read_class(place: Path, lab: str | None = None, reader: Here | None = None) -> Intake:
-    """What is handed in at a folder or an archive. `lab` is the lab of all that names none; `reader` opens what
-    students packed.
+    """The hand-ins in a folder or an archive. `lab` is the lab of files that name none; `reader` opens archives and
+    notebooks.
 
     Raises ClassError if there is nothing.
     """
@@ -216,12 +216,14 @@ def _of_student(
     files = [(owned.rest, entry) for owned, entry in student.owned]
 
     def refused(words: str) -> tuple[list[HandedIn], list[Fate]]:
-        fates = [Fate(who.id, entry.place, False, "is not read, for its student is refused") for _, entry in files[:20]]
+        fates = [Fate(who.id, entry.place, False, "is not read: see the student's row") for _, entry in files[:20]]
         problem = f"{who.id}: {words}."
         return [HandedIn(who.id, asked or "", files[0][0].name, b"", problem, who.name, who.members, at)], fates
 
     if len(kinds) > 1:
-        return refused(f"is named in two ways in one download ({' and '.join(kinds)}), perhaps two people: part them")
+        return refused(
+            f"two kinds of names ({' and '.join(kinds)}) give this ID, perhaps two people: grade them in two runs"
+        )
     repository = _repository([path for path, _ in files], known)
     fates: list[Fate] = []
     if repository is not None:
@@ -278,7 +280,7 @@ def _unread(path: PurePosixPath, entry: Entry) -> Piece:
     if entry.problem:
         return Piece(path, place, b"", entry.problem, python=bool(largest(path.name)))
     if path.name in ("onlinetext.html", "text.html", "link.html"):
-        words = f"{place} is text typed into the platform, which is not read: ask for a file."
+        words = f"{place} is text typed into the platform, and is not read: ask for a file."
     elif path.suffix.lower() == ".txt":
         words = f"{place} is a text file: ask for it as submission.py."
     else:
@@ -340,7 +342,7 @@ def _alike(handed_in: Iterable[HandedIn]) -> list[str]:
     for one in handed_in:
         by_look[looks(one.student)].add(one.student)
     return [
-        f"{' and '.join(sorted(names))} look alike, and are kept apart: is that one student?"
+        f"{' and '.join(sorted(names))} look alike and are kept apart: check whether they are one student."
         for _, names in sorted(by_look.items())
         if len(names) > 1
     ]

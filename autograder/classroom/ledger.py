@@ -68,7 +68,7 @@ class Waiting:
 
 @dataclass(frozen=True)
 class LogLine:
-    """Who changed what, and when."""
+    """One change of the record: its author, time, student and lab."""
 
     number: int
     at: str
@@ -239,7 +239,7 @@ class Ledger:
             self.write_log(new, lab, f"attempt {attempt} of {old} is theirs by the roster", inside=True)
 
     def people(self) -> list[Person]:
-        """Who is in the class, by ID; nobody if no roster was given."""
+        """The students of the class, by ID; none without a roster."""
         rows = self._rows("SELECT * FROM person ORDER BY id")
         return [Person(name, called, frozenset(json.loads(aliases))) for name, called, aliases in rows]
 
@@ -357,8 +357,8 @@ class Ledger:
         return found
 
     def lines(self) -> Iterator[GradeLine]:
-        """What counts, by student and lab: the attempt that the policy chooses, with its points after lateness, or what
-        was set by hand. Raises ClassError for a policy that this version does not understand."""
+        """The line that counts for each student and lab: the attempt that the policy chooses, with its points after
+        lateness or those set by hand. Raises ClassError for a policy that this version does not understand."""
         yield from what_counts(self.attempts(), self.policy(), self.overrides())
 
     def policy(self) -> Policy:
@@ -366,7 +366,7 @@ class Ledger:
         return read_policy(self.setting("policy"), "The record's policy")
 
     def overrides(self) -> dict[tuple[str, str], tuple[float, str]]:
-        """What was set by hand, by student and lab: points and the reason."""
+        """The points that were set by hand, with the reason, by student and lab."""
         return {(student, lab): (score, why) for student, lab, score, why in self._rows("SELECT * FROM override")}
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:

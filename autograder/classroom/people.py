@@ -1,4 +1,4 @@
-"""Whose a file of a download is: the ID that the platform gives a student, beside the name that it shows.
+"""The student of each file in a download: the ID that the platform gives, beside the name that it shows.
 
 | platform | ID | how a download looks |
 |---|---|---|
@@ -8,7 +8,7 @@
 | GitHub Classroom | login | `assignment-submissions/assignment-login/labs/...` |
 | nbgrader, plain | the folder's name | `submitted/student/...`, a folder or an archive a student, or a file a student |
 
-Nothing inside what a student handed in says who it is from.
+No file inside a hand-in changes its student.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Person:
 
 @dataclass(frozen=True)
 class Owned:
-    """Whose a path is, what kind of naming says so, and the path below what names the student."""
+    """The student of a path, the kind of naming that gives it, and the path below the part that names the student."""
 
     who: Identity
     kind: str
@@ -62,18 +62,18 @@ class Owned:
 
 
 def moodle(first: str) -> re.Match[str] | None:
-    """What Moodle's name of a student's folder or file says, if it is one."""
+    """The parts of a folder's or file's name that Moodle made; None for other names."""
     return _MOODLE.fullmatch(first)
 
 
 def canvas(first: str) -> re.Match[str] | None:
-    """What Canvas's name of a student's file says, if it is one."""
+    """The parts of a file's name that Canvas made; None for other names."""
     return _CANVAS.fullmatch(first)
 
 
 def owner(parts: Sequence[str], gradescope: Mapping[str, Identity], prefix: str = "") -> Owned:
-    """Whose the file at `parts` of an export is. `gradescope` has the identities of an export's folders; `prefix` is
-    what GitHub Classroom puts before a login."""
+    """The student of the file at `parts` of an export. `gradescope` has the identities of an export's folders; `prefix`
+    stands before a login in GitHub Classroom."""
     first, *others = parts
     rest = PurePosixPath(*others)
     if first in gradescope:
@@ -130,7 +130,7 @@ def spelled(text: str) -> str:
 
 
 def looks(text: str) -> str:
-    """What names that a reader takes for each other have in common."""
+    """A key that names share if a reader takes them for each other."""
     plain = unicodedata.normalize("NFKC", re.sub(r"\\(?:u[0-9a-f]{4,6}|x20)", "", text)).casefold()
     return "".join(letter for letter in plain if not letter.isspace())
 

@@ -187,7 +187,7 @@ def _chosen(several: Sequence[GradeLine], policy: Policy) -> GradeLine:
 
 
 def _alone(line: GradeLine, policy: Policy) -> float:
-    """What an attempt is worth without free days."""
+    """The points of an attempt without free days."""
     return line.score * (1 - min(policy.late.most, 100.0, policy.days_late(line) * policy.late.penalty) / 100)
 
 

@@ -1,6 +1,6 @@
-"""Who opens what students handed in: a process in a sandbox, or this one.
+"""Opens hand-ins: in a sandboxed process, or in this one.
 
-A student whose files end the process, or take it too long, has a sentence that says so; the next gets a fresh one.
+Files that end the process or exceed its limits cost their student alone: the next student gets a fresh process.
 """
 
 from __future__ import annotations

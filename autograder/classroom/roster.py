@@ -1,4 +1,4 @@
-"""Who is in a class: reads the list that a platform exports, as CSV.
+"""Reads the list of a class's students that a platform exports, as CSV.
 
 | platform | list | the ID that counts | also known by |
 |---|---|---|---|

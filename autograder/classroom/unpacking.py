@@ -1,7 +1,7 @@
 """Opens what one student handed in: archives, and notebooks for the submission in them; and a platform's own YAML.
 
-These are a stranger's bytes, so `reader.Confined` has a sandboxed process do this, one call a student. What goes in and
-comes out is plain data.
+These are a stranger's bytes, so `reader.Confined` has a sandboxed process do this, one call a student. Arguments and
+results are plain data.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def unpack(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def submitters(content: bytes) -> dict[str, dict[str, Any]]:
-    """Who handed in each folder of a Gradescope export, by its `submission_metadata.yml`: `students`, a list of dicts
+    """The people of each folder of a Gradescope export, by its `submission_metadata.yml`: `students`, a list of dicts
     of `email`, `name` and `sid`, and `at`, the time. Everything is text. Raises ValueError for what is no such file.
 
     Aliases are refused: a few hundred bytes of them can stand for gigabytes.

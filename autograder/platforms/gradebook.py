@@ -5,7 +5,8 @@ assignment, and what it does not know it would make a new assignment of. Moodle 
 back (mod/assign/feedback/offline/importgradeslib.php says which columns it reads), or in the gradebook any table with a
 column that names a user, by e-mail or ID number, and one a grade.
 
-What an export could not place goes to `skipped`, if a list is given, with the reason; otherwise it is an error.
+Grades without a place in the platform's table go to `skipped`, if a list is given, with the reason; otherwise they are
+an error.
 """
 
 from __future__ import annotations
@@ -156,7 +157,7 @@ def graded(lines: Iterable[GradeLine]) -> list[GradeLine]:
 
 
 def _points(lines: Sequence[GradeLine], scale: Scale) -> Callable[[GradeLine, str], str]:
-    """What is written for a line, given the points of its column in words."""
+    """A function that words the points of a line, given those of its column as text."""
     most = {lab: max(line.max_score for line in lines if line.lab == lab) for lab in {line.lab for line in lines}}
 
     def words(line: GradeLine, column: str) -> str:

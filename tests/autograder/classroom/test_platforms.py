@@ -108,7 +108,7 @@ def test_a_student_of_two_platforms_in_one_download_is_refused(tmp_path: Path) -
     (tmp_path / "11" / "submission.py").write_text("# folder")
     (tmp_path / "ada_11_22_submission.py").write_text("# canvas")
     (one,) = read_class(tmp_path, LAB).handed_in
-    assert "named in two ways" in one.problem and not one.content
+    assert "two kinds of names" in one.problem and not one.content
 
 
 def test_a_clone_without_work_and_a_clone_in_an_archive(tmp_path: Path) -> None:
