@@ -27,6 +27,7 @@ SITE = ROOT / "build" / "site"
 PICTURES = SITE / "pictures"
 EXTRA = SITE / "extra"  # pages that are there as they are
 _LINK = re.compile(r"(?P<before>\]\(|^\[[^\]]+\]: )(?P<target>[^()\s:#]*)(?P<anchor>#[^()\s]*)?", re.MULTILINE)
+_HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 _PREDICTED = re.compile(r"^(?P<name>\w+) = predict\(", re.MULTILINE)
 _REVEALED = re.compile(r"\breveal\((?P<name>\w+)")
 _TITLES = {"notebooks": "Chapters", "labs": "Labs"}
@@ -104,10 +105,12 @@ def _linker(page: Path, known: set[Path]) -> Callable[[str], str]:
 def _chapter(text: str, linked: Callable[[str], str]) -> str:
     notebook = json.loads(text)
     open_questions: set[str] = set()
+    heading = ""
     for cell in notebook["cells"]:
         source = "".join(cell["source"])
         if cell["cell_type"] == "markdown":
             cell["source"] = linked(source)
+            heading = next(reversed(_HEADING.findall(source)), heading)
             continue
         tags = cell["metadata"].setdefault("tags", [])
         if cell["metadata"].get("jupyter", {}).get("source_hidden"):
@@ -117,6 +120,12 @@ def _chapter(text: str, linked: Callable[[str], str]) -> str:
             tags.append("hide-output")
         open_questions |= set(_PREDICTED.findall(source))
         open_questions -= answers
+        pictures = [output["data"] for output in cell["outputs"] if "image/png" in output.get("data", {})]
+        if pictures:
+            words = " ".join("".join(pictures[0].get("text/plain", "")).split())
+            # Of a figure that says nothing itself the section is known.
+            alt = words if words.startswith("Figure: ") else f"Figure of the section {heading}"
+            cell["metadata"]["mystnb"] = {"image": {"alt": alt}}
         for output in cell["outputs"]:
             _place(output, linked)
     return json.dumps(notebook, indent=1)

@@ -21,6 +21,7 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.loads: list[str] = []
+        self.silent: list[str] = []  # pictures without words
         self.folded: list[str] = []
         self.open = 0
         self.feed(text)
@@ -29,6 +30,8 @@ class Page(HTMLParser):
         values = dict(attributes)
         if tag in LOADED and values.get(LOADED[tag]):
             self.loads.append(values[LOADED[tag]] or "")
+        if tag == "img" and (values.get("alt") or "").rpartition(".")[2] in ("", "png"):
+            self.silent.append(values.get("src") or "")
         if tag == "link" and "stylesheet" in (values.get("rel") or ""):
             self.loads.append(values["href"] or "")
         self.open += tag == "details"
@@ -81,6 +84,7 @@ def test_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         text = path.read_text(encoding="utf-8")
         page = Page(text)
         assert not [place for place in page.loads if re.match(r"(https?:)?//", place)], path
+        assert page.silent == [], path
         assert "<html lang=" in text and "<title>" in text and "viewport" in text
         assert [p for p in page.loads if "://" not in p and not (path.parent / p.partition("?")[0]).exists()] == []
     styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))

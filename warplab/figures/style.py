@@ -61,6 +61,17 @@ _RC: dict[Any, Any] = {
 }
 
 
+class Picture(Figure):
+    """A figure that says in words what it shows, for a reader who cannot see it: a notebook keeps this beside it."""
+
+    def __repr__(self) -> str:
+        words = [text.get_text() for text in self.texts]
+        for axes in self.axes:
+            parts = {"": axes.get_title(), "x: ": axes.get_xlabel(), "y: ": axes.get_ylabel()}
+            words += [name + value for name, value in parts.items() if value]
+        return "Figure: " + ". ".join(" ".join(word.split()).rstrip(".") for word in words if word.strip()) + "."
+
+
 def figure(
     width: float, height: float, *, widths: Sequence[float] = (1,), heights: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
@@ -70,7 +81,7 @@ def figure(
     draws thousands does not leak them.
     """
     with rc_context(_RC):
-        made = Figure(figsize=(width, height), dpi=110, layout="constrained")
+        made = Picture(figsize=(width, height), dpi=110, layout="constrained")
         grid = made.subplots(
             len(heights), len(widths), squeeze=False, gridspec_kw={"width_ratios": widths, "height_ratios": heights}
         )

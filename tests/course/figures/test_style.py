@@ -58,3 +58,11 @@ def test_figures_leave_no_global_state() -> None:
         "assert pyplot.get_fignums() == []\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_figure_says_in_words_what_it_shows() -> None:
+    made, (left, right) = style.figure(6, 3, widths=(1, 1))
+    style.headline(made, "Banks of a tile", "32 lanes\nask for a column.")
+    left.set_xlabel("bank")
+    right.set_title("padded")
+    assert repr(made) == "Figure: Banks of a tile. 32 lanes ask for a column. x: bank. padded."
