@@ -84,8 +84,8 @@ def _confine(request: Request) -> None:
     confinement.limit_resources(Limits(MEMORY, request.seconds, FILE_SIZE))
     confinement.give_up_privileges()
     if request.readable is not None:
-        readable = [*request.readable, str(Path.cwd())]
-        if not confinement.hide_files(readable, [os.devnull], request.listed):
+        readable = [*request.readable.paths, str(Path.cwd())]
+        if not confinement.hide_files(readable, [os.devnull], request.readable.listed):
             sys.exit("this kernel has no Landlock")
     confinement.allow_system_calls(Role.CAPTURE)
 

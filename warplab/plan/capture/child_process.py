@@ -16,7 +16,7 @@ from typing import IO
 
 from warplab.errors import WarplabError
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.protocol import MAX_RESPONSE, READY, Request, encode_request, printable
+from warplab.plan.capture.protocol import MAX_RESPONSE, READY, Readable, Request, encode_request, printable
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
@@ -60,7 +60,7 @@ def _run_once(request: Request, isolation: Isolation, deadline: float, timeout: 
     with tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True) as scratch:
         if isolation is Isolation.LANDLOCK:
             seen = ways.without(ways.readable(), ways.project_beyond_engine())
-            request = replace(request, readable=(*seen, *ways.devices()), listed=ways.readable())
+            request = replace(request, readable=Readable((*seen, *ways.devices()), ways.readable()))
         return _run_child(encode_request(request), ways.start(isolation, program(scratch), scratch), deadline, timeout)
 
 

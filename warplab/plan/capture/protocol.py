@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from warplab.errors import PlanError
@@ -28,13 +28,20 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u206
 
 
 @dataclass(frozen=True)
+class Readable:
+    """Files and folders that a process may read, and folders of which it may see the names alone."""
+
+    paths: tuple[str, ...]
+    listed: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Request:
     """What the child is asked: the submission's text, the calls to make, the architectures to compile for.
 
     `name` is what messages call the file, `SOURCE_NAME` what code does.
     `seconds` is the processor time that it may use. `readable`, if it is given, is all that it may see of the file
-    system beside its own folder, and it has to see to that itself; of folders in `listed` it may see the names too.
-    `records`: the functions launch nothing, and what
+    system beside its own folder, and it has to see to that itself. `records`: the functions launch nothing, and what
     they return is asked for, records of that form. `contents` has for each call what a rank's program has and was
     given, or the table that a planner of checkpoints is called with, or the judge that a kernel attacks.
     """
@@ -44,10 +51,9 @@ class Request:
     calls: tuple[HostCall, ...]
     architectures: tuple[str, ...]
     seconds: int
-    readable: tuple[str, ...] | None = None
+    readable: Readable | None = None
     records: RecordForm | None = None
     contents: tuple[str, ...] = ()
-    listed: tuple[str, ...] = ()
 
 
 def encode_request(request: Request) -> bytes:
@@ -67,10 +73,9 @@ def encode_request(request: Request) -> bytes:
         "calls": calls,
         "architectures": request.architectures,
         "seconds": request.seconds,
-        "readable": request.readable,
+        "readable": None if request.readable is None else asdict(request.readable),
         "records": request.records,
         "contents": request.contents,
-        "listed": request.listed,
     }
     return json.dumps(document).encode()
 
@@ -88,7 +93,8 @@ def decode_request(data: bytes) -> Request:
                 arguments.append(ScalarArgument(a["name"], a["value"]))
         calls.append(HostCall(call["function"], tuple(arguments)))
     architectures = tuple(document["architectures"])
-    readable = None if document["readable"] is None else tuple(document["readable"])
+    seen = document["readable"]
+    readable = None if seen is None else Readable(tuple(seen["paths"]), tuple(seen["listed"]))
     return Request(
         document["source"],
         document["name"],
@@ -98,7 +104,6 @@ def decode_request(data: bytes) -> Request:
         readable,
         RecordForm(document["records"]) if document["records"] else None,
         tuple(document["contents"]),
-        tuple(document["listed"]),
     )
 
 
