@@ -109,9 +109,15 @@ class Runner:
             raise Rejected(status, words) from error
 
     def cases(
-        self, device: Executor, plans: Mapping[str, bytes], settled: Mapping[str, CaseOutcome]
+        self,
+        device: Executor,
+        plans: Mapping[str, bytes],
+        settled: Mapping[str, CaseOutcome],
+        shown: Sequence[str] = (),
     ) -> Generator[CaseOutcome]:
         """Judge the cases of these plans, in their order. Raises JudgeError if the executor itself fails.
+
+        `shown` names those that are small and not hidden: a call of the next of them comes between two of a case.
 
         On a GPU they share a turn, or each would wait for those who measure. A case that ends the worker ends the turn,
         for nobody is to wait until the next process is there. `settled` are outcomes by case that stand whatever
@@ -126,21 +132,23 @@ class Runner:
             with self._turn() if device is Executor.GPU else nullcontext():
                 while waiting and not (ended and waiting[0][0] in settled):
                     name, plan = waiting.pop(0)
-                    outcome, goes_on = self._case(device, plan, name)
+                    outcome, goes_on = self._case(device, plan, name, _next_of(shown, name, plans))
                     yield outcome
                     if not goes_on:
                         ended = True
                         break
 
-    def _case(self, device: Executor, plan: bytes, case: str) -> tuple[CaseOutcome, bool]:
-        """The outcome of a case, and whether the worker goes on."""
+    def _case(
+        self, device: Executor, plan: bytes, case: str, other: tuple[str, bytes] | None
+    ) -> tuple[CaseOutcome, bool]:
+        """The outcome of a case, and whether the worker goes on. `other` is a case of another size, and its plan."""
         seconds = min(CASE_SECONDS[device], self._left)
         if seconds <= 0:
             words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has."
             return CaseOutcome(case, Status.RESOURCES, message=words), True
         start = time.monotonic()
         try:
-            answer = self._call(_CASE_TARGETS[device], seconds, **self._payload(plan, case))
+            answer = self._call(_CASE_TARGETS[device], seconds, other=other, **self._payload(plan, case))
             return CaseOutcome.from_wire(answer), True
         except msgspec.ValidationError as error:
             return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error)), True
@@ -235,6 +243,14 @@ class Runner:
         if error.status is WorkerFault.ERROR and error.kind in _SUBMISSIONS_OWN:
             return Status.UNSUPPORTED, f"The submission failed: {said or error.kind}"
         raise JudgeError(f"{what} failed: {error.kind or error.status}: {said}")
+
+
+def _next_of(shown: Sequence[str], case: str, plans: Mapping[str, bytes]) -> tuple[str, bytes] | None:
+    """The case that follows one in a circle, the first for one that is not in it, and its plan; None for itself."""
+    if not shown:
+        return None
+    name = shown[(shown.index(case) + 1) % len(shown) if case in shown else 0]
+    return None if name == case else (name, plans[name])
 
 
 def _nonsense_words(error: msgspec.ValidationError) -> str:

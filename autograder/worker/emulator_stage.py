@@ -18,7 +18,7 @@ from autograder.spec.task import Task
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.orders import Order, in_orders
-from autograder.worker.second_call import second_call
+from autograder.worker.second_call import OtherSize, later_calls
 from warplab.plan.archive import loads
 from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
@@ -45,9 +45,10 @@ _PROBE = """
 """
 
 
-def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
+def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] | None = None) -> dict[str, Any]:
     """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
 
+    `other` has the name and the plan of a case of another size, for kernels that keep state from call to call.
     Gives CaseOutcome.to_wire(). Raises PlanError for a plan that leaves what the emulator supports."""
     from warplab import emulator
 
@@ -93,7 +94,8 @@ def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
         outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
     if outcome.status is Status.PASSED and keeps_state(loaded):
-        again = second_call(lab.task, judged, seed, loaded, execute_once)
+        size = OtherSize.of(lab.task, other)
+        again = later_calls(lab.task, judged, seed, loaded, execute_once, size)
         if again.status is not Status.PASSED:
             outcome = replace(
                 again,

@@ -27,7 +27,7 @@ from autograder.worker.compare import worst_ratio
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.physical_floor import impossible
-from autograder.worker.second_call import second_call
+from autograder.worker.second_call import OtherSize, later_calls
 from warplab.errors import DeviceError
 from warplab.gpu import calibrate, executor, library, trusted
 from warplab.gpu.executor import LoadedPlan, on_stream
@@ -50,8 +50,9 @@ class WrongOutput(Exception):
     """A timed launch computed something wrong."""
 
 
-def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
-    """Judge the plan in the bytes of its file on one case of the lab in the folder `task`.
+def correctness(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] | None = None) -> dict[str, Any]:
+    """Judge the plan in the bytes of its file on one case of the lab in the folder `task`; `other` is that of
+    `emulator_stage.run`.
 
     Gives CaseOutcome.to_wire()."""
     start = time.perf_counter()
@@ -66,7 +67,7 @@ def correctness(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
     judged, captured = lab.case(case), loads(plan)
     outcome = judge_case(lab.task, judged, _on_the_host(lab.task, judged, seed), captured, execute)
     if outcome.status is Status.PASSED and keeps_state(captured):
-        again = second_call(lab.task, judged, seed, captured, once)
+        again = later_calls(lab.task, judged, seed, captured, once, OtherSize.of(lab.task, other))
         outcome = outcome if again.status is Status.PASSED else replace(again, findings=outcome.findings)
     outcome.seconds = time.perf_counter() - start
     return outcome.to_wire()

@@ -1,13 +1,15 @@
-"""A second call of the same plan on other inputs, for kernels that can remember the first.
+"""Further calls of the same kernels, for another size and on other inputs, for kernels that can remember the first.
 
 Variables of a module (`__device__` in CUDA C++) keep their values from launch to launch. A kernel that uses them to do
-less, or something else, the next time is right only once. A plan with such variables is therefore run as two calls in a
-row, with fresh inputs and outputs for the second, and the second is judged.
+less, or something else, the next time is right only once; one that leaves in them what fits one size is right for that
+size only. A plan with such variables is therefore run as three calls in a row, the second of which is another case's,
+with fresh inputs and outputs for each, and the last two are judged.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -16,46 +18,79 @@ from autograder.records.status import Status
 from autograder.spec.inputs import generate
 from autograder.spec.task import Case, Task
 from autograder.worker.judge_case import Execute, compare_outputs
-from warplab.plan.model import Argument, Buffer, Launch, Plan, Role, Structure, Value
+from warplab.plan.archive import loads
+from warplab.plan.model import Argument, Buffer, Kernel, Launch, Plan, Role, Structure, Value
 
-_SUFFIX = "_of_the_second_call"
+_COUNTS = ("first", "second", "third")
 
 
-def second_call(task: Task, case: Case, seed: int, plan: Plan, execute: Execute) -> CaseOutcome:
-    """Judge the second of two calls of the plan, on inputs that the first has not seen. Exceptions pass through."""
-    first, second = (generate(np, task, case, seed, iteration=number) for number in (0, 1))
-    arrays = {spec.name: first[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
-    arrays |= {spec.name + _SUFFIX: second[spec.name] for spec in task.arrays(Role.INPUT, Role.INOUT)}
-    outputs = execute(twice(plan), arrays)[0].execution.outputs
-    outcome = compare_outputs(
-        task, case, second, {spec.name: outputs[spec.name + _SUFFIX] for spec in task.arrays(Role.OUTPUT, Role.INOUT)}
-    )
-    if outcome.status is Status.PASSED:
-        return outcome
-    words = "The first of two calls is right and the second is not: what the kernel keeps in variables of its module"
+@dataclass(frozen=True)
+class OtherSize:
+    """Another case that is shown, whose plan is run between two calls of a case."""
+
+    case: Case
+    plan: Plan
+
+    @classmethod
+    def of(cls, task: Task, told: tuple[str, bytes] | None) -> OtherSize | None:
+        """That of a case's name and the bytes of its plan's file, if there is one."""
+        if told is None:
+            return None
+        name, plan = told
+        return cls(next(case for case in task.every_case() if case.name == name), loads(plan))
+
+
+def later_calls(
+    task: Task, case: Case, seed: int, plan: Plan, execute: Execute, other: OtherSize | None = None
+) -> CaseOutcome:
+    """Judge the calls after the first, each on inputs that no other has seen: one of `other`, and one more of the case
+    itself. Exceptions pass through."""
+    calls = [(case, plan), *([(other.case, other.plan)] if other else []), (case, plan)]
+    values = [generate(np, task, called, seed, iteration=number) for number, (called, _) in enumerate(calls)]
+    arrays = {
+        _of_call(spec.name, number): values[number][spec.name]
+        for number in range(len(calls))
+        for spec in task.arrays(Role.INPUT, Role.INOUT)
+    }
+    outputs = execute(in_a_row([called for _, called in calls]), arrays)[0].execution.outputs
+    outcome = CaseOutcome(case.name, Status.PASSED)
+    for number, (called, _) in enumerate(calls[1:], start=1):
+        found = {spec.name: outputs[_of_call(spec.name, number)] for spec in task.arrays(Role.OUTPUT, Role.INOUT)}
+        outcome = replace(compare_outputs(task, called, values[number], found), case=case.name)
+        if outcome.status is not Status.PASSED:
+            return _told(outcome, number, number == 1 and other is not None, len(calls))
+    return outcome
+
+
+def in_a_row(plans: Sequence[Plan]) -> Plan:
+    """One plan with the launches of all, each on buffers of its own. Variables of modules are the same."""
+    kernels, buffers, launches = dict[str, Kernel](), dict[str, Buffer](), list[Launch]()
+    for number, plan in enumerate(plans):
+        kernels |= {_of_call(name, number): kernel for name, kernel in plan.kernels.items()}
+        for name, buffer in plan.buffers.items():
+            buffers[_of_call(name, number)] = replace(buffer, name=_of_call(name, number))
+        for launch in plan.launches:
+            arguments = tuple(_argument(argument, number) for argument in launch.arguments)
+            launches.append(replace(launch, kernel=_of_call(launch.kernel, number), arguments=arguments))
+    return replace(plans[0], kernels=kernels, buffers=buffers, launches=tuple(launches))
+
+
+def _of_call(name: str, number: int) -> str:
+    return name if number == 0 else f"{name}_of_the_{_COUNTS[number]}_call"
+
+
+def _argument(argument: Argument, number: int) -> Argument:
+    if isinstance(argument, Value | Structure):
+        return argument
+    return replace(argument, buffer=_of_call(argument.buffer, number))
+
+
+def _told(outcome: CaseOutcome, number: int, other_size: bool, calls: int) -> CaseOutcome:
+    later = f"the {_COUNTS[number]}{', for another size,' if other_size else ''}"
+    words = f"The first of {'three' if calls == 3 else 'two'} calls is right and {later} is not: what the kernel keeps"
     return replace(
         outcome,
         status=Status.RUNS_DISAGREE,
-        message=f"{words} changes what it does the next time. {outcome.message}",
+        message=f"{words} in variables of its module changes what it does the next time. {outcome.message}",
         cause="Set such variables again before the kernel ends, or do without them.",
     )
-
-
-def twice(plan: Plan) -> Plan:
-    """The plan's launches, then the same launches on buffers of their own. Variables of modules are the same."""
-
-    def renamed(argument: Argument) -> Argument:
-        if isinstance(argument, Value | Structure):
-            return argument
-        return replace(argument, buffer=argument.buffer + _SUFFIX)
-
-    def again(launch: Launch) -> Launch:
-        return replace(launch, arguments=tuple(renamed(argument) for argument in launch.arguments))
-
-    copies = {name + _SUFFIX: _copy(buffer) for name, buffer in plan.buffers.items()}
-    launches = (*plan.launches, *(again(launch) for launch in plan.launches))
-    return replace(plan, buffers={**plan.buffers, **copies}, launches=launches)
-
-
-def _copy(buffer: Buffer) -> Buffer:
-    return replace(buffer, name=buffer.name + _SUFFIX)

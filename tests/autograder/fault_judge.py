@@ -34,7 +34,7 @@ SEED = 11
 SECTORS = 128  # what the lab's budget allows
 
 
-def run(plan: bytes, task: str, case: str, seed: int) -> dict[str, Any]:
+def run(plan: bytes, task: str, case: str, seed: int, other: Any = None) -> dict[str, Any]:
     """What `emulator_stage.run` does, with NumPy for the kernels: out = factor * x. Runs in the worker."""
     lab = load_lab(Path(task))
 

@@ -12,7 +12,7 @@ from autograder.records.status import Status
 from autograder.spec.inputs import scalars
 from autograder.worker.judge_case import Run
 from autograder.worker.module_variables import ModuleVariable, device_bytes, keeps_state, variables
-from autograder.worker.second_call import second_call, twice
+from autograder.worker.second_call import OtherSize, in_a_row, later_calls
 from tests.autograder.handmade import make_lab
 from warplab import emulator
 from warplab.isa.text import PtxError
@@ -107,7 +107,7 @@ def test_a_name_of_the_compilers_own_is_no_disguise(tmp_path: Path) -> None:
 
 def test_a_second_call_has_launches_and_buffers_of_its_own(tmp_path: Path) -> None:
     _, _, plan = captured(tmp_path, "")
-    both = twice(plan)
+    both = in_a_row([plan, plan])
     assert len(both.launches) == 2 * len(plan.launches) and len(both.buffers) == 2 * len(plan.buffers)
     assert len(both.arguments(Role.OUTPUT)) == 2
     named = [{a.buffer for a in launch.arguments if hasattr(a, "buffer")} for launch in both.launches]
@@ -118,8 +118,8 @@ def test_a_tensor_map_of_the_second_call_is_of_its_own_buffer(tmp_path: Path) ->
     _, _, plan = captured(tmp_path, "")
     tensor = TensorMap("x", 0, "float32", (64,), (), (32,), (1,))
     with_map = replace(plan, launches=(replace(plan.launches[0], arguments=(tensor,)),))
-    first, second = (launch.arguments[0] for launch in twice(with_map).launches)
-    assert first == tensor and second != tensor and second.buffer in twice(with_map).buffers
+    first, second = (launch.arguments[0] for launch in in_a_row([with_map] * 2).launches)
+    assert first == tensor and second != tensor and second.buffer in in_a_row([with_map] * 2).buffers
 
 
 # A counter that its last block sets back to zero is how many right kernels find that they are the last block.
@@ -137,7 +137,33 @@ TURNS = "__shared__ int turn; if (threadIdx.x == 0) turn = atomicAdd(&calls, 1);
 )
 def test_what_the_second_call_does_is_judged(tmp_path: Path, body: str, status: Status) -> None:
     task, case, plan = captured(tmp_path, "__device__ int calls;", body)
-    outcome = second_call(task, case, SEED, plan, execute)
+    outcome = later_calls(task, case, SEED, plan, execute)
     assert outcome.status is status, outcome.message
     if status is Status.RUNS_DISAGREE:
         assert "the first of two calls" in outcome.message.lower() and "variables" in outcome.cause
+
+
+@pytest.mark.parametrize(
+    ("body", "statuses"),
+    [
+        (TURNS + RIGHT + " if (turn == gridDim.x - 1 && threadIdx.x == 0) calls = 0;", {Status.PASSED}),
+        # Never set to zero: the count fits as long as all calls have as many blocks.
+        (TURNS + "if (turn % gridDim.x == blockIdx.x) { " + RIGHT + " }", {Status.RUNS_DISAGREE}),
+        ("if (calls == 0 && i == 0) calls = n; if (calls && i < calls) " + RIGHT, {Status.RUNS_DISAGREE}),
+    ],
+    ids=["sets it back", "counts on", "keeps the first size"],
+)
+def test_what_is_left_must_fit_another_size(tmp_path: Path, body: str, statuses: set[Status]) -> None:
+    """From the smaller to the larger case or the other way: one of the two tells."""
+    lab = make_lab(tmp_path)
+    cases = [case for case in lab.task.correctness if not (case.hidden or case.needs_gpu)]
+    path = tmp_path / "submission.py"
+    path.write_text(CUDA.replace("VARIABLES", "__device__ int calls;").replace("BODY", body))
+    plans = capture(path, [lab.task.host_call(case.dimensions, scalars(lab.task, case, SEED)) for case in cases])
+    (one, first), (two, second) = list(zip(cases, plans, strict=True))[:2]
+    assert one.dimensions != two.dimensions
+    found = {
+        later_calls(lab.task, one, SEED, first, execute, OtherSize(two, second)).status,
+        later_calls(lab.task, two, SEED, second, execute, OtherSize(one, first)).status,
+    }
+    assert max(found, key=lambda status: status is not Status.PASSED) in statuses, found
