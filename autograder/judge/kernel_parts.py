@@ -58,11 +58,29 @@ def _merged(outcomes: Sequence[CaseOutcome], hidden: set[str]) -> list[Finding]:
 
 
 def kernel_traffic(
-    lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "", *, safe: bool = True
+    lab: Lab, profile: CaseOutcome, answers_right: bool, others: str = "", *, safe: bool = True, missing: str = ""
 ) -> PartResult:
     """The emulator's counters on the profile case against the lab's budgets."""
     right = answers_right and profile.status is Status.PASSED
-    return traffic_part(lab, _counted(lab, profile), right, others, safe=safe)
+    return traffic_part(lab, _counted(lab, profile), right, others, safe=safe, missing=missing)
+
+
+def missing_tensor_work(lab: Lab, profile: CaseOutcome) -> str:
+    """What to say of kernels that do less on tensor cores than the lab asks for; "" of those that do enough.
+
+    A product of m x n x k has m n k multiply-adds, half of its FLOP, and `Task.tensor_share` says how many of them
+    must be the tensor cores'.
+    """
+    task = lab.task
+    needed = task.tensor_share * task.flops(task.profile.dimensions) / 2
+    if profile.counters is None or (done := profile.counters.tensor_multiply_adds) >= needed:
+        return ""
+    ran = f"Tensor cores made {done:,} multiply-adds" if done else "No tensor core ran"
+    instructions = "wgmma" if lab.needs == "sm_90a" else "mma"
+    return (
+        f"{ran} on the profile case; this lab asks for {needed:,.0f} multiply-adds of theirs or more. Make the products "
+        f"with {instructions}."
+    )
 
 
 def _counted(lab: Lab, profile: CaseOutcome) -> tuple[BudgetResult, ...] | Ruling:

@@ -30,9 +30,11 @@ def timed_part(
     hardware: str = "",
     *,
     safe: bool = True,
+    missing: str = "",
 ) -> PartResult:
     """The efficiency of kernels. `measure` times the plan once; None says that this machine has no GPU to do it on.
     Only what is right and safe is timed.
+    `missing` says what the lab asks for and the kernels lack: these are not timed.
     `others` says why other kernels would be timed than were judged, if so (autograder.worker.same_kernels).
     `hardware` is what measures (Machine.hardware): a target that another card set is said to be such."""
     if measure is None:
@@ -42,6 +44,8 @@ def timed_part(
         return efficiency_part(lab, Ruling(Status.WITHHELD, "Not timed, because the answers are wrong."))
     if not safe:
         return efficiency_part(lab, Ruling(Status.WITHHELD, "Not timed, because the kernel is not safe."))
+    if missing:
+        return efficiency_part(lab, Ruling(Status.WITHHELD, f"Not timed. {missing}"))
     if others:
         return efficiency_part(lab, Ruling(Status.OTHER_KERNELS, others))
     measured = _measure_fairly(lab, measure)

@@ -11,12 +11,18 @@ from autograder.spec.score import budget_share, traffic_points
 
 
 def traffic_part(
-    lab: AnyLab, counted: tuple[BudgetResult, ...] | Ruling, right: bool, others: str = "", *, safe: bool = True
+    lab: AnyLab,
+    counted: tuple[BudgetResult, ...] | Ruling,
+    right: bool,
+    others: str = "",
+    *,
+    safe: bool = True,
+    missing: str = "",
 ) -> PartResult:
     """The part of the grade: full points if every budget is kept, fewer by how far the worst is missed.
 
     `counted` are the budgets with what was counted, or why nothing was. Only what is right and safe earns points.
-    `others` says why other kernels are timed than what was counted, if so (autograder.worker.same_kernels).
+    `missing` says what the lab asks for beside its budgets and the kernels lack. `others` says why other kernels are timed than what was counted, if so (autograder.worker.same_kernels).
     """
     points, feedback = lab.points.traffic, lab.feedback.get(Part.TRAFFIC, "")
     if isinstance(counted, Ruling):
@@ -24,8 +30,11 @@ def traffic_part(
     status, earned, message = Status.PASSED, points, "Every counter is within its budget."
     worst = min(counted, key=_share, default=None)
     if worst is not None and not worst.passed:
-        to_earn = points if right and safe and not others else 0.0
+        to_earn = points if right and safe and not (others or missing) else 0.0
         status, earned, message = Status.OVER_BUDGET, traffic_points(_share(worst), to_earn), budget_words(worst)
+        message = f"{message} {missing}".strip()
+    elif missing:
+        status, earned, message = Status.WITHHELD, 0.0, missing
     elif others:
         status, earned, message = Status.OTHER_KERNELS, 0.0, others
     elif not right:

@@ -132,7 +132,9 @@ class Task(LabTask):
     products are to be made on CUDA cores. `timed` names correctness cases that are timed in place of `timing`, which
     then only says what must be launched: the efficiency is their geometric mean. `stages_use` is a counter that must
     not be 0 on the profile case if cases are to give points of their own (`Case.points`): such points are for a part of
-    what is asked, not for less.
+    what is asked, not for less. `tensor_share` is the share of `flops` that tensor cores must do on the profile case,
+    as the emulator counts them on every machine: a kernel that keeps all upper limits on CUDA cores earns neither
+    traffic nor efficiency.
     """
 
     kind: ClassVar = "kernels"
@@ -160,6 +162,7 @@ class Task(LabTask):
     reproducible: bool = True
     tensor_cores: bool = True
     stages_use: str = ""
+    tensor_share: float = 0.0
     timed: tuple[str, ...] = ()
 
     @property

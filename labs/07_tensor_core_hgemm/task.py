@@ -112,6 +112,7 @@ TASK = Task(
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 2.0 * (d["m"] * d["k"] + d["k"] * d["n"] + d["m"] * d["n"]),
     compute_ceiling=Ceiling.TENSOR_FP16,
+    tensor_share=0.5,
     budgets=(
         Budget(
             "tensor_multiply_adds",

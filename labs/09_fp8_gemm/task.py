@@ -271,6 +271,7 @@ TASK = Task(
     flops=lambda d: 2.0 * d["m"] * d["n"] * d["k"],
     bytes_moved=lambda d: 3.0 * d["m"] * d["k"] + d["n"] * d["k"] + 2.0 * d["m"] * d["n"],
     compute_ceiling=Ceiling.TENSOR_FP8,
+    tensor_share=0.5,
     stages_use="global_written_sectors",
     budgets=(
         Budget(

@@ -343,6 +343,7 @@ TASK = Task(
         routed(d) * (d["k"] + 2.0 * d["n"]) + busy(d["experts"], routed(d)) * d["n"] * d["k"] + 8.0 * d["experts"]
     ),
     compute_ceiling=Ceiling.TENSOR_FP8,
+    tensor_share=0.5,
     budgets=(
         Budget(
             "bulk_load_sectors",

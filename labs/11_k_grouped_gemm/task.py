@@ -220,6 +220,7 @@ TASK = Task(
     flops=lambda d: 2.0 * routed(d) * d["m"] * d["n"],
     bytes_moved=lambda d: 2.0 * (routed(d) * (d["m"] + d["n"]) + d["experts"] * d["m"] * d["n"]) + 8.0 * d["experts"],
     compute_ceiling=Ceiling.TENSOR_FP16,
+    tensor_share=0.5,
     budgets=(
         Budget(
             "bulk_load_sectors",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.judge.correctness import correctness_part, located
-from autograder.judge.kernel_parts import kernel_safety, kernel_traffic
+from autograder.judge.kernel_parts import kernel_safety, kernel_traffic, missing_tensor_work
 from autograder.judge.timed import mean_of, timed_part
 from autograder.records.measurement import Library, Measurement, Unmeasured
 from autograder.records.outcome import CaseOutcome, FirstWrong
@@ -433,3 +433,25 @@ def test_an_answer_that_is_right_on_the_gpu_only_is_wrong() -> None:
         assert "Right on the GPU, but not on the emulator" in outcome.message
     unsupported = CaseOutcome("ragged", Status.UNSUPPORTED, "no such instruction")
     assert located([passed("ragged")], [unsupported]) == [passed("ragged")]
+
+
+def test_what_keeps_its_budgets_on_cuda_cores_earns_correctness_alone(lab: Lab) -> None:
+    """Where a share of the operations is to be that of tensor cores, on a GPU as on the emulator."""
+    flops = lab.task.flops(lab.task.profile.dimensions)
+    tensor = replace(lab, task=replace(lab.task, tensor_share=0.5))
+
+    def missing(multiply_adds: float, of: Lab = tensor) -> str:
+        counters = Counters(tensor_multiply_adds=int(multiply_adds))
+        return missing_tensor_work(of, CaseOutcome("profile", Status.PASSED, counters=counters))
+
+    assert not missing(flops / 4) and not missing(0, lab)
+    assert "No tensor core ran" in missing(0) and "Make the products with mma" in missing(0)
+    assert f"Tensor cores made {flops // 4 - 1:,.0f} multiply-adds" in missing(flops // 4 - 1)
+    within = CaseOutcome("profile", Status.PASSED, counters=Counters(global_load_sectors=1))
+    over = CaseOutcome("profile", Status.PASSED, counters=Counters(global_load_sectors=140))
+    assert kernel_traffic(tensor, within, True).status is Status.PASSED
+    for profile, status in ((within, Status.WITHHELD), (over, Status.OVER_BUDGET)):
+        part = kernel_traffic(tensor, profile, True, missing=missing(0))
+        assert (part.status, part.score) == (status, 0.0) and "No tensor core ran" in part.message
+    part = timed_part(tensor, lambda: pytest.fail("must not be timed"), True, missing=missing(0))
+    assert (part.status, part.score) == (Status.WITHHELD, 0.0) and "No tensor core ran" in part.message

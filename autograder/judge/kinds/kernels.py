@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from autograder.judge.capture_stage import capture_cases
 from autograder.judge.correctness import WRONG_SOMEWHERE, clean_stages, correctness_part, located
-from autograder.judge.kernel_parts import kernel_safety, kernel_traffic
+from autograder.judge.kernel_parts import kernel_safety, kernel_traffic, missing_tensor_work
 from autograder.judge.kinds.lab_kind import Grading, LabKind
 from autograder.judge.second_opinion import second_opinions
 from autograder.judge.timed import Measure, mean_of, timed_part
@@ -70,7 +70,8 @@ class Kernels(LabKind[Task, Outcomes]):
         plans, others = evidence.captured.plans, evidence.captured.others
         safety = kernel_safety(lab, outcomes, right)
         safe = not right or safety.status is Status.PASSED  # of a wrong one it is not said that it is unsafe, too
-        traffic = kernel_traffic(lab, profile, right, others, safe=safe)
+        missing = missing_tensor_work(lab, profile)
+        traffic = kernel_traffic(lab, profile, right, others, safe=safe, missing=missing)
         grading.progress("timing" if request.has_gpu else "judging", 0.85)
         measure: Measure | None = None
         if request.has_gpu:
@@ -82,7 +83,7 @@ class Kernels(LabKind[Task, Outcomes]):
             correctness,
             safety,
             traffic,
-            timed_part(lab, measure, right, others, request.machine.hardware, safe=safe),
+            timed_part(lab, measure, right, others, request.machine.hardware, safe=safe, missing=missing),
         )
 
     def report(self, grading: Grading[Task], evidence: Outcomes, parts: tuple[PartResult, ...]) -> Report:
@@ -168,7 +169,8 @@ def _run_cases(grading: Grading[Task], outcomes: Outcomes, gpu: Future[None] | N
             progress("getting the GPU ready (its first use compiles)", 0.15 + 0.7 * len(outcomes.emulated) / count)
             gpu.result()
         wrong = {outcome.case: outcome for outcome in outcomes.emulated if outcome.status in WRONG_SOMEWHERE}
-        running = grading.runner.cases(device, {case.name: plans[case.name] for case in cases}, wrong)
+        shown = [case.name for case in cases if not (case.hidden or case.needs_gpu) and case != task.profile]
+        running = grading.runner.cases(device, {case.name: plans[case.name] for case in cases}, wrong, shown)
         for case in cases:
             done = len(outcomes.emulated) + len(outcomes.on_gpu)
             progress(f"running on the {device}", 0.15 + 0.7 * done / count)
