@@ -78,8 +78,8 @@ def missing_tensor_work(lab: Lab, profile: CaseOutcome) -> str:
     ran = f"Tensor cores made {done:,} multiply-adds" if done else "No tensor core ran"
     instructions = "wgmma" if lab.needs == "sm_90a" else "mma"
     return (
-        f"{ran} on the profile case; this lab asks for {needed:,.0f} multiply-adds of theirs or more. Make the products "
-        f"with {instructions}."
+        f"{ran} on the profile case; this lab asks for {needed:,.0f} multiply-adds of theirs or more. Make the "
+        f"products with {instructions}."
     )
 
 

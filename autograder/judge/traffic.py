@@ -22,7 +22,8 @@ def traffic_part(
     """The part of the grade: full points if every budget is kept, fewer by how far the worst is missed.
 
     `counted` are the budgets with what was counted, or why nothing was. Only what is right and safe earns points.
-    `missing` says what the lab asks for beside its budgets and the kernels lack. `others` says why other kernels are timed than what was counted, if so (autograder.worker.same_kernels).
+    `missing` says what the lab asks for beside its budgets and the kernels lack. `others`
+    says why other kernels are timed than what was counted, if so (autograder.worker.same_kernels).
     """
     points, feedback = lab.points.traffic, lab.feedback.get(Part.TRAFFIC, "")
     if isinstance(counted, Ruling):
