@@ -123,7 +123,7 @@ def _show_intake(intake: Intake, ledger: Ledger, console: Console) -> None:
             unread[fate.student].append(fate)
     for student, fates in unread.items():
         for fate in fates[:MOST_SHOWN]:
-            _say(console, clean(f"not read: {student}, {fate.path}: {fate.words}"))
+            _say(console, clean(f"not read: {', '.join(text for text in (student, fate.path) if text)}: {fate.words}"))
         if len(fates) > MOST_SHOWN:
             _say(console, clean(f"not read: {student}, {len(fates) - MOST_SHOWN} more files: see {FILES}"))
     for one in intake.handed_in:

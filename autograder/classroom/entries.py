@@ -22,7 +22,7 @@ from warplab.errors import WarplabError
 MOST_ENTRIES = 500_000  # of the class; `unpacking` bounds each student
 MOST_ARCHIVE = 1 << 30  # bytes of an archive in a download's folder
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
-LITTER = frozenset({"__MACOSX", "__pycache__", ".git", ".ipynb_checkpoints", ".venv", "venv", "node_modules"})
+LITTER = frozenset({"__MACOSX", "__pycache__", ".git", ".ipynb_checkpoints", ".venv", "site-packages"})
 LITTER_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 DAMAGE = (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, RuntimeError, ValueError, NotImplementedError)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
@@ -55,6 +55,7 @@ class Download:
         self.place = place
         self._stack = ExitStack()
         self._left = MOST_ENTRIES
+        self.litter: set[PurePosixPath] = set()  # the folders and files that were passed over
 
     def __enter__(self) -> Self:
         return self
@@ -95,10 +96,16 @@ class Download:
         try:
             for entry in members(file, root, self._stack):
                 self._count()
-                found += [] if is_litter(entry.path.relative_to(root).parts) else [entry]
+                found += [] if self._is_litter(entry.path.relative_to(root), root) else [entry]
         except DAMAGE:
             return None
         return found
+
+    def _is_litter(self, path: PurePosixPath, root: PurePosixPath) -> bool:
+        place = next((number for number in range(len(path.parts)) if is_litter(path.parts[number : number + 1])), None)
+        if place is not None:
+            self.litter.add(root.joinpath(*path.parts[: place + 1]))
+        return place is not None
 
     def _count(self) -> None:
         self._left -= 1
@@ -109,10 +116,11 @@ class Download:
         found = []
         for folder, folders, files in os.walk(self.place, followlinks=False):
             linked = [name for name in folders if (Path(folder) / name).is_symlink()]
-            folders[:] = sorted(name for name in folders if name not in LITTER and name not in linked)
             here = PurePosixPath(Path(folder).relative_to(self.place).as_posix())
+            kept = (name for name in folders if name not in linked)
+            folders[:] = sorted(name for name in kept if not self._is_litter(PurePosixPath(name), here))
             for name in [*linked, *files]:
-                if not is_litter((name,)):
+                if not self._is_litter(PurePosixPath(name), here):
                     self._count()
                     found.append(_of_disk(Path(folder) / name, here / name))
         return found

@@ -73,7 +73,19 @@ def read_class(place: Path, lab: str | None = None, reader: Here | None = None) 
             one, more = _of_student(student, lab, known, reader)
             handed_in += one
             fates += more
+        fates += _passed_over(download, entries)
     return Intake(sorted(handed_in, key=lambda one: (one.student, one.lab)), fates, warnings + _alike(handed_in))
+
+
+def _passed_over(download: Download, entries: Sequence[Entry]) -> list[Fate]:
+    """The fate of what systems and tools leave behind: not read where a folder holds nothing else."""
+    folders = {parent for entry in entries for parent in PurePosixPath(entry.place).parents}
+    fates = []
+    for path in sorted(download.litter):
+        alone = path.parent not in folders and path.parent.parts[:1] != ("__MACOSX",)
+        words = "is left by a system or a tool" + (", and nothing else is in its folder" if alone else "")
+        fates.append(Fate("", str(path), not alone, words))
+    return fates
 
 
 def read_one(place: Path, lab: str) -> HandedIn:

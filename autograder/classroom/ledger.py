@@ -325,8 +325,10 @@ class Ledger:
                 "WHERE id = ?", number,
             )  # fmt: skip
             for student, lab, attempt, status, score in before:
-                then = f"{status}, {score:g} -> " if status else ""
-                words = f"attempt {attempt} graded: {then}{report['status']}, {report['score']:g}"
+                now = f"{report['status']}, {report['score']:g}"
+                same = (status, score) == (report["status"], report["score"])
+                then = "as before, " if same else f"{status}, {score:g} -> " if status else ""
+                words = f"attempt {attempt} graded: {then}{now}"
                 self.write_log(student, lab, words, inside=True)
             marks = ", ".join("?" * len(row))
             self._database.execute(f"INSERT OR REPLACE INTO grade VALUES ({marks})", row)

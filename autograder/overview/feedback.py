@@ -33,7 +33,8 @@ def write_feedback(lines: Iterable[GradeLine], folder: Path, pseudonyms: Mapping
 
 def feedback_page(student: str, lines: Iterable[GradeLine], pseudonym: str) -> str:
     """The page of one student, whose submissions `lines` are. Raises ClassError."""
-    graded, notes = [], [f"On a leaderboard you are {pseudonym}."]
+    graded, notes, lines = [], [f"On a leaderboard you are {pseudonym}."], list(lines)
+    called = next((f" ({line.called})" for line in lines if line.called and line.called != student), "")
     for line in lines:
         if line.counts is not None:
             notes.append(clean(f"{line.lab}: {line.points:g} points count ({line.why})."))
@@ -41,7 +42,7 @@ def feedback_page(student: str, lines: Iterable[GradeLine], pseudonym: str) -> s
             graded.append(report)
         elif line.problem or not line.by_hand:
             notes.append(clean(f"{line.lab or line.file}: {line.problem or 'not graded yet.'}"))
-    return page(graded, title=clean(f"Feedback for {student}"), notes=notes)
+    return page(graded, title=clean(f"Feedback for {student}{called}"), notes=notes)
 
 
 def file_name(student: str) -> str:

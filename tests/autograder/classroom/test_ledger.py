@@ -105,3 +105,17 @@ def test_the_table_has_no_formulas(tmp_path: Path) -> None:
     assert lines[1].startswith('"\'=HYPERLINK(""http://x"")",01_axpy,passed,70,70,100,,emulator,1.5,')
     assert "'@x" in lines[1] and len(lines) == 3
     assert lines[2].startswith("eve,,not graded,")
+
+
+def test_the_log_tells_a_changed_grade_from_the_same(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite", who="TA") as ledger:
+        ledger.take_in([ADA])
+        (one,) = ledger.waiting()
+        for score in (70.0, 70.0, 50.0):
+            ledger.keep(one.number, {**REPORT, "score": score})
+        assert [line.words for line in ledger.log()][1:] == [
+            "attempt 1 graded: passed, 70",
+            "attempt 1 graded: as before, passed, 70",
+            "attempt 1 graded: passed, 70 -> passed, 50",
+        ]
+        assert {line.who for line in ledger.log()} == {"TA"}

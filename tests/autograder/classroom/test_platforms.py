@@ -28,7 +28,7 @@ def check(tree: Tree, found: Intake) -> None:
     called = {one.student: one.called for one in found.handed_in}
     assert {name: called[name] for name in tree.names} == tree.names
     # Everybody has a row, also who handed in nothing that can be read.
-    assert {fate.student for fate in found.fates} <= set(called)
+    assert {fate.student for fate in found.fates} - {""} <= set(called)
 
 
 @pytest.mark.parametrize("name", TREES)
@@ -156,3 +156,15 @@ def test_a_folder_around_a_class_is_no_student(files: tuple[str, ...], tmp_path:
         (tmp_path / name).write_bytes(zipped({"submission.py": content}) if name.endswith(".zip") else content)
     found = read_class(tmp_path, LAB)
     assert [one.student for one in found.handed_in] == ["1", "2"] and found.all_read
+
+
+def test_what_tools_leave_behind_has_a_line(tmp_path: Path) -> None:
+    files = ("ada/submission.py", "ada/.git/config", "ada/.DS_Store", "bob/.ipynb_checkpoints/submission.ipynb")
+    for name in (*files, "venv/submission.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(work(name))
+    found = read_class(tmp_path, LAB)
+    assert {one.student for one in found.handed_in if one.content} == {"ada", "venv"}
+    left = {fate.path: fate.read for fate in found.fates if "left by" in fate.words}
+    assert left == {"ada/.DS_Store": True, "ada/.git": True, "bob/.ipynb_checkpoints": False}
+    assert not found.all_read
