@@ -24,6 +24,7 @@ from autograder.spec.lab import SUBMISSION_NAMES, known_labs, labs_folder
 _METADATA = "submission_metadata.yml"
 _LARGEST_METADATA = 64 << 20
 _GRADESCOPE_EXPORT = re.compile(r"assignment_\d+_export")
+_EXPORT = re.compile(rf"{_GRADESCOPE_EXPORT.pattern}|.+-submissions|submissions|submitted")
 _GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
 _MOST_BYTES = 96 << 20  # of one student's files as they are in the download
 _MOST_READ = 500  # files of one student
@@ -48,7 +49,10 @@ class _Student:
     """A student's files: whose they are, each with its path below the student and the file."""
 
     owned: list[tuple[Owned, Entry]] = field(default_factory=list)
-    at: list[str] = field(default_factory=list)
+    at: dict[str, str] = field(default_factory=dict)  # the latest time by lab, empty for that of all
+
+    def came(self, lab: str, at: str) -> None:
+        self.at[lab] = max(self.at.get(lab, ""), at)
 
 
 def read_class(place: Path, lab: str | None = None, reader: Here | None = None) -> Intake:
@@ -165,14 +169,16 @@ def _holds_a_class(root: str, inside: Sequence[tuple[str, ...]], known: Sequence
 def _students(
     entries: Sequence[Entry], known: Sequence[str], outer: Sequence[str], reader: Here, warnings: list[str]
 ) -> dict[str, _Student]:
-    """The files by student. Each folder of a lab at the top may hold a platform's download of its own."""
+    """The files by student. Each folder of a lab at the top, or of a platform's export, may hold a download of its
+    own."""
     parts: dict[str, list[Entry]] = defaultdict(list)
+    exports = _exports(entries, known)
     for entry in entries:
         first, *others = entry.path.parts
-        parts[first if first in known and others else ""].append(entry)
+        parts[first if others and (first in known or first in exports) else ""].append(entry)
     students: dict[str, _Student] = defaultdict(_Student)
     for front, group in parts.items():
-        roots = list(outer)
+        roots = [*outer, front]
         inner = [replace(one, path=one.path.relative_to(front)) if front else one for one in group]
         inner = _without_root(inner, known, roots)
         inner, people = _gradescope(inner, reader, warnings)
@@ -182,13 +188,25 @@ def _students(
             found = owner(entry.path.parts, identities, prefix)
             student = students[found.who.id]
             if "submitted" in roots and entry.path.name == "timestamp.txt" and len(entry.path.parts) == 3:
-                student.at.append(_nbgrader_time(entry))
+                assignment = entry.path.parts[1]
+                student.came(assignment if assignment in known else "", _nbgrader_time(entry))
                 continue
             if found.kind == "Gradescope":
-                student.at.append(_time(people[entry.path.parts[0]]["at"]))
+                student.came(front if front in known else "", _time(people[entry.path.parts[0]]["at"]))
             rest = PurePosixPath(front) / found.rest
             student.owned.append((replace(found, rest=rest), entry))
     return {name: student for name, student in students.items() if student.owned}
+
+
+def _exports(entries: Sequence[Entry], known: Sequence[str]) -> set[str]:
+    """The top folders that are exports by a platform's own names, if no other folder lies beside them, which could be a
+    student's."""
+    inside: dict[str, list[tuple[str, ...]]] = defaultdict(list)
+    for entry in entries:
+        if len(entry.path.parts) > 1:
+            inside[entry.path.parts[0]].append(entry.path.parts[1:])
+    exports = {name for name in inside if _EXPORT.fullmatch(name) and _holds_a_class(name, inside[name], known)}
+    return exports if inside.keys() <= exports | set(known) else set()
 
 
 def _gradescope(
@@ -224,7 +242,7 @@ def _of_student(
 ) -> tuple[list[HandedIn], list[Fate]]:
     who = max((owned.who for owned, _ in student.owned), key=lambda one: len(one.name))
     kinds = sorted({owned.kind for owned, _ in student.owned})
-    at = max(student.at, default="")
+    at = student.at.get(asked or "", student.at.get("", ""))
     files = [(owned.rest, entry) for owned, entry in student.owned]
 
     def refused(words: str) -> tuple[list[HandedIn], list[Fate]]:
@@ -283,7 +301,15 @@ def _of_student(
         return [HandedIn(who.id, "", "", b"", problem, who.name, who.members, at)], fates
     found, more = choose(who, pieces, asked, known, _is_starter, at)
     marks = {owned.note for owned, _ in student.owned}
-    return [replace(one, note="; ".join(sorted({one.note, *marks} - {""}))) for one in found], fates + more
+    found = [
+        replace(
+            one,
+            at=student.at.get(one.lab, one.at),
+            note="; ".join(sorted({one.note, *marks} - {""})),
+        )
+        for one in found
+    ]
+    return found, fates + more
 
 
 def _unread(path: PurePosixPath, entry: Entry) -> Piece:

@@ -168,3 +168,26 @@ def test_what_tools_leave_behind_has_a_line(tmp_path: Path) -> None:
     left = {fate.path: fate.read for fate in found.fates if "left by" in fate.words}
     assert left == {"ada/.DS_Store": True, "ada/.git": True, "bob/.ipynb_checkpoints": False}
     assert not found.all_read
+
+
+def test_exports_beside_other_files(tmp_path: Path) -> None:
+    for name in ("gradescope", "github"):
+        TREES[name]().write(tmp_path / name)
+        (tmp_path / name / "grades.csv").write_text("student\n")
+        found = {one.student for one in read_class(tmp_path / name, LAB).handed_in}
+        assert found == {student for student, _ in TREES[name]().counts} | {"grades"}
+    # A student's own folder of such a name, beside another student's, is a student's
+    for name in ("ada/submission.py", "eve-submissions/ada/submission.py", "eve-submissions/bob/submission.py"):
+        (tmp_path / "plain" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "plain" / name).write_bytes(work(name))
+    assert [one.student for one in read_class(tmp_path / "plain", LAB).handed_in] == ["ada", "eve-submissions"]
+
+
+def test_each_lab_has_its_time(tmp_path: Path) -> None:
+    for lab, day in ((LAB, 1), ("01_axpy", 9)):
+        place = tmp_path / "submitted" / "ada" / lab
+        place.mkdir(parents=True)
+        (place / "submission.py").write_text("# x")
+        (place / "timestamp.txt").write_text(f"2026-11-0{day} 10:00:00 UTC")
+    found = {one.lab: one.at[:10] for one in read_class(tmp_path).handed_in}
+    assert found == {LAB: "2026-11-01", "01_axpy": "2026-11-09"}
