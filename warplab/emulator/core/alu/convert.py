@@ -23,6 +23,9 @@ from warplab.emulator.core.alu.rounding import (
 from warplab.emulator.core.state.layout import SRC_A, SRC_B
 
 MODES = ("rn", "rz", "rm", "rp")
+# Below these a float64 becomes a zero by cvt.ftz.f32.f64: it would be subnormal if float32 had more exponents. By mode,
+# away from zero and towards it; ptxas compares with them for every target.
+_NORMAL, _TO_NEAREST, _AWAY = 0x3810000000000000, 0x380FFFFFF0000000, 0x380FFFFFE0000000
 ROUND = {"rni": "llvm.roundeven", "rzi": "llvm.trunc", "rmi": "llvm.floor", "rpi": "llvm.ceil"}
 
 
@@ -125,11 +128,24 @@ def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitt
         else:
             result = value
         if target == "f32":
-            result = flush(result) if ftz else result
+            if ftz:
+                result = _flush_double(value, result, mode) if source == "f64" else flush(result)
             result = canonical(result) if source != "f64" else _kept_nan(value, result)
         o.write(saturate(result) if flag == "sat" else result)
 
     return emit
+
+
+def _flush_double(value: Vector, result: Vector, mode: str) -> Vector:
+    """A float64 as float32, with a zero of its sign in place of a subnormal number."""
+    wide = value.bits(I64)
+    least = splat_like(wide, _TO_NEAREST if mode == "rn" else _NORMAL)
+    if mode in ("rm", "rp"):
+        negative = wide.compare("<", 0, signed=True)
+        away = negative if mode == "rm" else negative ^ 1
+        least = away.where(splat_like(wide, _AWAY), least)
+    small = (wide & 0x7FFFFFFFFFFFFFFF).compare("<", least)
+    return small.where(result.bits(I32) & 0x80000000, result.bits(I32)).bits(F32)
 
 
 def _kept_nan(value: Vector, result: Vector) -> Vector:

@@ -1,0 +1,199 @@
+"""Conversions and atomics against the modifiers that ptxas gives their machine code, for each target.
+
+Every form of the table is assembled. What its machine code rounds, flushes and saturates is what the emulator's
+operations do: their keys name it for conversions, and subnormal numbers show it for atomics.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+
+from tests.emulator import alu
+from tests.emulator.plans import buffer, plan_of
+from tests.emulator.recorded import needs_nvdisasm
+from warplab.emulator import execute
+from warplab.emulator.core.state.layout import VECTOR_BASE
+from warplab.emulator.lowering.coverage import FormProbe
+from warplab.emulator.lowering.instructions.table import TABLE
+from warplab.emulator.lowering.lowering import Lowering
+from warplab.emulator.lowering.rows import expand
+from warplab.isa.machine_code import MachineInstruction
+from warplab.isa.parser import parse
+from warplab.plan import assembler
+from warplab.plan.disassembler import disassembled
+from warplab.plan.model import Pointer, Role
+
+TARGETS = ("sm_75", "sm_80", "sm_90a", "sm_100a", "sm_120a")
+# The machine code's words for what PTX calls otherwise. To the nearest even is what no word says.
+WORDS = {
+    "RZ": "rz", "RM": "rm", "RP": "rp", "TRUNC": "rzi", "FLOOR": "rmi", "CEIL": "rpi", "FTZ": "ftz", "SAT": "sat",
+    "RELU": "relu", "SATFINITE": "satfinite",
+}  # fmt: skip
+ROUNDS = re.compile(r"F2F|F2I|I2F|FRND|F2FP|F2IP|I2FP|HADD2|FADD|FMUL|I2I|I2IP")
+
+
+def forms(*names: str) -> list[tuple[str, str]]:
+    return [
+        (opcode, operands)
+        for row in TABLE.rows
+        for form, operands in row.forms
+        for opcode in expand(form)
+        if opcode.split(".")[0] in names
+    ]
+
+
+def kernel(number: int, opcode: str, operands: str) -> str:
+    """An entry whose registers come from memory and whose result goes there, so that nothing is optimised away."""
+    probe = FormProbe(opcode, operands)
+    kinds = dict(re.fullmatch(r"\.reg \.(\w+) (%\w+);", d).groups()[::-1] for d in probe.declared)  # type: ignore[union-attr]
+    result = re.findall(r"%o\d+", probe.operands[0]) if opcode.split(".")[0] != "red" else []
+    lines = [f"ld.volatile.global.{kind} {name}, [%in+{16 * n}];" for n, (name, kind) in enumerate(kinds.items())]
+    lines.append(f"{opcode} {', '.join(probe.operands)};")
+    lines += [f"st.global.{kinds[name]} [%out+{16 * n}], {name};" for n, name in enumerate(result)]
+    return "\n".join(
+        [
+            f".visible .entry k{number}(.param .b64 a, .param .b64 b, .param .b64 c) {{",
+            ".reg .b64 %address, %in, %out;",
+            *probe.declared,
+            "ld.param.b64 %in, [a]; ld.param.b64 %out, [b]; ld.param.b64 %address, [c];",
+            *lines,
+            "ret; }\n",
+        ]
+    )
+
+
+def machine_code(probes: list[tuple[str, str]], target: str) -> dict[str, tuple[MachineInstruction, ...]]:
+    """The machine code of each form that ptxas takes for a target."""
+    found: dict[str, tuple[MachineInstruction, ...]] = {}
+    for start in range(0, len(probes), 250):
+        part = dict(enumerate(probes[start : start + 250]))
+        while part:
+            text = f".version 9.0\n.target {target}\n.address_size 64\n"
+            text += "".join(kernel(number, *form) for number, form in part.items())
+            done = assembler.run(text, target, 120)
+            if done.image:
+                code = disassembled(done.image)
+                assert code
+                found |= {form[0]: code[f"k{number}"] for number, form in part.items()}
+                break
+            lines = text.split("\n")
+            wrong = {owner(lines, int(line)) for line in re.findall(r"line (\d+); error", done.log)}
+            assert wrong, done.log
+            part = {number: form for number, form in part.items() if number not in wrong}
+    return found
+
+
+def owner(lines: list[str], line: int) -> int:
+    """The number of the kernel that a line is in."""
+    return next(int(m[1]) for text in reversed(lines[:line]) if (m := re.match(r"\.visible \.entry k(\d+)", text)))
+
+
+def said(code: Iterable[MachineInstruction]) -> set[str]:
+    """The modifiers, in PTX's words, of what rounds or clamps."""
+    words = {WORDS[word] for i in code if ROUNDS.match(i.opcode) for word in i.opcode.split(".") if word in WORDS}
+    # A float32 as an operand of sm_75's HADD2 is cut to a half: ptxas makes it of .rz only.
+    return words | ({"rz"} if any(i.root == "HADD2" and ".F32," in i.operands for i in code) else set())
+
+
+def done_by_the_emulator(opcode: str, operands: str) -> set[str]:
+    """The modifiers of the operations that a form is lowered to."""
+    lowering = Lowering(parse(FormProbe(opcode, operands).text("sm_100a")), "probe", TABLE)
+    lowering.lower()
+    names = {number: key for key, number in lowering.index.items()}
+    keys = [names[r.op - VECTOR_BASE] for r in lowering.records if r.op - VECTOR_BASE in names]
+    return {part for key in keys for part in key.split(".") if part in WORDS.values()}
+
+
+def is_compared(opcode: str) -> bool:
+    """Is the opcode one whose machine code says by modifiers what it does? Of the others, values are tested."""
+    parts = opcode.split(".")
+    to, of = parts[-2:]
+    integers = to[0] in "us" and of[0] in "us"  # clamped by comparisons, or by I2I
+    compared = "ftz" in parts and (to, of) == ("f32", "f64")  # below, by its values
+    return not (integers or compared or "pack" in parts or "rna" in parts)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@needs_nvdisasm
+@pytest.mark.parametrize("target", TARGETS)
+def test_conversions_do_what_their_machine_code_says(target: str) -> None:
+    wanted = [form for form in forms("cvt") if is_compared(form[0])]
+    code = machine_code(wanted, target)
+    assert len(code) > len(wanted) // 3
+    for opcode, operands in wanted:
+        if opcode not in code or not any(ROUNDS.match(i.opcode) for i in code[opcode]):
+            continue  # a move, or arithmetic on bits
+        ours = done_by_the_emulator(opcode, operands)
+        if "f16" in opcode.split("."):
+            ours -= {"ftz"}  # changes nothing, in the emulator either: float16 has no number that float32 flushes
+        if opcode.split(".")[-1] == "f32" and opcode.split(".")[-2] in ("u64", "s64"):
+            ours -= {"ftz"}  # a subnormal number and a zero both round to 0 by these two modes
+        assert ours == said(code[opcode]), opcode
+
+
+@pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
+def test_a_double_is_flushed_as_if_float32_had_more_exponents(mode: str) -> None:
+    """ptxas compares the float64 with 2^-126 less what still rounds to it at 24 bits (0x380FFFFFF0000000 to nearest,
+    0x380FFFFFE0000000 away from zero), for every target; rounding first and flushing then differs just below 2^-126."""
+    least = 2.0**-126
+    near = [least - k * 2.0**-153 for k in range(12)] + [least - 2.0**-151 - 2.0**-179, least + 2.0**-150, 2.0**-140]
+    values = np.array([sign * x for x in (*near, 0.0, 1.5) for sign in (1, -1)])
+    body = f".reg .f64 %x; .reg .f32 %y; mov.b64 %x, %a0; cvt.{mode}.ftz.f32.f64 %y, %x; mov.b32 %d, %y;"
+    found = alu.run(body, 32, [values.view(np.uint64)]).view(np.float32)
+    for value, result in zip(values, found, strict=True):
+        # At 24 bits of significand and any exponent: an integer number of 2^-150 below 2^-126.
+        steps = abs(value) / 2.0**-150
+        away = (mode == "rp" and value > 0) or (mode == "rm" and value < 0)
+        whole = np.ceil(steps) if away else np.rint(steps) if mode == "rn" else np.floor(steps)
+        assert np.signbit(result) == np.signbit(value)
+        if abs(value) < least:
+            # Away from zero the exact step below 2^-126 is kept: ptxas asks whether the bound is greater.
+            kept = whole * 2.0**-150 >= least or (away and steps == 2.0**24 - 1)
+            assert abs(result) == (np.float32(least) if kept else 0), (value.hex(), result)
+
+
+def additions() -> list[tuple[str, str]]:
+    """Every addition of float32 in memory, without scopes and orders."""
+    names = [form for form in forms("atom", "red") if {"add", "f32"} <= set(form[0].split("."))]
+    return [form for form in names if len(form[0].replace(".global", "").replace(".shared", "").split(".")) <= 4]
+
+
+def flushes(opcode: str) -> bool:
+    """Is the sum of two subnormal numbers a zero in the emulator?"""
+    count = int(next((p[1:] for p in opcode.split(".") if p in ("v2", "v4")), "1"))
+    shared = ".shared" in opcode
+    registers = [f"%f{n}" for n in range(count)]
+    group = registers[0] if count == 1 else "{" + ", ".join(registers) + "}"
+    old = "" if opcode.startswith("red") else group.replace("%f", "%g") + ", "
+    place = "part" if shared else "%p"
+    body = ["ld.param.b64 %p, [out];"]
+    body += ["mov.b32 %f0, 0f000116C2; st.shared.f32 [part], %f0; bar.sync 0;"] if shared else []
+    body += [f"mov.b32 {r}, 0f000116C2;" for r in registers]
+    body += [f"{opcode} {old}[{place}], {group};"]
+    body += ["ld.shared.f32 %f0, [part]; st.global.f32 [%p], %f0;"] if shared else []
+    text = (
+        ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .b64 out) {\n"
+        ".reg .b64 %p; .reg .f32 %f<4>, %g<4>; .shared .align 16 .f32 part;\n" + "\n".join(body) + "\nret; }"
+    )
+    start = np.full(4, 1e-40, np.float32)
+    plan = plan_of(text, "k", {"out": buffer("out", start, Role.INOUT)}, (Pointer("out"),), (1,), (1,))
+    return bool(execute(plan, {"out": start}, workers=1).outputs["out"][0] == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.processes
+@needs_nvdisasm
+@pytest.mark.parametrize("target", TARGETS)
+def test_additions_in_memory_flush_where_their_machine_code_says(target: str) -> None:
+    code = machine_code(additions(), target)
+    assert code
+    for opcode, instructions in code.items():
+        global_ones = [i for i in instructions if re.match(r"(ATOMG?|REDG?)\.E\.ADD", i.opcode)]
+        assert flushes(opcode) is any("FTZ" in i.opcode.split(".") for i in global_ones), opcode
+    for opcode, instructions in machine_code([f for f in forms("atom", "red") if "f32" not in f[0]], target).items():
+        assert not any("FTZ" in i.opcode for i in instructions), opcode
