@@ -22,8 +22,10 @@ _MULTIPLY_ADDS = 16  # of tensor cores that take as long as a warp instruction
 _DRAWN = 2
 _SHUFFLED_BLOCKS = 64  # of a launch of a large case: what a random order shows, it shows on a few blocks
 
-# In the PTX: what completes later than it is issued, and atomics that may tell in which order blocks came along.
-_ORDERED = re.compile(r"cp\.async|wgmma\.|mbarrier\.|\batom\.(?!\S{0,40}shared)")
+# In the PTX: what completes later than it is issued, and what may tell in which order blocks came along.
+_ORDERED = re.compile(
+    r"cp\.async|wgmma\.|mbarrier\.|\b(?:atom|(?:ld|st)\.(?:volatile|relaxed|acquire|release))\.(?!\S{0,40}shared)"
+)
 
 
 @dataclass(frozen=True)

@@ -304,7 +304,8 @@ def test_lanes_of_one_warp_race_unless_they_wait_for_each_other() -> None:
         assert warp_races(kernel, 1) == []
     assert warp_races("scattered_bytes", 0) and warp_races("scattered_bytes", 1) == []
     assert warp_races("scattered_bytes", 2) == []
-    assert warp_races("neighbours", 2) == []
+    assert all(" reads " in f.message for f in warp_races("neighbours", 2))  # a shuffle waits for reads, not for writes
+    assert warp_races("neighbours", 2)
     assert warp_races("neighbours", 3, 64) == []
     reads = next(f for f in warp_races("neighbours", 0) if " reads shared array part[" in f.message)
     wrote = 1 + next(i for i, text in enumerate(WARP_RACES.splitlines()) if "part[t] = t;" in text)

@@ -21,7 +21,13 @@ BLOCKS, THREADS = 256, 64  # as many threads as are searched on several cores
 
 
 def run(
-    body: str, grid: int = 8, threads: int = THREADS, workers: int = 1, kind: str = "int", before: str = ""
+    body: str,
+    grid: int = 8,
+    threads: int = THREADS,
+    workers: int = 1,
+    kind: str = "int",
+    before: str = "",
+    searched: int = races.CELLS,
 ) -> Execution:
     """A kernel of one array, `out`, of 16,384 elements that start at zero; `before` is text in front of it."""
     source = (
@@ -30,7 +36,7 @@ def run(
     dtype = {"int": np.int32, "unsigned char": np.uint8, "short": np.int16, "double": np.float64}[kind]
     array = np.zeros(BLOCKS * THREADS, dtype)
     plan = cuda_plan(source, "k", {"out": (array, Role.INOUT)}, ("out",), (grid,), (threads,))
-    return execute(plan, {"out": array}, workers=workers)
+    return execute(plan, {"out": array}, workers=workers, searched_elements=searched)
 
 
 def one(execution: Execution) -> Finding:
@@ -147,12 +153,11 @@ def test_a_search_without_room_says_so_and_accuses_nobody(monkeypatch: pytest.Mo
     assert "more often than there is room for" in crowded.notes["races in kernel"]
 
 
-def test_of_what_is_too_large_the_first_elements_are_searched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(races, "CELLS", 128)
-    monkeypatch.setattr(races, "FOR_VARIABLES", 8)
-    assert one(run("if (t == 0) out[100] = b;")).index == (100,)
-    assert not run("if (t == 0) out[200] = b;").findings
-    assert not run("out[b * 64 + t] = b;").findings
+def test_of_what_is_too_large_the_first_elements_are_searched() -> None:
+    assert one(run("if (t == 0) out[100] = b;", searched=128)).index == (100,)
+    assert not run("if (t == 0) out[200] = b;", searched=128).findings
+    assert one(run("if (t == 0) out[200] = b;", searched=256)).index == (200,)
+    assert not run("out[b * 64 + t] = b;", searched=128).findings
 
 
 def test_a_strong_read_needs_no_fence_but_what_it_tells_of_does() -> None:

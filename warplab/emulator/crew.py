@@ -4,6 +4,9 @@ On a GPU blocks are resident side by side, as many as fit, and one may wait for 
 cooperative grid, at a flag, at a counter. Here clusters run one after the other as long as none of them seems to wait:
 that takes the least memory, and is the order in which most programs expect what they may not rely on. Where one runs
 for long and may be waiting, the next ones join it.
+
+In a drawn order a few run side by side from the start, and change where one has touched what the others may touch as
+well: an update in two parts that others can come between shows only so.
 """
 
 from __future__ import annotations
@@ -63,15 +66,23 @@ def cooperative_failure(found: Residence, launch: Launch) -> str:
 class Crew:
     """Machines made by `fresh`, given the first of them; at most `resident` work side by side, from the start if told.
 
-    The first machine has what all of them counted, found and printed.
+    `interleaved`: so many change at their strong accesses; 0: none do. The first machine has what all of them counted,
+    found and printed.
     """
 
-    def __init__(self, fresh: Callable[[Machine | None], Machine], resident: int, side_by_side: bool = False) -> None:
+    def __init__(
+        self,
+        fresh: Callable[[Machine | None], Machine],
+        resident: int,
+        side_by_side: bool = False,
+        interleaved: int = 0,
+    ) -> None:
         self._fresh = fresh
         self._resident = resident
         self.first = fresh(None)
         self._machines = [self.first]
         self._side_by_side = side_by_side
+        self._interleaved = interleaved
         self._recorder: Recorder | None = None
 
     def record(self, recorder: Recorder) -> None:
@@ -84,12 +95,22 @@ class Crew:
         """Run clusters [first, last) of the grid, or until the launch has to stop."""
         loop = compiled.loop()
         if self._side_by_side:
-            self._grow(last - first)
+            self._meet(last - first)
+        elif self._interleaved:
+            self._grow(min(self._interleaved, last - first))
         while not self.first.stopped and (first < last or any(machine.running for machine in self._machines)):
             addresses = np.array([machine.address for machine in self._machines], dtype=np.int64)
             first = loop(addresses.ctypes.data, len(addresses), first, last)
             if self.first.waits:
-                self._grow(1 + last - first)
+                self._meet(len(self._machines) + last - first)
+
+    def _meet(self, clusters: int) -> None:
+        """So many clusters, as far as they can be resident, are there together: each may wait for any other."""
+        self._grow(clusters)
+        if self.first.races is not None and len(self._machines) > 1:
+            self.first.races.meet()
+        for machine in self._machines:
+            machine.states[:, L.M_MAY_WAIT] = 0  # nothing is gained by leaving again
 
     def _grow(self, clusters: int) -> None:
         """Have so many machines, if so many clusters can be resident."""
@@ -105,4 +126,4 @@ class Crew:
         turn = int(self.first.states[0, L.M_QUANTUM])
         for machine in self._machines:
             machine.states[:, L.M_QUANTUM] = min(turn, SHORT_TURN)
-            machine.states[:, L.M_MAY_WAIT] = 0  # nothing is gained by leaving again
+            machine.states[:, L.M_INTERLEAVES] = self._interleaved > 0

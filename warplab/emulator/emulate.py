@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from warplab.emulator.executor import execute
+from warplab.emulator.races import CELLS
 from warplab.emulator.result import Result
 from warplab.errors import WarplabError
 from warplab.isa.declarations import DeclaredFunction, DeclaredVariable, declarations
@@ -65,6 +66,7 @@ def emulate(
     seed: int | None = None,
     reverse: bool = False,
     sanitize: bool = True,
+    searched_elements: int = CELLS,
 ) -> Result:
     """Run one kernel of a PTX module on the emulator.
 
@@ -74,8 +76,8 @@ def emulate(
     numbers of any dtype), a number for a scalar parameter, bytes for a structure. Arrays are copied: the result's
     `outputs` has them as the kernel leaves them, by the parameter's name in the PTX. `target` is the architecture to
     emulate ("sm_90a"; default: the module's own). `seed` draws the order of blocks, warps and asynchronous operations,
-    `reverse` starts with the last block, and `sanitize=False` leaves out the search for races and uninitialised reads
-    (see `warplab.emulator.execute`).
+    `reverse` starts with the last block, `sanitize=False` leaves out the search for races and uninitialised reads, and
+    `searched_elements` is how many array elements that for races covers (see `warplab.emulator.execute`).
 
     The lines of findings and counters are those of the PTX. Counters follow the machine code where ptxas and nvdisasm
     are installed (the extra `cuda`), else the PTX, which a note of the result then says.
@@ -117,7 +119,15 @@ def emulate(
     )
     try:
         plan = _with_machine_code(plan, architecture)
-        execution = execute(plan, arrays, architecture=architecture, seed=seed, reverse=reverse, sanitize=sanitize)
+        execution = execute(
+            plan,
+            arrays,
+            architecture=architecture,
+            seed=seed,
+            reverse=reverse,
+            sanitize=sanitize,
+            searched_elements=searched_elements,
+        )
     except WarplabError as error:
         raise EmulateError(str(error)) from None
     return Result(plan, execution, architecture, seed, arrays, arrays, dict(execution.outputs))

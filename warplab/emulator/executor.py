@@ -25,10 +25,10 @@ from warplab.emulator.memory import (
 from warplab.emulator.model.caches import CacheModel
 from warplab.emulator.order import Order, downwards, drawn, upwards
 from warplab.emulator.program import Program
-from warplab.emulator.races import CellMap, RaceSearch, races_between_blocks
+from warplab.emulator.races import CELLS, CellMap, RaceSearch, races_between_blocks
 from warplab.emulator.recorder import Recorder
 from warplab.emulator.report.counters import CountedLaunch
-from warplab.emulator.report.findings import Explainer, merge, modified_input
+from warplab.emulator.report.findings import Explainer, merge, modified_input, without_narrower
 from warplab.emulator.report.printing import format_prints
 from warplab.emulator.report.writer import writer
 from warplab.emulator.tensor_map_bytes import encode
@@ -78,6 +78,7 @@ class Session:
     recorder: Recorder | None = None
     caches: Chip | None = None
     reverse: bool = False
+    searched: int = CELLS
     space: AddressSpace = field(init=False)
     loaded: dict[str, _Loaded] = field(default_factory=dict)
     addresses: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -106,7 +107,7 @@ class Session:
                     region.written = np.ones(region.data.size, dtype=np.uint8)
             self.buffers[region.name] = self.space.add(region)
         if self.sanitize:
-            self.cells = CellMap()
+            self.cells = CellMap(self.searched)
             self.cells.add_buffers(self.space.regions)
         for launch in self.plan.launches:
             if not self.run(launch):
@@ -247,7 +248,8 @@ class Session:
                 budget, sanitize, search = self.instruction_budget, self.sanitize, searches[share]
                 return Machine(program, launch, constants, self.space, table, budget, sanitize, order, search, beside)
 
-            crew = Crew(fresh, resident, launch.cooperative)
+            drawn = self.seed is not None and self.caches is None and recorder is None and not independent
+            crew = Crew(fresh, resident, launch.cooperative, 2 + order.seed % 3 if drawn else 0)
             if recorder is not None:
                 crew.record(recorder)
             return crew
@@ -284,6 +286,7 @@ class Session:
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
         self.notes |= explainer.notes(records)
         records = [record for record in records if record[F_KIND] != FAULT_SAME_VALUE]
+        records = without_narrower(records, program.lines)
         self.findings += [explainer.explain(record) for record in records[: MAX_FINDINGS - len(self.findings)]]
         for machine in machines:
             self._print(machine)
@@ -460,6 +463,7 @@ def execute(
     reverse: bool = False,
     caches: Chip | None = None,
     watch: tuple[str, int] | None = None,
+    searched_elements: int = CELLS,
 ) -> Execution:
     """Run a plan on the emulator.
 
@@ -467,7 +471,8 @@ def execute(
     OUTPUT buffers and scratch start as 0xFF bytes (NaN) unless `zeroed` or with content. A fault drops the access and
     the kernel goes on; a deadlock, a trap, an unknown instruction or a launch that used up `instruction_budget` warp
     instructions ends the execution. `shared_limit` is the shared memory of a block in bytes (default: the
-    architecture's). `sanitize` adds the search for races and for reads of what nothing wrote. Blocks of kernels without
+    architecture's). `sanitize` adds the search for races and for reads of what nothing wrote; that for races in global
+    memory covers the first `searched_elements` that the launches may write, at 68 bytes each. Blocks of kernels without
     global atomics or fences run on `workers` threads (default: one a core), those of small launches on one while races
     are sought. Blocks start, and warps take turns, in a fixed, fair order, from the first to the last; `reverse` has
     the last come first, as far as blocks would be on the GPU together. A `seed` (any whole number) makes both orders,
@@ -483,7 +488,16 @@ def execute(
     limit = shared_limit_of(architecture) if shared_limit is None else shared_limit
     threads = 1 if watch else workers or usable_processors()  # the last store is that of the last block
     session = Session(
-        plan, architecture, instruction_budget, sanitize, limit, threads, seed, caches=caches, reverse=reverse
+        plan,
+        architecture,
+        instruction_budget,
+        sanitize,
+        limit,
+        threads,
+        seed,
+        caches=caches,
+        reverse=reverse,
+        searched=searched_elements,
     )
     return session.execute(inputs, watch)
 

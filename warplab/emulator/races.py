@@ -22,8 +22,8 @@ from warplab.emulator.memory import AddressSpace, Region, RegionTable
 from warplab.emulator.program import Program
 from warplab.plan.model import Launch, Role
 
-CELLS = 1 << 19  # of an execution; each takes 68 bytes of a worker's memory once it is used
-FOR_VARIABLES = CELLS >> 4  # of these, for the variables of modules, which are met later
+CELLS = 1 << 19  # of an execution, unless told otherwise; each takes 68 bytes of a worker's memory once it is used
+FOR_VARIABLES = 16  # of so many elements one is kept for the variables of modules, which are met later
 SEGMENTS_LIVE, SEGMENTS_OF_A_CLUSTER = 1 << 21, 1 << 16
 NODE_MEMORY = 48 << 20  # bytes
 TABLE_MEMORY = 64 << 20  # bytes
@@ -73,7 +73,8 @@ class WorkerCells:
 class CellMap:
     """Which regions have cells, and the workers' entries for them."""
 
-    def __init__(self) -> None:
+    def __init__(self, room: int) -> None:
+        self._room = room
         self._regions: dict[int, tuple[int, int, int, int]] = {}  # by id: cells, the first one, log2 of bytes, slot
         self._kept: list[Region] = []  # so that an id stays theirs
         self._used = 0
@@ -82,7 +83,7 @@ class CellMap:
     def add_buffers(self, regions: Sequence[Region]) -> None:
         """Give a plan's buffers their cells, those that no kernel should write aside."""
         wanted = [r for r in regions if r.buffer is not None and r.buffer.role is not Role.INPUT]
-        room = CELLS - FOR_VARIABLES
+        room = self._room - self._room // FOR_VARIABLES
         for position, region in enumerate(sorted(wanted, key=lambda r: r.data.size >> _shift(r))):
             room -= self._add(region, room // (len(wanted) - position))
 
@@ -101,7 +102,7 @@ class CellMap:
         """
         for entry, region in zip(table.entries, space.regions, strict=True):
             if id(region) not in self._regions and region.buffer is None and region.writable:
-                self._add(region, CELLS - self._used)
+                self._add(region, self._room - self._used)
             skipped = written is not None and region.name not in written
             fields = (0, 0, 0, 0) if skipped else self._regions.get(id(region), (0, 0, 0, 0))
             entry[L.R_CELLS], entry[L.R_CELL_FIRST], entry[L.R_CELL_SHIFT], entry[L.R_CELL_SLOT] = fields
@@ -207,6 +208,10 @@ class RaceSearch:
     def take_turns(self) -> None:
         """From now on several clusters run in turns."""
         self.state[G.G_FIRST] = G.NEVER
+
+    def meet(self) -> None:
+        """From now on all clusters that the GPU has room for are there together."""
+        self.state[G.G_TOGETHER] = 1
 
     @property
     def ended_early(self) -> str:

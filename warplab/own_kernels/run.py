@@ -19,6 +19,7 @@ import numpy as np
 
 import warplab
 from warplab.emulator.executor import execute
+from warplab.emulator.races import CELLS
 from warplab.emulator.result import Result
 from warplab.errors import WarplabError
 from warplab.own_kernels.host_changes import alike, changed_copies
@@ -48,6 +49,7 @@ def run(
     shared: int = 0,
     architecture: str = ARCHITECTURE,
     seed: int | None = None,
+    searched_elements: int = CELLS,
     timeout: float = 120.0,
     **keywords: Any,
 ) -> Result:
@@ -57,8 +59,9 @@ def run(
     launches kernels on them as they are, and may return device arrays and copies of them. A kernel (of numba.cuda.jit,
     or a cupy.RawKernel) is given with its `grid` and `block`, integers or up to three of them, and `shared`, bytes of
     dynamic shared memory. The arrays that are passed are not changed: the result has them as the kernels leave them.
-    `seed` makes the order of warps and asynchronous operations random (see `warplab.emulator.execute`). The host code
-    may take `timeout` seconds; it runs in a process of its own, to which the function goes with all that it needs.
+    `seed` makes the order of warps and asynchronous operations random, and `searched_elements` is how many elements of
+    arrays the search for races covers (see `warplab.emulator.execute`). The host code may take `timeout` seconds; it
+    runs in a process of its own, to which the function goes with all that it needs.
 
     Raises OwnCodeError.
     """
@@ -75,7 +78,7 @@ def run(
     launch = None if grid is None else (grid, block, shared)
     call = OwnCall(architecture, pickled, _names(function, len(values)), launch, texts=texts)
     given = {name: value for name, value in zip(call.names, values, strict=False) if isinstance(value, np.ndarray)}
-    return _result(call, given, seed, timeout)
+    return _result(call, given, seed, timeout, searched_elements)
 
 
 def run_file(
@@ -91,10 +94,13 @@ def run_file(
     return _result(OwnCall(architecture, file=str(path), function=function), {}, seed, timeout)
 
 
-def _result(call: OwnCall, given: dict[str, np.ndarray], seed: int | None, timeout: float) -> Result:
+def _result(
+    call: OwnCall, given: dict[str, np.ndarray], seed: int | None, timeout: float, searched: int = CELLS
+) -> Result:
     recorded = _recorded(call, timeout)
     sys.stdout.write(recorded.printed)
-    execution = execute(_assembled(recorded.plan, call.architecture), {}, architecture=call.architecture, seed=seed)
+    plan = _assembled(recorded.plan, call.architecture)
+    execution = execute(plan, {}, architecture=call.architecture, seed=seed, searched_elements=searched)
     changed = changed_copies(recorded, execution)
     if changed and call.launch is None:
         _require_that_changes_are_not_used(call, recorded, changed, timeout)

@@ -46,6 +46,7 @@ from warplab.emulator.core.state.layout import (
     M_GRID_X,
     M_GRID_Y,
     M_IDLE,
+    M_INTERLEAVES,
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
@@ -71,6 +72,7 @@ from warplab.emulator.core.state.layout import (
     M_SPECIALS,
     M_STARTED,
     M_STOP,
+    M_SWITCHED,
     M_THREADS,
     M_TIME,
     M_TRACE,
@@ -103,10 +105,12 @@ from warplab.emulator.core.state.layout import (
     W_EPOCH,
     W_FENCED,
     W_LIVE,
+    W_PARTLY,
     W_PASSABLE,
     W_STATUS,
     W_TOUCHED,
     W_USED,
+    W_WHOLE,
     WAIT_BARRIER,
 )
 from warplab.emulator.core.state.random_order import is_random, random_below, start_random_order
@@ -132,6 +136,8 @@ LONGEST_TURN_BITS = 9  # of a seeded run
 PATIENCE = 10_000  # rounds in which every warp only looks at mbarriers before it counts as a deadlock
 SLICE = 64  # clusters that are started between two looks at whether the user pressed Ctrl-C
 LONG = 1 << 22  # warp instructions of a cluster after which it may be waiting for others
+ROUNDS = 256  # of a cluster's turn where blocks interleave, at most
+SWITCHES = 1 << 15  # without a cluster that starts or ends, after which they may all be waiting for others
 
 
 @compiled
@@ -204,6 +210,8 @@ def _start_block(m):
         put(address, W_STATUS, STATUS_READY)
         put(address, W_LIVE, live)
         put(address, W_EPOCH, 1)
+        put(address, W_WHOLE, 1)
+        put(address, W_PARTLY, 0)
         put(address, W_TOUCHED, 0)
         put(address, W_ARRIVED, 0)
         put(address, W_PASSABLE, 0)
@@ -244,6 +252,9 @@ def _start_cluster(m, cluster):
     put(m, M_RUNNING, 1)
     put(m, M_IDLE, 0)
     put(m, M_STARTED, get(m, M_BUDGET))
+    if get(m, M_INTERLEAVES):
+        # Most blocks go in step, which cuts every update that takes two accesses; some at their own pace.
+        put(m, M_INTERLEAVES, 2 if random_below(m, 4) == 0 else 1)
     for rank in range(blocks):
         block = peer(m, rank)
         inside = rank // get(m, M_CLUSTER_X)
@@ -364,6 +375,11 @@ def _round(m):
                 failed += _turn(block, warp, address)
                 if get(m, M_STOP):
                     return
+                if get(m, M_SWITCHED):
+                    put(m, M_IDLE, 0)
+                    if random_below(m, 8) == 0:
+                        complete_one(m)
+                    return
         if get(address, W_STATUS) == STATUS_DONE:
             done += 1
         if backwards:
@@ -393,6 +409,17 @@ def _round(m):
 
 
 @compiled
+def _rounds(m):
+    """A cluster's turn where blocks interleave: until one of its warps has touched what others may touch as well."""
+    put(m, M_SWITCHED, 0)
+    for _ in range(ROUNDS):
+        _round(m)
+        if get(m, M_SWITCHED) or get(m, M_STOP) or get(m, M_RUNNING) == 0:
+            break
+    return get(m, M_SWITCHED) != 0
+
+
+@compiled
 def _hand_over(m, following):
     """What all clusters of a worker share goes to the next one that has its turn."""
     put(following, M_BUDGET, get(m, M_BUDGET))
@@ -407,13 +434,14 @@ def run_clusters(machines, count, first, last):
     They are those that are the `first`-th and so on to start, up to the one before the `last`-th.
 
     At `machines` are the addresses of the states of so many clusters' first blocks. Clusters that have not ended
-    (M_RUNNING) go on in the next call. The first machine has M_WAITS set where its cluster, the only one, has run for
-    long and may be waiting for others.
+    (M_RUNNING) go on in the next call. The first machine has M_WAITS set where no cluster has ended for long: they may
+    be waiting for others.
     """
     home = load_i64(machines)
     m = home
     stop = min(first + SLICE, last)
     running = 1
+    switches = 0
     put(home, M_WAITS, 0)
     while (first < stop or (first == last and running)) and not get(m, M_STOP):
         running = 0
@@ -421,16 +449,24 @@ def run_clusters(machines, count, first, last):
             following = load_i64(machines + 8 * place)
             _hand_over(m, following)
             m = following
-            if not get(m, M_RUNNING):
-                if first == last:
-                    continue
-                _start_cluster(m, _place_in_grid(m, first))
-                first += 1
-            _round(m)
+            touched = False
+            while not touched and (get(m, M_RUNNING) or first < last):
+                if not get(m, M_RUNNING):
+                    _start_cluster(m, _place_in_grid(m, first))
+                    first += 1
+                    switches = 0
+                if not get(m, M_INTERLEAVES):
+                    _round(m)
+                    break
+                # Where one ends, the next one goes on in its place: with a turn left out blocks could pass each other.
+                touched = _rounds(m) or get(m, M_RUNNING) != 0 or get(m, M_STOP) != 0
+            switches = switches + 1 if get(m, M_RUNNING) else 0
             running += get(m, M_RUNNING)
             if get(m, M_STOP):
                 break
-        if count == 1 and running and get(m, M_MAY_WAIT) and get(m, M_STARTED) - get(m, M_BUDGET) > LONG:
+        alone = count == 1 and get(m, M_STARTED) - get(m, M_BUDGET) > LONG
+        together = get(m, M_INTERLEAVES) != 0 and switches > SWITCHES
+        if running and get(m, M_MAY_WAIT) and (alone or together):
             put(home, M_WAITS, 1)
             break
     _hand_over(m, home)

@@ -20,6 +20,7 @@ from warplab.emulator.core.memory.access import memory_access, watch_access
 from warplab.emulator.core.memory.atomics import atomic_access
 from warplab.emulator.core.memory.causality import fence_memory
 from warplab.emulator.core.memory.clocks import fence_async
+from warplab.emulator.core.memory.lane_order import all_meet, lanes_meet
 from warplab.emulator.core.memory.local_access import local_host
 from warplab.emulator.core.state.faults import compiled, report, warp_state
 from warplab.emulator.core.state.layout import (
@@ -44,6 +45,7 @@ from warplab.emulator.core.state.layout import (
     M_FAILED,
     M_FRAME_BYTES,
     M_FRAMES,
+    M_INTERLEAVES,
     M_LIVE_THREADS,
     M_LOCAL,
     M_LOCAL_BYTES,
@@ -55,6 +57,7 @@ from warplab.emulator.core.state.layout import (
     M_QUANTUM,
     M_SCRATCH,
     M_STOP,
+    M_SWITCHED,
     M_TIME,
     M_TRACE,
     M_VECTORS,
@@ -105,6 +108,7 @@ from warplab.emulator.core.state.layout import (
     S_RPC,
     S_STATE,
     S_WAIT,
+    SPACE_SHARED,
     SPLIT_AT_BARRIER,
     SPLIT_AT_WARP_SYNC,
     SRC_A,
@@ -114,8 +118,8 @@ from warplab.emulator.core.state.layout import (
     STATUS_WAITING,
     TRAP_ASSERTION,
     VECTOR_BASE,
+    VOLATILE_BIT,
     W_CURRENT,
-    W_EPOCH,
     W_FENCED,
     W_LIVE,
     W_STATUS,
@@ -127,8 +131,10 @@ from warplab.emulator.core.state.layout import (
     X0,
     X1,
     X2,
+    X3,
 )
 from warplab.emulator.core.state.races_layout import SCOPE_BLOCK
+from warplab.emulator.core.state.random_order import random_below
 from warplab.emulator.core.state.raw import (
     field,
     get,
@@ -265,11 +271,21 @@ def _matrix_operation(m, warp, op, frame, constants, record, pc, mask):
     elif op in (OP_LDMATRIX, OP_STMATRIX):
         move_shared(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STMATRIX else 0)
         # All lanes have read when ldmatrix is done: none of them can overwrite what another still needs.
-        increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1 if op == OP_LDMATRIX else 0)
+        if op == OP_LDMATRIX:
+            all_meet(warp_state(get(m, M_WARPS), warp))
     elif op == OP_MOVMATRIX:
         transpose_fragment(m, frame, constants, record, mask)
     elif op in (OP_WGMMA, OP_WGMMA_GROUP):
         run_product(m, op, warp, frame, constants, record, pc, mask)
+
+
+@compiled
+def _order_lanes(warp_address, op, members):
+    """Lanes meet at an instruction among them: what they did before may be known to all of them from now on."""
+    if op in (OP_SHUFFLE, OP_VOTE, OP_MATCH, OP_REDUX, OP_ELECT, OP_WARP_SYNC):
+        lanes_meet(warp_address, members, op == OP_WARP_SYNC)
+    else:
+        all_meet(warp_address)
 
 
 @compiled
@@ -281,25 +297,26 @@ def _warp_exchange(m, warp, warp_address, state, op, frame, constants, record, p
     if _differ(frame, constants, record, mask, members) and _all_here(
         frame, constants, record, mask, active | ~np.uint32(get(warp_address, W_LIVE))
     ):
-        increase(warp_address, W_EPOCH, 1)
         rest = np.uint32(mask)
         while rest:
             members, group = _group(frame, constants, record, rest)
             rest &= ~group
+            _order_lanes(warp_address, op, members)
             _exchange(m, warp, op, frame, constants, record, pc, group & members)
         return True
     if members & ~active == np.uint32(0) or get(state, S_WAIT) == WAIT_FORCED:
         put(state, S_WAIT, WAIT_UNDECIDED)
-        increase(warp_address, W_EPOCH, field(record, X2) != 0)
+        if field(record, X2) != 0:
+            _order_lanes(warp_address, op, members)
         _exchange(m, warp, op, frame, constants, record, pc, mask & members)
         return True
     together = meet_in_warp(warp_address, get(warp_address, W_CURRENT), pc, op, active, members)
     if together:
-        increase(warp_address, W_EPOCH, 1)
+        _order_lanes(warp_address, op, members)
         _exchange(m, warp, op, frame, constants, record, pc, together & members)
         return True
     if meet_at_sites(m, warp, warp_address, get(warp_address, W_CURRENT), op, record, mask, active, members):
-        increase(warp_address, W_EPOCH, 1)
+        lanes_meet(warp_address, members, False)
         return True
     put(state, S_STATE, SPLIT_AT_WARP_SYNC)
     put(state, S_WAIT, np.int64(members))
@@ -354,6 +371,16 @@ def _wait(m, warp_address, cell, mask):
 
 
 @compiled
+def _lets_others_go(m):
+    """After a strong access outside shared memory, in a run that interleaves blocks: is it another block's turn?"""
+    home = get(m, M_PEERS)
+    if get(home, M_INTERLEAVES) == 2 and random_below(m, 2):
+        return False
+    put(home, M_SWITCHED, 1)
+    return True
+
+
+@compiled
 def run_warp(m, warp):
     """Run a warp until it waits, ends, stops the launch, or its turn is over. Returns the instructions issued."""
     code = get(m, M_CODE)
@@ -364,6 +391,7 @@ def run_warp(m, warp):
     frame = get(m, M_FRAMES) + warp * get(m, M_FRAME_BYTES)
     warp_address = warp_state(get(m, M_WARPS), warp)
     limit = get(m, M_QUANTUM)
+    interleaves = get(m, M_INTERLEAVES) != 0
     issued = np.int64(0)
     state = np.int64(0)
     pc = np.int64(0)
@@ -405,7 +433,8 @@ def run_warp(m, warp):
             if mask:
                 memory_access(m, warp, frame, constants, record, pc, mask, 1 if op == OP_STORE else 0)
             pc += 1
-            if issued >= limit:
+            strong = field(record, X3) & VOLATILE_BIT != 0 and field(record, X0) != SPACE_SHARED
+            if (interleaves and mask and strong and _lets_others_go(m)) or issued >= limit:
                 put(state, S_PC, pc)
                 return issued
         elif op == OP_BRANCH:
@@ -460,7 +489,8 @@ def run_warp(m, warp):
             if mask:
                 atomic_access(m, warp, frame, constants, record, pc, mask)
             pc += 1
-            if issued >= limit:
+            shared = field(record, X0) == SPACE_SHARED
+            if (interleaves and mask and not shared and _lets_others_go(m)) or issued >= limit:
                 put(state, S_PC, pc)
                 return issued
         elif op == OP_COPY:

@@ -34,6 +34,7 @@ from warplab.emulator.lowering.flow import link
 from warplab.emulator.lowering.instructions.table import TABLE
 from warplab.emulator.lowering.lowering import PER_BLOCK_SPECIALS, Lowering
 from warplab.emulator.lowering.passes.contraction import contract
+from warplab.emulator.lowering.passes.exposed import mark_exposed
 from warplab.emulator.lowering.passes.speculation import watch_speculated
 from warplab.emulator.lowering.passes.written import written_names
 from warplab.emulator.lowering.registers import allocate
@@ -79,6 +80,7 @@ def _parsed(text: str, source_name: str) -> Module:
     for function in module.functions.values():
         contract(function)
         watch_speculated(function, TABLE)
+        mark_exposed(function, TABLE)
     return module
 
 

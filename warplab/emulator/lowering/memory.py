@@ -14,6 +14,8 @@ from warplab.emulator.core.state.layout import (
     ATOMIC_OR,
     ATOMIC_XOR,
     CLUSTER_IS_OWN,
+    CONSTANT_BIT,
+    EXPOSED_BIT,
     FIRST_WINDOW,
     KIND_BF16,
     KIND_F16,
@@ -40,6 +42,7 @@ from warplab.emulator.core.state.layout import (
     WINDOW_BITS,
 )
 from warplab.emulator.lowering.lowering import Lowering, Unsupported, bits_of
+from warplab.emulator.lowering.passes.exposed import CHECKED, EXPOSED
 from warplab.emulator.lowering.passes.speculation import FOR_SANITIZERS, PAST_SANITIZERS
 from warplab.emulator.lowering.strength import strength_of
 from warplab.emulator.program import make_record
@@ -50,8 +53,8 @@ SPACES = {
     "local": SPACE_LOCAL, "const": SPACE_CONST,
     "param": SPACE_PARAM, "param__entry": SPACE_PARAM, "param__func": SPACE_PARAM,
 }  # fmt: skip
-# Orders and scopes: accesses that may meet others on purpose are not races.
-SYNCHRONISING = ("volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc")
+# Orders and scopes: accesses that may meet others on purpose are not races; nor are plain ones that a CAS checks.
+SYNCHRONISING = (CHECKED, "volatile", "relaxed", "acquire", "release", "acq_rel", "mmio", "sc")
 HINTS = (
     "weak", "nc", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "cta", "gpu", "sys", "cluster", "unified",
     "L1__evict_normal", "L1__evict_unchanged", "L1__evict_first", "L1__evict_last", "L1__no_allocate",
@@ -73,7 +76,7 @@ def _split(parts: list[str]) -> tuple[int, bool, int, str]:
             synchronises = True
         elif part in ("v2", "v4", "v8"):
             elements = int(part[1])
-        elif part not in HINTS and part not in (FOR_SANITIZERS, PAST_SANITIZERS):
+        elif part not in HINTS and part not in (FOR_SANITIZERS, PAST_SANITIZERS, EXPOSED):
             raise Unsupported
     return space, synchronises, elements, parts[-1]
 
@@ -155,8 +158,10 @@ def _access(lowering: Lowering, op: int, address: Operand, data: Operand, parts:
         lowering.parallel = False
     flags = lane_bytes | (SIGNED_BIT if kind[0] == "s" else 0) | (VOLATILE_BIT if synchronises else 0)
     flags |= strength_of(parts) << STRONG_SHIFT if synchronises else 0
-    flags |= PAST_L1_BIT if synchronises or "cg" in parts or "cv" in parts else 0
+    flags |= PAST_L1_BIT if (synchronises and CHECKED not in parts) or "cg" in parts or "cv" in parts else 0
     flags |= UNWATCHED_BIT if PAST_SANITIZERS in parts else 0
+    flags |= CONSTANT_BIT if "nc" in parts else 0
+    flags |= EXPOSED_BIT if EXPOSED in parts or (op == OP_STORE and "volatile" in parts) else 0
     extra = (space, bits // 8, count, flags, *rows[1:])
     if op != OP_STORE:
         lowering.emit(make_record(op, rows[0], row, imm=offset, extra=extra))

@@ -39,6 +39,7 @@ from warplab.emulator.core.state.layout import (
     FAULT_MBARRIER,
     FAULT_MISALIGNED,
     FAULT_NO_FENCE,
+    FAULT_NOT_CONSTANT,
     FAULT_NULL,
     FAULT_ONE_STORE,
     FAULT_OPERAND,
@@ -121,6 +122,7 @@ KINDS = {
     FAULT_HANDED_OVER: FindingKind.RACE,
     FAULT_ONE_STORE: FindingKind.RACE,
     FAULT_OWN_LANE: FindingKind.DIVERGENT_BARRIER,
+    FAULT_NOT_CONSTANT: FindingKind.RACE,
 }
 
 
@@ -215,7 +217,7 @@ class Explainer:
             FAULT_OUT_OF_BOUNDS, FAULT_MISALIGNED, FAULT_NULL, FAULT_UNINITIALISED, FAULT_RACE, FAULT_READ_ONLY,
             FAULT_PENDING, FAULT_MBARRIER, FAULT_ARRIVALS, FAULT_PEER, FAULT_OPERAND,
             FAULT_PROXY, FAULT_SOURCE, FAULT_LEFT, FAULT_TENSOR_MAP, FAULT_GLOBAL_RACE, FAULT_SAME_VALUE,
-            FAULT_HANDED_OVER, FAULT_ONE_STORE,
+            FAULT_HANDED_OVER, FAULT_ONE_STORE, FAULT_NOT_CONSTANT,
         )  # fmt: skip
         if fault not in memory_faults:
             return None
@@ -256,6 +258,12 @@ class Explainer:
             return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
             return race_sentence(record, str(place), self.program.lines, self.launch, self.words)
+        if fault == FAULT_NOT_CONSTANT:
+            writer = self._where(int(record[F_OTHER])) or "another instruction"
+            return (
+                f"reads {place} by ld.global.nc, which is for constants, but {writer} has written it in this launch: "
+                "it may find the old value. Read it without __ldg(), and drop const or __restrict__ from its pointer."
+            )
         if fault == FAULT_MBARRIER:
             return f"uses {place} as an mbarrier, but no {self.words.mbarrier_init} has made it one."
         if fault == FAULT_ARRIVALS:
@@ -501,6 +509,20 @@ def merge(records: list[np.ndarray]) -> list[np.ndarray]:
             known[:] = record
         known[F_COUNT] = count
     return sorted(merged.values(), key=lambda r: [int(r[f]) for f in (F_BLOCK_Z, F_BLOCK_Y, F_BLOCK_X)])
+
+
+def without_narrower(records: list[np.ndarray], lines: np.ndarray) -> list[np.ndarray]:
+    """Fault records without races between lanes of a warp where other warps race on one of the same lines.
+
+    The barrier of the block that those need orders the lanes, too; `__syncwarp()` alone would not be enough.
+    """
+
+    def of(record: np.ndarray) -> set[int]:
+        return {int(lines[int(record[f])]) for f in (F_PC, F_OTHER)}
+
+    races = [record for record in records if record[F_KIND] == FAULT_RACE]
+    wide: set[int] = set().union(*(of(r) for r in races if not int(r[F_EXTRA]) & SAME_WARP))
+    return [r for r in records if r[F_KIND] != FAULT_RACE or not int(r[F_EXTRA]) & SAME_WARP or not of(r) & wide]
 
 
 def modified_input(name: str, kernel: str, line: int) -> Finding:

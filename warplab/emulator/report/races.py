@@ -17,6 +17,7 @@ from warplab.emulator.core.state.layout import (
     SAME_WARP,
 )
 from warplab.emulator.core.state.races_layout import (
+    BOTH_VOLATILE,
     REASON_MASK,
     REASON_READER_FENCE,
     REASON_SCOPE,
@@ -37,8 +38,9 @@ def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Lau
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
     verb = _verb(bool(record[F_WRITE]), now)
     other = _verb(bool(extra & 1), before)
+    order = "and volatile does not order" if extra & BOTH_VOLATILE else "and nothing orders"
     return (
-        f"{verb} {place}, which {_who(record, lines)} {other} in {_thread(record, launch)}, and nothing orders the two "
+        f"{verb} {place}, which {_who(record, lines)} {other} in {_thread(record, launch)}, {order} the two "
         f"({_kind(record)}): {_remedy(record, place, lines, launch, words)}."
     )
 
@@ -116,8 +118,9 @@ def _remedy(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, w
     if reason == REASON_READER_FENCE:
         return f"the thread that has seen the flag needs {words.fence} before it goes on"
     if now or before:
-        block = "both have to be atomic"
-        return block if extra & OTHER_BLOCK else f"{block}, or {words.block_barrier} between"
+        # Of several blocks others may come to the element as well, which no block's barrier orders.
+        both = "both have to be atomic"
+        return f"{both}, or {words.block_barrier} between" if prod(launch.grid) == 1 else both
     both_write = bool(record[F_WRITE]) and bool(extra & 1)
     if one_line and (extra & OTHER_BLOCK or both_write):
         return f"the update has to be atomic ({words.atomic}), or every thread needs an element of its own"

@@ -17,6 +17,8 @@ from warplab.emulator.core.asynchronous.tensor_copies import (
     STORE_TILE,
     find_map,
     move_tile,
+    note_read,
+    note_tile,
     readable,
     reduce_bytes,
     starts_well,
@@ -91,6 +93,7 @@ from warplab.emulator.core.state.layout import (
     M_COUNTS,
     M_LIVE_THREADS,
     M_LOG,
+    M_RACES,
     M_SCRATCH,
     M_SHARED,
     M_SHARED_BYTES,
@@ -331,6 +334,15 @@ def _start_store(m, warp, operation, pc, lane):
 
 
 @compiled
+def _note_source(m, warp, operation, pc, lane):
+    """For the search for races: the operation may read its source in global memory from now on."""
+    if _rank(operation):
+        note_tile(m, warp, operation, pc, lane)
+    else:
+        note_read(m, get(operation, O_OTHER), get(operation, O_BYTES), pc, warp, lane)
+
+
+@compiled
 def issue_bulk(m, warp, frame, constants, record, pc, mask):
     """A bulk or tensor copy or reduction of each active lane."""
     operation = get(m, M_SCRATCH)
@@ -359,6 +371,8 @@ def issue_bulk(m, warp, frame, constants, record, pc, mask):
             _start_store(m, warp, operation, pc, lane)
         else:
             put(operation, O_MOMENT, moment)
+            if get(m, M_RACES) and _direction(operation) != WITHIN_CLUSTER:
+                _note_source(m, warp, operation, pc, lane)
             _start_event(m, warp, operation, pc, lane)
     pass_moment(m, warp)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from warplab.emulator.core.memory.atomics import combine
 from warplab.emulator.core.memory.global_access import fault_kind, region_offset, resolve
-from warplab.emulator.core.memory.global_races import note_copy, note_lane
+from warplab.emulator.core.memory.global_races import note_lane
 from warplab.emulator.core.memory.request_log import log_span
 from warplab.emulator.core.memory.shadow import check_async_read, check_read
 from warplab.emulator.core.memory.transfer import read_element, write_element
@@ -159,8 +159,6 @@ def readable(m, address, size, unit, pc, warp, lane):
                 report(m, FAULT_UNINITIALISED, pc, warp, lane, at, unit, 0, -1, SPACE_GLOBAL, 0)
                 fill_bytes(shadow, np.uint8(1), size)
                 break
-    if get(entry, R_CELLS):
-        note_copy(m, entry, warp, pc, lane, region_offset(entry, address), size)
     return get(entry, R_HOST) + region_offset(entry, address)
 
 
@@ -269,6 +267,31 @@ def tile_sectors(m, operation, kind):
                     log_span(m, begin << 5, (end - begin + 1) << 5, kind)
             previous = end
     return total
+
+
+@compiled
+def note_read(m, address, size, pc, warp, lane):
+    """Tell the search for races of bytes that a copy may read from now on, at the moment when it is issued.
+
+    Who waits for the copy's mbarrier knows of all that its thread did until then.
+    """
+    entry = resolve(m, address, size, 1)
+    if entry and get(entry, R_CELLS):
+        none = np.int64(0)
+        note_lane(m, entry, warp, none, none, none, pc, lane, region_offset(entry, address), size, 0, none, 0)
+
+
+@compiled
+def note_tile(m, warp, operation, pc, lane):
+    """The same of the box whose coordinates an operation holds."""
+    at, tensor = operation + 8 * O_AT, operation + 8 * O_MAP
+    size = (get(tensor, T_META) >> META_SIZE_SHIFT) & 255
+    low, high = _columns_inside(tensor, get(at, 0))
+    for row in range(rows_of(tensor) if low < high else 0):
+        offset = _row_offset(tensor, row, at)
+        if offset >= 0:
+            start = get(tensor, T_ADDRESS) + offset + (get(at, 0) + low) * size
+            note_read(m, start, (high - low) * size, pc, warp, lane)
 
 
 @compiled

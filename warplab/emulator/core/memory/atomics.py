@@ -242,7 +242,7 @@ def _address_of_lane(m, warp, pc, lane, space, address, size, whole, strong, ret
         if get(entry, R_CELLS):
             place, none = region_offset(entry, address), np.int64(0)
             if returns:
-                note_seen(m, entry, warp, place)
+                note_seen(m, entry, warp, place, 0)
             note_lane(m, entry, warp, none, none, none, pc, lane, place, said, 1, strong, 0)
         return get(entry, R_HOST) + region_offset(entry, address), space
     limit = get(m, M_LOCAL_BYTES)

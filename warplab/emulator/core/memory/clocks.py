@@ -11,6 +11,7 @@ import numpy as np
 from warplab.emulator.core.memory.causality import learn_from_cluster, meet
 from warplab.emulator.core.memory.cluster_memory import offset_of, owner_of
 from warplab.emulator.core.memory.handovers import clear_handovers, known_of_all_lanes, note_handover
+from warplab.emulator.core.memory.lane_order import all_meet
 from warplab.emulator.core.state.faults import compiled, warp_state
 from warplab.emulator.core.state.layout import (
     M_CLOCK_COLUMNS,
@@ -22,11 +23,10 @@ from warplab.emulator.core.state.layout import (
     M_WARP_COUNT,
     M_WARPS,
     MBARRIER_CLOCKS,
-    W_EPOCH,
     W_MIN_CLOCK,
     WARPGROUP_WARPS,
 )
-from warplab.emulator.core.state.raw import get, increase, load_i32, put, store_i32, trailing_zeros32
+from warplab.emulator.core.state.raw import get, load_i32, put, store_i32, trailing_zeros32
 
 
 @compiled
@@ -82,7 +82,7 @@ def synchronise(m, warps_mask):
             for other in range(columns):
                 store_i32(row + 4 * other, load_i32(clocks + 4 * (first * columns + other)))
         put(warp_state(states, warp), W_MIN_CLOCK, lowest)
-        increase(warp_state(states, warp), W_EPOCH, 1)
+        all_meet(warp_state(states, warp))
     rest = np.uint32(warps_mask)
     while rest:
         warp = np.int64(trailing_zeros32(rest))
@@ -110,7 +110,7 @@ def release_to(m, warp, kept, last):
 @compiled
 def acquire_from(m, warp, kept):
     """A warp learns what the vector clock at `kept` has been given by others."""
-    increase(warp_state(get(m, M_WARPS), warp), W_EPOCH, 1)
+    all_meet(warp_state(get(m, M_WARPS), warp))
     learn_from_cluster(m, warp)
     warps, columns = get(m, M_CLUSTER_WARPS), get(m, M_CLOCK_COLUMNS)
     if get(m, M_SHARED_SHADOW) == 0 or columns == 1:

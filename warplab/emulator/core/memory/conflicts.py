@@ -9,12 +9,15 @@ import numpy as np
 
 from warplab.emulator.core.memory.causality import includes, knows, state_of_warp
 from warplab.emulator.core.memory.clocks import own_clock
+from warplab.emulator.core.memory.lane_order import have_met
 from warplab.emulator.core.state.faults import compiled, report, warp_state
 from warplab.emulator.core.state.layout import (
+    EXPOSED_BIT,
     F_FIELDS,
     F_OTHER_BLOCK,
     F_OTHER_THREAD,
     FAULT_GLOBAL_RACE,
+    FAULT_NOT_CONSTANT,
     FAULT_SAME_VALUE,
     M_BLOCK_X,
     M_BLOCK_Y,
@@ -22,6 +25,7 @@ from warplab.emulator.core.state.layout import (
     M_CLOCK_COLUMNS,
     M_CLOCKS,
     M_CLUSTER_WARPS,
+    M_CODE,
     M_FINDING_COUNT,
     M_FINDINGS,
     M_FIRST_WARP,
@@ -32,15 +36,22 @@ from warplab.emulator.core.state.layout import (
     M_RANK,
     M_WARP_COUNT,
     M_WARPS,
+    OP_LOAD,
+    OP_STORE,
     OTHER_BLOCK,
+    R_CELL_FIRST,
     R_CELL_SHIFT,
     R_START,
     SAME_WARP,
     SPACE_GLOBAL,
     W_EPOCH,
+    W_PARTLY,
+    W_WHOLE,
+    X3,
 )
 from warplab.emulator.core.state.races_layout import (
     ACCESS_SHIFT,
+    BOTH_VOLATILE,
     G_ACCESSES,
     G_BASE,
     G_FIRST,
@@ -49,6 +60,7 @@ from warplab.emulator.core.state.races_layout import (
     G_ORDER,
     G_RECORDS,
     G_ROOM,
+    G_TOGETHER,
     LANE_SHIFT,
     NEVER,
     REASON_NONE,
@@ -72,9 +84,11 @@ from warplab.emulator.core.state.races_layout import (
     S_PENDING,
     S_PENDING_NEAR,
     S_RELEASE,
+    S_SAW,
     S_SEEN,
     S_SEEN_COUNT,
     S_SEGMENT,
+    SAW,
     SCOPE,
     SCOPE_BLOCK,
     SCOPE_CLUSTER,
@@ -88,7 +102,7 @@ from warplab.emulator.core.state.races_layout import (
     TOUCHED,
     WARP_SHIFT,
 )
-from warplab.emulator.core.state.raw import get, load_i32, put, store_i32
+from warplab.emulator.core.state.raw import field, get, load_i32, put, store_i32
 
 
 @compiled
@@ -99,6 +113,12 @@ def block_number(m):
 @compiled
 def record_of(races, segment):
     return get(races, G_RECORDS) + (segment - get(races, G_BASE)) * RECORD_SIZE
+
+
+@compiled
+def pc_of(races, entry):
+    """The instruction of an access."""
+    return np.int64(load_i32(get(races, G_ACCESSES) - 4 * (1 + ((entry & 0xFFFFFFFF) >> ACCESS_SHIFT))))
 
 
 @compiled
@@ -156,12 +176,42 @@ def _was_seen(m, races, warp, record):
 
 
 @compiled
-def _conflict(m, races, warp, old, mine):
+def is_exposed(m, races, entry):
+    """Is an access volatile and in need of an order of other origin? See passes/exposed.py."""
+    if entry & SCOPE == 0:
+        return False
+    record = get(m, M_CODE) + pc_of(races, entry) * 64
+    op = np.int64(load_i32(record))
+    return op in (OP_LOAD, OP_STORE) and field(record, X3) & EXPOSED_BIT != 0
+
+
+@compiled
+def _have_met(m, warp, record, old, mine, wrote):
+    """Have the lanes of two accesses of a warp waited for each other between the two?"""
+    epoch, state = np.int64(load_i32(record + 4 * RECORD_EPOCH)), warp_state(get(m, M_WARPS), warp)
+    if epoch == get(state, W_EPOCH):
+        return False
+    if (old | mine) & SEVERAL:  # of which it is not known which they are
+        return not wrote or epoch < get(state, W_WHOLE) or get(state, W_PARTLY) != 0
+    return have_met(state, epoch, (old >> LANE_SHIFT) & 31, (mine >> LANE_SHIFT) & 31, wrote)
+
+
+@compiled
+def _strength(m, races, old, mine):
+    """The scope within which two accesses may come without an order, 0: none; volatile alone is not enough."""
+    scope = min(old & SCOPE, mine & SCOPE)
+    if scope and is_exposed(m, races, old) and is_exposed(m, races, mine):
+        return np.int64(0)
+    return scope
+
+
+@compiled
+def _conflict(m, races, warp, old, mine, other_writes):
     """Does an access race with an earlier one? -1, or what its F_EXTRA says of the two threads."""
     segment = old >> SEGMENT_SHIFT
     if segment < get(races, G_BASE) or old & mine & TOUCHED == 0:
         return np.int64(-1)
-    strong = min(old & SCOPE, mine & SCOPE)
+    strong = _strength(m, races, old, mine)
     record = record_of(races, segment)
     if not is_own(m, races, segment):
         if get(races, G_LIVE) == 0 or strong == SCOPE_GPU or is_ordered(m, races, warp, record, segment):
@@ -174,8 +224,7 @@ def _conflict(m, races, warp, old, mine):
     if other == get(m, M_FIRST_WARP) + warp:
         same_lane = (old ^ mine) & (31 << LANE_SHIFT) == 0 and (old | mine) & SEVERAL == 0
         same_access = ((old ^ mine) & 0xFFFFFFFF) >> ACCESS_SHIFT == 0
-        epoch = get(state_of_warp(m, warp), S_EPOCH)
-        if strong or same_lane or same_access or np.int64(load_i32(record + 4 * RECORD_EPOCH)) != epoch:
+        if strong or same_lane or same_access or _have_met(m, warp, record, old, mine, other_writes != 0):
             return np.int64(-1)
         return np.int64(SAME_WARP)
     near = other // get(m, M_WARP_COUNT) == get(m, M_RANK)
@@ -241,7 +290,7 @@ def _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, ext
     shift = get(entry, R_CELL_SHIFT)
     address = get(entry, R_START) + (cell << shift)
     record = record_of(races, old >> SEGMENT_SHIFT)
-    other = np.int64(load_i32(get(races, G_ACCESSES) - 4 * (1 + ((old & 0xFFFFFFFF) >> ACCESS_SHIFT))))
+    other = pc_of(races, old)
     home = get(m, M_PEERS)
     count = get(home, M_FINDING_COUNT)
     report(m, kind, pc, warp, lane, address, np.int64(1) << shift, write, other, SPACE_GLOBAL, extra | other_writes)
@@ -254,24 +303,43 @@ def _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, ext
 @compiled
 def _explain(m, races, warp, old, mine, write, extra):
     """F_EXTRA with the reason, which of the two accesses are strong, and whether the blocks were there together."""
+    volatile = min(old & SCOPE, mine & SCOPE) != 0 and _strength(m, races, old, mine) == 0
     if extra & OTHER_BLOCK:
-        extra |= TOGETHER if get(races, G_FIRST) == NEVER else 0
+        extra |= TOGETHER if get(races, G_TOGETHER) else 0
         reason = np.int64(REASON_NONE)
-        if min(old & SCOPE, mine & SCOPE):
+        if old & SCOPE and mine & SCOPE and not volatile:
             reason = np.int64(REASON_SCOPE)
-        elif not (write and mine & SCOPE):
+        elif volatile or not (write and mine & SCOPE):
             reason = _reason(m, races, warp, old)
         extra |= reason << REASON_SHIFT
+    if volatile:
+        return extra | BOTH_VOLATILE
     return extra | (STRONG_NOW if mine & SCOPE else 0) | (STRONG_BEFORE if old & SCOPE else 0)
 
 
 @compiled
 def check_access(m, races, entry, warp, pc, lane, cell, mine, write, old, other_writes, same):
     """Report a race with an earlier access, if it is one. `same`: both write the same, if the earlier one writes."""
-    extra = _conflict(m, races, warp, old, mine)
+    extra = _conflict(m, races, warp, old, mine, other_writes)
     if extra < 0:
         return False
+    both_strong = old & SCOPE != 0 and mine & SCOPE != 0
+    if both_strong and other_writes and _strength(m, races, old, mine) == 0:
+        index = get(entry, R_CELL_FIRST) + cell
+        saw = state_of_warp(m, warp) + 8 * (S_SAW + 2 * (index % SAW))
+        # It changes nothing, or the warp knows of it: what comes then is a later one.
+        if same or (get(saw, 0) == index + 1 and get(saw, 1) == old >> SEGMENT_SHIFT):
+            return False
     kind = FAULT_SAME_VALUE if same and other_writes and (old | mine) & SCOPE == 0 else FAULT_GLOBAL_RACE
     extra = _explain(m, races, warp, old, mine, write, extra)
     _report(m, races, entry, pc, warp, lane, cell, write, old, other_writes, extra, kind)
+    return True
+
+
+@compiled
+def check_constant(m, races, entry, warp, pc, lane, cell, mine, old):
+    """Report a load of what no thread may write during the launch if this earlier write did; was it so?"""
+    if old >> SEGMENT_SHIFT < get(races, G_BASE) or old & mine & TOUCHED == 0:
+        return False
+    _report(m, races, entry, pc, warp, lane, cell, 0, old, 1, np.int64(0), FAULT_NOT_CONSTANT)
     return True

@@ -14,18 +14,30 @@ import numpy as np
 
 from warplab.emulator.core.memory.causality import start_order, state_of_warp
 from warplab.emulator.core.memory.cells import cells_of, cells_with, fill_cells, foreign_cells
-from warplab.emulator.core.memory.conflicts import block_number, check_access, is_ordered, is_own, record_of, segment_of
+from warplab.emulator.core.memory.conflicts import (
+    block_number,
+    check_access,
+    check_constant,
+    is_ordered,
+    is_own,
+    record_of,
+    segment_of,
+)
 from warplab.emulator.core.memory.transfer import data_operand, read_element
 from warplab.emulator.core.state.faults import compiled
 from warplab.emulator.core.state.layout import (
+    CONSTANT_BIT,
+    EXPOSED_BIT,
     FULL_MASK,
     LANES,
     M_CLUSTER,
     M_CLUSTER_WARPS,
+    M_CODE,
     M_FIRST_WARP,
     M_PEERS,
     M_RACE_WARPS,
     M_RACES,
+    OP_LOAD,
     R_CELL_FIRST,
     R_CELL_SHIFT,
     R_CELL_SLOT,
@@ -64,8 +76,10 @@ from warplab.emulator.core.state.races_layout import (
     OTHER_WRITE,
     RECORD_WARP,
     S_FIELDS,
+    S_SAW,
     S_SEEN,
     S_SEEN_COUNT,
+    SAW,
     SCOPE,
     SEEN,
     SEGMENT_SHIFT,
@@ -139,13 +153,22 @@ def _check_writes(m, races, entry, warp, pc, lane, cell, mine, write, same):
     found = old >= oldest and check_access(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, same)
     if not found and get(races, G_LIVE):
         old = load_i64(at + CELL_STRONG * get(races, G_STRIDE))
-        found = old >= oldest and check_access(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, False)
+        found = old >= oldest and check_access(m, races, entry, warp, pc, lane, cell, mine, write, old, 1, same)
     return found
 
 
 @compiled
+def _is_constant(m, pc):
+    """Is an instruction a load of what no thread may write during the launch?"""
+    record = get(m, M_CODE) + pc * 64
+    return np.int64(load_i32(record)) == OP_LOAD and field(record, X3) & CONSTANT_BIT != 0
+
+
+@compiled
 def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
-    _check_writes(m, races, entry, warp, pc, lane, cell, mine, 0, False)
+    at = _address_of_cell(races, entry, cell, CELL_WRITE)
+    if not (_is_constant(m, pc) and check_constant(m, races, entry, warp, pc, lane, cell, mine, load_i64(at))):
+        _check_writes(m, races, entry, warp, pc, lane, cell, mine, 0, False)
     at = _address_of_cell(races, entry, cell, CELL_READ)
     old = load_i64(at)
     if old < get(races, G_BASE) << SEGMENT_SHIFT:
@@ -290,7 +313,7 @@ def note_lane(m, entry, warp, frame, constants, record, pc, lane, place, size, w
     mine = segment_of(m, races, warp) << SEGMENT_SHIFT | access << ACCESS_SHIFT | warp << WARP_SHIFT
     mine |= TOUCHED | (strong & SCOPE) | (SEVERAL if several else 0)
     if not write and strong & SCOPE:
-        note_seen(m, entry, warp, place)
+        note_seen(m, entry, warp, place, field(record, X3) & EXPOSED_BIT)
     _lane_cells(m, races, entry, warp, frame, constants, record, pc, lane, place, size, write, mine)
 
 
@@ -308,7 +331,7 @@ def note_run(m, entry, warp, frame, constants, record, pc, lane, lanes, place, s
     mine |= TOUCHED | (strong & SCOPE)
     if strong and not write:
         for other in range(lanes):
-            note_seen(m, entry, warp, place + other * size)
+            note_seen(m, entry, warp, place + other * size, field(record, X3) & EXPOSED_BIT)
     if lanes < LANES or each == 0 or room < LANES * each or place & ((1 << shift) - 1):
         for other in range(lanes):
             at = place + other * size
@@ -336,6 +359,8 @@ def _row_of_cells(m, races, entry, warp, frame, constants, record, pc, first, sp
     foreign = np.uint32(mine & SCOPE)
     if get(races, G_LIVE):
         foreign |= foreign_cells(at + CELL_STRONG * stride, start, spread, get(races, G_BASE), np.int64(NEVER))
+    if near and not write and _is_constant(m, pc):
+        foreign |= np.uint32(FULL_MASK)
     if write or near:
         foreign |= foreign_cells(at, start, spread, get(races, G_BASE), own)
     if near or not write:
@@ -400,31 +425,22 @@ def _first_of_row(m, races, entry, frame, constants, record, first, spread, grou
 
 
 @compiled
-def note_copy(m, entry, warp, pc, lane, place, size):
-    """An asynchronous copy has read `size` bytes, at a moment that is not its warp's: it is told from other blocks."""
-    races = get(m, M_RACES)
-    access, shift = _access_of(races, pc), get(entry, R_CELL_SHIFT)
-    first, last = place >> shift, min((place + size - 1) >> shift, get(entry, R_CELLS) - 1)
-    if get(races, G_OFF) or get(races, G_LIVE) or access < 0 or first > last:
-        return
-    near = _use(races, entry, first, last, 0)
-    lower = access << ACCESS_SHIFT | warp << WARP_SHIFT | lane << LANE_SHIFT | TOUCHED
-    for cell in range(first, last + 1):
-        _first_of_cell(races, entry, cell, lower, _owner(m), 0, np.uint32(0), near)
-
-
-@compiled
-def note_seen(m, entry, warp, place):
-    """A strong read, before it is noted itself: keep which strong write of another block it sees."""
+def note_seen(m, entry, warp, place, exposed):
+    """A strong read, before it is noted itself: keep which strong write of another warp it sees."""
     races = get(m, M_RACES)
     cell = place >> get(entry, R_CELL_SHIFT)
     if get(races, G_OFF) or cell >= get(entry, R_CELLS):
         return
     old = load_i64(_address_of_cell(races, entry, cell, CELL_STRONG))
     segment = old >> SEGMENT_SHIFT
-    if old & SCOPE == 0 or segment < get(races, G_BASE) or is_own(m, races, segment):
+    if exposed or old & SCOPE == 0 or segment < get(races, G_BASE):
         return
     state = state_of_warp(m, warp)
+    index = get(entry, R_CELL_FIRST) + cell
+    put(state, S_SAW + 2 * (index % SAW), index + 1)
+    put(state, S_SAW + 2 * (index % SAW) + 1, segment)
+    if is_own(m, races, segment):
+        return
     seen = segment << 2 | (old & SCOPE)
     count = get(state, S_SEEN_COUNT)
     if count == 0 or get(state, S_SEEN + (count - 1) % SEEN) != seen:

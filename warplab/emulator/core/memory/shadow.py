@@ -15,9 +15,13 @@ warp of the warpgroup.
 
 The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
 and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
-mbarriers, __syncwarp, shuffles, votes, and instructions on matrix fragments). Two lanes race if both accesses fall into
-one epoch and are different instructions. And a lane's arrival at an mbarrier tells nobody of what other lanes of its
+mbarriers, __syncwarp, and instructions on matrix fragments). Two lanes race if they have not met since (`lane_order`)
+and the accesses are different instructions. And a lane's arrival at an mbarrier tells nobody of what other lanes of its
 warp did in that epoch (see `handovers`).
+
+A volatile access orders nothing. It is compared like an ordinary one (EXPOSED) with ordinary and volatile ones, and
+may meet atomics. A volatile read that its loop waits with, or that only decides about a branch, may meet any (STRONG),
+as may accesses that name an order and a scope.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ import numpy as np
 from warplab.emulator.core.memory.clocks import clock_of, own_clock, products_known
 from warplab.emulator.core.memory.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.emulator.core.memory.handovers import handover
+from warplab.emulator.core.memory.lane_order import have_met
 from warplab.emulator.core.memory.shadow_chunks import (
     CHUNK_BYTES,
     PENDING,
@@ -53,6 +58,7 @@ from warplab.emulator.core.memory.shadow_chunks import (
 from warplab.emulator.core.state.faults import compiled, report, warp_state
 from warplab.emulator.core.state.layout import (
     ARRIVAL_SHIFT,
+    EXPOSED_BIT,
     FAULT_HANDED_OVER,
     FAULT_OPERAND,
     FAULT_PENDING,
@@ -66,21 +72,30 @@ from warplab.emulator.core.state.layout import (
     M_CLOCK_COLUMNS,
     M_CLOCKS,
     M_CLUSTER_WARPS,
+    M_CODE,
     M_FIRST_WARP,
     M_RANK,
     M_SHARED_SHADOW,
     M_WARP_COUNT,
     M_WARPS,
+    OP_LOAD,
+    OP_STORE,
     OTHER_BLOCK,
     RANK_SHIFT,
     SAME_WARP,
+    SAW_WORDS,
     SPACE_SHARED,
     W_EPOCH,
     W_MIN_CLOCK,
+    W_PARTLY,
+    W_SAW,
     W_TOUCHED,
+    W_WHOLE,
     WARPGROUP_WARPS,
+    X3,
 )
 from warplab.emulator.core.state.raw import (
+    field,
     get,
     load_i32,
     load_u32,
@@ -92,7 +107,8 @@ from warplab.emulator.core.state.raw import (
 SEVERAL = 255
 TAG_PCS = (1 << 19) - 1
 # In VALID, beside the four bits of the bytes that were written: how the last write was made.
-ATOMIC_WRITE, ASYNC_WRITE = 16, 32
+ATOMIC_WRITE, ASYNC_WRITE, VOLATILE_WRITE = 16, 32, 64
+STRONG, EXPOSED = 1, 2  # for `volatile`: an access that may meet others, or only atomics and strong ones
 BY_PRODUCT = 2  # for `several` of check_read: the read is recorded by record_product
 
 
@@ -157,13 +173,23 @@ def _early_arrival(word, record, tag, touched, wrote):
 
 
 @compiled
-def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write):
+def _is_exposed(m, pc):
+    """Is an instruction a volatile access that atomics may meet, and volatile ones may not?"""
+    record = get(m, M_CODE) + pc * 64
+    op = np.int64(load_i32(record))
+    return op in (OP_LOAD, OP_STORE) and field(record, X3) & EXPOSED_BIT != 0
+
+
+@compiled
+def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write, atomic):
     """Report the earlier access to a word that these fields tell of, if another warp's and not ordered before now."""
     clock, tag = np.int64(load_i32(word + clock_at)), np.int64(load_u32(word + tag_at))
     me, other, common = get(m, M_FIRST_WARP) + warp, _warp_of(tag), tag & touched & 15
     if clock == 0 or other == me or common == 0 or clock >= PRODUCTS:
         return
     known, wrote = clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, other), 1 if tag_at == WRITE_TAG else 0
+    if atomic and _is_exposed(m, _pc_of(tag)):
+        return
     if clock > known:
         _report_race(m, pc, warp, start, index, element, lane, write, tag, wrote)
         return
@@ -224,17 +250,39 @@ def _other_lane(mine, theirs, touched):
 
 
 @compiled
-def _warp_conflict(word, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
-    """The pc of an earlier access by another lane of this warp in the same epoch; -1 if there is none."""
-    if load_i32(word + epoch_at) != epoch:
+def _strangers(state, epoch, mine, theirs, touched, wrote):
+    """Is one of the touched bytes accessed by a lane here that has not met the one that accessed it in that epoch?
+
+    Of several lanes it is not known which they are: then it is one only if none have met.
+    """
+    for byte in range(4):
+        if touched >> byte & 1:
+            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
+            if a == np.uint32(SEVERAL) or b == np.uint32(SEVERAL):
+                if wrote and get(state, W_PARTLY) == 0:
+                    return True
+            elif a != b and not have_met(state, epoch, np.int64(b), np.int64(a), wrote):
+                return True
+    return False
+
+
+@compiled
+def _warp_conflict(word, state, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
+    """The pc of an earlier access by another lane of this warp that it has not met since; -1 if there is none."""
+    then = np.int64(load_i32(word + epoch_at))
+    if then < get(state, W_WHOLE):
         return np.int64(-1)
     tag = np.int64(load_i32(word + tag_at))
     common = tag & touched & 15
     if _warp_of(tag) != warp or common == 0 or _pc_of(tag) == pc:
         return np.int64(-1)
-    if not _other_lane(lanes, load_u32(word + lanes_at), common):
-        return np.int64(-1)
-    return _pc_of(tag)
+    theirs = load_u32(word + lanes_at)
+    if then == epoch:
+        other = _other_lane(lanes, theirs, common)
+    else:
+        other = _strangers(state, then, lanes, theirs, common, tag_at == WRITE_TAG)
+    return _pc_of(tag) if other else np.int64(-1)
 
 
 @compiled
@@ -273,8 +321,8 @@ def _lane_step(element, size, several):
 def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, several):
     """Check and record a read of bytes [start, start + size) of the shared memory of the block or of a peer.
 
-    Neighbouring lanes from `lane` on read `element` bytes each; `several`: more than one lane reads all of it, or
-    BY_PRODUCT.
+    Neighbouring lanes from `lane` on read `element` bytes each; `volatile`: 0, STRONG or EXPOSED; `several`: more than
+    one lane reads all of it, or BY_PRODUCT.
     """
     shadow = get(m, M_SHARED_SHADOW)
     if shadow == 0:
@@ -283,11 +331,12 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     if offset != start:
         shadow = _peer_shadow(m, warp, start, size, 0, pc, lane)
     state = warp_state(get(m, M_WARPS), warp)
-    if not (volatile or atomic or several == BY_PRODUCT):
+    if not (volatile == STRONG or atomic or several == BY_PRODUCT):
         put(state, W_TOUCHED, get(state, W_EPOCH))
     first, end = offset >> 2, (offset + size + 3) >> 2
     shift = _lane_shift(element, size, several)
-    if (offset | size) & 3 or shift < 0 or volatile or atomic or several == BY_PRODUCT:
+    one_by_one = volatile or atomic or several == BY_PRODUCT or get(state, W_PARTLY)
+    if (offset | size) & 3 or shift < 0 or one_by_one:
         _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
         return
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
@@ -297,7 +346,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
-        if not read_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
+        if not read_chunk(at, active, known, mine, epoch, get(state, W_WHOLE), tag, lanes, step, shift, place):
             low, high = low + WORDS * chunk, high + WORDS * chunk
             _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
 
@@ -315,22 +364,27 @@ def read_by_several(m, warp, start, size, pc):
         return False
     state = warp_state(get(m, M_WARPS), warp)
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
+    if get(state, W_PARTLY):
+        return False
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
     put(state, W_TOUCHED, epoch)
     first, end = start >> 2, (start + size) >> 2
     if end - first == 1:
-        return _word_read_by_several(word_at(shadow, first), known, np.int32(mine), np.int32(epoch), np.int32(tag))
+        word, whole = word_at(shadow, first), np.int32(get(state, W_WHOLE))
+        return _word_read_by_several(word, known, np.int32(mine), np.int32(epoch), whole, np.int32(tag))
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         active = (1 << high) - (1 << low)
-        if not read_chunk(shadow + chunk * CHUNK_BYTES, active, known, mine, epoch, tag, -1, 0, 0, 0):
+        if not read_chunk(
+            shadow + chunk * CHUNK_BYTES, active, known, mine, epoch, get(state, W_WHOLE), tag, -1, 0, 0, 0
+        ):
             return False
     return True
 
 
 @compiled
-def _word_read_by_several(word, known, mine, epoch, tag):
+def _word_read_by_several(word, known, mine, epoch, whole, tag):
     """What read_chunk does, of one word and for several lanes."""
     same_warp, alike = TAG_WARPS << 4, ~np.int32(15)
     if load_i32(word + VALID) & 15 != 15 or load_i32(word + PENDING) != 0:
@@ -339,13 +393,38 @@ def _word_read_by_several(word, known, mine, epoch, tag):
     own = (by ^ tag) & same_warp == 0
     if when > known and not (own and when < PRODUCTS):
         return False
-    if own and load_i32(word + WRITE_EPOCH) == epoch and (by ^ tag) & alike != 0:
+    if own and load_i32(word + WRITE_EPOCH) >= whole and (by ^ tag) & alike != 0:
         return False
     last = load_i32(word + READ_TAG)
     if load_i32(word + READ_EPOCH) == epoch and (last ^ tag) & alike == 0 and last & 15 != 15:
         return False
     keep_read(word, _warp_of(tag), mine, known, epoch, tag, np.uint32(0xFFFFFFFF))
     return True
+
+
+@compiled
+def _write_of(word):
+    """What tells the last write to a word from others."""
+    return np.int64(load_i32(word + WRITE_CLOCK)) << 32 | np.int64(load_u32(word + WRITE_TAG))
+
+
+@compiled
+def _note_seen(state, word):
+    """A warp waits for a word, and finds what its last write left there."""
+    saw = state + 8 * (W_SAW + 2 * (word // 4 % SAW_WORDS))
+    put(saw, 0, word)
+    put(saw, 1, _write_of(word))
+
+
+@compiled
+def _may_meet(state, word, volatile, atomic, valid):
+    """May an access come without an order behind the write that was the last one to a word?"""
+    if volatile == STRONG or (volatile == EXPOSED and valid & ATOMIC_WRITE != 0):
+        return True
+    if volatile == EXPOSED and valid & VOLATILE_WRITE != 0:
+        saw = state + 8 * (W_SAW + 2 * (word // 4 % SAW_WORDS))
+        return get(saw, 0) == word and get(saw, 1) == _write_of(word)
+    return atomic != 0 and valid & (ATOMIC_WRITE | VOLATILE_WRITE) != 0
 
 
 @compiled
@@ -356,8 +435,9 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
     mine = np.int32(clock_of(clocks, columns, me, me))
-    known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
-    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
+    state = warp_state(get(m, M_WARPS), warp)
+    known = get(state, W_MIN_CLOCK)
+    epoch = np.int32(get(state, W_EPOCH))
     for index in range(first, end):
         word = word_at(shadow, index)
         low = max(offset - 4 * index, 0)
@@ -370,14 +450,16 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, _pc_of(pending), 1)
-        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not (volatile or (atomic and valid & ATOMIC_WRITE)):
-            _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0)
+        elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not _may_meet(state, word, volatile, atomic, valid):
+            _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0, 0)
         lanes = _lanes_of_word(offset, index, element, lane, several)
-        if not (volatile or pending & touched or (atomic and valid & ATOMIC_WRITE)):
-            other = _warp_conflict(word, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+        if not (pending & touched or _may_meet(state, word, volatile, atomic, valid)):
+            other = _warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
             if other >= 0:
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
-        if volatile or atomic or several == BY_PRODUCT:
+        if volatile == STRONG:
+            _note_seen(state, word)
+        if volatile == STRONG or atomic or several == BY_PRODUCT:
             continue
         tag = tag_of(pc, me, touched)
         known_tag = load_i32(word + READ_TAG)
@@ -420,7 +502,7 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     put(state, W_TOUCHED, get(state, W_EPOCH))
     first, end = offset >> 2, (offset + size + 3) >> 2
     shift = _lane_shift(element, size, several)
-    if (offset | size) & 3 or shift < 0 or volatile or atomic:
+    if (offset | size) & 3 or shift < 0 or volatile or atomic or get(state, W_PARTLY):
         _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
         return
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
@@ -430,7 +512,7 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
-        if not write_chunk(at, active, known, mine, epoch, tag, lanes, step, shift, place):
+        if not write_chunk(at, active, known, mine, epoch, get(state, W_WHOLE), tag, lanes, step, shift, place):
             low, high = low + WORDS * chunk, high + WORDS * chunk
             _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, low, high)
 
@@ -443,8 +525,9 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
     clocks = get(m, M_CLOCKS)
     me = get(m, M_FIRST_WARP) + warp
     mine = np.int32(clock_of(clocks, columns, me, me))
-    known = get(warp_state(get(m, M_WARPS), warp), W_MIN_CLOCK)
-    epoch = np.int32(get(warp_state(get(m, M_WARPS), warp), W_EPOCH))
+    state = warp_state(get(m, M_WARPS), warp)
+    known = get(state, W_MIN_CLOCK)
+    epoch = np.int32(get(state, W_EPOCH))
     for index in range(first, end):
         word = word_at(shadow, index)
         low = max(offset - 4 * index, 0)
@@ -462,21 +545,22 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
-        elif not volatile:
-            if np.int64(load_i32(word + WRITE_CLOCK)) > known and not (atomic and valid & ATOMIC_WRITE):
-                _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 1)
+        elif volatile != STRONG:
+            meets = _may_meet(state, word, volatile, atomic, valid)
+            if np.int64(load_i32(word + WRITE_CLOCK)) > known and not meets:
+                _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 1, 0)
             if np.int64(load_i32(word + READ1_CLOCK)) > known:
-                _check_order(m, warp, word, READ1_CLOCK, READ1_TAG, touched, start, index, element, pc, lane, 1)
+                _check_order(m, warp, word, READ1_CLOCK, READ1_TAG, touched, start, index, element, pc, lane, 1, atomic)
             if np.int64(load_i32(word + READ2_CLOCK)) > known:
-                _check_order(m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1)
-            other = _warp_conflict(word, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
-            if other >= 0:
+                _check_order(m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1, atomic)
+            other = _warp_conflict(word, state, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
+            if other >= 0 and not (atomic and _is_exposed(m, other)):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
-            if not (atomic and valid & ATOMIC_WRITE):
-                other = _warp_conflict(word, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            if not meets:
+                other = _warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
-        if not volatile:
+        if volatile != STRONG:
             tag = tag_of(pc, me, touched)
             known_tag = load_i32(word + WRITE_TAG)
             if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
@@ -486,8 +570,9 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
             store_i32(word + WRITE_TAG, tag)
             store_u32(word + WRITE_LANES, lanes)
             store_i32(word + WRITE_EPOCH, epoch)
-        valid = (valid & 15) | touched
-        store_i32(word + VALID, np.int32(valid | ATOMIC_WRITE if atomic else valid))
+        kind = ATOMIC_WRITE if atomic else VOLATILE_WRITE if volatile == EXPOSED else 0
+        valid = (valid & 15) | touched | kind
+        store_i32(word + VALID, np.int32(valid))
 
 
 @compiled

@@ -39,10 +39,11 @@ class _Chunk:
 
     def __init__(self, builder: ir.IRBuilder, arguments: list[ir.Value]) -> None:
         self.builder = builder
-        chunk, active, known, mine, epoch, tag, lanes, step, shift, place = arguments
+        chunk, active, known, mine, epoch, whole, tag, lanes, step, shift, place = arguments
         self._chunk = chunk
         self.active = builder.bitcast(builder.trunc(active, I8), _FLAGS)
-        self.known, self.mine, self.epoch, self.tag = (self._splat(value) for value in (known, mine, epoch, tag))
+        self.known, self.mine, self.tag = (self._splat(value) for value in (known, mine, tag))
+        self.epoch, self._whole = self._splat(epoch), self._splat(whole)
         places = builder.add(self._splat(place), ir.Constant(_WORDS, list(range(WORDS))))
         steps = builder.mul(builder.lshr(places, self._splat(shift)), self._splat(step))
         self.lanes = builder.add(self._splat(lanes), steps)
@@ -92,9 +93,17 @@ class _Chunk:
     def other_lanes(self, lanes: int) -> ir.Value:
         return self.builder.or_(self.builder.icmp_unsigned("!=", self.load(lanes), self.lanes), self.several)
 
-    def conflict(self, epoch: int, tag: int, lanes: int) -> ir.Value:
-        """Another lane of this warp in the same epoch, by another instruction."""
-        both = self.builder.and_(self.this_epoch(epoch), self.same_warp(tag))
+    def read_conflict(self) -> ir.Value:
+        """Another lane of this warp has read in the same epoch, by another instruction."""
+        return self._conflict(self.this_epoch(READ_EPOCH), READ_TAG, READ_LANES)
+
+    def write_conflict(self) -> ir.Value:
+        """Another lane of this warp has written since memory was in order, by another instruction."""
+        since = self.builder.icmp_signed(">=", self.load(WRITE_EPOCH), self._whole)
+        return self._conflict(since, WRITE_TAG, WRITE_LANES)
+
+    def _conflict(self, since: ir.Value, tag: int, lanes: int) -> ir.Value:
+        both = self.builder.and_(since, self.same_warp(tag))
         both = self.builder.and_(both, self.builder.not_(self.same_instruction(tag)))
         return self.builder.and_(both, self.other_lanes(lanes))
 
@@ -107,15 +116,16 @@ class _Chunk:
         return self.builder.icmp_unsigned("==", wrong, ir.Constant(I8, 0))
 
 
-_ARGUMENTS = [types.int64] * 10
+_ARGUMENTS = [types.int64] * 11
 
 
 @intrinsic
-def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, shift, place):
+def read_chunk(typingctx, chunk, active, known, mine, epoch, whole, tag, lanes, step, shift, place):
     """Check and record a read of whole words of a chunk; False if it is not certain to be right, nothing is done then.
 
-    `active` has a bit for each word. `known`: up to which clock the warp knows all others; `mine`: its own clock. The
-    word at `place` + i is read by the lanes `lanes + (i >> shift) * step`.
+    `active` has a bit for each word. `known`: up to which clock the warp knows all others; `mine`: its own clock;
+    `whole`: the epoch in which its lanes' memory was last in order. The word at `place` + i is read by the lanes
+    `lanes + (i >> shift) * step`.
     """
 
     def codegen(context, builder, signature, args):
@@ -126,7 +136,7 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, s
                 words.is_whole(VALID),
                 words.is_zero(PENDING),
                 words.ordered(WRITE_CLOCK, WRITE_TAG),
-                builder.not_(words.conflict(WRITE_EPOCH, WRITE_TAG, WRITE_LANES)),
+                builder.not_(words.write_conflict()),
                 builder.or_(builder.not_(again), words.is_whole(READ_TAG)),
             ]
         )
@@ -146,7 +156,7 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, s
 
 
 @intrinsic
-def write_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, shift, place):
+def write_chunk(typingctx, chunk, active, known, mine, epoch, whole, tag, lanes, step, shift, place):
     """The same for a write."""
 
     def codegen(context, builder, signature, args):
@@ -158,8 +168,8 @@ def write_chunk(typingctx, chunk, active, known, mine, epoch, tag, lanes, step, 
                 words.ordered(WRITE_CLOCK, WRITE_TAG),
                 words.ordered(READ1_CLOCK, READ1_TAG),
                 words.ordered(READ2_CLOCK, READ2_TAG),
-                builder.not_(words.conflict(READ_EPOCH, READ_TAG, READ_LANES)),
-                builder.not_(words.conflict(WRITE_EPOCH, WRITE_TAG, WRITE_LANES)),
+                builder.not_(words.read_conflict()),
+                builder.not_(words.write_conflict()),
             ]
         )
         with builder.if_then(clean, likely=True):

@@ -22,7 +22,7 @@ from warplab.emulator.core.memory.pieces import (
     piece_wavefronts,
 )
 from warplab.emulator.core.memory.same_store import check_store
-from warplab.emulator.core.memory.shadow import check_read, check_write, read_by_several
+from warplab.emulator.core.memory.shadow import EXPOSED, STRONG, check_read, check_write, read_by_several
 from warplab.emulator.core.memory.transfer import load_one, load_strided, store_strided, zero_lane
 from warplab.emulator.core.state.faults import compiled, report
 from warplab.emulator.core.state.layout import (
@@ -31,6 +31,7 @@ from warplab.emulator.core.state.layout import (
     C_REMOTE,
     C_SHARED_REQUESTS,
     C_WAVEFRONTS,
+    EXPOSED_BIT,
     FAULT_MISALIGNED,
     FAULT_OUT_OF_BOUNDS,
     IMM,
@@ -70,6 +71,15 @@ def _host(m, shared, limit, address, size):
 
 
 @compiled
+def _volatile(record):
+    """What check_read is told of an access that names an order, or is volatile."""
+    flags = field(record, X3)
+    if flags & VOLATILE_BIT == 0:
+        return np.int64(0)
+    return np.int64(EXPOSED if flags & EXPOSED_BIT else STRONG)
+
+
+@compiled
 def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
     """An access to the block's own memory in a few pieces; False: it is none, or something is wrong with it."""
     row, pieces = operand(frame, constants, record, SRC_A), get(m, M_SCRATCH)
@@ -83,7 +93,7 @@ def _in_pieces(m, warp, frame, constants, record, pc, mask, window, write):
             return False
     wavefronts = piece_wavefronts(pieces, count, total) if total <= 4 else np.int64(-1)
     _count(m, record, row, pc, mask, offset, wavefronts, np.int64(1), write)
-    volatile = field(record, X3) & VOLATILE_BIT
+    volatile = _volatile(record)
     checked = np.int64(0)  # the first piece that the sanitizer has not been told of
     for number in range(count):
         piece = pieces + number * PIECE_BYTES
@@ -150,7 +160,7 @@ def shared_access(m, warp, frame, constants, record, pc, mask, window, write):
     offset = field(record, IMM) - window
     size = field(record, X1)
     total = size * field(record, X2)
-    volatile = field(record, X3) & VOLATILE_BIT
+    volatile = _volatile(record)
     first = np.int64(trailing_zeros32(mask))
     start = load_i64(row + 8 * first) + offset
     cell = get(m, M_COUNTS) + pc * C_FIELDS * 8

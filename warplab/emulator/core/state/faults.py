@@ -23,6 +23,7 @@ from warplab.emulator.core.state.layout import (
     F_SPACE,
     F_WARP,
     F_WRITE,
+    FAULT_RACE,
     M_BLOCK_X,
     M_BLOCK_Y,
     M_BLOCK_Z,
@@ -31,6 +32,7 @@ from warplab.emulator.core.state.layout import (
     M_FINDINGS,
     M_PEERS,
     M_STOP,
+    SAME_WARP,
     W_FIELDS,
 )
 from warplab.emulator.core.state.raw import get, increase, put
@@ -49,6 +51,22 @@ def warp_state(machine_warps, warp):
 
 
 @compiled
+def _describe(m, record, warp, lane, address, size, write, other, space, extra):
+    """Write into a fault's record who met it, and where."""
+    put(record, F_BLOCK_X, get(m, M_BLOCK_X))
+    put(record, F_BLOCK_Y, get(m, M_BLOCK_Y))
+    put(record, F_BLOCK_Z, get(m, M_BLOCK_Z))
+    put(record, F_WARP, warp)
+    put(record, F_LANE, lane)
+    put(record, F_ADDRESS, address)
+    put(record, F_BYTES, size)
+    put(record, F_WRITE, write)
+    put(record, F_OTHER, other)
+    put(record, F_SPACE, space)
+    put(record, F_EXTRA, extra)
+
+
+@compiled
 def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
     """Record a fault; repeats of one kind at one instruction are only counted."""
     home = get(m, M_PEERS)  # all blocks of a cluster share one list
@@ -58,6 +76,9 @@ def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
         known = findings + i * F_FIELDS * 8
         if get(known, F_KIND) == kind and get(known, F_PC) == pc:
             increase(known, F_COUNT, 1)
+            if kind == FAULT_RACE and get(known, F_EXTRA) & SAME_WARP and extra & SAME_WARP == 0:
+                # Of races with a lane of the warp and with another warp the latter is told: it takes a wider barrier.
+                _describe(m, known, warp, lane, address, size, write, other, space, extra)
             return
     if count >= get(m, M_FINDING_LIMIT):
         put(m, M_STOP, 1)
@@ -66,16 +87,6 @@ def report(m, kind, pc, warp, lane, address, size, write, other, space, extra):
     new = findings + count * F_FIELDS * 8
     put(new, F_KIND, kind)
     put(new, F_PC, pc)
-    put(new, F_BLOCK_X, get(m, M_BLOCK_X))
-    put(new, F_BLOCK_Y, get(m, M_BLOCK_Y))
-    put(new, F_BLOCK_Z, get(m, M_BLOCK_Z))
-    put(new, F_WARP, warp)
-    put(new, F_LANE, lane)
-    put(new, F_ADDRESS, address)
-    put(new, F_BYTES, size)
-    put(new, F_WRITE, write)
-    put(new, F_OTHER, other)
-    put(new, F_SPACE, space)
     put(new, F_COUNT, 1)
-    put(new, F_EXTRA, extra)
+    _describe(m, new, warp, lane, address, size, write, other, space, extra)
     put(home, M_FINDING_COUNT, count + 1)

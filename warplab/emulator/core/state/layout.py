@@ -179,9 +179,11 @@ SPACE_GLOBAL, SPACE_SHARED, SPACE_LOCAL, SPACE_CONST, SPACE_PARAM, SPACE_GENERIC
     M_SLOT,  # the number of this machine among those that take turns
     M_RACE_WARPS,  # address of what the search for races keeps of the cluster's warps, see races_layout.py
     M_FIRST_NODE,  # what orders blocks: the first node that the cluster can have made
+    M_INTERLEAVES,  # a turn ends where a warp has touched what other blocks may touch: 1 always, 2 by chance, 0 not
+    M_SWITCHED,  # 1: the cluster's turn has ended so
     M_HANDOVERS,  # address of the last arrivals of each warp of the cluster, see handovers.py
     M_FIELDS,
-) = range(93)
+) = range(95)
 
 # A region: int64 units.
 R_HOST, R_BYTES, R_FLAGS, R_SHADOW, R_FIRST_STORE, R_START = range(6)  # R_START: the address of its first byte
@@ -240,8 +242,14 @@ MAX_SPLITS = 64
     W_PASSABLE,  # lanes that have arrived in a phase that is complete, and have not waited yet
     W_FENCED,  # 1: a fence makes the next barrier.cluster.arrive.relaxed a release
     W_TOUCHED,  # what W_EPOCH was when a lane last read or wrote shared memory
-    W_SPLITS,  # first split
-) = range(11)
+    W_WHOLE,  # the epoch that began when last all lanes of the warp had waited for each other, with memory in order
+    W_PARTLY,  # 1: since then some of them have
+    W_MET,  # of the last MEETINGS epochs, by their remainder: the meeting that it began with, see lane_order.py
+) = range(13)
+MEETINGS = 32
+W_SAW = W_MET + MEETINGS  # (word, write) of what waiting for volatile words in shared memory has found last, see shadow
+SAW_WORDS = 32
+W_SPLITS = W_SAW + 2 * SAW_WORDS  # first split
 S_PC, S_MASK, S_RPC, S_PARENT, S_PENDING, S_STATE, S_WAIT, S_ORDER, S_FIELDS = range(9)
 LATER = 1 << 20  # taken from S_ORDER, puts a split behind all others
 W_FIELDS = W_SPLITS + MAX_SPLITS * S_FIELDS
@@ -351,7 +359,8 @@ EVENT_STORE, EVENT_BULK = range(2)
     FAULT_HANDED_OVER,  # a race with a lane that the arrival of another one does not speak for, see handovers.py
     FAULT_ONE_STORE,  # lanes that leave different values at one address by one store
     FAULT_OWN_LANE,  # a member mask without the lane that gives it
-) = range(33)
+    FAULT_NOT_CONSTANT,  # a load of what no thread may write reads what this launch has written
+) = range(34)
 
 # Special registers filled per warp or block when a block starts: (kind, frame offset) pairs of int64.
 (
@@ -376,6 +385,8 @@ EVENT_STORE, EVENT_BULK = range(2)
 # Codes inside records.
 PAST_L1_BIT = 0x400  # of X3: a load that L1 does not serve
 UNWATCHED_BIT = 0x8000  # of X3: a load that the sanitizers do not hear of
+EXPOSED_BIT = 0x10000  # of X3: a volatile access that needs an order of other origin, see passes/exposed.py
+CONSTANT_BIT = 0x20000  # of X3: a load of what no thread writes during the launch, by its own word (.nc)
 VOLATILE_BIT = 0x200  # of X3: an access that synchronises or may race on purpose
 # Of X3, of an atomic's X7 and of a fence's X1: the scope of a strong access (1 block, 2 cluster, 3 GPU), and its order.
 STRONG_SHIFT = 11

@@ -47,8 +47,9 @@ THREAD = 0x3FF << LANE_SHIFT | SEVERAL | MORE  # what differs unless an entry is
     G_LIVE,  # 1: blocks are compared as they run, 0: FIRST_WRITE and so on are kept
     G_CROSSED,  # 1: some cell has an OTHER_WRITE or OTHER_READ, or was both read and written by different blocks
     G_ORDER,  # address of what orders blocks; 0: the kernel has nothing that does
+    G_TOGETHER,  # 1: all clusters that there is room for are there together, so that they can wait for each other
     G_FIELDS,
-) = range(15)
+) = range(16)
 
 NEVER = 1 << 30  # a segment that no run reaches
 
@@ -75,9 +76,11 @@ RECORD_SIZE = 32  # bytes
     S_NARROW_FENCE,  # 1: a fence for less than the GPU followed a strong read
     S_SEEN_COUNT,
     S_SEEN,  # segments whose strong writes it has read last
+    S_SAW,  # (cell + 1, segment) of the strong writes that it has read last, by the remainder of the cell
     S_FIELDS,
-) = (*range(12), 20)
-SEEN = S_FIELDS - S_SEEN
+) = (*range(12), 20, 84)
+SEEN = S_SAW - S_SEEN
+SAW = (S_FIELDS - S_SAW) // 2
 
 # What orders blocks: int64 units.
 (
@@ -113,3 +116,4 @@ REASON_SHIFT, REASON_MASK = 3, 7
 REASON_NONE, REASON_SCOPE, REASON_WRITER_FENCE, REASON_READER_FENCE, REASON_WRITER_BARRIER = range(5)
 STRONG_NOW, STRONG_BEFORE = 64, 128
 TOGETHER = 256  # the two blocks ran side by side
+BOTH_VOLATILE = 512  # both accesses are volatile, which orders nothing
