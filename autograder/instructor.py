@@ -139,7 +139,10 @@ def policy(options: argparse.Namespace, console: Console) -> int:
             text = options.file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             raise ClassError(f"{options.file} cannot be read as text.") from None
-        read_policy(text, str(options.file))
+        extensions = read_policy(text, str(options.file)).extensions
+        known = {one.student for line in ledger.attempts() for one in (line, *line.each())}
+        for student in sorted(extensions.keys() - known - {person.id for person in ledger.people()}):
+            _say(console, clean(f"note: {student} has an extension, and is not in the record"))
         with _changes(ledger, options.results, console):
             ledger.keep_setting("policy", text, f"policy set: {' '.join(text.split())}")
     return 0

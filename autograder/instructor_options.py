@@ -122,9 +122,12 @@ def add_commands(command: Command) -> None:
 def _scale(text: str) -> float | str:
     if text == "column":
         return text
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value < 1e6:
-        raise ValueError
+        raise argparse.ArgumentTypeError("a number above 0, or `column`")
     return value
 
 

@@ -2,7 +2,7 @@
 
 | platform | ID | how a download looks |
 |---|---|---|
-| Gradescope | e-mail, else name | `submission_123/...` below `submission_metadata.yml`, which has the people |
+| Gradescope | e-mail, else student ID, else name | `submission_123/...` beside `submission_metadata.yml` |
 | Moodle | participant's number | `Full Name_123_assignsubmission_file/...`, or so begins a file's name |
 | Canvas | user's number | `name_LATE_123_456_file.py`: user 123; `anon_x1Yz9_456_file.py` |
 | GitHub Classroom | login | `assignment-submissions/assignment-login/labs/...` |
@@ -16,6 +16,7 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -93,18 +94,22 @@ def owner(parts: Sequence[str], gradescope: Mapping[str, Identity], prefix: str 
 
 
 def gradescope_identities(people: Mapping[str, Any]) -> dict[str, Identity]:
-    """The identities of a Gradescope export's folders, from `unpacking.submitters`."""
+    """The identities of a Gradescope export's folders, from `unpacking.submitters`. People without e-mail address and
+    student ID are told apart by their folders where they share a name."""
+    names = Counter(one["name"] for about in people.values() for one in about["students"])
+
+    def identity(folder: str, one: Mapping[str, str]) -> Identity:
+        alone = one["name"] if names[one["name"]] == 1 else f"{one['name']} {folder}".strip()
+        return Identity(spelled(one["email"] or one["sid"] or alone), spelled(one["name"]))
+
     found = {}
     for folder, about in people.items():
-        members = sorted(
-            Identity(spelled(one["email"] or one["name"] or one["sid"]), spelled(one["name"]))
-            for one in about["students"]
-        )
+        members = tuple(sorted({identity(folder, one) for one in about["students"]}))
         if len(members) == 1:
             found[folder] = members[0]
         elif members:
-            names = " + ".join(member.name for member in members)
-            found[folder] = Identity(" + ".join(member.id for member in members), names, tuple(members))
+            shown = " + ".join(member.name for member in members)
+            found[folder] = Identity(" + ".join(member.id for member in members), shown, members)
         else:
             found[folder] = Identity(folder)
     return found

@@ -191,3 +191,16 @@ def test_each_lab_has_its_time(tmp_path: Path) -> None:
         (place / "timestamp.txt").write_text(f"2026-11-0{day} 10:00:00 UTC")
     found = {one.lab: one.at[:10] for one in read_class(tmp_path).handed_in}
     assert found == {LAB: "2026-11-01", "01_axpy": "2026-11-09"}
+
+
+def test_people_of_one_name_without_an_address_are_told_apart(tmp_path: Path) -> None:
+    metadata = "".join(f"submission_{n}:\n  :submitters:\n  - :name: Same\n" for n in (1, 2))
+    for n in (1, 2):
+        (tmp_path / f"submission_{n}").mkdir()
+        (tmp_path / f"submission_{n}" / "submission.py").write_bytes(b"# the same file")
+    (tmp_path / "submission_metadata.yml").write_text(metadata)
+    found = read_class(tmp_path, LAB).handed_in
+    assert [(one.student, one.called) for one in found] == [
+        ("Same submission_1", "Same"),
+        ("Same submission_2", "Same"),
+    ]

@@ -160,6 +160,11 @@ def test_a_policy_says_whose_points_it_changes(results: Path, capsys: pytest.Cap
     (results / "policy.toml").write_text('attempt = "best"\n')
     assert main(["policy", str(results), str(results / "policy.toml")]) == 0
     assert "ada, 01_axpy: 5 -> 15" in capsys.readouterr().out
+    (results / "more.toml").write_text(DEADLINE + "[extensions.adda]\n01_axpy = 1\n")
+    assert main(["policy", str(results), str(results / "more.toml")]) == 0
+    assert "adda has an extension, and is not in the record" in capsys.readouterr().out
+    assert main(["policy", str(results), str(results / "policy.toml")]) == 0
+    capsys.readouterr()
     assert main(["policy", str(results)]) == 0 and 'attempt = "best"' in capsys.readouterr().out
 
 
