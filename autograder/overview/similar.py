@@ -14,7 +14,7 @@ from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.kinds import kind_of
 from autograder.judge.shape import NoShape, shape_of
 from autograder.overview.alike import AlikePair, ComparedWork, Passage, passage
-from autograder.overview.tokens import Token, tokens
+from autograder.overview.tokens import Token, TokenReader, tokens
 from autograder.records.machine import Machine, require_isolation
 from autograder.records.request import OnProgress
 from autograder.records.shape import Shape
@@ -45,10 +45,10 @@ def works(
         text, compiled = line.content.decode("utf-8", "replace"), None
         if kind_of(lab).compiled and machine:
             compiled = _compiled(lab, Submission(line.file, text), machine, allow_reduced)
-        return ComparedWork(line.student, clean_source(text), tuple(tokens(text)), compiled)
+        return ComparedWork(line.student, clean_source(text), reader.read(text), compiled)
 
     found: list[ComparedWork] = []
-    with ThreadPoolExecutor(usable_processors()) as pool:
+    with TokenReader() as reader, ThreadPoolExecutor(usable_processors()) as pool:
         for work in pool.map(read, handed_in):
             found.append(work)
             progress(f"{len(found)} of {len(handed_in)}", len(found) / len(handed_in))

@@ -56,6 +56,7 @@ def test_without_isolation_nothing_is_compiled_unless_that_is_accepted(
     assert "tokens 100%, compiled 100%" in (results / "similar.html").read_text()
 
 
+@pytest.mark.processes
 def test_a_terminal_sees_how_far_the_comparison_is(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
