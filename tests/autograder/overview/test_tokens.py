@@ -58,9 +58,7 @@ of it */
     expected = (
         f"__global__ # {NAME} {NAME} {NUMBER} __global__ void {NAME} ( float * {NAME} , int {NAME} ) {{ for ( int"
     )
-    expected += (
-        f" {NAME} = {NUMBER} ; {NAME} < {NAME} ; ++ {NAME} ) {NAME} [ {NAME} ] +="
-    )
+    expected += f" {NAME} = {NUMBER} ; {NAME} < {NAME} ; ++ {NAME} ) {NAME} [ {NAME} ] +="
     expected += f" {NUMBER} * {NAME} <<< {NUMBER} , {NUMBER} >>> ( {STRING} , {STRING} , {NUMBER} ) ; }}"
     assert kinds == expected.split()
     assert {token.line for token in tokens(device(code)) if token.kind in ("for", "}")} == {5, 6}
