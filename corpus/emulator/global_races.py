@@ -98,6 +98,11 @@ PAIRS: tuple[Pair, ...] = (
         *_BOTH,
     ),
     *_pairs(
+        "volatile_data",
+        "volatile_sum volatile_ticket volatile_sum_of_warps volatile_neighbours volatile_message",
+        *_BOTH,
+    ),
+    *_pairs(
         "grids",
         "block_barrier_for_the_grid one_grid_barrier_a_round stencil_between_grid_barriers wrong_one_of_two_buffers "
         "result_before_the_grid_barrier hand_barrier_holds_one_warp hand_barrier_counts_from_zero_again "

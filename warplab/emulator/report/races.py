@@ -135,6 +135,11 @@ def _remedy(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, w
             f"the threads of the block need {words.block_barrier} between the two, or an atomic update if both change "
             "this element"
         )
+    if extra & BOTH_VOLATILE:
+        return (
+            f"an update has to be atomic ({words.atomic}), and what is handed over needs {words.fence} on both sides of "
+            "its flag"
+        )
     if both_write:
         return "one of the blocks alone should write it, or both atomically"
     if extra & TOGETHER:

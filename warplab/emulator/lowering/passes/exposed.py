@@ -158,7 +158,7 @@ class _Flow:
     def _source(self, address: Operand) -> tuple[object, int]:
         """What an address is made from by copies, and the offset."""
         assert isinstance(address, Address)
-        base = address.base
+        base: Operand = address.base
         while isinstance(base, Register) and len(self.writes[base.index]) == 1:
             made = self.body[self.writes[base.index][0]]
             assert isinstance(made, Instruction)
