@@ -137,8 +137,8 @@ def _remedy(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, w
         )
     if extra & BOTH_VOLATILE:
         return (
-            f"an update has to be atomic ({words.atomic}), and what is handed over needs {words.fence} on both sides of "
-            "its flag"
+            f"an update has to be atomic ({words.atomic}), and data for other blocks needs {words.fence} on both sides "
+            "of its flag"
         )
     if both_write:
         return "one of the blocks alone should write it, or both atomically"
