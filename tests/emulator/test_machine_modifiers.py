@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from warplab.emulator.lowering.rows import expand
 from warplab.isa.machine_code import MachineInstruction
 from warplab.isa.parser import parse
 from warplab.plan import assembler
+from warplab.plan.assemble import assemble
 from warplab.plan.disassembler import disassembled
 from warplab.plan.model import Pointer, Role
 
@@ -49,7 +51,7 @@ def forms(*names: str) -> list[tuple[str, str]]:
 def kernel(number: int, opcode: str, operands: str) -> str:
     """An entry whose registers come from memory and whose result goes there, so that nothing is optimised away."""
     probe = FormProbe(opcode, operands)
-    kinds = dict(re.fullmatch(r"\.reg \.(\w+) (%\w+);", d).groups()[::-1] for d in probe.declared)  # type: ignore[union-attr]
+    kinds = {name: kind for kind, name in re.findall(r"\.reg \.(\w+) (%\w+);", " ".join(probe.declared))}
     result = re.findall(r"%o\d+", probe.operands[0]) if opcode.split(".")[0] != "red" else []
     lines = [f"ld.volatile.global.{kind} {name}, [%in+{16 * n}];" for n, (name, kind) in enumerate(kinds.items())]
     lines.append(f"{opcode} {', '.join(probe.operands)};")
@@ -197,3 +199,46 @@ def test_additions_in_memory_flush_where_their_machine_code_says(target: str) ->
         assert flushes(opcode) is any("FTZ" in i.opcode.split(".") for i in global_ones), opcode
     for opcode, instructions in machine_code([f for f in forms("atom", "red") if "f32" not in f[0]], target).items():
         assert not any("FTZ" in i.opcode for i in instructions), opcode
+
+
+PRODUCT = """.version 9.0
+.target {target}
+.address_size 64
+.visible .entry k(.param .b64 p) {{
+.reg .b64 %p; .reg .b32 %a<4>, %b<2>, %c<4>;
+ld.param.b64 %p, [p];
+ld.global.v4.b32 {{%a0, %a1, %a2, %a3}}, [%p]; ld.global.v2.b32 {{%b0, %b1}}, [%p+16];
+ld.global.v4.b32 {{%c0, %c1, %c2, %c3}}, [%p+32];
+mma.sync.aligned.{shape}.row.col.s32.b1.b1.s32.{operation}.popc {{%c0, %c1, %c2, %c3}},
+    {a}, {b}, {{%c0, %c1, %c2, %c3}};
+st.global.v4.b32 [%p], {{%c0, %c1, %c2, %c3}};
+ret; }}
+"""
+SHAPES = {"m16n8k256": ("{%a0, %a1, %a2, %a3}", "{%b0, %b1}"), "m16n8k128": ("{%a0, %a1}", "{%b0}")}
+
+
+@pytest.mark.processes
+@needs_nvdisasm
+@pytest.mark.parametrize(
+    ("target", "operation", "shape", "products"),
+    [
+        ("sm_90a", "and", "m16n8k256", 1),
+        ("sm_90a", "xor", "m16n8k256", 2),
+        *((target, "and", "m16n8k256", 8) for target in ("sm_100a", "sm_120a")),
+        *((target, "xor", "m16n8k256", 16) for target in ("sm_100a", "sm_120a")),
+        ("sm_100a", "and", "m16n8k128", 4),
+        ("sm_120a", "xor", "m16n8k128", 8),
+    ],
+)
+def test_products_of_single_bits_count_as_ptxas_makes_them(
+    target: str, operation: str, shape: str, products: int
+) -> None:
+    """By calls in its machine code: a product by xor is two by and, in a subroutine that calls another."""
+    a, b = SHAPES[shape]
+    text = PRODUCT.format(target=target, operation=operation, shape=shape, a=a, b=b)
+    start = np.zeros(16, np.uint32)
+    plan = plan_of(text, "k", {"p": buffer("p", start, Role.INOUT)}, (Pointer("p"),), (1,), (32,))
+    (kernel,) = plan.kernels.values()
+    plan = replace(plan, kernels={"kernel": replace(kernel, ptx={target: text})})
+    found = execute(assemble(plan, target), {"p": start}, architecture=target, workers=1)
+    assert found.total.tensor_instructions == products

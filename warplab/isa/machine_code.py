@@ -20,7 +20,7 @@ class MachineInstruction:
 
     `rare` marks what ordinary threads do not reach: the assembler's own subroutines, which a division calls for unusual
     operands, and detours for warps whose lanes came apart. `branched_to` marks those
-    of blocks that branches lead to; `leads_to` is the block that a branch leads to, -1 for all else.
+    of blocks that branches lead to; `leads_to` is the block that a branch or a call leads to, -1 for all else.
     """
 
     opcode: str  # with its modifiers, such as LDS.64
@@ -73,12 +73,13 @@ def read(text: str) -> MachineCode:
 
 
 def _with_targets(code: list[MachineInstruction], labels: dict[str, int]) -> list[MachineInstruction]:
-    """Mark where branches lead."""
-    names = {id(i): name for i in code if i.root == "BRA" for name in _TARGET.findall(i.operands) if name in labels}
+    """Mark where branches and calls lead."""
+    leading = [i for i in code if i.root in ("BRA", "CALL")]
+    names = {id(i): name for i in leading for name in _TARGET.findall(i.operands) if name in labels}
     order = sorted({i.block for i in code})
     # A label in front of a label begins an empty block.
     starts = {name: next((b for b in order if b >= labels[name]), -1) for name in names.values()}
-    reached = set(starts.values())
+    reached = {starts[names[id(i)]] for i in leading if i.root == "BRA" and id(i) in names}
     return [
         replace(i, branched_to=i.block in reached, leads_to=starts[names[id(i)]] if id(i) in names else -1)
         if i.block in reached or id(i) in names

@@ -29,6 +29,7 @@ from warplab.emulator.program import AnyProbe, ConstantBank, Record, Term
 from warplab.isa.machine_code import MachineInstruction
 
 _PRODUCTS = {"HMMA", "IMMA", "BMMA", "DMMA", "QMMA"}
+_DEEPEST = 3  # calls of subroutines by subroutines; ptxas 13.0 makes one
 _EMULATED = re.compile(r"^\S*mma\.\S*\.(?:s4|u4|e4m3|e5m2|b1)\.")
 
 
@@ -39,10 +40,11 @@ class Assembled:
         self, records: Sequence[Record], code: Iterable[MachineInstruction], bank: ConstantBank, targets: Iterable[int]
     ) -> None:
         self.records = records
+        self.code = tuple(code)
         self.terms: list[Term] = []  # what counts instead of the records' own float operations
         self.shares: dict[int, Fraction] = {}  # of records: how much of what they count the machine code has
         self.elected: set[int] = set()  # records of atomics that one lane of a warp does for all
-        self.matching = Matching(records, code, bank, targets)
+        self.matching = Matching(records, self.code, bank, targets)
         self.executions = Executions(self.matching)
         self.subroutines = Subroutines(self.matching)
 
@@ -87,8 +89,9 @@ class Assembled:
     # Products of matrices
 
     def _products(self) -> None:
-        """Products of which the tensor cores have none of their kind: ptxas makes two of them, in place or in a
-        subroutine (on an H200 `mma` of 4 bits and `.xor.popc` count two by ncu)."""
+        """Products of which the tensor cores have none of their kind: ptxas makes several of another kind, in place or
+        in a subroutine. On an H200 `mma` of 4 bits and `.xor.popc` count two by ncu; one of single bits is 4 to 16
+        products of bytes for sm_100 and sm_120."""
         for place, numbers in self.matching.at.items():
             records = [n for n in self.matching.parts[place] if self.records[n].op == OP_MMA]
             if not records or not _EMULATED.search(self.records[numbers[0]].text):
@@ -98,8 +101,20 @@ class Assembled:
             products = sum(made[root] for root in _PRODUCTS)
             if products and copies:
                 self.shares |= dict.fromkeys(records, Fraction(products, len(records) * copies))
-            elif made["CALL"] and not products:
-                self.shares |= dict.fromkeys(records, Fraction(2))
+            elif calls := [i for i in self.matching.made[place] if i.root == "CALL" and not i.rare]:
+                self.shares |= dict.fromkeys(records, Fraction(sum(map(self._called, calls)), len(records)))
+
+    def _called(self, call: MachineInstruction, depth: int = 0) -> int:
+        """How many products a subroutine makes, with those that it calls."""
+        products = 0
+        for instruction in self.code if depth < _DEEPEST else ():
+            if instruction.block < call.leads_to or call.leads_to < 0:
+                continue
+            if instruction.root == "RET":
+                break
+            products += instruction.root in _PRODUCTS
+            products += self._called(instruction, depth + 1) if instruction.root == "CALL" else 0
+        return products
 
     # Atomics
 
