@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from autograder.records.measurement import Measurement
 from autograder.records.outcome import FirstWrong
@@ -12,6 +12,7 @@ from autograder.records.status import Part, Status
 from autograder.report.source_slips import (
     cost_of_printing,
     is_vague,
+    narrow_array,
     overwritten_output,
     uncalled_barrier,
     unoptimised,
@@ -34,6 +35,7 @@ _FOR_FINDINGS = {
     FindingKind.LAUNCH_FAILURE: "change the launch so that a GPU accepts it",
 }
 
+_HAS_A_CURE = re.compile(r": put |\. Let |: give it ")
 _PLACE = re.compile(r" \(thread \([\d, ]+\) of block \([\d, ]+\)\)(?=\.?$)")  # which the finding itself has too
 
 
@@ -42,12 +44,14 @@ def next_step(
     wasted: Sequence[WastedLine] = (),
     kernels: Sequence[KernelFigures] = (),
     source: str = "",
+    dtypes: Collection[str] = (),
     in_float64: int = 0,
 ) -> str:
     """What to do next, in one or two sentences; empty if nothing is left to do or this machine cannot tell.
 
     A fault comes before the wrong numbers that it makes, and both before what only costs time; a slip that the source
-    shows comes before what follows of it. `in_float64` is a line that computes in float64 where nothing asks for that.
+    shows comes before what follows of it. `dtypes` are those of the lab's arguments; `in_float64` is a line that
+    computes in float64 where nothing asks for that.
     """
     by_name = {part.part: part for part in parts}
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
@@ -59,7 +63,8 @@ def next_step(
     if safety.findings and safety.findings[0].kind is not FindingKind.UNSUPPORTED:
         return _with_section(_for_finding(safety.findings[0]), safety)
     if correctness.lost:
-        return _with_section(_for_wrong_answer(correctness), correctness)
+        slip = narrow_array(lines, correctness, dtypes)
+        return slip or _with_section(_for_wrong_answer(correctness), correctness)
     if safety.lost:
         return _with_section("", safety)
     if traffic.lost:
@@ -119,7 +124,7 @@ def _with_section(sentence: str, part: PartResult) -> str:
 def _for_finding(finding: Finding) -> str:
     """What was found and what to do about it, which a race's message says itself."""
     found = _PLACE.sub("", finding.message).rstrip(".")
-    cure = _FOR_FINDINGS.get(finding.kind)
+    cure = "" if _HAS_A_CURE.search(found) else _FOR_FINDINGS.get(finding.kind)
     return f"{found}: {cure}." if cure else f"{found}."
 
 
@@ -132,7 +137,8 @@ def _for_wrong_answer(part: PartResult) -> str:
         return telling.cause
     case = min(failed, key=lambda case: case.total)  # the smallest is the easiest to follow by hand
     assert case.first_wrong is not None
-    return f"{telling.cause} {_for_element(case, case.first_wrong)}".strip()
+    element = _for_element(case, case.first_wrong)
+    return element if is_vague(telling.cause) else f"{telling.cause} {element}"
 
 
 def _for_element(case: CaseResult, first: FirstWrong) -> str:

@@ -39,7 +39,7 @@ def judged_kernels(
     """The report of a submission whose kernels ran. `lab` has the sizes that the seed drew; the profile case is the
     last of `emulated`."""
     profile = emulated[-1]
-    counters = profile.counters
+    counters, dtypes = profile.counters, [argument.dtype for argument in lab.task.arguments]
     wasted = wasted_lines(counters, profile.lines) if counters is not None else ()
     return judged(
         request,
@@ -51,16 +51,15 @@ def judged_kernels(
         wasted=wasted,
         resemblance=_resemblance(lab, parts, counters),
         printed=clean(next((outcome.printed for outcome in emulated if outcome.printed), "")),
-        next_step=next_step(parts, wasted, captured.kernels, clean_source(text), _in_float64(lab, profile)),
+        next_step=next_step(parts, wasted, captured.kernels, clean_source(text), dtypes, _in_float64(dtypes, profile)),
     )
 
 
-def _in_float64(lab: Lab, profile: CaseOutcome) -> int:
-    """The line that computes most in float64 in a lab that has none; 0 if none does."""
-    asked = [argument.dtype for argument in lab.task.arguments]
+def _in_float64(dtypes: Sequence[str], profile: CaseOutcome) -> int:
+    """The line that computes most in float64 where no argument has that type; 0 if none does."""
     lines = {number: line.fp64_instructions for number, line in profile.lines.items() if number > 0}
     line = max(lines, key=lambda number: lines[number], default=0)
-    return line if line and lines[line] and "float64" not in asked else 0
+    return line if line and lines[line] and "float64" not in dtypes else 0
 
 
 def _profile(outcome: CaseOutcome) -> Profile | None:

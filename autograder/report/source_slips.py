@@ -5,15 +5,22 @@ The text is a stranger's, so it is looked through line by line and not parsed.
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
+from autograder.records.outcome import FirstWrong
 from autograder.records.report import PartResult
 from autograder.records.status import Status
 
 _UNCALLED = re.compile(r"^\s*(cuda\.sync(?:threads|warp)|__sync(?:threads|warp))\s*;?\s*(?:#.*|//.*)?$")
 _PRINTS = re.compile(r"^\s*(?:if\b.*[:)]\s*)?(printf?)\s*\(")
 _UNOPTIMISED = re.compile(r"@cuda\.jit\(.*(?:\bopt\s*=\s*False|\bdebug\s*=\s*True)")
+_ARRAY_OF = re.compile(
+    r"cuda\.(?:shared|local)\.array\(.*,\s*(?:dtype\s*=\s*)?(?:[\w.]+\.)?(u?int\d*|b?float16)\b"
+    r"|^\s*__shared__\s+(int|__half|half|__nv_bfloat16)\b"
+)
+_BITS = {"float16": 11, "half": 11, "__half": 11, "bfloat16": 8, "__nv_bfloat16": 8}
 _LOCAL = ("local_load_sectors", "local_store_sectors")
 
 
@@ -48,6 +55,30 @@ def unoptimised(lines: Sequence[str], traffic: PartResult) -> str:
             option = "opt=False" if "opt" in m[0] else "debug=True"
             return f"Line {number}: {option} keeps every variable in local memory: remove it."
     return ""
+
+
+def narrow_array(lines: Sequence[str], correctness: PartResult, dtypes: Collection[str]) -> str:
+    """An array of a kernel's own whose type holds less than what the lab computes with: `dtypes` are its arguments'."""
+    wrong = [case for case in correctness.cases if case.first_wrong]
+    cut = any(_is_cut(case.first_wrong) for case in wrong if case.first_wrong)
+    close = any("lower precision" in case.cause for case in wrong)
+    for number, line in enumerate(lines, 1):
+        m = _ARRAY_OF.search(line)
+        name = (m[1] or m[2]) if m else ""
+        if cut and "int" in name and not any("int" in dtype for dtype in dtypes):
+            return f"Line {number}: an array of {name} cuts fractions off: make it {_like(name)}."
+        if close and _BITS.get(name) and not any(dtype in ("float16", "bfloat16") for dtype in dtypes):
+            return f"Line {number}: an array of {name} keeps {_BITS[name]} bits of each number: make it {_like(name)}."
+    return ""
+
+
+def _like(name: str) -> str:
+    return "float" if name in ("int", "half", "__half", "__nv_bfloat16") else "float32"
+
+
+def _is_cut(first: FirstWrong) -> bool:
+    """Whether a result is a whole number that should be none."""
+    return math.isfinite(first.got) and first.got == int(first.got) and first.expected != round(first.expected)
 
 
 def is_vague(cause: str) -> bool:

@@ -43,7 +43,7 @@ def diagnose(got: np.ndarray, expected: np.ndarray, wrong: np.ndarray) -> str:
             sentence = detector(evidence)
             if sentence:
                 return sentence
-    return "The wrong elements are scattered without a pattern, as when threads race for the same data."
+    return "The wrong elements are scattered without a pattern."
 
 
 def never_written(got: np.ndarray) -> np.ndarray:
@@ -60,16 +60,36 @@ def _never_written(e: Pattern) -> str | None:
         return "The output was never written: the kernel stores nothing, or stores somewhere else."
     if count < 0.5 * np.count_nonzero(e.wrong):
         return None
+    if words := _part_unwritten(e.unwritten):
+        return words
     where = _place(e.unwritten, most=0.95) or "scattered over the output"
     words = "1 element was" if count == 1 else f"{count} elements were"
     return f"{words} never written, {where}: the threads do not cover the whole output."
+
+
+def _part_unwritten(unwritten: np.ndarray) -> str | None:
+    """Words for the same part of each tile that was never written, as by a block that is smaller than the tile."""
+    matrix = unwritten.reshape(-1, unwritten.shape[-1]) if unwritten.ndim else unwritten.reshape(1, 1)
+    for hit, noun in (
+        (matrix.mean(axis=0) > 0.5, "column" if len(matrix) > 1 else "element"),
+        (matrix.mean(axis=1) > 0.5, "row"),
+    ):
+        if found := _run_of_each(hit):
+            first, last, period = found
+            count = last - first + 1
+            return (
+                f"{count} of every {period} {noun}s were never written, numbers {first} to {last} of each: the threads "
+                "do not cover the whole output."
+            )
+    return None
 
 
 def _not_a_number(e: Pattern) -> str | None:
     count = int(np.count_nonzero(np.isnan(e.got) & ~np.isnan(e.expected) & e.wrong))
     if count < 0.5 * np.count_nonzero(e.wrong):
         return None
-    return f"{count} of the elements are NaN: something was read that nothing had written, or a result is undefined."
+    words = "1 of the elements is" if count == 1 else f"{count} of the elements are"
+    return f"{words} NaN: look for 0 / 0, or infinity minus infinity, or for what nothing had written."
 
 
 def _constant(e: Pattern) -> str | None:
@@ -252,6 +272,12 @@ def _band(hit: np.ndarray, noun: str) -> str | None:
 
 def _part_of_each(hit: np.ndarray, noun: str) -> str | None:
     """Words for the same run of hits in every 4, 8, 16 ... of an axis, as of some lanes of each warp."""
+    found = _run_of_each(hit)
+    return f"in {noun}s {found[0]} to {found[1]} of every {found[2]}" if found else None
+
+
+def _run_of_each(hit: np.ndarray) -> tuple[int, int, int] | None:
+    """The first and the last of a run of hits that is the same in every 4, 8, 16 ... of an axis, and that period."""
     for period in _PERIODS:
         if hit.size < 2 * period:
             return None
@@ -259,7 +285,7 @@ def _part_of_each(hit: np.ndarray, noun: str) -> str | None:
         share = whole.mean(axis=0)
         run = np.flatnonzero(share > 0.9)
         if 2 <= run.size < period and run[-1] - run[0] + 1 == run.size and not (share[share <= 0.9] > 0.1).any():
-            return f"in {noun}s {int(run[0])} to {int(run[-1])} of every {period}"
+            return int(run[0]), int(run[-1]), period
     return None
 
 

@@ -6,6 +6,7 @@ have held them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -38,6 +39,7 @@ class Run:
 
 
 Execute = Callable[[Plan, dict[str, np.ndarray]], Sequence[Run]]
+_UNREACHED = re.compile(r"(\d+) of every (\d+) \w+ were never written")
 # After one of these a kernel has not done its work, whatever the output holds.
 _FATAL = {
     FindingKind.NULL_POINTER,
@@ -74,7 +76,7 @@ def judge_case(task: Task, case: Case, values: Values, plan: Plan, execute: Exec
     if outcome.first_wrong and not case.hidden:
         outcome = _explained(outcome, plan, run)
         if _starts_as_nan(task, case, values, plan, execute, outcome):
-            outcome = replace(outcome, cause=_start_words(outcome))
+            outcome = replace(outcome, cause=_start_words(outcome, run.execution))
     if outcome.status is Status.WRONG_ANSWER and outcomes[0].status is Status.PASSED and run.order:
         words = f" That is {run.order}; {runs[0].order} it is right, but a GPU promises no order."
         outcome = replace(outcome, message=outcome.message + words)
@@ -120,13 +122,27 @@ def _explained(outcome: CaseOutcome, plan: Plan, run: Run) -> CaseOutcome:
         writer = run.find_writer(output, place)
     words = " No thread stored it." if unwritten else _writer_words(writer) if writer else ""
     first = replace(outcome.first_wrong, unwritten=unwritten, writer=writer)
-    return replace(outcome, message=outcome.message + words, first_wrong=first)
+    cause = _with_block(outcome.cause, plan)
+    return replace(outcome, message=outcome.message + words, cause=cause, first_wrong=first)
+
+
+def _with_block(cause: str, plan: Plan) -> str:
+    """The cause with the block whose size it follows of, where one part of each tile was never written."""
+    m = _UNREACHED.match(cause)
+    if m is None:
+        return cause
+    reached = int(m[2]) - int(m[1])
+    for launch in plan.launches:
+        if reached in launch.block:
+            block = ", ".join(str(n) for n in launch.block if n > 1)
+            return f"{m[0]}: blocks of ({block}) threads reach {reached} of each {m[2]}."
+    return cause
 
 
 def _starts_as_nan(task: Task, case: Case, values: Values, plan: Plan, execute: Execute, outcome: CaseOutcome) -> bool:
     """Whether the first wrong element is NaN only because the outputs were at the start, which something adds to."""
     first = outcome.first_wrong
-    if first is None or first.writer is None or not np.isnan(first.got) or outcome.findings:
+    if first is None or first.unwritten or not np.isnan(first.got) or outcome.findings:
         return False
     buffers = {
         name: replace(buffer, role=Role.INOUT) if buffer.role is Role.OUTPUT else buffer
@@ -138,10 +154,12 @@ def _starts_as_nan(task: Task, case: Case, values: Values, plan: Plan, execute: 
     return not np.isnan(run.execution.outputs[first.output][first.index])
 
 
-def _start_words(outcome: CaseOutcome) -> str:
+def _start_words(outcome: CaseOutcome, execution: Execution) -> str:
     first = outcome.first_wrong
-    assert first is not None and first.writer is not None
-    where = f"line {first.writer.line}" if first.writer.line else f"kernel {first.writer.kernel}"
+    assert first is not None
+    atomics = {n: c.global_atomic_requests + c.global_reduction_requests for n, c in execution.lines.items() if n > 0}
+    line = first.writer.line if first.writer else max(atomics, key=lambda number: atomics[number], default=0)
+    where = f"line {line}" if line else "the kernel"
     return (
         f"{first.output} holds NaN at the start, and {where} adds to it: set it first, in an earlier launch or by the "
         "thread that adds first."

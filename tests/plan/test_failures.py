@@ -141,13 +141,13 @@ COMPILE = {
     "cpp": (
         CPP.replace("a * x[i]", "a * z[i]") + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
         7,
-        'identifier "z" is undefined',
+        "'z' is not defined",
     ),
     "cpp built": (
         CPP.replace("a * x[i]", "a * WHAT[i]").replace("(CODE,", "(CODE.replace('WHAT', 'z'),")
         + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",
         7,
-        'identifier "z" is undefined',
+        "'z' is not defined",
     ),
     "cpp name": (
         CPP.replace("'k')", "'kk')") + "    k((1,), (32,), (x, y, 1, np.float32(2)))\n",

@@ -30,6 +30,7 @@ class FindingKind(StrEnum):
 class Extent(StrEnum):
     """The threads among which an order is missing, from the most."""
 
+    LAUNCH = "launch"  # what comes first belongs in a launch of its own
     GRID = "grid"
     CLUSTER = "cluster"
     BLOCK = "block"

@@ -64,6 +64,7 @@ from warplab.emulator.core.state.layout import (
     OP_BARRIER,
     OP_BULK,
     OP_COPY,
+    OP_LOAD,
     OTHER_BLOCK,
     SAME_WARP,
     SPACE_SHARED,
@@ -171,7 +172,9 @@ class Explainer:
         if fault not in (FAULT_RACE, FAULT_GLOBAL_RACE):
             return Extent.NOWHERE
         extra = int(record[F_EXTRA])
-        if fault == FAULT_GLOBAL_RACE and (extra & OTHER_BLOCK or is_initialisation(record, self.launch)):
+        if fault == FAULT_GLOBAL_RACE and is_initialisation(record, self.launch):
+            return Extent.LAUNCH
+        if fault == FAULT_GLOBAL_RACE and extra & OTHER_BLOCK:
             return Extent.GRID
         if extra & SAME_WARP:
             return Extent.WARP
@@ -257,7 +260,8 @@ class Explainer:
         if fault == FAULT_HANDED_OVER:
             return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
-            return race_sentence(record, str(place), self.program.lines, self.launch, self.words)
+            only_stores = self._only_stores(int(record[F_PC]))
+            return race_sentence(record, str(place), self.program.lines, self.launch, self.words, only_stores)
         if fault == FAULT_NOT_CONSTANT:
             writer = self._where(int(record[F_OTHER])) or "another instruction"
             return (
@@ -314,6 +318,11 @@ class Explainer:
         elif line:
             need += f": put {barrier} {self._between(*pcs)}"
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
+
+    def _only_stores(self, pc: int) -> bool:
+        """Does the line of an instruction store to global memory without reading any?"""
+        code, lines = self.program.code, self.program.lines
+        return not bool(((lines == lines[pc]) & (code[:, OP] == OP_LOAD)).any())
 
     def _between(self, one: int, other: int) -> str:
         """Where a barrier that orders two instructions is missing, in words: between their lines, or, where the kernel

@@ -32,8 +32,11 @@ from warplab.emulator.report.spelling import Spelling
 from warplab.plan.model import Launch
 
 
-def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling) -> str:
-    """What a FAULT_GLOBAL_RACE says. `place` is the element, `lines` the program's source lines."""
+def race_sentence(
+    record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling, only_stores: bool
+) -> str:
+    """What a FAULT_GLOBAL_RACE says. `place` is the element, `lines` the program's source lines;
+    `only_stores`: the line reads no global memory."""
     extra = int(record[F_EXTRA])
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
     verb = _verb(bool(record[F_WRITE]), now)
@@ -41,7 +44,7 @@ def race_sentence(record: np.ndarray, place: str, lines: np.ndarray, launch: Lau
     order = "and volatile does not order" if extra & BOTH_VOLATILE else "and nothing orders"
     return (
         f"{verb} {place}, which {_who(record, lines)} {other} in {_thread(record, launch)}, {order} the two "
-        f"({_kind(record)}): {_remedy(record, place, lines, launch, words)}."
+        f"({_kind(record)}): {_remedy(record, place, lines, launch, words, only_stores)}."
     )
 
 
@@ -99,7 +102,9 @@ def is_initialisation(record: np.ndarray, launch: Launch) -> bool:
     return now != before and bool(record[F_WRITE]) and bool(extra & 1) and prod(launch.grid) > 1
 
 
-def _remedy(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling) -> str:
+def _remedy(
+    record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling, only_stores: bool
+) -> str:
     extra, reason = int(record[F_EXTRA]), _reason(record)
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
     one_line = lines[int(record[F_PC])] == lines[int(record[F_OTHER])]
@@ -122,6 +127,8 @@ def _remedy(record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, w
         both = "both have to be atomic"
         return f"{both}, or {words.block_barrier} between" if prod(launch.grid) == 1 else both
     both_write = bool(record[F_WRITE]) and bool(extra & 1)
+    if one_line and both_write and only_stores and extra & OTHER_BLOCK:
+        return f"blocks have no common barrier, so set {place} in a launch of its own, or let one thread alone store it"
     if one_line and (extra & OTHER_BLOCK or both_write):
         return f"the update has to be atomic ({words.atomic}), or every thread needs an element of its own"
     if one_line:

@@ -32,6 +32,9 @@ _NO_CODE = re.compile(r"(?:-{1,2}(?:v|verbose|warn-spills|warn-lmem-usage|O3|opt
 _MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)\s*")
 _DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
 
+_AT_THE_END = re.compile(r"^(At end of source: error.*)\n(.*?)\((\d{1,9})\): note", re.MULTILINE)
+_MOST_OF_THE_LOG = 2000  # characters
+
 _NO_HEADER = re.compile(r'cannot open source file "([^"]*)"')
 _WITHOUT = {"curand_kernel.h": "install the package nvidia-curand, which has it"}
 
@@ -45,9 +48,10 @@ _NO_HOST_SIDE = (
 class CppError(CompileError):
     """The compiler's first error, with the file and the line that it is about."""
 
-    def __init__(self, message: str, line: int, file: str) -> None:
+    def __init__(self, message: str, line: int, file: str, original: str = "") -> None:
         super().__init__(message, line)
         self.file = file
+        self.original = original  # all that the compiler said, or its beginning
 
 
 @dataclass(frozen=True)
@@ -144,6 +148,8 @@ def _log(nvrtc: Any, program: Any) -> str:
 
 def _diagnosis(log: str, status: str) -> CompileError:
     m = _DIAGNOSTIC.search(log)
+    if m is None and (end := _AT_THE_END.search(log)):
+        return CppError(end.group(1), int(end.group(3)), end.group(2), log[:_MOST_OF_THE_LOG].strip())
     if m is None:
         return CompileError(" ".join(log.split())[:300] or status)
     if _HOST_SIDE.search(log):
@@ -156,7 +162,7 @@ def _diagnosis(log: str, status: str) -> CompileError:
         words = "a kernel launches a kernel (dynamic parallelism), which a plan cannot hold: launch it from the host"
     if '"CUtensorMap" is undefined' in words:
         words += " (#include <cuda.h>, and declare the parameter const __grid_constant__ CUtensorMap)"
-    return CppError(words, int(m.group(2)), m.group(1))
+    return CppError(words, int(m.group(2)), m.group(1), log[:_MOST_OF_THE_LOG].strip())
 
 
 def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:

@@ -46,6 +46,11 @@ class Source:
                     return node.lineno
         return first
 
+    @property
+    def lines(self) -> list[str]:
+        """The text's lines."""
+        return self._lines
+
     def line_text(self, line: int | None) -> str:
         """A line, counted from 1; empty for one that there is not."""
         return self._lines[line - 1] if line and line <= len(self._lines) else ""

@@ -21,6 +21,7 @@ from warplab.plan.capture import nvrtc
 from warplab.plan.capture.arrays import CapturedArray, allocate, unsupported
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.of_cupy.arguments import convert
+from warplab.plan.capture.of_cupy.slips import cpp_slip
 from warplab.plan.capture.recorder import RecordedKernel, Recorder, dimensions
 from warplab.plan.capture.source import cuda_parameters
 from warplab.plan.capture.streams import check_stream
@@ -152,15 +153,23 @@ class CapturedRawKernel:
             self._recorded = self._compiler.kernel(self.name, *self._source, self._max_dynamic)
         return self._recorded
 
-    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0, stream: Any = None) -> None:
+    def __getitem__(self, configuration: Any) -> NoReturn:
+        raise CaptureFailure(CaptureStatus.LAUNCH_ERROR, f"A RawKernel is launched with parentheses, {self._usage()}.")
+
+    def _usage(self) -> str:
+        return f"as in {self.name}((blocks,), (threads,), (a, b))"
+
+    def __call__(
+        self, grid: Any, block: Any, args: Any = None, *more: Any, shared_mem: int = 0, stream: Any = None
+    ) -> None:
         check_stream(stream, self.name)
         grid = dimensions(grid, "grid", self.name)
         block = dimensions(block, "block", self.name)
         shared = dimensions(shared_mem, "shared memory size", self.name)[0]
-        if not isinstance(args, tuple | list):
+        if more or not isinstance(args, tuple | list):
             raise CaptureFailure(
                 CaptureStatus.LAUNCH_ERROR,
-                f"The arguments of '{self.name}' must be a tuple: write {self.name}(grid, block, (a, b)).",
+                f"The arguments of '{self.name}' must be a tuple: launch it {self._usage()}.",
             )
         recorded = self.compile()
         kernel, parameters = recorded.kernel, recorded.entry.parameters
@@ -218,11 +227,16 @@ class Compiler:
             module = nvrtc.compile_cpp(located, _UNMAPPED, options, expressions, architecture)
         except nvrtc.CppError as error:
             inside = error.file == path
+            slip, at = cpp_slip(str(error), self.recorder.source.lines, error.line or 0) if inside else ("", 0)
+            if slip:
+                words = f"{slip.rstrip('?')}{'?' if slip.endswith('?') else '.'}"
+                raise CaptureFailure(CaptureStatus.COMPILE_ERROR, words, at, error.original) from None
             where = "" if inside else f" (line {error.line} of {error.file.rsplit('/', 1)[-1]})"
             raise CaptureFailure(
                 CaptureStatus.COMPILE_ERROR,
                 f"The CUDA C++ source does not compile for {architecture}: {str(error).rstrip('.')}{where}.",
                 error.line if inside else start,
+                error.original,
             ) from None
         except CompileError as error:
             raise CaptureFailure(
@@ -292,4 +306,7 @@ def _missing(name: str, module: nvrtc.Module) -> str:
             f"The CUDA C++ source has the kernel '{name}' under a mangled name: declare it extern \"C\" __global__, or "
             "list it in name_expressions."
         )
-    return f"The CUDA C++ source defines no kernel '{name}'."
+    return (
+        f"The CUDA C++ source defines no kernel '{name}': declare it extern \"C\" __global__ void {name}(...), under "
+        "the name that is asked for."
+    )

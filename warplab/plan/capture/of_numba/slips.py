@@ -106,7 +106,9 @@ def _of(node: Any) -> str:
         if isinstance(node, kinds):
             return words
     if isinstance(node, ast.Call):
-        return _call(node.func)
+        return _atomic(node) or _call(node.func)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        return f"{ast.unparse(node)} works on whole arrays: write the loop over the elements"
     if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript):
         return _whole_arrays(node.targets[0])
     return ""
@@ -122,6 +124,13 @@ _NODES: tuple[tuple[Any, str], ...] = (
     ((ast.Yield, ast.YieldFrom), "a kernel cannot yield: store to an array"),
     ((ast.Global, ast.Nonlocal), "a kernel cannot change a global name: store to an array that it is given"),
 )
+
+
+def _atomic(call: ast.Call) -> str:
+    name = ast.unparse(call.func)
+    if not name.startswith("cuda.atomic.") or len(call.args) >= 3 or call.keywords:
+        return ""
+    return f"{name} takes the array, the index and the value: {name}(out, i, value)"
 
 
 def _call(function: ast.expr) -> str:
@@ -237,6 +246,12 @@ def _indices(m: re.Match[str], function: ast.FunctionDef | None) -> str:
     return f"an array of {m[1]} dimension{'s' if m[1] != '1' else ''} is indexed with {m[2]} numbers: give it {m[1]}"
 
 
+def _unpacked(m: re.Match[str], function: ast.FunctionDef | None) -> str:
+    if function is not None and "cuda.grid(1)" in ast.unparse(function):
+        return "cuda.grid(1) gives one number: ask for cuda.grid(2) where two are unpacked"
+    return "a number is unpacked like a tuple"
+
+
 _Words = Callable[[re.Match[str], ast.FunctionDef | None], str]
 _AXIS = "cuda.threadIdx, blockIdx, blockDim and gridDim have three axes: take one, as in cuda.threadIdx.x"
 _PAIR = "cuda.grid(2) gives two numbers: unpack them, as in x, y = cuda.grid(2), or ask for cuda.grid(1)"
@@ -248,6 +263,15 @@ _WORDS: tuple[tuple[re.Pattern[str], _Words], ...] = (
     (re.compile(r"Cannot unify (\S+?)(?:\(.*?\))? and (\S+?)(?:\(.*?\))? for '([\w.]+)'"), _unified),
     (re.compile(r"cannot index array\(\w+, (\d)d, \w\) with (\d) indices"), _indices),
     (
+        re.compile(r"<ufunc '(\w+)'>"),
+        lambda m, f: (
+            f"np.{m[1]} is for whole arrays: write math.{m[1]}, after import math"
+            if hasattr(math, m[1])
+            else f"np.{m[1]} is for whole arrays: compute the element itself"
+        ),
+    ),
+    (re.compile(r"failed to unpack u?int\d+"), _unpacked),
+    (
         re.compile(r"grid(?:size)?\(\) missing 1 required positional argument"),
         lambda m, f: "cuda.grid needs the number of dimensions: cuda.grid(1) for a row of threads",
     ),
@@ -257,7 +281,11 @@ _WORDS: tuple[tuple[re.Pattern[str], _Words], ...] = (
         lambda m, f: _PAIR,
     ),
     (
-        re.compile(r"Function\(<built-in function [gs]etitem>\).*?\((?:float|int)\d+,", re.S),
+        re.compile(r">>>\s*[gs]etitem\(array\(.*?\), (?:float|.*float.*\))"),
+        lambda m, f: "an index is a fraction, a float: divide by // in place of /",
+    ),
+    (
+        re.compile(r">>>\s*[gs]etitem\((?:float|int)\d+,"),
         lambda m, f: "a number is indexed like an array: look at the order in which the kernel gets its arguments",
     ),
     (
