@@ -185,6 +185,7 @@ class Report:
     kernels: tuple[KernelFigures, ...] = ()
     profile: Profile | None = None
     wasted: tuple[WastedLine, ...] = ()  # the worst first
+    unrun: tuple[tuple[int, int], ...] = ()  # of right kernels, lines from first to last that no case ran
     second_opinions: tuple[SecondOpinion, ...] = ()
     resemblance: Resemblance | None = None  # for right answers where efficiency was not measured
     next_step: str = ""  # the one thing to try, and the section that explains it

@@ -89,8 +89,9 @@ class _Report(msgspec.Struct):
     next_step: str
     seconds: float
     resemblance: Resemblance | None = None  # none in records of version 1
-    original: str = ""  # these two are in none of versions 1 to 3
+    original: str = ""  # these are in none of versions 1 to 3
     printed: str = ""
+    unrun: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         if sorted(part.part for part in self.parts) != sorted(Part):

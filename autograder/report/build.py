@@ -15,6 +15,7 @@ from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report.advice import next_step
 from autograder.report.resemblance import resemblance
+from autograder.report.unrun import unrun_lines
 from autograder.report.waste import wasted_lines
 from autograder.spec.lab import Lab
 from warplab.errors import WarplabError
@@ -49,10 +50,19 @@ def judged_kernels(
         kernels=captured.kernels,
         profile=_profile(profile),
         wasted=wasted,
+        unrun=_unrun(request, text, parts, emulated),
         resemblance=_resemblance(lab, parts, counters),
         printed=clean(next((outcome.printed for outcome in emulated if outcome.printed), "")),
         next_step=next_step(parts, wasted, captured.kernels, clean_source(text), dtypes, _in_float64(dtypes, profile)),
     )
+
+
+def _unrun(
+    request: Request, text: str, parts: Sequence[PartResult], emulated: Sequence[CaseOutcome]
+) -> tuple[tuple[int, int], ...]:
+    """Of right kernels, where the hidden cases ran too."""
+    right = parts[0].status is Status.PASSED and not request.quick
+    return unrun_lines(clean_source(text), emulated) if right else ()
 
 
 def _in_float64(dtypes: Sequence[str], profile: CaseOutcome) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autograder.records.report import Report
 from autograder.records.status import Status
 from autograder.report.figures import bandwidth_words, roofline_picture
+from autograder.report.unrun import unrun_words
 from autograder.report.words import budget_words, opinion_words
 from warplab.figures.source import source_html
 
@@ -109,6 +110,7 @@ def _environment() -> Environment:
         bandwidth_words=bandwidth_words,
         roofline_picture=roofline_picture,
         budget_words=budget_words,
+        unrun_words=unrun_words,
         opinion_words=opinion_words,
         source_html=source_html,
     )

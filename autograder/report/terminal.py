@@ -15,6 +15,7 @@ from rich.text import Text
 from autograder.records.report import CaseResult, PartResult, Report
 from autograder.records.request import OnProgress
 from autograder.records.status import NOT_JUDGED, Part, Status
+from autograder.report.unrun import unrun_words
 from autograder.report.words import budget_words, opinion_words
 from warplab.plan.execution import Finding
 
@@ -141,6 +142,8 @@ def _lessons(report: Report) -> list[RenderableType]:
         blocks.append(Text("\nwhere traffic is wasted", "bold"))
         for wasted in report.wasted:
             blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line)]
+    if report.unrun:
+        blocks += [Text(""), Text(unrun_words(report.unrun))]
     blocks += _printed(report)
     if report.original:
         blocks += [Text("\nin the compiler's or Python's own words", "bold"), Text(report.original, "dim")]

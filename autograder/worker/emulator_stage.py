@@ -90,6 +90,9 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     outcome = judge_case(lab.task, judged, generate(np, lab.task, judged, seed), loaded, execute)
     if not judged.hidden:
         outcome.printed = executions[0].stdout[:MOST_PRINTED]
+    launches = [launch for execution in executions for launch in execution.launches]
+    outcome.code = sorted({line for launch in launches for line in launch.code_lines})
+    outcome.ran = sorted({line for launch in launches for line in launch.ran_lines})
     if not shown:
         outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
@@ -102,6 +105,8 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
                 findings=outcome.findings,
                 counters=outcome.counters,
                 lines=outcome.lines,
+                code=outcome.code,
+                ran=outcome.ran,
                 counters_note=outcome.counters_note,
             )
     outcome.seconds = time.perf_counter() - start

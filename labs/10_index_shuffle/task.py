@@ -208,6 +208,13 @@ TASK = Task(
             hidden=True,
             needs_gpu=True,
         ),
+        Case(
+            "many tokens a warp",
+            {"tokens": 17_003, "k": 8, "experts": 16},
+            Family.INTEGERS,
+            sizes(odd(17_001, 17_999), 8, 16),
+            hidden=True,
+        ),
     ),
     profile=Case(
         "profile",

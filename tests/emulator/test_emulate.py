@@ -32,6 +32,13 @@ def test_arrays_findings_and_counters_by_line() -> None:
     assert "ld.global.f32 %x" in str(result.source()) and "x: float32[1000], unchanged" in str(result)
 
 
+def test_it_knows_the_lines_that_no_thread_ran() -> None:
+    (all_of,), (none_of,) = (saxpy(args=(2.0, X, Y, n)).execution.launches for n in (1000, 0))
+    assert all_of.ran_lines == all_of.code_lines == none_of.code_lines
+    missed = none_of.code_lines - none_of.ran_lines
+    assert LOAD_LINE in missed and min(missed) > min(none_of.code_lines)
+
+
 def test_findings_name_the_line_of_the_ptx() -> None:
     result = saxpy(args=(2.0, X[:900], Y, 1000))
     (finding,) = result.findings

@@ -295,6 +295,16 @@ class LaunchProfile:
     lines: dict[int, Counters]
     caches: CacheTraffic | None = None
 
+    @property
+    def code_lines(self) -> frozenset[int]:
+        """The lines of the submission that the kernel has instructions of; none where that is not known."""
+        return frozenset()
+
+    @property
+    def ran_lines(self) -> frozenset[int]:
+        """Those of `code_lines` of which a thread ran an instruction."""
+        return frozenset()
+
 
 COUNTERS_NOTE = "counters"
 

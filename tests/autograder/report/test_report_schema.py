@@ -203,6 +203,7 @@ class ReportJson(Strict):
     kernels: list[KernelJson]
     profile: ProfileJson | None
     wasted: list[WastedJson]
+    unrun: list[tuple[int, int]]
     second_opinions: list[OpinionJson]
     resemblance: ResemblanceJson | None
     next_step: str

@@ -177,6 +177,19 @@ class CountedLaunch(LaunchProfile):
         """Counters per line of the submission."""
         return self._folded[1]
 
+    @property
+    def code_lines(self) -> frozenset[int]:
+        """The lines of the kernel's instructions."""
+        return self._lines_of(self._program.counted)
+
+    @property
+    def ran_lines(self) -> frozenset[int]:
+        """Those of instructions that a thread ran: a guard may switch all lanes off."""
+        return self._lines_of(self._program.counted & (self._counts[:, C_THREADS] > 0))
+
+    def _lines_of(self, chosen: np.ndarray) -> frozenset[int]:
+        return frozenset(np.unique(self._program.lines[chosen]).tolist()) - {0}
+
 
 def fold(program: Program, counts: np.ndarray) -> tuple[Counters, dict[int, Counters]]:
     """Sum the counts (int64 [instructions, C_FIELDS]) over the kernel and over each source line."""
