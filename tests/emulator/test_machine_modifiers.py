@@ -242,3 +242,23 @@ def test_products_of_single_bits_count_as_ptxas_makes_them(
     plan = replace(plan, kernels={"kernel": replace(kernel, ptx={target: text})})
     found = execute(assemble(plan, target), {"p": start}, architecture=target, workers=1)
     assert found.total.tensor_instructions == products
+
+
+@pytest.mark.processes
+@needs_nvdisasm
+def test_an_instruction_spread_over_lines_counts_as_on_one() -> None:
+    """As in inline assembly: ptxas names the line where a division ends, and the one where an addition begins."""
+    counted = []
+    for gap in (" ", "\n"):
+        spread = "div.rn.f32 %f2, %f0, %f1; add.f32 %f2, %f2, %f1; ex2.approx.f32 %f2, %f2;".replace(", ", "," + gap)
+        text = (
+            ".version 9.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .b64 p) {\n"
+            ".reg .b64 %p; .reg .f32 %f<3>;\nld.param.b64 %p, [p]; ld.global.v2.f32 {%f0, %f1}, [%p];\n"
+            + spread.replace("; ", ";\n")
+            + "\nst.global.f32 [%p+8], %f2;\nret; }"
+        )
+        start = np.array([3, 7, 0, 0], np.float32)
+        plan = plan_of(text, "k", {"p": buffer("p", start, Role.INOUT)}, (Pointer("p"),), (1,), (32,))
+        counted.append(execute(assemble(plan, "sm_90a"), {"p": start}, workers=1).total)
+    assert counted[0] == counted[1]
+    assert counted[0].thread_ffma > 0

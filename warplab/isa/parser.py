@@ -512,8 +512,10 @@ class _Parser:
         self.line += self.text.count("\n", self.counted, self.near)
         self.counted = self.near
         lines, negative = self.lines, negated == "!"
+        # ptxas names the line where an instruction begins for some and the line where it ends for others.
+        places = tuple(dict.fromkeys((self.line, self.line + text.count("\n"))))
         self.scope.function.body.append(
-            Instruction(opcode, parsed, guard_index, negative, lines.current, text, lines.outermost, (self.line,))
+            Instruction(opcode, parsed, guard_index, negative, lines.current, text, lines.outermost, places)
         )
 
     def _operand(self, text: str, depth: int = 0) -> Operand:

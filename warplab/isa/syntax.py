@@ -107,8 +107,9 @@ class Instruction:
     """One instruction. `guard` is the predicate register's index, -1: none.
 
     `line` is that of the submission, 0 if unknown; `outermost` the one of the call that brought it into the kernel,
-    where functions were inlined, else `line`. `places` are the lines of the PTX that it stands on: two where a product
-    and a sum were fused. Not `counted` is what the emulator alone does.
+    where functions were inlined, else `line`. `places` are the lines of the PTX that it stands on: more than one
+    where it is spread over lines, or where a product and a sum were fused. Not `counted` is what the emulator alone
+    does.
     """
 
     opcode: str
