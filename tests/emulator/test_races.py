@@ -160,6 +160,21 @@ def test_of_what_is_too_large_the_first_elements_are_searched() -> None:
     assert not run("out[b * 64 + t] = b;", searched=128).findings
 
 
+@pytest.mark.parametrize("readers", [2, 3, 5])
+def test_each_reader_has_to_be_waited_for(readers: int) -> None:
+    """The last block writes what all others have read; it waits for all of them, or for all but one."""
+    for left_out in range(readers):
+        kernel = (
+            f"volatile int* count = out + 1000; int last = {readers}; if (t) return; if (b < last) {{ out[2000 + b] ="
+            f" out[7]; __threadfence(); if (b != LEFT_OUT) atomicAdd(out + 1000, 1); }} else {{ while (*count < WAIT);"
+            " __threadfence(); out[7] = 1; }"
+        )
+        waits = kernel.replace("WAIT", str(readers)).replace("LEFT_OUT", "-1")
+        fails = kernel.replace("WAIT", str(readers - 1)).replace("LEFT_OUT", str(left_out))
+        assert not run(waits, readers + 1).findings
+        assert one(run(fails, readers + 1)).index == (7,)
+
+
 def test_a_strong_read_needs_no_fence_but_what_it_tells_of_does() -> None:
     set_flag = "if (b == 0 && t == 0) { out[1] = 5; __threadfence(); atomicExch(out, 1); }"
     look = "if (b == 1 && t == 0 && atomicAdd(out, 0)) "

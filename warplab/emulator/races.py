@@ -205,6 +205,11 @@ class RaceSearch:
         for at, kinds in ((G.EXTENT_WRITTEN, _OF_WRITES), (G.EXTENT_READ, _OF_READS)):
             self.cells.entries[kinds, base + extent[at] : base + extent[at + 1] + 1] = 0
 
+    def forget_readers(self) -> None:
+        """Empty the entries of further readers, which other launches use otherwise."""
+        if self.state[G.G_MANY]:
+            self.cells.entries[G.FIRST_WRITE :] = 0
+
     def take_turns(self) -> None:
         """From now on several clusters run in turns."""
         self.state[G.G_FIRST] = G.NEVER
@@ -257,6 +262,8 @@ def races_between_blocks(cells: CellMap, parts: Sequence[RaceSearch], launch: La
     """
     records: list[np.ndarray] = []
     if parts[0].is_live:
+        for part in parts:
+            part.forget_readers()
         return records
     crossed = any(p.crossed for p in parts)
     for slot, region in enumerate(cells.regions):

@@ -49,6 +49,7 @@ from warplab.emulator.core.state.layout import (
 )
 from warplab.emulator.core.state.races_layout import (
     ACCESS_SHIFT,
+    CELL_OLDER_READ,
     CELL_READ,
     CELL_STRONG,
     CELL_WRITE,
@@ -64,12 +65,14 @@ from warplab.emulator.core.state.races_layout import (
     G_EXTENTS,
     G_FIRST,
     G_LIVE,
+    G_MANY,
     G_NEXT,
     G_OFF,
     G_STRIDE,
     G_VALUES,
     LANE_SHIFT,
     LANE_STEP,
+    LIVE_READERS,
     MIXED,
     MORE,
     NEVER,
@@ -165,6 +168,33 @@ def _is_constant(m, pc):
 
 
 @compiled
+def _further_reader(races, number):
+    """The kind of entry of a reader beside CELL_READ; -1: there is no more room."""
+    if number == 0:
+        return np.int64(CELL_OLDER_READ)
+    # Where blocks are compared as they run, the last kinds have no other use.
+    return np.int64(FIRST_WRITE + number - 1) if get(races, G_LIVE) and number <= LIVE_READERS else np.int64(-1)
+
+
+@compiled
+def _keep_reader(m, races, entry, warp, cell, mine):
+    """Keep a third reader and those after it, in the place of one that comes before it, or in one that is free."""
+    number = 0
+    while True:
+        kind = _further_reader(races, number)
+        if kind < 0:
+            return
+        at = _address_of_cell(races, entry, cell, kind)
+        segment = load_i64(at) >> SEGMENT_SHIFT
+        if segment < get(races, G_BASE) or is_ordered(m, races, warp, record_of(races, segment), segment):
+            if number:
+                put(races, G_MANY, 1)
+            store_i64(at, mine)
+            return
+        number += 1
+
+
+@compiled
 def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
     at = _address_of_cell(races, entry, cell, CELL_WRITE)
     if not (_is_constant(m, pc) and check_constant(m, races, entry, warp, pc, lane, cell, mine, load_i64(at))):
@@ -184,9 +214,10 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
         if own or is_ordered(m, races, warp, record, old >> SEGMENT_SHIFT):
             store_i64(at, mine | (old & MORE))
         elif old & MORE == 0:
-            # Two warps that nothing orders have read it: any third that writes races with one of them at least.
             store_i64(at + get(races, G_STRIDE), old)
             store_i64(at, mine | MORE)
+        else:
+            _keep_reader(m, races, entry, warp, cell, mine)
 
 
 @compiled
@@ -200,9 +231,14 @@ def _write_cell(m, races, entry, warp, pc, lane, cell, mine, place, size, value,
         old = load_i64(at)
         if old >= oldest and not found:
             found = check_access(m, races, entry, warp, pc, lane, cell, mine, 1, old, 0, False)
-            older = load_i64(at + get(races, G_STRIDE))
-            if not found and old & MORE and older >= oldest:
-                check_access(m, races, entry, warp, pc, lane, cell, mine, 1, older, 0, False)
+            number = 0
+            kind = _further_reader(races, number) if old & MORE else np.int64(-1)
+            while kind >= 0 and not found:
+                older = load_i64(_address_of_cell(races, entry, cell, kind))
+                if older >= oldest:
+                    found = check_access(m, races, entry, warp, pc, lane, cell, mine, 1, older, 0, False)
+                number += 1
+                kind = _further_reader(races, number)
     at = _address_of_cell(races, entry, cell, CELL_STRONG if mine & SCOPE else CELL_WRITE)
     old = load_i64(at)
     store_i64(at, _merged(old, mine) if old >= oldest and _is_same_access(old, mine) else mine)

@@ -12,12 +12,14 @@ cluster's from those of others.
 from __future__ import annotations
 
 # Kinds of entries. A launch whose blocks run one after the other on one thread is searched with the first four;
-# ordinary writes are kept apart from strong ones, which race with less. Blocks that run on several threads have nothing
-# that orders them: the first access of all, and the first of another block than that, say whether there is a race, and
-# can be joined whichever thread they come from.
+# ordinary writes are kept apart from strong ones, which race with less; the others have further readers. Blocks that
+# run on several threads have nothing that orders them: the first access of all, and the first of another block, say
+# whether there is a race, and can be joined whichever thread they come from.
 (
     CELL_WRITE, CELL_READ, CELL_OLDER_READ, CELL_STRONG, FIRST_WRITE, FIRST_READ, OTHER_WRITE, OTHER_READ, CELL_KINDS,
 ) = range(9)  # fmt: skip
+
+LIVE_READERS = CELL_KINDS - FIRST_WRITE  # further readers of a cell, where blocks are compared as they run
 
 SEGMENT_SHIFT = 32
 ACCESS_SHIFT, WARP_SHIFT, LANE_SHIFT, TOUCHED_SHIFT = 18, 13, 8, 4
@@ -48,8 +50,9 @@ THREAD = 0x3FF << LANE_SHIFT | SEVERAL | MORE  # what differs unless an entry is
     G_CROSSED,  # 1: some cell has an OTHER_WRITE or OTHER_READ, or was both read and written by different blocks
     G_ORDER,  # address of what orders blocks; 0: the kernel has nothing that does
     G_TOGETHER,  # 1: all clusters that there is room for are there together, so that they can wait for each other
+    G_MANY,  # 1: some cell has more than two readers, in entries that are to be emptied after the launch
     G_FIELDS,
-) = range(16)
+) = range(17)
 
 NEVER = 1 << 30  # a segment that no run reaches
 
