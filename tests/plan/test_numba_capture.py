@@ -485,3 +485,20 @@ def test_one_module_knows_numba_cudas_insides() -> None:
     found = [path for path in root.rglob("*.py") if imports.search(path.read_text(encoding="utf-8"))]
     # inline.py takes what numba-cuda documents for extensions: intrinsic and types.
     assert sorted(path.name for path in found) == ["inline.py", "insides.py"]
+
+
+def test_a_number_for_a_vectorised_function_is_one_number_in_the_plan(grab: Grab) -> None:
+    """Numba broadcasts it to an array of the others' shape: here of 4 MiB, where a plan holds 1 MiB of host data."""
+    large = [ArrayArgument(name, "float32", (1 << 20,), Role.INOUT) for name in "xy"]
+    text = """
+from numba import vectorize
+@vectorize(["float32(float32, float32)"], target="cuda")
+def scaled(a, x):
+    return a * x
+
+def f(x, y):
+    scaled(2.0, x, out=y)
+"""
+    plan = grab(text, *large)
+    (held,) = (b for b in plan.buffers.values() if b.role is Role.SCRATCH)
+    assert held.shape == (1 << 20,) and held.content == np.float32(2).tobytes()

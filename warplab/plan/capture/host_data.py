@@ -19,6 +19,8 @@ def upload(value: Any) -> CapturedArray:
     Raises CaptureFailure for a dtype that a plan cannot hold.
     """
     array = np.asarray(value)
+    if array.size > 1 and not any(array.strides):  # one number broadcast, as @vectorize passes it
+        return filled(array.shape, array.dtype, array[(0,) * array.ndim])
     order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
     made = allocate(array.shape, array.dtype, order)
     set_content(made, array)
