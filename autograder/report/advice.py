@@ -100,7 +100,9 @@ def next_step_of_schedules(parts: Sequence[PartResult], advice: str) -> str:
     if lost.part is Part.EFFICIENCY:
         slow = next((case for case in lost.cases if case.status is Status.SLOW), None)
         return _with_section(f"Begin with {slow.name}: {slow.message}." if slow else "", lost)
-    return _with_section(advice, lost)
+    failed = [case for case in lost.cases if case.status is not Status.PASSED and case.message]
+    said = f"{failed[0].name}: {failed[0].message} " if failed else ""
+    return _with_section(f"{said}{advice}", lost)
 
 
 def _needs_torch(part: PartResult) -> bool:

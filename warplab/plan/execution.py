@@ -28,9 +28,10 @@ class FindingKind(StrEnum):
 
 
 class Extent(StrEnum):
-    """The threads among which an order is missing, from the most."""
+    """The threads among which an order is missing, first what others follow from."""
 
     LAUNCH = "launch"  # what comes first belongs in a launch of its own
+    SHARED = "shared memory"  # warps of a block, on what others compute their indices and values from
     GRID = "grid"
     CLUSTER = "cluster"
     BLOCK = "block"

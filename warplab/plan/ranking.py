@@ -13,14 +13,17 @@ def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """The findings, those of one rank in the order in which they came.
 
     A barrier of the block orders the threads of each of its warps too, so a race between warps comes before one inside
-    a warp, and one between blocks before both. What was read before it was written is more often a consequence of the
-    rest than its cause.
+    a warp. One in shared memory comes before one in global memory, whose indices it may have made, but after what needs
+    an earlier launch. An index out of bounds may be such a number too, and what was read before it was written is more
+    often a consequence of the rest than its cause.
     """
     return sorted(findings, key=_rank)
 
 
 def _rank(finding: Finding) -> tuple[int, int]:
     if finding.kind is FindingKind.UNINITIALISED:
+        return 3, 0
+    if finding.kind is FindingKind.OUT_OF_BOUNDS:
         return 2, 0
     if finding.kind is FindingKind.RACE:
         return 1, _EXTENTS.index(finding.extent)

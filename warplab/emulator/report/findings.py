@@ -178,7 +178,9 @@ class Explainer:
             return Extent.GRID
         if extra & SAME_WARP:
             return Extent.WARP
-        return Extent.CLUSTER if extra & OTHER_BLOCK else Extent.BLOCK
+        if extra & OTHER_BLOCK:
+            return Extent.CLUSTER
+        return Extent.SHARED if fault == FAULT_RACE else Extent.BLOCK
 
     def notes(self, records: list[np.ndarray]) -> dict[str, str]:
         """What of the records is no fault, but worth a word."""
@@ -271,7 +273,10 @@ class Explainer:
         if fault == FAULT_MBARRIER:
             return f"uses {place} as an mbarrier, but no {self.words.mbarrier_init} has made it one."
         if fault == FAULT_ARRIVALS:
-            return f"arrives at the mbarrier {place} more often in a phase than its count allows."
+            return (
+                f"arrives at the mbarrier {place} more often in a phase than its count allows. Let it wait for the "
+                "phase before it arrives in the next, or raise the count."
+            )
         if fault == FAULT_PENDING:
             return self._pending(record, place)
         if fault == FAULT_PROXY:
