@@ -101,10 +101,10 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         _refuse(what)
 
 
-def _capture(request: Request, isolation: Isolation, timeout: float) -> bytes:
+def _capture(request: Request, isolation: Isolation, timeout: float, spend: Callable[[float], None]) -> bytes:
     if "stored" not in Now.marks:
         _refuse("a capture")
-    return stored.captured(request, lambda asked: warm_captures.child_processes().run(asked, isolation, timeout))
+    return stored.captured(request, lambda asked: warm_captures.child_processes().run(asked, isolation, timeout, spend))
 
 
 def stored_or_made(kind: str, parts: tuple[str, ...], make: Callable[[], bytes]) -> bytes:

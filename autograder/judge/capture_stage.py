@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from autograder.judge.allowance import Allowance
 from autograder.records.prepared import Answer
 from autograder.records.rejection import rejected, without_details
 from autograder.spec.inputs import host_calls
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
-from warplab.plan.capture.failure import CaptureFailure
+from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.capture.source_file import read_source
 from warplab.plan.capture.submission import CAPTURE_SECONDS, answer_of
@@ -25,10 +26,11 @@ from warplab.sandbox.isolation import Isolation
 
 @dataclass(frozen=True)
 class Submission:
-    """A submission's text, read once, and what its file is called."""
+    """A submission's text, read once, what its file is called, and what its captures may still take."""
 
     name: str
     text: str
+    allowance: Allowance = field(default_factory=Allowance, compare=False, repr=False)
 
 
 def read_submission(path: Path) -> Submission:
@@ -79,7 +81,7 @@ def capture_groups(
 
     def of_group(one: tuple[Group, bool]) -> Answer:
         tables = [contents[name] for name, _ in one[0]] if contents else ()
-        return captured(submission, *one, architecture, isolation, records, tables)
+        return captured(submission, *one, architecture, isolation, records, tables, side_by_side=len(taken))
 
     # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.
     with ThreadPoolExecutor(len(taken) or 1) as pool:
@@ -95,9 +97,13 @@ def captured(
     records: RecordForm | None,
     contents: Sequence[str] = (),
     seconds: float | None = None,
+    *,
+    side_by_side: int,
 ) -> Answer:
-    """The answer of one capture process for cases that are all hidden, or none of them; it has CAPTURE_SECONDS unless
-    `seconds` says otherwise. Raises Rejected."""
+    """The answer of one capture process, of `side_by_side` that run at once, for cases that are all hidden, or none of
+    them; it has CAPTURE_SECONDS unless `seconds` says otherwise. Raises Rejected."""
+    allowed = submission.allowance.take(side_by_side)
+    spent: list[float] = []
     try:
         content = answer_of(
             submission.text,
@@ -108,8 +114,14 @@ def captured(
             isolation=isolation,
             records=records,
             contents=contents,
+            seconds=allowed,
+            spend=spent.append,
         )
     except CaptureFailure as failure:
+        if failure.status is CaptureStatus.TIMEOUT:
+            spent.append(allowed)  # it was ended, and nobody knows what it took
         rejection = rejected(failure)
         raise (without_details(rejection) if hidden else rejection) from failure
+    finally:
+        submission.allowance.give_back(allowed - sum(spent))
     return Answer(tuple(name for name, _ in group), content, hidden)

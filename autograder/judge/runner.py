@@ -31,7 +31,7 @@ PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes 
 CASE_SECONDS = {Executor.EMULATOR: 300.0, Executor.GPU: 60.0}
 ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
 EFFICIENCY_SECONDS = 120.0
-ASK_SECONDS = 120.0  # checking all records of a submission, or modelling one case; a reference takes a second
+ASK_SECONDS = 60.0  # checking all records of a submission and modelling its cases; a reference takes a second or two
 _TRIES = 3
 _PREPARE_TARGET = "autograder.worker.prepare_stage:prepare"
 _CASE_TARGETS = {
@@ -69,6 +69,7 @@ class Runner:
         self._lab = lab
         self._seed = seed
         self._left = ALL_CASES_SECONDS
+        self._left_to_ask = ASK_SECONDS
 
     def warm_up(self, parts: Sequence[str] = ()) -> None:
         """Load the emulator with these parts of it; compile them if that is their first use. Raises JudgeError."""
@@ -172,14 +173,18 @@ class Runner:
         """What a stage of the worker says of a submission: `what` is its work, as words, and `answer` its form.
 
         Raises Rejected for a submission that is at fault, JudgeError if the worker does not work."""
+        start = time.monotonic()
         try:
-            said = self._call(target, ASK_SECONDS, task=str(self._lab.folder), seed=self._seed, **payload)
+            seconds = max(self._left_to_ask, 1.0)
+            said = self._call(target, seconds, task=str(self._lab.folder), seed=self._seed, **payload)
             found = msgspec.convert(said, answer, str_keys=True, builtin_types=(bytes,))
         except msgspec.ValidationError as error:
             raise Rejected(Status.WORKER_CRASHED, _nonsense_words(error)) from None
         except WorkerError as error:
             status, words = self._own_fault(error, what, ASK_SECONDS)
             raise Rejected(status, words) from error
+        finally:
+            self._left_to_ask -= time.monotonic() - start
         refused: Refused | None = getattr(found, "refused", None)
         if refused:
             raise refused.rejection()

@@ -258,7 +258,7 @@ def test_an_answer_of_megabytes_is_not_handed_on(monkeypatch: pytest.MonkeyPatch
     """The judge holds the answers of all processes at once."""
     flag = FLAGS[0][1]
     huge = Answer((flag.function,), b"x" * (attacks.MOST_ANSWER + 1), False)
-    monkeypatch.setattr(attacks, "captured", lambda *asked: huge)
+    monkeypatch.setattr(attacks, "captured", lambda *asked, side_by_side: huge)
     request = Request(LAB, LAB.folder / "submission.py", EMULATOR)
     submission = Submission("submission.py", "")
     grading = Grading(request, LAB, submission, Runner(Saying(None), LAB, SEED), SEED, lambda *said: None, None)

@@ -92,7 +92,7 @@ def test_an_answer_without_the_form_is_no_answer(tmp_path: Path, content: bytes)
     answer = tmp_path / "answer"
     answer.write_bytes(content)
     with pytest.raises(CaptureFault, match="no usable answer"):
-        spool._opened(spool._content(answer))
+        spool._opened(spool._content(answer), lambda seconds: None)
 
 
 def test_an_answer_that_is_a_link_is_not_followed(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from warplab.plan.capture.protocol import encode_failure
 from warplab.plan.capture.records import RecordForm
 
 _CHECK = "autograder.worker.attack_stage:check"
-_SIDE_BY_SIDE = 4  # processes, which start for half of their time
+_SIDE_BY_SIDE = 2  # processes, which share the memory that a submission has
 ATTACK_SECONDS = 40.0  # of one process; an attack takes one. There are 24, so that all may take four minutes
 MOST_ANSWER = 4 << 20  # bytes; six matrices of a call take a third of a MiB
 
@@ -83,7 +83,7 @@ def _run(grading: Grading[AttackTask], flag: Flag, hole: str) -> bytes:
     machine = grading.request.machine
     where = machine.architecture, machine.isolation, RecordForm.ATTACKS, [content], ATTACK_SECONDS
     try:
-        said = captured(grading.submission, group, False, *where).content
+        said = captured(grading.submission, group, False, *where, side_by_side=_SIDE_BY_SIDE).content
     except Rejected as rejection:
         return encode_failure(CaptureFailure(CaptureStatus.CRASHED, str(rejection)))
     if len(said) > MOST_ANSWER:

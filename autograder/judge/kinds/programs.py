@@ -22,7 +22,7 @@ from warplab.plan.capture.records import RecordForm
 
 MOST_ROUNDS = 16  # more than the worker lets a program have
 _ADVANCE = "autograder.worker.program_stage:advance"
-_SIDE_BY_SIDE = 4  # processes, which start for half of their time
+_SIDE_BY_SIDE = 2  # processes, which share the memory that a submission has
 
 
 class Programs(RecordKind[ProgramTask]):
@@ -59,9 +59,8 @@ def _round(grading: Grading[ProgramTask], asked: Sequence[NextStep]) -> list[Ran
         for name in what.cases:
             program, case = task.case(name)
             group.append((name, program.call(case, what.rank, program.drawn_arrays(case, grading.seed))))
-        answer = captured(
-            submission, group, what.hidden, machine.architecture, machine.isolation, RecordForm.STEPS, what.contents
-        )
+        where = machine.architecture, machine.isolation, RecordForm.STEPS, what.contents
+        answer = captured(submission, group, what.hidden, *where, side_by_side=_SIDE_BY_SIDE)
         return RankAnswer(what.rank, **asdict(answer))
 
     with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:

@@ -42,7 +42,8 @@ from warplab.sandbox.confinement import Limits
 from warplab.sandbox.system_calls import Role
 
 MODULE = "submission"
-MEMORY = 4 << 30  # bytes of address space; Numba and NVVM take about 0.4 GiB, NVRTC with large headers 1 GiB
+# Bytes of address space; two run side by side. Numba, or NVRTC with all of CUB and cooperative groups, takes less.
+MEMORY = 1 << 30
 FILE_SIZE = 64 << 20  # bytes of one file
 _NO_TORCH = re.compile(r"Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver")
 _PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student

@@ -22,6 +22,7 @@ from warplab.sandbox.isolation import Isolation
 
 # Of a processor, whatever else the machine does meanwhile. The dearest reference in Numba, lab 10's, takes ten.
 PROCESSOR_SECONDS = 40
+LEAST_SECONDS = 2  # with less a process would hardly start
 MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
 _KEPT_OUTPUT = 4000
 _TRIES = 3
@@ -32,18 +33,30 @@ class CaptureFault(WarplabError):
     """The capture process did not come to run the submission: a fault of this machine, not of the submission."""
 
 
-def run(request: Request, isolation: Isolation, timeout: float) -> bytes:
+def run(
+    request: Request, isolation: Isolation, timeout: float, spend: Callable[[float], None] = lambda seconds: None
+) -> bytes:
     """The answer of a capture process to `request`, as `protocol.decode_response` takes it.
 
-    A process that something killed is started again, within `timeout` (seconds, for all of it): a submission that ends
-    itself does so every time, and what else ended it is not its fault. Raises CaptureFailure, CaptureFault.
+    A process that something killed is started again, within `timeout` (seconds, for all of it) and the request's
+    processor time: a submission that ends itself does so every time, and what else ended it is not its fault. `spend`
+    is told the seconds of a processor that each process took, to a tenth of a second (Linux). Raises CaptureFailure,
+    CaptureFault.
     """
-    deadline = time.monotonic() + timeout
+    deadline, spent = time.monotonic() + timeout, 0.0
+
+    def count(seconds: float) -> None:
+        nonlocal spent
+        spent += seconds
+        spend(seconds)
+
     for remaining in reversed(range(_TRIES)):
+        left = replace(request, seconds=max(request.seconds - int(spent), 1))
         try:
-            return _run_once(request, isolation, deadline, timeout)
+            return _run_once(left, isolation, deadline, timeout, count)
         except _Killed as killed:
-            if not remaining or time.monotonic() > deadline:
+            over = time.monotonic() > deadline or request.seconds - spent < LEAST_SECONDS
+            if not remaining or over:
                 raise killed.failure from None
     raise AssertionError("unreachable")
 
@@ -56,12 +69,15 @@ class _Killed(Exception):
         self.failure = failure
 
 
-def _run_once(request: Request, isolation: Isolation, deadline: float, timeout: float) -> bytes:
+def _run_once(
+    request: Request, isolation: Isolation, deadline: float, timeout: float, spend: Callable[[float], None]
+) -> bytes:
     with tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True) as scratch:
         if isolation is Isolation.LANDLOCK:
             seen = ways.without(ways.readable(), ways.project_beyond_engine())
             request = replace(request, readable=Readable((*seen, *ways.devices()), ways.readable()))
-        return _run_child(encode_request(request), ways.start(isolation, program(scratch), scratch), deadline, timeout)
+        start = ways.start(isolation, program(scratch), scratch)
+        return _run_child(encode_request(request), start, deadline, timeout, spend)
 
 
 def program(scratch: str) -> ways.Program:
@@ -120,7 +136,9 @@ class _Drain(threading.Thread):
                 del self.content[: -self._keep]
 
 
-def _run_child(request: bytes, start: ways.Start, deadline: float, timeout: float) -> bytes:
+def _run_child(
+    request: bytes, start: ways.Start, deadline: float, timeout: float, spend: Callable[[float], None]
+) -> bytes:
     process = subprocess.Popen(
         start.command,
         stdin=subprocess.PIPE,
@@ -140,6 +158,7 @@ def _run_child(request: bytes, start: ways.Start, deadline: float, timeout: floa
     prints = _Drain(process.stderr, _KEPT_OUTPUT, MAX_OUTPUT, end)
     writer = threading.Thread(target=_send, args=(process.stdin, request), daemon=True)
     writer.start()
+    spent = 0.0
     try:
         while answer.is_alive():
             left = deadline - time.monotonic()
@@ -148,13 +167,15 @@ def _run_child(request: bytes, start: ways.Start, deadline: float, timeout: floa
                     CaptureStatus.TIMEOUT,
                     f"The host code did not finish within {timeout:g} s: look for an endless loop outside the kernels.",
                 )
-            answer.join(min(left, 0.2))
+            answer.join(min(left, 0.1))
+            spent = max(spent, _processor_seconds(process.pid))
             if process.poll() is not None:
                 end()  # what it left behind may hold the pipe open
         code = process.wait(max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         code = None
     finally:
+        spend(spent)
         end()
         process.wait()
         for thread in (answer, prints, writer):
@@ -180,6 +201,18 @@ def _run_child(request: bytes, start: ways.Start, deadline: float, timeout: floa
     if killer is not None or not content:
         raise _crash(killer, bytes(prints.content))
     return content
+
+
+def _processor_seconds(pid: int) -> float:
+    """What a process and its children took so far; 0 where the kernel does not say. A sandbox's first process does not
+    wait for those inside, so that what they took can only be seen while they run."""
+    ticks, left = 0, [str(pid)]
+    while left:
+        process = Path("/proc") / left.pop()
+        with suppress(OSError):
+            ticks += sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:15]))
+            left += (process / "task" / process.name / "children").read_text().split()
+    return ticks / os.sysconf("SC_CLK_TCK") if ticks else 0.0
 
 
 def _began(answer: bytes) -> tuple[bool, bytes]:
@@ -217,7 +250,7 @@ def _crash(killer: signal.Signals | None, output: bytes) -> CaptureFailure:
         if killer.name == "SIGXCPU":
             return CaptureFailure(
                 CaptureStatus.TIMEOUT,
-                f"The host code used up the {PROCESSOR_SECONDS} s of a processor that it has: look for an endless loop "
+                f"The host code used up its time, {PROCESSOR_SECONDS} s of a processor at most: look for an endless loop "
                 "outside the kernels.",
             )
         return CaptureFailure(CaptureStatus.CRASHED, f"The host code crashed the process ({killer.name}).")

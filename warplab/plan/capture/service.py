@@ -52,14 +52,16 @@ def _answer(place: Path, name: str, isolation: Isolation) -> None:
 
 
 def _captured(content: bytes, isolation: Isolation) -> bytes:
+    spent: list[float] = []
     try:
         order, body = spool.read_order(content)
         if weakest(order.isolation, isolation) is not order.isolation:
             words = f"The capture service has only {isolation} and the judge asks for {order.isolation}."
             raise child_process.CaptureFault(words)
-        return spool.answer_line(None) + child_process.run(decode_request(body), isolation, order.seconds)
+        answer = child_process.run(decode_request(body), isolation, order.seconds, spent.append)
+        return spool.answer_line(None, sum(spent)) + answer
     except (CaptureFailure, child_process.CaptureFault) as failure:
-        return spool.answer_line(failure)
+        return spool.answer_line(failure, sum(spent))
     except Exception as error:  # whatever it is, the judge waits for an answer, and other requests for theirs
         return spool.answer_line(child_process.CaptureFault(f"The capture service failed: {type(error).__name__}."))
 

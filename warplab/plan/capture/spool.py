@@ -15,6 +15,7 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,10 +48,13 @@ def folder() -> Path | None:
     return Path(named) if named else None
 
 
-def answer_from(spool: Path, request: Request, isolation: Isolation, timeout: float) -> bytes:
+def answer_from(
+    spool: Path, request: Request, isolation: Isolation, timeout: float, spend: Callable[[float], None]
+) -> bytes:
     """The answer to `request` from the service that works on `spool`, as `child_process.run` would give it.
 
-    Raises CaptureFailure as that does, and CaptureFault if no service works there.
+    `spend` is told what the service says that it took, no more than the request allows. Raises CaptureFailure as that
+    does, and CaptureFault if no service works there.
     """
     name = secrets.token_hex(16)
     asked, answered = spool / "requests" / name, spool / "answers" / name
@@ -62,7 +66,7 @@ def answer_from(spool: Path, request: Request, isolation: Isolation, timeout: fl
         raise CaptureFault(f"No capture can be asked for in {spool}: {error.strerror}.") from None
     try:
         _wait(answered, spool, timeout)
-        return _opened(_content(answered))
+        return _opened(_content(answered), lambda seconds: spend(min(max(seconds, 0.0), float(request.seconds))))
     finally:
         for path in (asked, answered):
             with suppress(OSError):
@@ -76,8 +80,8 @@ def read_order(content: bytes) -> tuple[Order, bytes]:
     return Order(float(order["seconds"]), Isolation(order["isolation"])), body
 
 
-def answer_line(failure: CaptureFailure | CaptureFault | None) -> bytes:
-    """The first line of an answer: that one follows, or why none does."""
+def answer_line(failure: CaptureFailure | CaptureFault | None, spent: float = 0.0) -> bytes:
+    """The first line of an answer: that one follows, or why none does; `spent` are seconds of a processor."""
     if failure is None:
         document: dict[str, object] = {"outcome": "answer"}
     elif isinstance(failure, CaptureFailure):
@@ -85,7 +89,7 @@ def answer_line(failure: CaptureFailure | CaptureFault | None) -> bytes:
         document["line"] = failure.line
     else:
         document = {"outcome": "fault", "message": str(failure)}
-    return json.dumps(document).encode() + b"\n"
+    return json.dumps({**document, "spent": spent}).encode() + b"\n"
 
 
 def _wait(answered: Path, spool: Path, timeout: float) -> None:
@@ -118,11 +122,12 @@ def _content(path: Path) -> bytes:
     return content
 
 
-def _opened(content: bytes) -> bytes:
+def _opened(content: bytes, spend: Callable[[float], None]) -> bytes:
     head, _, body = content.partition(b"\n")
     try:
         fields = Fields(json.loads(head[:_HEAD].decode()), "the answer of the capture service")
         outcome = fields.text("outcome")
+        spend(float(fields.number("spent")))
         if outcome == "answer":
             fields.done()
             return body

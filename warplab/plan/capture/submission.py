@@ -6,7 +6,7 @@ and ends it. Whatever the isolation, nothing that it answers is trusted.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,20 +52,23 @@ def answer_of(
     isolation: Isolation | None = None,
     records: RecordForm | None = None,
     contents: Sequence[str] = (),
+    seconds: int = child_process.PROCESSOR_SECONDS,
+    spend: Callable[[float], None] = lambda seconds: None,
 ) -> bytes:
     """The same for a submission's text, up to what the child process answers, which nobody has looked at yet.
 
     `protocol.decode_response` reads it; that is done in a sandbox where the submission is another person's. With
     `records` the answer is what the host functions return (`records.py`), and `protocol.decode_records` reads it;
-    `contents` are those of `Request`. Where
+    `contents` are those of `Request`. It may use `seconds` of a processor, and `spend` is told how many it did. Where
     WARPLAB_CAPTURE_SPOOL names a folder, the child process is one of the capture service that works there.
     """
-    request = replace(_request(text, name, calls, architectures, timeout), records=records, contents=tuple(contents))
+    request = _request(text, name, calls, architectures, timeout)
+    request = replace(request, records=records, contents=tuple(contents), seconds=min(request.seconds, seconds))
     wanted = isolation or escape_probe.strongest()
     elsewhere = spool.folder()
     if elsewhere is not None:
-        return spool.answer_from(elsewhere, request, wanted, timeout)
-    return child_process.run(request, wanted, timeout)
+        return spool.answer_from(elsewhere, request, wanted, timeout, spend)
+    return child_process.run(request, wanted, timeout, spend)
 
 
 def _request(text: str, name: str, calls: Sequence[HostCall], architectures: Sequence[str], timeout: float) -> Request:
