@@ -250,8 +250,8 @@ def _crash(killer: signal.Signals | None, output: bytes) -> CaptureFailure:
         if killer.name == "SIGXCPU":
             return CaptureFailure(
                 CaptureStatus.TIMEOUT,
-                f"The host code used up its time, {PROCESSOR_SECONDS} s of a processor at most: look for an endless loop "
-                "outside the kernels.",
+                f"The host code used up its time, {PROCESSOR_SECONDS} s of a processor at most: look for an endless "
+                "loop outside the kernels.",
             )
         return CaptureFailure(CaptureStatus.CRASHED, f"The host code crashed the process ({killer.name}).")
     last = printable(output.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1])
