@@ -36,11 +36,12 @@ from autograder.spec.lab import Lab, find_lab, kernel_labs, solutions_folder
 from autograder.spec.task import Case
 from autograder.worker.emulator_stage import INSTRUCTION_BUDGET, counters_of
 from autograder.worker.judge_case import Run, judge_case
-from autograder.worker.orders import Order, in_orders
+from autograder.worker.orders import in_orders
 from corpus.judge.submission_files import submissions
 from corpus.judge.truth import mutants
 from course import results
 from warplab import emulator
+from warplab.emulator.orders import Order
 from warplab.plan.capture.failure import CaptureFailure
 from warplab.plan.capture.submission import capture
 from warplab.plan.execution import Execution

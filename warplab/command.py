@@ -58,7 +58,7 @@ def _called(options: argparse.Namespace) -> Result:
         from warplab import run_file
     except ImportError as missing:
         raise WarplabError(f"{missing}.") from None
-    return run_file(options.file, options.function, seed=options.seed, timeout=options.timeout)
+    return run_file(options.file, options.function, seed=options.seed, orders=options.orders, timeout=options.timeout)
 
 
 def _emulated(options: argparse.Namespace) -> Result:
@@ -80,6 +80,7 @@ def _emulated(options: argparse.Namespace) -> Result:
         shared=options.shared,
         target=options.target,
         seed=options.seed,
+        orders=options.orders,
     )
 
 
@@ -155,5 +156,6 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--html", type=Path, help="write a page to step through the first block: its warps, lanes, memory")
     run.add_argument("--open", action="store_true", help="show that page in a browser")
     run.add_argument("--seed", type=int, help="draw the order of warps and asynchronous operations from this number")
+    run.add_argument("--orders", type=int, default=1, help="run so many orders of blocks and warps: 4 as a grade does")
     run.add_argument("--timeout", type=float, default=120.0, help="seconds for the host code (default: 120)")
     return parser

@@ -17,8 +17,9 @@ from autograder.spec.lab import load_lab
 from autograder.spec.task import Task
 from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
-from autograder.worker.orders import Order, in_orders
+from autograder.worker.orders import in_orders
 from autograder.worker.second_call import OtherSize, later_calls
+from warplab.emulator.orders import Order
 from warplab.plan.archive import loads
 from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role

@@ -9,11 +9,10 @@ may tell in which order blocks came along.
 from __future__ import annotations
 
 import math
-import random
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from warplab.emulator.orders import Order, further_orders
 from warplab.plan.execution import Execution
 from warplab.plan.model import Plan
 
@@ -26,20 +25,6 @@ _SHUFFLED_BLOCKS = 64  # of a launch of a large case: what a random order shows,
 _ORDERED = re.compile(
     r"cp\.async|wgmma\.|mbarrier\.|\b(?:atom|(?:ld|st)\.(?:volatile|relaxed|acquire|release))\.(?!\S{0,40}shared)"
 )
-
-
-@dataclass(frozen=True)
-class Order:
-    """What `warplab.emulator.execute` is told; neither: its fixed order, from the first to the last."""
-
-    reverse: bool = False
-    seed: int | None = None
-
-    def __str__(self) -> str:
-        """What comes first, in words."""
-        if self.seed is not None:
-            return "with blocks and warps in an order drawn by chance"
-        return f"with the {'last' if self.reverse else 'first'} blocks and warps first"
 
 
 def in_orders(
@@ -66,10 +51,5 @@ def order_may_matter(plan: Plan, architecture: str) -> bool:
 def _further(first: Execution, plan: Plan, architecture: str, seed: int) -> list[Order]:
     total = first.total
     if total.warp_instructions + total.tensor_multiply_adds // _MULTIPLY_ADDS <= SMALL:
-        return _orders(seed)
-    return _orders(seed)[1:2] if order_may_matter(plan, architecture) else []
-
-
-def _orders(seed: int) -> list[Order]:
-    drawn = random.Random(seed).sample(range(1 << 16), _DRAWN)
-    return [Order(reverse=True), *(Order(seed=number) for number in drawn)]
+        return further_orders(seed, _DRAWN)
+    return further_orders(seed, _DRAWN)[1:2] if order_may_matter(plan, architecture) else []

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from warplab.emulator.executor import execute
+from warplab.emulator.orders import Order, in_several_orders
 from warplab.emulator.races import CELLS
 from warplab.emulator.result import Result
 from warplab.errors import WarplabError
@@ -18,6 +19,7 @@ from warplab.isa.declarations import DeclaredFunction, DeclaredVariable, declara
 from warplab.isa.own_lines import with_own_lines
 from warplab.isa.text import PtxError, plain
 from warplab.plan.assemble import assemble
+from warplab.plan.execution import Execution
 from warplab.plan.limits import LIMITS, limits_of, parse_architecture
 from warplab.plan.model import (
     Argument,
@@ -65,6 +67,7 @@ def emulate(
     target: str = "",
     seed: int | None = None,
     reverse: bool = False,
+    orders: int = 1,
     sanitize: bool = True,
     searched_elements: int = CELLS,
 ) -> Result:
@@ -76,8 +79,9 @@ def emulate(
     numbers of any dtype), a number for a scalar parameter, bytes for a structure. Arrays are copied: the result's
     `outputs` has them as the kernel leaves them, by the parameter's name in the PTX. `target` is the architecture to
     emulate ("sm_90a"; default: the module's own). `seed` draws the order of blocks, warps and asynchronous operations,
-    `reverse` starts with the last block, `sanitize=False` leaves out the search for races and uninitialised reads, and
-    `searched_elements` is how many array elements that for races covers (see `warplab.emulator.execute`).
+    `reverse` starts with the last block. With `orders=n` the findings are those of n orders: this one, the reverse one
+    and drawn ones; all else is of the first. `sanitize=False` leaves out the search for races and uninitialised reads,
+    and `searched_elements` is how many array elements that for races covers (see `warplab.emulator.execute`).
 
     The lines of findings and counters are those of the PTX. Counters follow the machine code where ptxas and nvdisasm
     are installed (the extra `cuda`), else the PTX, which a note of the result then says.
@@ -119,15 +123,19 @@ def emulate(
     )
     try:
         plan = _with_machine_code(plan, architecture)
-        execution = execute(
-            plan,
-            arrays,
-            architecture=architecture,
-            seed=seed,
-            reverse=reverse,
-            sanitize=sanitize,
-            searched_elements=searched_elements,
-        )
+
+        def execute_in(order: Order) -> Execution:
+            return execute(
+                plan,
+                arrays,
+                architecture=architecture,
+                seed=order.seed,
+                reverse=order.reverse,
+                sanitize=sanitize,
+                searched_elements=searched_elements,
+            )
+
+        execution = in_several_orders(execute_in, Order(reverse, seed), orders)
     except WarplabError as error:
         raise EmulateError(str(error)) from None
     return Result(plan, execution, architecture, seed, arrays, arrays, dict(execution.outputs))

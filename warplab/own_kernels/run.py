@@ -19,6 +19,7 @@ import numpy as np
 
 import warplab
 from warplab.emulator.executor import execute
+from warplab.emulator.orders import Order, in_several_orders
 from warplab.emulator.races import CELLS
 from warplab.emulator.result import Result
 from warplab.errors import WarplabError
@@ -49,6 +50,7 @@ def run(
     shared: int = 0,
     architecture: str = ARCHITECTURE,
     seed: int | None = None,
+    orders: int = 1,
     searched_elements: int = CELLS,
     timeout: float = 120.0,
     **keywords: Any,
@@ -59,9 +61,10 @@ def run(
     launches kernels on them as they are, and may return device arrays and copies of them. A kernel (of numba.cuda.jit,
     or a cupy.RawKernel) is given with its `grid` and `block`, integers or up to three of them, and `shared`, bytes of
     dynamic shared memory. The arrays that are passed are not changed: the result has them as the kernels leave them.
-    `seed` makes the order of warps and asynchronous operations random, and `searched_elements` is how many elements of
-    arrays the search for races covers (see `warplab.emulator.execute`). The host code may take `timeout` seconds; it
-    runs in a process of its own, to which the function goes with all that it needs.
+    `seed` makes the order of warps and asynchronous operations random. With `orders=n` the findings are those of n
+    orders: the first to last (or that of `seed`), the reverse one and drawn ones. `searched_elements` is how many
+    elements of arrays the search for races covers (see `warplab.emulator.execute`). The host code may take `timeout`
+    seconds; it runs in a process of its own, to which the function goes with all that it needs.
 
     Raises OwnCodeError.
     """
@@ -78,11 +81,17 @@ def run(
     launch = None if grid is None else (grid, block, shared)
     call = OwnCall(architecture, pickled, _names(function, len(values)), launch, texts=texts)
     given = {name: value for name, value in zip(call.names, values, strict=False) if isinstance(value, np.ndarray)}
-    return _result(call, given, seed, timeout, searched_elements)
+    return _result(call, given, Order(seed=seed), orders, timeout, searched_elements)
 
 
 def run_file(
-    path: Path, function: str = "", *, architecture: str = ARCHITECTURE, seed: int | None = None, timeout: float = 120.0
+    path: Path,
+    function: str = "",
+    *,
+    architecture: str = ARCHITECTURE,
+    seed: int | None = None,
+    orders: int = 1,
+    timeout: float = 120.0,
 ) -> Result:
     """The same for a file: its function `main`, or another one that is named, called with what its ARGUMENTS hold.
 
@@ -91,22 +100,41 @@ def run_file(
     path = Path(path).resolve()
     if not path.is_file():
         raise OwnCodeError(f"There is no file {path}.")
-    return _result(OwnCall(architecture, file=str(path), function=function), {}, seed, timeout)
+    return _result(OwnCall(architecture, file=str(path), function=function), {}, Order(seed=seed), orders, timeout)
 
 
 def _result(
-    call: OwnCall, given: dict[str, np.ndarray], seed: int | None, timeout: float, searched: int = CELLS
+    call: OwnCall,
+    given: dict[str, np.ndarray],
+    first: Order,
+    orders: int,
+    timeout: float,
+    searched: int = CELLS,
 ) -> Result:
     recorded = _recorded(call, timeout)
     sys.stdout.write(recorded.printed)
     plan = _assembled(recorded.plan, call.architecture)
-    execution = execute(plan, {}, architecture=call.architecture, seed=seed, searched_elements=searched)
+
+    def execute_in(order: Order) -> Execution:
+        return execute(
+            plan,
+            {},
+            architecture=call.architecture,
+            seed=order.seed,
+            reverse=order.reverse,
+            searched_elements=searched,
+        )
+
+    try:
+        execution = in_several_orders(execute_in, first, orders)
+    except WarplabError as error:
+        raise OwnCodeError(str(error)) from None
     changed = changed_copies(recorded, execution)
     if changed and call.launch is None:
         _require_that_changes_are_not_used(call, recorded, changed, timeout)
     outputs = {name: _filled(view, recorded.plan, execution) for name, view in recorded.arguments.items()}
     returned = _filled(recorded.returned, recorded.plan, execution)
-    return Result(recorded.plan, execution, call.architecture, seed, {}, given, outputs, returned)
+    return Result(recorded.plan, execution, call.architecture, first.seed, {}, given, outputs, returned)
 
 
 def _filled(value: Any, plan: Plan, execution: Execution) -> Any:
