@@ -101,7 +101,9 @@ def _watch(event: str, arguments: tuple[Any, ...]) -> None:
         _refuse(what)
 
 
-def _capture(request: Request, isolation: Isolation, timeout: float, spend: Callable[[float], None]) -> bytes:
+def _capture(
+    request: Request, isolation: Isolation, timeout: float, spend: Callable[[float], None] = lambda seconds: None
+) -> bytes:
     if "stored" not in Now.marks:
         _refuse("a capture")
     return stored.captured(request, lambda asked: warm_captures.child_processes().run(asked, isolation, timeout, spend))
