@@ -24,7 +24,7 @@ from course.figures.experts import Groups, routed
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "10_experts.md"
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
 TEXT = SOURCE.read_text(encoding="utf-8")
-EXERCISES = {"1: rows for nobody": "def for_nobody", "2: find the tile": "def find(", "3: more GPUs": "tokens_each ="}
+EXERCISES = {"1: rows of padding": "def for_nobody", "2: find the tile": "def find(", "3: more GPUs": "tokens_each ="}
 
 
 def cell_with(text: str) -> str:

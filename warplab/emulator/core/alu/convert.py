@@ -25,7 +25,7 @@ from warplab.emulator.core.state.layout import SRC_A, SRC_B
 MODES = ("rn", "rz", "rm", "rp")
 # Below these a float64 becomes a zero by cvt.ftz.f32.f64: it would be subnormal if float32 had more exponents. By mode,
 # away from zero and towards it; ptxas compares with them for every target.
-_NORMAL, _TO_NEAREST, _AWAY = 0x3810000000000000, 0x380FFFFFF0000000, 0x380FFFFFE0000000
+_NORMAL, _TO_NEAREST, _AWAY = 0x3810000000000000, 0x380FFFFFF0000000, 0x380FFFFFE0000001
 ROUND = {"rni": "llvm.roundeven", "rzi": "llvm.trunc", "rmi": "llvm.floor", "rpi": "llvm.ceil"}
 
 
@@ -103,15 +103,20 @@ def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitt
 
     def emit(o: Lanes) -> None:
         if (target, source, flag) == ("f32", "bf16", ""):
-            o.write(o.read(SRC_A, I16).zext(I32) << 16)  # a move on the hardware: NaNs keep their bits
+            moved = o.read(SRC_A, I16).zext(I32) << 16  # a move on the hardware: NaNs keep their bits
+            o.write(flush(moved.bits(F32)).bits(I32) if ftz else moved)
+            return
+        if (target, source, flag, ftz) == ("f32", "f32", "", False):
+            o.write(o.read(SRC_A, I32))  # the same
             return
         value = _load(o, source)
         if target in ("f16", "bf16"):
             # .ftz changes nothing here: the hardware rounds a subnormal away from zero where the mode says so.
             bits = store_small(value, target, mode)
-            if (target, source) == ("f16", "f64"):
+            if source == "f64":
                 wide = value.bits(I64)
-                kept = (wide.lshr(48) & 0x8000) | (wide.lshr(42) & 0x1FF) | 0x7E00
+                payload = (wide.lshr(42) & 0x1FF) | 0x7E00 if target == "f16" else (wide.lshr(45) & 0x3F) | 0x7FC0
+                kept = (wide.lshr(48) & 0x8000) | payload
                 bits = value.compare("uno", value).where(kept.trunc(I16), bits)
             o.write(_small_flag(bits, target, flag))
             return
@@ -131,9 +136,23 @@ def _between(source: str, target: str, mode: str, ftz: bool, flag: str) -> Emitt
             if ftz:
                 result = _flush_double(value, result, mode) if source == "f64" else flush(result)
             result = canonical(result) if source != "f64" else _kept_nan(value, result)
+        if target == "f64" and source != "f64" and not ftz and not flag:
+            result = _widened_nan(o, source, result)
         o.write(saturate(result) if flag == "sat" else result)
 
     return emit
+
+
+def _widened_nan(o: Lanes, source: str, result: Vector) -> Vector:
+    """A NaN as float64: quiet, with its sign and payload."""
+    small = o.read(SRC_A, I32 if source == "f32" else I16)
+    width, significand = {"f32": (32, 23), "f16": (16, 10), "bf16": (16, 7)}[source]
+    infinity = (1 << (width - 1)) - (1 << significand)
+    nan = (small & ((1 << (width - 1)) - 1)).compare(">", infinity)
+    bits = small.zext(I64)
+    sign = (bits & (1 << (width - 1))) << (64 - width)
+    kept = sign | ((bits & ((1 << significand) - 1)) << (52 - significand)) | 0x7FF8000000000000
+    return nan.where(kept, result.bits(I64)).bits(F64)
 
 
 def _flush_double(value: Vector, result: Vector, mode: str) -> Vector:
