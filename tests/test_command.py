@@ -91,7 +91,10 @@ def test_a_program_that_launches_as_it_is_imported(write, capsys) -> None:
         ("def main(:\n", "mine.py is not Python: in line 1, "),
         ("x = 1\n\n1 / 0\n", "Line 3 of mine.py: mine.py raises ZeroDivisionError"),
         ("x = 1\n", "launched no kernel"),
-        (PROGRAM.replace("out[i] =", "out[i, 0] ="), "Line 7 of mine.py: The kernel 'copy' does not compile"),
+        (
+            PROGRAM.replace("out[i] =", "out[i, 0] ="),
+            "Line 7 of mine.py: an array of 1 dimension is indexed with 2 numbers",
+        ),
     ],
 )
 def test_what_cannot_be_run_is_one_sentence(text: str, words: str, write, capsys) -> None:
@@ -116,7 +119,7 @@ def test_lines_of_cuda_cpp_are_the_files(write, capsys) -> None:
     (cost,) = [line for line in capsys.readouterr().out.splitlines() if "x[threadIdx.x] *= 2;" in line]
     assert cost.split()[0] == "4"
     assert main(["run", write(CPP.replace("*= 2", "*= two"))]) == USAGE_ERROR
-    assert capsys.readouterr().err.startswith("warplab run: Line 4 of mine.py: The CUDA C++ source does not compile")
+    assert capsys.readouterr().err.startswith("warplab run: Line 4 of mine.py: 'two' is not defined.")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path, capsys) -> None:

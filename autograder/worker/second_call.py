@@ -21,7 +21,7 @@ from autograder.worker.judge_case import Execute, compare_outputs
 from warplab.plan.archive import loads
 from warplab.plan.model import Argument, Buffer, Kernel, Launch, Plan, Role, Structure, Value
 
-_COUNTS = ("first", "second", "third")
+_COUNTS = ("first", "second", "third", "fourth")
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class OtherSize:
 def later_calls(
     task: Task, case: Case, seed: int, plan: Plan, execute: Execute, other: OtherSize | None = None
 ) -> CaseOutcome:
-    """Judge the calls after the first, each on inputs that no other has seen: one of `other`, and one more of the case
-    itself. Exceptions pass through."""
-    calls = [(case, plan), *([(other.case, other.plan)] if other else []), (case, plan)]
+    """Judge the calls after the first, each on inputs that no other has seen: one more of the case itself, then one of
+    `other` and again one of the case. Exceptions pass through."""
+    calls = [(case, plan)] * 2 + ([(other.case, other.plan), (case, plan)] if other else [])
     values = [generate(np, task, called, seed, iteration=number) for number, (called, _) in enumerate(calls)]
     arrays = {
         _of_call(spec.name, number): values[number][spec.name]
@@ -58,7 +58,7 @@ def later_calls(
         found = {spec.name: outputs[_of_call(spec.name, number)] for spec in task.arrays(Role.OUTPUT, Role.INOUT)}
         outcome = replace(compare_outputs(task, called, values[number], found), case=case.name)
         if outcome.status is not Status.PASSED:
-            return _told(outcome, number, number == 1 and other is not None, len(calls))
+            return _told(outcome, number, number == 2, len(calls))
     return outcome
 
 
@@ -87,7 +87,7 @@ def _argument(argument: Argument, number: int) -> Argument:
 
 def _told(outcome: CaseOutcome, number: int, other_size: bool, calls: int) -> CaseOutcome:
     later = f"the {_COUNTS[number]}{', for another size,' if other_size else ''}"
-    words = f"The first of {'three' if calls == 3 else 'two'} calls is right and {later} is not: what the kernel keeps"
+    words = f"The first of {'four' if calls == 4 else 'two'} calls is right and {later} is not: what the kernel keeps"
     return replace(
         outcome,
         status=Status.RUNS_DISAGREE,

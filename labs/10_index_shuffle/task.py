@@ -213,7 +213,6 @@ TASK = Task(
             {"tokens": 17_003, "k": 8, "experts": 16},
             Family.INTEGERS,
             sizes(odd(17_001, 17_999), 8, 16),
-            hidden=True,
         ),
     ),
     profile=Case(

@@ -30,6 +30,10 @@ BITS = {
 }
 
 
+# Its lock is taken without a fence, so that the volatile sum it guards may be read before it was given back.
+FOUND = {"applications/control/lock_in_a_warp": "volatile does not order the two"}
+
+
 def replay(kernel: recorded.RecordedKernel) -> Execution:
     return emulator.execute(kernel.plan, dict(kernel.inputs), architecture=ARCHITECTURE)
 
@@ -54,7 +58,8 @@ def test_computes_what_numpy_says(name: str) -> None:
 def test_replays_as_it_was_recorded(name: str) -> None:
     kernel = recorded.load(name)
     execution = replay(kernel)
-    assert [finding.message for finding in execution.findings] == []
+    messages = [finding.message for finding in execution.findings]
+    assert bool(messages) == (name in FOUND) and all(FOUND[name] in message for message in messages), messages
     assert kernel.problem(execution.outputs) == ""
     if kernel.approximate is None:  # so a GPU's bits are these
         assert recorded.digests(execution.outputs) == kernel.known.outputs

@@ -18,7 +18,7 @@ from warplab.emulator.profiling import Profile, microscope
 from warplab.emulator.profiling.accesses import accesses_of
 from warplab.emulator.profiling.timeline import IssueKind, Reason
 
-pytestmark = pytest.mark.stored
+pytestmark = pytest.mark.processes  # ptxas
 
 # out[t] = tile[33 * t mod 64] for 64 threads, the odd lanes only: a barrier, two spaces, lanes that are off.
 PTX = """

@@ -43,6 +43,7 @@ from warplab.emulator.core.state.layout import (
     FAULT_OUT_OF_BOUNDS,
     FAULT_READ_ONLY,
     FAULT_UNINITIALISED,
+    M_RACES,
     R_BYTES,
     R_CELLS,
     R_FIRST_STORE,
@@ -53,7 +54,7 @@ from warplab.emulator.core.state.layout import (
     R_WRITABLE,
     SPACE_GLOBAL,
 )
-from warplab.emulator.core.state.races_layout import SCOPE_GPU
+from warplab.emulator.core.state.races_layout import G_LIVE, SCOPE_GPU
 from warplab.emulator.core.state.raw import copy_bytes, fill_bytes, get, load_u8, put, store_u64
 
 LOAD_TILE, CHECK_TILE, STORE_TILE = range(3)
@@ -273,10 +274,11 @@ def tile_sectors(m, operation, kind):
 def note_read(m, address, size, pc, warp, lane):
     """Tell the search for races of bytes that a copy may read from now on, at the moment when it is issued.
 
-    Who waits for the copy's mbarrier knows of all that its thread did until then.
+    Who waits for the copy's mbarrier knows of all that its thread did until then. Where blocks wait for each other a
+    copy may begin before its source is whole, and be asked for again: there nothing is told.
     """
     entry = resolve(m, address, size, 1)
-    if entry and get(entry, R_CELLS):
+    if entry and get(entry, R_CELLS) and get(get(m, M_RACES), G_LIVE) == 0:
         none = np.int64(0)
         note_lane(m, entry, warp, none, none, none, pc, lane, region_offset(entry, address), size, 0, none, 0)
 

@@ -1,4 +1,4 @@
-# expect: efficiency: passed: two sums of 31 bits in each float64, so that a gather really sends half
+# expect: all: passed: two sums of 31 bits in each float64, so that a gather really sends half
 import numpy as np
 
 HEAD = 4
