@@ -42,8 +42,8 @@ from warplab.sandbox.confinement import Limits
 from warplab.sandbox.system_calls import Role
 
 MODULE = "submission"
-# Bytes of address space; two run side by side. Numba, or NVRTC with all of CUB and cooperative groups, takes less.
-MEMORY = 1 << 30
+# Bytes of address space; two run side by side. Lab 10's reference for all sizes takes more than 1 GiB on 16 cores.
+MEMORY = 2 << 30
 FILE_SIZE = 64 << 20  # bytes of one file
 _NO_TORCH = re.compile(r"Torch not compiled with CUDA|No CUDA GPUs are available|Found no NVIDIA driver")
 _PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found is of no use to a student
