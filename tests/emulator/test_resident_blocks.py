@@ -13,7 +13,7 @@ from warplab.plan.archive import dumps, loads
 from warplab.plan.execution import Execution, FindingKind
 from warplab.plan.model import Plan, Role
 
-pytestmark = pytest.mark.stored
+pytestmark = pytest.mark.processes  # PTX of cooperative groups names the folders of its headers
 
 SOURCE = """#include <cooperative_groups.h>
 namespace cg = cooperative_groups;
