@@ -99,16 +99,17 @@ bench-cpu: $(READY)  ## measure the emulator against Numba's simulator
 validate: $(READY)  ## compare the emulator's counters with Nsight Compute's (needs a GPU and ncu)
 	@$(PY) -m benchmarks.validate
 
-notebooks: $(READY) $(READY_TORCH)  ## run every notebook from its Markdown source, keeping the outputs
+notebooks: $(READY) $(READY_TORCH)  ## run the chapters that changed into build/notebooks
 	@$(PY) -m scripts.notebooks
 
-site: $(READY) pages build/report/index.html  ## build the site into build/site/html
+site: $(READY) pages notebooks build/report/index.html  ## build the site into build/site/html
 	@$(PY) -m website && echo "Open build/site/html/index.html"
 
 build/report/index.html: | $(READY) $(READY_TORCH)
 	@$(PY) -m autograder reference
 
-pages: $(READY)  ## write docs/facts.md from the notebooks' citations, and docs/instructions.md
+pages: $(READY)  ## write notebooks/*.ipynb, docs/facts.md and docs/instructions.md
+	@$(PY) -m scripts.notebooks --pair
 	@$(PY) -m scripts.facts
 	@$(PY) -m warplab.emulator.lowering.coverage > docs/instructions.md
 

@@ -189,14 +189,12 @@ def _answers(path: Path) -> list[str]:
 
 
 def _rows(path: Path) -> set[str]:
-    """The distinctive lines of a text file; of a notebook those of its cells and of what they printed."""
+    """The distinctive lines of a text file; of a notebook those of its cells."""
     if not path.is_file() or path.suffix not in (".py", ".md", ".ipynb", ".cu", ".cuh", ".toml"):
         return set()
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
-        cells = json.loads(text)["cells"]
-        shown = json.dumps([cell.get("outputs", []) for cell in cells]).replace("\\n", "\n").replace('\\"', '"')
-        text = "\n".join("".join(cell["source"]) for cell in cells) + "\n" + shown
+        text = "\n".join("".join(cell["source"]) for cell in json.loads(text)["cells"])
     return _distinct(text.splitlines())
 
 

@@ -1,7 +1,6 @@
 """A learner's own copies of the chapters: `make lab` opens mine/, so that studying changes no file of the course.
 
-The copies have no outputs: an answer shows once its cell is run. A copy that the learner has not changed is renewed
-with its chapter; one that they have changed stays as it is.
+A copy that the learner has not changed is renewed with its chapter; one that they have changed stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def lay_out(chapters: Path, mine: Path) -> list[str]:
     made: dict[str, str] = json.loads(record.read_text(encoding="utf-8")) if record.exists() else {}
     newer = []
     for chapter in sorted(chapters.glob("*.ipynb")):
-        text, copy = without_outputs(chapter.read_text(encoding="utf-8")), mine / chapter.name
+        text, copy = chapter.read_text(encoding="utf-8"), mine / chapter.name
         if made.get(chapter.name) == _digest(text) and copy.exists():
             continue
         if copy.exists() and _digest(copy.read_text(encoding="utf-8")) != made.get(chapter.name):
@@ -36,15 +35,6 @@ def lay_out(chapters: Path, mine: Path) -> list[str]:
         made[chapter.name] = _digest(text)
         write_whole(record, json.dumps(made, indent=1) + "\n")
     return newer
-
-
-def without_outputs(notebook: str) -> str:
-    """The notebook's text without what its cells printed and drew."""
-    content = json.loads(notebook)
-    for cell in content["cells"]:
-        if cell["cell_type"] == "code":
-            cell["outputs"], cell["execution_count"] = [], None
-    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 
 def _digest(text: str) -> str:

@@ -12,8 +12,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-import nbformat
-
+from scripts import notebooks
 from warplab.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -57,27 +56,12 @@ def marked(text: str, chapter: str, address: tuple[str, str] | None) -> str:
     return _FIRST_CELL.sub(lambda first: cell + first[0], text, count=1)
 
 
-def with_marks(notebook: nbformat.NotebookNode, chapter: str, address: tuple[str, str] | None) -> None:
-    """The same in a notebook that has been run, whose outputs stay as they are."""
-    notebook.cells = [cell for cell in notebook.cells if not cell.source.startswith(_FIRST)]
-    first = notebook.cells[0]
-    first.source = marked(first.source + "\n", chapter, address).rstrip("\n")
-    if address is not None:
-        where = next(n for n, cell in enumerate(notebook.cells) if cell.cell_type == "code")
-        cell = nbformat.v4.new_code_cell(setup_lines(*address), id="colab")
-        notebook.cells.insert(where, cell)
-
-
 def main() -> int:
     """Exit code 0, or 1 where no address is set; the chapters then have no badges."""
     address = repository(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
     for source in sorted((FOLDER / "source").glob("*.md")):
         write_whole(source, marked(source.read_text(encoding="utf-8"), source.stem, address))
-        notebook = nbformat.read(FOLDER / f"{source.stem}.ipynb", as_version=4)
-        before = nbformat.writes(notebook)
-        with_marks(notebook, source.stem, address)
-        if nbformat.writes(notebook) != before:
-            write_whole(FOLDER / f"{source.stem}.ipynb", nbformat.writes(notebook) + "\n")
+    notebooks.main(["--pair"])
     if address is None:
         print(
             "No badges: set Repository in [project.urls] of pyproject.toml to https://github.com/OWNER/NAME.",

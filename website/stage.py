@@ -19,6 +19,7 @@ from typing import Any
 
 from PIL import Image
 
+from scripts.notebooks import as_shown
 from warplab.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -48,9 +49,10 @@ def lay_out(folder: Path) -> None:
     known = pages()
     written = {folder / "index.md"}
     for page in known:
-        text = (ROOT / page).read_text(encoding="utf-8")
+        chapter = page.suffix == ".ipynb"
+        text = as_shown(page.stem) if chapter else (ROOT / page).read_text(encoding="utf-8")
         linked = _linker(page, set(known))
-        _keep(folder / page, _chapter(text, linked) if page.suffix == ".ipynb" else linked(text))
+        _keep(folder / page, _chapter(text, linked) if chapter else linked(text))
         written.add(folder / page)
     for image in sorted((ROOT / "docs" / "images").iterdir()):
         target = folder / image.relative_to(ROOT)

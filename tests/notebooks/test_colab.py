@@ -26,9 +26,7 @@ def test_every_chapter_gets_a_badge_and_a_cell_in_both_its_forms(source: Path) -
     marked = badges.marked(text, source.stem, ADDRESS)
     assert badges.marked(marked, source.stem, ("another", "course")).count("github/another/course/") == 1
     assert badges.marked(marked, source.stem, None) == text
-    notebook = nbformat.read(ROOT / "notebooks" / f"{source.stem}.ipynb", as_version=4)
-    badges.with_marks(notebook, source.stem, ADDRESS)
-    assert [cell.source for cell in notebook.cells] == [cell.source for cell in jupytext.reads(marked, "md:myst").cells]
+    notebook = jupytext.reads(marked, "md:myst")
     target = f"(https://colab.research.google.com/github/someone/a-course/blob/main/notebooks/{source.stem}.ipynb)"
     assert target in notebook.cells[0].source
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")

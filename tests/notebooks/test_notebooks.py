@@ -4,36 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from pathlib import Path
 
-import jupytext
 import nbformat
 import pytest
-from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from scripts import notebooks
 from scripts.notebooks import WIDGET, drop_widgets
 from tests import warm_captures
-from tests.sampling import WHOLE
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
 SOURCES = sorted((FOLDER / "source").glob("*.md"))
 NAMES = [path.stem for path in SOURCES]
-# `make test` runs the first of those without exercises; of those with exercises cells run in the tests of these.
-EXERCISED = [name for name in NAMES if Path(__file__).with_name(f"test_exercises_{name[:2]}.py").exists()]
-PLAIN = [name for name in NAMES if name not in EXERCISED]
-RUN = [source for source in SOURCES if WHOLE or source.stem == PLAIN[0]]
-SECONDS = 900  # for a cell, on a machine that is very busy
-
-
-def paired(source: Path) -> nbformat.NotebookNode:
-    return nbformat.read(FOLDER / f"{source.stem}.ipynb", as_version=4)
-
-
-def cells(notebook: nbformat.NotebookNode) -> list[tuple[str, str]]:
-    return [(cell.cell_type, cell.source.strip()) for cell in notebook.cells if cell.source.strip()]
 
 
 def text_of(output: nbformat.NotebookNode) -> str:
@@ -42,15 +26,10 @@ def text_of(output: nbformat.NotebookNode) -> str:
     return "".join([output.get("text", ""), *shown])
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
 @pytest.mark.pages
-def test_notebook_and_source_have_the_same_cells(source: Path) -> None:
-    assert cells(jupytext.read(source)) == cells(paired(source)), f"run `make notebooks`: {source.name} has changed"
-
-
-@pytest.mark.pages
-def test_every_notebook_has_a_source() -> None:
-    assert sorted(path.stem for path in FOLDER.glob("*.ipynb")) == NAMES
+def test_notebooks_are_their_sources_without_outputs() -> None:
+    made = {source.stem: notebooks.text_of(notebooks.paired(source)) for source in SOURCES}
+    assert {path.stem: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.ipynb")} == made, "run `make pages`"
 
 
 @pytest.mark.parametrize("source", SOURCES, ids=NAMES)
@@ -61,20 +40,6 @@ def test_links_lead_somewhere(source: Path) -> None:
         assert link.startswith("https://") or (FOLDER / link).is_file(), f"{source.name} links to {link}"
     for path in re.findall(r"`((?:labs|solutions)/[\w/.]+)`", text):
         assert (ROOT / path).exists(), f"{source.name} names {path}"
-
-
-@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
-@pytest.mark.pages
-def test_kept_outputs_are_whole_and_tell_nothing_of_the_machine(source: Path) -> None:
-    """The outputs that readers see: no cell left out, no error, no path of the machine that made them."""
-    private = re.compile(rf"{re.escape(str(ROOT))}|{re.escape(str(Path.home()))}/|/tmp/|Traceback")
-    for cell in paired(source).cells:
-        if cell.cell_type != "code":
-            continue
-        assert cell.execution_count is not None, f"never run: {cell.source[:60]!r}"
-        for output in cell.outputs:
-            assert output.output_type != "error", output.get("evalue")
-            assert not (found := private.search(text_of(output))), f"{found and found.group()} in {cell.source[:60]!r}"
 
 
 @pytest.mark.pages
@@ -89,28 +54,22 @@ def test_saved_notebooks_keep_what_widgets_show_without_a_kernel() -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("source", RUN, ids=lambda source: source.stem)
-def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every cell runs, and what readers see is whole: no error, no path of the machine, a figure."""
     if "need_torch()" in source.read_text(encoding="utf-8"):
         pytest.importorskip("torch")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))))
-    notebook = jupytext.read(source)
+    monkeypatch.setenv("WARPLAB_DATA", str(tmp_path))
+    notebook = notebooks.paired(source)
     if warm_captures.ARE_USED:
         notebook.cells.insert(0, new_code_cell(f"import {warm_captures.__name__} as warm\nwarm.use()"))
-    client = NotebookClient(
-        notebook,
-        timeout=SECONDS,
-        startup_timeout=SECONDS,
-        kernel_name="python3",
-        resources={"metadata": {"path": FOLDER}},
-    )
-    kernel = client.create_kernel_manager()
-    with tempfile.TemporaryDirectory() as folder:
-        # Sockets of its own: a port that is chosen now may be another's when the kernel has started.
-        kernel.transport, kernel.ip = "ipc", str(Path(folder, "kernel"))
-        client.execute()  # raises CellExecutionError, which shows the cell
-    printed = "\n".join(text_of(output) for cell in notebook.cells for output in cell.get("outputs", []))
-    assert "judge error" not in printed
-    kinds = {kind for cell in notebook.cells for output in cell.get("outputs", []) for kind in output.get("data", {})}
+    notebooks.run(notebook)  # raises CellExecutionError, which shows the cell
+    private = re.compile(rf"{re.escape(str(ROOT))}|{re.escape(str(Path.home()))}/|/tmp/|Traceback|judge error")
+    kinds = set()
+    for cell in (cell for cell in notebook.cells if cell.cell_type == "code"):
+        for output in cell.outputs:
+            kinds |= set(output.get("data", {}))
+            assert not (found := private.search(text_of(output))), f"{found and found.group()} in {cell.source[:60]!r}"
     assert "image/png" in kinds, "no figure was drawn"

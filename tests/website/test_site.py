@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import notebooks
 from website import stage
 from website.__main__ import main
 
@@ -30,7 +31,7 @@ class Page(HTMLParser):
         values = dict(attributes)
         if tag in LOADED and values.get(LOADED[tag]):
             self.loads.append(values[LOADED[tag]] or "")
-        if tag == "img" and (values.get("alt") or "").rpartition(".")[2] in ("", "png"):
+        if tag == "img" and (not values.get("alt") or str(values["alt"]).endswith(".png")):
             self.silent.append(values.get("src") or "")
         if tag == "link" and "stylesheet" in (values.get("rel") or ""):
             self.loads.append(values["href"] or "")
@@ -75,6 +76,8 @@ def test_what_stands_between_a_question_and_its_answer_is_folded() -> None:
 def test_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, place in (("SITE", "site"), ("PICTURES", "pictures"), ("EXTRA", "extra")):
         monkeypatch.setattr(stage, name, tmp_path / place)
+    monkeypatch.setattr(notebooks, "EXECUTED", tmp_path / "executed")
+    assert notebooks.execute([notebooks.SOURCES / "03_warps_and_latency.md"]) == []
     monkeypatch.setattr(stage, "_with_fewer_colours", lambda picture: picture)
     assert main() == 0  # Sphinx's warnings are errors, links that lead nowhere among them
     built = tmp_path / "site" / "html"
