@@ -29,6 +29,7 @@ from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
 from course import results
+from course.answer import Answer
 from course.prediction import Prediction
 from course.results import DIRECTORY, Results, ResultsError
 from course.rungs import Rung, climb
@@ -259,37 +260,62 @@ def costs(step: Step) -> HTML:
 
 
 def reveal(
-    guess: Prediction | float | None,
-    value: float,
+    guess: Prediction | float | str | None,
+    value: float | str,
     what: str,
     how: str,
     *,
     exactly: bool = False,
     within: float | None = None,
-) -> Markdown:
-    """The `value` and the reader's guess beside it. `how` is the evidence: it begins with a word of EVIDENCE.
+    wrong: Mapping[str, str] | None = None,
+    also: Sequence[Any] = (),
+) -> Answer:
+    """The `value` and the reader's guess beside it, once there is one. `how` is the evidence, a word of EVIDENCE first.
 
     A guess is right within a tenth, or `exactly`: of a small number of things the neighbour is another answer. Of what
-    may be about zero, such as a gain in percent, a tenth is nothing: there it is right `within` so much.
+    may be about zero, such as a gain in percent, a tenth is nothing: there it is right `within` so much. Of choices,
+    `value` is the right one, `what` says why, and `wrong` says of each other one why not. `also` are tables and figures
+    that show with the answer. Raises ValueError where a choice is neither the right one nor among the wrong ones.
     """
-    answer = f"**{how}: {_number(value)} {what}.**"
-    if isinstance(guess, Prediction):
-        guess = guess.value
+    name, choices = (guess.name, guess.choices) if isinstance(guess, Prediction) else ("", ())
+    if choices and sorted(choices) != sorted([str(value), *(wrong or {})]):
+        raise ValueError(f"{name}: the answer has to give its reason for each choice, and no others")
+
+    def say() -> str:
+        given = guess.value if isinstance(guess, Prediction) else guess
+        if isinstance(value, str):
+            return _chosen(given, value, what, how, wrong or {})
+        return _compared(given, value, what, how, exactly, within)
+
+    return Answer(say, guess, also)
+
+
+def _chosen(guess: object, value: str, why: str, how: str, wrong: Mapping[str, str]) -> str:
+    answer = f"**{how}: {value}.** {why}"
     if guess is None:
-        return Markdown(f"{answer} (No prediction was written down.)")
+        return f"{answer} (No prediction was written down.)"
+    return (
+        f"{answer} You chose this: right." if guess == value else f"{answer} You chose “{guess}”: {wrong[str(guess)]}"
+    )
+
+
+def _compared(guess: Any, value: float, what: str, how: str, exactly: bool, within: float | None) -> str:
+    answer = f"**{how}: {_number(value)} {what}.**"
+    if guess is None:
+        return f"{answer} (No prediction was written down.)"
     if not isinstance(guess, (int, float, np.integer, np.floating)):
-        return Markdown(f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit.")
+        return f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit."
     if within is not None:
-        miss = abs(guess - value)
+        miss = float(abs(guess - value))
         verdict = "right." if miss <= within else f"off by {_number(miss)}. Find out why before you read on."
-        return Markdown(f"{answer} You said {_number(guess)}: {verdict}")
+        return f"{answer} You said {_number(guess)}: {verdict}"
     if abs(guess - value) <= (0 if exactly else _CLOSE) * max(abs(value), 1e-12):
-        return Markdown(f"{answer} You said {_number(guess)}: right.")
+        return f"{answer} You said {_number(guess)}: right."
     if not value:
-        return Markdown(f"{answer} You said {_number(guess)}, not what it is. Find out why before you read on.")
+        return f"{answer} You said {_number(guess)}, not what it is. Find out why before you read on."
     if value < 1 < guess and abs(guess / 100 - value) <= _CLOSE * value:
-        return Markdown(f"{answer} You said {_number(guess)}, which is right in percent: here 1 is all of it.")
-    return Markdown(
+        return f"{answer} You said {_number(guess)}, which is right in percent: here 1 is all of it."
+    return (
         f"{answer} You said {_number(guess)}, {_number(guess / value)} times what it is. "
         "Find out why before you read on."
     )

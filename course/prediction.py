@@ -1,9 +1,10 @@
-"""What a reader expects before a number is shown: a field to type into, that reads units and remembers."""
+"""What a reader expects before an answer is shown: a field that reads units, or choices, and remembers."""
 
 from __future__ import annotations
 
 import html
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,31 +18,42 @@ _VERSION = 1
 
 
 class Prediction:
-    """One number that a reader writes down. `value` is what the field says, in `unit`; None as long as nothing can be
-    read from it.
+    """What a reader expects: a number, or one of `choices`. `value` is what the field says, a number in `unit`.
 
-    Whatever is typed, nothing is raised: a sentence below the field says how it was read, or why it cannot be. Where
-    `unit` is "%", a number without a sign that is at most 1 is taken as a share: 0.25 is 25 %.
+    It is None as long as nothing can be read from the field. `declined` says that the reader asked for the answer
+    without a prediction. Whatever is typed, nothing is raised: a sentence below the field says how it was read, or why
+    it cannot be. Where `unit` is "%", a number without a sign that is at most 1 is taken as a share: 0.25 is 25 %.
     """
 
-    def __init__(self, name: str, ask: str, unit: str, kept: Path | None = None) -> None:
+    def __init__(
+        self, name: str, ask: str, unit: str = "", kept: Path | None = None, choices: Sequence[str] = ()
+    ) -> None:
         import ipywidgets
 
         self.name = name
         self.ask = ask
         self.unit = unit
-        self.value: float | None = None
+        self.choices = tuple(choices)
+        self.value: float | str | None = None
+        self.declined = False
         self._path = kept or data_folder() / "predictions.json"
-        self.field = ipywidgets.Text(placeholder=f"a number, in {unit}", continuous_update=False)
+        self.field: Any
+        if self.choices:
+            # Labels of radio buttons cannot hold markup.
+            labels = [(choice.replace("`", ""), choice) for choice in self.choices]
+            self.field = ipywidgets.RadioButtons(options=labels, value=None, layout=ipywidgets.Layout(width="100%"))
+        else:
+            self.field = ipywidgets.Text(placeholder=f"a number, in {unit}", continuous_update=False)
         self.feedback = ipywidgets.HTML()
         self.widget = ipywidgets.VBox([ipywidgets.HTML(_asked(ask)), self.field, self.feedback])
-        if text := _read(self._path).get(name, ""):
+        text = _read(self._path).get(name, "")
+        if text in self.choices if self.choices else text:
             self.field.value = text
             self._judge(text)
         self.field.observe(self._typed, names="value")
 
     def _typed(self, change: dict[str, Any]) -> None:
-        text = str(change["new"])
+        text = str(change["new"] or "")
         problem = self._judge(text) or _keep(self._path, self.name, text)
         if problem:
             self.feedback.value = _small(problem)
@@ -51,6 +63,10 @@ class Prediction:
         self.value = None
         self.feedback.value = ""
         if not text.strip():
+            return ""
+        if self.choices:
+            self.value = text
+            self.feedback.value = _small("Run the next cell.")
             return ""
         try:
             value = in_unit(text, self.unit)
@@ -66,22 +82,25 @@ class Prediction:
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """The field; a page without a kernel or without widgets shows what is asked."""
         live = live_form(self.widget)
-        text = f"{self.ask} ({self.unit})"
-        blank = (
-            f'{_asked(self.ask)}<p style="color:{style.MUTED}">Write down a number, in {html.escape(self.unit)}.</p>'
-        )
+        if self.choices:
+            rows = "".join(f"<li>{html.escape(choice)}</li>" for choice in self.choices)
+            blank, text = f"{_asked(self.ask)}<ul>{rows}</ul>", f"{self.ask} ({'; '.join(self.choices)})"
+        else:
+            wanted = f'<p style="color:{style.MUTED}">Write down a number, in {html.escape(self.unit)}.</p>'
+            blank, text = _asked(self.ask) + wanted, f"{self.ask} ({self.unit})"
         return {**live, "text/html": blank, "text/plain": text}
 
 
-def predict(name: str, ask: str, unit: str) -> Prediction:
+def predict(name: str, ask: str, unit: str = "", choices: Sequence[str] = ()) -> Prediction:
     """Show a field for what the reader expects, and give back what will be in it, for `course.lesson.reveal`.
 
-    `name` is what the number is remembered by, on this machine: "02 five warps". `ask` says in a few words what number
-    is meant, `unit` in what it is read: another one with the same base is converted, as 350 GB/s to 0.35 TB/s.
+    `name` is what the answer is remembered by, on this machine: "02 five warps". `ask` says in a few words what number
+    is meant, `unit` in what it is read: another one with the same base is converted, as 350 GB/s to 0.35 TB/s. Where a
+    number makes no sense, `choices` are offered instead; `reveal` says of each wrong one why it is wrong.
     """
     from IPython.display import display
 
-    prediction = Prediction(name, ask, unit)
+    prediction = Prediction(name, ask, unit, choices=choices)
     display(prediction)
     return prediction
 

@@ -118,7 +118,8 @@ def _chapter(text: str, linked: Callable[[str], str]) -> str:
         if cell["metadata"].get("jupyter", {}).get("source_hidden"):
             tags.append("hide-input")
         answers = set(_REVEALED.findall(source))
-        if (open_questions or answers) and not _PREDICTED.search(source):
+        folded = answers and all(_folds(output) for output in cell["outputs"])
+        if (open_questions or answers) and not folded and not _PREDICTED.search(source):
             tags.append("hide-output")
         open_questions |= set(_PREDICTED.findall(source))
         open_questions -= answers
@@ -131,6 +132,11 @@ def _chapter(text: str, linked: Callable[[str], str]) -> str:
         for output in cell["outputs"]:
             _place(output, linked)
     return json.dumps(notebook, indent=1)
+
+
+def _folds(output: dict[str, Any]) -> bool:
+    """Whether it is an answer that `course.answer` has folded itself."""
+    return "".join(output.get("data", {}).get("text/markdown", "")).startswith("<details>")
 
 
 def _place(output: dict[str, Any], linked: Callable[[str], str]) -> None:

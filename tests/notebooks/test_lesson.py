@@ -81,29 +81,29 @@ def test_code_shows_the_kernel_with_its_decorator_only(on_emulator: Path) -> Non
     [(None, "No prediction"), (33, "right"), (31, "right"), (66, "2 times what it is"), (0, "0 times")],
 )
 def test_a_guess_is_compared_with_what_was_counted(guess: float | None, said: str) -> None:
-    answer = reveal(guess, 33.0, "sectors", "Counted").data
+    answer = reveal(guess, 33.0, "sectors", "Counted").text
     assert answer.startswith("**Counted: 33 sectors.**") and said in answer
 
 
 def test_a_small_count_is_guessed_exactly_or_not() -> None:
-    assert "right" in reveal(250, 255, "threads", "Counted").data
-    assert "0.98 times" in reveal(250, 255, "threads", "Counted", exactly=True).data
-    assert "right" in reveal(255, 255, "threads", "Counted", exactly=True).data
+    assert "right" in reveal(250, 255, "threads", "Counted").text
+    assert "0.98 times" in reveal(250, 255, "threads", "Counted", exactly=True).text
+    assert "right" in reveal(255, 255, "threads", "Counted", exactly=True).text
 
 
 @pytest.mark.parametrize("guess", ["255", "many", (4, 8)])
 def test_a_guess_that_is_no_number_is_answered(guess) -> None:
-    assert "no number" in reveal(guess, 255, "threads", "Counted").data
+    assert "no number" in reveal(guess, 255, "threads", "Counted").text
 
 
 def test_a_guess_about_nothing() -> None:
-    assert "right" in reveal(0, 0, "conflicts", "Counted").data
-    assert "not what it is" in reveal(5, 0, "conflicts", "Counted").data
+    assert "right" in reveal(0, 0, "conflicts", "Counted").text
+    assert "not what it is" in reveal(5, 0, "conflicts", "Counted").text
 
 
 def test_a_guess_of_what_may_be_about_zero_is_right_within_so_much() -> None:
-    assert "right" in reveal(-1, 0.3, "percent", "Counted", within=2).data
-    assert "off by 10." in reveal(-3, 7, "percent", "Counted", within=2).data
+    assert "right" in reveal(-1, 0.3, "percent", "Counted", within=2).text
+    assert "off by 10." in reveal(-3, 7, "percent", "Counted", within=2).text
 
 
 def test_tables_align_numbers() -> None:

@@ -63,12 +63,17 @@ def test_a_link_leads_to_a_page_or_to_the_repository() -> None:
 
 
 def test_what_stands_between_a_question_and_its_answer_is_folded() -> None:
-    def cell(source: str) -> dict:
-        return {"cell_type": "code", "metadata": {}, "source": source, "outputs": []}
+    def cell(source: str, *outputs: str) -> dict:
+        shown = [{"data": {"text/markdown": text}} for text in outputs]
+        return {"cell_type": "code", "metadata": {}, "source": source, "outputs": shown}
 
     sources = ["print(1)", 'guess = predict("a", "b", "c")', "print(2)", "reveal(guess, 3)", "print(4)"]
-    made = json.loads(stage._chapter(json.dumps({"cells": [cell(s) for s in sources]}), str))
+    cells = [cell(source, "3") for source in sources]
+    made = json.loads(stage._chapter(json.dumps({"cells": cells}), str))
     assert [c["metadata"]["tags"] for c in made["cells"]] == [[], [], ["hide-output"], ["hide-output"], []]
+    cells[3] = cell(sources[3], "<details><summary>Show me</summary>\n\n3\n\n</details>")
+    made = json.loads(stage._chapter(json.dumps({"cells": cells}), str))
+    assert made["cells"][3]["metadata"]["tags"] == [], "an answer that is folded once is not folded twice"
 
 
 @pytest.mark.processes
