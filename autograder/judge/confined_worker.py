@@ -42,7 +42,10 @@ WARM_UP = "autograder.worker.emulator_stage:warm_up"
 WARM_UP_GPU = f"{GPU_STAGE}warm_up"
 _CALIBRATE = f"{GPU_STAGE}calibrate_once"
 WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation, on a slow machine
-MEMORY = 16 << 30  # bytes, of the worker and its assembler together
+# Bytes, of the worker and its assembler together: where it emulates, a reference takes 0.7 GiB; beside a GPU it checks
+# large cases.
+MEMORY = 2 << 30
+GPU_MEMORY = 32 << 30
 
 _MISSING = "autograder.worker.emulator_stage:missing_parts"
 _COMPILE = "warplab.emulator.compiled:compile_parts"
@@ -193,8 +196,8 @@ def sandbox(own: bool, reduced: bool, gpu: bool, visible: str | None) -> Sandbox
         devices=_existing(_GPU_DEVICES) if gpu else (),
         environment=tuple(environment),
         copies=tuple(copies),
-        memory=MEMORY if not gpu else 2 * MEMORY,
-        address_space=None if gpu else MEMORY,  # CUDA's driver reserves more addresses than any machine has memory
+        memory=GPU_MEMORY if gpu else MEMORY,
+        address_space=None if gpu else 2 * MEMORY,  # CUDA's driver reserves more addresses than any machine has memory
         gpu=gpu,
     )
 

@@ -25,11 +25,12 @@ from warplab.errors import WarplabError
 from warplab.plan.execution import Finding, FindingKind
 from warplab.worker.process import WorkerError, WorkerFault
 
-PREPARE_SECONDS = 300.0  # decoding and assembling all plans; a reference takes some seconds
+PREPARE_SECONDS = 120.0  # decoding and assembling all plans; a reference takes two, on a busy machine twenty
 # For what hangs: the emulator ends a loop after so many instructions, and a GPU's kernels have 20 s. The dearest case
 # of a reference takes 3 s of a processor, and 12 on one that eight processes share.
 CASE_SECONDS = {Executor.EMULATOR: 300.0, Executor.GPU: 60.0}
-ALL_CASES_SECONDS = 900.0  # of one submission; a reference takes half a minute on a slow machine
+# Of one submission. On the emulator these are a processor's, and a reference takes 4 at most; on a GPU the clock's.
+ALL_CASES_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 900.0}
 EFFICIENCY_SECONDS = 120.0
 ASK_SECONDS = 60.0  # checking all records of a submission and modelling its cases; a reference takes a second or two
 _TRIES = 3
@@ -68,7 +69,7 @@ class Runner:
         self._worker, self._turns = worker, turns
         self._lab = lab
         self._seed = seed
-        self._left = ALL_CASES_SECONDS
+        self._left = dict(ALL_CASES_SECONDS)
         self._left_to_ask = ASK_SECONDS
 
     def warm_up(self, parts: Sequence[str] = ()) -> None:
@@ -143,20 +144,20 @@ class Runner:
         self, device: Executor, plan: bytes, case: str, other: tuple[str, bytes] | None
     ) -> tuple[CaseOutcome, bool]:
         """The outcome of a case, and whether the worker goes on. `other` is a case of another size, and its plan."""
-        seconds = min(CASE_SECONDS[device], self._left)
-        if seconds <= 0:
-            words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has."
+        if self._left[device] <= 0:
+            words = f"Not run: the cases before have used the {ALL_CASES_SECONDS[device]:g} s that a submission has."
             return CaseOutcome(case, Status.RESOURCES, message=words), True
-        start = time.monotonic()
+        seconds, start = CASE_SECONDS[device], time.monotonic()
         try:
             answer = self._call(_CASE_TARGETS[device], seconds, other=other, **self._payload(plan, case))
-            return CaseOutcome.from_wire(answer), True
+            outcome, goes_on = CaseOutcome.from_wire(answer), True
         except msgspec.ValidationError as error:
-            return CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error)), True
+            outcome, goes_on = CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error)), True
         except WorkerError as error:
-            return self._failed(device, case, error, seconds), error.status is WorkerFault.ERROR
-        finally:
-            self._left -= time.monotonic() - start
+            outcome, goes_on = self._failed(device, case, error, seconds), error.status is WorkerFault.ERROR
+        busy = outcome.processor_seconds
+        self._left[device] -= time.monotonic() - start if busy is None else max(busy, 0.0)
+        return outcome, goes_on
 
     def efficiency(self, plan: bytes, case: str) -> Measurement | Unmeasured:
         """Time the plan on the GPU. Raises JudgeError if the stopwatch itself fails."""

@@ -42,6 +42,7 @@ class CaseOutcome:
     lines: dict[int, Counters] = field(default_factory=dict)
     counters_note: str = ""  # what a reader of the counters should know
     seconds: float = 0.0
+    processor_seconds: float | None = None  # of all threads; the emulator's only
     code: list[int] = field(default_factory=list)  # lines of the submission that its kernels have instructions of
     ran: list[int] = field(default_factory=list)  # those that a thread ran in some order
     printed: str = ""  # by the kernels of a case that is shown, as much as a report can show

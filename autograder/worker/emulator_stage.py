@@ -25,7 +25,7 @@ from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
 
 MOST_PRINTED = 2000  # characters
-INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a launch: far more than a small case takes, a few seconds
+INSTRUCTION_BUDGET = 100_000_000  # warp instructions of a case's launches: far more than one takes, a few seconds
 
 _PROBE = """
 .version 9.0
@@ -53,7 +53,7 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     Gives CaseOutcome.to_wire(). Raises PlanError for a plan that leaves what the emulator supports."""
     from warplab import emulator
 
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), time.process_time()
     lab = load_lab(Path(task)).drawn(seed)
     executions: list[Execution] = []
 
@@ -110,7 +110,7 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
                 ran=outcome.ran,
                 counters_note=outcome.counters_note,
             )
-    outcome.seconds = time.perf_counter() - start
+    outcome.seconds, outcome.processor_seconds = time.perf_counter() - start, time.process_time() - busy
     return outcome.to_wire()
 
 

@@ -141,6 +141,18 @@ def test_an_endless_case_is_not_waited_for_again(lab: Lab) -> None:
     assert "did not finish within" in report.message
 
 
+def test_cases_share_the_processor_seconds_of_a_submission(lab: Lab) -> None:
+    class Slow(NumPyWorker):
+        def call(self, target: str, *, timeout: float, **payload: Any) -> Any:
+            answer = super().call(target, timeout=timeout, **payload)
+            return answer | {"processor_seconds": 40.0} if target.endswith("emulator_stage:run") else answer
+
+    worker = Slow(lab)
+    report = graded(lab, worker)
+    assert [case for _, case in worker.calls] == ["tiny", "ragged"]
+    assert statuses(report)[0] is Status.RESOURCES
+
+
 def test_what_never_ends_on_the_emulator_does_not_keep_a_gpu(lab: Lab) -> None:
     worker = NumPyWorker(lab, ragged=WorkerError(WorkerFault.TIMEOUT, "no answer"))
     report = graded(lab, worker, machine=GPU)

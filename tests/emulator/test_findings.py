@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -105,6 +107,17 @@ def test_endless_kernel() -> None:
     result = execute(plan, {"out": out}, instruction_budget=100_000)
     finding = single(result.findings, FindingKind.ENDLESS)
     assert abs(finding.line - line_of("endless")) <= 1
+
+
+def test_launches_share_the_instruction_budget() -> None:
+    x = np.ones(32, np.float32)
+    plan = numba_plan(kernels.prints, {"x": x.astype(np.float64)}, {}, (1,), (32,))
+    once = execute(plan, {"x": x.astype(np.float64)})
+    several = replace(plan, launches=plan.launches * 5)
+    budget = 3 * once.total.warp_instructions
+    result = execute(several, {"x": x.astype(np.float64)}, instruction_budget=budget)
+    assert once.findings == () and single(result.findings, FindingKind.ENDLESS)
+    assert 3 <= len(result.launches) < 5
 
 
 def test_launch_failures() -> None:

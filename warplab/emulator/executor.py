@@ -92,8 +92,10 @@ class Session:
     of_ptx: dict[str, None] = field(default_factory=dict)  # kernels whose counters do not follow machine code, in order
     writer: Writer | None = None
     cells: CellMap | None = None
+    left: int = field(init=False)  # of the instruction budget
 
     def __post_init__(self) -> None:
+        self.left = self.instruction_budget
         # Which set of a modelled cache an address falls into depends on the address.
         self.space = AddressSpace(0 if self.seed is None and self.caches else self.seed)
 
@@ -245,7 +247,7 @@ class Session:
 
         def new_crew(share: int) -> Crew:
             def fresh(beside: Machine | None) -> Machine:
-                budget, sanitize, search = self.instruction_budget, self.sanitize, searches[share]
+                budget, sanitize, search = max(self.left, 1), self.sanitize, searches[share]
                 return Machine(program, launch, constants, self.space, table, budget, sanitize, order, search, beside)
 
             drawn = self.seed is not None and self.caches is None and recorder is None and not independent
@@ -282,6 +284,7 @@ class Session:
             self.of_ptx.setdefault(launch.kernel)
             self.notes[COUNTERS_NOTE] = _of_ptx(list(self.of_ptx))
         self.profiles.append(CountedLaunch(launch, program, np.sum([m.counts for m in machines], axis=0), traffic))
+        self.left -= self.profiles[-1].total.warp_instructions
         explainer = Explainer(program, self.space, launch, self.plan.kernels[launch.kernel].language)
         records = merge([record for m in machines for record in m.finding_records()] + self._races(machines, launch))
         self.notes |= explainer.notes(records)
@@ -469,17 +472,17 @@ def execute(
 
     `inputs` holds an array for each INPUT and INOUT buffer, of the buffer's shape and dtype; they are not modified.
     OUTPUT buffers and scratch start as 0xFF bytes (NaN) unless `zeroed` or with content. A fault drops the access and
-    the kernel goes on; a deadlock, a trap, an unknown instruction or a launch that used up `instruction_budget` warp
-    instructions ends the execution. `shared_limit` is the shared memory of a block in bytes (default: the
-    architecture's). `sanitize` adds the search for races and for reads of what nothing wrote; that for races in global
-    memory covers the first `searched_elements` that the launches may write, at 68 bytes each. Blocks of kernels without
-    global atomics or fences run on `workers` threads (default: one a core), those of small launches on one while races
-    are sought. Blocks start, and warps take turns, in a fixed, fair order, from the first to the last; `reverse` has
-    the last come first, as far as blocks would be on the GPU together. A `seed` (any whole number) makes both orders,
-    the length of turns and what asynchronous operations do meanwhile random: the same seed gives the same execution,
-    whatever `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose store
-    wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one thread, and
-    blocks start in the order of their numbers.
+    the kernel goes on; a deadlock, a trap, an unknown instruction or launches that together used up
+    `instruction_budget` warp instructions end the execution. `shared_limit` is the shared memory of a block in bytes
+    (default: the architecture's). `sanitize` adds the search for races and for reads of what nothing wrote; that for
+    races in global memory covers the first `searched_elements` that the launches may write, at 68 bytes each. Blocks of
+    kernels without global atomics or fences run on `workers` threads (default: one a core), those of small launches on
+    one while races are sought. Blocks start, and warps take turns, in a fixed, fair order, from the first to the last;
+    `reverse` has the last come first, as far as blocks would be on the GPU together. A `seed` (any whole number) makes
+    both orders, the length of turns and what asynchronous operations do meanwhile random: the same seed gives the same
+    execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose
+    store wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one
+    thread, and blocks start in the order of their numbers.
 
     Raises PlanError when the plan does not fit together or an input is missing, ValueError for `reverse` with a seed.
     """
