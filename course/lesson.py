@@ -305,8 +305,9 @@ def _compared(guess: Any, value: float, what: str, how: str, exactly: bool, with
         return f"{answer} (No prediction was written down.)"
     if not isinstance(guess, (int, float, np.integer, np.floating)):
         return f"{answer} You wrote {guess!r}, which is no number: write one, without quotes or a unit."
+    guess = float(guess)
     if within is not None:
-        miss = float(abs(guess - value))
+        miss = abs(guess - value)
         verdict = "right." if miss <= within else f"off by {_number(miss)}. Find out why before you read on."
         return f"{answer} You said {_number(guess)}: {verdict}"
     if abs(guess - value) <= (0 if exactly else _CLOSE) * max(abs(value), 1e-12):
