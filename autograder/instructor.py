@@ -289,22 +289,33 @@ def desk(options: argparse.Namespace, console: Console) -> int:
 
 def similar(options: argparse.Namespace, console: Console) -> int:
     """`autograder similar`. Raises ClassError, LabError, DeviceError, OSError."""
+    from autograder.overview import compared_texts
     from autograder.overview import similar as hints
-    from autograder.overview.alike import pairs
+    from autograder.overview.alike import given_runs, pairs
+    from autograder.overview.alike_groups import entries
     from autograder.records.machine import choose_machine, require_isolation
     from autograder.report.terminal import progress_bar
 
-    lab, lines = find_any(options.lab), _lines(options.results, options.lab)
+    lab = find_any(options.lab)
+    texts = compared_texts.handed_in(_lines(options.results, options.lab), lab) + compared_texts.solutions(lab)
+    for results in options.earlier:
+        texts += compared_texts.earlier(results, lab)
+    for folder in options.known:
+        texts += compared_texts.collected(folder, lab)
     machine = None if options.tokens_only else choose_machine("emulator")
     if machine is not None:
         require_isolation(machine.isolation, options.results, options.allow_reduced_isolation)
     with progress_bar(console, "reading" if machine is None else "compiling") as progress:
-        works = hints.works(lines, lab, machine, options.allow_reduced_isolation, progress)
-    found = pairs(works, hints.starters(lab))
-    write_whole(options.out, hints.page(lab, found))
-    for pair in found[: options.show]:
-        _say(console, clean(f"{pair.strongest:4.0%}  {pair.first.student} and {pair.second.student}"))
-    _say(console, f"Written: {options.out}, {len(found)} pairs compared")
+        works = hints.works(texts, lab, machine, options.allow_reduced_isolation, progress)
+    given = given_runs(hints.starters(lab))
+    found = pairs(works, given)
+    listed = entries(found)
+    out = options.out or options.results / hints.FOLDER / f"{lab.name}.html"
+    write_whole(out, hints.page(lab, found, listed, given))
+    for entry in listed[: options.show]:
+        pasted = f" ({entry.pasted} is in there)" if entry.pasted and entry.pasted not in entry.title else ""
+        _say(console, clean(f"{entry.strongest:4.0%}  {entry.title}{pasted}"))
+    _say(console, f"Written: {out}, {len(found)} pairs compared")
     return 0
 
 

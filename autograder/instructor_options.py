@@ -111,8 +111,26 @@ def add_commands(command: Command) -> None:
     sub = command("similar", _later("similar"), "Write hints at submissions of a lab that are alike.")
     _add_results(sub)
     sub.add_argument("--lab", required=True, help="the lab")
-    sub.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page, HTML")
-    sub.add_argument("--show", type=int, default=5, metavar="N", help="pairs named here too (default: %(default)s)")
+    sub.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page, HTML (default: in RESULTS, where `desk` shows it)"
+    )
+    sub.add_argument(
+        "--earlier",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="RESULTS",
+        help="compare with an earlier class too; may be repeated",
+    )
+    sub.add_argument(
+        "--known",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FOLDER",
+        help="compare with texts too, such as answers of assistants; may be repeated",
+    )
+    sub.add_argument("--show", type=int, default=5, metavar="N", help="entries named here too (default: %(default)s)")
     sub.add_argument("--tokens-only", action="store_true", help="compile nothing, which takes seconds a submission")
     sub.add_argument(
         "--allow-reduced-isolation", action="store_true", help="compile even where submissions could read your files"

@@ -6,9 +6,8 @@ of the two together; 0 for nothing in common, 1 for the same. Runs of the starte
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from autograder.overview.tokens import Token
@@ -22,20 +21,13 @@ Runs = Counter[tuple[str, ...]]
 
 @dataclass(frozen=True)
 class ComparedWork:
-    """One student's submission, as it is compared."""
+    """A text as it is compared: a student's submission, or a known text, whose `name` is then where it comes from."""
 
-    student: str
+    name: str
     text: str
     tokens: tuple[Token, ...]
     shape: Shape | None  # None where it does not compile
-
-
-@dataclass(frozen=True)
-class Passage:
-    """The longest part that two submissions have in common: from line to line, counted from 1, in each."""
-
-    first: tuple[int, int]
-    second: tuple[int, int]
+    known: bool = False  # a solution, an earlier year's work, a text that somebody collected
 
 
 @dataclass(frozen=True)
@@ -43,6 +35,8 @@ class AlikePair:
     """Two submissions: likenesses from 0 to 1, None where too little is there to compare.
 
     `compiled` compares every PTX operation and is of use within one language; `work` only what both languages need.
+    `held` is the share of a known text's tokens that the submission has, however much else it has; the second of two is
+    known, or none is.
     """
 
     first: ComparedWork
@@ -50,21 +44,29 @@ class AlikePair:
     by_tokens: float | None
     compiled: float | None
     work: float | None
+    held: float | None = None
 
     @property
     def strongest(self) -> float:
         """What pairs are ordered by: `work` counts where the languages differ, and says little where they do not."""
         shapes = self.first.shape, self.second.shape
         across = shapes[0] is not None and shapes[1] is not None and shapes[0].language != shapes[1].language
-        return max(self.by_tokens or 0.0, self.compiled or 0.0, (self.work or 0.0) if across else 0.0)
+        across_work = (self.work or 0.0) if across else 0.0
+        return max(self.by_tokens or 0.0, self.compiled or 0.0, across_work, self.held or 0.0)
 
 
-def pairs(works: Sequence[ComparedWork], starters: Sequence[Sequence[Token]] = ()) -> list[AlikePair]:
-    """Every two of the submissions, the most alike first."""
-    given = Counter[tuple[str, ...]]()
+def given_runs(starters: Iterable[Sequence[Token]]) -> Runs:
+    """The runs of tokens that everybody was given."""
+    given: Runs = Counter()
     for starter in starters:
         given |= runs([token.kind for token in starter], TOKEN_RUN)
-    by_tokens = [_without(_of(w.tokens, TOKEN_RUN, LEAST_TOKENS), given) for w in works]
+    return given
+
+
+def pairs(works: Sequence[ComparedWork], given: Runs | None = None) -> list[AlikePair]:
+    """Every two of the submissions, and each with every known text, the most alike first."""
+    works = sorted(works, key=lambda work: work.known)
+    by_tokens = [_without(_of(w.tokens, TOKEN_RUN, LEAST_TOKENS), given or Counter()) for w in works]
     operations = [runs(w.shape.all_operations, OPERATION_RUN, LEAST_OPERATIONS) if w.shape else None for w in works]
     doing = [runs(w.shape.work, WORK_RUN, LEAST_WORK) if w.shape else None for w in works]
     found = [
@@ -74,11 +76,13 @@ def pairs(works: Sequence[ComparedWork], starters: Sequence[Sequence[Token]] = (
             likeness(by_tokens[i], by_tokens[j]),
             likeness(operations[i], operations[j]),
             likeness(doing[i], doing[j]),
+            _held(by_tokens[i], by_tokens[j]) if works[j].known else None,
         )
         for i in range(len(works))
         for j in range(i + 1, len(works))
+        if not works[i].known
     ]
-    return sorted(found, key=lambda pair: (-pair.strongest, pair.first.student, pair.second.student))
+    return sorted(found, key=lambda pair: (-pair.strongest, pair.first.name, pair.second.name))
 
 
 def runs(kinds: Sequence[str], length: int, least: int = 0) -> Runs:
@@ -95,63 +99,8 @@ def likeness(first: Runs | None, second: Runs | None) -> float | None:
     return 2 * (first & second).total() / (first.total() + second.total())
 
 
-def passage(pair: AlikePair) -> Passage | None:
-    """What two submissions have in common: by tokens or, where these are not alike, the lines of compiled work."""
-    across = (pair.by_tokens or 0.0) < max(pair.compiled or 0.0, pair.work or 0.0)
-    if across and pair.first.shape and pair.second.shape:
-        one, other = pair.first.shape, pair.second.shape
-        found = _longest(one.work, one.work_lines, other.work, other.work_lines)
-        if found:
-            return found
-    (a, b) = pair.first.tokens, pair.second.tokens
-    return _longest([t.kind for t in a], [t.line for t in a], [t.kind for t in b], [t.line for t in b])
-
-
-def _longest(
-    first: Sequence[str], first_lines: Sequence[int], second: Sequence[str], second_lines: Sequence[int]
-) -> Passage | None:
-    start, other, size = longest_run(first, second)
-    spans = first_lines[start : start + size], second_lines[other : other + size]
-    known = [[line for line in span if line] for span in spans]
-    if not all(known):
-        return None
-    return Passage((min(known[0]), max(known[0])), (min(known[1]), max(known[1])))
-
-
-def longest_run(first: Sequence[str], second: Sequence[str]) -> tuple[int, int, int]:
-    """Where the longest run that both have begins in each, at first, and its length.
-
-    Every part of a common run is one too, so its length is found by halving; runs of one length are compared by their
-    hashes (Rabin and Karp), so that a hand-in of equal tokens costs n log n and not n squared.
-    """
-    least, most, found = 0, min(len(first), len(second)), (0, 0)
-    while least < most:
-        length = (least + most + 1) // 2
-        places: dict[int, int] = {}
-        for place, digest in enumerate(_digests(first, length)):
-            places.setdefault(digest, place)
-        both = ((places[digest], other) for other, digest in enumerate(_digests(second, length)) if digest in places)
-        common = min((pair for pair in both), default=None)
-        if common is not None and first[common[0] : common[0] + length] == second[common[1] : common[1] + length]:
-            least, found = length, common
-        else:
-            most = length - 1
-    return (*found, least)
-
-
-_MODULUS, _BASE = 2**61 - 1, secrets.randbelow(2**60) + 2**60  # nobody can look for runs whose hashes are the same
-
-
-def _digests(kinds: Sequence[str], length: int) -> Iterator[int]:
-    """The hash of each run of `length`, in order."""
-    numbers = [hash(kind) for kind in kinds]
-    out, digest = pow(_BASE, length - 1, _MODULUS), 0
-    for place, number in enumerate(numbers):
-        if place >= length:
-            digest -= numbers[place - length] * out
-        digest = (digest * _BASE + number) % _MODULUS
-        if place >= length - 1:
-            yield digest
+def _held(theirs: Runs, known: Runs) -> float | None:
+    return (theirs & known).total() / known.total() if theirs and known else None
 
 
 def _of(found: Sequence[Token], length: int, least: int) -> Runs:

@@ -10,14 +10,19 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Lock
 from urllib.parse import quote, unquote, urlsplit
 
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.ledger import RECORD, Ledger, LogLine
+from autograder.overview import compared_texts, similar
+from autograder.overview.alike import given_runs, pairs
+from autograder.overview.alike_groups import entries
 from autograder.overview.stats import BINS, LabStats, lab_stats
 from autograder.records.text import clean
 from autograder.report.html_page import desk_page, page
+from autograder.spec.lab import LabError, find_any
 
 HOST = "127.0.0.1"
 SECONDS = 10  # between two looks of an open page
@@ -109,6 +114,35 @@ def evidence(results: Path, student: str) -> str | None:
     return page(reports, title=clean(f"{theirs[0].called or student} ({student})"), notes=notes)
 
 
+class Likeness:
+    """The pages of submissions that are alike: what `autograder similar` has kept, else a comparison by tokens."""
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
+        self._busy = Lock()  # one comparison at a time
+        self._pages: dict[str, tuple[list[compared_texts.ComparedText], str]] = {}
+
+    def page(self, name: str) -> str | None:
+        """The page of a lab; None if the class has no such lab. Raises ClassError."""
+        lines, _ = read(self._results)
+        try:
+            lab = find_any(name) if name in {line.lab for line in lines} else None
+        except LabError as error:
+            raise ClassError(str(error)) from None
+        if lab is None:
+            return None
+        kept = self._results / similar.FOLDER / f"{lab.name}.html"
+        if kept.is_file():
+            return kept.read_text(encoding="utf-8", errors="replace")
+        texts = compared_texts.handed_in(lines, lab) + compared_texts.solutions(lab)
+        with self._busy:
+            if self._pages.get(name, ([], ""))[0] != texts:
+                given = given_runs(similar.starters(lab))
+                found = pairs(similar.works(texts, lab, None), given)
+                self._pages[name] = texts, similar.page(lab, found, entries(found), given)
+            return self._pages[name][1]
+
+
 class Desk(ThreadingHTTPServer):
     """Serves a class's record at `address`. Raises OSError if the port is taken."""
 
@@ -117,6 +151,7 @@ class Desk(ThreadingHTTPServer):
     def __init__(self, results: Path, port: int = 0) -> None:
         self.results, self.secret = results, secrets.token_urlsafe(16)
         read(results)
+        self.likeness = Likeness(results)
         super().__init__((HOST, port), _Handler)
 
     @property
@@ -155,7 +190,11 @@ class _Handler(BaseHTTPRequestHandler):
         """The page at a place below the secret; None if there is none."""
         if place == [""]:
             return front(self.server.results)
-        return evidence(self.server.results, place[1]) if len(place) == 2 and place[0] == "student" else None
+        if len(place) != 2:
+            return None
+        if place[0] == similar.FOLDER:
+            return self.server.likeness.page(place[1])
+        return evidence(self.server.results, place[1]) if place[0] == "student" else None
 
     def _send(self, status: HTTPStatus, text: str) -> None:
         content = text.encode(errors="replace")

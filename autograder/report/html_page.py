@@ -77,11 +77,18 @@ def desk_page(
 
 
 def similar_page(
-    title: str, usual: Mapping[str, float | None], shown: Sequence[tuple[Any, str, str]], count: int
+    title: str,
+    usual: Mapping[str, float | None],
+    shown: Sequence[tuple[Any, Sequence[Any]]],
+    more: Sequence[Any],
+    count: int,
 ) -> str:
-    """A page of pairs that are alike (`autograder.overview.similar`), each with an excerpt of either side."""
+    """A page of submissions that are alike (`autograder.overview.similar`): the entries with texts side by side, and
+    `more` entries without."""
     found = _environment().get_template("similar.html")
-    return found.render(title=title, style=_style(), usual=usual, shown=shown, count=count, likeness=_likeness)
+    return found.render(
+        title=title, style=_style(), usual=usual, shown=shown, more=more, count=count, likeness=_likeness
+    )
 
 
 def fragment(report: Report) -> str:

@@ -67,6 +67,22 @@ def test_it_shows_the_class_and_one_student(desk: Desk) -> None:
     assert ask(desk, home, "HEAD")[:2] == (200, "")
 
 
+@pytest.mark.processes
+def test_it_shows_who_is_alike(desk: Desk) -> None:
+    """By tokens of what is there now, until `autograder similar` has kept a page."""
+    home = urlsplit(desk.address).path
+    assert 'href="similar/01_axpy"' in ask(desk, home)[1]
+    text = "def axpy(a, x, y, out):\n    for i in range(len(x)):\n        out[i] = a * x[i] + y[i] * (x[i] - 1) / 2\n"
+    with Ledger(desk.results / RECORD) as ledger:
+        ledger.take_in([HandedIn(student, "01_axpy", "submission.py", text.encode()) for student in ("ada", EVIL)])
+    status, page, _ = ask(desk, f"{home}similar/01_axpy")
+    assert status == 200 and "tokens 100%" in page and "<script" not in page
+    assert ask(desk, f"{home}similar/02_none")[0] == ask(desk, f"{home}similar/..%2F..")[0] == 404
+    (desk.results / "similar").mkdir()
+    (desk.results / "similar" / "01_axpy.html").write_text("kept")
+    assert ask(desk, f"{home}similar/01_axpy")[1] == "kept"
+
+
 def test_it_answers_nobody_else_and_changes_nothing(desk: Desk) -> None:
     home = urlsplit(desk.address).path
     assert desk.server_address[0] == "127.0.0.1"

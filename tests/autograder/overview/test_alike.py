@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
 
-from autograder.overview.alike import ComparedWork, likeness, pairs, passage, runs
+from autograder.overview.alike import ComparedWork, given_runs, likeness, pairs, runs
+from autograder.overview.common_parts import common_parts
 from autograder.overview.tokens import tokens
 from autograder.own_work import capture_submission
 from autograder.records.shape import Shape
@@ -125,34 +127,33 @@ def test_renaming_changes_neither_tokens_nor_what_is_compiled(works: dict[str, C
 
 
 def test_a_port_is_closer_than_anybody_elses_work(works: dict[str, ComparedWork]) -> None:
-    found = {frozenset((p.first.student, p.second.student)): p for p in pairs(list(works.values()))}
+    found = {frozenset((p.first.name, p.second.name)): p for p in pairs(list(works.values()))}
     port = found[frozenset(("original", "ported"))]
     others = [found[frozenset((a, b))] for a in ("original", "ported") for b in ("other", "another")]
     assert port.work is not None and port.work > 0.6
     assert all(pair.work is not None and pair.work < port.work - 0.2 for pair in others)
     assert (port.by_tokens or 0) < 0.3  # its text says nothing of it
     best = max(found.values(), key=lambda pair: pair.strongest)
-    assert {best.first.student, best.second.student} == {"original", "renamed"}
+    assert {best.first.name, best.second.name} == {"original", "renamed"}
 
 
 def test_the_common_part_is_shown_where_it_is(works: dict[str, ComparedWork]) -> None:
     (pair,) = pairs([works["original"], works["ported"]])
-    common = passage(pair)
-    assert common is not None
+    common = common_parts(pair, Counter())[0]
     shown = "\n".join(works["original"].text.split("\n")[common.first[0] - 1 : common.first[1]])
     ported = "\n".join(works["ported"].text.split("\n")[common.second[0] - 1 : common.second[1]])
     assert "tile[lane + half]" in shown and "tile[lane + half]" in ported
 
 
 def test_what_everybody_was_given_is_nobodys(works: dict[str, ComparedWork]) -> None:
-    alike = [works["original"], replace(works["original"], student="twin")]
+    alike = [works["original"], replace(works["original"], name="twin")]
     assert pairs(alike)[0].by_tokens == 1.0
-    assert pairs(alike, [works["original"].tokens])[0].by_tokens is None
+    assert pairs(alike, given_runs([works["original"].tokens]))[0].by_tokens is None
 
 
 def test_short_ones_are_not_compared() -> None:
     short = ComparedWork("a", "x = 1", tuple(tokens("x = 1\n")), Shape("numba", ("ret",), (1,), (), ()))
-    (pair,) = pairs([short, replace(short, student="b")])
+    (pair,) = pairs([short, replace(short, name="b")])
     assert (pair.by_tokens, pair.compiled, pair.work) == (None, None, None) and pair.strongest == 0
 
 

@@ -37,7 +37,8 @@ def test_pairs_are_compared_in_sandboxes_of_their_own(results: Path, capsys: pyt
     page = results / "similar.html"
     assert main(["similar", str(results), "--lab", LAB, "--out", str(page)]) == 0
     said = capsys.readouterr().out
-    assert "100%  ada and bob" in said and "3 pairs compared" in said
+    assert f"100%  ada and bob (solutions/{LAB}/submission.py is in there)" in said
+    assert "18 pairs compared" in said  # three of the class, and each with five solutions
     text = page.read_text()
     assert "tokens 100%, compiled 100%" in text and "<script" not in text
 
@@ -62,10 +63,10 @@ def test_a_terminal_sees_how_far_the_comparison_is(
 ) -> None:
     command = ["similar", str(results), "--lab", LAB, "--out", str(results / "similar.html"), "--tokens-only"]
     assert main(command) == 0
-    assert "3 of 3" not in capsys.readouterr().out  # a file that it is written to has no bar
+    assert "7 of 7" not in capsys.readouterr().out  # a file that it is written to has no bar
     monkeypatch.setenv("FORCE_COLOR", "1")
     assert main(command) == 0
-    assert "3 of 3" in capsys.readouterr().out
+    assert "7 of 7" in capsys.readouterr().out
 
 
 def test_every_command_writes_what_it_says(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from difflib import SequenceMatcher
 import pytest
 
 from autograder.overview import tokens as module
-from autograder.overview.alike import longest_run
+from autograder.overview.common_parts import longest_run
 from autograder.overview.tokens import MOST_TOKENS, NAME, NUMBER, STRING, TokenReader, tokens
 
 
