@@ -14,6 +14,7 @@ from textwrap import dedent
 from typing import Any
 
 import numpy as np
+from IPython.core.getipython import get_ipython
 from IPython.display import HTML, Markdown, display
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
@@ -28,7 +29,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, Lab, find_lab, solutions_folder
 from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
-from course import results
+from course import out_of_order, results
 from course.answer import Answer
 from course.prediction import Prediction
 from course.results import DIRECTORY, Results, ResultsError
@@ -44,6 +45,9 @@ from warplab.hardware.chips import H200
 from warplab.plan.execution import Counters, Finding
 from warplab.plan.model import Dim3, Role
 from warplab.worker.process import Worker
+
+if shell := get_ipython():
+    out_of_order.install(shell)
 
 SEED = 0  # notebooks show the same numbers every time
 _CEILINGS_SECONDS = 120.0
