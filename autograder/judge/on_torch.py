@@ -24,8 +24,6 @@ def trained(task: CheckpointTask, runner: Runner, to_run: Mapping[str, bytes]) -
 
     Raises JudgeError where a step does not end as it must.
     """
-    if set(to_run) != {case.name for _, case in task.cases() if case.run}:
-        raise JudgeError("the worker gave other plans to be carried out than it was to")
     said = runner.carry_out(_TRAIN, "training a step with PyTorch", {"run": dict(to_run)}, Trained.from_wire)
     if not said.torch:
         words = "Not judged: training steps need PyTorch, which is not installed here (make torch)."

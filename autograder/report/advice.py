@@ -35,6 +35,14 @@ _FOR_FINDINGS = {
     FindingKind.LAUNCH_FAILURE: "change the launch so that a GPU accepts it",
 }
 
+# The message says what the function's own Python does wrong.
+_BEFORE_ANY_RECORD = (
+    Status.NO_FUNCTION,
+    Status.ARGUMENT_MISMATCH,
+    Status.HOST_ERROR,
+    Status.HOST_CRASHED,
+    Status.NO_RECORDS,
+)
 _HAS_A_CURE = re.compile(r": put |\. Let |: give it ")
 _PLACE = re.compile(r" \(thread \([\d, ]+\) of block \([\d, ]+\)\)(?=\.?$)")  # which the finding itself has too
 
@@ -87,8 +95,9 @@ def _float64_words(line: int) -> str:
     )
 
 
-def next_step_of_schedules(parts: Sequence[PartResult], advice: str) -> str:
-    """The same for a submission of schedules or plans; `advice` is what to do about a wrong one."""
+def next_step_of_schedules(parts: Sequence[PartResult], advice: str, missing: Sequence[str]) -> str:
+    """The same for a submission of schedules or plans; `advice` is what to do about a wrong one, `missing` are the
+    functions that are still the starter's."""
     by_name = {part.part: part for part in parts}
     lost = min((by_name[name] for name in Part if by_name[name].lost), key=_needs_torch, default=None)
     if lost is None:
@@ -101,8 +110,15 @@ def next_step_of_schedules(parts: Sequence[PartResult], advice: str) -> str:
         slow = next((case for case in lost.cases if case.status is Status.SLOW), None)
         return _with_section(f"Begin with {slow.name}: {slow.message}." if slow else "", lost)
     failed = [case for case in lost.cases if case.status is not Status.PASSED and case.message]
-    said = f"{failed[0].name}: {failed[0].message} " if failed else ""
-    return _with_section(f"{said}{advice}", lost)
+    written = [case for case in failed if not any(f"{name}(" in case.message for name in missing)]
+    if missing and not written:
+        return _with_section(f"Write {missing[0]} next: it is still as in the starter.", lost)
+    if not failed:
+        return _with_section(advice, lost)
+    first = (written or failed)[0]
+    if first.status in _BEFORE_ANY_RECORD:
+        return _with_section(first.message, lost)
+    return _with_section(f"{first.name}: {first.message} {advice}", lost)
 
 
 def _needs_torch(part: PartResult) -> bool:

@@ -32,6 +32,25 @@ def uncalled_barrier(lines: Sequence[str]) -> str:
     return ""
 
 
+def not_written(text: str, starter: str, functions: Sequence[str]) -> tuple[str, ...]:
+    """The functions of Python whose lines are those of the starter, or that are not defined."""
+    written, given = text.split("\n"), starter.split("\n")
+    return tuple(name for name in functions if _function(written, name) in ([], _function(given, name)))
+
+
+def _function(lines: Sequence[str], name: str) -> list[str]:
+    """The lines of a function at the file's top level, its last definition, without blank lines and comments."""
+    found: list[str] = []
+    inside = False
+    for line in lines:
+        if line[:1] not in ("", " ", "\t", "#", ")"):
+            inside = line.startswith(f"def {name}(")
+            found = [] if inside else found
+        if inside and (code := line.strip()) and not code.startswith("#"):
+            found.append(code)
+    return found
+
+
 def overwritten_output(lines: Sequence[str], correctness: PartResult) -> str:
     """A name of an output that a kernel gives to a number, so that the array is never stored to."""
     outputs = {c.first_wrong.output for c in correctness.cases if c.first_wrong and c.first_wrong.unwritten}

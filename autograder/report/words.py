@@ -14,6 +14,11 @@ def _words(counter: str) -> str:
     return counter.replace("_", " ")
 
 
+def listed(names: Sequence[str]) -> str:
+    """Names with commas and a last "and"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
+
+
 def budget_words(budget: BudgetResult) -> str:
     """One sentence about a budget that was exceeded."""
     name = _words(next(iter(budget.parts)) if len(budget.parts) == 1 else budget.counter)
@@ -81,7 +86,7 @@ def _list(rungs: Sequence[SimilarRung]) -> str:
     shown = [_rung_words(rung) for rung in rungs[:_NAMED]]
     left = len(rungs) - len(shown)
     shown += [f"{left} other{'s' if left > 1 else ''}"] if left else []
-    return f"{', '.join(shown[:-1])} and {shown[-1]}" if len(shown) > 1 else shown[0]
+    return listed(shown)
 
 
 def _rung_words(rung: SimilarRung) -> str:

@@ -39,7 +39,7 @@ def check(asked: Checkpoint, case: RecordCase, blob: bytes) -> tuple[CaseOutcome
         seen.add((block, name))
     fault = _fault(asked, case, _plan(asked, case, found))
     if fault:
-        words = f"{call}: {fault}" + ("" if found else " It returns no records.")
+        words = f"{call}: {fault}"
         return CaseOutcome(case.name, Status.WRONG_ANSWER, words), b""
     blocks = 1 + max(one.block for one in table)
     kept = [sorted(name for block, name in seen if block == number) for number in range(blocks)]
@@ -54,12 +54,17 @@ def model(asked: Checkpoint, case: RecordCase, blob: bytes) -> ScheduleModel:
 
 def _fault(asked: Checkpoint, case: RecordCase, made: Plan) -> str:
     """What a plan of operators that there are does wrong, in a sentence, or nothing."""
+    table = asked.table(case.dimensions)
     if asked.aim is Aim.NOTHING_AGAIN:
         kept = set(made.kept)
-        again = next((one for one in asked.table(case.dimensions) if one.flops and one not in kept), None)
+        again = next((one for one in table if one.flops and one not in kept), None)
         where = f"those of {again.name} of block {again.block} first" if again else ""
-        return f"{made.flops:,} FLOP are computed again, {where}." if again else ""
+        none = "" if kept else " It returns no records."
+        return f"{made.flops:,} FLOP are computed again, {where}.{none}" if again else ""
     taken, budget = asked.taken(made.kept, case.dimensions), asked.budget(case.dimensions)
+    fits = next((one for one in table if one.flops and asked.taken([one], case.dimensions) <= budget), None)
+    if fits and not made.kept:
+        return f"It returns no records, where there is room for {fits.name} of block {fits.block}."
     where = " more at the peak" if asked.aim is Aim.PEAK else ""
     return f"It keeps {taken:,} bytes{where}, where the budget is {budget:,}." if taken > budget else ""
 

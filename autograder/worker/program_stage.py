@@ -149,15 +149,19 @@ class _Run:
         return f"{self.program.function}({size}): {said}"
 
 
-def advance(task: str, seed: int, rounds: Sequence[Sequence[Mapping[str, Any]]], quick: bool) -> dict[str, Any]:
-    """Where the programs of the lab in the folder `task` are after the answers of all rounds so far.
+def advance(
+    task: str, seed: int, rounds: Sequence[Sequence[Mapping[str, Any]]], functions: Sequence[str], quick: bool
+) -> dict[str, Any]:
+    """Where the programs of these functions of the lab in the folder `task` are after the answers of all rounds so far.
 
     An answer has "rank", "hidden", "cases" and "content". Gives {"next": [...]}, what each capture process of the next
     round is asked: "rank", "hidden", "cases" and "contents"; nobody is asked once all have ended. {"outcomes",
     "models"} are of those that have, {"refused"} says that an answer was none.
     """
     lab = load(Path(task), ProgramTask).task.drawn(seed)
-    runs = {case.name: _begun(program, case, seed) for program, case in lab.cases(quick)}
+    runs = {
+        case.name: _begun(program, case, seed) for program, case in lab.cases(quick) if program.function in functions
+    }
     try:
         for answers in rounds:
             _advance(runs, answers)
@@ -168,7 +172,7 @@ def advance(task: str, seed: int, rounds: Sequence[Sequence[Mapping[str, Any]]],
         "outcomes": [run.outcome.to_wire() for run in runs.values() if run.outcome],
         "models": [
             _model(run).to_wire()
-            for run in (runs[program.modelled.name] for program in lab.functions)
+            for run in (runs[program.modelled.name] for program in lab.functions if program.function in functions)
             if run.outcome and run.outcome.status is Status.PASSED
         ],
     }

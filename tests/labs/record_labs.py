@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Collection
 from typing import Any
 
+from autograder.records.status import Part
 from autograder.spec.lab import LabOf, kernel_labs, known_labs, labs_folder, load, solutions_folder
 from autograder.spec.records import RecordCase, RecordTask
 from warplab.plan.capture.protocol import encode_records
@@ -22,6 +24,15 @@ def reference(lab: RecordLab) -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def share_of(lab: RecordLab, functions: Collection[str]) -> float:
+    """The points that a reference earns with these functions alone."""
+    most = lab.points
+    with_budgets = {asked.function for asked in lab.task.functions if asked.all_limits()}
+    alike = most.correctness + most.safety + lab.points_without_gpus(Part.EFFICIENCY)
+    budgeted = len(with_budgets.intersection(functions)) / len(with_budgets)
+    return alike * len(functions) / len(lab.task.functions) + most.traffic * budgeted
 
 
 def answers(case: RecordCase, blob: bytes, hidden: bool = False) -> list[dict[str, Any]]:

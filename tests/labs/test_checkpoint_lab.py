@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from autograder.judge.kinds.records import modelled_part, record_traffic
 from autograder.judge.on_torch import trained
+from autograder.judge.record_parts import modelled_part, record_traffic
 from autograder.judge.ruling import Ruling
 from autograder.judge.runner import JudgeError, Runner
 from autograder.judge.safety import safety_part
@@ -294,30 +294,28 @@ class TestTraining:
         with pytest.raises(JudgeError):
             ruling(Saying(said), plans)
 
-    def test_what_is_no_plan_or_not_all_of_them_is_a_fault_of_the_judge(self, plans: dict[str, bytes]) -> None:
+    def test_what_is_no_plan_is_a_fault_of_the_judge(self, plans: dict[str, bytes]) -> None:
         steps = [{"case": name, "kept": 0, "peak": 0, "again": 0, "same": True} for name in plans]
         with pytest.raises(JudgeError, match="no plan"):
             ruling(Saying({"torch": "2", "steps": steps}), dict.fromkeys(plans, b"{}"))
-        with pytest.raises(JudgeError, match="other plans"):
-            ruling(Saying({"torch": "2", "steps": []}), {})
 
 
 class TestParts:
     def test_below_the_best_plan_is_impossible(self) -> None:
         models = {asked.function: ScheduleModel("x", 1.0, 1.1, {}) for asked in TASK.functions}
-        found = modelled_part(LAB, models, True, LAB.points.efficiency)
+        found = modelled_part(LAB, models, LAB.points.efficiency)
         assert (found.status, found.score) == (Status.IMPOSSIBLE, 0)
         assert found.message == "A modelled plan is below what anything can reach."
 
     def test_words_are_those_of_plans(self) -> None:
         models = {asked.function: ScheduleModel("x", 2.0, 2.0, {}) for asked in TASK.functions}
-        found = modelled_part(LAB, models, True, LAB.points.efficiency)
+        found = modelled_part(LAB, models, LAB.points.efficiency)
         assert found.score == found.max_score == LAB.points.efficiency
         assert "policy 2.000 MB kept, 100% of the bound; plan 2.000 MFLOP again" in found.message
 
     def test_only_plans_for_a_budget_have_one_of_traffic(self) -> None:
         models = {asked.function: ScheduleModel("x", 1.0, 1.0, {MOVED: 10**9}) for asked in TASK.functions}
-        found = record_traffic(LAB, models, True)
+        found = record_traffic(LAB, models)
         assert [budget.counter for budget in found.budgets] == [f"{MOVED} of plan", f"{MOVED} of plan_for_peak"]
         assert (found.part, found.status, found.score) == (Part.TRAFFIC, Status.OVER_BUDGET, 0)
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from autograder.judge.kinds.records import modelled_part
 from autograder.judge.on_processes import carry_out, passes
+from autograder.judge.record_parts import modelled_part
 from autograder.judge.runner import JudgeError
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
@@ -125,7 +125,7 @@ class TestWhatTheWorkerIsSent:
 class TestWhatTheWorkerSays:
     def test_a_bubble_below_the_least_is_impossible(self) -> None:
         models = {asked.function: ScheduleModel("x", 1.0, 1.1, {}) for asked in LAB.task.functions}
-        part = modelled_part(LAB, models, True, LAB.points.efficiency)
+        part = modelled_part(LAB, models, LAB.points.efficiency)
         assert (part.status, part.score) == (Status.IMPOSSIBLE, 0)
         assert part.message == "A modelled bubble is below what anything can reach."
 

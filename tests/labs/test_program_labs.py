@@ -27,6 +27,7 @@ PROGRAMS = [(lab, asked) for lab, asked in FUNCTIONS if isinstance(asked, Progra
 LAB = PROGRAMS[0][0]
 EACH = [pytest.param(asked, id=asked.function) for _, asked in PROGRAMS]
 NAMES = [case.name for _, case in LAB.task.cases()]
+FUNCTIONS_OF_LAB = [program.function for _, program in PROGRAMS]
 
 Step = Callable[[Mapping[str, Any], str], bytes]  # of what a capture process is asked, and a case
 
@@ -35,7 +36,7 @@ def rounds_of(step: Step, most: int = 12, quick: bool = False) -> dict[str, Any]
     """What the worker says in the end, if every capture process says what `step` does."""
     rounds: list[list[dict[str, Any]]] = []
     for _ in range(most):
-        said = program_stage.advance(str(LAB.folder), SEED, rounds, quick)
+        said = program_stage.advance(str(LAB.folder), SEED, rounds, FUNCTIONS_OF_LAB, quick)
         if "refused" in said or not said["next"]:
             return said
         rounds.append([answer(asked, [step(asked, name) for name in asked["cases"]]) for asked in said["next"]])
@@ -120,7 +121,7 @@ class TestRounds:
 
     def test_a_capture_process_gets_one_ranks_arrays_and_nothing_else(self) -> None:
         """Of the first round: parts of weights, and never a number of another rank's."""
-        said = program_stage.advance(str(LAB.folder), SEED, [], False)
+        said = program_stage.advance(str(LAB.folder), SEED, [], FUNCTIONS_OF_LAB, False)
         drawn = LAB.drawn(SEED).task
         for asked in said["next"]:
             for name, content in zip(asked["cases"], asked["contents"], strict=True):
@@ -188,7 +189,7 @@ class TestRounds:
 @pytest.mark.parametrize("said", [None, {"next": 3}, {"next": [{"rank": "x"}]}, {"models": [{"case": "x"}]}])
 def test_nonsense_of_the_worker_is_no_verdict(said: Any) -> None:
     with pytest.raises(Rejected) as found:
-        advance(Runner(Saying(said), LAB, SEED), [], quick=False)
+        advance(Runner(Saying(said), LAB, SEED), [], FUNCTIONS_OF_LAB, quick=False)
     assert found.value.status is Status.WORKER_CRASHED
 
 

@@ -14,9 +14,10 @@ from autograder.handout import handout
 from autograder.judge import on_gpus
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.kinds import records
-from autograder.judge.kinds.schedules import schedule_efficiency
+from autograder.judge.kinds.schedules import Schedules, schedule_efficiency
 from autograder.judge.on_processes import carry_out, transfers
 from autograder.judge.pipeline import grade
+from autograder.judge.record_parts import CheckedRecords
 from autograder.judge.runner import JudgeError, Runner
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.prepared import Answer
@@ -207,7 +208,7 @@ class TestWhatTheWorkerSays:
 
     def test_below_the_bound_is_impossible(self) -> None:
         models = {e.function: ScheduleModel("x", 1.0, 1.1, {}) for e in LAB.task.functions}
-        part = schedule_efficiency(LAB, models, True, on_gpus.TimedSchedules())
+        part = schedule_efficiency(LAB, models, on_gpus.TimedSchedules())
         assert (part.status, part.score) == (Status.IMPOSSIBLE, 0)
 
     def test_a_third_of_the_points_for_each_function(self) -> None:
@@ -216,10 +217,18 @@ class TestWhatTheWorkerSays:
         models = {
             e.function: ScheduleModel("x", 1.0, share, {}) for e, share in zip(LAB.task.functions, shares, strict=True)
         }
-        part = schedule_efficiency(LAB, models, True, on_gpus.TimedSchedules())
+        part = schedule_efficiency(LAB, models, on_gpus.TimedSchedules())
         modelled = LAB.points.efficiency - LAB.task.measured_points
         assert part.score == pytest.approx(modelled / 3 * 1.5, abs=0.1)
         assert (part.status, part.max_score) == (Status.PARTIAL, modelled)
+
+    def test_not_all_that_is_to_be_carried_out_is_a_fault_of_the_judge(self) -> None:
+        class Grading:
+            lab = LAB
+
+        evidence = CheckedRecords([], {e.function: ScheduleModel("x", 1.0, 1.0, {}) for e in LAB.task.functions})
+        with pytest.raises(JudgeError, match="other records"):
+            Schedules()._carried_out(Grading(), evidence, {})  # type: ignore[arg-type]
 
     @pytest.mark.parametrize("content", [b"{}", schedules.dumps(Schedule("x", "all_reduce", 2, 1, ()))])  # type: ignore
     def test_a_wrong_schedule_is_not_run_but_a_fault_of_the_judge(self, content: bytes) -> None:
@@ -250,7 +259,7 @@ class TestMeasuredTime:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: gpus)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: True)
         request = replace(REQUEST, machine=machine)
-        part = schedule_efficiency(LAB, BEST, True, on_gpus.time_on_gpus(LAB.task, request, {}))
+        part = schedule_efficiency(LAB, BEST, on_gpus.time_on_gpus(LAB.task, request, {}))
         assert (part.status, part.score, part.max_score, part.left_out) == (Status.PASSED, 21, 21, 9)
         assert why in part.message.partition("Not measured: ")[2]
         passed = [PartResult(name, Status.PASSED, 10, 10) for name in (Part.CORRECTNESS, Part.SAFETY, Part.TRAFFIC)]
@@ -261,7 +270,7 @@ class TestMeasuredTime:
     def test_without_pytorch_the_points_count_and_are_lost(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(on_gpus.hardware, "count", lambda: 2)
         monkeypatch.setattr(on_gpus, "find_spec", lambda name: None)
-        part = schedule_efficiency(LAB, BEST, True, on_gpus.time_on_gpus(LAB.task, REQUEST, {}))
+        part = schedule_efficiency(LAB, BEST, on_gpus.time_on_gpus(LAB.task, REQUEST, {}))
         assert (part.status, part.score, part.max_score, part.left_out) == (Status.PARTIAL, 21, 30, 0)
         assert "make torch" in part.message
 
@@ -294,17 +303,17 @@ class TestMeasuredTime:
         functions = [e.function for e in LAB.task.functions]
         found = tuple(on_gpus.beside_nccl(f, 2, t) for f, t in zip(functions, timings(*shares), strict=True))
         assert [one.share.value for one in found] == pytest.approx(shares)
-        part = schedule_efficiency(LAB, BEST, True, on_gpus.TimedSchedules(found))
+        part = schedule_efficiency(LAB, BEST, on_gpus.TimedSchedules(found))
         assert (part.score, part.max_score, part.left_out) == (21 + 3 + 0 + 1.5, 30, 0)
         assert [case.status for case in part.cases[3:]] == [Status.PASSED, Status.SLOW, Status.SLOW]
         assert "2 GPUs" in part.message and part.status is Status.PARTIAL
         full = on_gpus.TimedSchedules(
             tuple(on_gpus.beside_nccl(f, 2, t) for f, t in zip(functions, timings(1, 1, 1), strict=True))
         )
-        assert schedule_efficiency(LAB, BEST, True, full).status is Status.PASSED
+        assert schedule_efficiency(LAB, BEST, full).status is Status.PASSED
 
     def test_wrong_schedules_earn_nothing_measured_either(self) -> None:
-        part = schedule_efficiency(LAB, {}, False, on_gpus.TimedSchedules())
+        part = schedule_efficiency(LAB, {}, on_gpus.TimedSchedules())
         assert (part.status, part.score, part.max_score + part.left_out) == (Status.WITHHELD, 0, 30)
 
 

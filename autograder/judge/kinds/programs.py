@@ -12,12 +12,14 @@ from dataclasses import asdict
 
 from autograder.judge.capture_stage import captured
 from autograder.judge.kinds.lab_kind import Grading
-from autograder.judge.kinds.records import CheckedRecords, RecordKind
+from autograder.judge.kinds.records import RecordKind
+from autograder.judge.record_parts import CheckedRecords, right_functions
 from autograder.judge.runner import Runner
 from autograder.records.prepared import Advanced, NextStep, RankAnswer
 from autograder.records.rejection import Rejected
 from autograder.records.status import Status
 from autograder.spec.programs import ProgramTask
+from autograder.spec.records import AskedFunction
 from warplab.plan.capture.records import RecordForm
 
 MOST_ROUNDS = 16  # more than the worker lets a program have
@@ -30,23 +32,25 @@ class Programs(RecordKind[ProgramTask]):
 
     task = ProgramTask
 
-    def run(self, grading: Grading[ProgramTask]) -> CheckedRecords:
+    def run_functions(self, grading: Grading[ProgramTask], functions: Sequence[AskedFunction]) -> CheckedRecords:
         """Step by step until all have ended; what is right is modelled by what was counted on the way."""
         grading.progress("running the ranks, step by step", 0.0)
         rounds: list[list[RankAnswer]] = []
-        functions = {program.modelled.name: program.function for program in grading.lab.task.functions}
+        names = [asked.function for asked in functions]
         for _ in range(MOST_ROUNDS):
-            said = advance(grading.runner, rounds, grading.request.quick)
+            said = advance(grading.runner, rounds, names, grading.request.quick)
             if not said.next:
-                models = {functions[model.case]: model for model in said.models if model.case in functions}
+                right = {asked.modelled.name: asked.function for asked in right_functions(functions, said.outcomes)}
+                models = {right[model.case]: model for model in said.models if model.case in right}
                 return CheckedRecords(said.outcomes, models)
             rounds.append(_round(grading, said.next))
         raise Rejected(Status.WORKER_CRASHED, "The submission made the judge's worker ask for more and more steps.")
 
 
-def advance(runner: Runner, rounds: Sequence[Sequence[RankAnswer]], quick: bool) -> Advanced:
-    """Where programs of ranks are after these rounds. Raises Rejected, JudgeError."""
-    payload = {"rounds": [[asdict(answer) for answer in answers] for answers in rounds], "quick": quick}
+def advance(runner: Runner, rounds: Sequence[Sequence[RankAnswer]], functions: Sequence[str], quick: bool) -> Advanced:
+    """Where programs of ranks of these functions are after these rounds. Raises Rejected, JudgeError."""
+    answers = [[asdict(answer) for answer in answers] for answers in rounds]
+    payload = {"rounds": answers, "functions": list(functions), "quick": quick}
     return runner.ask(_ADVANCE, "computing what its programs ask for", payload, Advanced)
 
 

@@ -2,57 +2,53 @@
 
 The parts are those of a lab of kernels. Correctness is a symbolic check of every case; safety, that nothing comes too
 early and nobody waits for ever, and that carrying some cases out ends with the right numbers; traffic, counters of the
-modelled case; efficiency, its modelled cost against a bound.
+modelled case; efficiency, its modelled cost against a bound. Each function has its share of every part.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from typing import Any, ClassVar, TypeVar
 
 from autograder.judge.capture_stage import capture_groups
-from autograder.judge.correctness import correctness_part
-from autograder.judge.efficiency import Shares, efficiency_part, is_enough
 from autograder.judge.kinds.lab_kind import Grading, LabKind
+from autograder.judge.record_parts import (
+    CheckedRecords,
+    modelled_part,
+    record_correctness,
+    record_safety,
+    record_traffic,
+    right_functions,
+)
 from autograder.judge.ruling import Ruling
-from autograder.judge.runner import Runner
-from autograder.judge.safety import safety_part
-from autograder.judge.traffic import traffic_part
+from autograder.judge.runner import JudgeError, Runner
 from autograder.records.outcome import CaseOutcome
 from autograder.records.prepared import Answer, Checked
 from autograder.records.rejection import Rejected
-from autograder.records.report import BudgetResult, CaseResult, PartResult, Report
+from autograder.records.report import PartResult, Report
 from autograder.records.schedule_model import ScheduleModel
 from autograder.records.status import Status
-from autograder.records.text import clean
 from autograder.report import build
 from autograder.report.advice import next_step_of_schedules
-from autograder.spec.lab import LabOf
+from autograder.report.source_slips import not_written
 from autograder.spec.records import AskedFunction, RecordTask
-from warplab.plan.execution import Finding, FindingKind
 
 _CHECK = "autograder.worker.record_stage:check_all"
 _MODEL = "autograder.worker.record_stage:model"
-_ABOVE = 1 + 1e-9  # of a bound: what rounding may do
+# No function is at fault alone, or there is no time to try each by itself
+_OF_THE_FILE = frozenset(
+    {
+        Status.NOT_FOUND,
+        Status.NOT_PYTHON,
+        Status.SYNTAX_ERROR,
+        Status.IMPORT_ERROR,
+        Status.HOST_TIMEOUT,
+        Status.WORKER_CRASHED,
+    }
+)
 
 R = TypeVar("R", bound=RecordTask[Any])
-RecordLab = LabOf[RecordTask[Any]]
-Models = Mapping[str, ScheduleModel | Rejected]
-
-
-@dataclass(frozen=True)
-class CheckedRecords:
-    """The outcome of every case, by function what is modelled of it, and by case what is to be carried out or timed."""
-
-    outcomes: Sequence[CaseOutcome]
-    models: Models
-    checked: Mapping[str, bytes] = field(default_factory=dict)
-
-    @property
-    def right(self) -> bool:
-        """Whether every case is."""
-        return all(outcome.status is Status.PASSED for outcome in self.outcomes)
 
 
 class RecordKind(LabKind[R, CheckedRecords]):
@@ -61,42 +57,79 @@ class RecordKind(LabKind[R, CheckedRecords]):
     advice: ClassVar[str] = "Draw the ranks of the smallest case that fails and follow what is named."
 
     def run(self, grading: Grading[R]) -> CheckedRecords:
-        """Capture what the functions return, check every case, and model one of each function if all are right."""
-        task, progress, runner = grading.lab.task, grading.progress, grading.runner
+        """Check every function's cases, and model one of each that is right.
+
+        A function that comes to no answer takes nothing from the others: each is then tried by itself.
+        """
+        functions = grading.lab.task.functions
+        try:
+            return self.run_functions(grading, functions)
+        except Rejected as rejection:
+            if rejection.status in _OF_THE_FILE:
+                raise
+            found = [self._run_alone(grading, asked) for asked in functions]
+            if not any(one.models for one in found):
+                raise
+        outcomes = [outcome for one in found for outcome in one.outcomes]
+        models = {name: model for one in found for name, model in one.models.items()}
+        return CheckedRecords(
+            outcomes, models, {name: content for one in found for name, content in one.checked.items()}
+        )
+
+    def _run_alone(self, grading: Grading[R], asked: AskedFunction) -> CheckedRecords:
+        try:
+            return self.run_functions(grading, (asked,))
+        except Rejected as rejection:
+            words = f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection)
+            cases = [case for case in asked.cases() if not (grading.request.quick and case.hidden)]
+            # Said once: all cases of the function fail for the same reason.
+            said = [words, *[""] * (len(cases) - 1)]
+            outcomes = [
+                CaseOutcome(case.name, rejection.status, message) for case, message in zip(cases, said, strict=True)
+            ]
+            return CheckedRecords(outcomes, {})
+
+    def run_functions(self, grading: Grading[R], functions: Sequence[AskedFunction]) -> CheckedRecords:
+        """Capture what these functions return, check every case, and model those that are right. Raises Rejected."""
+        progress, runner = grading.progress, grading.runner
         progress("capturing", 0.0)
-        answers = _captured(grading)
+        answers = _captured(grading, functions)
         progress("checking", 0.3)
         said = check(runner, answers)
         progress("modelling", 0.5)
-        found = CheckedRecords(said.outcomes, {}, said.run)
-        models = {asked.function: _model(runner, answers, asked) for asked in task.functions} if found.right else {}
+        right = right_functions(functions, said.outcomes)
+        models = {asked.function: _model(runner, answers, asked) for asked in right}
         return CheckedRecords(said.outcomes, models, said.run)
 
     def judge(self, grading: Grading[R], evidence: CheckedRecords) -> tuple[PartResult, ...]:
         """The symbolic checks, what carrying some cases out ends with, counters, and the modelled cost."""
-        lab, right = grading.lab, evidence.right
-        correctness = correctness_part(lab, evidence.outcomes)
+        lab = grading.lab
+        correctness = record_correctness(lab, evidence, _missing(grading))
         grading.progress("carrying some of them out", 0.7)
-        findings = _findings(lab, evidence.outcomes)
-        fault = Ruling(Status(findings[0].kind.value), findings[0].message) if findings else None
-        names = {case.name for case in lab.task.every_case() if case.run}
-        to_run = {name: content for name, content in evidence.checked.items() if name in names}
-        safety = safety_part(lab, findings, fault, right, lambda: self.carried_out(grading, to_run))
+        safety = record_safety(lab, evidence, lambda to_run: self._carried_out(grading, evidence, to_run))
         efficiency = self.efficiency(grading, evidence)
-        return correctness, safety, record_traffic(lab, evidence.models, right), efficiency
+        return correctness, safety, record_traffic(lab, evidence.models), efficiency
+
+    def _carried_out(self, grading: Grading[R], evidence: CheckedRecords, to_run: Mapping[str, bytes]) -> Ruling:
+        wanted = [
+            case.name for asked, case in grading.lab.task.cases() if case.run and asked.function in evidence.models
+        ]
+        if set(wanted) != to_run.keys():
+            raise JudgeError("the worker gave other records to be carried out than it was to")
+        return self.carried_out(grading, to_run)
 
     def carried_out(self, grading: Grading[R], to_run: Mapping[str, bytes]) -> Ruling:
-        """How the cases of a right submission that are `to_run` end, whose content the worker gave. Raises JudgeError
+        """How the cases `to_run` of the functions that are right end, whose content the worker gave. Raises JudgeError
         where they end otherwise than they must."""
         return Ruling(Status.PASSED, "Nothing comes too early and nobody waits for ever.")
 
     def efficiency(self, grading: Grading[R], evidence: CheckedRecords) -> PartResult:
         """The part of the grade."""
-        return modelled_part(grading.lab, evidence.models, evidence.right, grading.lab.points.efficiency)
+        return modelled_part(grading.lab, evidence.models, grading.lab.points.efficiency)
 
     def report(self, grading: Grading[R], evidence: CheckedRecords, parts: tuple[PartResult, ...]) -> Report:
         """The report, which names what was judged in place of a language."""
-        step = next_step_of_schedules(parts, self.advice)
+        step = next_step_of_schedules(parts, self.advice, _missing(grading))
         language = f"{grading.lab.task.noun}s"
         return build.judged(grading.request, grading.submission.text, parts, language=language, next_step=step)
 
@@ -114,10 +147,10 @@ def model(runner: Runner, answers: Sequence[Answer], case: str) -> ScheduleModel
     return runner.ask(_MODEL, "modelling the time of its schedules", payload, ScheduleModel)
 
 
-def _captured(grading: Grading[R]) -> list[Answer]:
-    """What the functions return, in the capture processes' words."""
+def _captured(grading: Grading[R], functions: Sequence[AskedFunction]) -> list[Answer]:
+    """What these functions return, in the capture processes' words."""
     task, machine = grading.lab.task, grading.request.machine
-    cases = task.cases(grading.request.quick)
+    cases = [(asked, case) for asked, case in task.cases(grading.request.quick) if asked in functions]
     groups = [
         [(case.name, asked.host_call(case)) for asked, case in cases if case.hidden is hidden]
         for hidden in (False, True)
@@ -133,63 +166,8 @@ def _model(runner: Runner, answers: Sequence[Answer], asked: AskedFunction) -> S
         return rejection
 
 
-def _findings(lab: RecordLab, outcomes: Sequence[CaseOutcome]) -> list[Finding]:
-    """One finding a kind, those of hidden cases without words: a schedule's own numbers tell the size."""
-    hidden = {case.name for case in lab.task.every_case() if case.hidden}
-    found: dict[FindingKind, Finding] = {}
-    for outcome in sorted(outcomes, key=lambda outcome: outcome.case in hidden):
-        for finding in outcome.findings:
-            words = "On a hidden case, whose size is not shown." if outcome.case in hidden else clean(finding.message)
-            found.setdefault(finding.kind, Finding(finding.kind, words))
-    return list(found.values())
-
-
-def record_traffic(lab: RecordLab, models: Models, right: bool) -> PartResult:
-    """The counters of every function's modelled case against its budgets."""
-    if not right:
-        words = f"Not counted: points are given only to {lab.task.what_earns}."
-        return traffic_part(lab, Ruling(Status.WITHHELD, words), right)
-    if failed := _not_modelled(models):
-        return traffic_part(lab, failed, right)
-    budgets = tuple(
-        BudgetResult(
-            f"{limit.counter} of {asked.function}", "", model.counters.get(limit.counter, 0), limit.most, limit.reason
-        )
-        for asked, model in _modelled(lab, models)
-        for limit in asked.limits(model.counters)
-    )
-    return traffic_part(lab, budgets, right)
-
-
-def modelled_part(lab: RecordLab, models: Models, right: bool, points: float) -> PartResult:
-    """An equal share of the points for each function, by what is modelled."""
-    if not right:
-        words = f"Not modelled: points are given only to {lab.task.what_earns}."
-        return efficiency_part(lab, Ruling(Status.WITHHELD, words), points)
-    if failed := _not_modelled(models):
-        return efficiency_part(lab, failed, points)
-    found = _modelled(lab, models)
-    if any(model.share > _ABOVE for _, model in found):
-        words = f"A modelled {found[0][0].measured} is below what anything can reach."
-        return efficiency_part(lab, Ruling(Status.IMPOSSIBLE, words), points)
-    cases = tuple(_case(lab, asked, model, points / len(found)) for asked, model in found)
-    words = (
-        f"Modelled, not measured: {'; '.join(f'{case.name} {case.message}' for case in cases)}. "
-        f"Full points from {lab.efficiency.target:.0%} of the bound."
-    )
-    return efficiency_part(lab, Shares(tuple(model.share for _, model in found), words, cases), points)
-
-
-def _case(lab: RecordLab, asked: AskedFunction, model: ScheduleModel, points: float) -> CaseResult:
-    words = f"{asked.words(model.cost)}, {model.share:.0%} of the bound"
-    return CaseResult(asked.function, Status.PASSED if is_enough(lab, model.share, points) else Status.SLOW, words)
-
-
-def _modelled(lab: RecordLab, models: Models) -> list[tuple[AskedFunction, ScheduleModel]]:
-    found = ((asked, models[asked.function]) for asked in lab.task.functions)
-    return [(asked, model) for asked, model in found if isinstance(model, ScheduleModel)]
-
-
-def _not_modelled(models: Models) -> Ruling | None:
-    failed = next((model for model in models.values() if isinstance(model, Rejected)), None)
-    return Ruling(failed.status, str(failed)) if failed else None
+def _missing(grading: Grading[R]) -> tuple[str, ...]:
+    """The functions that are still the starter's."""
+    starter = (grading.lab.folder / "submission.py").read_text(encoding="utf-8")
+    names = [asked.function for asked in grading.lab.task.functions]
+    return not_written(grading.submission.text, starter, names)

@@ -10,8 +10,9 @@ from typing import ClassVar
 from autograder.judge import on_processes
 from autograder.judge.efficiency import earned_by, is_enough, status_of
 from autograder.judge.kinds.lab_kind import Grading
-from autograder.judge.kinds.records import CheckedRecords, Models, RecordKind, modelled_part
+from autograder.judge.kinds.records import RecordKind
 from autograder.judge.on_gpus import TimedSchedule, TimedSchedules, time_on_gpus
+from autograder.judge.record_parts import CheckedRecords, Models, modelled_part
 from autograder.judge.ruling import Ruling
 from autograder.records.report import CaseResult, PartResult
 from autograder.records.status import Status
@@ -32,18 +33,21 @@ class Schedules(RecordKind[ScheduleTask]):
     def efficiency(self, grading: Grading[ScheduleTask], evidence: CheckedRecords) -> PartResult:
         """The modelled time, and on GPUs the measured one."""
         times = TimedSchedules()
-        if evidence.right:
+        if evidence.models:
             grading.progress("timing them, if there are GPUs", 0.8)
+            right = [asked for asked in grading.lab.task.functions if asked.function in evidence.models]
             with grading.turns.measuring() if grading.turns else nullcontext():
-                times = time_on_gpus(grading.lab.task, grading.request, evidence.checked)
-        return schedule_efficiency(grading.lab, evidence.models, evidence.right, times)
+                times = time_on_gpus(
+                    replace(grading.lab.task, functions=tuple(right)), grading.request, evidence.checked
+                )
+        return schedule_efficiency(grading.lab, evidence.models, times)
 
 
-def schedule_efficiency(lab: LabOf[ScheduleTask], models: Models, right: bool, times: TimedSchedules) -> PartResult:
-    """The lab's `measured_points` are for what was measured, with equal shares for all that was timed, and are left out
-    of the maximum where nothing could be; the others are for what is modelled."""
+def schedule_efficiency(lab: LabOf[ScheduleTask], models: Models, times: TimedSchedules) -> PartResult:
+    """The lab's `measured_points` are for what was measured, an equal share for each function, and are left out of the
+    maximum where nothing could be; the others are for what is modelled."""
     measured = lab.task.measured_points
-    part = modelled_part(lab, models, right, lab.points.efficiency - measured)
+    part = modelled_part(lab, models, lab.points.efficiency - measured)
     if not measured:
         return part
     if not times.found and times.left_out:
@@ -51,13 +55,15 @@ def schedule_efficiency(lab: LabOf[ScheduleTask], models: Models, right: bool, t
         words = f"{part.message} Not measured: {why}; {measured:g} points are left out of the maximum."
         return replace(part, message=words, left_out=measured)
     part = replace(part, max_score=part.max_score + measured)
-    if part.status is Status.IMPOSSIBLE or not right:
+    if part.status is Status.IMPOSSIBLE or not models:
         return part
     if not times.found:
         status = Status.PARTIAL if part.score else Status.NEEDS_TORCH
         return replace(part, status=status, message=f"{part.message} Not measured: {times.why}.")
-    earned = round(part.score + earned_by(lab, [one.share.value for one in times.found], measured), 1)
-    cases = (*part.cases, *(_case(lab, one, measured / len(times.found)) for one in times.found))
+    each = measured / len(lab.task.functions)
+    shares = [one.share.value for one in times.found]
+    earned = round(part.score + earned_by(lab, shares, each * len(shares)), 1)
+    cases = (*part.cases, *(_case(lab, one, each) for one in times.found))
     said = "; ".join(f"{one.function} {_words(one)}" for one in times.found)
     message = f"{part.message} Measured beside NCCL: {said}."
     return replace(part, status=status_of(earned, part.max_score), score=earned, message=message, cases=cases)

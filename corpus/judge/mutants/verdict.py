@@ -45,8 +45,9 @@ def objections(mutant: Mutant, report: Report, source: str) -> list[str]:
 
 def failed(part: PartResult) -> bool:
     """Whether a part says of a submission that it fails: without points, but for traffic, whose points have degrees,
-    correctness, of which a stage of a long lab may have earned some, and what says itself that it is a part only."""
-    if part.part in (Part.TRAFFIC, Part.CORRECTNESS) or part.status is Status.PARTIAL:
+    correctness and safety, of which a stage of a long lab or a function of several may have earned some, and what says
+    itself that it is a part only."""
+    if part.part is not Part.EFFICIENCY or part.status is Status.PARTIAL:
         return part.status is not Status.PASSED and part.score < part.max_score
     return part.score == 0
 

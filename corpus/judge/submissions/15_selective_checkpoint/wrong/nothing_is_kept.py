@@ -1,4 +1,4 @@
-# expect: safety: passed: a full checkpoint keeps every budget, and computes everything again
+# expect: correctness: wrong answer: a full checkpoint keeps every budget, and uses none of it
 def best(operators, budget):
     return []
 
