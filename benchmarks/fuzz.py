@@ -10,12 +10,14 @@ byte written beside the emulator's memory, which lies between pages that nobody 
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import selectors
 import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -94,15 +96,25 @@ def _batch(seed: int, first: int, last: int, tally: Tally) -> int:
     return running + 1
 
 
-def fuzz(seed: int, cases: int | None = None, seconds: float = float("inf"), first: int = 0) -> Tally:
-    """Run so many cases, or as many as the time is long enough for."""
-    tally, began, number = Tally(), time.monotonic(), first
-    end = None if cases is None else first + cases
-    while (end is None or number < end) and tally.seconds < seconds:
-        last = number + BATCH if end is None else min(number + BATCH, end)
-        while number < last:
-            number = _batch(seed, number, last, tally)
-        tally.seconds = time.monotonic() - began
+def fuzz(seed: int, cases: int | None = None, seconds: float = float("inf"), first: int = 0, workers: int = 1) -> Tally:
+    """Run so many cases, or as many as the time is long enough for, by so many processes side by side."""
+    tally, began = Tally(), time.monotonic()
+    starts = itertools.count(first, BATCH)
+    end = float("inf") if cases is None else first + cases
+
+    def work(_: int) -> Tally:
+        own = Tally()
+        while (number := next(starts)) < end and time.monotonic() - began < seconds:
+            last = int(min(number + BATCH, end))
+            while number < last:
+                number = _batch(seed, number, last, own)
+        return own
+
+    with ThreadPoolExecutor(workers) as pool:
+        for own in pool.map(work, range(workers)):
+            tally.verdicts += own.verdicts
+            tally.crashes += own.crashes
+    tally.seconds = time.monotonic() - began
     return tally
 
 
@@ -137,11 +149,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1, help="processes side by side (default: %(default)s)")
     parser.add_argument("--case", type=int, help="run this case only, and write no results")
     given = parser.parse_args(arguments)
     if given.case is None:
-        tally = fuzz(given.seed, seconds=60 * given.minutes)
-        command = f"{COMMAND} --minutes {given.minutes:g} --seed {given.seed}"
+        tally = fuzz(given.seed, seconds=60 * given.minutes, workers=given.workers)
+        command = f"{COMMAND} --minutes {given.minutes:g} --seed {given.seed} --workers {given.workers}"
         results.write(results.DIRECTORY / "fuzz.json", results.make_header(command), records(tally, given.seed))
     else:
         tally = fuzz(given.seed, cases=1, first=given.case)

@@ -1,0 +1,108 @@
+"""Runs the kernel of docs/tools.md under Nsight Compute, compute-sanitizer and Nsight Systems, beside the emulator.
+
+Run as `python -m benchmarks.tools` on a machine with a GPU and these tools; one that is not there is left out. Writes
+benchmarks/results/tools.json: ncu's counters beside ours, and the lines that a reader of the other tools looks at.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import warplab
+from corpus.tools import row_sums
+from course import results
+from course.results import Record
+from warplab.errors import WarplabError
+from warplab.hardware.device import present
+from warplab.plan.execution import METRICS
+
+FILE = results.DIRECTORY / "tools.json"
+COMMAND = "python -m benchmarks.tools"
+SCRIPT = Path(row_sums.__file__)
+COUNTERS = (
+    "global_load_requests",
+    "global_load_sectors",
+    "global_store_sectors",
+    "shared_load_wavefronts",
+    "shared_load_bank_conflicts",
+    "shared_store_wavefronts",
+)
+SECONDS = 240
+
+
+def run(command: list[str]) -> str:
+    """All that a tool prints."""
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return done.stdout + done.stderr
+
+
+def by_ncu() -> list[Record]:
+    """Nsight Compute's counters beside the emulator's, and what its pages of text say."""
+    total = warplab.run(row_sums.main).execution.total
+    names = [METRICS[counter] for counter in COUNTERS]
+    command = ["ncu", "--clock-control", "none", "--kernel-name", "row_sums"]
+    raw = run([*command, "--csv", "--page", "raw", "--metrics", ",".join(names), sys.executable, str(SCRIPT)])
+    (row,) = list(csv.DictReader(io.StringIO(raw[raw.index('"ID"') :])))[1:]
+    found = []
+    for counter, name in zip(COUNTERS, names, strict=True):
+        value, ours = int(float(row[name].replace(",", ""))), getattr(total, counter)
+        ratio = value / ours if ours else None
+        found.append(
+            Record(counter, "count", value, "1", variant=name, baseline="emulator", baseline_value=ours, ratio=ratio)
+        )
+    sections = [word for name in ("SpeedOfLight", "MemoryWorkloadAnalysis_Tables", "SourceCounters")
+                for word in ("--section", name)]  # fmt: skip
+    text = run([*command, *sections, sys.executable, str(SCRIPT)])
+    found.append(Record("ncu", "lines", len(text.splitlines()), "1", extra={"text": text}))
+    return found
+
+
+def by_sanitizer() -> list[Record]:
+    """What compute-sanitizer's racecheck and initcheck report."""
+    found = []
+    for tool in ("racecheck", "initcheck", "memcheck", "synccheck"):
+        text = run(["compute-sanitizer", "--tool", tool, "--print-limit", "3", sys.executable, str(SCRIPT)])
+        summary = re.findall(r"(\d+) (?:hazards? displayed|errors?)", text)
+        shown = "\n".join(text.splitlines()[:30] + text.splitlines()[-2:])
+        count = int(summary[-1]) if summary else -1
+        found.append(Record("compute-sanitizer", "reports", count, "1", variant=tool, extra={"text": shown}))
+    return found
+
+
+def by_nsys() -> list[Record]:
+    """Nsight Systems' table of kernels and of calls."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = ["nsys", "profile", "--stats=true", "-o", str(Path(folder, "report")), sys.executable, str(SCRIPT)]
+        text = run(command)
+    return [Record("nsys", "lines", len(text.splitlines()), "1", extra={"text": text})]
+
+
+def main() -> int:
+    """Exit code 3 without a GPU."""
+    if present() is None:
+        raise WarplabError("This needs a GPU.")
+    records = []
+    for program, part in (("ncu", by_ncu), ("compute-sanitizer", by_sanitizer), ("nsys", by_nsys)):
+        if shutil.which(program):
+            records += part()
+        else:
+            print(f"{program} is not on the PATH and is left out.", file=sys.stderr)
+    for record in records:
+        print(record.name, record.variant, record.value, record.baseline_value, sep="  ")
+    print(f"Written: {results.write(FILE, results.make_header(COMMAND), records).name}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except WarplabError as error:
+        print(error, file=sys.stderr)
+        sys.exit(3)
