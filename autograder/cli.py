@@ -22,7 +22,7 @@ from autograder.records.request import Request
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from autograder.report import json_file, terminal
-from autograder.spec.lab import CHECKOUT, AnyLab
+from autograder.spec.lab import CHECKOUT, AnyLab, labs_folder
 from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
@@ -164,7 +164,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
     if options.json:
         json_file.write_reports(reports, options.json)
     if options.html:
-        write_whole(options.html, _page(reports))
+        write_whole(options.html, _page(reports, [source for _, source in work], options.html))
     return exit_code(reports)
 
 
@@ -177,7 +177,7 @@ def _reference(options: argparse.Namespace, console: Console) -> int:
     terminal.show_summary(reports, console)
     folder = BUILD / "report"
     json_file.write_grades(reports, folder / "grades.json")
-    write_whole(folder / "index.html", _page(reports))
+    write_whole(folder / "index.html", _page(reports, [source for _, source in work], folder / "index.html"))
     console.print(f"Reports: {folder / 'grades.json'} and {folder / 'index.html'}", markup=False, highlight=False)
     return exit_code(reports)
 
@@ -222,10 +222,13 @@ def exit_code(reports: Sequence[Report]) -> int:
     return FULL_MARKS if all(report.full_marks for report in reports) else NOT_FULL_MARKS
 
 
-def _page(reports: Sequence[Report]) -> str:
+def _page(reports: Sequence[Report], sources: Sequence[Path], file: Path) -> str:
+    """The page of these reports, to be written to `file`, from where it links to the handouts and the submissions."""
     from autograder.report.html_page import page  # its figures take longer to import than a short answer takes
+    from autograder.report.links import Links
 
-    return page(reports)
+    links = [Links.between(file.parent, labs_folder().parent, source) for source in sources]
+    return page(reports, links=links)
 
 
 def _add_class_options(parser: argparse.ArgumentParser) -> None:

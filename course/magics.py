@@ -13,7 +13,8 @@ from autograder.judge.pipeline import grade
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.request import Request
 from autograder.report.html_page import fragment
-from autograder.spec.lab import CHECKOUT, find_any
+from autograder.report.links import Links
+from autograder.spec.lab import CHECKOUT, find_any, labs_folder
 from course.cell_file import cell_file
 from course.waiting import Waiting
 from warplab.errors import WarplabError
@@ -51,7 +52,7 @@ def submit(line: str, cell: str) -> None:
         waiting.answer(str(error))
     else:
         own_history.keep(report)
-        waiting.answer(HTML(fragment(report)))
+        waiting.answer(HTML(fragment(report, Links.between(Path.cwd(), labs_folder().parent))))
 
 
 def load_ipython_extension(shell) -> None:

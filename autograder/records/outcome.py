@@ -25,6 +25,18 @@ class FirstWrong:
     writer: Writer | None = None  # who stored it last, where that can be told
 
 
+@dataclass(frozen=True)
+class LaneRequest:
+    """One request of a warp to memory that costs more than it must: what each of its 32 lanes asks for."""
+
+    line: int
+    space: str  # global, shared or local
+    verb: str
+    array: str
+    size: int  # bytes a lane
+    addresses: tuple[int | None, ...]  # of each lane, in bytes; None for a lane that takes no part
+
+
 @dataclass
 class CaseOutcome:
     """One case on one executor. `counters` and `lines` are filled by the emulator only."""
@@ -45,6 +57,7 @@ class CaseOutcome:
     processor_seconds: float | None = None  # of all threads; the emulator's only
     code: list[int] = field(default_factory=list)  # lines of the submission that its kernels have instructions of
     ran: list[int] = field(default_factory=list)  # those that a thread ran in some order
+    worst_request: LaneRequest | None = None  # of the line that wastes most, on the profile case
     printed: str = ""  # by the kernels of a case that is shown, as much as a report can show
 
     def to_wire(self) -> dict[str, Any]:

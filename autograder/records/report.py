@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
 from autograder.records.measurement import Measurement, Unmeasured
-from autograder.records.outcome import FirstWrong
+from autograder.records.outcome import FirstWrong, LaneRequest
 from autograder.records.status import NOT_JUDGED, Executor, Part, Status
 from autograder.spec.lab import SUBMISSION_NAMES
 from warplab.plan.execution import Counters, Finding
@@ -185,6 +185,7 @@ class Report:
     kernels: tuple[KernelFigures, ...] = ()
     profile: Profile | None = None
     wasted: tuple[WastedLine, ...] = ()  # the worst first
+    worst_request: LaneRequest | None = None  # one of the worst line
     unrun: tuple[tuple[int, int], ...] = ()  # of right kernels, lines from first to last that no case ran
     second_opinions: tuple[SecondOpinion, ...] = ()
     resemblance: Resemblance | None = None  # for right answers where efficiency was not measured

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from autograder.records import measurement
-from autograder.records.outcome import FirstWrong
+from autograder.records.outcome import FirstWrong, LaneRequest
 from autograder.records.report import (
     BudgetResult,
     CaseResult,
@@ -92,6 +92,7 @@ class _Report(msgspec.Struct):
     original: str = ""  # these are in none of versions 1 to 3
     printed: str = ""
     unrun: tuple[tuple[int, int], ...] = ()
+    worst_request: LaneRequest | None = None
 
     def __post_init__(self) -> None:
         if sorted(part.part for part in self.parts) != sorted(Part):

@@ -17,6 +17,7 @@ from autograder.report.source_slips import (
     uncalled_barrier,
     unoptimised,
 )
+from autograder.report.words import without_place
 from warplab.plan.execution import Finding, FindingKind
 
 _FEW_THREADS = 0.25  # theoretical occupancy below which latency is hard to hide
@@ -44,7 +45,6 @@ _BEFORE_ANY_RECORD = (
     Status.NO_RECORDS,
 )
 _HAS_A_CURE = re.compile(r": put |\. Let |: give it ")
-_PLACE = re.compile(r" \(thread \([\d, ]+\) of block \([\d, ]+\)\)(?=\.?$)")  # which the finding itself has too
 
 
 def next_step(
@@ -141,7 +141,7 @@ def _with_section(sentence: str, part: PartResult) -> str:
 
 def _for_finding(finding: Finding) -> str:
     """What was found and what to do about it, which a race's message says itself."""
-    found = _PLACE.sub("", finding.message).rstrip(".")
+    found = without_place(finding.message)
     cure = "" if _HAS_A_CURE.search(found) else _FOR_FINDINGS.get(finding.kind)
     return f"{found}: {cure}." if cure else f"{found}."
 

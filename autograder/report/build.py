@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from autograder.records.machine import versions
-from autograder.records.outcome import CaseOutcome
+from autograder.records.outcome import CaseOutcome, LaneRequest
 from autograder.records.prepared import Prepared
 from autograder.records.rejection import Rejected
 from autograder.records.report import PartResult, Profile, Report, Resemblance
@@ -19,6 +20,7 @@ from autograder.report.unrun import unrun_lines
 from autograder.report.waste import wasted_lines
 from autograder.spec.lab import Lab
 from warplab.errors import WarplabError
+from warplab.hardware.requests import LANES
 from warplab.plan.execution import Counters
 
 
@@ -50,11 +52,20 @@ def judged_kernels(
         kernels=captured.kernels,
         profile=_profile(profile),
         wasted=wasted,
+        worst_request=_worst_request(profile),
         unrun=_unrun(request, text, parts, emulated),
         resemblance=_resemblance(lab, parts, counters),
         printed=clean(next((outcome.printed for outcome in emulated if outcome.printed), "")),
         next_step=next_step(parts, wasted, captured.kernels, clean_source(text), dtypes, _in_float64(dtypes, profile)),
     )
+
+
+def _worst_request(profile: CaseOutcome) -> LaneRequest | None:
+    """The request to draw, its words cleaned like all that the worker says."""
+    one = profile.worst_request
+    if one is None or len(one.addresses) != LANES:
+        return None
+    return replace(one, verb=clean(one.verb), array=clean(one.array))
 
 
 def _unrun(

@@ -10,12 +10,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from autograder.records.report import Report
+from autograder.records.report import CaseResult, PartResult, Report
 from autograder.records.status import Status
 from autograder.report.figures import bandwidth_words, roofline_picture
+from autograder.report.lanes import lanes_picture
+from autograder.report.links import Links
 from autograder.report.unrun import unrun_words
-from autograder.report.words import budget_words, opinion_words
+from autograder.report.words import excess, first_line, opinion_words, plain_name, unsaid, without_place
 from warplab.figures.source import source_html
+from warplab.plan.execution import Finding
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -32,17 +35,25 @@ _NEUTRAL = frozenset(
         Status.JUDGE_ERROR,
     }  # fmt: skip
 )
-# JupyterLab aligns every cell to the right, by a rule of two classes: this one, named twice, outweighs it.
-_ALIGNMENT = (
+# JupyterLab aligns every cell to the right, by a rule of two classes: these, named twice, outweigh it.
+_OUTWEIGHING = (
     ".warplab-report.warplab-report :is(td, th) { text-align: left; }",
     ".warplab-report.warplab-report :is(td, th).n { text-align: right; }",
+    ".warplab-report.warplab-report a { color: var(--link); }",
 )
+# A notebook's dark theme need not be the browser's: JupyterLab and VS Code say on the page's body which one it is.
+_DARK = ':is([data-jp-theme-light="false"] *, .vscode-dark *)'
 
 
-def page(reports: Sequence[Report], title: str = "", notes: Sequence[str] = ()) -> str:
-    """The whole page for reports; `notes` are sentences about what has none."""
+def page(
+    reports: Sequence[Report], title: str = "", notes: Sequence[str] = (), links: Sequence[Links] | None = None
+) -> str:
+    """The whole page for reports; `notes` are sentences about what has none. `links`, one a report, are for a page that
+    stays on the machine where it was graded."""
     title = title or (f"{reports[0].lab}: {reports[0].title}" if len(reports) == 1 else "Grades")
-    return _environment().get_template("page.html").render(title=title, style=_style(), reports=reports, notes=notes)
+    links = links or [Links()] * len(reports)
+    found = _environment().get_template("page.html")
+    return found.render(title=title, style=_style(), reports=reports, notes=notes, links=links)
 
 
 def table_page(title: str, text: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -91,9 +102,10 @@ def similar_page(
     )
 
 
-def fragment(report: Report) -> str:
-    """One report for a notebook's output cell."""
-    return _environment().get_template("fragment.html").render(style=_scoped_style(), report=report)
+def fragment(report: Report, links: Links | None = None) -> str:
+    """One report for a notebook's output cell, with links that lead from the notebook's folder."""
+    found = _environment().get_template("fragment.html")
+    return found.render(style=_scoped_style(), report=report, links=links or Links())
 
 
 @cache
@@ -112,11 +124,18 @@ def _environment() -> Environment:
     )
     made.globals.update(
         kind_of=_kind_of,
+        lanes_picture=lanes_picture,
         line_of=_line_of,
         excerpt_of=_excerpt_of,
         bandwidth_words=bandwidth_words,
         roofline_picture=roofline_picture,
-        budget_words=budget_words,
+        error_of=_error_of,
+        excess=excess,
+        finding_words=_finding_words,
+        first_line=first_line,
+        plain_name=plain_name,
+        summary_of=_summary_of,
+        unsaid=unsaid,
         unrun_words=unrun_words,
         opinion_words=opinion_words,
         source_html=source_html,
@@ -132,7 +151,8 @@ def _scoped_style() -> str:
     """The rules that a report needs, for nothing but the report: a notebook has a look of its own."""
     lines = _style().splitlines()
     root = lines[0].replace(":root", ".warplab-report")
-    return "\n".join([root, *_ALIGNMENT, *(_scoped(line) for line in lines if line.startswith("."))])
+    dark = f".warplab-report{_DARK} {{ {lines[1].split('{', 2)[2].removesuffix(' }')}"
+    return "\n".join([root, dark, *_OUTWEIGHING, *(_scoped(line) for line in lines if line.startswith("."))])
 
 
 def _scoped(rules: str) -> str:
@@ -156,12 +176,37 @@ def _line_of(report: Report, number: int) -> str:
 
 
 def _excerpt_of(report: Report) -> str:
-    """The lines around the one that a rejected submission was rejected for; empty if there is none."""
-    lines = report.source.split("\n")
-    if not 1 <= report.line <= len(lines):
+    """The lines around the one to look at first; empty if there is none."""
+    lines, line = report.source.split("\n"), first_line(report)
+    if not 1 <= line <= len(lines):
         return ""
-    first = max(report.line - 3, 1)
+    first = max(line - 3, 1)
     return "\n".join(
-        f"{'>' if number == report.line else ' '}{number:4d}  {text}"
-        for number, text in enumerate(lines[first - 1 : report.line + 2], start=first)
-    )
+        f"{'>' if number == line else ' '}{number:4d}  {text}"
+        for number, text in enumerate(lines[first - 1 : line + 2], start=first)
+    ).rstrip()
+
+
+def _summary_of(part: PartResult) -> str:
+    """What a part's tables come to."""
+    if part.findings:
+        return f"{len(part.findings)} finding{'s' * (len(part.findings) > 1)}"
+    if part.budgets:
+        kept = sum(budget.passed for budget in part.budgets)
+        return f"{kept} of {len(part.budgets)} budgets kept"
+    passed = sum(case.status is Status.PASSED for case in part.cases)
+    return f"{passed} of {len(part.cases)} cases passed"
+
+
+def _error_of(case: CaseResult) -> str:
+    """The largest error as a share of the one that is allowed."""
+    if not case.worst_ratio:
+        return ""
+    return f"{case.worst_ratio:.0%}" if case.worst_ratio < 10 else f"{case.worst_ratio:.3g} times"
+
+
+def _finding_words(finding: Finding, said: str) -> str:
+    """A finding's sentence, or only its place where the sentence stands above."""
+    if without_place(finding.message) in said and finding.block is not None:
+        return f"Seen in thread {finding.thread} of block {finding.block}."
+    return finding.message

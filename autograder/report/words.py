@@ -2,12 +2,60 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from autograder.records.report import BudgetResult, SecondOpinion, SimilarRung
+from autograder.records.report import BudgetResult, Report, SecondOpinion, SimilarRung
 from autograder.spec.recorded import Recorded
 
 _NAMED = 2  # rungs that counters do not tell apart
+_PLACE = re.compile(r" \(thread \([\d, ]+\) of block \([\d, ]+\)\)(?=\.?$)")  # at the end of a finding's message
+_END = re.compile(r"(?<=[.?!])\s+(?=[A-Z])")
+_LINE = re.compile(r"\b[Ll]ine (\d+)\b")
+_PLAIN = {
+    "global_read_sectors": "sectors read from global memory",
+    "global_written_sectors": "sectors written to global memory",
+    "thread_read_sectors": "sectors that threads read from global memory",
+    "bulk_load_sectors": "sectors that bulk copies read",
+    "local_sectors": "sectors of local memory",
+    "global_updates": "atomic updates of global memory",
+    "shared_read_wavefronts": "wavefronts of reads from shared memory",
+    "shared_written_wavefronts": "wavefronts of writes to shared memory",
+    "shared_read_conflicts": "bank conflicts of reads",
+    "shared_written_conflicts": "bank conflicts of writes",
+    "float_instructions": "floating-point instructions",
+    "tensor_instructions": "tensor-core instructions",
+    "tensor_multiply_adds": "multiply-adds of tensor cores",
+    "warpgroup_drains": "waits for all products of a warpgroup",
+    "estimated_nanoseconds": "estimated time in ns",
+    "barriers": "warps that arrive at barriers",
+}
+
+
+def plain_name(counter: str) -> str:
+    """A counter's name for a reader who does not know Nsight Compute's."""
+    return _PLAIN.get(counter, _words(counter))
+
+
+def without_place(message: str) -> str:
+    """A finding's message without the thread and the block."""
+    return _PLACE.sub("", message).rstrip(".")
+
+
+def unsaid(text: str, said: str) -> str:
+    """The sentences of a text that `said` does not have already, as they are or behind words that introduce them."""
+
+    def new(sentence: str) -> bool:
+        words = without_place(sentence)
+        return bool(words) and words not in said and words.partition(": ")[2] not in (said if ": " in words else ())
+
+    return " ".join(sentence for sentence in _END.split(text) if new(sentence))
+
+
+def first_line(report: Report) -> int:
+    """The line of the submission to look at first; 0 if there is none."""
+    found = _LINE.search(report.next_step)
+    return report.line or (int(found[1]) if found else 0)
 
 
 def _words(counter: str) -> str:
@@ -28,10 +76,15 @@ def budget_words(budget: BudgetResult) -> str:
 
 
 def _excess(budget: BudgetResult) -> str:
+    return f" ({excess(budget)})" if budget.limit > 0 else ""
+
+
+def excess(budget: BudgetResult) -> str:
+    """By how much a budget was exceeded."""
     if budget.limit <= 0:
-        return ""
+        return "none is allowed"
     times = budget.value / budget.limit
-    return f" ({times - 1:.1%} more)" if times < 1.1 else f" ({times:,.{1 if times < 10 else 0}f} times)"
+    return f"{times - 1:.1%} more" if times < 1.1 else f"{times:,.{1 if times < 10 else 0}f} times"
 
 
 def opinion_words(opinion: SecondOpinion) -> str:

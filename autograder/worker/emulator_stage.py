@@ -19,6 +19,7 @@ from autograder.worker.judge_case import Run, judge_case
 from autograder.worker.module_variables import keeps_state
 from autograder.worker.orders import in_orders
 from autograder.worker.second_call import OtherSize, later_calls
+from autograder.worker.worst_request import worst_request
 from warplab.emulator.orders import Order
 from warplab.plan.archive import loads
 from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
@@ -97,6 +98,11 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     if not shown:
         outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
+        if outcome.status is Status.PASSED:
+            inputs = generate(np, lab.task, judged, seed)
+            outcome.worst_request = worst_request(
+                loaded, inputs, executions[0], outcome.counters, _architecture(loaded)
+            )
     if outcome.status is Status.PASSED and keeps_state(loaded):
         size = OtherSize.of(lab.task, other)
         again = later_calls(lab.task, judged, seed, loaded, execute_once, size)
@@ -109,6 +115,7 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
                 code=outcome.code,
                 ran=outcome.ran,
                 counters_note=outcome.counters_note,
+                worst_request=outcome.worst_request,
             )
     outcome.seconds, outcome.processor_seconds = time.perf_counter() - start, time.process_time() - busy
     return outcome.to_wire()

@@ -138,3 +138,12 @@ def test_an_emulator_that_is_killed_is_asked_again(lab: Lab) -> None:
         unlucky.call("autograder.worker.emulator_stage:warm_up", timeout=600)
         assert graded(lab, unlucky, GOOD).full_marks
     assert len(set(killed)) == 2
+
+
+def test_a_request_of_the_worst_line_is_kept_for_its_picture(lab: Lab, worker: Worker) -> None:
+    report = graded(lab, worker, STRIDED)
+    assert report.worst_request is not None and report.wasted
+    assert report.worst_request.line == report.wasted[0].line
+    addresses = [address for address in report.worst_request.addresses if address is not None]
+    assert len({address // 32 for address in addresses}) == len(addresses) > 8  # each lane has a sector of its own
+    assert graded(lab, worker, GOOD).worst_request is None

@@ -46,6 +46,15 @@ class FirstWrongJson(Strict):
     writer: WriterJson | None
 
 
+class RequestJson(Strict):
+    line: int
+    space: str
+    verb: str
+    array: str
+    size: int
+    addresses: list[int | None]
+
+
 class CaseJson(Strict):
     name: str
     status: Status
@@ -204,6 +213,7 @@ class ReportJson(Strict):
     profile: ProfileJson | None
     wasted: list[WastedJson]
     unrun: list[tuple[int, int]]
+    worst_request: RequestJson | None
     second_opinions: list[OpinionJson]
     resemblance: ResemblanceJson | None
     next_step: str

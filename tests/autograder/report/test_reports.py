@@ -225,3 +225,28 @@ def test_clean_keeps_text_and_cuts_floods() -> None:
 
 def test_source_lines_are_counted_as_python_counts_them() -> None:
     assert clean_source("a\x0cb\r\nc\u2028d\re\tf\n").split("\n") == ["a b", "c d", "e   f", ""]
+
+
+def test_advice_stands_once_in_a_page() -> None:
+    (budget,) = report().part(Part.TRAFFIC).budgets
+    advice = f"{budget.reason} Begin with line 2."
+    race = report().part(Part.SAFETY).findings[0].message
+    cause = f"The sanitizers found a likely cause: {race}"
+    (case,) = report().parts[0].cases
+    told = tuple(replace(case, name=name, cause=cause) for name in ("tiny", "ragged"))
+    parts = (replace(report().parts[0], cases=told), *report().parts[1:])
+    assert html_page.page([report(next_step=advice)]).count(budget.reason) == 1
+    page = html_page.page([report(parts=parts)])
+    assert page.count(escape(race)) == 2  # its finding and the first case's cause
+
+
+def test_counters_have_plain_names_and_nsights_on_hover() -> None:
+    page = html_page.page([report()])
+    assert '<abbr title="Nsight Compute: l1tex__t_sectors">global load sectors</abbr>' in page
+
+
+def test_parts_that_lost_nothing_are_folded() -> None:
+    passed = replace(report().parts[0], status=Status.PASSED, score=30)
+    page = html_page.page([report(parts=(passed, *report().parts[1:]))])
+    assert "<details>\n<summary>Correctness: 0 of 1 cases passed" in page
+    assert "<details open>\n<summary>Safety: 1 finding</summary>" in page

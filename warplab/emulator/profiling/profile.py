@@ -179,17 +179,18 @@ def profile(
     block: Dim3 = (0, 0, 0),
     architecture: str = "sm_90a",
     seed: int | None = None,
+    sanitize: bool = True,
 ) -> Profile:
     """Run a plan on the emulator as `execute` does, and record what one block of one launch does.
 
     `launch` is the place of a launch in the plan, from 0; `block` the block's index (x, y, z). The trace is bounded: of
-    a block that runs longer, its beginning is kept. `seed` as for `execute`. Raises ProfileError if there is no such
-    launch or block or if the plan never gets there, and PlanError as `execute` does.
+    a block that runs longer, its beginning is kept. `seed` and `sanitize` as for `execute`. Raises ProfileError
+    if there is no such launch or block or if the plan never gets there, and PlanError as `execute` does.
     """
     _check(plan, launch, block)
     recorder = Recorder(launch, block)
     limit = shared_limit_of(architecture)
-    session = Session(plan, architecture, BUDGET, True, limit, os.cpu_count() or 1, seed, recorder)
+    session = Session(plan, architecture, BUDGET, sanitize, limit, os.cpu_count() or 1, seed, recorder)
     execution = session.execute(inputs)
     if recorder.running is None:
         reason = f" {execution.findings[-1].message}" if execution.findings else ""

@@ -1,0 +1,58 @@
+"""Links in a report's sentences: to the handout's section and to the line of the submission.
+
+A report knows neither where it will be read nor where the labs are: who makes a page says so.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from markupsafe import Markup, escape
+
+_HANDOUT = re.compile(r"(labs/\w+/README\.md)(?:, section '([^']+)')?")
+_LINE = re.compile(r"\b([Ll]ine (\d+))\b")
+
+
+@dataclass(frozen=True)
+class Links:
+    """Where a page of reports finds what is beside it: `root` is the folder of the labs' folder and `submission` the
+    file that was graded, both as URLs from the page. An empty one is not linked."""
+
+    root: str = ""
+    submission: str = ""
+
+    @staticmethod
+    def between(page: Path, root: Path, submission: Path | None = None) -> Links:
+        """Those of a page in a folder `page`."""
+
+        def url(path: Path) -> str:
+            try:
+                relative = os.path.relpath(path.resolve(), page.resolve())
+            except ValueError:  # on another drive
+                return path.resolve().as_uri()
+            return Path(relative).as_posix()
+
+        return Links(url(root), "" if submission is None else url(submission))
+
+    def linked(self, text: str, line: Callable[[int], str] = lambda number: "") -> Markup:
+        """A text, escaped, with links to the handouts it names, and to lines, for which `line` gives a URL or ""."""
+        made, done = Markup(), 0
+        for found in sorted([*_HANDOUT.finditer(text), *_LINE.finditer(text)], key=lambda found: found.start()):
+            url = self._handout(found) if found.re is _HANDOUT else line(int(found[2]))
+            made += escape(text[done : found.start()])
+            made += Markup('<a href="{}">{}</a>').format(url, found[0]) if url else escape(found[0])
+            done = found.end()
+        return made + escape(text[done:])
+
+    def _handout(self, found: re.Match[str]) -> str:
+        return f"{self.root}/{found[1]}{heading(found[2])}" if self.root else ""
+
+
+def heading(section: str | None) -> str:
+    """The fragment of a section in a page made of Markdown."""
+    words = re.sub(r"[^\w\- ]", "", section or "").strip().lower().replace(" ", "-")
+    return f"#{words}" if words else ""
