@@ -58,7 +58,14 @@ def _called(options: argparse.Namespace) -> Result:
         from warplab import run_file
     except ImportError as missing:
         raise WarplabError(f"{missing}.") from None
-    return run_file(options.file, options.function, seed=options.seed, orders=options.orders, timeout=options.timeout)
+    return run_file(
+        options.file,
+        options.function,
+        seed=options.seed,
+        orders=options.orders,
+        optimise=options.optimise,
+        timeout=options.timeout,
+    )
 
 
 def _emulated(options: argparse.Namespace) -> Result:
@@ -67,6 +74,8 @@ def _emulated(options: argparse.Namespace) -> Result:
 
     if options.function:
         raise WarplabError(f"'{options.function}': name the kernel of a .ptx file with --entry.")
+    if not options.optimise:
+        raise WarplabError("--no-optimisation: the code of a .ptx file is compiled already.")
     missing = [f"--{name}" for name in ("grid", "block") if not getattr(options, name)]
     if missing:
         raise WarplabError(f"A kernel of a .ptx file needs its launch: add {' and '.join(missing)}.")
@@ -157,5 +166,8 @@ def _parser() -> argparse.ArgumentParser:
     run.add_argument("--open", action="store_true", help="show that page in a browser")
     run.add_argument("--seed", type=int, help="draw the order of warps and asynchronous operations from this number")
     run.add_argument("--orders", type=int, default=1, help="run so many orders of blocks and warps: 4 as a grade does")
+    run.add_argument(
+        "--no-optimisation", dest="optimise", action="store_false", help="find faults of what compilers drop"
+    )
     run.add_argument("--timeout", type=float, default=120.0, help="seconds for the host code (default: 120)")
     return parser

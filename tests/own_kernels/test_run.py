@@ -299,3 +299,71 @@ def test_fastmath_keeps_subnormal_sums_as_numbas_linker_does() -> None:
     small = np.full(32, 1e-40, np.float32)
     result = warplab.run(fast_sum, small, np.zeros(32, np.float32), grid=1, block=32)
     assert np.array_equal(result.outputs["out"], small + small)
+
+
+NOBODY_NEEDS = r"""
+extern "C" __global__ void stores(int* a) {
+    __shared__ int s[2];
+    s[0] = threadIdx.x;  // LINE store
+}
+extern "C" __global__ void loads(int* a) {
+    int x = a[threadIdx.x + 32];  // LINE load
+}
+"""
+
+
+@cuda.jit
+def stores_twice(a):
+    a[cuda.threadIdx.x + 32] = 1  # LINE lost
+    a[cuda.threadIdx.x + 32] = 2
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "kind"), [("stores", "store", FindingKind.RACE), ("loads", "load", FindingKind.OUT_OF_BOUNDS)]
+)
+def test_faults_of_what_nobody_needs_are_found_without_optimisation(name: str, mark: str, kind: FindingKind) -> None:
+    """In CUDA C++ either by `optimise=False` or by the kernel's own option; -dopt=on has it optimised all the same."""
+
+    def found(*options: str, optimise: bool = True) -> list:
+        kernel = cupy.RawKernel(NOBODY_NEEDS, name, options)
+        result = warplab.run(kernel, np.zeros(32, np.int32), grid=1, block=64, optimise=optimise)
+        return [(f.kind, counted(result, f.line)) for f in result.findings]
+
+    assert found() == []
+    for accused in (found("-G"), found(optimise=False), found("-dopt=on", optimise=False)):
+        assert accused and set(accused) == {(kind, line_of(mark))}
+
+
+def test_a_numba_kernel_without_optimisation_keeps_a_store_that_another_overwrites() -> None:
+    for optimise, lines in ((True, 1), (False, 2)):
+        result = warplab.run(stores_twice, np.zeros(32, np.int32), grid=1, block=32, optimise=optimise)
+        assert len({finding.line for finding in result.findings}) == lines
+        assert all(finding.kind is FindingKind.OUT_OF_BOUNDS for finding in result.findings)
+
+
+def test_unoptimised_code_computes_the_same() -> None:
+    """Calls that are not inlined, variables in local memory, and loops as they are written."""
+    code = r"""
+    __device__ __noinline__ float next(float v, int n) { return v * 0.5f + n; }
+    struct Pair { float a, b; };
+    __device__ Pair swapped(Pair p) { Pair q; q.a = p.b; q.b = p.a; return q; }
+    extern "C" __global__ void k(const float* x, float* y) {
+        __shared__ float t[64];
+        Pair p = swapped(Pair{x[threadIdx.x], 2.0f});
+        for (int n = 0; n < 5; n++) p.b = next(p.b, n);
+        t[threadIdx.x] = p.a * p.b;
+        __syncthreads();
+        y[threadIdx.x] = t[63 - threadIdx.x] + __shfl_xor_sync(0xffffffffu, p.b, 1);
+    }
+    """
+    kernel = cupy.RawKernel(code, "k")
+
+    def run(x, y):
+        y = cupy.asarray(y)
+        kernel((1,), (64,), (cupy.asarray(x), y))
+        return y.get()
+
+    first, second = (warplab.run(run, X, np.zeros_like(X), optimise=optimise) for optimise in (True, False))
+    assert not second.findings
+    assert first.returned.any()
+    np.testing.assert_array_equal(first.returned, second.returned)

@@ -64,7 +64,7 @@ def _text_of(file: str) -> dict[str, str]:
 def recorded(call: OwnCall, listing: Listing) -> Recorded:
     """The call, recorded. Raises CaptureFailure."""
     recorder = Recorder(listing, (call.architecture,), MOST_CONTENT)
-    recorder.takes_host_arrays, recorder.spoiled = True, call.spoiled
+    recorder.takes_host_arrays, recorder.spoiled, recorder.optimises = True, call.spoiled, call.optimise
     hooks.install(recorder)
     results = HostResults(recorder)
     results.install()

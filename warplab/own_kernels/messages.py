@@ -15,7 +15,7 @@ class OwnCall:
     `spoiled` are the copies of NumPy arrays to the device whose originals are overwritten when they are made.
     `names` are the parameters that the arguments are for. `texts` has the sources of functions that lie in no file, by
     the names that their code objects have. With `launch`, (grid, block, bytes of shared memory), the function is a
-    kernel.
+    kernel. Without `optimise` compilers keep all that the source has.
     """
 
     architecture: str
@@ -26,6 +26,7 @@ class OwnCall:
     function: str = ""
     texts: dict[str, str] = field(default_factory=dict)
     spoiled: frozenset[int] = frozenset()
+    optimise: bool = True
 
 
 @dataclass(frozen=True)

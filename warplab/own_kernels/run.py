@@ -51,6 +51,7 @@ def run(
     architecture: str = ARCHITECTURE,
     seed: int | None = None,
     orders: int = 1,
+    optimise: bool = True,
     searched_elements: int = CELLS,
     timeout: float = 120.0,
     **keywords: Any,
@@ -62,7 +63,8 @@ def run(
     or a cupy.RawKernel) is given with its `grid` and `block`, integers or up to three of them, and `shared`, bytes of
     dynamic shared memory. The arrays that are passed are not changed: the result has them as the kernels leave them.
     `seed` makes the order of warps and asynchronous operations random. With `orders=n` the findings are those of n
-    orders: the first to last (or that of `seed`), the reverse one and drawn ones. `searched_elements` is how many
+    orders: the first to last (or that of `seed`), the reverse one and drawn ones. `optimise=False` compiles as a debug
+    build, which keeps stores and loads that nobody needs, and so finds their faults. `searched_elements` is how many
     elements of arrays the search for races covers (see `warplab.emulator.execute`). The host code may take `timeout`
     seconds; it runs in a process of its own, to which the function goes with all that it needs.
 
@@ -79,7 +81,7 @@ def run(
         raise OwnCodeError(f"The function cannot go to a process of its own, because of {error}.") from None
     texts = _files(function, sys._getframe(1)) | texts
     launch = None if grid is None else (grid, block, shared)
-    call = OwnCall(architecture, pickled, _names(function, len(values)), launch, texts=texts)
+    call = OwnCall(architecture, pickled, _names(function, len(values)), launch, texts=texts, optimise=optimise)
     given = {name: value for name, value in zip(call.names, values, strict=False) if isinstance(value, np.ndarray)}
     return _result(call, given, Order(seed=seed), orders, timeout, searched_elements)
 
@@ -91,6 +93,7 @@ def run_file(
     architecture: str = ARCHITECTURE,
     seed: int | None = None,
     orders: int = 1,
+    optimise: bool = True,
     timeout: float = 120.0,
 ) -> Result:
     """The same for a file: its function `main`, or another one that is named, called with what its ARGUMENTS hold.
@@ -100,7 +103,8 @@ def run_file(
     path = Path(path).resolve()
     if not path.is_file():
         raise OwnCodeError(f"There is no file {path}.")
-    return _result(OwnCall(architecture, file=str(path), function=function), {}, Order(seed=seed), orders, timeout)
+    call = OwnCall(architecture, file=str(path), function=function, optimise=optimise)
+    return _result(call, {}, Order(seed=seed), orders, timeout)
 
 
 def _result(

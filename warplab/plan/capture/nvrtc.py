@@ -30,6 +30,8 @@ _REFUSED = re.compile(r"-{1,2}(?:dlto|dlink-time-opt|gen-opt-lto)")
 _ASSEMBLER = re.compile(r"-{1,2}(?:Xptxas|ptxas-options)(?:=(.*))?")
 _NO_CODE = re.compile(r"(?:-{1,2}(?:v|verbose|warn-spills|warn-lmem-usage|O3|opt-level=3)(?:,|$))+")
 _MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)\s*")
+# What a debugger reads. ptxas does not optimise a module with it, and lines are in .loc.
+_FOR_DEBUGGERS = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}\n?|(?<=^\.target )(\S+), debug$", re.M | re.S)
 _DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
 
 _AT_THE_END = re.compile(r"^(At end of source: error.*)\n(.*?)\((\d{1,9})\): note", re.MULTILINE)
@@ -81,7 +83,13 @@ def compile_cpp(
             e: _checked(nvrtc, nvrtc.nvrtcGetLoweredName(program, e.encode())).decode() for e in name_expressions
         }
     # Only the host sees that a variable is managed; to kernels it is one in global memory.
-    return Module(_MANAGED.sub("", ptx.rstrip(b"\0 ").decode()), lowered, registers)
+    text = _MANAGED.sub("", ptx.rstrip(b"\0 ").decode())
+    return Module(_FOR_DEBUGGERS.sub(r"\1", text), lowered, registers)
+
+
+def unoptimised(options: Sequence[str]) -> tuple[str, ...]:
+    """The options with which a source is compiled as it is written, dead stores and unused loads included."""
+    return (*(option for option in options if not _OPTIMISED.fullmatch(option)), "-G")
 
 
 def compile_lto(code: str, file: str, include: Sequence[Path], architecture: str) -> bytes:
@@ -166,7 +174,7 @@ def _diagnosis(log: str, status: str) -> CompileError:
 
 
 def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
-    """The submission's options without the ones that the judge decides: architecture, debugging, linking."""
+    """The submission's options without the ones that the judge decides: architecture, lines, linking."""
     kept: list[str] = []
     registers: int | None = None
     literal = False
@@ -191,6 +199,7 @@ def _clean(options: Sequence[str]) -> tuple[list[str], int | None]:
             )
         elif _UNOPTIMISED.fullmatch(option):
             literal = True
+            kept.append(option)
         elif not _DROPPED.fullmatch(option) and not _RELOCATABLE.fullmatch(option):
             kept.append(option)
     if literal and not any(_OPTIMISED.fullmatch(o) for o in kept):

@@ -89,6 +89,8 @@ class Recorder:
         self.spoiled: frozenset[int] = frozenset()
         # Whether CuPy's kernels take NumPy arrays as well, as they do not outside of a capture.
         self.takes_host_arrays = False
+        # Whether compilers leave out what nobody reads, which hides faults of it.
+        self.optimises = True
 
     def begin(self, call: HostCall) -> list[Any]:
         """Forget the last call's buffers and launches; returns what to call the host function with."""

@@ -224,7 +224,8 @@ class Compiler:
         path = self.recorder.source.path
         located = code if start is None else f'#line {start} "{path}"\n{code}'
         try:
-            module = nvrtc.compile_cpp(located, _UNMAPPED, options, expressions, architecture)
+            given = options if self.recorder.optimises else nvrtc.unoptimised(options)
+            module = nvrtc.compile_cpp(located, _UNMAPPED, given, expressions, architecture)
         except nvrtc.CppError as error:
             inside = error.file == path
             slip, at = cpp_slip(str(error), self.recorder.source.lines, error.line or 0) if inside else ("", 0)

@@ -198,7 +198,7 @@ class _NumbaFront:
                 lineinfo=not any(map(has_empty_rows, argtypes)),
                 forceinline=options.get("forceinline", False),
                 fastmath=fastmath,
-                nvvm_options=_nvvm_options(options, disp.traps),
+                nvvm_options=_nvvm_options(options, disp.traps, self.recorder.optimises),
                 cc=self._oldest,
                 max_registers=options.get("max_registers"),
             )
@@ -358,13 +358,15 @@ _REFUSED = {
 }
 
 
-def _nvvm_options(options: Mapping[str, Any], debug: bool) -> dict[str, Any]:
+def _nvvm_options(options: Mapping[str, Any], debug: bool, optimises: bool) -> dict[str, Any]:
     """NVVM's options for what Numba's own compiler and linker would end at.
 
     nvJitLink optimises whatever it links by LTO, so `opt=False` alone changes nothing. A debug build is not linked so,
     and fuses no product with a sum where it is not optimised either.
     """
     fast = {"fastmath": options.get("fastmath", False)}
+    if not optimises:
+        return fast | {"opt": 0, "fma": 0}
     if options.get("opt") or options.get("lto"):
         return fast | {"opt": 3}
     return fast | ({"opt": 0, "fma": 0} if debug else {"opt": 0})
