@@ -42,7 +42,7 @@ _END = re.compile(rf"(?:(?<=[.!?])|(?<=[.!?]\*\*)|(?<=[.!?]\))){_ABBREVIATIONS}\
 _TAG = re.compile(r"</?(?:details|summary|sub|sup|br)\s*/?>")
 _MARK = re.compile(r"<!-- no source: (.+?) -->")
 _EARLY = re.compile(r"^[ \t]*<!-- no source: .+?-->", re.M)
-_ASKED = re.compile(r"(?:\d+ · )?(?:Exercises?|Work it out|Quiz)\b")  # headings
+_ASKED = re.compile(r"(?:\d+ · )?(?:Exercises?|Work it out|Quiz|Summary|Explain it)\b")  # headings
 _FIGURE = re.compile(
     r"(?<![\w.,])\d(?:[\d,.]*\d)?\s*(?:[kKMGT]i?B|[GT]B/s|[TP]?FLOP/s|[MG]Hz|watts|W|ns|nanoseconds|cycles|bits|bytes|"
     r"sectors|wavefronts|registers|SMs|warps|lanes|wide|banks|partitions|tensor cores|schedulers)\b"
