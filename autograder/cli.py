@@ -261,6 +261,12 @@ def _add_class_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="grade in jobs of Slurm, as the table [slurm] of this TOML file says",
     )
+    parser.add_argument(
+        "--mixed-cards", action="store_true", help="let a lab have grades from several kinds of GPU, and say so"
+    )
+    parser.add_argument(
+        "--anonymous", action="store_true", help="hide names where grades are looked at, from now on (`policy` ends it)"
+    )
     parser.add_argument("--only", metavar="NAME", action="append", default=[], help="only this student or lab")
     parser.add_argument("--regrade", action="store_true", help="grade again what has a grade")
     parser.add_argument(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from autograder.classroom.anonymity import Shown
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.ledger import RECORD, Ledger
@@ -109,10 +110,9 @@ def _written(options: argparse.Namespace, lines: list[GradeLine], skipped: list[
 
 def _pages(results: Path, lines: list[GradeLine]) -> dict[str, str]:
     from autograder.overview.feedback import feedback_page
-    from autograder.overview.leaderboard import pseudonym
 
-    salt = _salt(results)
-    theirs = [(one, pseudonym(line.student, salt)) for line in lines for one in line.each()]
+    names = _pseudonyms(results)
+    theirs = [(one, names[line.student]) for line in lines for one in line.each()]
     return {one.student: feedback_page(one.student, [one], bird) for one, bird in theirs}
 
 
@@ -132,8 +132,13 @@ def policy(options: argparse.Namespace, console: Console) -> int:
     from autograder.classroom.policy import read_policy
 
     with _record(options) as ledger:
+        if options.names is not None:
+            with _changes(ledger, options.results, console):
+                ledger.hide_names(not options.names)
         if options.file is None:
             _say(console, ledger.setting("policy") or "No policy: the newest attempt counts, whenever it came.")
+            if ledger.shown().hidden:
+                _say(console, "Names are hidden where grades are looked at.")
             return 0
         try:
             text = options.file.read_text(encoding="utf-8")
@@ -156,35 +161,38 @@ def override(options: argparse.Namespace, console: Console) -> int:
         raise ClassError("An override needs a --reason, which the student may read.")
     reason = " ".join(clean(options.reason).split())
     with _record(options) as ledger:
+        student = ledger.shown().real(options.student)
         if options.appeal is not None:
             about = [(line.student, line.lab) for line in ledger.log() if line.number == options.appeal]
-            if about != [(options.student, options.lab)]:
+            if about != [(student, options.lab)]:
                 raise ClassError(f"The log has no appeal {options.appeal} of {options.student} for {options.lab}.")
             reason += f" (appeal {options.appeal})"
         with _changes(ledger, options.results, console):
             if options.withdraw:
-                ledger.withdraw_override(options.student, options.lab, reason)
+                ledger.withdraw_override(student, options.lab, reason)
             else:
-                ledger.override(options.student, options.lab, options.score, reason)
+                ledger.override(student, options.lab, options.score, reason)
     return 0
 
 
 def log(options: argparse.Namespace, console: Console) -> int:
     """`autograder log`. Raises ClassError."""
     with _record(options) as ledger:
+        shown = ledger.shown()
+        student = shown.real(options.student) if options.student else None
         if options.appeal:
             if not (options.student and options.lab):
                 raise ClassError("An appeal is of one student for one lab: name them with --student and --lab.")
             lines = [one for line in ledger.attempts() for one in (line, *line.each())]
-            if not any((one.student, one.lab) == (options.student, options.lab) for one in lines):
+            if not any((one.student, one.lab) == (student, options.lab) for one in lines):
                 raise ClassError(f"{options.student} has handed in nothing for {options.lab}: see results.csv.")
-            number = ledger.write_log(options.student, options.lab, f"appeal: {' '.join(options.appeal.split())}")
+            number = ledger.write_log(student or "", options.lab, f"appeal: {' '.join(options.appeal.split())}")
             _say(console, f"Appeal {number}: answer it with `autograder override ... --appeal {number}`.")
             return 0
         for line in ledger.log():
-            if options.student in (None, line.student) and options.lab in (None, line.lab):
-                about = ", ".join(text for text in (line.student, line.lab) if text)
-                _say(console, clean(f"{line.number:5d}  {line.at}  {line.who}  {about}: {line.words}"))
+            if student in (None, line.student) and options.lab in (None, line.lab):
+                about = ", ".join(text for text in (shown.of(line.student), line.lab) if text)
+                _say(console, clean(f"{line.number:5d}  {line.at}  {line.who}  {about}: {shown.words(line.words)}"))
     return 0
 
 
@@ -203,11 +211,12 @@ def _changes(ledger: Ledger, results: Path, console: Console) -> Iterator[None]:
     """Say whose points a change of the record changes, and write the table anew. Raises OSError."""
     before = {(line.student, line.lab): line.points for line in ledger.lines()}
     yield
-    lines = list(ledger.lines())
+    shown, lines = ledger.shown(), list(ledger.lines())
     for line in lines:
         if (then := before.get((line.student, line.lab), 0.0)) != line.points:
-            _say(console, clean(f"{line.student}, {line.lab}: {then:g} -> {line.points:g} {line.why}".rstrip()))
-    write_whole(results / TABLE, table(lines, ledger.people()))
+            words = f"{shown.of(line.student)}, {line.lab}: {then:g} -> {line.points:g} {line.why}"
+            _say(console, clean(words.rstrip()))
+    write_whole(results / TABLE, table(shown.lines(lines), shown.people(ledger.people())))
 
 
 def harness(options: argparse.Namespace, console: Console) -> int:
@@ -235,11 +244,8 @@ def harness(options: argparse.Namespace, console: Console) -> int:
 def feedback(options: argparse.Namespace, console: Console) -> int:
     """`autograder feedback`. Raises ClassError, OSError."""
     from autograder.overview.feedback import write_feedback
-    from autograder.overview.leaderboard import pseudonym
 
-    lines, salt = _lines(options.results), _salt(options.results)
-    names = {line.student: pseudonym(line.student, salt) for line in lines}
-    files = write_feedback(lines, options.out, names)
+    files = write_feedback(_lines(options.results), options.out, _pseudonyms(options.results))
     _say(console, f"Written: {len(files)} pages in {options.out}")
     return 0
 
@@ -262,8 +268,10 @@ def leaderboard(options: argparse.Namespace, console: Console) -> int:
     from autograder.overview.leaderboard import leaderboard_page, places
 
     best = places(_lines(options.results, options.lab), options.lab)
-    salt = None if options.names else _salt(options.results)
-    write_whole(options.out, leaderboard_page(options.lab, best, salt))
+    if options.names and _shown(options.results).hidden:
+        raise ClassError("Names are hidden: leave --names out, or show names with `autograder policy --show-names`.")
+    names = None if options.names else _pseudonyms(options.results)
+    write_whole(options.out, leaderboard_page(options.lab, best, names))
     _say(console, f"Written: {options.out}, {len(best)} places")
     return 0
 
@@ -297,7 +305,9 @@ def similar(options: argparse.Namespace, console: Console) -> int:
     from autograder.report.terminal import progress_bar
 
     lab = find_any(options.lab)
-    texts = compared_texts.handed_in(_lines(options.results, options.lab), lab) + compared_texts.solutions(lab)
+    shown = _shown(options.results)
+    texts = compared_texts.handed_in(shown.lines(_lines(options.results, options.lab)), lab)
+    texts += compared_texts.solutions(lab)
     for results in options.earlier:
         texts += compared_texts.earlier(results, lab)
     for folder in options.known:
@@ -310,7 +320,7 @@ def similar(options: argparse.Namespace, console: Console) -> int:
     given = given_runs(hints.starters(lab))
     found = pairs(works, given)
     listed = entries(found)
-    out = options.out or options.results / hints.FOLDER / f"{lab.name}.html"
+    out = options.out or options.results / hints.FOLDER / hints.file_name(lab, shown.hidden)
     write_whole(out, hints.page(lab, found, listed, given))
     for entry in listed[: options.show]:
         pasted = f" ({entry.pasted} is in there)" if entry.pasted and entry.pasted not in entry.title else ""
@@ -332,10 +342,15 @@ def release(options: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _salt(results: Path) -> int:
-    """What the pseudonyms of a class are drawn with; kept in its record."""
-    with Ledger(results / RECORD) as ledger:
-        return ledger.seed_of("leaderboard")
+def _shown(results: Path) -> Shown:
+    """What students are called where grades are looked at."""
+    with Ledger(results / RECORD, reads=True) as ledger:
+        return ledger.shown()
+
+
+def _pseudonyms(results: Path) -> dict[str, str]:
+    with Ledger(results / RECORD, reads=True) as ledger:
+        return ledger.pseudonyms()
 
 
 def _say(console: Console, text: str) -> None:

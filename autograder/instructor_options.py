@@ -58,6 +58,11 @@ def add_commands(command: Command) -> None:
     sub = command("policy", _later("policy"), "Show or set which attempt counts and what lateness costs.")
     _add_results(sub)
     sub.add_argument("file", metavar="TOML", type=Path, nargs="?", help="the rules (default: show those in force)")
+    names = sub.add_mutually_exclusive_group()
+    names.add_argument(
+        "--show-names", dest="names", action="store_true", default=None, help="show names where grades are looked at"
+    )
+    names.add_argument("--hide-names", dest="names", action="store_false", help="show pseudonyms there")
     _add_by(sub)
 
     sub = command("override", _later("override"), "Set a student's points for a lab by hand, whatever is graded later.")

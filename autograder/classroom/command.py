@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from autograder.classroom.anonymity import Shown
+from autograder.classroom.cards import card, refused
 from autograder.classroom.clusters import read_jobs
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
@@ -23,10 +25,12 @@ from autograder.classroom.ledger import RECORD, Ledger, Waiting
 from autograder.classroom.policy import read_times
 from autograder.classroom.reader import Confined
 from autograder.classroom.roster import read_roster
-from autograder.classroom.run import OnGrade, Way, run_class
+from autograder.classroom.run import NOT_GRADED, OnGrade, Way, run_class
 from autograder.classroom.table import TABLE, fates_table, table
+from autograder.records.machine import choose_machine
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
+from autograder.spec.lab import find_any, known_labs
 from warplab.files import write_whole
 from warplab.hardware.processors import usable_processors
 
@@ -50,9 +54,11 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
     people = read_roster(options.roster) if options.roster else []
     jobs = read_jobs(options.cluster) if options.cluster else None
     processes = options.processes or (1 if jobs else _processes(options.device))
-    way = Way(processes, options.device, options.allow_reduced_isolation, jobs)
+    way = Way(processes, options.device, options.allow_reduced_isolation, jobs, options.mixed_cards)
     with Ledger(options.out / RECORD) as ledger:
         ledger.enrol(people)
+        if options.anonymous:
+            ledger.hide_names(True)
         handed_in, names = ledger.by_roster(intake.handed_in), ledger.names()
         if options.times:
             handed_in = _timed(handed_in, read_times(options.times, ledger.policy()), options.times)
@@ -62,22 +68,42 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
         _show_intake(intake, ledger, console)
         write_whole(options.out / FILES, fates_table(intake.fates))
         begun = ledger.last_log()
-        work = ledger.waiting(options.only, options.regrade)
+        shown = ledger.shown()
+        work = ledger.waiting([_real(shown, name) for name in options.only], options.regrade)
+        if not (jobs or way.mixed):
+            _require_one_card(ledger, work, options.device)
         _say(console, f"{len(handed_in)} handed in, {changed} of them new or changed; {len(work)} to grade.")
         try:
-            with _progress(console, len(work)) as on_grade:
+            with _progress(console, len(work), shown) as on_grade:
                 run_class(ledger, work, way, on_grade)
         finally:  # the table always shows what the record holds
-            lines = list(ledger.lines())
-            write_whole(options.out / TABLE, table(lines, ledger.people()))
+            lines = shown.lines(ledger.lines())
+            write_whole(options.out / TABLE, table(lines, shown.people(ledger.people())))
         changes = [line for line in ledger.log(begun) if " -> " in line.words]
     _show(lines, console)
     for change in changes:
-        _say(console, clean(f"changed: {change.student}, {change.lab}: {change.words}"))
+        _say(console, clean(f"changed: {shown.of(change.student)}, {change.lab}: {change.words}"))
     _say(console, f"Written: {options.out / TABLE}, {options.out / FILES} (the record: {options.out / RECORD})")
     if not all(line.problem or line.by_hand or (line.status and line.status not in NOT_JUDGED) for line in lines):
         return Outcome.NOT_ALL_GRADED
     return Outcome.WHOLE if intake.all_read else Outcome.NOT_ALL_READ
+
+
+def _real(shown: Shown, name: str) -> str:
+    """A lab, or the student who is shown by this name. Raises ClassError."""
+    return name if name in known_labs() else shown.real(name)
+
+
+def _require_one_card(ledger: Ledger, work: Sequence[Waiting], device: str) -> None:
+    """Refuse to grade a lab here whose other grades are from another card. Raises ClassError."""
+    before = ledger.cards({one.number for one in work})
+    for name in sorted({one.lab for one in work} & before.keys()):
+        machine = choose_machine(device, find_any(name).needs)
+        if words := refused(before, name, card(machine.device, find_any(name).task.judged_on or machine.hardware)):
+            raise ClassError(
+                f"{words}: grade there, or all of the lab here with --only {name} --regrade, or accept both with "
+                "--mixed-cards."
+            )
 
 
 def _processes(device: str) -> int:
@@ -91,7 +117,7 @@ def _processes(device: str) -> int:
 
 
 @contextmanager
-def _progress(console: Console, count: int) -> Iterator[OnGrade]:
+def _progress(console: Console, count: int, shown: Shown) -> Iterator[OnGrade]:
     bar = TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     with Progress(
         *bar, TextColumn("{task.description}"), console=console, transient=True, disable=not console.is_terminal
@@ -99,8 +125,10 @@ def _progress(console: Console, count: int) -> Iterator[OnGrade]:
         task = progress.add_task("", total=count)
 
         def on_grade(one: Waiting, status: str) -> None:
-            words = escape(clean(f"{one.student}, {one.lab}: {status}"))
-            progress.update(task, advance=1, description=words)
+            words = clean(f"{shown.of(one.student)}, {one.lab}: {status}")
+            progress.update(task, advance=1, description=escape(words))
+            if status.startswith(NOT_GRADED):
+                _say(console, words)
 
         yield on_grade
 

@@ -39,6 +39,8 @@ class GradeLine:
     counts: float | None = None  # points after policies and overrides; None where they are the score
     why: str = ""
     by_hand: bool = False  # an override
+    device: str = ""
+    gpu_seconds: float = 0.0  # for which its kernels had a GPU, or shared one
 
     @property
     def points(self) -> float:

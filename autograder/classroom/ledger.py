@@ -12,7 +12,7 @@ import json
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,15 +20,18 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
+from autograder.classroom.anonymity import Shown, draw
+from autograder.classroom.cards import card, counts, with_cards
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.people import Identity, Person
-from autograder.classroom.policy import Policy, read_policy, what_counts
+from autograder.classroom.policy import NOTHING_USED, Policy, Used, read_policy, what_counts
 from autograder.spec.seeds import secret_seed
 
 RECORD = "class.sqlite"  # its name in the folder of a class's results
-SCHEMA = "2"
+SCHEMA = "3"
+_HIDDEN = "names hidden"  # the setting
 TRIES = 3  # of a submission whose grading was lost with the process that did it
 
 _TABLES = """
@@ -41,10 +44,12 @@ CREATE TABLE submission (
 CREATE TABLE grade (
     submission INTEGER PRIMARY KEY REFERENCES submission (id), status TEXT NOT NULL, score REAL NOT NULL,
     max_score REAL NOT NULL, full_score REAL NOT NULL, efficiency REAL, device TEXT NOT NULL, hardware TEXT NOT NULL,
-    isolation TEXT NOT NULL, seconds REAL NOT NULL, finished TEXT NOT NULL, report TEXT NOT NULL
+    isolation TEXT NOT NULL, seconds REAL NOT NULL, gpu_seconds REAL NOT NULL, finished TEXT NOT NULL,
+    report TEXT NOT NULL
 );
 CREATE TABLE seed (lab TEXT PRIMARY KEY, value INTEGER NOT NULL);
 CREATE TABLE person (id TEXT PRIMARY KEY, name TEXT NOT NULL, aliases TEXT NOT NULL);
+CREATE TABLE pseudonym (student TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE override (
     student TEXT NOT NULL, lab TEXT NOT NULL, score REAL NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (student, lab)
 );
@@ -160,7 +165,33 @@ class Ledger:
                     self._database.execute("DELETE FROM submission WHERE id = ?", (number,))
             for one in handed_in:
                 changed += self._take(one)
+            self._draw_pseudonyms()
         return changed
+
+    def _draw_pseudonyms(self) -> None:
+        """Give everybody who has none a pseudonym."""
+        known = self.pseudonyms()
+        taken = set(known.values())
+        everybody: set[str] = set()
+        for student, members in self._rows("SELECT student, members FROM submission"):
+            everybody |= {student, *(name for name, _ in json.loads(members))}
+        for student in sorted(everybody | {person.id for person in self.people()}):
+            if student not in known:
+                taken.add(name := draw(taken))
+                self._database.execute("INSERT INTO pseudonym VALUES (?, ?)", (student, name))
+
+    def pseudonyms(self) -> dict[str, str]:
+        """The pseudonym of each student and each group, drawn once."""
+        return dict(self._rows("SELECT * FROM pseudonym"))
+
+    def shown(self) -> Shown:
+        """What students are called where grades are looked at."""
+        return Shown(self.pseudonyms(), bool(self.setting(_HIDDEN)))
+
+    def hide_names(self, hidden: bool) -> None:
+        """Show pseudonyms where grades are looked at from now on, or names again."""
+        if hidden != bool(self.setting(_HIDDEN)):
+            self.keep_setting(_HIDDEN, "yes" if hidden else "", "names hidden" if hidden else "names shown")
 
     def by_roster(self, handed_in: Sequence[HandedIn]) -> list[HandedIn]:
         """The hand-ins under the roster's IDs and names, where it knows their students by another name."""
@@ -218,6 +249,7 @@ class Ledger:
             for number, members in self._rows("SELECT id, members FROM submission WHERE members != '[]'"):
                 changed = [[names.get(one.casefold(), one), called] for one, called in json.loads(members)]
                 self._database.execute("UPDATE submission SET members = ? WHERE id = ?", (json.dumps(changed), number))
+            self._draw_pseudonyms()
 
     def names(self) -> dict[str, str]:
         """The ID of each name of a student, in small letters, that no other has."""
@@ -229,6 +261,7 @@ class Ledger:
 
     def _rename(self, old: str, new: str) -> None:
         self._database.execute("UPDATE OR IGNORE override SET student = ? WHERE student = ?", (new, old))
+        self._database.execute("UPDATE OR IGNORE pseudonym SET student = ? WHERE student = ?", (new, old))
         for number, lab, attempt in self._rows(
             "SELECT id, lab, attempt FROM submission WHERE student = ? ORDER BY attempt", old
         ):
@@ -299,10 +332,12 @@ class Ledger:
         for name in only:
             if name not in names:
                 raise ClassError(f"--only {name}: there is no student and no lab of that name.")
+        quota, used = self.policy().quota, self.used()
         return [
             Waiting(*row[:5])
             for row in rows
             if (again or (row[5] and row[6] < TRIES)) and (not only or {row[1], row[2]} & set(only))
+            if not (row[5] and quota.exceeded(used.get(row[1], NOTHING_USED)))
         ]
 
     def seed_of(self, lab: str) -> int:
@@ -313,11 +348,12 @@ class Ledger:
         return value
 
     def keep(self, number: int, report: dict[str, Any]) -> None:
-        """Keep the grade of a submission: `report` is Report.to_json(). It replaces the one before."""
+        """Keep the grade of a submission: `report` is Report.to_json(), with `gpu_seconds` where it had a GPU. It
+        replaces the one before."""
         row = (
             number, report["status"], report["score"], report["max_score"], report["full_score"],
             report["efficiency"], report["device"], report["hardware"], report["isolation"], report["seconds"],
-            _now(), json.dumps(report, allow_nan=False),
+            report.get("gpu_seconds", 0.0), _now(), json.dumps(report, allow_nan=False),
         )  # fmt: skip
         with self._transaction():
             before = self._rows(
@@ -342,26 +378,54 @@ class Ledger:
     def attempts(self) -> list[GradeLine]:
         """Every attempt, by student, lab and time."""
         found = []
+        quota, used = self.policy().quota, self.used()
         for student, lab, file, problem, lost, status, *numbers, hardware, seconds, finished, report, content, called, \
-                members, attempt, at, note in self._rows(
+                members, attempt, at, note, device, gpu_seconds in self._rows(
             "SELECT student, lab, file, problem, lost, status, score, max_score, full_score, efficiency, hardware, "
-            "seconds, finished, report, content, called, members, attempt, at, note FROM submission "
-            "LEFT JOIN grade ON grade.submission = submission.id ORDER BY student, lab, attempt"
+            "seconds, finished, report, content, called, members, attempt, at, note, device, gpu_seconds "
+            "FROM submission LEFT JOIN grade ON grade.submission = submission.id ORDER BY student, lab, attempt"
         ):  # fmt: skip
-            if lost >= TRIES and not status:
-                problem = f"Its grading ended without a word {TRIES} times: grade it alone with `autograder grade`."
+            if not (status or problem):
+                if lost >= TRIES:
+                    problem = f"Its grading ended without a word {TRIES} times: grade it alone with `autograder grade`."
+                else:
+                    problem = quota.exceeded(used.get(student, NOTHING_USED))
             score, most, full, efficiency = numbers
             found.append(GradeLine(
                 student, lab, file, problem, status or "", score or 0.0, most or 0.0, full or 0.0, efficiency,
                 hardware or "", seconds or 0.0, finished or "", json.loads(report) if report else {}, content, called,
-                tuple(Identity(*one) for one in json.loads(members)), attempt, at, note,
+                tuple(Identity(*one) for one in json.loads(members)), attempt, at, note, device=device or "",
+                gpu_seconds=gpu_seconds or 0.0,
             ))  # fmt: skip
         return found
 
     def lines(self) -> Iterator[GradeLine]:
         """The line that counts for each student and lab: the attempt that the policy chooses, with its points after
         lateness or those set by hand. Raises ClassError for a policy that this version does not understand."""
-        yield from what_counts(self.attempts(), self.policy(), self.overrides())
+        yield from with_cards(what_counts(self.attempts(), self.policy(), self.overrides()))
+
+    def used(self) -> dict[str, Used]:
+        """What grading took so far, by student, over all labs and attempts; of each attempt the last grade counts."""
+        rows = self._rows(
+            "SELECT student, sum(seconds), sum(gpu_seconds) FROM grade JOIN submission ON submission = id "
+            "GROUP BY student"
+        )
+        return {student: Used(seconds, gpu_seconds) for student, seconds, gpu_seconds in rows}
+
+    def over_quota(self, one: Waiting) -> str:
+        """Why a submission that has no grade is not graded, in a sentence; empty if its student's quota lasts."""
+        if self._rows("SELECT 1 FROM grade WHERE submission = ?", one.number):
+            return ""
+        return self.policy().quota.exceeded(self.used().get(one.student, NOTHING_USED))
+
+    def cards(self, without: Collection[int] = ()) -> dict[str, set[str]]:
+        """What each lab's grades were measured on (`cards`), those of some submissions left out."""
+        found: dict[str, set[str]] = defaultdict(set)
+        rows = self._rows("SELECT id, lab, status, device, hardware FROM grade JOIN submission ON submission = id")
+        for number, lab, status, device, hardware in rows:
+            if number not in without and counts(status):
+                found[lab].add(card(device, hardware))
+        return found
 
     def policy(self) -> Policy:
         """The course's rules; without any the newest attempt counts, whenever it came."""

@@ -31,6 +31,7 @@ def _machine(device: str, needs: str) -> Machine:
 
 def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow_reduced: bool) -> dict[str, Any]:
     """The report (Report.to_json()) of a submission by its file's name and bytes, in a worker that nobody has used.
+    `gpu_seconds` in it says how long it had a GPU.
 
     Raises DeviceError where this machine cannot grade other people's work.
     """
@@ -50,4 +51,5 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
             if machine.device is Executor.GPU:
                 gpus = all_present() if kind_of(found).all_gpus else [present(machine.index)]
                 turns = Turns.on([gpu for gpu in gpus if gpu is not None])
-            return grade(Request(found, source, machine, seed), worker, turns=turns).to_json()
+            report = grade(Request(found, source, machine, seed), worker, turns=turns).to_json()
+            return report | {"gpu_seconds": turns.seconds if turns else 0.0}

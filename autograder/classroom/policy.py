@@ -15,6 +15,10 @@
     step = 0.5                        # what a day that has begun counts as: 1 or 0.5
     most = 50                         # percent
 
+    [quota]
+    gpu_seconds = 300                 # of each student, over all labs and attempts; no limit without it
+    seconds = 3600                    # of the judge, GPU or not
+
 An extension of days moves the deadline by the clock on the wall, also where clocks change meanwhile.
 """
 
@@ -24,7 +28,7 @@ import math
 import tomllib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -51,6 +55,32 @@ class LateRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most: float = 100.0
 
 
+@dataclass(frozen=True)
+class Used:
+    """Seconds that a student's submissions took: of the judge, and of them with a GPU."""
+
+    seconds: float
+    gpu_seconds: float
+
+
+NOTHING_USED = Used(0.0, 0.0)
+
+
+class Quota(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The seconds that a student may use; what begins before they are used up is graded."""
+
+    gpu_seconds: float = math.inf
+    seconds: float = math.inf
+
+    def exceeded(self, used: Used) -> str:
+        """Why nothing more is graded, in a sentence; empty if it is."""
+        if used.gpu_seconds >= self.gpu_seconds:
+            return f"Not graded: the {self.gpu_seconds:g} s on a GPU that a student has are used up."
+        if used.seconds >= self.seconds:
+            return f"Not graded: the {self.seconds:g} s of grading that a student has are used up."
+        return ""
+
+
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The rules; times as in the file, read in `zone`."""
 
@@ -59,6 +89,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     deadlines: Mapping[str, datetime] = {}
     extensions: Mapping[str, Mapping[str, float | datetime]] = {}
     late: LateRules = LateRules()
+    quota: Quota = Quota()
 
     def due(self, line: GradeLine) -> datetime | None:
         """The deadline for a line; the latest of its members, of a group; None where the lab has none."""
@@ -108,6 +139,8 @@ def read_policy(text: str, name: str) -> Policy:
     late = policy.late
     if late.step not in (0.5, 1.0) or late.free < 0 or not 0 <= late.penalty <= 100 or not 0 <= late.most <= 100:
         raise ClassError(f"{name}: in [late], step is 1 or 0.5, free 0 or more, penalty and most are 0 to 100 percent.")
+    if not (policy.quota.gpu_seconds > 0 and policy.quota.seconds > 0):
+        raise ClassError(f"{name}: in [quota], gpu_seconds and seconds are above 0.")
     for student, of_student in policy.extensions.items():
         for lab, extension in of_student.items():
             if lab not in policy.deadlines:

@@ -15,7 +15,7 @@ TABLE = "results.csv"  # its name in the folder of a class's results
 ABSENT = "nothing handed in"
 COLUMNS = (
     "student", "lab", "status", "score", "max_score", "full_score", "efficiency", "device", "seconds", "finished",
-    "file", "problem", "name", "attempt", "counts", "note",
+    "file", "problem", "name", "attempt", "counts", "note", "gpu_seconds",
 )  # fmt: skip
 _FORMULA = ("=", "+", "-", "@", "'")  # what spreadsheets compute when a cell begins with it, and what stops them
 
@@ -32,7 +32,8 @@ def table(lines: Iterable[GradeLine], people: Iterable[Person] = ()) -> str:
     rows = [((line.student, line.lab), _row(line)) for line in every]
     for person in people:
         missing = [lab for lab in labs or [""] if (person.id, lab) not in there]
-        rows += [((person.id, lab), [person.id, lab, ABSENT, *[""] * 9, person.name, "", "", ""]) for lab in missing]
+        absent = [ABSENT, *[""] * 9, person.name, *[""] * 4]
+        rows += [((person.id, lab), [person.id, lab, *absent]) for lab in missing]
     for _, row in sorted(rows, key=lambda pair: pair[0]):
         writer.writerow([cell(text) for text in row])
     return out.getvalue()
@@ -57,7 +58,8 @@ def _row(line: GradeLine) -> list[str]:
     counts = f"{line.points:g}" if graded or line.counts is not None else ""
     note = "; ".join(text for text in (line.note, line.why) if text)
     words = [line.student, line.lab, state, *numbers, efficiency, line.hardware, seconds, line.finished, line.file]
-    return [*words, line.problem, line.called, str(line.attempt or ""), counts, note]
+    gpu_seconds = f"{line.gpu_seconds:.1f}" if graded else ""
+    return [*words, line.problem, line.called, str(line.attempt or ""), counts, note, gpu_seconds]
 
 
 def cell(text: str) -> str:

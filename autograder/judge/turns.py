@@ -6,6 +6,7 @@ The locks are files' (flock(2)), so a process that dies gives its turn back.
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ class Turns:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
         # In one order for all, or two who want the same GPUs would wait for each other
+        self.seconds = 0.0  # that turns have lasted, without the waiting for them
         self._places = [(folder / "door", folder / "room") for folder in sorted(folders)]
 
     @classmethod
@@ -52,4 +54,8 @@ class Turns:
                 with open(outside, "ab") as door:
                     fcntl.flock(door, fcntl.LOCK_EX)
                     fcntl.flock(room, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-            yield
+            start = time.monotonic()
+            try:
+                yield
+            finally:
+                self.seconds += time.monotonic() - start

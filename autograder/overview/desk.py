@@ -6,7 +6,7 @@ It only reads the record. The address holds a secret, since other users of the m
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -58,13 +58,24 @@ class Overview:
     bars: tuple[float, ...]
 
 
-def read(results: Path) -> tuple[list[GradeLine], list[LogLine]]:
-    """What counts, and the log. Raises ClassError."""
+@dataclass(frozen=True)
+class View:
+    """What a record shows: the lines that count, and the log; under pseudonyms while names are `hidden`."""
+
+    lines: list[GradeLine]
+    log: list[LogLine]
+    hidden: bool
+
+
+def read(results: Path) -> View:
+    """What the record in a folder shows. Raises ClassError."""
     record = results / RECORD
     if not record.is_file():
         raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
     with Ledger(record, reads=True) as ledger:
-        return list(ledger.lines()), ledger.log()
+        shown = ledger.shown()
+        log = [replace(line, student=shown.of(line.student), words=shown.words(line.words)) for line in ledger.log()]
+        return View(shown.lines(ledger.lines()), log, shown.hidden)
 
 
 def overviews(lines: list[GradeLine]) -> list[Overview]:
@@ -92,25 +103,25 @@ def rows(lines: list[GradeLine], lab: str) -> list[Row]:
 
 def front(results: Path) -> str:
     """The page of the whole class. Raises ClassError."""
-    lines, log = read(results)
-    labs = overviews(lines)
-    tables = [(lab.stats.lab, rows(lines, lab.stats.lab)) for lab in labs]
-    strays = [clean(f"{line.student}: {line.problem}") for line in lines if not line.lab]
-    latest = list(reversed(log[-_LOG:]))
+    view = read(results)
+    labs = overviews(view.lines)
+    tables = [(lab.stats.lab, rows(view.lines, lab.stats.lab)) for lab in labs]
+    strays = [clean(f"{line.student}: {line.problem}") for line in view.lines if not line.lab]
+    latest = list(reversed(view.log[-_LOG:]))
     return desk_page(f"Class in {results.name}", labs, tables, latest, strays, SECONDS, BINS, quote)
 
 
 def evidence(results: Path, student: str) -> str | None:
     """One student's reports and log; None if nobody is called so. Raises ClassError."""
-    lines, log = read(results)
-    theirs = [line for line in lines if line.student == student]
+    view = read(results)
+    theirs = [line for line in view.lines if line.student == student]
     if not theirs:
         return None
     reports = [report for line in theirs if (report := line.graded())]
     notes = [
         clean(f"{line.lab or line.file}: {line.problem or 'not graded yet.'}") for line in theirs if not line.report
     ]
-    notes += [clean(f"{line.at}, {line.who}: {line.lab} {line.words}") for line in log if line.student == student]
+    notes += [clean(f"{line.at}, {line.who}: {line.lab} {line.words}") for line in view.log if line.student == student]
     return page(reports, title=clean(f"{theirs[0].called or student} ({student})"), notes=notes)
 
 
@@ -124,17 +135,17 @@ class Likeness:
 
     def page(self, name: str) -> str | None:
         """The page of a lab; None if the class has no such lab. Raises ClassError."""
-        lines, _ = read(self._results)
+        view = read(self._results)
         try:
-            lab = find_any(name) if name in {line.lab for line in lines} else None
+            lab = find_any(name) if name in {line.lab for line in view.lines} else None
         except LabError as error:
             raise ClassError(str(error)) from None
         if lab is None:
             return None
-        kept = self._results / similar.FOLDER / f"{lab.name}.html"
+        kept = self._results / similar.FOLDER / similar.file_name(lab, view.hidden)
         if kept.is_file():
             return kept.read_text(encoding="utf-8", errors="replace")
-        texts = compared_texts.handed_in(lines, lab) + compared_texts.solutions(lab)
+        texts = compared_texts.handed_in(view.lines, lab) + compared_texts.solutions(lab)
         with self._busy:
             if self._pages.get(name, ([], ""))[0] != texts:
                 given = given_runs(similar.starters(lab))

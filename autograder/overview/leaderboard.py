@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from autograder.classroom.grade_line import GradeLine
 from autograder.records.report import Profile
 from autograder.records.status import NOT_JUDGED, Part, Status
 from autograder.report.html_page import table_page
-
-_BIRDS = (
-    "avocet", "bittern", "curlew", "dunlin", "egret", "falcon", "godwit", "heron", "ibis", "jackdaw", "kestrel",
-    "lapwing", "merlin", "nightjar", "osprey", "plover", "quail", "redstart", "siskin", "tern", "vireo", "wren",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -39,16 +33,10 @@ def _rank(place: LeaderboardRow) -> tuple[bool, float, int, int]:
     return place.efficiency is None, -(place.efficiency or 0.0), place.sectors, place.instructions
 
 
-def pseudonym(student: str, salt: int) -> str:
-    """A bird and three digits that stand for a student. Only the holder of `salt` can trace them back."""
-    digest = int.from_bytes(hashlib.sha256(f"{salt}\0{student}".encode(errors="replace")).digest()[:8], "big")
-    return f"{_BIRDS[digest % len(_BIRDS)]} {digest // len(_BIRDS) % 1000:03d}"
-
-
-def leaderboard_page(lab: str, best: Iterable[LeaderboardRow], salt: int | None) -> str:
-    """The page. With a salt it shows pseudonyms, which each student finds in their feedback; without one, names."""
+def leaderboard_page(lab: str, best: Iterable[LeaderboardRow], pseudonyms: Mapping[str, str] | None) -> str:
+    """The page, with pseudonyms, which each student finds in their feedback; with None, with names."""
     columns = ("place", "who", "share of the roofline", "sectors moved", "warp instructions")
-    shown = [(_rank(p), p.student if salt is None else pseudonym(p.student, salt), p) for p in best]
+    shown = [(_rank(p), p.student if pseudonyms is None else pseudonyms[p.student], p) for p in best]
     shown.sort(key=lambda one: one[:2])  # equals stand by what is shown: the order of real names would undo pseudonyms
     rows = [
         (

@@ -80,6 +80,11 @@ def works(
     return [replace(found[one.content], name=one.name, known=one.known) for one in texts]
 
 
+def file_name(lab: AnyLab, hidden: bool) -> str:
+    """The name of a kept page: where names are hidden it is another."""
+    return f"{lab.name}.anonymous.html" if hidden else f"{lab.name}.html"
+
+
 def starters(lab: AnyLab) -> list[list[Token]]:
     """The tokens of what everybody was given."""
     files = [lab.folder / name for name in SUBMISSION_NAMES]

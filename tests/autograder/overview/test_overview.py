@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from autograder.classroom.anonymity import draw
 from autograder.overview.feedback import file_name, write_feedback
-from autograder.overview.leaderboard import LeaderboardRow, leaderboard_page, places, pseudonym
+from autograder.overview.leaderboard import LeaderboardRow, leaderboard_page, places
 from autograder.overview.stats import BINS, CaseRate, lab_stats, words
 from autograder.records.status import Part, Status
 from autograder.records.stored import report_of
@@ -105,17 +106,20 @@ def test_sectors_count_whichever_way_they_are_moved(counter: str) -> None:
 
 def test_the_leaderboard_names_nobody_unless_asked() -> None:
     best = places([right("ada", 0.5, 900), right("bob", 0.4, 900)], "03_transpose")
-    hidden, shown = leaderboard_page("03_transpose", best, 7), leaderboard_page("03_transpose", best, None)
-    assert "ada" not in hidden and pseudonym("ada", 7) in hidden and "ada" in shown
-    assert pseudonym("ada", 7) != pseudonym("ada", 8)
+    names = {"ada": "heron 0001", "bob": "wren 0002"}
+    hidden, shown = leaderboard_page("03_transpose", best, names), leaderboard_page("03_transpose", best, None)
+    assert "ada" not in hidden and "heron 0001" in hidden and "ada" in shown
 
 
 def test_equals_share_a_place_and_stand_in_no_order_of_their_names() -> None:
     rows = [LeaderboardRow(student, None, 8, 4) for student in "abcdefghijklmnopqrstuvwxyz"]
     rows.append(LeaderboardRow("worse", None, 9, 4))
-    for salt in (1, 2, 3):
-        page = leaderboard_page("01_axpy", rows, salt)
+    for _ in range(3):
+        names: dict[str, str] = {}
+        for row in rows:
+            names[row.student] = draw(names.values())
+        page = leaderboard_page("01_axpy", rows, names)
         shown = re.findall(r"<tr><td>(\d+)</td><td>([^<]+)</td>", page)
         assert [place for place, _ in shown] == ["1"] * 26 + ["27"]
-        names = [pseudonym(row.student, salt) for row in rows[:26]]
-        assert [name for _, name in shown[:26]] == sorted(names) != names
+        theirs = [names[row.student] for row in rows[:26]]
+        assert [name for _, name in shown[:26]] == sorted(theirs) != theirs
