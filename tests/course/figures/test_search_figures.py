@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from course.figures.averages import Raced, arithmetic, averages, by_time, explore_averages, geometric
-from course.figures.best_so_far import best_so_far
+from course.figures.found_by_trial import found_by_trial
 from course.figures.half_sums import KINDS, drawn, errors, explore_half_sums, half_sums
 from course.figures.host_clock import explore_host_clock, host_clock, said
 
@@ -67,10 +67,10 @@ def test_normal_numbers_show_it_and_a_bound_of_float32_holds_for_float32() -> No
     assert len(KINDS) == 3
 
 
-def test_the_mean_of_searches_is_drawn_as_stairs() -> None:
-    (axes,) = best_so_far({"a": [[4, 2, 2], [8, 4, 1]], "b": [[3, 3]]}, 1, unit="us", title="t").axes
-    first, second, least = axes.lines
-    assert list(first.get_ydata()) == [6, 3, 1.5] and list(second.get_xdata()) == [1, 2]
-    assert list(least.get_ydata()) == [1, 1] and first.get_drawstyle() == "steps-post"
+def test_the_share_of_searches_that_have_found_one_is_drawn_as_stairs() -> None:
+    (axes,) = found_by_trial({"a": [1, 3, 3, 4], "b": [2]}, title="t").axes
+    first, second = axes.lines
+    assert list(first.get_ydata()) == [0, 25, 25, 75, 100] and list(second.get_ydata()) == [0, 0, 100, 100, 100]
+    assert first.get_drawstyle() == "steps-post" and first.get_linestyle() != second.get_linestyle()
     with pytest.raises(ValueError, match="not 0"):
-        best_so_far({}, 1, unit="us", title="t")
+        found_by_trial({}, title="t")

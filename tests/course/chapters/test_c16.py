@@ -1,0 +1,84 @@
+"""Chapter 16: its numbers against records read in another way, counts by hand, and what its text says."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from course.chapters import c16_searching_for_kernels as c16
+from course.chapters import c16_tiles_and_slices as appendix
+from course.figures.averages import geometric
+from systems.search.half_product import HalfChoice
+
+RECORDS = Path(__file__).resolve().parents[3] / "benchmarks" / "results"
+
+
+def records(file: str) -> list[dict]:
+    return json.loads((RECORDS / file).read_text(encoding="utf-8"))["records"]
+
+
+def test_the_races_are_those_of_the_record() -> None:
+    races = c16.sixty_races()
+    ratios = [
+        one["value"] / one["baseline_value"]
+        for one in records("gemm.json")
+        if (one["name"], one.get("variant")) == ("08_hopper_hgemm/rung_14_any_shape", "shapes")
+        and one["metric"] == "rate"
+    ]
+    assert len(races) == len(ratios) == 60
+    assert geometric(races) == pytest.approx(math.exp(np.mean(np.log(ratios))))
+    assert geometric(races) == pytest.approx(0.986, abs=5e-4)  # as text and summary say
+    assert [one.gflop for one in races] == sorted(one.gflop for one in races)
+
+
+def test_the_means_of_chosen_shapes_reach_as_far_as_the_prediction_says() -> None:
+    shown = c16.table_of_means(c16.sixty_races()).data.splitlines()
+    best, worst = (float(row.split("|")[3]) for row in shown[3:5])
+    assert 1.01 < best < 1.02 and 0.895 < worst < 0.905
+
+
+def test_chance_needs_what_the_formula_says_and_evolution_is_no_better() -> None:
+    times = c16.estimated()
+    assert all(min(of, key=of.__getitem__).each == 1 for of in times.values())
+    for shape in (c16.SQUARE, c16.FLAT):
+        assert c16.good_choices(shape) == 3  # as the prediction says
+        chance, evolution = (np.mean(c16.trials(kind, shape)) for kind in ("chance", "evolution"))
+        assert chance == pytest.approx(70 / 4, rel=0.25)
+        assert 0.8 * chance < evolution < 2 * chance
+    assert np.mean(c16.trials("evolution", c16.FLAT)) > np.mean(c16.trials("chance", c16.FLAT))
+
+
+def test_the_hosts_clock_has_mostly_launch_in_it() -> None:
+    """The share that the summary gives, and the prediction's 100 us."""
+    (record,) = [
+        one
+        for one in records("stopwatch.json")
+        if (one["name"], one.get("variant")) == ("copy of 1 MiB", "one launch, time.time") and one["metric"] == "time"
+    ]
+    assert c16.share_of_the_gpu("copy of 1 MiB") == record["ratio"] == pytest.approx(0.03, abs=0.005)
+    assert 0.1 < record["value"] < 0.15
+
+
+def test_rows_of_ones_are_exact_and_of_fives_are_not() -> None:
+    ones, fives = (np.full((2, 4, 1024), value, np.float16) for value in (1, 5))
+    assert c16.rows_that_show_it((ones[0], ones[1])) == 0
+    assert c16.rows_that_show_it((fives[0], fives[1])) == 4  # beyond 2,048 a float16 holds no odd number
+    assert c16.rows_that_show_it((fives[0] / 3, fives[1])) == 0, "not exact in float32"
+
+
+def test_tiles_come_in_as_many_waves_as_by_hand() -> None:
+    wide = HalfChoice("warpgroups", 128, 192, 64, 4, 1, 1)
+    assert appendix.in_waves(wide, (2496, 896, 256), 132) == "128 x 192: 100 in 1"
+    assert all(one.guessed >= 1 for one in appendix.promising()) and len(appendix.promising()) == 5
+
+
+def test_what_the_appendix_gains_is_that_of_the_trials() -> None:
+    gains = appendix.gains()
+    assert sum(map(len, gains.values())) == 64
+    every = [gain for some in gains.values() for gain in some]
+    assert min(every) >= 1 and set(gains["neither"]) == {1.0}
+    assert np.prod(every) ** (1 / 64) == pytest.approx(1.05, abs=0.01)
