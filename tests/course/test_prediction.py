@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.pylabtools import select_figure_formats
 from IPython.display import Markdown
 from IPython.utils.capture import capture_output
-from matplotlib_inline.backend_inline import configure_inline_support, set_matplotlib_formats
 
 from course.answer import Answer
 from course.figures.live_form import VIEW
@@ -133,9 +132,7 @@ def test_an_answer_shows_when_it_is_asked_for(asked: bool, kept: Path) -> None:
 
 
 def test_what_is_folded_has_a_table_and_a_figure_with_its_words(kept: Path) -> None:
-    shell = InteractiveShell.instance()
-    configure_inline_support(shell, matplotlib.get_backend())
-    set_matplotlib_formats("png")
+    select_figure_formats(InteractiveShell.instance(), {"png"})
     figure, (axes,) = style.figure(2, 1)
     axes.set_title('A "title"')
     text = reveal(None, 1, "warp", "Counted", also=[figure]).folded()["text/markdown"]
