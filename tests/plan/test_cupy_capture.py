@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.plan.conftest import Grab, Refuse
+from warplab.plan.assemble import assemble
 from warplab.plan.capture.failure import CaptureStatus
 from warplab.plan.model import Language, Pointer, Role, Value
 
@@ -170,3 +171,28 @@ def test_numba_and_cupy_in_one_plan(grab: Grab) -> None:
     assert [k.language for k in plan.kernels.values()] == [Language.CUDA_CPP, Language.NUMBA]
     assert set(plan.versions) == {"nvrtc", "nvvm", "numba-cuda"}
     assert all(v.count(".") == 2 for v in plan.versions.values())
+
+
+INLINED = '''
+import cupy as cp
+
+SOURCE = r"""
+__device__ float halves(float v)
+{
+    for (int step = 16; step > 0; step /= 2) v += __shfl_xor_sync(0xffffffff, v, step);
+    return v;
+}
+extern "C" __global__ void sums(const float* x, float* y) { y[threadIdx.x] = halves(x[threadIdx.x]); }
+"""
+
+def f(x, y):
+    cp.RawKernel(SOURCE, "sums", OPTIONS)((1,), (32,), (x, y))
+'''
+
+
+@pytest.mark.parametrize("options", ["()", "('-G',)"])
+def test_a_kernel_with_an_inlined_function_assembles(grab: Grab, options: str) -> None:
+    """Its lines name the function by a label of the section .debug_str."""
+    plan = assemble(grab(INLINED.replace("OPTIONS", options)), "sm_90a")
+    (kernel,) = plan.kernels.values()
+    assert kernel.cubins["sm_90a"].image

@@ -30,8 +30,10 @@ _REFUSED = re.compile(r"-{1,2}(?:dlto|dlink-time-opt|gen-opt-lto)")
 _ASSEMBLER = re.compile(r"-{1,2}(?:Xptxas|ptxas-options)(?:=(.*))?")
 _NO_CODE = re.compile(r"(?:-{1,2}(?:v|verbose|warn-spills|warn-lmem-usage|O3|opt-level=3)(?:,|$))+")
 _MANAGED = re.compile(r"\.attribute\s*\(\s*\.managed\s*\)\s*")
-# What a debugger reads. ptxas does not optimise a module with it, and lines are in .loc.
-_FOR_DEBUGGERS = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{.*?^\s*\}\n?|(?<=^\.target )(\S+), debug$", re.M | re.S)
+# What a debugger reads. ptxas does not optimise a module with it, and lines are in .loc, with names in .debug_str.
+_FOR_DEBUGGERS = re.compile(
+    r"^\s*\.section\s+\.debug_(?!str\b)\w+\s*\{.*?^\s*\}\n?|(?<=^\.target )(\S+), debug$", re.M | re.S
+)
 _DIAGNOSTIC = re.compile(r"^(.*?)\((\d{1,9})\): (?:catastrophic )?error(?: #\S+)?: (.*)$", re.MULTILINE)
 
 _AT_THE_END = re.compile(r"^(At end of source: error.*)\n(.*?)\((\d{1,9})\): note", re.MULTILINE)
