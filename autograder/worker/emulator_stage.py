@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from autograder.worker.orders import in_orders
 from autograder.worker.second_call import OtherSize, later_calls
 from autograder.worker.worst_request import worst_request
 from warplab.emulator.orders import Order
+from warplab.hardware.chips import H200
 from warplab.plan.archive import loads
 from warplab.plan.execution import COUNTERS_NOTE, Counters, Execution, Writer
 from warplab.plan.model import EMULATED_ARCHITECTURE, Buffer, Kernel, Language, Launch, Parameter, Plan, Pointer, Role
@@ -96,7 +97,9 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     outcome.code = sorted({line for launch in launches for line in launch.code_lines})
     outcome.ran = sorted({line for launch in launches for line in launch.ran_lines})
     if not shown:
-        outcome.counters, outcome.lines = counters_of(lab.task, executions[0]), executions[0].lines
+        read = partial(execute_in, Order(), loaded, sanitize=False, caches=H200, reads_only=True)
+        outcome.counters = counters_of(lab.task, executions[0], lambda: read(generate(np, lab.task, judged, seed)))
+        outcome.lines = executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
         if outcome.status is Status.PASSED:
             inputs = generate(np, lab.task, judged, seed)
@@ -121,12 +124,17 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     return outcome.to_wire()
 
 
-def counters_of(task: Task, execution: Execution) -> Counters:
-    """What budgets are held against: the counters of all launches, with the estimated time if a budget is on that."""
+def counters_of(task: Task, execution: Execution, read: Callable[[], Execution]) -> Counters:
+    """What budgets are held against: the counters of all launches, with the estimated time if a budget is on that, and
+    with what the busiest SMs read, for which `read` runs the plan again (`execute` with `reads_only`)."""
     from warplab.emulator.model.estimate import timed_total
 
-    timed = any(budget.counter == "estimated_nanoseconds" for budget in task.budgets)
-    return timed_total(execution) if timed else execution.total
+    budgets = {budget.counter for budget in task.budgets}
+    total = timed_total(execution) if "estimated_nanoseconds" in budgets else execution.total
+    if "busiest_sm_sectors" not in budgets or execution.findings:
+        return total
+    busiest = sum(launch.caches.most_read_by_an_sm for launch in read().launches if launch.caches)
+    return replace(total, busiest_sm_sectors=busiest)
 
 
 def _architecture(plan: Plan) -> str:

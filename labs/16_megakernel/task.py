@@ -126,6 +126,11 @@ def read_sectors(d: Dimensions) -> float:
     return (weight_bytes(d) + 1.5 * blocks(d) * vector_bytes(d)) / SECTOR
 
 
+def busiest_sectors(d: Dimensions) -> float:
+    """Twice an equal share of the weights, and the vectors once."""
+    return (2 * weight_bytes(d) / blocks(d) + vector_bytes(d)) / SECTOR
+
+
 def written_sectors(d: Dimensions) -> float:
     """Hidden units and x once in each layer, twice as much for what begins within a sector; and counters."""
     return 2 * 4.0 * LAYERS * (d["hidden"] + d["width"]) / SECTOR + 4 * LAYERS * blocks(d)
@@ -191,6 +196,12 @@ TASK = Task(
             read_sectors,
             "Every weight is needed once: let each row be one instruction's, read it 16 bytes a lane, and keep vectors "
             "in shared memory.",
+        ),
+        Budget(
+            "busiest_sm_sectors",
+            busiest_sectors,
+            "One SM reads far more than its share of the weights, so that all others wait for it: spread the rows of "
+            "every product over all blocks.",
         ),
         Budget(
             "global_written_sectors",

@@ -23,6 +23,7 @@ from warplab.emulator.memory import (
     plan_regions,
 )
 from warplab.emulator.model.caches import CacheModel
+from warplab.emulator.model.reads import ReadsOfSms
 from warplab.emulator.order import Order, downwards, drawn, upwards
 from warplab.emulator.program import Program
 from warplab.emulator.races import CELLS, CellMap, RaceSearch, races_between_blocks
@@ -77,6 +78,7 @@ class Session:
     seed: int | None = None
     recorder: Recorder | None = None
     caches: Chip | None = None
+    reads_only: bool = False
     reverse: bool = False
     searched: int = CELLS
     space: AddressSpace = field(init=False)
@@ -217,9 +219,13 @@ class Session:
         return downwards(window) if self.reverse else upwards()
 
     def _run_with_caches(self, chip: Chip, launch: Launch, crew: Crew, program: Program) -> CacheTraffic:
-        """Run all clusters in waves and the model of the caches after each."""
+        """Run all clusters in waves and the model of the caches, or of reads only, after each."""
         kernel = self.plan.kernels[launch.kernel]
-        model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
+        model: CacheModel | ReadsOfSms
+        if self.reads_only:
+            model = ReadsOfSms(chip, launch, self._residence(launch).gpu)
+        else:
+            model = CacheModel(chip, self.architecture, launch, kernel, program.static_shared - SHARED_BASE)
         crew.first.keep_log(model.log)
         for first, last in model.slices():
             crew.run(first, last)
@@ -465,6 +471,7 @@ def execute(
     seed: int | None = None,
     reverse: bool = False,
     caches: Chip | None = None,
+    reads_only: bool = False,
     watch: tuple[str, int] | None = None,
     searched_elements: int = CELLS,
 ) -> Execution:
@@ -482,7 +489,7 @@ def execute(
     both orders, the length of turns and what asynchronous operations do meanwhile random: the same seed gives the same
     execution, whatever `workers` is. `watch` names a buffer and a byte in it: the result's `writer` is the thread whose
     store wrote that byte last. With `caches`, a chip, its L1 and L2 are modelled (`LaunchProfile.caches`), on one
-    thread, and blocks start in the order of their numbers.
+    thread, and blocks start in the order of their numbers; with `reads_only` nothing but what the busiest SM reads is.
 
     Raises PlanError when the plan does not fit together or an input is missing, ValueError for `reverse` with a seed.
     """
@@ -499,6 +506,7 @@ def execute(
         threads,
         seed,
         caches=caches,
+        reads_only=reads_only,
         reverse=reverse,
         searched=searched_elements,
     )

@@ -150,8 +150,9 @@ class Counters:
     cluster_load_wavefronts: int = 0  # 128 bytes each that warps read from a peer's shared memory
     cluster_store_wavefronts: int = 0  # the same for stores, atomics, st.async and red.async
     warpgroup_drains: int = 0  # wgmma.wait_group that leaves no product on its way, one a warp
-    # Of all launches on an H200, modelled and not measured; filled where a whole execution is graded.
+    # Of all launches on an H200, modelled and not measured; filled where a budget is on them.
     estimated_nanoseconds: int = 0
+    busiest_sm_sectors: int = 0  # of global memory, read by the SM that reads the most in a launch, each counted once
 
     def parts(self, name: str) -> dict[str, int]:
         """What a total of TOTALS consists of here, by counter, none that is 0; a counter is its own only part."""
@@ -266,6 +267,7 @@ class CacheTraffic:
     blocks_per_sm: int  # that were taken to run at once
     busiest_atomic_share: float = 0.0  # of the sectors of atomics, at the slice of L2 that gets the most of them
     dropped_requests: int = 0  # that the model did not see, because its log was full
+    most_read_by_an_sm: int = 0  # each sector counted once; filled where only reads are modelled
 
     @property
     def l2_sectors(self) -> int:

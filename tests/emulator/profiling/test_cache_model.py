@@ -89,3 +89,21 @@ def test_residency(threads, registers, shared, expected):
     launch = Launch("kernel", (1, 1, 1), (threads, 1, 1), (), shared)
     blocks, l1 = residency("sm_90a", launch, registers, 0)
     assert (blocks, l1 // 1024) == expected
+
+
+def most_read(entry, n, out, scalar, grid):
+    arrays = {"a": (np.ones(n, "f4"), Role.INPUT), "out": (np.zeros(out, "f4"), Role.OUTPUT)}
+    plan = cuda_plan(SOURCE, entry, arrays, ("a", "out", *scalar), grid, (256,))
+    launch = execute(plan, {"a": arrays["a"][0]}, sanitize=False, caches=H200, reads_only=True).launches[0]
+    assert launch.caches is not None and launch.caches.l2_sectors == 0
+    return launch.caches.most_read_by_an_sm
+
+
+def test_the_busiest_sm_has_a_block_more():
+    n = 256 * (H200.sms + 1)
+    assert most_read("strided", n, n, (np.int32(1),), (H200.sms + 1,)) == 2 * 32
+    assert most_read("strided", n, n, (np.int32(1),), (H200.sms,)) == 32
+
+
+def test_what_an_sm_reads_again_counts_once():
+    assert most_read("again", 16384, 256, (np.int32(16384),), (1,)) == 2048

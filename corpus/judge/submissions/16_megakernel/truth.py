@@ -112,6 +112,27 @@ MUTANTS = (
     ),
     Mutant(
         _SOURCE,
+        "one_block",
+        "one block has all lines",
+        (Edit("blocks = min(BLOCKS, max(1, hidden // 8))", "blocks = 1"),),
+        Cause(Part.TRAFFIC, _TRAFFIC, words="busiest sm sectors"),
+    ),
+    Mutant(
+        _SOURCE,
+        "one_block_of_all",
+        "all blocks are launched, and the first has all lines",
+        (Edit("block = min(range(blocks), key=loads.__getitem__)", "block = 0"),),
+        Cause(Part.TRAFFIC, _TRAFFIC, words="busiest sm sectors"),
+    ),
+    Mutant(
+        _SOURCE,
+        "one_block_for_each_product",
+        "each product is another block's",
+        (Edit("block = min(range(blocks), key=loads.__getitem__)", "block = number % blocks"),),
+        Cause(Part.TRAFFIC, _TRAFFIC, words="busiest sm sectors"),
+    ),
+    Mutant(
+        _SOURCE,
         "weights_again",
         "the first weights of each row, which were asked for ahead, are read again",
         (
