@@ -1,7 +1,8 @@
 """Pairs notebooks with their Markdown source, and runs them.
 
-`python -m scripts.notebooks --pair` writes notebooks/*.ipynb from notebooks/source, without outputs. Without the
-option it also runs them, into build/notebooks with their outputs: all that changed, or those that are named.
+`python -m scripts.notebooks --pair` writes the minutes below each title, docs/map.md (scripts/course_map.py), and
+notebooks/*.ipynb from notebooks/source, without outputs. Without the option it also runs them, into build/notebooks
+with their outputs: all that changed, or those that are named.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from scripts import course_map
 from warplab.files import write_whole
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,7 +36,7 @@ _SUFFIXES = frozenset({".cu", ".cuh", ".json", ".md", ".py", ".toml", ".zip"})
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Exit code 0, 1 where a cell fails, 2 where there is no such notebook."""
+    """Exit code 0, 1 where a cell fails or a front matter is wrong, 2 where there is no such notebook."""
     parser = argparse.ArgumentParser(prog="python -m scripts.notebooks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="such as 05_roofline; all of them if left out")
     parser.add_argument("--pair", action="store_true", help="write the notebooks without running them")
@@ -43,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
     if unknown := set(chosen.names) - {source.stem for source in sources}:
         print(f"There is no notebook {sorted(unknown)[0]!r} in notebooks/source.", file=sys.stderr)
         return 2
+    if course_map.main():
+        return 1
     for source in sources:
         write_whole(FOLDER / f"{source.stem}.ipynb", text_of(paired(source)))
     for stale in set(FOLDER.glob("*.ipynb")) - {FOLDER / f"{source.stem}.ipynb" for source in sources}:
