@@ -37,6 +37,7 @@ exit codes:
   3  this machine cannot grade, or the judge itself failed
   4  class: all that was read has a grade, but some files were not read
 """
+STOPPED = "stopped by you, nothing was graded."
 BUILD = CHECKOUT / "build"
 
 
@@ -56,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         print(f"autograder: cannot write {error.filename}: {error.strerror}.", file=sys.stderr)
         return USAGE_ERROR
-    except KeyboardInterrupt:
-        print("autograder: interrupted.", file=sys.stderr)
+    except KeyboardInterrupt as interrupt:
+        print(f"autograder: {str(interrupt) or STOPPED}", file=sys.stderr)
         return CANNOT_GRADE
 
 
@@ -170,10 +171,12 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
 
 def _reference(options: argparse.Namespace, console: Console) -> int:
     work = submissions.references()
-    reports = list(_grades(work, options, False, console))
-    for report in reports:
+    reports = []
+    for report in _grades(work, options, False, console):
+        terminal.show_line(report, console)
         if not report.full_marks:
             terminal.show(report, console)
+        reports.append(report)
     terminal.show_summary(reports, console)
     folder = BUILD / "report"
     json_file.write_grades(reports, folder / "grades.json")
@@ -202,7 +205,7 @@ def _grades(
         started_ahead.close_rest()  # they are for one's own
     with ExitStack() as kept:
         shared = {machine: kept.enter_context(ConfinedWorker(machine, own=True)) for machine in set(machines)}
-        for (lab, source), machine in zip(work, machines, strict=True):
+        for done, ((lab, source), machine) in enumerate(zip(work, machines, strict=True)):
             with ExitStack() as stack:
                 worker = shared[machine]
                 if source in others:
@@ -211,7 +214,13 @@ def _grades(
                     worker.start()
                     require_isolation(worker.isolation or Isolation.REDUCED, source, allow_reduced)
                 progress = stack.enter_context(terminal.progress_bar(console, f"{lab.name}/{clean(source.name)}"))
-                report = grade(Request(lab, source, machine, options.seed, quick, second_opinion), worker, progress)
+                request = Request(lab, source, machine, options.seed, quick, second_opinion)
+                try:
+                    report = grade(request, worker, progress)
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(
+                        f"stopped by you after {done} of {len(work)} grades." if done else STOPPED
+                    ) from None
             yield report
 
 

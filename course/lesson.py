@@ -31,6 +31,7 @@ from autograder.spec.task import Ceiling
 from autograder.worker.judge_case import compare_outputs
 from course import out_of_order, results
 from course.answer import Answer
+from course.cell_file import cell_file
 from course.prediction import Prediction
 from course.results import DIRECTORY, Results, ResultsError
 from course.rungs import Rung, climb
@@ -358,13 +359,15 @@ def load_ipython_extension(shell) -> None:
         try:
             lab, name = line.split()
             path = CHECKOUT / "build" / "rungs" / lab / f"{name}.py"
-            write_whole(path, cell)
+            write_whole(path, cell_file("rung", line, cell))
         except ValueError:
             print("Write the lab and a name for your rung after %%rung, for example: %%rung 06_tiled_gemm mine")
             return
         waiting = Waiting(f"Measuring {name}")
         try:
             step = Lesson(lab).climb(path)
+        except KeyboardInterrupt:
+            waiting.answer("Stopped by you, nothing was measured.")
         except Rejected as rejection:
             waiting.answer(f"Line {rejection.line}: {rejection}" if rejection.line else str(rejection))
         except WarplabError as error:

@@ -48,6 +48,8 @@ def submit(line: str, cell: str) -> None:
         if machine not in _workers:
             _workers[machine] = ConfinedWorker(machine, own=True)
         report = grade(Request(lab, path, machine), _workers[machine], waiting.progress)
+    except KeyboardInterrupt:
+        waiting.answer("Stopped by you, nothing was graded.")
     except WarplabError as error:
         waiting.answer(str(error))
     else:

@@ -22,7 +22,7 @@ EXIT_CODES = """\
 exit codes:
   0  it ran, and nothing was found
   1  it ran, and there are findings
-  2  wrong usage, no such file, or code that cannot be run
+  2  wrong usage, no such file, or code that cannot be run, or was stopped
 """
 ABOUT_RUN = """\
 A Python file: calls its main(), or FUNCTION, with what its ARGUMENTS = (...) hold, if it has any.
@@ -42,6 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _microscope(result, options.html, options.open)
     except WarplabError as error:
         print(f"warplab run: {error}", file=sys.stderr)
+        return USAGE_ERROR
+    except KeyboardInterrupt:
+        print("warplab run: stopped by you, nothing was run.", file=sys.stderr)
         return USAGE_ERROR
     print(result)
     if saved:

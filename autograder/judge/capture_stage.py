@@ -16,6 +16,7 @@ from autograder.records.rejection import rejected, without_details
 from autograder.spec.inputs import host_calls
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
+from warplab.interrupts import ends_threads
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.records import RecordForm
 from warplab.plan.capture.source_file import read_source
@@ -84,7 +85,7 @@ def capture_groups(
         return captured(submission, *one, architecture, isolation, records, tables, side_by_side=len(taken))
 
     # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.
-    with ThreadPoolExecutor(len(taken) or 1) as pool:
+    with ThreadPoolExecutor(len(taken) or 1) as pool, ends_threads():
         return list(pool.map(of_group, taken))
 
 

@@ -31,10 +31,12 @@ from warplab.folders import CEILINGS, COMPILED, TRUSTED, cache_folder
 from warplab.hardware import ceilings
 from warplab.hardware.device import count, present
 from warplab.hardware.toolkit import CUPY
+from warplab.interrupts import ends_threads
 from warplab.plan import cache as kept
 from warplab.plan.assemble import CACHE_KIND as CUBINS
 from warplab.plan.disassembler import CACHE_KIND as MACHINE_CODE
 from warplab.sandbox.isolation import Isolation, root, weakest
+from warplab.telling import in_notebook
 from warplab.worker.process import Sandbox, Worker, WorkerError, WorkerFault
 
 GPU_STAGE = "autograder.worker.gpu_stage:"  # how the names of what runs beside the GPU begin
@@ -114,7 +116,7 @@ class ConfinedWorker:
     def start(self) -> None:
         """Start the processes now, side by side, rather than at the first call. Raises WorkerError."""
         kinds = (False, True) if self._machine.device is Executor.GPU else (False,)
-        with ThreadPoolExecutor(2) as beside:
+        with ThreadPoolExecutor(2) as beside, ends_threads():
             for started in [beside.submit(self._worker(gpu).start) for gpu in kinds]:
                 started.result()
 
@@ -139,7 +141,8 @@ class ConfinedWorker:
         if not parts or not isinstance(parts, list):
             return
         self._worker(False).close()  # it may hold memory that the compilers need
-        _trusted(_COMPILE, parts=[str(part) for part in parts])
+        # a notebook shows red what this process says, and has a bar of its own
+        _trusted(_COMPILE, parts=[str(part) for part in parts], quiet=in_notebook())
 
 
 def start_ahead(gpu: bool) -> None:

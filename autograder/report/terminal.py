@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
@@ -19,17 +20,42 @@ from autograder.report.unrun import unrun_words
 from autograder.report.words import budget_words, opinion_words
 from warplab.plan.execution import Finding
 
+_SILENCE = 10.0  # seconds
 _SHOWN_LINES = 8  # of what was printed
 _SHOWN = 5  # findings and failed cases; the HTML report has them all
 
 
 @contextmanager
 def progress_bar(console: Console, title: str) -> Iterator[OnProgress]:
-    """A bar that is gone when grading is over; gives the callback for `pipeline.grade`."""
+    """A bar that is gone when grading is over; gives the callback for `pipeline.grade`.
+
+    Where there is no terminal, a step that begins after a while of silence is a line."""
+    if not console.is_terminal:
+        yield _Log(console, title).step
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[step]}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(title, total=1.0, step="")
         yield lambda step, fraction: progress.update(task, completed=fraction, step=step)
+
+
+class _Log:
+    """Steps of a grade as lines, at least so many seconds apart."""
+
+    def __init__(self, console: Console, title: str) -> None:
+        self._console, self._title, self._last = console, title, time.monotonic()
+
+    def step(self, what: str, fraction: float) -> None:
+        """A step begins."""
+        if fraction < 1 and time.monotonic() - self._last > _SILENCE:
+            self._last = time.monotonic()
+            self._console.print(f"{self._title}: {what}", markup=False, highlight=False)
+
+
+def show_line(report: Report, console: Console) -> None:
+    """A report in a line, as soon as it is there."""
+    name, points = f"{report.lab}/{report.submission}", f"{report.score:g}/{report.max_score:g}"
+    console.print(Text(f"{report.status}: {name}, {points} points, {report.seconds:.1f} s", _colour(report)))
 
 
 def show(report: Report, console: Console) -> None:

@@ -34,7 +34,7 @@ def test_what_goes_wrong_takes_the_lines_place(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(magics, "choose_machine", no_machine)
     magics.submit("90_twice", GOOD)
-    assert [item.data for item in shown] == ["*Grading 90_twice ...*", "No GPU serves: `doctor` <says> more"]
+    assert [repr(shown[0]), shown[1].data] == ["Grading 90_twice ... (0%)", "No GPU serves: `doctor` <says> more"]
     assert isinstance(shown[-1], waiting.display.Pretty)
 
 
@@ -51,10 +51,11 @@ def test_a_cell_is_graded_inline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     magics.submit(" 90_twice ", GOOD)
     kept = tmp_path / "build" / "submissions" / "90_twice" / "submission.py"
     assert kept.read_text() == "# %%submit 90_twice\n" + GOOD
-    said = [item.data for item in shown]
-    assert said[:2] == ["*Grading 90_twice ...*", "*Grading 90_twice: capturing ...*"]
-    assert "*Grading 90_twice: running on the emulator ...*" in said and len(said) == len(set(said))
-    assert "70 of 70 points" in said[-1]
+    said = [repr(item) for item in shown[:-1]]
+    assert said[:2] == ["Grading 90_twice ... (0%)", "Grading 90_twice: capturing ... (0%)"]
+    assert "Grading 90_twice: running on the emulator ... (15%)" in said and len(said) == len(set(said))
+    assert '<progress max="1" value="0.15"' in next(item._repr_html_() for item in shown if "15%" in repr(item))
+    assert "70 of 70 points" in shown[-1].data
     magics.submit("90_twice", "def twice(:")
     assert "syntax error" in shown[-1].data and "Line 2: " in shown[-1].data  # the magic has the first line
     count = len(shown)
@@ -72,3 +73,16 @@ def test_the_extension_registers_the_magic() -> None:
 
     magics.load_ipython_extension(Shell())
     assert registered == {("cell", "submit"): magics.submit}
+
+
+def test_an_interrupt_says_that_nothing_was_graded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr(magics, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(waiting.display, "display", lambda item, display_id: (shown.append(item), Shown(shown))[1])
+
+    def interrupted(*_: object, **more: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(magics, "choose_machine", interrupted)
+    magics.submit("01_axpy", GOOD)
+    assert shown[-1].data == "Stopped by you, nothing was graded."

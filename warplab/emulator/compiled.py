@@ -37,7 +37,9 @@ from warplab.errors import WarplabError
 from warplab.files import write_whole
 from warplab.folders import COMPILED, cache_folder
 from warplab.hardware.processors import usable_processors
+from warplab.interrupts import ends_threads, waits_for
 from warplab.plan import cache as cache_of_files
+from warplab.telling import Telling
 
 _KEPT_HELPERS = 5000  # files, of some 10 KB; a version has 700
 _KEPT = 16  # folders of parts that stay beside those that are compiled: checkouts of several versions may be in use
@@ -139,8 +141,8 @@ def _kept_as(part: Piece) -> tuple[str, str]:
     return f"{COMPILED}/{folder(part).name}", f"{part}.o"
 
 
-def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
-    """Compile those of the parts that are not kept, side by side, and keep them; standard error is told meanwhile.
+def compile_parts(parts: Iterable[str] = tuple(Piece), quiet: bool = False) -> None:
+    """Compile those of the parts that are not kept, side by side, and keep them; says so meanwhile unless `quiet`.
 
     Where nothing can be kept each process compiles for itself, at the first use. Raises WarplabError.
     """
@@ -150,20 +152,22 @@ def compile_parts(parts: Iterable[str] = tuple(Piece)) -> None:
     start = time.monotonic()
     expected = [_expected(part) for part in missing]
     about = max(*expected, sum(expected) / min(usable_processors(), len(Piece)), 1.0)
-    _tell(f"Compiling the emulator, once for this version ({', '.join(missing)}): at most about {about:.0f} s ...")
+    telling = Telling(quiet)
+    telling.begin(f"Compiling the emulator, once for this version: at most about {about:.0f} s ...", about)
     start_up = f"import sys; sys.path[:] = {sys.path!r}; from warplab.emulator.compiled import main; main()"
     command = [sys.executable, "-c", start_up]
 
     def compile_one(part: Piece) -> int:
-        code = subprocess.run([*command, part], stdout=subprocess.DEVNULL).returncode
-        _tell(f"  {part}: {'not compiled' if code else 'ready'} after {time.monotonic() - start:.0f} s")
+        with subprocess.Popen([*command, part], stdout=subprocess.DEVNULL) as compiler, waits_for(compiler.kill):
+            code = compiler.wait()
+        telling.line(f"  {part}: {'not compiled' if code else 'ready'} after {time.monotonic() - start:.0f} s")
         return code
 
-    with ThreadPoolExecutor(usable_processors()) as beside:
+    with ThreadPoolExecutor(usable_processors()) as beside, ends_threads():
         failed = [part for part, code in zip(missing, beside.map(compile_one, missing), strict=True) if code]
     if failed:
         raise WarplabError(f"The emulator's {', '.join(failed)} did not compile; the lines above say why.")
-    _tell(f"The emulator is compiled ({time.monotonic() - start:.0f} s).")
+    telling.end(f"The emulator is compiled ({time.monotonic() - start:.0f} s).")
     _forget_old_versions()
 
 
@@ -240,10 +244,6 @@ def _forget_old_versions() -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def _tell(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
-
-
 def main() -> None:
     """Compile and keep the parts that are named on the command line, in this process."""
     gc.disable()  # next to nothing of what a compiler keeps is garbage
@@ -252,7 +252,7 @@ def main() -> None:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            _tell(f"  {part}: another process compiles it, which is waited for")
+            print(f"  {part}: another process compiles it, which is waited for", file=sys.stderr, flush=True)
             lock.acquire()
         with lock:
             if not is_kept(part):

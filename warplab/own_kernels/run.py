@@ -42,6 +42,13 @@ class OwnCodeError(WarplabError):
         return [f"warplab.run: {self}"]
 
 
+class StoppedError(KeyboardInterrupt):
+    """The user interrupted a run."""
+
+    def _render_traceback_(self) -> list[str]:
+        return ["warplab.run: stopped by you, nothing was run."]
+
+
 def run(
     function: Callable[..., Any],
     *arguments: Any,
@@ -114,6 +121,15 @@ def _result(
     orders: int,
     timeout: float,
     searched: int = CELLS,
+) -> Result:
+    try:
+        return _ran(call, given, first, orders, timeout, searched)
+    except KeyboardInterrupt:
+        raise StoppedError from None
+
+
+def _ran(
+    call: OwnCall, given: dict[str, np.ndarray], first: Order, orders: int, timeout: float, searched: int
 ) -> Result:
     recorded = _recorded(call, timeout)
     sys.stdout.write(recorded.printed)

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from warplab.errors import WarplabError
+from warplab.interrupts import waits_for
 from warplab.sandbox import cgroup, confinement, self_test
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.confinement import Limits
@@ -135,18 +136,12 @@ class Worker:
                 self._answer_of(process, target, timeout, payload)
 
     def _answer_of(self, process: subprocess.Popen[bytes], target: str, timeout: float, payload: dict[str, Any]) -> Any:
-        frame = wire.encode({"target": target, "payload": payload})
-        assert process.stdin is not None
         try:
-            process.stdin.write(frame)
-            process.stdin.flush()
-        except (BrokenPipeError, ValueError):  # it has ended, or another thread has closed it
-            raise self._died(process) from None
-        try:
-            answer = self._answers.get(timeout=timeout)
-        except queue.Empty:
-            self.close()
-            raise WorkerError(WorkerFault.TIMEOUT, f"no answer within {timeout:g} s; the worker was replaced") from None
+            with waits_for(self.close):
+                answer = self._asked(process, wire.encode({"target": target, "payload": payload}), timeout)
+        except KeyboardInterrupt:
+            self.close()  # or its answer would be taken for that of the next call
+            raise
         if not isinstance(answer, dict):
             raise self._died(process)
         if "result" in answer:
@@ -158,6 +153,19 @@ class Worker:
         if fault is WorkerFault.DEVICE_FAULT:
             self.close()
         raise WorkerError(fault, message, kind)
+
+    def _asked(self, process: subprocess.Popen[bytes], frame: bytes, timeout: float) -> Any:
+        assert process.stdin is not None
+        try:
+            process.stdin.write(frame)
+            process.stdin.flush()
+        except (BrokenPipeError, ValueError):  # it has ended, or another thread has closed it
+            raise self._died(process) from None
+        try:
+            return self._answers.get(timeout=timeout)
+        except queue.Empty:
+            self.close()
+            raise WorkerError(WorkerFault.TIMEOUT, f"no answer within {timeout:g} s; the worker was replaced") from None
 
     def _died(self, process: subprocess.Popen[bytes]) -> WorkerError:
         """The error for a process that is gone, or that answered what no worker answers."""

@@ -25,6 +25,7 @@ from autograder.report import build
 from autograder.report.advice import next_step_of_attacks
 from autograder.spec.attacks import AttackTask, Flag, drawn_words
 from autograder.spec.lab import LabOf
+from warplab.interrupts import ends_threads
 from warplab.plan.capture.attacked import encode_attack
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.protocol import encode_failure
@@ -50,7 +51,7 @@ class Attacks(LabKind[AttackTask, Outcomes]):
         flags, text = grading.lab.task.functions, grading.submission.text
         tried = [flag for flag in flags if re.search(rf"^def {flag.function}\b", text, re.MULTILINE)]
         both = [(flag, hole) for flag in tried for hole in (flag.function, "")]
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+        with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool, ends_threads():
             answers = list(pool.map(lambda one: _run(grading, *one), both))
         runs = [
             {"flag": flag.function, "opened": opened, "closed": closed}

@@ -22,6 +22,7 @@ from autograder.records.request import Request
 from autograder.records.status import Executor, Status
 from autograder.report import build
 from autograder.spec.task import Case, Task
+from warplab.interrupts import ends_threads
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Kernels(LabKind[Task, Outcomes]):
         """Capture every case, assemble, and run on the emulator and, if there is one, the GPU."""
         has_gpu = grading.request.has_gpu
         # What holds the GPU takes seconds to get ready: the emulator is through with its cases meanwhile
-        with ThreadPoolExecutor(1) if has_gpu else nullcontext() as beside:
+        with ThreadPoolExecutor(1) if has_gpu else nullcontext() as beside, ends_threads():
             gpu = beside.submit(grading.runner.warm_up_gpu) if beside else None
             request, captured = _captured_somewhere(grading)
             if captured.parts:
@@ -145,7 +146,7 @@ def _captured(grading: Grading[Task], request: Request) -> Prepared:
     what that machine does not have."""
     machine, lab, runner = request.machine, grading.lab, grading.runner
     grading.progress("capturing", 0.0)
-    with ThreadPoolExecutor(1) as beside:  # a capture waits for compilers that use one core
+    with ThreadPoolExecutor(1) as beside, ends_threads():  # a capture waits for compilers that use one core
         emulator = beside.submit(runner.warm_up)
         cases, where = _captured_cases(request, lab.task), (machine.architecture, machine.isolation)
         answers = capture_cases(lab, grading.submission, cases, grading.seed, *where)

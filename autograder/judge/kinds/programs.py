@@ -20,6 +20,7 @@ from autograder.records.rejection import Rejected
 from autograder.records.status import Status
 from autograder.spec.programs import ProgramTask
 from autograder.spec.records import AskedFunction
+from warplab.interrupts import ends_threads
 from warplab.plan.capture.records import RecordForm
 
 MOST_ROUNDS = 16  # more than the worker lets a program have
@@ -67,5 +68,5 @@ def _round(grading: Grading[ProgramTask], asked: Sequence[NextStep]) -> list[Ran
         answer = captured(submission, group, what.hidden, *where, side_by_side=_SIDE_BY_SIDE)
         return RankAnswer(what.rank, **asdict(answer))
 
-    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool:
+    with ThreadPoolExecutor(_SIDE_BY_SIDE) as pool, ends_threads():
         return list(pool.map(one, asked))

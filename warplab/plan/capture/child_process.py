@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from warplab.errors import WarplabError
+from warplab.interrupts import waits_for
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.protocol import MAX_RESPONSE, READY, Readable, Request, encode_request, printable
 from warplab.sandbox import isolation as ways
@@ -160,18 +161,19 @@ def _run_child(
     writer.start()
     spent = 0.0
     try:
-        while answer.is_alive():
-            left = deadline - time.monotonic()
-            if left <= 0:
-                raise CaptureFailure(
-                    CaptureStatus.TIMEOUT,
-                    f"The host code did not finish within {timeout:g} s: look for an endless loop outside the kernels.",
-                )
-            answer.join(min(left, 0.1))
-            spent = max(spent, _processor_seconds(process.pid))
-            if process.poll() is not None:
-                end()  # what it left behind may hold the pipe open
-        code = process.wait(max(0.1, deadline - time.monotonic()))
+        with waits_for(end):
+            while answer.is_alive():
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    words = f"The host code did not finish within {timeout:g} s"
+                    raise CaptureFailure(
+                        CaptureStatus.TIMEOUT, f"{words}: look for an endless loop outside the kernels."
+                    )
+                answer.join(min(left, 0.1))
+                spent = max(spent, _processor_seconds(process.pid))
+                if process.poll() is not None:
+                    end()  # what it left behind may hold the pipe open
+            code = process.wait(max(0.1, deadline - time.monotonic()))
     except subprocess.TimeoutExpired:
         code = None
     finally:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from warplab.errors import PlanError
 from warplab.files import write_whole
+from warplab.interrupts import interrupted, waits_for
 from warplab.plan.capture.child_process import CaptureFault
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.protocol import MAX_RESPONSE, Request, encode_request, printable
@@ -65,7 +66,8 @@ def answer_from(
     except OSError as error:
         raise CaptureFault(f"No capture can be asked for in {spool}: {error.strerror}.") from None
     try:
-        _wait(answered, spool, timeout)
+        with waits_for(lambda: None):
+            _wait(answered, spool, timeout)
         return _opened(_content(answered), lambda seconds: spend(min(max(seconds, 0.0), float(request.seconds))))
     finally:
         for path in (asked, answered):
@@ -95,7 +97,7 @@ def answer_line(failure: CaptureFailure | CaptureFault | None, spent: float = 0.
 def _wait(answered: Path, spool: Path, timeout: float) -> None:
     deadline = time.monotonic() + _QUEUE_SECONDS + timeout
     started = time.time()
-    while not os.path.lexists(answered):
+    while not (os.path.lexists(answered) or interrupted()):
         try:
             seen = (spool / "alive").stat().st_mtime
         except OSError:
