@@ -15,8 +15,17 @@ if os.path.realpath(sys.path[0]) == HERE != os.path.dirname(os.path.dirname(os.p
 
 
 def main() -> int:
-    """Run the command and return its exit code. What grades takes a second to get ready: that begins before the command
-    is imported, which takes as long."""
+    """Run the command and return its exit code."""
+    try:
+        return _prepared()
+    except KeyboardInterrupt:  # while it is imported, or gets ready
+        print("autograder: interrupted.", file=sys.stderr)
+        return 3
+
+
+def _prepared() -> int:
+    """The command. What grades takes a second to get ready: that begins before the command is imported, which takes as
+    long."""
     if sys.argv[1:2] not in (["check"], ["grade"]):
         return _command()
     from warplab.plan.capture.escape_probe import strongest

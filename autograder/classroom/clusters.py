@@ -7,12 +7,15 @@ neither read hand-ins nor send work.
 from __future__ import annotations
 
 import logging
+import os
 import re
+import signal
 import subprocess
 import tomllib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, fields
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -81,17 +84,54 @@ class Processes:
 @contextmanager
 def local(count: int) -> Iterator[Processes]:
     """`count` processes on this machine. Raises ClassError if one of them does not start."""
-    try:
-        started = LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, memory_limit=0, silence_logs=logging.CRITICAL,
-            dashboard_address="127.0.0.1:0",  # any free port: another class may be graded on this machine
-        )  # fmt: skip
-    except (RuntimeError, TimeoutError, OSError) as error:
-        raise ClassError(
-            f"A process that grades did not start ({error.__cause__ or error}): the same command tries again."
-        ) from None
-    with started as cluster, Client(cluster, set_as_default=False) as client:
+    with _ended_whole() as stack:
+        try:
+            with _interrupts_wait():
+                cluster = stack.enter_context(
+                    LocalCluster(
+                        n_workers=count, threads_per_worker=1, processes=True, memory_limit=0,
+                        silence_logs=logging.CRITICAL,
+                        dashboard_address="127.0.0.1:0",  # any free port: another class may be graded on this machine
+                    )
+                )  # fmt: skip
+                client = stack.enter_context(Client(cluster, set_as_default=False))
+        except (RuntimeError, TimeoutError, OSError) as error:
+            raise ClassError(
+                f"A process that grades did not start ({error.__cause__ or error}): the same command tries again."
+            ) from None
         yield Processes(client)
+
+
+@contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """Let Ctrl-C wait: half a cluster cannot be ended. The processes that are started here never see it, nor do those
+    that take their place later; `own_group` undoes that for what they start."""
+    resource_tracker.ensure_running()  # which lets SIGINT through in the thread that starts it
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _ended_whole() -> Iterator[ExitStack]:
+    """A stack whose end Ctrl-C does not cut short."""
+    with ExitStack() as stack:
+        try:
+            yield stack
+        finally:
+            with _interrupts_wait():
+                stack.close()
+
+
+def own_group() -> None:
+    """Take a process that grades out of the terminal's reach, and let SIGINT do in submissions what it does when they
+    are graded alone."""
+    if signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+        os.setpgid(0, 0)
+        signal.sigtimedwait({signal.SIGINT}, 0)  # one that came before
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 @contextmanager
@@ -106,17 +146,19 @@ def slurm(asked: SlurmJobs, count: int) -> Iterator[Processes]:
     folder = Path(asked.folder).expanduser()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        with (
-            SLURMCluster(
-                queue=asked.partition, account=asked.account, walltime=asked.time, cores=1, processes=1,
-                job_cpu=asked.processors, memory=asked.memory, job_extra_directives=list(asked.directives),
-                job_directives_skip=list(asked.skip), job_script_prologue=list(asked.prologue),
-                interface=asked.interface, log_directory=str(folder), shared_temp_directory=str(folder),
-                protocol="tls://", security=security, worker_extra_args=["--memory-limit", "0"],
-                scheduler_options={"dashboard": False}, silence_logs="critical",
-            ) as cluster,
-            Client(cluster, set_as_default=False) as client,
-        ):  # fmt: skip
+        with _ended_whole() as stack:
+            with _interrupts_wait():
+                cluster = stack.enter_context(
+                    SLURMCluster(
+                        queue=asked.partition, account=asked.account, walltime=asked.time, cores=1, processes=1,
+                        job_cpu=asked.processors, memory=asked.memory, job_extra_directives=list(asked.directives),
+                        job_directives_skip=list(asked.skip), job_script_prologue=list(asked.prologue),
+                        interface=asked.interface, log_directory=str(folder), shared_temp_directory=str(folder),
+                        protocol="tls://", security=security, worker_extra_args=["--memory-limit", "0"],
+                        scheduler_options={"dashboard": False}, silence_logs="critical",
+                    )
+                )  # fmt: skip
+                client = stack.enter_context(Client(cluster, set_as_default=False))
             _require_that_jobs_are_taken(cluster.job_script())
             cluster.scale(jobs=min(asked.jobs, count))
             yield Processes(client, cluster)

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from autograder.classroom.clusters import number_here
+from autograder.classroom.clusters import number_here, own_group
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.kinds import kind_of
 from autograder.judge.pipeline import grade
@@ -35,6 +35,7 @@ def grade_one(file: str, content: bytes, lab: str, seed: int, device: str, allow
 
     Raises DeviceError where this machine cannot grade other people's work.
     """
+    own_group()
     found = find_any(lab)
     machine = _machine(device, found.needs)
     with tempfile.TemporaryDirectory(prefix="warplab-class-") as folder:

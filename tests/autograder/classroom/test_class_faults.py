@@ -60,7 +60,7 @@ def test_killed_jobs_of_slurm_lose_nothing_and_leave_nothing(tmp_path: Path) -> 
 
 def test_a_grade_that_is_written_again_is_counted(tmp_path: Path) -> None:
     made = Class(tmp_path, students(2), slurm=False)
-    report = ("passed", 1.0, 1.0, 1.0, None, "emulator", "", "", 1.0, "", "{}")
+    report = ("passed", 1.0, 1.0, 1.0, None, "emulator", "", "", 1.0, 0.0, "", "{}")
     with closing(sqlite3.connect(made.out / RECORD)) as database:
         for number in (1, 1, 2):
             row = (number, *report)
