@@ -35,12 +35,14 @@ COUNTERS = (
     "shared_store_wavefronts",
 )
 SECONDS = 240
+_OF_THE_PROCESS = re.compile(r"==(PROF|WARNING)==|\[\d+\] ")
 
 
 def run(command: list[str]) -> str:
-    """All that a tool prints."""
+    """What a tool prints, without its lines about the process that it watches."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
-    return done.stdout + done.stderr
+    lines = (done.stdout + done.stderr).splitlines()
+    return "\n".join(line.rstrip() for line in lines if not _OF_THE_PROCESS.match(line))
 
 
 def by_ncu() -> list[Record]:

@@ -44,6 +44,7 @@ PROVIDED_BY = {
     "cuda.core": {"cuda-core"},
     "cuda.pathfinder": {"cuda-core"},  # which needs cuda-pathfinder
     "cupy": {"cupy-cuda12x", "cupy-cuda13x"},
+    "cupyx": {"cupy-cuda12x", "cupy-cuda13x"},
     "dask_jobqueue": {"dask-jobqueue"},
     "distributed": {"distributed"},
     "filelock": {"filelock"},

@@ -54,6 +54,35 @@ def chip(names: Mapping[str, Value]) -> Chip:
     return found
 
 
+def half_bandwidth(n: Mapping[str, Value]) -> float:
+    """The size at which the achieved rate is half of the link's, by bisection."""
+    low, high = 0.0, 1e12
+    for _ in range(200):
+        size = (low + high) / 2
+        achieved = size / (n["latency"] * 1e-6 + size / (n["rate"] * 1e9))
+        low, high = (size, high) if achieved < n["rate"] * 1e9 / 2 else (low, size)
+    return low / 1e3
+
+
+def chunks_in_turns(n: Mapping[str, Value]) -> float:
+    """Chunks that go through three stages, each of which does one at a time."""
+    free = [0.0] * 3
+    for _ in range(n["n"]):
+        done = 0.0
+        for stage, whole in enumerate((n["up"], n["work"], n["down"])):
+            done = free[stage] = max(done, free[stage]) + whole / n["n"]
+    return free[-1]
+
+
+def launched(n: Mapping[str, Value], host: float) -> float:
+    """Microseconds until the last of so many kernels ends, if the host queues one every `host` microseconds."""
+    many, queued, end = 100 * n["k"], 0.0, 0.0
+    for _ in range(many):
+        queued += host
+        end = max(end, queued) + n["run"] + (0 if host else n["start"])
+    return end
+
+
 def peak(c: Chip, math_kind: Math = Math.FP16_TENSOR) -> float:
     found = c.peak(math_kind)
     assert found is not None
@@ -438,6 +467,10 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "04-naive-transpose": lambda n: transposed(),
     "04-l2-square": lambda n: math.isqrt(chip(n).l2 // 4),
     "04-copy-time": lambda n: 1e6 * Roofline(1, chip(n).bandwidth).floor_seconds(0, 2 * n["mib"] * 1024 * 1024),
+    "04b-copy": lambda n: 1e6 * (n["latency"] * 1e-6 + n["size"] * 1e3 / (n["rate"] * 1e9)),
+    "04b-half": half_bandwidth,
+    "04b-pipeline": chunks_in_turns,
+    "04b-graph": lambda n: launched(n, n["host"]) / launched(n, 0),
     "04-gather": lambda n: 4800 * n["size"] / len(pieces(4096 * 7, n["size"])),
     "05-axpy": lambda n: 2 / sum(np.dtype(f"float{n['bits']}").itemsize for _ in ("x", "y", "y again")),
     "05-ridge": ridge,
