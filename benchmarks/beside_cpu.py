@@ -1,7 +1,7 @@
 """Runs axpy, a matrix product and a chase of pointers on the host's processor and on the GPU, in one run.
 
-Run as `python -m benchmarks.beside_cpu` on a machine with a GPU. Writes benchmarks/results/beside_cpu.json, which chapter
-03b shows.
+Run as `python -m benchmarks.beside_cpu` on a machine with a GPU. Writes benchmarks/results/beside_cpu.json, which
+chapter 03b shows.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ TURNS = 7
 
 
 @numba.njit(fastmath=True)
-def axpy(a: float, x: np.ndarray, y: np.ndarray) -> None:
+def axpy(a: np.float32, x: np.ndarray, y: np.ndarray) -> None:
     """y += a x on one thread; LLVM makes SIMD instructions of the loop."""
     for i in range(x.size):
         y[i] += a * x[i]
 
 
 @numba.njit(parallel=True, fastmath=True)
-def axpy_on_all_cores(a: float, x: np.ndarray, y: np.ndarray) -> None:
+def axpy_on_all_cores(a: np.float32, x: np.ndarray, y: np.ndarray) -> None:
     """The same, the range shared among all threads."""
     for i in numba.prange(x.size):
         y[i] += a * x[i]
@@ -165,15 +165,14 @@ def measure() -> list[Record]:
     device = cupy.asarray(following)
     for chains in CHAINS:
         places = rng.integers(0, SLOTS, chains)
-        taken = seconds(lambda places=places: chase(following, places, STEPS))
+        taken = seconds(partial(chase, following, places, STEPS))
         add("chase", "one core", taken, float(chains * STEPS), "1/s", host, (chains,))
     for warps in WARPS:
         start = cupy.asarray(rng.integers(0, SLOTS, 32 * warps))
         threads = min(1024, 32 * warps)
         shape = (32 * warps // threads,), (threads,)
-        taken = seconds(
-            lambda start=start, shape=shape: kernel("chase")(*shape, (device, start, np.int32(STEPS))), wait
-        )
+        work = partial(kernel("chase"), *shape, (device, start, np.int32(STEPS)))
+        taken = seconds(work, wait)
         add("chase", "one SM", taken, 32.0 * warps * STEPS, "1/s", "GPU", (32 * warps,))
     return found
 
