@@ -310,4 +310,27 @@ def _agreement() -> Case:
     return Case("agreement", _agree, {"a": a}, outputs)
 
 
-CASES = [*_products(), _moves(), _copies(), _conversions(), _surroundings(), _agreement()]
+def _tell(a, words, pairs):
+    t = cuda.threadIdx.x
+    if t < 16:
+        ptx.store_relaxed_4(ptx.address(words, t), a[t])
+        ptx.store_relaxed_8(ptx.address(pairs, t), types.uint64(a[t]) << types.uint64(32))
+    else:
+        ptx.store_release_4(ptx.address(words, t), a[t])
+        ptx.store_release_8(ptx.address(pairs, t), types.uint64(a[t]) << types.uint64(32))
+    cuda.syncwarp()
+    one = ptx.load_relaxed_4(ptx.address(words, 31 - t)) ^ ptx.load_acquire_4(ptx.address(words, t))
+    two = ptx.load_relaxed_8(ptx.address(pairs, t)) | ptx.load_acquire_8(ptx.address(pairs, 31 - t)) >> types.uint64(32)
+    cuda.syncwarp()
+    words[t] = one
+    pairs[t] = two
+
+
+def _words_of_other_blocks() -> Case:
+    a = np.random.default_rng(4).integers(0, 1 << 32, 32, dtype=np.uint32)
+    return Case(
+        "relaxed, acquire, release", _tell, {"a": a}, {"words": a ^ a[::-1], "pairs": a.astype("u8") << 32 | a[::-1]}
+    )
+
+
+CASES = [*_products(), _moves(), _copies(), _conversions(), _surroundings(), _agreement(), _words_of_other_blocks()]

@@ -1,4 +1,7 @@
-"""Loads and stores of 4, 8 and 16 bytes by address, whatever the array's dtype (PTX ISA, "ld" and "st")."""
+"""Loads and stores of 4, 8 and 16 bytes by address, whatever the array's dtype (PTX ISA, "ld" and "st").
+
+Relaxed, acquire and release ones are for what blocks tell each other: flags, and words that are flag and value in one.
+"""
 
 from __future__ import annotations
 
@@ -49,3 +52,36 @@ load_shared_4, load_shared_8, load_shared_16 = (_load(count, "shared") for count
 load_cluster_4, load_cluster_8, load_cluster_16 = (_load(count, "shared::cluster") for count in (1, 2, 4))
 store_global_4, store_global_8, store_global_16 = (_store(count, shared=False) for count in (1, 2, 4))
 store_shared_4, store_shared_8, store_shared_16 = (_store(count, shared=True) for count in (1, 2, 4))
+
+
+_AGREED = {  # PTX ISA, "Memory Consistency Model": what these order between the blocks of a GPU
+    "relaxed": "one access that no thread sees in part, and that orders no others",
+    "acquire": "what was written before the release whose value this reads is seen by later reads of this thread",
+    "release": "what this thread wrote before is seen by those who acquire the value",
+}
+
+
+def _agreed(operation: str, order: str, size: int) -> Callable:
+    """A load or store of one word that other blocks of the GPU read or write in the same launch."""
+    register, name = {4: U32, 8: U64}[size], f"{operation}_{order}_{size}"
+    where = f"`address`: uint64, in global memory, aligned to {size} bytes"
+    if operation == "load":
+        return instruction(
+            name,
+            f"ld.{order}.gpu.global.b{8 * size} {{d}}, [{{0}}];",
+            [U64],
+            register,
+            doc=f"{name}(address) -> uint{8 * size}: {_AGREED[order]}.\n\n        {where} (sm_70).\n        ",
+        )
+    return instruction(
+        name,
+        f"st.{order}.gpu.global.b{8 * size} [{{0}}], {{1}};",
+        [U64, register],
+        doc=f"{name}(address, word): {_AGREED[order]}.\n\n        {where}; `word`: uint{8 * size} (sm_70).\n        ",
+    )
+
+
+load_relaxed_4, load_relaxed_8 = (_agreed("load", "relaxed", size) for size in (4, 8))
+load_acquire_4, load_acquire_8 = (_agreed("load", "acquire", size) for size in (4, 8))
+store_relaxed_4, store_relaxed_8 = (_agreed("store", "relaxed", size) for size in (4, 8))
+store_release_4, store_release_8 = (_agreed("store", "release", size) for size in (4, 8))
