@@ -1,0 +1,17 @@
+"""Seconds and bytes as the chapters on networks write them."""
+
+from __future__ import annotations
+
+
+def spoken(seconds: float) -> str:
+    """Seconds with three digits, in a unit that reads well."""
+    for factor, unit in ((1, "s"), (1e-3, "ms"), (1e-6, "µs")):
+        if seconds >= factor:
+            return f"{seconds / factor:.3g} {unit}"
+    return f"{seconds * 1e9:.3g} ns"
+
+
+def binary(size: float) -> str:
+    """Bytes as B, KiB, MiB or GiB."""
+    power = min(3, (int(size).bit_length() - 1) // 10)
+    return f"{size / 1024**power:g} {('B', 'KiB', 'MiB', 'GiB')[power]}"
