@@ -64,7 +64,7 @@ def canvas(
         row += [""] * (len(heading) - len(row))
         row[place] = points(line, possible[place] if place < len(possible) else "")
     _account(unknown, skipped, "Canvas's gradebook has not exactly one line for")
-    return _written(rows)
+    return _written(rows, _delimiter(exported))
 
 
 def moodle(lines: Iterable[GradeLine], key: str = _EMAIL, scale: Scale = None) -> str:
@@ -114,7 +114,7 @@ def worksheet(
         row += [""] * (len(heading) - len(row))
         row[grade] = points(line, row[most] if most >= 0 else "")
     _account(unknown, skipped, "Moodle's worksheet has not exactly one line that can be changed for")
-    return _written(rows)
+    return _written(rows, _delimiter(exported))
 
 
 def feedback_files(pages: Mapping[str, str], exported: str, skipped: list[str] | None = None) -> bytes:
@@ -231,11 +231,16 @@ def _number(identifier: str) -> str:
     return found.group() if found else ""
 
 
+def _delimiter(text: str) -> str:
+    """What separates the cells of a table: Canvas has a setting for semicolons."""
+    return max(",;\t", key=text.split("\n", 1)[0].count)
+
+
 def _rows(text: str) -> list[list[str]]:
-    return list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline="")))
+    return list(csv.reader(io.StringIO(text.removeprefix("\ufeff"), newline=""), delimiter=_delimiter(text)))
 
 
-def _written(rows: Iterable[Sequence[str]]) -> str:
+def _written(rows: Iterable[Sequence[str]], delimiter: str = ",") -> str:
     out = io.StringIO()
-    csv.writer(out, lineterminator="\n").writerows(rows)
+    csv.writer(out, delimiter=delimiter, lineterminator="\n").writerows(rows)
     return out.getvalue()

@@ -38,6 +38,15 @@ def test_canvas_gets_its_own_table_back_with_the_points() -> None:
     assert after == before
 
 
+def test_canvas_gets_semicolons_back_and_the_line_of_manual_posting() -> None:
+    """A user's setting of Canvas, and the line that says which assignments are posted by hand."""
+    exported = EXPORTED.replace(", ", "| ").replace(",", ";").replace("| ", ", ")
+    first, rest = exported.split("\n", 1)
+    exported = f"{first}\n;;;;;;Manual Posting;\n{rest}"
+    after = canvas([line("11")], exported, COLUMNS, COLUMN)
+    assert after == exported.removeprefix("\ufeff").replace(";A;9;;50", ";A;9;15;50").replace('"', "")
+
+
 def test_a_judge_error_is_no_grade() -> None:
     assert rows(canvas([line("12", found=BROKEN)], EXPORTED, COLUMNS))[3][6] == "3"
     assert rows(moodle([line("12", found=BROKEN)])) == [["Email address"]]
