@@ -148,8 +148,20 @@ def _words(lab: Lab, m: Measurement) -> str:
     return (
         f"{m.median_ms:.4g} ms ({m.low_ms:.4g} to {m.high_ms:.4g}, {m.samples} samples) is "
         f"{m.efficiency:.1%} of the {m.bound} roofline (floor {m.floor_ms:.4g} ms); full points from "
-        f"{lab.efficiency.target:.0%}.{several}{throttled}{_library_words(m.library)}"
+        f"{lab.efficiency.target:.0%}.{_above_words(m)}{several}{throttled}{_library_words(m.library)}"
     )
+
+
+def _above_words(m: Measurement) -> str:
+    """Why a share of more than 100% is no error; empty for less."""
+    if m.efficiency <= 1:
+        return ""
+    if m.bound == "memory":
+        return (
+            " More than 100% is no error: the roofline is what a copy moved in this run, which writes as much as it "
+            "reads, and a kernel that reads more than it writes can move more."
+        )
+    return " More than 100% is no error: the roofline is what our own kernel of multiply-adds reached in this run."
 
 
 def _library_words(library: Library | None) -> str:

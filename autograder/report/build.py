@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from autograder.records.machine import versions
+from autograder.records.measurement import Measurement
 from autograder.records.outcome import CaseOutcome, LaneRequest
 from autograder.records.prepared import Prepared
 from autograder.records.rejection import Rejected
@@ -15,7 +16,7 @@ from autograder.records.request import Request
 from autograder.records.status import Part, Status
 from autograder.records.text import clean, clean_source
 from autograder.report.advice import next_step
-from autograder.report.resemblance import resemblance
+from autograder.report.resemblance import beyond, resemblance
 from autograder.report.unrun import unrun_lines
 from autograder.report.waste import wasted_lines
 from autograder.spec.lab import Lab
@@ -91,10 +92,14 @@ def _profile(outcome: CaseOutcome) -> Profile | None:
 
 
 def _resemblance(lab: Lab, parts: Sequence[PartResult], counters: Counters | None) -> Resemblance | None:
-    """What right answers resemble, where no GPU has told how fast they come."""
-    if counters is None or parts[0].status is not Status.PASSED or parts[-1].judged:
+    """What right answers resemble, where no GPU has told how fast they come; where one has, what is faster still."""
+    if counters is None or parts[0].status is not Status.PASSED:
         return None
-    return resemblance(lab, counters)
+    if not parts[-1].judged:
+        return resemblance(lab, counters)
+    full = all(part.score >= part.max_score for part in parts)
+    measured = parts[-1].measurement
+    return beyond(lab, counters, measured) if full and isinstance(measured, Measurement) else None
 
 
 def rejected(request: Request, text: str, rejection: Rejected) -> Report:

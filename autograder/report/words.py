@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from autograder.records.measurement import Library
 from autograder.records.report import BudgetResult, Report, SecondOpinion, SimilarRung
 from autograder.spec.recorded import Recorded
 
@@ -28,6 +30,8 @@ _PLAIN = {
     "tensor_multiply_adds": "multiply-adds of tensor cores",
     "warpgroup_drains": "waits for all products of a warpgroup",
     "estimated_nanoseconds": "estimated time in ns",
+    "warp_instructions": "warp instructions",
+    "busiest_sm_sectors": "sectors of the busiest SM",
     "barriers": "warps that arrive at barriers",
 }
 
@@ -105,11 +109,14 @@ def resemblance_words(
     references: Sequence[SimilarRung],
     known: Recorded,
     section: str,
+    changes: str,
 ) -> str:
     """Sentences about the rungs that a submission is like. `section` of the course explains the way to the reference,
-    of which there may be one for each language, the fastest first."""
+    of which there may be one for each language, the fastest first. `changes` are the counters of the next rung, or of
+    the nearest of those it is not like."""
     if not alike:
-        return f"Its counters are like those of no recorded rung of this lab; the nearest is {_rung_words(nearest)}."
+        which = f"The nearest is {_rung_words(nearest)}{changes and f', {changes}'}."
+        return f"No recorded solution of this lab has similar counters. {which}"
     shares = [rung.share for rung in alike if rung.share is not None]
     beside = next((rung.share for rung in references if rung not in alike), None)
     words = f"Its counters are most like those of {_list(alike)}"
@@ -123,16 +130,60 @@ def resemblance_words(
         words += ", whose time is not recorded" if len(alike) == 1 else ", which they do not tell apart"
     if beside and not any(rung.is_reference for rung in alike):
         words += f" (the reference: {_percent(beside)})"
-    return f"{words}.{_further_words(further, section)}"
+    return f"{words}.{_further_words(further, alike, section, changes)}"
 
 
-def _further_words(further: SimilarRung | None, section: str) -> str:
+def _further_words(further: SimilarRung | None, alike: Sequence[SimilarRung], section: str, changes: str) -> str:
     if further is None:
         return ""
-    if further.is_reference:
-        return f" Only the reference is above: read {section}." if section else ""
+    with_changes = changes and f", {changes}"
     reached = f", which reached {_percent(further.share)}" if further.share is not None else ""
-    return f" Above that is {_rung_words(further)}{reached}."
+    if any(rung.is_reference for rung in alike):
+        return f" Faster is {_rung_words(further)}{reached}{with_changes}."
+    if further.is_reference:
+        read = f": read {section}" if section else ""
+        return f" Only the reference is above{with_changes}{read}." if read or changes else ""
+    return f" Above that is {_rung_words(further)}{reached}{with_changes}."
+
+
+@dataclass(frozen=True)
+class Change:
+    """A counter of one's own and of a rung, each relative to what grows with the size."""
+
+    counter: str
+    own: float
+    other: float
+
+
+def change_words(changes: Sequence[Change]) -> str:
+    """What a rung has, compared with one's own; empty for no change."""
+    return f"with {' and '.join(map(_change, changes))}" if changes else ""
+
+
+def _change(change: Change) -> str:
+    name = plain_name(change.counter)
+    if not change.other:
+        return f"none of your {name}"
+    if not change.own:
+        return f"{name}, of which you have none"
+    times = change.other / change.own
+    if times < 0.05:
+        return f"1/{1 / times:,.0f} of your {name}"
+    return f"{times:.2f} times your {name}" if times < 0.95 else f"{times:,.1f} times your {name}"
+
+
+def faster_words(faster: SimilarRung, known: Recorded, changes: str) -> str:
+    """A sentence about a rung that is faster than a submission with full points."""
+    reached = f"which reached {_percent(faster.share or 0.0)} of {known.of} on an {known.gpu}"
+    return f"Faster still is {_rung_words(faster)}, {reached}{changes and f', {changes}'}."
+
+
+def library_words(library: Library, tensor_cores: bool) -> str:
+    """A sentence about a library that is faster than a submission with full points."""
+    words = f"{library.name} takes {library.ratio:.0%} of your time"
+    if tensor_cores:
+        return f"{words}."
+    return f"{words}: it computes on tensor cores, which this lab leaves out; their counter is tensor_instructions."
 
 
 def _list(rungs: Sequence[SimilarRung]) -> str:

@@ -455,3 +455,14 @@ def test_what_keeps_its_budgets_on_cuda_cores_earns_correctness_alone(lab: Lab) 
         assert (part.status, part.score) == (status, 0.0) and "No tensor core ran" in part.message
     part = timed_part(tensor, lambda: pytest.fail("must not be timed"), True, missing=missing(0))
     assert (part.status, part.score) == (Status.WITHHELD, 0.0) and "No tensor core ran" in part.message
+
+
+@pytest.mark.parametrize(
+    ("bound", "words"),
+    [("memory", "a kernel that reads more than it writes can move more"), ("compute", "multiply-adds")],
+)
+def test_a_share_above_100_percent_is_explained(bound: str, words: str, tmp_path: Path) -> None:
+    above = measurement(bound=bound, efficiency=1.02, efficiency_low=1.0, efficiency_high=1.03)
+    said = timed_part(make_lab(tmp_path), lambda: above, True).message
+    assert "102.0% of" in said and "More than 100% is no error" in said and words in said
+    assert "no error" not in timed_part(make_lab(tmp_path / "other"), measurement, True).message

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from autograder.report.resemblance import APART, LIKE, distance, resemblance
+from autograder.records.measurement import Library
+from autograder.report.resemblance import APART, LIKE, beyond, distance, resemblance
 from autograder.spec.lab import Lab, LabError
 from autograder.spec.recorded import FILE, INSTRUCTIONS, relative_counters
-from tests.autograder.handmade import LAB_TOML, make_lab
+from tests.autograder.handmade import LAB_TOML, make_lab, measurement
 from warplab.plan.execution import Counters
 
 FEEDBACK = 'correctness = "00_start_here, section 1"'
@@ -81,7 +82,8 @@ def test_the_distance_is_one_where_all_is_twice_as_much() -> None:
 def test_the_nearest_rung_is_named_with_its_speed_and_the_next_one(lab: Lab) -> None:
     assert words(lab, counters(loads=1000)) == (
         'Its counters are most like those of rung 1 ("one thread an element"), which reached 4.2% of the roofline on '
-        'an NVIDIA H200 (the reference: 96%). Above that is rung 2 ("lanes side by side"), which reached 40%.'
+        'an NVIDIA H200 (the reference: 96%). Above that is rung 2 ("lanes side by side"), which reached 40%, '
+        "with 0.13 times your global load sectors and 2.0 times your warp instructions."
     )
     found = resemblance(lab, counters(loads=1000))
     assert found is not None and found.further is not None
@@ -90,11 +92,14 @@ def test_the_nearest_rung_is_named_with_its_speed_and_the_next_one(lab: Lab) -> 
 
 
 def test_a_rung_that_was_slower_is_not_what_comes_next(lab: Lab) -> None:
-    assert 'Above that is rung 4 ("four at a time"), which reached 80%.' in words(lab, counters(instructions=640))
+    said = words(lab, counters(instructions=640))
+    assert 'Above that is rung 4 ("four at a time"), which reached 80%, with 0.25 times' in said
 
 
 def test_above_the_last_rung_is_the_reference_and_nothing_above_that(lab: Lab) -> None:
-    assert words(lab, counters(instructions=160)).endswith("Only the reference is above: read labs/x, section 9.")
+    assert words(lab, counters(instructions=160)).endswith(
+        "Only the reference is above, with 0.25 times your warp instructions: read labs/x, section 9."
+    )
     found = resemblance(lab, counters(instructions=40))
     assert found is not None and found.further is None
     assert found.words == (
@@ -113,14 +118,17 @@ def test_rungs_that_counters_do_not_tell_apart_are_named_together(lab: Lab) -> N
     assert words(lab, counters()) == (
         'Its counters are most like those of rung 5 ("the same"), rung 6 ("the same") and 1 other, which they do not '
         "tell apart; these reached 70% to 75% of the roofline on an NVIDIA H200 (the reference: 96%). "
-        'Above that is rung 8 ("more"), which reached 90%.'
+        'Above that is rung 8 ("more"), which reached 90%, with 0.31 times your warp instructions.'
     )
 
 
 def test_what_is_like_none_is_said_to_be_like_none(lab: Lab) -> None:
     found = resemblance(lab, counters(loads=1 << 20, stores=1 << 20))
     assert found is not None and (found.alike, found.further) == ((), None)
-    assert found.words.startswith("Its counters are like those of no recorded rung of this lab; the nearest is rung 1")
+    assert found.words == (
+        'No recorded solution of this lab has similar counters. The nearest is rung 1 in Numba ("a start"), with '
+        "1/2,048 of your global store sectors and 1/2,048 of your global load sectors."
+    )
     assert LIKE > APART
 
 
@@ -145,3 +153,30 @@ def test_a_lab_without_records_has_no_resemblance_and_a_damaged_one_is_named(lab
         resemblance(lab, counters())
     (lab.folder / FILE).unlink()
     assert resemblance(lab, counters()) is None
+
+
+def test_what_is_like_a_slower_reference_hears_of_the_faster_rung(lab: Lab) -> None:
+    faster = rung("rung_5_more", 0.99, "more", instructions=20)
+    write(lab, *LADDER, faster)
+    assert words(lab, counters(instructions=41)).endswith(
+        'Faster is rung 5 ("more"), which reached 99%, with 0.49 times your warp instructions.'
+    )
+
+
+def test_a_counter_that_one_of_the_two_lacks_has_no_ratio(lab: Lab) -> None:
+    write(lab, rung("rung_1_none", 0.9, "none", loads=0))
+    assert "with none of your global load sectors." in words(lab, counters(loads=1 << 20))
+
+
+def test_full_points_on_a_gpu_hear_what_is_faster_still(lab: Lab) -> None:
+    found = beyond(lab, counters(instructions=160), measurement(efficiency=0.8))
+    assert found is not None and found.further is not None
+    assert found.words == (
+        "Faster still is the reference, which reached 96% of the roofline on an NVIDIA H200, with 0.25 times your "
+        "warp instructions."
+    )
+    assert beyond(lab, counters(), measurement(efficiency=0.96)) is None
+    slower, faster = (Library("cuBLAS", 1.0, ratio) for ratio in (1.5, 0.75))
+    assert beyond(lab, counters(), measurement(efficiency=0.97, library=slower)) is None
+    beaten = beyond(lab, counters(), measurement(efficiency=0.97, library=faster))
+    assert beaten is not None and beaten.words == "cuBLAS takes 75% of your time."
