@@ -13,7 +13,6 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -28,9 +27,7 @@ from autograder.worker.same_kernels import other_kernels
 from course import results
 from warplab import emulator
 from warplab.files import write_whole
-from warplab.hardware.chips import H200
-from warplab.plan.execution import Execution
-from warplab.plan.model import EMULATED_ARCHITECTURE, Plan
+from warplab.plan.model import EMULATED_ARCHITECTURE
 
 SIZES = 5  # of a class of which all are counted: where there are more, shapes do not differ much
 # How many rows an expert has is drawn with the inputs, and it matters.
@@ -74,16 +71,10 @@ def counted(lab: Lab, path: Path, size: Dimensions) -> list[Counted] | None:
         values = generate(np, lab.task, case, seed)
         inputs = {name: values[name] for name in plan.buffers if name in values}
         execution = emulator.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False)
-        relative = relative_counters(lab.task, size, counters_of(lab.task, execution, partial(_read, plan, inputs)))
+        relative = relative_counters(lab.task, size, counters_of(lab.task, execution, plan, values))
         one = Counted(dict(size), {name: float(f"{value:.5g}") for name, value in relative.items()})
         found += [one] if one not in found else []
     return found
-
-
-def _read(plan: Plan, inputs: Mapping[str, np.ndarray]) -> Execution:
-    return emulator.execute(
-        plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False, caches=H200, reads_only=True
-    )
 
 
 def measured(lab: Lab, path: Path) -> float | None:

@@ -219,8 +219,9 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
         executions.extend(execution for _, execution in runs)
         return [Run(execution, str(order)) for order, execution in runs]
 
-    outcome = judge_case(lab.task, case, generate(np, lab.task, case, seed), plans.plan(seed, case), execute)
-    outcome.counters = counters_of(lab.task, executions[0])
+    values, plan = generate(np, lab.task, case, seed), plans.plan(seed, case)
+    outcome = judge_case(lab.task, case, values, plan, execute)
+    outcome.counters = counters_of(lab.task, executions[0], plan, values)
     return outcome
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -97,8 +97,8 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     outcome.code = sorted({line for launch in launches for line in launch.code_lines})
     outcome.ran = sorted({line for launch in launches for line in launch.ran_lines})
     if not shown:
-        read = partial(execute_in, Order(), loaded, sanitize=False, caches=H200, reads_only=True)
-        outcome.counters = counters_of(lab.task, executions[0], lambda: read(generate(np, lab.task, judged, seed)))
+        values = generate(np, lab.task, judged, seed)
+        outcome.counters = counters_of(lab.task, executions[0], loaded, values)
         outcome.lines = executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
         if outcome.status is Status.PASSED:
@@ -124,16 +124,26 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     return outcome.to_wire()
 
 
-def counters_of(task: Task, execution: Execution, read: Callable[[], Execution]) -> Counters:
-    """What budgets are held against: the counters of all launches, with the estimated time if a budget is on that, and
-    with what the busiest SMs read, for which `read` runs the plan again (`execute` with `reads_only`)."""
+def counters_of(task: Task, execution: Execution, plan: Plan, values: Mapping[str, Any]) -> Counters:
+    """What budgets are held against: the counters of all launches; the estimated time, and what the busiest SM reads,
+    where a budget is on that. For the latter the plan runs again, on the case's `values`."""
+    from warplab import emulator
     from warplab.emulator.model.estimate import timed_total
 
     budgets = {budget.counter for budget in task.budgets}
     total = timed_total(execution) if "estimated_nanoseconds" in budgets else execution.total
     if "busiest_sm_sectors" not in budgets or execution.findings:
         return total
-    busiest = sum(launch.caches.most_read_by_an_sm for launch in read().launches if launch.caches)
+    again = emulator.execute(
+        plan,
+        {name: values[name] for name in plan.buffers if name in values},
+        architecture=_architecture(plan),
+        instruction_budget=INSTRUCTION_BUDGET,
+        sanitize=False,
+        caches=H200,
+        reads_only=True,
+    )
+    busiest = sum(launch.caches.most_read_by_an_sm for launch in again.launches if launch.caches)
     return replace(total, busiest_sm_sectors=busiest)
 
 
