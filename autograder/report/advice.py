@@ -54,12 +54,13 @@ def next_step(
     source: str = "",
     dtypes: Collection[str] = (),
     in_float64: int = 0,
+    missing: str = "",
 ) -> str:
     """What to do next, in one or two sentences; empty if nothing is left to do or this machine cannot tell.
 
     A fault comes before the wrong numbers that it makes, and both before what only costs time; a slip that the source
     shows comes before what follows of it. `dtypes` are those of the lab's arguments; `in_float64` is a line that
-    computes in float64 where nothing asks for that.
+    computes in float64 where nothing asks for that. `missing` says what kernels lack that a lab asks for.
     """
     by_name = {part.part: part for part in parts}
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
@@ -75,6 +76,8 @@ def next_step(
         return slip or _with_section(_for_wrong_answer(correctness), correctness)
     if safety.lost:
         return _with_section("", safety)
+    if missing:
+        return _with_section(missing, traffic)
     if traffic.lost:
         return cost_of_printing(lines, traffic) or unoptimised(lines, traffic) or _traffic_step(traffic, wasted)
     if efficiency.lost:

@@ -39,9 +39,10 @@ def judged_kernels(
     captured: Prepared,
     parts: tuple[PartResult, ...],
     emulated: Sequence[CaseOutcome],
+    missing: str = "",
 ) -> Report:
     """The report of a submission whose kernels ran. `lab` has the sizes that the seed drew; the profile case is the
-    last of `emulated`."""
+    last of `emulated`; `missing` says what the lab asks for that the kernels lack."""
     profile = emulated[-1]
     counters, dtypes = profile.counters, [argument.dtype for argument in lab.task.arguments]
     wasted = wasted_lines(counters, profile.lines) if counters is not None else ()
@@ -57,7 +58,9 @@ def judged_kernels(
         unrun=_unrun(request, text, parts, emulated),
         resemblance=_resemblance(lab, parts, counters),
         printed=clean(next((outcome.printed for outcome in emulated if outcome.printed), "")),
-        next_step=next_step(parts, wasted, captured.kernels, clean_source(text), dtypes, _in_float64(dtypes, profile)),
+        next_step=next_step(
+            parts, wasted, captured.kernels, clean_source(text), dtypes, _in_float64(dtypes, profile), missing
+        ),
     )
 
 

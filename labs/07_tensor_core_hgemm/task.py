@@ -36,7 +36,17 @@ TASK = Task(
     ),
     correctness=(
         Case("one element", {"m": 1, "n": 1, "k": 1}, Family.INTEGERS),
-        Case("one fragment", {"m": 16, "n": 8, "k": 16}, Family.INTEGERS),
+        Case("one fragment", {"m": 16, "n": 8, "k": 16}, Family.INTEGERS, points=5),  # a single product
+        Case(
+            "many blocks",
+            {"m": 48, "n": 24, "k": 16},
+            Family.INTEGERS,
+            every(m=range(33, 64), n=range(17, 40), k=(16,)),
+            points=5,
+        ),
+        Case(
+            "steps of k", {"m": 16, "n": 8, "k": 64}, Family.INTEGERS, every(m=(16,), n=(8,), k=range(49, 80)), points=5
+        ),
         Case("whole tiles", {"m": 128, "n": 256, "k": 256}, Family.NORMAL, every(m=(128,), n=(256,), k=(256, 320))),
         Case(
             "whole tiles, whole numbers",
@@ -113,6 +123,7 @@ TASK = Task(
     bytes_moved=lambda d: 2.0 * (d["m"] * d["k"] + d["k"] * d["n"] + d["m"] * d["n"]),
     compute_ceiling=Ceiling.TENSOR_FP16,
     tensor_share=0.5,
+    stages_use="tensor_instructions",
     budgets=(
         Budget(
             "tensor_multiply_adds",

@@ -1,12 +1,40 @@
 """Lab 07_tensor_core_hgemm: c = a @ b on tensor cores, float16 in and out, added up in float32."""
 
 # BEGIN SOLUTION
+# STARTER: # Parts 1 to 3 are yours, one after the other; each earns points by itself. README.md says what each is.
+# STARTER:
 # STARTER: from numba import cuda
+# STARTER: from numba.cuda import types
 # STARTER:
 # STARTER: from warplab import ptx
 # STARTER:
-# STARTER: TILE, THREADS = 64, 128  # a block's outputs along each side; four warps
-# STARTER: product = ptx.mma("f16", k=16)  # d = product(a, b, d): 16 x 8 outputs and 16 steps of k, by a warp
+# STARTER: M, N, K = 16, 8, 16  # of one product, which a warp makes
+# STARTER: f32 = types.float32
+# STARTER: product = ptx.mma("f16", k=K)  # d = product(a, b, d): 16 x 8 sums, four a lane
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit(device=True)
+# STARTER: def element(matrix, row, col):
+# STARTER:     """An element of a matrix, or zero outside of it."""
+# STARTER:     if row < matrix.shape[0] and col < matrix.shape[1]:
+# STARTER:         return f32(matrix[row, col])
+# STARTER:     return f32(0)
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit(device=True)
+# STARTER: def fragment_a(a, row, p, g, q):
+# STARTER:     """What lane 4 g + q holds of the 16 x 16 elements of a from (row, p) on: four pairs of neighbours."""
+# STARTER:     first = ptx.pack_f16(element(a, row + g, p + 2 * q), element(a, row + g, p + 2 * q + 1))
+# STARTER:     # Part 1: the other three: row g + 8, and both rows again eight columns further on.
+# STARTER:     return first, first, first, first
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit(device=True)
+# STARTER: def fragment_b(b, p, col, g, q):
+# STARTER:     """What it holds of the 16 x 8 elements of b from (p, col) on: two pairs along k, of column g."""
+# STARTER:     nothing = ptx.pack_f16(f32(0), f32(0))
+# STARTER:     # Part 1: rows 2 q and 2 q + 1, and the same eight further on.
+# STARTER:     return nothing, nothing
 from numba import cuda
 from numba.cuda import types
 
@@ -240,8 +268,17 @@ def store(c, row, col, left, right):
 @cuda.jit
 def gemm_kernel(a, b, c):
     # BEGIN SOLUTION
-    # STARTER: # a is m x k, b is k x n, c is m x n. Compute this block's tile of c here; add up in float32.
-    # STARTER: pass
+    # STARTER: # a is m x k, b is k x n, c is m x n. A block is one warp, and makes 16 x 8 elements of c.
+    # STARTER: g, q = cuda.threadIdx.x // 4, cuda.threadIdx.x % 4
+    # STARTER: # Part 2: where this block's elements begin.
+    # STARTER: row, col = 0, 0
+    # STARTER: d = f32(0), f32(0), f32(0), f32(0)
+    # STARTER: # Part 3: all steps of k.
+    # STARTER: d = product(fragment_a(a, row, 0, g, q), fragment_b(b, 0, col, g, q), d)
+    # STARTER: for i in range(4):
+    # STARTER:     out_row, out_col = row + g + 8 * (i // 2), col + 2 * q + i % 2
+    # STARTER:     if out_row < c.shape[0] and out_col < c.shape[1]:
+    # STARTER:         c[out_row, out_col] = d[i]
     # Any size: zeros beyond the edges.
     tile_a = cuda.shared.array(ELEMENTS, f16, alignment=128)
     tile_b = cuda.shared.array(ELEMENTS, f16, alignment=128)
@@ -283,8 +320,8 @@ def hgemm(a, b, c):
     """c = a @ b. a is m x k, b is k x n and c is m x n, all float16 and in C order."""
     m, n = c.shape
     # BEGIN SOLUTION
-    # STARTER: blocks = ((n + TILE - 1) // TILE, (m + TILE - 1) // TILE)
-    # STARTER: gemm_kernel[blocks, THREADS](a, b, c)
+    # STARTER: blocks = (1, 1)  # Part 2: along n, along m
+    # STARTER: gemm_kernel[blocks, 32](a, b, c)
     k = a.shape[1]
     if m % TILE_M == 0 and n % TILE_N == 0 and k % TILE_K == 0 and k >= STAGES * TILE_K:
         tiles = m // TILE_M * (n // TILE_N)

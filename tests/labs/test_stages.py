@@ -1,4 +1,4 @@
-"""Labs 08 and 09 part by part: what the starter earns as its parts are completed, in the order of the handout.
+"""Labs 07, 08 and 09 part by part: what the starter earns as its parts are completed, in the order of the handout.
 
 A grade takes the emulator ten seconds: `make test` has one of each of the first two tests, `make test-long` all.
 """
@@ -19,13 +19,16 @@ from autograder.records.request import Request
 from autograder.records.status import Executor, Status
 from autograder.spec.lab import find_lab, labs_folder, solutions_folder
 from autograder.starter import make_starter
+from tests.labs.parts_of_lab_07 import BLOCKS as PLACES
+from tests.labs.parts_of_lab_07 import FRAGMENTS, STEPS
 from tests.sampling import WHOLE, only_whole
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
 pytestmark = pytest.mark.processes
 
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
-LAB, LAB_09 = "08_hopper_hgemm", "09_fp8_gemm"
+LAB, LAB_07, LAB_09 = "08_hopper_hgemm", "07_tensor_core_hgemm", "09_fp8_gemm"
+MOST_LINES = {"submission.py": 70, "submission_cuda.py": 90}  # of lab 07 after its third stage, comments counted
 BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4
 
 
@@ -93,6 +96,20 @@ def test_a_case_with_a_finding_earns_nothing(worker: ConfinedWorker, tmp_path: P
     early = early.replace("column = within / height", "column = within % height")
     report = graded(early, worker, tmp_path)
     assert report.parts[0].score == 5 and report.parts[1].score == 0
+
+
+@pytest.mark.parametrize("name", FRAGMENTS)
+def test_lab_07_stage_by_stage(name: str, worker: ConfinedWorker, tmp_path: Path) -> None:
+    text = (labs_folder() / LAB_07 / name).read_text(encoding="utf-8")
+    earned = []
+    for part in ({name: ()}, FRAGMENTS, PLACES, STEPS):
+        for given, right in part[name]:
+            assert text.count(given) == 1, given
+            text = text.replace(given, right)
+        report = graded(text, worker, tmp_path, LAB_07)
+        earned.append([part.score for part in report.parts[:3]])
+    assert earned == [[0, 0, 0], [5, 0, 0], [10, 0, 0], [30, 15, 0]]
+    assert len(text.splitlines()) <= MOST_LINES[name]
 
 
 def test_codes_and_scales_alone_earn_their_case_in_lab_09(worker: ConfinedWorker, tmp_path: Path) -> None:

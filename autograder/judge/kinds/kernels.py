@@ -90,7 +90,8 @@ class Kernels(LabKind[Task, Outcomes]):
     def report(self, grading: Grading[Task], evidence: Outcomes, parts: tuple[PartResult, ...]) -> Report:
         """With the kernels' figures and counters, and a second opinion if one was asked for."""
         request, lab, captured = evidence.request, grading.lab, evidence.captured
-        made = build.judged_kernels(request, lab, grading.submission.text, captured, parts, evidence.emulated)
+        missing = missing_tensor_work(lab, evidence.emulated[-1])
+        made = build.judged_kernels(request, lab, grading.submission.text, captured, parts, evidence.emulated, missing)
         if request.second_opinion and request.has_gpu:
             grading.progress("asking compute-sanitizer", 0.95)
             cases = emulated_cases(request, lab.task)
