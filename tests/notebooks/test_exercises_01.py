@@ -1,4 +1,4 @@
-"""The kernels of notebook 01: exercises are solved by the printed solution alone, mistakes are found as the text says."""
+"""The kernels of notebooks 01 and 01b: exercises are solved by the printed solution alone, mistakes are found as the text says."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from warplab.plan.execution import FindingKind
 
 pytestmark = pytest.mark.stored
 
-SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "01_threads_and_blocks.md"
-TEXT = SOURCE.read_text(encoding="utf-8")
+SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "source"
+TEXT = "".join(path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("01*.md")))
 CELLS = re.findall(r"```\{code-cell\} ipython3\n(.*?)```", TEXT, re.S)
 KERNELS = {name: cell for head, cell in (cell.split("\n", 1) for cell in CELLS if cell.startswith("%%kernel"))
            for name in head.split()[1:]}  # fmt: skip
@@ -118,6 +118,12 @@ def test_the_tree_and_the_shuffles_add_up(tmp_path: Path) -> None:
     warp = run("shuffled", tmp_path, x=np.arange(32, dtype=np.int32), out=np.zeros((6, 32), np.int32)).output
     assert tree is not None and tree[4, 0] == digits.sum() and tree[1, 3] == digits[3] + digits[11]
     assert warp is not None and warp[5, 0] == np.arange(32).sum()
+
+
+def test_exchanged_sides_write_the_columns_that_the_answer_names(tmp_path: Path) -> None:
+    written = run("confused", tmp_path, a=np.ones((7, 15), np.float32), out=np.zeros((7, 15), np.float32)).output
+    assert written is not None
+    assert (written[:, :7] == 2).all() and not (written[:, 7:] == 2).any()
 
 
 def test_the_swapped_index_costs_eight_times_the_sectors(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ pytestmark = pytest.mark.pages
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "glossary.md"
-ROW = re.compile(r"^\| (?P<word>[^|]+?) \| (?P<meaning>[^|]+?) \| \[(?P<number>\d\d)\]\((?P<link>[^)]+)\) \|$", re.M)
+ROW = re.compile(r"^\| (?P<word>[^|]+?) \| (?P<meaning>[^|]+?) \| \[(?P<number>\d\d\w?)\]\((?P<link>[^)]+)\) \|$", re.M)
 ROWS = [match.groupdict() for match in ROW.finditer(PAGE.read_text(encoding="utf-8"))]
 
 

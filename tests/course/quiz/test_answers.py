@@ -679,17 +679,15 @@ def test_broadcasts() -> None:
 
 
 def test_how_many_there_are() -> None:
-    assert {name[:2]: len(load(name).questions) >= 12 for name in chapters() if "01" <= name < "06"} == dict.fromkeys(
-        ("01", "02", "03", "04", "05"), True
-    )
-    assert len(load("00").questions) >= 8
+    few = {name for name in chapters() if name < "06" and len(load(name).questions) < 8}
+    assert not few, "a chapter ends with eight questions or more"
     assert {name[:2] for name in chapters()} >= {"06", "07", "08", "11", "13"}
 
 
 ANSWER_IS_GIVEN = {"05-fusion", "05-decode"}  # that it is just this number is what there is to find
 
 
-@pytest.mark.parametrize("name", ["00", "02", "03", "04", "05"])
+@pytest.mark.parametrize("name", ["00", "01b", "02", "03", "04", "05"])
 def test_no_draw_answers_itself(name: str) -> None:
     """A share is neither nothing nor all of it, and the answer is not one of the numbers that the question gives."""
     for question in load(name).questions:
