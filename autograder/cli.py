@@ -160,6 +160,8 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
         reports.append(report)
         if not quick and submissions.is_learners(source):
             own_history.keep(report)
+            if words := own_history.words_about(report.lab):
+                console.print(f"{words} All of them: autograder progress", markup=False, highlight=False)
     if len(reports) > 1:
         terminal.show_summary(reports, console)
     if options.json:
@@ -236,7 +238,18 @@ def _page(reports: Sequence[Report], sources: Sequence[Path], file: Path) -> str
     from autograder.report.html_page import page  # its figures take longer to import than a short answer takes
     from autograder.report.links import Links
 
-    links = [Links.between(file.parent, labs_folder().parent, source) for source in sources]
+    own = [submissions.is_learners(source) for source in sources]
+    history = own_history.write_page() if any(own) else None
+    links = [
+        Links.between(
+            file.parent,
+            labs_folder().parent,
+            source,
+            history if mine else None,
+            own_history.words_about(report.lab) if mine else "",
+        )
+        for report, source, mine in zip(reports, sources, own, strict=True)
+    ]
     return page(reports, links=links)
 
 

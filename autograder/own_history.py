@@ -12,7 +12,11 @@ from pathlib import Path
 import platformdirs
 
 from autograder.records.report import Report
-from autograder.spec.lab import known_labs
+from autograder.spec.lab import CHECKOUT, known_labs
+from warplab.files import write_whole
+
+NOT_BEGUN, NO_QUESTION = "not begun", "no question solved yet"
+_SHOWN = 6  # grades in a sentence
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,48 @@ def progress() -> list[tuple[str, str]]:
     rows = []
     for lab in known_labs():
         if lab not in top:
-            rows.append((lab, "not begun"))
+            rows.append((lab, NOT_BEGUN))
             continue
         times = sum(attempt.lab == lab for attempt in done)
         kept = top[lab]
         rows.append((lab, f"{kept.points:g} of {kept.most:g} on {kept.date[:10]}, {times} grade{'s' * (times > 1)}"))
-    for chapter, count in solved_questions().items():
-        rows.append((f"chapter {chapter}", f"{count} question{'s' * (count > 1)} solved"))
+    solved = solved_questions()
+    for chapter, count in _questions().items():
+        done_here = solved.get(chapter, 0)
+        words = f"{done_here} of {count} questions solved" if done_here else NO_QUESTION
+        rows.append((f"chapter {chapter}", words))
     return rows
+
+
+def begun() -> list[tuple[str, str]]:
+    """Those of them of which something is done."""
+    return [row for row in progress() if row[1] not in (NOT_BEGUN, NO_QUESTION)]
+
+
+def _questions() -> Mapping[str, int]:
+    """How many questions each chapter has; without the course's files, those that were solved."""
+    banks = sorted((CHECKOUT / "course" / "quiz" / "bank").glob("[0-9]*.toml"))
+    return {path.name[:2]: path.read_text("utf-8").count("[[question]]") for path in banks} or solved_questions()
+
+
+def words_about(lab: str) -> str:
+    """A sentence about one's grades of a lab so far, the latest last; empty before the second."""
+    done = [attempt for attempt in attempts() if attempt.lab == lab]
+    if len(done) < 2:
+        return ""
+    points = ", ".join(f"{attempt.points:g}" for attempt in done[-_SHOWN:])
+    return f"Your latest grades of this lab: {points} of {done[-1].most:g} points."
+
+
+def write_page() -> Path | None:
+    """Write all grades, the latest first, as a page beside them; None where that cannot be."""
+    from autograder.report.html_page import table_page  # its templates take longer to import than a short answer takes
+
+    rows = [(a.date, a.lab, a.file, f"{a.points:g} of {a.most:g}", a.device) for a in reversed(attempts())]
+    text = "Your own grades. They are kept on this machine and nowhere else; autograder progress lists the best ones."
+    path = data_folder() / "grades.html"
+    try:
+        write_whole(path, table_page("Your grades", text, ("time (UTC)", "lab", "file", "points", "on"), rows))
+    except OSError:
+        return None
+    return path

@@ -20,23 +20,30 @@ _LINE = re.compile(r"\b([Ll]ine (\d+))\b")
 @dataclass(frozen=True)
 class Links:
     """Where a page of reports finds what is beside it: `root` is the folder of the labs' folder and `submission` the
-    file that was graded, both as URLs from the page. An empty one is not linked."""
+    file that was graded, `history` the page of one's own grades, all as URLs from the page. An empty one is not linked.
+    `grades` is a sentence about one's grades so far."""
 
     root: str = ""
     submission: str = ""
+    history: str = ""
+    grades: str = ""
 
     @staticmethod
-    def between(page: Path, root: Path, submission: Path | None = None) -> Links:
+    def between(
+        page: Path, root: Path, submission: Path | None = None, history: Path | None = None, grades: str = ""
+    ) -> Links:
         """Those of a page in a folder `page`."""
 
-        def url(path: Path) -> str:
+        def url(path: Path | None) -> str:
+            if path is None:
+                return ""
             try:
                 relative = os.path.relpath(path.resolve(), page.resolve())
             except ValueError:  # on another drive
                 return path.resolve().as_uri()
             return Path(relative).as_posix()
 
-        return Links(url(root), "" if submission is None else url(submission))
+        return Links(url(root), url(submission), url(history), grades)
 
     def linked(self, text: str, line: Callable[[int], str] = lambda number: "") -> Markup:
         """A text, escaped, with links to the handouts it names, and to lines, for which `line` gives a URL or ""."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,35 @@ def test_it_counts_solved_questions_by_chapter(data: Path) -> None:
     assert own_history.solved_questions() == {}
 
 
+def test_progress_has_every_chapter_with_its_questions(data: Path) -> None:
+    from course.quiz.bank import FOLDER
+    from course.quiz.progress import Progress
+
+    Progress().record("seed", "01-own-number", True)
+    lines = dict(own_history.progress())
+    count = len(tomllib.loads((FOLDER / "01_threads_and_blocks.toml").read_text("utf-8"))["question"])
+    assert lines["chapter 01"] == f"1 of {count} questions solved"
+    assert lines["chapter 16"] == "no question solved yet"
+    assert own_history.begun() == [("chapter 01", lines["chapter 01"])]
+    assert len([name for name in lines if name.startswith("chapter")]) == 17
+
+
+def test_a_second_grade_is_told_beside_the_first_and_all_are_on_a_page(data: Path) -> None:
+    own_history.keep(report("03_transpose", 15))
+    assert own_history.words_about("03_transpose") == ""
+    own_history.keep(report("04_reduction", 30))
+    own_history.keep(report("03_transpose", 50))
+    assert own_history.words_about("03_transpose") == "Your latest grades of this lab: 15, 50 of 75 points."
+    page = own_history.write_page()
+    assert page == data / "grades.html"
+    text = page.read_text("utf-8")
+    assert text.index("50 of 75") < text.index("30 of 75") < text.index("15 of 75")
+
+
 def test_a_history_that_cannot_be_written_costs_no_grade(data: Path) -> None:
     data.write_text("a file where the folder should be")
     own_history.keep(report("03_transpose", 1))
-    assert own_history.attempts() == []
+    assert own_history.attempts() == [] and own_history.write_page() is None
 
 
 def test_solutions_of_the_course_are_nobodys_progress() -> None:
