@@ -27,7 +27,7 @@ def live_memory(courses: Mapping[str, Course], *, title: str, subtitle: str = ""
     """
     if not courses or len(courses) > len(style.PALETTE):
         raise ValueError(f"there are between 1 and {len(style.PALETTE)} steps to draw, not {len(courses)}")
-    made, (axes,) = style.figure(10.5, 4.2)
+    made, (axes,) = style.figure(9.0, 4.2)
     for colour, (name, course) in zip(style.PALETTE, courses.items(), strict=False):
         done, alive = np.cumsum(course.flops) / 1e9, np.array(course.live) / 1e6
         axes.step(done, alive, where="post", color=colour, linewidth=1.6, label=name)
@@ -38,6 +38,6 @@ def live_memory(courses: Mapping[str, Course], *, title: str, subtitle: str = ""
     axes.set_ylabel("MB alive")
     axes.grid(True)
     axes.set_axisbelow(True)
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=style.SMALL + 1)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=style.TEXT)
     style.headline(made, title, subtitle)
     return made

@@ -12,12 +12,12 @@ from systems.training.planner import Operator
 
 def test_the_first_curve_is_stairs_and_points_have_names() -> None:
     made = trade(
-        {"plans": [(3, 10), (1, 40), (2, 20)], "others": [(1, 50), (3, 30)]}, {"full": (0.5, 60)},
+        {"plans": [(memory, 40 - 3 * memory) for memory in (3, 1, 2, *range(4, 11))], "others": [(1, 50), (3, 30)]}, {"full": (0.5, 60)},
         title="t", across="MB", up="%",
     )  # fmt: skip
     (axes,) = made.axes
     stairs, others, full = axes.lines
-    assert list(stairs.get_xdata()) == [1, 2, 3] and list(stairs.get_ydata()) == [40, 20, 10]
+    assert list(stairs.get_xdata()) == [*range(1, 11)] and list(stairs.get_ydata())[:2] == [37, 34]
     assert stairs.get_drawstyle() == "steps-post" and others.get_drawstyle() == "default"
     assert (full.get_xdata()[0], full.get_ydata()[0]) == (0.5, 60)
     assert "full" in [text.get_text() for text in axes.texts]
