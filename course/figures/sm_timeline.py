@@ -27,19 +27,25 @@ NAMES = {
 
 
 def sm_timeline(
-    sms: Sequence[Sequence[Span]], *, title: str, subtitle: str = "", unit: str = "us", scale: float = 1e-3
+    sms: Sequence[Sequence[Span]],
+    *,
+    title: str,
+    subtitle: str = "",
+    unit: str = "us",
+    scale: float = 1e-3,
+    until: float | None = None,
 ) -> Figure:
     """A row for each SM: coloured while it computes, grey while it waits for inputs, hatched while it takes
-    them or waits for weights, dark
-    grey while it tells others that it is done.
+    them or waits for weights, dark grey while it signals to others that it is done.
 
-    Times are those of the spans times `scale`, in `unit`, from the first beginning on. Raises ValueError without spans.
+    Times are those of the spans times `scale`, in `unit`, from the first beginning on. `until` ends the time axis, for
+    figures that are compared. Raises ValueError without spans.
     """
     every = [span for each in sms for span in each]
     if not every:
         raise ValueError("there is nothing to draw: no SM has an instruction")
     start = min(span.begun for span in every)
-    made, (axes,) = style.figure(11.5, min(8.0, 1.9 + 0.16 * max(6, len(sms))))
+    made, (axes,) = style.figure(9.0, min(8.4, 2.9 + 0.16 * max(6, len(sms))))
     for row, each in enumerate(sms):
         for span in each:
             computes = max(span.ready, span.loaded)
@@ -49,7 +55,7 @@ def sm_timeline(
             _bar(axes, row, computes - start, span.done - start, scale, span.op.name, facecolor=COLOURS[span.op])
             _bar(axes, row, span.done - start, span.told - start, scale, "tells", facecolor=TELLS)
     axes.set_ylim(len(sms) - 0.4, -0.6)
-    axes.set_xlim(0, scale * (max(span.told for span in every) - start))
+    axes.set_xlim(0, until or scale * (max(span.told for span in every) - start))
     axes.set_xlabel(f"time ({unit})")
     axes.set_ylabel("SM")
     axes.tick_params(axis="y", length=0)
@@ -60,8 +66,8 @@ def sm_timeline(
         Patch(facecolor=style.PANEL, hatch="////", edgecolor=style.MUTED, label="takes them, waits for weights"),
     ]
     if any(span.told > span.done for span in every):
-        handles.append(Patch(facecolor=TELLS, label="tells others"))
-    axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=style.SMALL)
+        handles.append(Patch(facecolor=TELLS, label="signals others"))
+    made.legend(handles=handles, loc="outside lower center", ncols=4, frameon=False, fontsize=style.TEXT - 1)
     style.headline(made, title, subtitle)
     return made
 

@@ -35,11 +35,9 @@ def solution_of(number: int) -> str:
 def names() -> dict[str, Any]:
     """What the exercises need of the notebook before them; nothing is run on the emulator."""
     made: dict[str, Any] = {"display": lambda *shown: None}
-    exec(cell_with("SMS = 132"), made)
-    made["shape"] = made["LLAMA_1B"]
+    exec(cell_with("from course.chapters import c15_overlap_and_megakernels as c15"), made)
+    exec("from systems.megakernel.schedule import schedule\nfrom systems.megakernel.shapes import TOY", made)
     exec("lists = schedule(shape, SMS, position=511)\nsteps = [schedule(TOY, 4, p) for p in range(3)]", made)
-    exec(cell_with("machine = Machine("), made)
-    made["three"] = made["replace"](made["shape"], layers=3)
     return made
 
 
@@ -63,11 +61,3 @@ def test_the_given_code_does_not_reach_the_goal_and_the_solution_does(number: in
 
 def test_shares_that_lose_pages_are_not_taken(names: dict[str, Any]) -> None:
     assert not reached(2, "def my_shares(pages, loads):\n    return [0] * len(loads)", names)
-
-
-def test_two_pages_are_not_enough_and_thirteen_are(names: dict[str, Any]) -> None:
-    """The table of section 6, and what its text says of it."""
-    lists, machine = names["lists"], names["machine"]
-    pages = machine.page * sum(line.pages for each in lists for line in each) / names["SMS"]
-    few, many = (names["modelled"](lists, names["replace"](machine, slots=slots)).max() / pages for slots in (2, 13))
-    assert few > 1.1 and many < 1.02

@@ -11,9 +11,9 @@ from systems.training.planner import Operator
 
 
 def test_the_first_curve_is_stairs_and_points_have_names() -> None:
+    plans = [(n, 40 - 3 * n) for n in (3, 1, 2, *range(4, 11))]
     made = trade(
-        {"plans": [(memory, 40 - 3 * memory) for memory in (3, 1, 2, *range(4, 11))], "others": [(1, 50), (3, 30)]}, {"full": (0.5, 60)},
-        title="t", across="MB", up="%",
+        {"plans": plans, "others": [(1, 50), (3, 30)]}, {"full": (0.5, 60)}, title="t", across="MB", up="%",
     )  # fmt: skip
     (axes,) = made.axes
     stairs, others, full = axes.lines
