@@ -71,15 +71,13 @@ def chunk_steps(schedule: Schedule, *, title: str = "", subtitle: str = "") -> F
                             "chunks: at most 15, 16 and 16 fit into a picture.")  # fmt: skip
     counts, arrived = contributions(schedule)
     panels = len(counts)
-    made, all_axes = style.figure(
-        max(5.0, 1.45 * panels + 0.5), 1.1 + 0.34 * schedule.ranks + 0.4, widths=(1,) * panels
-    )
+    made, all_axes = style.figure(max(5.0, 1.2 * panels + 0.6), 1.1 + 0.34 * schedule.ranks + 0.4, widths=(1,) * panels)
     for moment, axes in enumerate(all_axes):
         axes.imshow(counts[moment] / schedule.ranks, cmap="Blues", vmin=0, vmax=1.35, aspect="auto")
         for rank, chunk in np.ndindex(schedule.ranks, schedule.chunks):
             count = int(counts[moment, rank, chunk])
             shade = "#FFFFFF" if count > 0.75 * schedule.ranks else style.INK
-            axes.text(chunk, rank, str(count or ""), ha="center", va="center", size=style.SMALL, color=shade)
+            axes.text(chunk, rank, str(count or ""), ha="center", va="center", size=style.TEXT - 1, color=shade)
             if arrived[moment, rank, chunk]:
                 frame = (chunk - 0.44, rank - 0.44)
                 axes.add_patch(Rectangle(frame, 0.88, 0.88, fill=False, edgecolor=style.ORANGE, linewidth=2))
@@ -87,7 +85,7 @@ def chunk_steps(schedule: Schedule, *, title: str = "", subtitle: str = "") -> F
         axes.set_yticks(
             range(schedule.ranks), labels=[f"rank {r}" for r in range(schedule.ranks)] if not moment else []
         )
-        axes.tick_params(length=0, labelsize=style.SMALL)
+        axes.tick_params(length=0, labelsize=style.TEXT - 1)
         axes.set_title("at first" if not moment else f"after step {moment - 1}", size=style.TEXT, color=style.INK)
         for spine in axes.spines.values():
             spine.set_visible(False)

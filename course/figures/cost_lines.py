@@ -12,6 +12,9 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 
 from warplab.figures import style
 
+# A line is told from another by its dash, too.
+_DASHES: tuple[Any, ...] = ("-", (0, (7, 2)), (0, (1.2, 1.2)), (0, (7, 2, 1.2, 2)), (0, (3, 1.5)))
+
 
 @dataclass(frozen=True)
 class CostLine:
@@ -43,13 +46,15 @@ def cost_lines(
     for line in lines:
         if len(line.sizes) != len(line.values) or min([*line.sizes, *line.values]) <= 0:
             raise ValueError(f"{line.name!r} needs as many values as sizes, all of them positive")
-    made, (axes,) = style.figure(6.6 + 0.085 * max(len(line.name) + 10 * line.dots for line in lines), 4.4)
+    long = max(len(line.name) + 10 * line.dots for line in lines) > 36
+    labels = len({(line.name, line.dots) for line in lines})
+    made, (axes,) = style.figure(9.0, 4.2 + 0.2 * -(-labels // (2 if long else 3)))
     loud = list(dict.fromkeys(line.name for line in lines if not line.quiet))
     labelled: set[str] = set()
     for line in lines:
         turn, place = (0, 0) if line.quiet else divmod(loud.index(line.name), len(style.PALETTE))
         colour = style.MUTED if line.quiet else style.PALETTE[place]
-        dash: Any = (0, (4, 3)) if line.quiet else ("-", (0, (1, 1)))[min(turn, 1)]
+        dash: Any = (0, (4, 3)) if line.quiet else _DASHES[(place + turn) % len(_DASHES)]
         label = line.name if line.name not in labelled else None
         if line.dots:
             axes.plot(line.sizes, line.values, "o", color=colour, markersize=6, label=f"{line.name}, measured")
@@ -63,7 +68,7 @@ def cost_lines(
         left = number % 2 == 0 and len(marks) > 1  # the names of two that are close together stand on either side
         offset = (-3 if left else 3, 4 + 12 * (number // 2))
         axes.annotate(text, (at, 0), xycoords=("data", "axes fraction"), xytext=offset, textcoords="offset points",
-                      ha="right" if left else "left", va="bottom", size=style.SMALL, color=style.MUTED)  # fmt: skip
+                      ha="right" if left else "left", va="bottom", size=style.TEXT - 1, color=style.INK)  # fmt: skip
     axes.set_xscale("log", base=10)
     axes.set_yscale("log", base=10)
     axes.xaxis.set_major_locator(LogLocator(base=10, numticks=8))
@@ -75,7 +80,7 @@ def cost_lines(
     low, high = axes.get_ylim()
     if floor(log10(high)) - ceil(log10(low)) < 1:  # no two powers of ten are there to be named
         axes.yaxis.set_minor_formatter(FuncFormatter(lambda value, _: _between(value, units[1])))
-    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), frameon=False, fontsize=style.SMALL + 1)
+    made.legend(loc="outside lower left", ncols=2 if long else 3, frameon=False, fontsize=style.TEXT)
     style.headline(made, title, subtitle)
     return made
 

@@ -42,7 +42,7 @@ def network_map(
     layered = all(_kind(name) in _ROWS for name in topology.names) and len({_kind(n) for n in topology.names}) > 1
     places = _layers(topology) if layered else _mesh(len(topology.names), grid)
     spread = np.ptp(places[:, 0]) + 1, np.ptp(places[:, 1]) + 1
-    size = (min(12.0, max(7.0, 0.42 * spread[0] + 2.0)), 1.4 + 0.95 * spread[1]) if layered else (7.4, 5.6)
+    size = (min(10.0, max(7.0, 0.42 * spread[0] + 1.0)), 1.7 + 0.95 * spread[1]) if layered else (7.4, 5.6)
     made, (axes,) = style.figure(*size)
     style.canvas(axes)
     _cables(axes, topology, places, load, bend=bool(grid))
@@ -50,7 +50,7 @@ def network_map(
         _route(axes, topology, places, pair, _ROUTES[number % len(_ROUTES)])
     _vertices(axes, topology, places, layered)
     if load is None:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=style.SMALL + 0.5)
+        made.legend(loc="outside lower left", ncols=3, frameon=False, fontsize=style.TEXT)
     axes.margins(0.04, 0.09)
     if not layered:
         axes.set_aspect("equal")
@@ -138,7 +138,7 @@ def _vertices(axes: Axes, topology: Topology, places: Places, layered: bool) -> 
         if len(mine) <= _MOST_NAMED:
             for n in mine:
                 axes.text(places[n, 0], places[n, 1], topology.names[n].rsplit(" ", 1)[1], ha="center", va="center",
-                          size=style.SMALL, color=style.ink_on(face), zorder=4)  # fmt: skip
+                          size=style.TEXT - 1, color=style.ink_on(face), zorder=4)  # fmt: skip
         if layered:
             plural = {"gpu": "GPUs", "nic": "NICs", "nvswitch": "NVSwitches", "leaf": "leaf switches",
                       "spine": "spine switches", "cpu": "processors", "pcie switch": "PCIe switches"}[kind]  # fmt: skip

@@ -25,7 +25,7 @@ def stacks(
         raise ValueError(f"a stack has between 1 and {len(_COLOURS)} parts, not {len(names)}")
     if any(value < 0 for parts in rows.values() for value in parts.values()):
         raise ValueError("a part of a stack cannot be below zero")
-    made, (axes,) = style.figure(10.5, max(1.3 + 0.36 * len(rows), 0.8 + 0.21 * len(names)))
+    made, (axes,) = style.figure(9.0, 1.5 + 0.36 * len(rows) + 0.2 * -(-len(names) // 4))
     left = dict.fromkeys(rows, 0.0)
     for colour, name in zip(_COLOURS, names, strict=False):
         widths = [parts.get(name, 0.0) for parts in rows.values()]
@@ -41,8 +41,8 @@ def stacks(
         axes.axvline(limit, color=style.INK, linewidth=1.2)
         axes.annotate(
             limit_name, (limit, 1), xycoords=("data", "axes fraction"), xytext=(3, 1), textcoords="offset points",
-            size=style.SMALL, color=style.INK, va="bottom",
+            size=style.TEXT - 1, color=style.INK, va="bottom",
         )  # fmt: skip
-    axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=style.SMALL + 1)
+    made.legend(loc="outside lower left", ncols=4, frameon=False, fontsize=style.TEXT)
     style.headline(made, title, subtitle)
     return made

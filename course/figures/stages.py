@@ -19,16 +19,18 @@ _NAMES = {
     Kind.WEIGHTS: "backward, for the weights",
 }
 
+_WIDE = 9.0  # inches
+
 
 def stages(cells: Sequence[Cell], *, title: str, chunks: int = 1) -> Figure:
-    """Draw the cells; numbers are micro-batches. With `chunks` stages a GPU, deeper ones are paler.
+    """Draw the cells; numbers, where there is room, are micro-batches. Of `chunks` stages a GPU deeper ones are paler.
 
     The subtitle says which share of the time the GPU that waits longest waits. Raises ValueError without cells.
     """
     if not cells:
         raise ValueError("there is nothing to draw: run an order first")
     gpus, end = 1 + max(cell.gpu for cell in cells), max(cell.end for cell in cells)
-    made, (axes,) = style.figure(11, 1.3 + 0.34 * gpus)
+    made, (axes,) = style.figure(_WIDE, 1.6 + 0.36 * gpus)
     axes.set_xlim(0, end)
     axes.set_ylim(gpus, 0)
     shown: dict[Kind, None] = {}
@@ -36,13 +38,13 @@ def stages(cells: Sequence[Cell], *, title: str, chunks: int = 1) -> Figure:
         parts = [cell.done, cell.done.beside] if cell.done.beside else [cell.done]
         for row, part in enumerate(parts):
             shown[part.kind] = None
-            _cell(axes, cell, part, row, len(parts), gpus * chunks, 11 / end)
+            _cell(axes, cell, part, row, len(parts), gpus * chunks, _WIDE / end)
     axes.set_yticks([gpu + 0.5 for gpu in range(gpus)], [f"GPU {gpu}" for gpu in range(gpus)])
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel("time, in forward passes of a GPU's layers")
     axes.spines["left"].set_visible(False)
     marks = [Patch(facecolor=_COLOURS[kind], label=_NAMES[kind]) for kind in Kind if kind in shown]
-    axes.legend(handles=marks, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False, fontsize=style.SMALL + 1)
+    made.legend(handles=marks, loc="outside lower center", ncols=4, frameon=False, fontsize=style.TEXT)
     waits = max(idle(list(cells), gpu) for gpu in range(gpus))
     style.headline(made, title, f"{waits / end:.0%} of {end:g} is waiting; a number is a micro-batch")
     return made
@@ -58,8 +60,9 @@ def _cell(axes: Axes, cell: Cell, part: Pass, row: int, rows: int, stages: int, 
             linewidth=0.8, alpha=1 - 0.45 * depth,
         )
     )  # fmt: skip
-    if (cell.end - cell.start) * inches > 0.17:
+    said = str(part.micro_batch)
+    if (cell.end - cell.start) * inches > 0.02 + 0.11 * len(said) and rows == 1:
         axes.text(
-            (cell.start + cell.end) / 2, top + height / 2, str(part.micro_batch), ha="center", va="center",
-            size=style.SMALL if rows == 1 else style.SMALL - 2.5, color=style.INK,
+            (cell.start + cell.end) / 2, top + height / 2, said, ha="center", va="center",
+            size=style.TEXT - 1, color=style.INK,
         )  # fmt: skip

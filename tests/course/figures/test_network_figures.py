@@ -19,9 +19,7 @@ TORUS = tpu_torus(TPU_V5P, 4, 4, 1)
 
 
 def labels(figure) -> set[str]:
-    (axes,) = figure.axes
-    legend = axes.get_legend()
-    return {text.get_text() for text in legend.get_texts()} if legend else set()
+    return {text.get_text() for legend in figure.legends for text in legend.get_texts()}
 
 
 @pytest.mark.parametrize(

@@ -32,16 +32,17 @@ def test_a_schedule_has_a_rectangle_a_pass_and_its_share_of_waiting() -> None:
 def test_passes_beside_each_other_share_a_cell() -> None:
     cells = run(orders(Schedule.DUALPIPE, 4, 12), 1, 1, 1)
     both = sum(cell.done.beside is not None for cell in cells)
-    (axes,) = stages(cells, title="DualPipe").axes
+    made = stages(cells, title="DualPipe")
+    (axes,) = made.axes
     assert both > 0 and len(axes.patches) == len(cells) + both
-    assert {label.get_text() for label in axes.get_legend().get_texts()} >= {"forward", "backward"}
+    assert {label.get_text() for label in made.legends[0].get_texts()} >= {"forward", "backward"}
     assert any(cell.done.kind is Kind.WEIGHTS for cell in cells)
 
 
 def test_bars_add_up_and_empty_parts_have_no_name() -> None:
     made = stacks({"a": {"x": 1.0, "y": 2.0, "z": 0.0}, "b": {"x": 3.0}}, title="t", across="s", limit=2.0)
     (axes,) = made.axes
-    assert [label.get_text() for label in axes.get_legend().get_texts()] == ["x", "y"]
+    assert [label.get_text() for label in made.legends[0].get_texts()] == ["x", "y"]
     ends = [bar.get_x() + bar.get_width() for bar in axes.patches]
     assert ends == [1.0, 3.0, 3.0, 3.0]
     with pytest.raises(ValueError, match="parts"):
