@@ -23,9 +23,8 @@ from autograder.records.request import Request
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from autograder.report import json_file, terminal
-from autograder.spec.lab import CHECKOUT, AnyLab, find_any, labs_folder
+from autograder.spec.lab import CHECKOUT, AnyLab, find_lab, labs_folder
 from autograder.spec.seeds import secret_seed
-from autograder.spec.task import Task
 from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
@@ -164,7 +163,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
             "lab's folder if it is yours, or leave --second-opinion out."
         )
     for report, (_, source) in zip(_grades(work, options, quick, console, second), work, strict=True):
-        show(report, console)
+        show(report, console, source)
         reports.append(report)
         if not quick and submissions.is_learners(source):
             own_history.keep(report)
@@ -182,10 +181,10 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
 def _reference(options: argparse.Namespace, console: Console) -> int:
     work = submissions.references()
     reports = []
-    for report in _grades(work, options, False, console):
+    for report, (_, source) in zip(_grades(work, options, False, console), work, strict=True):
         terminal.show_line(report, console)
         if not report.full_marks:
-            terminal.show(report, console)
+            terminal.show(report, console, source)
         reports.append(report)
     terminal.show_summary(reports, console)
     folder = BUILD / "report"
@@ -263,8 +262,7 @@ def _page(reports: Sequence[Report], sources: Sequence[Path], file: Path, seed: 
 def _save_microscope(report: Report, source: Path, seed: int | None, page: Path) -> bool:
     from autograder.own_work import save_microscope  # the compilers' side takes longer to import than a short answer
 
-    lab = find_any(report.lab)
-    return isinstance(lab.task, Task) and save_microscope(lab, source, seed or secret_seed(), page)
+    return save_microscope(find_lab(report.lab), source, seed or secret_seed(), page)
 
 
 def _add_class_options(parser: argparse.ArgumentParser) -> None:
