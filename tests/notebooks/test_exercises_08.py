@@ -10,13 +10,17 @@ import jupytext
 import numpy as np
 import pytest
 
+from course.chapters import c08_hopper, c08b_ladder
+from course.figures.pipeline import Pipeline
 from course.kernel_cell import KernelCell, kernel_cell
+from course.trial import attempt
 
 pytestmark = pytest.mark.stored
 
-SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "08_hopper.md"
-CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
-TEXT = SOURCE.read_text(encoding="utf-8")
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks" / "source"
+SOURCES = [FOLDER / "08_hopper.md", FOLDER / "08b_ladder.md"]
+CELLS = [cell.source for path in SOURCES for cell in jupytext.read(path).cells if cell.cell_type == "code"]
+TEXT = "".join(path.read_text(encoding="utf-8") for path in SOURCES)
 NAMES = ("arrivals_at_empty", "stages", "rows_of_a_group", "leading, stride")
 GROUPS = """
         first = number // (8 * across) * 8
@@ -32,25 +36,20 @@ def cell_with(text: str) -> str:
 
 
 def kernel_of(name: str, folder: Path) -> KernelCell:
-    """A `%%kernel` cell of the notebook."""
+    """A `%%kernel` cell of the notebooks."""
     cell = next(cell for cell in CELLS if cell.startswith(f"%%kernel {name}\n"))
     return kernel_cell(name, cell.partition("\n")[2], folder)
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the exercises use of the notebook."""
+    """What the exercises use of the notebooks."""
     folder = tmp_path_factory.mktemp("cells")
     names: dict[str, Any] = {"display": lambda *shown: None, "rng": np.random.default_rng(8)}
-    exec(cell_with("lesson = Lesson("), names)
-    exec(cell_with("def changed(").split("\ncase, right =")[0], names)
-    names["CHECKOUT"] = folder
+    names |= {"c08": c08_hopper, "c08b": c08b_ladder, "attempt": attempt, "Pipeline": Pipeline}
     names |= {name: kernel_of(name, folder) for name in ("ring", "tile_product", "my_order")}
-    exec(cell_with("ring_case, totals =").split("\ndisplay(")[0], names)
-    exec(cell_with("hand_back = ").split("\nEARLY")[0], names)
-    exec(cell_with("both_case = ").split("\ndisplay(")[0], names)
-    exec("from course.figures.pipeline import Pipeline\nfrom course.figures.tile_order import Product", names)
-    exec("def megabytes(" + cell_with("def megabytes(").split("def megabytes(")[1].split("\nrows = ")[0], names)
+    exec(cell_with("ring_case = ").split("\nattempt(")[0], names)
+    exec(cell_with("both_case = ").split("\nattempt(")[0], names)
     return names
 
 
@@ -72,16 +71,13 @@ def test_only_the_solution_reaches_the_goal(name: str, prepared: dict[str, Any])
 
 
 def test_an_order_in_groups_reaches_the_goal_and_one_by_rows_does_not(prepared: dict[str, Any]) -> None:
-    check = cell_with("def check_order(").split("\nmine, groups =")[0]
-    names = dict(prepared)
-    exec(check, names)
-    by_rows = names["my_order"]
+    by_rows = prepared["my_order"]
     text = by_rows.path.read_text(encoding="utf-8")
     line = next(row for row in text.splitlines(keepends=True) if "# change this" in row)
     folder = by_rows.path.parent
 
     def needed(rows: str) -> tuple[float | None, float]:
-        return names["check_order"](kernel_cell("my_order", text.replace(line, rows), folder), 8192)
+        return c08b_ladder.check_order(kernel_cell("my_order", text.replace(line, rows), folder), 8192)
 
     mine, groups = needed(line)
     assert mine is not None and mine > groups
