@@ -12,12 +12,11 @@ class PlanError(WarplabError):
 
 
 class CompileError(WarplabError):
-    """Device code that does not compile or assemble; carries the student's line, and what the assembler said of it."""
+    """Device code that does not compile or assemble; carries the compiler's own words and the student's line."""
 
-    def __init__(self, message: str, line: int | None = None, original: str = "") -> None:
+    def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message)
         self.line = line
-        self.original = original
 
 
 class DeviceError(WarplabError):

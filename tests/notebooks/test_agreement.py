@@ -67,7 +67,7 @@ def test_units_of_registers() -> None:
 
 
 def test_the_gain_of_a_rung_is_given_for_each_regime() -> None:
-    """Chapter 08 quotes two steps of the ladder at 8,192 cubed: in shared turns on an H200, alone on an H100."""
+    """Chapter 08b quotes two steps of the ladder at 8,192 cubed: in shared turns on an H200, alone on an H100."""
     lab, shape = "08_hopper_hgemm", (8192,) * 3
     gemm, alone = (results.read(results.DIRECTORY / name) for name in ("gemm.json", "gemm_alone.json"))
     assert (gemm.header.gpu, alone.header.gpu) == ("NVIDIA H200", "NVIDIA H100 80GB HBM3")
@@ -78,8 +78,8 @@ def test_the_gain_of_a_rung_is_given_for_each_regime() -> None:
         each = [alone.find(f"{lab}/{n}", "rate", shape=shape).extra["ratio_turn_by_turn"] for n in (old, new)]
         return f"{100 * (shared[1].value / shared[0].value - 1):.0f}", f"{100 * (each[1] / each[0] - 1):.0f}"
 
-    seven = re.search(r"rung 7 gains (\d+)% over rung 6 in shared turns .*? but (\d+)% when", CHAPTERS["08"])
-    five = re.search(r"Rung 5 over rung 2 gains (\d+)% in the first regime and (\d+)% in the second", CHAPTERS["08"])
+    seven = re.search(r"rung 7 gains (\d+)% over rung 6 in shared turns .*? but (\d+)% when", CHAPTERS["08b"])
+    five = re.search(r"Rung 5 over rung 2 gains (\d+)% in the first regime and (\d+)% in the second", CHAPTERS["08b"])
     assert seven and seven.groups() == gain("rung_06_registers", "rung_07_persistent")
     assert five and five.groups() == gain("rung_02_larger_tile", "rung_05_two_consumers")
 
@@ -90,7 +90,7 @@ def test_only_the_rung_that_spills_keeps_its_clock_at_the_power_limit() -> None:
     late = [r for r in late if not r.name.endswith(("rung_2_ldmatrix", "rung_3_swizzle"))]
     assert all(abs(r.extra["power_ours"] - 700) < 70 for r in late)  # "the readings scatter by a tenth"
     (fast,) = [r for r in late if r.extra["clock_ours"] > 1500]
-    said = re.search(r"\*\*The exception is rung 4, .*? draws (\d+) W and keeps ([\d,]+) MHz", CHAPTERS["08"])
+    said = re.search(r"\*\*The exception is rung 4, .*? draws (\d+) W and keeps ([\d,]+) MHz", CHAPTERS["08b"])
     assert fast.name == "08_hopper_hgemm/rung_04_one_consumer"
     assert said and said.groups() == (f"{fast.extra['power_ours']:.0f}", f"{fast.extra['clock_ours']:,.0f}")
 
