@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -22,7 +23,8 @@ from autograder.records.request import Request
 from autograder.records.status import NOT_JUDGED
 from autograder.records.text import clean
 from autograder.report import json_file, terminal
-from autograder.spec.lab import CHECKOUT, AnyLab, labs_folder
+from autograder.spec.lab import CHECKOUT, AnyLab, find_lab, labs_folder
+from autograder.spec.seeds import secret_seed
 from autograder.written import WrittenFile
 from warplab.errors import DeviceError, WarplabError
 from warplab.files import write_whole
@@ -132,7 +134,12 @@ def _add_machine_options(parser: argparse.ArgumentParser) -> None:
 
 def _add_report_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the reports as JSON")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write the reports as one HTML page")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="also write the reports as one HTML page, and of your own work a microscope beside it",
+    )
 
 
 def _grade(options: argparse.Namespace, console: Console) -> int:
@@ -156,7 +163,7 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
             "lab's folder if it is yours, or leave --second-opinion out."
         )
     for report, (_, source) in zip(_grades(work, options, quick, console, second), work, strict=True):
-        show(report, console)
+        show(report, console, source)
         reports.append(report)
         if not quick and submissions.is_learners(source):
             own_history.keep(report)
@@ -167,17 +174,17 @@ def _grade_paths(options: argparse.Namespace, console: Console, quick: bool) -> 
     if options.json:
         json_file.write_reports(reports, options.json)
     if options.html:
-        write_whole(options.html, _page(reports, [source for _, source in work], options.html))
+        write_whole(options.html, _page(reports, [source for _, source in work], options.html, options.seed))
     return exit_code(reports)
 
 
 def _reference(options: argparse.Namespace, console: Console) -> int:
     work = submissions.references()
     reports = []
-    for report in _grades(work, options, False, console):
+    for report, (_, source) in zip(_grades(work, options, False, console), work, strict=True):
         terminal.show_line(report, console)
         if not report.full_marks:
-            terminal.show(report, console)
+            terminal.show(report, console, source)
         reports.append(report)
     terminal.show_summary(reports, console)
     folder = BUILD / "report"
@@ -233,24 +240,29 @@ def exit_code(reports: Sequence[Report]) -> int:
     return FULL_MARKS if all(report.full_marks for report in reports) else NOT_FULL_MARKS
 
 
-def _page(reports: Sequence[Report], sources: Sequence[Path], file: Path) -> str:
-    """The page of these reports, to be written to `file`, from where it links to the handouts and the submissions."""
+def _page(reports: Sequence[Report], sources: Sequence[Path], file: Path, seed: int | None = None) -> str:
+    """The page of these reports, to be written to `file`, from where it links to the handouts and the submissions, and
+    of one's own work to one's grades and, beside it, to a page of the microscope."""
     from autograder.report.html_page import page  # its figures take longer to import than a short answer takes
     from autograder.report.links import Links
 
     own = [submissions.is_learners(source) for source in sources]
     history = own_history.write_page() if any(own) else None
-    links = [
-        Links.between(
-            file.parent,
-            labs_folder().parent,
-            source,
-            history if mine else None,
-            own_history.words_about(report.lab) if mine else "",
-        )
-        for report, source, mine in zip(reports, sources, own, strict=True)
-    ]
+    links = []
+    for number, (report, source, mine) in enumerate(zip(reports, sources, own, strict=True)):
+        grades = own_history.words_about(report.lab) if mine else ""
+        between = Links.between(file.parent, labs_folder().parent, source, history if mine else None, grades)
+        beside = file.with_name(f"{file.stem}.microscope{number or ''}.html")
+        if mine and report.profile and _save_microscope(report, source, seed, beside):
+            between = replace(between, microscope=beside.name)
+        links.append(between)
     return page(reports, links=links)
+
+
+def _save_microscope(report: Report, source: Path, seed: int | None, page: Path) -> bool:
+    from autograder.own_work import save_microscope  # the compilers' side takes longer to import than a short answer
+
+    return save_microscope(find_lab(report.lab), source, seed or secret_seed(), page)
 
 
 def _add_class_options(parser: argparse.ArgumentParser) -> None:

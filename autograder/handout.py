@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import groupby
+from typing import Any
 
+from autograder.report.words import listed
 from autograder.spec.lab import AnyLab, LabError, find_any, known_labs
 from autograder.spec.lab_task import NominalBudget
 from autograder.spec.task import Dimensions, Task
@@ -44,13 +46,30 @@ def handout(lab: AnyLab) -> WrittenFile:
 def grade_block(lab: AnyLab) -> str:
     """The table of parts, the budgets at nominal sizes, and where the rule of points stands. Raises LabError."""
     path = lab.folder / "lab.toml"
-    words = tomllib.loads(path.read_text(encoding="utf-8")).get("handout", {})
+    texts = tomllib.loads(path.read_text(encoding="utf-8"))
+    words = texts.get("handout", {})
     if missing := [part for part in PARTS if not words.get(part)]:
         raise LabError(f"{path} does not say what earns points for {missing[0]}. Add it to the table [handout].")
+    plan = [_plan(texts), ""] if "hours" in texts else []
     rows = [f"| {part} | {getattr(lab.points, part):g} | {_earned(lab, part, words[part])} |" for part in PARTS]
     table = ["| part | points | what earns them |", "|---|---|---|", *rows]
-    safe = [_SAFE_FIRST] if isinstance(lab.task, Task) else []
-    return "\n".join([*table, "", *_budgets(lab.task.nominal_budgets()), *safe, _RULE]) + "\n"
+    safe = [_SAFE_FIRST, *_tensor_floor(lab.task)] if isinstance(lab.task, Task) else []
+    return "\n".join([*plan, *table, "", *_budgets(lab.task.nominal_budgets()), *safe, _RULE]) + "\n"
+
+
+def _plan(texts: Mapping[str, Any]) -> str:
+    """How long the lab takes, and what it needs, with links to where that was taught."""
+    low, high = texts["hours"]
+    needed = [f"[{what}](../../{where})" for what, where in texts.get("before", ())]
+    return f"Plan {low:g} to {high:g} hours. The lab needs {listed(needed)}."
+
+
+def _tensor_floor(task: Task) -> list[str]:
+    """The least that tensor cores must do, where the lab asks for them."""
+    if not task.tensor_share:
+        return []
+    least = task.tensor_share * task.flops(task.profile.dimensions) / 2
+    return [f"Both also need tensor cores to make {least:,.0f} multiply-adds or more at that size."]
 
 
 def _earned(lab: AnyLab, part: str, words: str) -> str:

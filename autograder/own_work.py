@@ -1,14 +1,21 @@
-"""Captures and assembles a submission in one go, in this process: for what whoever runs this has written or trusts."""
+"""Captures and assembles a submission in one go, in this process, and shows it under the microscope: for what whoever
+runs this has written or trusts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from pathlib import Path
 
+import numpy as np
+
 from autograder.judge.capture_stage import capture_cases, read_submission
+from autograder.spec.inputs import generate
 from autograder.spec.lab import Lab
 from autograder.spec.task import Case
 from autograder.worker.prepare_stage import Captured, prepare_here
+from warplab.errors import WarplabError
+from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.sandbox.isolation import Isolation
 
 
@@ -27,3 +34,22 @@ def capture_submission(
     submission = read_submission(source)
     answers = capture_cases(lab, submission, cases, seed, architecture, isolation)
     return prepare_here(lab, cases, submission.name, submission.text, answers, seed, architecture)
+
+
+def save_microscope(lab: Lab, source: Path, seed: int, page: Path) -> bool:
+    """Write the microscope's page of the profile case's largest launch; whether that could be done."""
+    from warplab.emulator.profiling.profile import profile  # it takes longer to import than a short answer takes
+
+    drawn = lab.drawn(seed)
+    case = drawn.task.profile
+    try:
+        captured = capture_submission(drawn, source, [case], seed, EMULATED_ARCHITECTURE)
+        plan = captured.plans[case.name]
+        largest = max(
+            range(len(plan.launches)), key=lambda n: prod(plan.launches[n].grid) * prod(plan.launches[n].block)
+        )
+        traced = profile(plan, dict(generate(np, drawn.task, case, seed)), launch=largest)
+        traced.microscope().save(page)
+    except (WarplabError, OSError, ValueError):
+        return False
+    return True

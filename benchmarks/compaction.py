@@ -25,26 +25,23 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "solutions" / "20_compaction" / "submission_cuda.py"
-STAYING = ROOT / "benchmarks" / "compaction_staying.py"
 COMMAND = "python -m benchmarks.compaction"
 SIZES = tuple(1 << power for power in range(20, 29, 2))  # elements, of which half are kept
 SECONDS = 75.0  # of all: sizes that are left then are left out
 TURNS = 15
 QUEUED = 2e-3  # seconds of work in one graph, about
 REFERENCE_NAME, CUB, COPY, TORCH = "reference", "cub::DeviceSelect::If", "copy", "torch.masked_select"
-# The variants' tiles: threads, vectors of four per thread, and blocks per SM that registers must allow (0: any number).
-TILES = (
-    (256, 2, 0),
-    (256, 4, 0),
-    (256, 4, 8),
-    (384, 4, 0),
-    (512, 2, 4),
-    (512, 3, 0),
-    (512, 4, 3),
-    (512, 4, 4),
-    (1024, 2, 2),
-)
-STAYING_TILES = ((256, 3, 6), (256, 4, 4), (256, 4, 5), (512, 2, 4), (512, 3, 3), (512, 4, 2))
+MEMCPY = "cudaMemcpyAsync"  # no baseline: of 2^28 elements it ran at two thirds of the ceiling on an H200
+# The variants: threads, blocks per SM that registers must allow, and words that a lane reads in one round trip.
+TILES = ((256, 8, 4), (512, 3, 4), (512, 4, 1), (512, 4, 2), (512, 4, 8))
+# A copy as the ceilings have it (warplab.gpu.trusted): 16 bytes per thread.
+_COPY = """
+extern "C" __global__ void copy(const float4* x, float4* out, int n)
+{
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] = x[i];
+}
+"""
 _CUB = r"""
 #include <cub/cub.cuh>
 struct Above {
@@ -76,32 +73,20 @@ def of_source(text: str) -> Work:
     return lambda x, out, count: module.compact(x, 0, out, count)
 
 
-def with_tile(text: str, block: int, vectors: int, resident: int) -> str:
-    """A reference's text with another tile."""
-    bounds = f"__launch_bounds__(BLOCK, {resident})" if resident else "__launch_bounds__(BLOCK)"
-    return edited(
-        text,
-        ("BLOCK = 512\n", f"BLOCK = {block}\n"),
-        ("TILE = 16 * BLOCK ", f"TILE = {4 * vectors} * BLOCK "),
-        ("BLOCK = 512, WARPS = BLOCK / 32, VECTORS = 4,", f"BLOCK = {block}, WARPS = BLOCK / 32, VECTORS = {vectors},"),
-        ("__launch_bounds__(BLOCK)", bounds),
-    )
-
-
 def variants() -> dict[str, str]:
-    """Texts of the reference as it is, with other tiles and without tickets, and of blocks that stay, by name."""
-    text, staying = REFERENCE.read_text(encoding="utf-8"), STAYING.read_text(encoding="utf-8")
+    """Texts of the reference as it is, with other tiles and look-backs, and without tickets, by name."""
+    text = REFERENCE.read_text(encoding="utf-8")
     found = {"": text}
-    for block, vectors, resident in TILES:
-        name = f"{block} threads, {4 * vectors} each" + (f", {resident} blocks" if resident else "")
-        found[name] = with_tile(text, block, vectors, resident)
-    for name in ("", "256 threads, 16 each"):
-        begin, end = (found[name].index(part) for part in ("    if (threadIdx.x == 0) ticket", "    int tile = ticket"))
-        without = found[name][:begin] + found[name][end:].replace("= ticket_of_block", "= blockIdx.x", 1)
-        found[f"{name or '512 threads, 16 each'}, no ticket"] = without
-    for block, vectors, resident in STAYING_TILES:
-        text = edited(with_tile(staying, block, vectors, resident), ("PER_SM = 3\n", f"PER_SM = {resident}\n"))
-        found[f"{block} threads, {4 * vectors} each, {resident} blocks that stay"] = text
+    for block, resident, look in TILES:
+        found[f"{block} threads, {resident} blocks, {32 * look} words"] = edited(
+            text,
+            ("BLOCK = 512\n", f"BLOCK = {block}\n"),
+            ("BLOCK = 512, WARPS", f"BLOCK = {block}, WARPS"),
+            ("LOOK = 4;", f"LOOK = {look};"),
+            ("__launch_bounds__(BLOCK, 4)", f"__launch_bounds__(BLOCK, {resident})"),
+        )
+    begin, end = (text.index(part) for part in ("    if (threadIdx.x == 0) ticket", "    int tile = ticket"))
+    found["no ticket"] = text[:begin] + edited(text[end:], ("int tile = ticket_of_block", "int tile = blockIdx.x"))
     return found
 
 
@@ -154,6 +139,7 @@ class Bench:
             self.right = self.x[self.x > 0]
         stream.synchronize()
         self.graphs: dict[str, tuple[Any, int]] = {}
+        self._copy = cupy.RawKernel(_COPY, "copy")
 
     def add(self, name: str, work: Callable[[], None], check: bool = True) -> None:
         """Capture so many calls as take QUEUED seconds. Raises ValueError if the first gives something wrong."""
@@ -181,7 +167,12 @@ class Bench:
         self.graphs[name] = (graph, calls)
 
     def copy(self) -> None:
-        """Queue a copy of x to out."""
+        """Queue a copy of x to out by a kernel."""
+        fours = self.n // 4
+        self._copy(((fours + 255) // 256,), (256,), (self.x, self.out, self.cupy.int32(fours)))
+
+    def memcpy(self) -> None:
+        """Queue the driver's copy of x to out."""
         self.out.data.copy_from_device_async(self.x.data, self.x.nbytes, self.stream)
 
     def seconds(self) -> dict[str, list[float]]:
@@ -212,17 +203,22 @@ class Bench:
         return taken[2:]
 
 
+def _bytes(name: str) -> int:
+    """Bytes that move per element: a copy moves all, a compaction writes half."""
+    return 8 if name in (COPY, MEMCPY) else 6
+
+
 def records(n: int, taken: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Rates in bytes per second, 4 read per element and 4 written per kept one, beside the copy's and CUB's."""
     medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
-    rate = {name: (8 if name == COPY else 6) * n / seconds for name, seconds in medians.items()}
+    rate = {name: _bytes(name) * n / seconds for name, seconds in medians.items()}
     found = []
     for name, seconds in taken.items():
-        ordered = sorted((8 if name == COPY else 6) * n / one for one in seconds)
+        ordered = sorted(_bytes(name) * n / one for one in seconds)
         edge = max(0, int((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))  # of the median's 95% interval
         kind, _, variant = name.partition("/")
         extra: dict[str, Any] = {"seconds": medians[name]}
-        if CUB in medians and name != COPY:
+        if CUB in medians and _bytes(name) != 8:
             extra["beside_cub"] = medians[CUB] / medians[name]
         found.append(
             {
@@ -264,6 +260,7 @@ def measured(say: Callable[[str], None]) -> list[dict[str, Any]]:
                 continue
             bench = Bench(n, stream)
             bench.add(COPY, bench.copy, check=False)
+            bench.add(MEMCPY, bench.memcpy, check=False)
             for name, work in candidates.items():
                 try:
                     bench.add(name, partial(work, bench.x, bench.out, bench.count))

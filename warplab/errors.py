@@ -12,11 +12,12 @@ class PlanError(WarplabError):
 
 
 class CompileError(WarplabError):
-    """Device code that does not compile or assemble; carries the compiler's own words and the student's line."""
+    """Device code that does not compile or assemble; carries the student's line, and what the assembler said of it."""
 
-    def __init__(self, message: str, line: int | None = None) -> None:
+    def __init__(self, message: str, line: int | None = None, original: str = "") -> None:
         super().__init__(message)
         self.line = line
+        self.original = original
 
 
 class DeviceError(WarplabError):

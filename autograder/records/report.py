@@ -189,6 +189,7 @@ class Report:
     unrun: tuple[tuple[int, int], ...] = ()  # of right kernels, lines from first to last that no case ran
     second_opinions: tuple[SecondOpinion, ...] = ()
     resemblance: Resemblance | None = None  # for right answers where efficiency was not measured
+    predictions: tuple[str, ...] = ()  # answered, once nothing is left to earn on this machine
     next_step: str = ""  # the one thing to try, and the section that explains it
     source: str = field(default="", repr=False)
     seconds: float = 0.0

@@ -16,7 +16,7 @@ from autograder.report.figures import bandwidth_words, roofline_picture
 from autograder.report.lanes import lanes_picture
 from autograder.report.links import Links
 from autograder.report.unrun import unrun_words
-from autograder.report.words import excess, first_line, opinion_words, plain_name, unsaid, without_place
+from autograder.report.words import excess, first_line, opinion_words, plain_name, unsaid, without_marks, without_place
 from warplab.figures.source import source_html
 from warplab.plan.execution import Finding
 
@@ -139,6 +139,7 @@ def _environment() -> Environment:
         unrun_words=unrun_words,
         opinion_words=opinion_words,
         source_html=source_html,
+        without_marks=without_marks,
     )
     return made
 

@@ -21,12 +21,13 @@ _LINE = re.compile(r"\b([Ll]ine (\d+))\b")
 class Links:
     """Where a page of reports finds what is beside it: `root` is the folder of the labs' folder and `submission` the
     file that was graded, `history` the page of one's own grades, all as URLs from the page. An empty one is not linked.
-    `grades` is a sentence about one's grades so far."""
+    `microscope` is a page of what the warps did, `grades` a sentence about one's grades so far."""
 
     root: str = ""
     submission: str = ""
     history: str = ""
     grades: str = ""
+    microscope: str = ""
 
     @staticmethod
     def between(

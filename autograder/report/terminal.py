@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
 from autograder.records.report import CaseResult, PartResult, Report
 from autograder.records.request import OnProgress
 from autograder.records.status import NOT_JUDGED, Part, Status
+from autograder.records.text import clean
 from autograder.report.unrun import unrun_words
-from autograder.report.words import budget_words, opinion_words
+from autograder.report.words import budget_words, first_line, opinion_words
 from warplab.plan.execution import Finding
 
 _SILENCE = 10.0  # seconds
@@ -58,31 +62,31 @@ def show_line(report: Report, console: Console) -> None:
     console.print(Text(f"{report.status}: {name}, {points} points, {report.seconds:.1f} s", _colour(report)))
 
 
-def show(report: Report, console: Console) -> None:
-    """The whole report of one submission."""
-    blocks: list[RenderableType] = [*_headline(report), *_first(report)]
-    details = {part.part: _details(report, part, _SHOWN) for part in report.parts}
+def show(report: Report, console: Console, file: Path | None = None) -> None:
+    """The whole report of one submission; `file` is where it lies, to be opened at a line by who clicks on that."""
+    blocks: list[RenderableType] = [*_headline(report), *_first(report, file)]
+    details = {part.part: _details(report, part, _SHOWN, file) for part in report.parts}
     if not any(details.values()):
-        blocks += [Text(report.message), *_excerpt(report, report.line)]
+        blocks += [Text(report.message), *_excerpt(report, report.line, file)]
     blocks += ["", _parts_table(report, {part for part, found in details.items() if found})]
     for found in details.values():
         blocks += found
-    blocks += _lessons(report) + _note(report)
+    blocks += _lessons(report, file) + _note(report)
     console.print(Panel(Group(*blocks), title=Text(f"{report.lab} · {report.title}"), border_style=_colour(report)))
 
 
-def show_briefly(report: Report, console: Console) -> None:
+def show_briefly(report: Report, console: Console, file: Path | None = None) -> None:
     """A line, what to do first, and the first fault of each part: what the learner's short loop needs."""
     line = Text.assemble((f"{report.status}", _colour(report)), f"  {report.lab}  {report.submission}  ")
     line.append(f"{report.score:g}/{report.max_score:g} points, {report.seconds:.1f} s, {report.isolation}")
     console.print(line)
     if why := report.hardware.partition(". ")[2]:  # of a machine that has a GPU, for another lab or another kernel
         console.print(Text(f"On the emulator, without a time: {why}.", "dim"))
-    for block in _first(report):
+    for block in _first(report, file):
         console.print(block)
-    details = [block for part in report.parts for block in _details(report, part, 1)]
+    details = [block for part in report.parts for block in _details(report, part, 1, file)]
     if not report.full_marks and not details:
-        details = [Text(report.message), *_excerpt(report, report.line)]
+        details = [Text(report.message), *_excerpt(report, report.line, file)]
     for block in details:
         console.print(block)
     for block in _printed(report):
@@ -144,13 +148,13 @@ def _parts_table(report: Report, detailed: AbstractSet[Part]) -> Table:
     return table
 
 
-def _details(report: Report, part: PartResult, most: int) -> list[RenderableType]:
+def _details(report: Report, part: PartResult, most: int, file: Path | None) -> list[RenderableType]:
     """What went wrong in a part: at most `most` cases and findings, the most telling first."""
     failed = [case for case in part.cases if case.status not in (Status.PASSED, Status.SKIPPED)]
     failed.sort(key=lambda case: -case.total)
     blocks: list[RenderableType] = [_case_text(case) for case in failed[:most]]
     for finding in part.findings[:most]:
-        blocks += [_finding_text(finding), *_excerpt(report, finding.line)]
+        blocks += [_finding_text(finding), *_excerpt(report, finding.line, file)]
     blocks += [Text(f"• {budget_words(budget)}") for budget in part.budgets if not budget.passed]
     left = max(len(failed) - most, 0) + max(len(part.findings) - most, 0)
     if left:
@@ -160,14 +164,14 @@ def _details(report: Report, part: PartResult, most: int) -> list[RenderableType
     return [Text(f"\n{part.part.value}", "bold"), *blocks] if blocks else []
 
 
-def _lessons(report: Report) -> list[RenderableType]:
+def _lessons(report: Report, file: Path | None) -> list[RenderableType]:
     """The lines that waste most, if traffic or efficiency lost points, and what the submission resembles."""
     blocks: list[RenderableType] = []
     lost = [report.part(name) for name in (Part.TRAFFIC, Part.EFFICIENCY)]
     if report.wasted and any(part.judged and part.score < part.max_score for part in lost):
         blocks.append(Text("\nwhere traffic is wasted", "bold"))
         for wasted in report.wasted:
-            blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line)]
+            blocks += [Text(f"• {wasted.words}"), *_excerpt(report, wasted.line, file)]
     if report.unrun:
         blocks += [Text(""), Text(unrun_words(report.unrun))]
     blocks += _printed(report)
@@ -195,9 +199,23 @@ def _note(report: Report) -> list[RenderableType]:
     return [Text(report.profile.note, "yellow")] if report.profile and report.profile.note else []
 
 
-def _first(report: Report) -> list[RenderableType]:
-    """The one thing to do first, if there is any, above all that was found."""
-    return [Text.assemble(("First: ", "bold cyan"), (report.next_step, "cyan"))] if report.next_step else []
+def _first(report: Report, file: Path | None) -> list[RenderableType]:
+    """The one thing to do first, if there is any, above all that was found, and the place to open."""
+    if not report.next_step:
+        return []
+    line = first_line(report)
+    place = [Text(f"  {_shown(file)}:{line}", _link(file, line))] if file and line else []
+    return [Text.assemble(("First: ", "bold cyan"), (report.next_step, "cyan")), *place]
+
+
+def _shown(file: Path) -> str:
+    """A path as a front end finds it that opens PATH:LINE: from the folder of the command."""
+    return clean(os.path.relpath(file) if file.resolve().is_relative_to(Path.cwd()) else str(file))
+
+
+def _link(file: Path | None, line: int) -> Style:
+    """What terminals that know links (OSC 8) open: VS Code and kitty take the fragment for a line."""
+    return Style(dim=True, link=f"{file.resolve().as_uri()}#{line}" if file else None)
 
 
 def _case_text(case: CaseResult) -> Text:
@@ -212,9 +230,9 @@ def _finding_text(finding: Finding) -> Text:
     return Text.assemble("• ", (finding.kind.value, "bold"), f": {finding.message}{times}")
 
 
-def _excerpt(report: Report, line: int) -> list[RenderableType]:
+def _excerpt(report: Report, line: int, file: Path | None) -> list[RenderableType]:
     """The line of the submission, if there is one, with its number."""
     lines = report.source.split("\n")
     if not 1 <= line <= len(lines):
         return []
-    return [Text(f"  {line:4d} │ {lines[line - 1][:140]}", "dim")]
+    return [Text.assemble((f"  {line:4d}", _link(file, line)), (f" │ {lines[line - 1][:140]}", "dim"))]

@@ -71,6 +71,11 @@ def listed(names: Sequence[str]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
+def without_marks(text: str) -> str:
+    """Text of a handout without its marks for italics and code."""
+    return text.replace("*", "").replace("`", "")
+
+
 def budget_words(budget: BudgetResult) -> str:
     """One sentence about a budget that was exceeded."""
     name = _words(next(iter(budget.parts)) if len(budget.parts) == 1 else budget.counter)

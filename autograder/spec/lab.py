@@ -82,9 +82,11 @@ class LabOf(Generic[T_co]):
     """One lab, whose specification is a T_co. `feedback` maps a part's name to the section of the course that explains
     it.
 
-    The last three are of labs that ask for kernels. `needs` is the architecture that these cannot do without: "sm_80"
-    or newer, "sm_90a" alone, "" for any. Where older GPUs have instructions for the same, the lab has a `form` from
-    that architecture on, and its handout says what differs; the references and rungs are for `needs`.
+    `predictions` answer what the handout has a student predict, in its order.
+
+    `languages`, `needs` and `form` are of labs that ask for kernels. `needs` is the architecture that these cannot do
+    without: "sm_80" or newer, "sm_90a" alone, "" for any. Where older GPUs have instructions for the same, the lab has
+    a `form` from that architecture on, and its handout says what differs; the references and rungs are for `needs`.
     """
 
     name: str
@@ -98,6 +100,7 @@ class LabOf(Generic[T_co]):
     languages: frozenset[Language] = frozenset()
     needs: str = ""
     form: str = ""
+    predictions: tuple[str, ...] = ()
 
     @property
     def oldest(self) -> str:
@@ -212,6 +215,7 @@ def load(folder: Path, wanted: type[T]) -> LabOf[T]:
         feedback = {str(key): str(value) for key, value in texts.get("feedback", {}).items()}
         languages = frozenset(Language(name) for name in given.get("languages", ()))
         needs, form = _architecture(texts, "needs"), _architecture(texts, "form")
+        predictions = tuple(str(answer) for answer in texts.get("predictions", ()))
     except OSError as error:
         raise LabError(f"The lab in {folder} has no readable lab.toml ({error.strerror}).") from error
     except KeyError as error:
@@ -220,7 +224,9 @@ def load(folder: Path, wanted: type[T]) -> LabOf[T]:
         raise LabError(f"{path} is not a valid lab description: {error}.") from error
     task = _load_task(folder, wanted, declared)
     _require_distinct_names(task.every_case(), folder)
-    return LabOf(folder.name, folder, title, points, scale, task, notebook, feedback, languages, needs, form)
+    return LabOf(
+        folder.name, folder, title, points, scale, task, notebook, feedback, languages, needs, form, predictions
+    )
 
 
 def _kind(folder: Path) -> str:

@@ -149,7 +149,7 @@ def _usable(lab: Lab, plans: Sequence[Plan], architecture: str, budget: Budget) 
     try:
         assembled = [assemble(plan, architecture, budget) for plan in plans]
     except CompileError as error:
-        raise Rejected(Status.COMPILE_ERROR, str(error), error.line) from error
+        raise Rejected(Status.COMPILE_ERROR, str(error), error.line, error.original) from error
     except PlanError as error:
         raise Rejected(Status.HOST_UNSUPPORTED, f"What the host code recorded cannot be run: {error}") from error
     for plan in assembled:

@@ -7,6 +7,7 @@ from heapq import heapify, heappop, heappush
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
+from autograder.spec.lab import CHECKOUT
 from course import results
 from course.chapters.c15_overlap_and_megakernels import SMS, copy, passage, record
 from course.figures.stacks import stacks
@@ -69,7 +70,7 @@ def layer_by(tokens: int, k: int) -> Figure:
 
 def sender() -> Markdown:
     """The lines of the kernel that send; a course's student release is without them."""
-    path = results.DIRECTORY.parent / "peer" / "row_parallel.cu"
+    path = CHECKOUT / "systems" / "peer" / "row_parallel.cu"
     if not path.exists():
         return Markdown("*The kernel is not in this release.*")
     return passage("// One thread: sends what a warpgroup", "}", path.read_text(encoding="utf-8"))

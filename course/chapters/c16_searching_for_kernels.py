@@ -288,9 +288,8 @@ def table_of_places() -> Markdown:
     found = [r for r in places.records if r.metric == "time of every fourth launch"] if places else []
     if not places or not found:
         return Markdown("*Launches by their place: not measured yet.*")
-    display(Markdown(f"On an {places.header.gpu}, microseconds:"))
     rows = [(r.variant, f"{r.value:.2f}", f"{r.baseline_value:.2f}") for r in found]
-    return table(["arguments", "every fourth launch", "the others"], rows)
+    return table([f"arguments, on an {places.header.gpu}", "every fourth launch, us", "the others, us"], rows)
 
 
 def table_of_costs(race: results.Results | None) -> Markdown:

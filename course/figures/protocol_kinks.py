@@ -25,9 +25,14 @@ def protocol_kinks(
     for (name, of), colour, dash in zip(rates.items(), style.PALETTE, _DASHES, strict=False):
         axes.plot(sizes, [one / 1e9 for one in of], color=colour, linestyle=dash, linewidth=2.2, label=name)
     top = 1.12 * max(max(of) for of in rates.values()) / 1e9
-    for size, words in changes:
+    for number, (size, words) in enumerate(changes):
         axes.axvline(size, color=style.MUTED, linewidth=1)
-        axes.text(size * 0.9, 0.97 * top, words, ha="right", va="top", rotation=90, color=style.INK, size=style.TEXT)
+        # The curves rise from the lower left: words stand above them, and to the right below them.
+        looks = {"rotation": 90, "color": style.INK, "size": style.TEXT}
+        if number == 0:
+            axes.text(size * 0.9, 0.97 * top, words, ha="right", va="top", **looks)
+        else:
+            axes.text(size * 1.12, 0.03 * top, words, ha="left", va="bottom", **looks)
     axes.set_xscale("log", base=2)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: style.quantity(size, "B")))
     axes.set_ylim(0, top)

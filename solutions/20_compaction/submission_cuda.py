@@ -12,7 +12,7 @@ TILE = 16 * BLOCK  # elements of a block
 module = cupy.RawModule(
     code=r"""
 // BEGIN SOLUTION
-constexpr int BLOCK = 512, WARPS = BLOCK / 32, VECTORS = 4, TILE = 4 * VECTORS * BLOCK;
+constexpr int BLOCK = 512, WARPS = BLOCK / 32, VECTORS = 4, TILE = 4 * VECTORS * BLOCK, LOOK = 4;
 constexpr unsigned EMPTY = 0, SUM = 1, PREFIX = 2, ALL = 0xffffffff;
 typedef unsigned long long Word;  // of a tile: the upper half says what the lower half is
 
@@ -28,21 +28,32 @@ __device__ void store(Word* word, unsigned kind, unsigned number)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(word), "l"((Word)kind << 32 | number) : "memory");
 }
 
-// How many elements the tiles before this one keep. All lanes of a warp call this, and all get the number.
+// How many elements the tiles before this one keep. All lanes of a warp call this, and all get the number. A lane reads
+// LOOK words in one round trip, the nearest first, and adds them up to a prefix or to what is not there yet.
 __device__ unsigned before(const Word* words, int tile)
 {
     unsigned sum = 0;
     int lane = threadIdx.x % 32;
-    for (int at = tile - 1 - lane;; at -= 32) {
-        unsigned prefixes;
-        int needed;  // lanes, of which the last reads the nearest prefix
-        Word word;
+    for (int at = tile - 1 - LOOK * lane;; at -= 32 * LOOK) {
+        unsigned part, kind, prefixes;
+        int needed;  // lanes, of which the last has the nearest prefix
         do {
-            word = at >= 0 ? load(words + at) : (Word)PREFIX << 32;
-            prefixes = __ballot_sync(ALL, word >> 32 == PREFIX);
+            Word seen[LOOK];
+#pragma unroll
+            for (int k = 0; k < LOOK; ++k) seen[k] = at - k >= 0 ? load(words + at - k) : (Word)PREFIX << 32;
+            part = 0;
+            kind = SUM;
+#pragma unroll
+            for (int k = 0; k < LOOK; ++k) {
+                if (kind == SUM) {
+                    part += (unsigned)seen[k];
+                    kind = seen[k] >> 32;
+                }
+            }
+            prefixes = __ballot_sync(ALL, kind == PREFIX);
             needed = prefixes ? __ffs(prefixes) : 32;
-        } while (__any_sync(ALL, lane < needed && word >> 32 == EMPTY));
-        unsigned part = lane < needed ? (unsigned)word : 0;
+        } while (__any_sync(ALL, lane < needed && kind == EMPTY));
+        part = lane < needed ? part : 0;
 #pragma unroll
         for (int step = 16; step > 0; step /= 2) part += __shfl_xor_sync(ALL, part, step);
         sum += part;
@@ -59,10 +70,10 @@ extern "C" __global__ void clear_kernel(Word* words, int count)
 // END SOLUTION
 extern "C" __global__ void
 // BEGIN SOLUTION
-// STARTER: compact_kernel(const float* __restrict__ x, int limit, float* out, int* count, long long n)
-__launch_bounds__(BLOCK)
+// STARTER: compact_kernel(const float* __restrict__ x, int limit, float* out, int* count, int n)
+__launch_bounds__(BLOCK, 4)  // four blocks on an SM, with 32 registers per thread
 compact_kernel(const float* __restrict__ x, int limit, float* out, int* count, Word* words, unsigned* ticket,
-               long long n)
+               int n)
 // END SOLUTION
 {
     // BEGIN SOLUTION
@@ -70,20 +81,20 @@ compact_kernel(const float* __restrict__ x, int limit, float* out, int* count, W
     __shared__ float kept[TILE];
     __shared__ unsigned sums[WARPS];
     __shared__ int ticket_of_block;
-    __shared__ unsigned before_tile;
+    __shared__ unsigned before_tile, of_tile;  // elements that earlier tiles keep, and this one
     if (threadIdx.x == 0) ticket_of_block = atomicAdd(ticket, 1);  // tiles begin in the order of their numbers
     __syncthreads();
     int tile = ticket_of_block, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    long long first = (long long)tile * TILE + warp * (TILE / WARPS) + 4 * lane;
+    int first = tile * TILE + warp * (TILE / WARPS) + 4 * lane;
     float nothing = __int_as_float(0xff800000);  // minus infinity is above no limit
     float4 parts[VECTORS];
-    if ((long long)(tile + 1) * TILE <= n) {
+    if ((tile + 1) * TILE <= n) {
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) parts[v] = __ldcs((const float4*)(x + first + 128 * v));
     } else {
 #pragma unroll
         for (int v = 0; v < VECTORS; ++v) {
-            long long i = first + 128 * v;
+            int i = first + 128 * v;
             parts[v].x = i < n ? x[i] : nothing;
             parts[v].y = i + 1 < n ? x[i + 1] : nothing;
             parts[v].z = i + 2 < n ? x[i + 2] : nothing;
@@ -111,19 +122,10 @@ compact_kernel(const float* __restrict__ x, int limit, float* out, int* count, W
         unsigned left = __shfl_up_sync(ALL, scanned, step);
         if (lane >= step) scanned += left;
     }
-    unsigned total = __shfl_sync(ALL, scanned, WARPS - 1);
     unsigned place = __shfl_sync(ALL, scanned, warp) - of_warp;
-    if (warp == 0) {
-        if (lane == 0) store(words + tile, tile ? SUM : PREFIX, total);
-        unsigned earlier = 0;
-        if (tile > 0) {
-            earlier = before(words, tile);
-            if (lane == 0) store(words + tile, PREFIX, earlier + total);
-        }
-        if (lane == 0) {
-            before_tile = earlier;
-            if ((long long)(tile + 1) * TILE >= n) *count = earlier + total;
-        }
+    if (threadIdx.x == WARPS - 1) {
+        of_tile = scanned;
+        store(words + tile, tile ? SUM : PREFIX, scanned);
     }
 #pragma unroll
     for (int v = 0; v < VECTORS; ++v) {
@@ -134,10 +136,19 @@ compact_kernel(const float* __restrict__ x, int limit, float* out, int* count, W
         if (parts[v].w > above) kept[to++] = parts[v].w;
         place += whole >> 8 * v & 255;
     }
+    if (warp == 0) {
+        __syncwarp();  // of_tile is another lane's
+        unsigned earlier = tile ? before(words, tile) : 0, total = earlier + of_tile;
+        if (lane == 0) {
+            if (tile) store(words + tile, PREFIX, total);
+            if ((tile + 1) * TILE >= n) *count = total;
+            before_tile = earlier;
+        }
+    }
     __syncthreads();
     // Warps store lines of 128 bytes: the first begins where the line of the tile's first element does.
     float* to = out + before_tile;
-    for (int i = (int)threadIdx.x - (int)(before_tile % 32); i < (int)total; i += BLOCK)
+    for (int i = (int)threadIdx.x - (int)(before_tile % 32); i < (int)of_tile; i += BLOCK)
         if (i >= 0) __stcs(to + i, kept[i]);
     // END SOLUTION
 }
@@ -153,9 +164,9 @@ def compact(x, limit, out, count):
     """The elements of x above limit, in their order, at the start of out; count[0]: how many they are."""
     # BEGIN SOLUTION
     # STARTER: blocks = (x.size + BLOCK - 1) // BLOCK
-    # STARTER: compact_kernel((blocks,), (BLOCK,), (x, np.int32(limit), out, count, np.int64(x.size)))
+    # STARTER: compact_kernel((blocks,), (BLOCK,), (x, np.int32(limit), out, count, np.int32(x.size)))
     tiles = (x.size + TILE - 1) // TILE
     words = cupy.empty(tiles + 1, np.uint64)  # one per tile, and the ticket
     clear_kernel((tiles // 256 + 1,), (256,), (words, np.int32(tiles + 1)))
-    compact_kernel((tiles,), (BLOCK,), (x, np.int32(limit), out, count, words, words[tiles:], np.int64(x.size)))
+    compact_kernel((tiles,), (BLOCK,), (x, np.int32(limit), out, count, words, words[tiles:], np.int32(x.size)))
     # END SOLUTION

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from autograder import own_work
 from autograder.judge import runner
 from autograder.judge.pipeline import grade
 from autograder.records.report import Report
@@ -19,6 +20,7 @@ from tests.autograder.handmade import make_lab, request
 from tests.autograder.numpy_worker import GOOD
 from warplab.emulator.lowering.instructions.table import TABLE
 from warplab.emulator.lowering.rows import Opcode
+from warplab.emulator.profiling.microscope import MOST_BYTES
 from warplab.worker.process import Worker, WorkerError, WorkerFault
 
 pytestmark = pytest.mark.processes
@@ -147,3 +149,13 @@ def test_a_request_of_the_worst_line_is_kept_for_its_picture(lab: Lab, worker: W
     addresses = [address for address in report.worst_request.addresses if address is not None]
     assert len({address // 32 for address in addresses}) == len(addresses) > 8  # each lane has a sector of its own
     assert graded(lab, worker, GOOD).worst_request is None
+
+
+def test_the_microscope_shows_the_profile_case_and_a_bad_file_has_none(lab: Lab, tmp_path: Path) -> None:
+    source, page = lab.folder / "submission.py", tmp_path / "page.html"
+    source.write_text(GOOD)
+    assert own_work.save_microscope(lab, source, 1, page)
+    text = page.read_text("utf-8")
+    assert "<title>" in text and len(text) <= MOST_BYTES
+    source.write_text("def twice(:")
+    assert not own_work.save_microscope(lab, source, 1, tmp_path / "none.html")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,7 +11,8 @@ import pytest
 
 from autograder import cli
 from autograder.handout import BEGIN, END, grade_block, handout
-from autograder.spec.lab import LabError, find_any
+from autograder.spec.lab import LabError, checkout, find_any, known_labs, labs_folder
+from autograder.spec.task import Task
 from tests.autograder.handmade import LAB_TOML, make_lab
 
 WORDS = """
@@ -52,6 +55,33 @@ def test_points_that_only_gpus_give_and_each_functions_budgets_are_named() -> No
     )
     assert ranks in grade_block(find_any("14_pipeline_schedule"))
     assert "full points" not in grade_block(find_any("18_break_the_judge"))
+
+
+def test_hours_and_what_a_lab_needs_stand_above_its_points(folder: Path) -> None:
+    toml = folder / "lab.toml"
+    assert "Plan" not in grade_block(find_any(folder.name))
+    toml.write_text('hours = [0.5, 2]\nbefore = [["a", "docs/a.md"], ["b", "docs/b.md"]]\n' + toml.read_text())
+    block = grade_block(find_any(folder.name))
+    assert block.startswith("Plan 0.5 to 2 hours. The lab needs [a](../../docs/a.md) and [b](../../docs/b.md).\n\n|")
+
+
+@pytest.mark.parametrize("name", known_labs())
+def test_every_lab_says_its_hours_what_it_needs_and_what_its_predictions_were_worth(name: str) -> None:
+    folder = labs_folder() / name
+    texts = tomllib.loads((folder / "lab.toml").read_text(encoding="utf-8"))
+    low, high = texts["hours"]
+    assert 0 < low < high <= 10
+    assert texts["before"] and all((checkout() / where).is_file() for _, where in texts["before"])
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    asked = text.split("\n## Predict\n")[1].split("\n## ")[0]
+    assert len(find_any(name).predictions) == len(re.findall(r"^\d\. ", asked, re.MULTILINE)) > 0
+
+
+def test_handouts_of_tensor_labs_name_what_tensor_cores_must_do() -> None:
+    for name in known_labs():
+        task, block = find_any(name).task, grade_block(find_any(name))
+        assert ("tensor cores to make" in block) is bool(isinstance(task, Task) and task.tensor_share), name
+    assert "make 8,388,608 multiply-adds or more" in grade_block(find_any("07_tensor_core_hgemm"))
 
 
 def test_the_command_writes_what_is_stale_and_leaves_the_rest(folder: Path, capsys) -> None:

@@ -19,6 +19,10 @@ pytestmark = pytest.mark.stored
 SHARED = "__shared__ volatile int s[64]; __shared__ volatile unsigned c; __shared__ int w[64]; __shared__ unsigned u;"
 SWAP = "do {{ seen = old; old = atomicCAS({0}, seen, seen + t); }} while (old != seen);"
 ZERO = "if (!t) { c = 0; u = 0; } __syncthreads();"
+ORDINARY = (
+    "volatile int* f = o + 256; if (!t) {{ *o = b + 7; __threadfence(); *f = 1; }}"
+    " if (t == 32) {{ while (!*f); {} o[512] = *o; }}"
+)
 # (blocks, threads, what is wrong, what is right)
 PAIRS = {
     "a barrier is missing": (1, 64, "s[t] = t; o[t] = s[63 - t];", "s[t] = t; __syncthreads(); o[t] = s[63 - t];"),
@@ -34,6 +38,20 @@ PAIRS = {
         "volatile int *d = o, *f = o + 256; if (!b) { d[t] = t; __syncthreads(); if (!t) { __threadfence(); *f = 1; } }"
         " else { if (!t) { while (!*f); __threadfence(); } __syncthreads(); o[512 + t] = d[t]; }",
     ),
+    "a message between warps": (
+        1,
+        64,
+        "volatile int *d = o, *f = o + 256; if (!t) { *d = 7; *f = 1; } if (t == 32) { while (!*f); o[512] = *d; }",
+        "volatile int *d = o, *f = o + 256; if (!t) { *d = 7; __threadfence(); *f = 1; }"
+        " if (t == 32) { while (!*f); o[512] = *d; }",
+    ),
+    "the same in shared memory": (
+        1,
+        64,
+        f"{ZERO} if (!t) {{ s[0] = 7; c = 1; }} if (t == 32) {{ while (!c); o[t] = s[0]; }}",
+        f"{ZERO} if (!t) {{ s[0] = 7; __threadfence_block(); c = 1; }} if (t == 32) {{ while (!c); o[t] = s[0]; }}",
+    ),
+    "an ordinary message between warps": (1, 64, ORDINARY.format(""), ORDINARY.format("__threadfence();")),
     "a tree of one warp": (
         1,
         32,
@@ -52,6 +70,30 @@ PAIRS = {
         32,
         "w[t] = t; __syncwarp(t < 16 ? 0xffff : 0xffff0000); o[t] = w[31 - t];",
         "w[t] = t; __syncwarp(t < 16 ? 0xffff : 0xffff0000); __syncwarp(); o[t] = w[31 - t];",
+    ),
+    "a neighbour's element, then its own": (
+        1,
+        32,
+        "w[t] = t; __syncwarp(); int v = w[(t + 16) & 31]; v += w[t]; w[t] = v;",
+        "w[t] = t; __syncwarp(); int v = w[(t + 16) & 31]; v += w[t]; __syncwarp(); w[t] = v;",
+    ),
+    "its own element, then a neighbour's": (
+        1,
+        32,
+        "w[t] = t; __syncwarp(); int v = w[t]; v += w[(t + 16) & 31]; w[t] = v;",
+        "w[t] = t; __syncwarp(); int v = w[t]; if (t < 16) v += w[t + 16]; if (t < 16) w[t] = v;",
+    ),
+    "bytes of a word": (
+        1,
+        32,
+        "char* p = (char*)w; p[t] = t; __syncwarp(); int v = p[t ^ 1]; v += p[t]; p[t] = v;",
+        "char* p = (char*)w; p[t] = t; __syncwarp(); int v = p[t]; if (t & 1) v += p[t]; p[t] = v;",
+    ),
+    "the same in global memory": (
+        1,
+        32,
+        "int v = o[t + 1]; v += o[t]; o[t] = v;",
+        "int v = o[t + 1]; v += o[t]; __syncwarp(); o[t] = v;",
     ),
     "a shuffle in place of a barrier": (
         1,
@@ -137,5 +179,7 @@ def test_what_real_code_does_with_volatile_is_clean(case: tuple[int, int, str]) 
 def test_advice_fits_the_fault() -> None:
     (_, message), *_ = findings(*PAIRS["a sum of blocks"][:3])
     assert "volatile does not order" in message and "has to be atomic" in message and "__syncthreads" not in message
+    (_, message), *_ = findings(*PAIRS["an ordinary message between warps"][:3])
+    assert "missing fence" in message and "has seen the flag needs __threadfence()" in message
     body = "if (!t) atomicAdd(o, 1); if (t == 40) o[2] = o[0];"
     assert all("__syncthreads" not in message for _, message in findings(8, 64, body))

@@ -38,7 +38,7 @@ def solution_of(number: int) -> str:
 def names() -> dict[str, Any]:
     """What the exercises use of the notebook."""
     made: dict[str, Any] = {"display": lambda *shown: None}
-    exec(cell_with("from course.chapters import c11_the_network as c11"), made)
+    exec(cell_with("c11_the_network as c11"), made)
     exec("from systems.network.costs import Algorithm", made)
     exec(cell_with("REDUCE = Op.REDUCE"), made)
     exec(cell_with('tries["wait for each other"]'), made)

@@ -35,7 +35,7 @@ def solution_of(number: int) -> str:
 def names() -> dict[str, Any]:
     """What the exercises use of the notebook, nothing drawn or shown."""
     made: dict[str, Any] = {"display": lambda *shown: None}
-    exec(cell_with("from course.chapters import c12_collectives as c12"), made)
+    exec(cell_with("c12_collectives as c12"), made)
     return made
 
 

@@ -15,6 +15,7 @@ from warplab.errors import CompileError, PlanError
 from warplab.isa.entry import entries, externals, line_of, without_printing
 from warplab.isa.text import PtxError
 from warplab.plan import assembler, cache
+from warplab.plan.assembler_words import in_words
 from warplab.plan.limits import limits_of
 from warplab.plan.model import Cubin, Kernel, Plan
 
@@ -223,13 +224,15 @@ def _failure(log: str, ptx: str, kernel: Kernel, architecture: str, source_name:
         said = " ".join(log.split())[-_MOST_WORDS:] or "it needs too much memory, or its own limits do not suffice"
         return CompileError(f"The assembler failed on '{kernel.name}': {said}.", kernel.line or None)
     line = line_of(ptx, int(m.group(1)), source_name) if m.group(1) else None
-    words = m.group(2).strip().rstrip(".")[:_MOST_WORDS]
-    if "too much shared data" in words:
-        words += ": use smaller shared arrays, or dynamic shared memory"
-    return _does_not_assemble(kernel, architecture, words, line)
+    of_it = [found for found in _ERROR.finditer(log) if found.group(1) == m.group(1)]
+    said = [found.group(2).strip().rstrip(".")[:_MOST_WORDS] for found in of_it]
+    lines = ptx.split("\n")[int(m.group(1)) - 1 :][:1] if m.group(1) else []
+    original = "\n".join([*said, *(text.strip()[:_MOST_WORDS] for text in lines)])
+    return _does_not_assemble(kernel, architecture, in_words(said), line, original)
 
 
-def _does_not_assemble(kernel: Kernel, architecture: str, words: str, line: int | None) -> CompileError:
-    return CompileError(
-        f"The kernel '{kernel.name}' does not assemble for {architecture}: {words}.", line or kernel.line or None
-    )
+def _does_not_assemble(
+    kernel: Kernel, architecture: str, words: str, line: int | None, original: str = ""
+) -> CompileError:
+    message = f"The kernel '{kernel.name}' does not assemble for {architecture}: {words}."
+    return CompileError(message, line or kernel.line or None, original)

@@ -216,6 +216,7 @@ class ReportJson(Strict):
     worst_request: RequestJson | None
     second_opinions: list[OpinionJson]
     resemblance: ResemblanceJson | None
+    predictions: list[str]
     next_step: str
     seconds: float
     schema_version: Literal[4]

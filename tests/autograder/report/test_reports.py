@@ -250,3 +250,16 @@ def test_parts_that_lost_nothing_are_folded() -> None:
     page = html_page.page([report(parts=(passed, *report().parts[1:]))])
     assert "<details>\n<summary>Correctness: 0 of 1 cases passed" in page
     assert "<details open>\n<summary>Safety: 1 finding</summary>" in page
+
+
+def test_lines_in_a_terminal_open_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    file, output = tmp_path / "labs" / "my lab" / "submission.py", console()
+    terminal.show(report(next_step="Begin with line 2."), output, file)
+    text = text_of(output)
+    assert "labs/my lab/submission.py:2" in text
+    assert "\x1b]8;id=" in text and f";{tmp_path.as_uri()}/labs/my%20lab/submission.py#2\x1b\\" in text
+    assert "submission.py#3" in text  # the finding's line
+    plain = Console(file=io.StringIO(), width=100)
+    terminal.show_briefly(report(next_step="Begin with line 2."), plain, file)
+    assert "labs/my lab/submission.py:2" in text_of(plain) and "\x1b" not in text_of(plain)

@@ -7,7 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from course.chapters import c11_processes as processes
+from course.chapters import c11_shared_links as shared
 from course.chapters import c11_the_network as c11
+from course.chapters import c11_tuner as tuner
 from systems.network.costs import Algorithm
 from systems.network.schedules import Op, Transfer, build
 from systems.network.simulation import simulate
@@ -27,28 +30,28 @@ def test_the_way_of_the_text_has_one_switch() -> None:
 
 def test_fair_rates_are_those_by_hand() -> None:
     """a and d share a NIC of 50; b and c share what a leaves of 100, and their NICs have 50."""
-    assert c11.fair_rates() == pytest.approx({"a": 25, "b": 37.5, "c": 37.5, "d": 25})
+    assert shared.fair_rates() == pytest.approx({"a": 25, "b": 37.5, "c": 37.5, "d": 25})
 
 
 def test_the_order_of_the_ranks_decides() -> None:
     """Eight rings put an eighth of 2 x 31/32 GB on a NIC if one hop in eight crosses, all of it if each does."""
     once = 2 * 31 / 32 * 1e9 / 50e9
-    assert c11.run_of_order("round robin").seconds == pytest.approx(once, rel=0.01)
-    assert c11.run_of_order("node after node").seconds == pytest.approx(once / 8, rel=0.06)  # and some latency
-    assert c11.run_of_order("shuffled").seconds > 2 * once
+    assert shared.run_of_order("round robin").seconds == pytest.approx(once, rel=0.01)
+    assert shared.run_of_order("node after node").seconds == pytest.approx(once / 8, rel=0.06)  # and some latency
+    assert shared.run_of_order("shuffled").seconds > 2 * once
 
 
 def test_the_rings_fill_a_slimmer_tree_only_from_4_to_1() -> None:
     rings, exchange = (
-        [run.seconds for run in c11.tapered()[name]] for name in ("eight rings, node after node", "all-to-all")
+        [run.seconds for run in shared.tapered()[name]] for name in ("eight rings, node after node", "all-to-all")
     )
-    assert rings[1] == pytest.approx(rings[0]) and c11.slower_at_4_to_1("eight rings, node after node") > 1.8
+    assert rings[1] == pytest.approx(rings[0]) and shared.slower_at_4_to_1("eight rings, node after node") > 1.8
     # Half of 32 GPUs' GB goes up from each GPU through a 16th of what its group has: 0.5 GB at 50/4 GB/s.
     assert exchange[2] == pytest.approx(0.5e9 / (50e9 / 4), rel=0.01)
 
 
 def test_few_fat_flows_collide_and_many_small_ones_do_not() -> None:
-    slower = {name: hashed.seconds / even.seconds for name, (even, hashed) in c11.hashed().items()}
+    slower = {name: hashed.seconds / even.seconds for name, (even, hashed) in shared.hashed().items()}
     assert slower["halving-doubling"] > 1.3
     assert slower["all-to-all"] < 1.05 and slower["eight rings, node after node"] < 1.05
 
@@ -68,7 +71,7 @@ def test_two_levels_carry_an_eighth_through_a_nic() -> None:
 
 
 def test_ll_ends_where_the_prediction_says() -> None:
-    assert c11.last_of_ll() == 1024  # KiB
+    assert tuner.last_of_ll() == 1024  # KiB
 
 
 def test_tokens_are_sent_to_as_many_nodes_as_draws_hit() -> None:
@@ -82,8 +85,8 @@ def test_tokens_are_sent_to_as_many_nodes_as_draws_hit() -> None:
 
 
 def test_a_slow_nic_is_the_only_busy_one() -> None:
-    busy, sent = c11.busy_nics()
-    before, after = c11.hurt("eight rings")
+    busy, sent = shared.busy_nics()
+    before, after = shared.hurt("eight rings")
     assert 1.8 < after.seconds / before.seconds < 2
     assert busy[3] > 0.9 and np.delete(busy, 3).max() < 0.55 and sent.max() - sent.min() < 0.01 * sent.max()
 
@@ -91,17 +94,17 @@ def test_a_slow_nic_is_the_only_busy_one() -> None:
 def test_one_memory_serves_the_sum_of_all_bytes() -> None:
     """A step of a ring of four moves one array in all, in turns; a port each moves a quarter."""
     ring, size = build.ring(c11.ALL_REDUCE, 4), 4e6
-    assert simulate(ring, c11.one_memory(1e-3, 1e9), size).seconds == pytest.approx(6 * (1e-3 + size / 1e9))
-    assert simulate(ring, c11.port_each(1e-3, 1e9), size).seconds == pytest.approx(6 * (1e-3 + size / 4e9))
+    assert simulate(ring, processes.one_memory(1e-3, 1e9), size).seconds == pytest.approx(6 * (1e-3 + size / 1e9))
+    assert simulate(ring, processes.port_each(1e-3, 1e9), size).seconds == pytest.approx(6 * (1e-3 + size / 4e9))
 
 
 def test_models_are_fitted_to_the_ring() -> None:
     """A clock that is made by one memory with 1 ms and 1 GB/s is found again."""
-    sizes = [4 * length for length in c11.LENGTHS]
+    sizes = [4 * length for length in processes.LENGTHS]
     clock = {("ring", size): 6 * (1e-3 + size / 1e9) + 4 * size / 1e9 for size in sizes}
-    wait, rate = c11.fitted(clock)[c11.one_memory]
+    wait, rate = processes.fitted(clock)[processes.one_memory]
     assert wait == pytest.approx(1e-3, rel=0.01) and rate == pytest.approx(1e9, rel=0.01)
-    assert c11.charged(clock, "ring", sizes[1]) == pytest.approx(clock["ring", sizes[1]], rel=0.01)
+    assert processes.charged(clock, "ring", sizes[1]) == pytest.approx(clock["ring", sizes[1]], rel=0.01)
 
 
 def test_what_is_no_schedule_takes_for_ever(capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks import collectives
 from course import results
+from course.chapters import c12_by_hand as hand
 from course.chapters import c12_collectives as c12
 from course.chapters.spoken import binary, spoken
 from systems.network import nccl
@@ -24,6 +25,7 @@ def rows(table: object) -> list[list[str]]:
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of results that is still empty."""
     monkeypatch.setattr(c12, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(hand, "DIRECTORY", tmp_path)
     return tmp_path
 
 
@@ -77,13 +79,13 @@ def test_trees_win_for_small_sizes_and_many_nodes_only() -> None:
 
 @pytest.mark.parametrize("ranks", range(2, 9))
 def test_the_mark_is_where_one_shot_and_two_shot_cross(ranks: int) -> None:
-    ways = c12.hops_and_bytes(ranks)
+    ways = hand.hops_and_bytes(ranks)
 
     def seconds(way: str, size: float) -> float:
         hops, times = ways[way]
         return hops * c12.alpha + times * size / c12.port
 
-    cross = c12.crossing(ranks)
+    cross = hand.crossing(ranks)
     assert seconds("one-shot, LL", cross) == pytest.approx(seconds("two-shot, fences", cross))
     assert seconds("one-shot, LL", 0.9 * cross) < seconds("two-shot, fences", 0.9 * cross)
 
@@ -107,7 +109,7 @@ def test_gpus_are_quoted_only_if_they_were_measured(empty: Path) -> None:
 
 @pytest.mark.processes
 def test_all_reduces_by_hand_are_shown_if_they_were_measured(empty: Path) -> None:
-    for shown in (c12.table_beside_nccl(), c12.figure_beside_nccl(), c12.table_by_ranks(), c12.table_of_fused()):
+    for shown in (hand.table_beside_nccl(), hand.figure_beside_nccl(), hand.table_by_ranks(), hand.table_of_fused()):
         assert shown is c12.NOT_YET
     ways = {"nccl": [1e-5] * 3, "one-shot": [4e-6] * 3, "two-shot": [8e-6] * 3, "two-shot, LL": [5e-6] * 3}
     less = {way: ways[way] for way in ("nccl", "one-shot")}  # as it is where the time was over before the others
@@ -117,8 +119,8 @@ def test_all_reduces_by_hand_are_shown_if_they_were_measured(empty: Path) -> Non
     records = [*collectives.by_hand(said, 2), *collectives.by_hand(fused, 2)]
     records += collectives.by_hand(said | {"shape": [2048], "ways": less}, 2)
     results.write(empty / "collectives.json", results.make_header("x"), records)
-    assert rows(c12.table_beside_nccl()) == [
+    assert rows(hand.table_beside_nccl()) == [
         ["1 KiB", "10.00", "4.00", "8.00", "5.00", "0.40", "0.80", "0.50"],
         ["2 KiB", "10.00", "4.00", "", "", "0.40", "", ""],
     ]
-    assert rows(c12.table_of_fused()) == [["2 GPUs, 4 rows of 8192", "20.00", "10.00", "5.00", "3.00"]]
+    assert rows(hand.table_of_fused()) == [["2 GPUs, 4 rows of 8192", "20.00", "10.00", "5.00", "3.00"]]

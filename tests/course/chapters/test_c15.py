@@ -93,3 +93,8 @@ def test_shares_that_lose_pages_are_not_taken() -> None:
     assert c15.dealt_by(lambda pages, loads: [0] * len(loads)) is None
     shares = c15.dealt_by(lambda pages, loads: [pages] + [0] * (len(loads) - 1))
     assert shares is not None and max(shares) == sum(shares)
+
+
+def test_the_sender_is_shown_up_to_its_end() -> None:
+    text = two.sender().data
+    assert text.startswith("```cpp\n// One thread: sends") and "wait_group" in text and text.endswith("}\n```")

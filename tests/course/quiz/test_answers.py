@@ -412,6 +412,17 @@ def first_gap(n: Mapping) -> float:
 PAGE = np.empty((4, 2048), np.float16).nbytes  # of notebook 15: four rows of a model 2,048 wide
 
 
+def hillis_steele(n: Mapping[str, Value]) -> int:
+    """By scanning so many ones, and counting."""
+    sums, step, additions = [1] * n["n"], 1, 0
+    while step < n["n"]:
+        additions += n["n"] - step
+        sums = [s + sums[i - step] if i >= step else s for i, s in enumerate(sums)]
+        step *= 2
+    assert sums == list(range(1, n["n"] + 1))
+    return additions
+
+
 def idle_share(n: Mapping[str, Value]) -> float:
     """By placing the blocks one by one."""
     placed = place_blocks([1.0] * n["blocks"], n["sms"])
@@ -473,6 +484,11 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "04b-pipeline": chunks_in_turns,
     "04b-graph": lambda n: launched(n, n["host"]) / launched(n, 0),
     "04-gather": lambda n: 4800 * n["size"] / len(pieces(4096 * 7, n["size"])),
+    "05b-tree": lambda n: len([n["threads"] >> k for k in range(n["threads"].bit_length())]),
+    "05b-additions": hillis_steele,
+    "05b-private": lambda n: sum(1 for _ in range(n["blocks"]) for _ in range(0, 256, 32)),
+    "05b-compaction": lambda n: np.divide(*(4 * reads + 4 * n["percent"] / 100 for reads in (2, 1))),
+    "05b-halo": lambda n: np.ones([n["b"] + 2 * n["r"]] * 3).size / np.ones([n["b"]] * 3).size,
     "05-axpy": lambda n: 2 / sum(np.dtype(f"float{n['bits']}").itemsize for _ in ("x", "y", "y again")),
     "05-ridge": ridge,
     "05-attainable": lambda n: Roofline(67e12, 4.8e12).attainable(n["intensity"]) / 1e12,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from warplab.emulator.profiling.timeline import TRACKED
 from warplab.emulator.program import Program
 from warplab.emulator.recorder import Trace
 from warplab.emulator.report.places import Places
-from warplab.hardware.requests import LANES, SECTOR, BankAccess, SectorAccess, banks_of, sectors_of
+from warplab.hardware.requests import LANES, LINE, SECTOR, BankAccess, SectorAccess, banks_of, sectors_of
 
 ROW_BYTES = 16  # of a matrix that ldmatrix or stmatrix moves
 
@@ -102,7 +102,7 @@ class WarpAccess:
         """Lanes that take part."""
         return sum(lane is not None for lane in self.lanes)
 
-    @property
+    @cached_property
     def addresses(self) -> tuple[int | None, ...]:
         """The byte address of each lane, None for lanes that are idle or outside every array.
 
@@ -127,11 +127,19 @@ class WarpAccess:
             raise ValueError(f"{self.space} memory has sectors, not banks: look at .sectors")
         return banks_of(self.addresses, self.size, write=self.write, matrix=self.matrix)
 
+    @property
+    def _wavefronts(self) -> tuple[int, int]:
+        """How many, and how many of them for conflicts: the same for lanes that go whole rows of banks further."""
+        places = [address for address in self.addresses if address is not None]
+        base = min(places, default=0) // LINE * LINE
+        moved = tuple(None if address is None else address - base for address in self.addresses)
+        return _counted(moved, self.size, self.write, self.matrix)
+
     @cached_property
     def cost(self) -> int:
         """Sectors of a global or local access, wavefronts of a shared one."""
         if self.space is Space.SHARED:
-            return len(self.banks.wavefronts)
+            return self._wavefronts[0]
         if self.verb == "atomic":
             # The lanes of one address are served in rounds, see atomic_counting.py.
             places = [address for address in self.addresses if address is not None]
@@ -144,7 +152,7 @@ class WarpAccess:
     def ideal(self) -> int:
         """The cost of the same lanes side by side."""
         if self.space is Space.SHARED:
-            return self.cost - self.banks.conflicts
+            return self.cost - self._wavefronts[1]
         good = sum(address is not None for address in self.addresses)
         return min(self.cost, -(-good * self.size // SECTOR))
 
@@ -172,6 +180,12 @@ class WarpAccess:
                 where = f"bank {place.address // 4 % 32}" if self.space is Space.SHARED else f"byte {place.address}"
                 rows.append(f"  lane {lane:2}  {where:>12}  {place}")
         return "\n".join(rows)
+
+
+@lru_cache(1 << 14)
+def _counted(addresses: tuple[int | None, ...], size: int, write: bool, matrix: bool) -> tuple[int, int]:
+    found = banks_of(addresses, size, write=write, matrix=matrix)
+    return len(found.wavefronts), found.conflicts
 
 
 @dataclass(frozen=True)
@@ -230,6 +244,18 @@ def in_space(address: int, said: int, space: AddressSpace) -> tuple[int, int]:
     return SPACE_GLOBAL, address
 
 
+def _lanes(
+    addresses: list[int], mask: int, said: int, size: int, resolver: Resolver
+) -> list[tuple[int, tuple[LaneAddress | None, ...]]]:
+    """What each lane asks for, by space; `addresses` are those of 32 lanes as the instruction says them."""
+    found: dict[int, list[LaneAddress | None]] = {}
+    for lane, address in enumerate(addresses):
+        if mask >> lane & 1:
+            space, there = in_space(address, said, resolver.space)
+            found.setdefault(space, [None] * LANES)[lane] = resolver.lane(space, there, size)
+    return [(space, tuple(lanes)) for space, lanes in found.items()]
+
+
 def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | None) -> Iterator[WarpAccess]:
     """The accesses of a line (None: of any) by a warp (None: by any), in order; a generic one is split by space."""
     program = resolver.program
@@ -238,6 +264,9 @@ def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | 
         wanted &= program.lines[trace.events[:, I_PC]] == line
     if warp is not None:
         wanted &= trace.events[:, I_WARP] == warp
+    seen: dict[
+        tuple[int, int, int, bytes], list[tuple[int, tuple[LaneAddress | None, ...]]]
+    ] = {}  # a loop repeats them
     for event in trace.events[wanted]:
         pc = int(event[I_PC])
         record, mask = program.code[pc], int(event[I_MASK])
@@ -247,15 +276,12 @@ def accesses_of(trace: Trace, resolver: Resolver, line: int | None, warp: int | 
             row = int(event[I_ACCESS]) + behind
             if row >= len(trace.addresses):
                 continue
-            found: dict[int, list[LaneAddress | None]] = {}
-            for lane in range(LANES):
-                if mask >> lane & 1:
-                    space, address = in_space(int(trace.addresses[row, lane]), said, resolver.space)
-                    lanes = found.setdefault(space, [None] * LANES)
-                    lanes[lane] = resolver.lane(space, address, size)
-            for space, lanes in found.items():
+            key = (said, size, mask, trace.addresses[row].tobytes())
+            if key not in seen:
+                seen[key] = _lanes(trace.addresses[row].tolist(), mask, said, size, resolver)
+            for space, lanes in seen[key]:
                 yield WarpAccess(
                     line=int(program.lines[pc]), warp=int(event[I_WARP]), verb=_VERBS[int(record[OP])],
-                    space=_SPACES[space], size=size, lanes=tuple(lanes), time=int(event[I_TIME]),
+                    space=_SPACES[space], size=size, lanes=lanes, time=int(event[I_TIME]),
                     text=" ".join(program.texts[pc].split()), row=int(event[I_ACCESS]),
                 )  # fmt: skip

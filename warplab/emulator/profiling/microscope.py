@@ -54,15 +54,16 @@ def microscope(profile: Profile) -> Page:
     """The page of a profile, at most MOST_BYTES long. Times are modelled, not measured."""
     accesses = list(accesses_of(profile.trace, profile.resolver, None, None))
     shown = len(accesses)
-    page = _page(profile, accesses, shown)
+    data = _data(profile, accesses)
+    page = _page(profile, data)
     while len(page) > MOST_BYTES and shown:
         shown = shown * 2 // 3
-        page = _page(profile, accesses, shown)
+        page = _page(profile, data | {"lanes": data["lanes"][: shown * _LANES]})
     return Page(page)
 
 
-def _page(profile: Profile, accesses: list[WarpAccess], shown: int) -> str:
-    data = _packed(_data(profile, accesses, shown))
+def _page(profile: Profile, contents: Mapping[str, Any]) -> str:
+    data = _packed(contents)
     kernel = profile.plan.kernels[profile.plan.launches[profile.launch].kernel]
     title = f"{kernel.name}, block {profile.block}"
     template = (files("warplab.emulator.profiling") / "microscope.html").read_text(encoding="utf-8")
@@ -75,14 +76,15 @@ def _packed(data: Mapping[str, Any]) -> str:
     def plain(value: Any) -> Any:
         return {"int32": base64.b64encode(value.astype("<i4").tobytes()).decode()}
 
-    return base64.b64encode(zlib.compress(json.dumps(data, default=plain).encode(), 9)).decode()
+    return base64.b64encode(zlib.compress(json.dumps(data, default=plain).encode(), 6)).decode()
 
 
-def _data(profile: Profile, accesses: list[WarpAccess], shown: int) -> dict[str, Any]:
+def _data(profile: Profile, accesses: list[WarpAccess]) -> dict[str, Any]:
     launch = profile.plan.launches[profile.launch]
     kernel = profile.plan.kernels[launch.kernel]
     program = profile.resolver.program
-    order, model = profile.timeline(), profile.timeline(modelled=True)
+    order = profile.timeline()
+    model = profile.modelled(order, accesses)
     of_pc = {pc: n for n, pc in enumerate(pc for pc, head in enumerate(heads_of(program)) if head == pc)}
     by_row = {access.row: n for n, access in reversed(list(enumerate(accesses)))}
     return {
@@ -101,7 +103,7 @@ def _data(profile: Profile, accesses: list[WarpAccess], shown: int) -> dict[str,
         "names": (names := sorted({access.arrays for access in accesses})),
         "verbs": (verbs := sorted({access.verb for access in accesses})),
         "accesses": np.array([_access(access, names, verbs) for access in accesses], np.int64).reshape(-1),
-        "lanes": np.array([_places(access) for access in accesses[:shown]], np.int64).reshape(-1),
+        "lanes": np.array([_places(access) for access in accesses], np.int64).reshape(-1),
         "findings": [[finding.line or 0, f"{finding.kind}: {finding.message}"] for finding in profile.findings],
     }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -103,11 +104,15 @@ class Profile:
         chart = replace(chart, flights=flights_of(chart, program, self.trace))
         if not modelled:
             return chart
+        return self.modelled(chart, accesses_of(self.trace, self.resolver, None, None))
+
+    def modelled(self, chart: Timeline, accesses: Iterable[WarpAccess]) -> Timeline:
+        """The timeline in the emulator's order, with all accesses of the block, at the times of a simple scheduler."""
         costs: dict[int, int] = {}
-        for access in accesses_of(self.trace, self.resolver, None, None):
+        for access in accesses:
             busy = access.cost if access.space is Space.SHARED else -(-access.cost // SECTORS_A_CYCLE)
             costs[access.row] = costs.get(access.row, 0) + busy
-        return schedule(chart, program, costs, self.trace)
+        return schedule(chart, self.resolver.program, costs, self.trace)
 
     def microscope(self) -> Page:
         """One page of HTML, at most 2 MB, to scrub and step through what the warps did: docs/profiling.md."""

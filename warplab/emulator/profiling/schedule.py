@@ -95,6 +95,7 @@ def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) 
     stalls = (s for s in chart.stalls if s.warp == warp and s.reason is Reason.MBARRIER)
     failed = {times[bisect_right(times, stall.start - 1) - 1] for stall in stalls}  # a test may have several steps
     heads = heads_of(program)
+    operands: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
     steps: list[Step] = []
     skipping = -1  # the pc of the test that is tried again
     for place, issue in enumerate(issues):
@@ -104,7 +105,9 @@ def _steps(chart: Timeline, program: Program, costs: dict[int, int], warp: int) 
         if skipping < 0 and issue.time in failed and final[issue.pc] > place:
             skipping = issue.pc
         if skipping < 0:
-            reads, writes = operands_of(program, heads, issue.pc)
+            if issue.pc not in operands:
+                operands[issue.pc] = operands_of(program, heads, issue.pc)
+            reads, writes = operands[issue.pc]
             steps.append(Step(issue, reads, writes, _pipe(issue, costs), tried=tried))
     return ordered(steps, LATENCIES)
 
@@ -189,7 +192,8 @@ def _link_mbarriers(program: Program, warps: list[list[Step]], places: dict[int,
 
     `places`: the mbarriers of an instruction, by its time; an arrival without any may be one at each.
     """
-    arrivals = [step for steps in warps for step in steps if _arrives(program, step.issue.pc)]
+    bring_on = {pc for pc in {step.issue.pc for steps in warps for step in steps} if _arrives(program, pc)}
+    arrivals = [step for steps in warps for step in steps if step.issue.pc in bring_on]
     tests = [pair for steps in warps for pair in zip(steps, steps[1:], strict=False) if pair[0].tried]
     events: list[tuple[Step, Step | None]] = [*((step, None) for step in arrivals), *tests]
     latest: dict[int, dict[int, Step]] = {}  # by the mbarrier (-1: not known) and the warp
@@ -246,6 +250,11 @@ class _Warp:
         return time, reason
 
 
+def _at(issue: Issue, time: int) -> Issue:
+    """The instruction at another time; there are ten thousands, and `replace` takes its time for each."""
+    return Issue(time, issue.warp, issue.line, issue.kind, issue.mask, issue.active, issue.pc, issue.text, issue.access)
+
+
 def _run(warps: list[list[Step]]) -> tuple[list[Issue], list[Stall]]:
     running = [_Warp(steps) for steps in warps]
     free = [0] * SCHEDULERS
@@ -254,9 +263,16 @@ def _run(warps: list[list[Step]]) -> tuple[list[Issue], list[Stall]]:
     stalls: list[Stall] = []
     known = {number: warp.earliest() for number, warp in enumerate(running) if warp.step is not None}
     while known:
-        for number in [n for n, (time, _) in known.items() if time == _NEVER]:
-            known[number] = running[number].earliest()
-        number = min(known, key=lambda n: (max(known[n][0], free[n % SCHEDULERS]), running[n].last, n))
+        soonest, longest, number = _NEVER + 1, 0, 0
+        for n, (time, _) in known.items():
+            if time == _NEVER:
+                known[n] = running[n].earliest()
+                time = known[n][0]
+            if time < free[n % SCHEDULERS]:
+                time = free[n % SCHEDULERS]
+            last = running[n].last
+            if time < soonest or (time == soonest and (last, n) < (longest, number)):
+                soonest, longest, number = time, last, n
         warp = running[number]
         ready, reason = known[number]
         step = warp.step
@@ -270,7 +286,7 @@ def _run(warps: list[list[Step]]) -> tuple[list[Issue], list[Stall]]:
         if reason is not None and warp.last >= 0 and ready > warp.last + 1:
             before = warp.steps[warp.next - 1].issue
             stalls.append(Stall(number, warp.last + 1, ready, reason, step.issue.line, before.active))
-        issues.append(replace(step.issue, time=time))
+        issues.append(_at(step.issue, time))
         step.time = warp.last = time
         free[number % SCHEDULERS] = time + 1
         done = time + LATENCIES[step.issue.kind]

@@ -60,6 +60,7 @@ class Places:
         self._program = program
         self._space = space
         self._launch = launch
+        self._names: dict[str, str] = {}  # of buffers
 
     def at(self, space: int, address: int, size: int) -> Place:
         """An address of a space (SPACE_SHARED, SPACE_LOCAL or SPACE_GLOBAL) in words; `size` bytes are an element."""
@@ -74,7 +75,9 @@ class Places:
             return Place(f"address {address & (1 << 64) - 1:#x}", None, None)
         if region.buffer is None:
             return Place(demangled(region.name), (offset // max(size, 1),), None)
-        name = argument_name(self._launch, region.buffer.name)
+        if region.buffer.name not in self._names:
+            self._names[region.buffer.name] = argument_name(self._launch, region.buffer.name)
+        name = self._names[region.buffer.name]
         return Place(name, element_index(region.buffer, offset), region.buffer.shape)
 
     def _shared(self, address: int, size: int) -> Place:

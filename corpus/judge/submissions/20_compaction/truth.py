@@ -131,7 +131,7 @@ MUTANTS = (
         _CUDA,
         "one_too_far",
         "<= where < is meant",
-        (Edit("i < (int)total; i += BLOCK", "i <= (int)total; i += BLOCK"),),
+        (Edit("i < (int)of_tile; i += BLOCK", "i <= (int)of_tile; i += BLOCK"),),
         Cause(Part.CORRECTNESS, _WRONG, words=_OUT),
     ),
     Mutant(

@@ -509,6 +509,17 @@ def includes(m, races, node, cluster, other, clock):
 
 
 @compiled
+def has_seen(m, warp, other, clock):
+    """Would a warp know of what one of its cluster did until its clock was `clock`, had it a fence just before?"""
+    races = get(m, M_RACES)
+    if races == 0:
+        return False
+    state, cluster = state_of_warp(m, warp), get(m, M_NUMBER)
+    far = includes(m, races, get(state, S_PENDING), cluster, other, clock)
+    return far or includes(m, races, get(state, S_PENDING_NEAR), cluster, other, clock)
+
+
+@compiled
 def start_order(m, races):
     """At the start of a cluster its warps know nothing of others."""
     order = get(races, G_ORDER)

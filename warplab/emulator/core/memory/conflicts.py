@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from warplab.emulator.core.memory.causality import includes, knows, state_of_warp
+from warplab.emulator.core.memory.causality import has_seen, includes, knows, state_of_warp
 from warplab.emulator.core.memory.clocks import own_clock
 from warplab.emulator.core.memory.lane_order import have_met
 from warplab.emulator.core.state.faults import compiled, report, warp_state
@@ -168,11 +168,23 @@ def is_ordered(m, races, warp, record, segment):
 
 
 @compiled
-def _was_seen(m, races, warp, record):
-    """Would the warp know of what was done in a segment of another cluster, had it a fence just before?"""
-    pending = get(state_of_warp(m, warp), S_PENDING)
+def _was_seen(m, races, warp, record, pending):
+    """Would the warp know of what was done in a segment, had it a fence just before? `pending`: of which reads."""
+    seen = get(state_of_warp(m, warp), pending)
     cluster, other = np.int64(load_i32(record + 4 * RECORD_CLUSTER)), np.int64(load_i32(record + 4 * RECORD_WARP))
-    return includes(m, races, pending, cluster, other, np.int64(load_i32(record + 4 * RECORD_CLOCK)))
+    return includes(m, races, seen, cluster, other, np.int64(load_i32(record + 4 * RECORD_CLOCK)))
+
+
+@compiled
+def _was_seen_nearby(m, warp, record):
+    """The same for a segment of the warp's own cluster, which a smaller scope may reach."""
+    other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
+    return has_seen(m, warp, other, clock)
+
+
+@compiled
+def _is_load(m, races, entry):
+    return np.int64(load_i32(get(m, M_CODE) + pc_of(races, entry) * 64)) == OP_LOAD
 
 
 @compiled
@@ -217,7 +229,7 @@ def _conflict(m, races, warp, old, mine, other_writes):
         if get(races, G_LIVE) == 0 or strong == SCOPE_GPU or is_ordered(m, races, warp, record, segment):
             return np.int64(-1)
         # A strong access keeps its place behind the strong reads before it: it needs no fence of its own.
-        if mine & SCOPE and _was_seen(m, races, warp, record):
+        if mine & SCOPE and _was_seen(m, races, warp, record, S_PENDING):
             return np.int64(-1)
         return np.int64(OTHER_BLOCK)
     other = np.int64(load_i32(record + 4 * RECORD_WARP))
@@ -230,6 +242,8 @@ def _conflict(m, races, warp, old, mine, other_writes):
     near = other // get(m, M_WARP_COUNT) == get(m, M_RANK)
     if strong >= (SCOPE_BLOCK if near else SCOPE_CLUSTER) or is_ordered(m, races, warp, record, segment):
         return np.int64(-1)
+    if mine & SCOPE and _is_load(m, races, mine) and _was_seen_nearby(m, warp, record):
+        return np.int64(-1)
     return np.int64(0 if near else OTHER_BLOCK)
 
 
@@ -239,13 +253,13 @@ def _reason(m, races, warp, old):
     segment = old >> SEGMENT_SHIFT
     record = record_of(races, segment)
     if is_own(m, races, segment):
-        return np.int64(REASON_NONE)
+        return np.int64(REASON_READER_FENCE if _was_seen_nearby(m, warp, record) else REASON_NONE)
     block, cluster = load_i32(record + 4 * RECORD_BLOCK), np.int64(load_i32(record + 4 * RECORD_CLUSTER))
     other, clock = np.int64(load_i32(record + 4 * RECORD_WARP)), np.int64(load_i32(record + 4 * RECORD_CLOCK))
     state = state_of_warp(m, warp)
-    if includes(m, races, get(state, S_PENDING_NEAR), cluster, other, clock):
+    if _was_seen(m, races, warp, record, S_PENDING_NEAR):
         return np.int64(REASON_SCOPE)
-    if _was_seen(m, races, warp, record):
+    if _was_seen(m, races, warp, record, S_PENDING):
         return np.int64(REASON_SCOPE if get(state, S_NARROW_FENCE) else REASON_READER_FENCE)
     count = min(get(state, S_SEEN_COUNT), SEEN)
     together = get(races, G_FIRST) == NEVER
@@ -312,6 +326,8 @@ def _explain(m, races, warp, old, mine, write, extra):
         elif volatile or not (write and mine & SCOPE):
             reason = _reason(m, races, warp, old)
         extra |= reason << REASON_SHIFT
+    elif extra & SAME_WARP == 0 and not (write and mine & SCOPE):
+        extra |= _reason(m, races, warp, old) << REASON_SHIFT
     if volatile:
         return extra | BOTH_VOLATILE
     return extra | (STRONG_NOW if mine & SCOPE else 0) | (STRONG_BEFORE if old & SCOPE else 0)

@@ -142,6 +142,14 @@ def _merged(old, mine):
 
 
 @compiled
+def _with_earlier_lane(old, mine):
+    """A read that takes the place of an earlier one; of several lanes, if another lane made that at the same moment."""
+    same_moment = old >> SEGMENT_SHIFT == mine >> SEGMENT_SHIFT
+    other_lane = (old ^ mine) & (31 << LANE_SHIFT) != 0 or old & SEVERAL != 0
+    return mine | SEVERAL if same_moment and other_lane and mine & TOUCHED & ~old == 0 else mine
+
+
+@compiled
 def _is_same_access(old, mine):
     """One instruction of one warp, between the same two moments?"""
     return old >> WARP_SHIFT == mine >> WARP_SHIFT
@@ -212,7 +220,7 @@ def _read_cell(m, races, entry, warp, pc, lane, cell, mine):
         if own and mine & SCOPE and old & SCOPE == 0:
             return  # an ordinary read races with more than a strong one
         if own or is_ordered(m, races, warp, record, old >> SEGMENT_SHIFT):
-            store_i64(at, mine | (old & MORE))
+            store_i64(at, _with_earlier_lane(old, mine) | (old & MORE))
         elif old & MORE == 0:
             store_i64(at + get(races, G_STRIDE), old)
             store_i64(at, mine | MORE)

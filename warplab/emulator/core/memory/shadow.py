@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from warplab.emulator.core.memory.causality import has_seen
 from warplab.emulator.core.memory.clocks import clock_of, own_clock, products_known
 from warplab.emulator.core.memory.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.emulator.core.memory.handovers import handover
@@ -181,7 +182,7 @@ def _is_exposed(m, pc):
 
 
 @compiled
-def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write, atomic):
+def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write, atomic, volatile):
     """Report the earlier access to a word that these fields tell of, if another warp's and not ordered before now."""
     clock, tag = np.int64(load_i32(word + clock_at)), np.int64(load_u32(word + tag_at))
     me, other, common = get(m, M_FIRST_WARP) + warp, _warp_of(tag), tag & touched & 15
@@ -191,6 +192,9 @@ def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element
     if atomic and _is_exposed(m, _pc_of(tag)):
         return
     if clock > known:
+        # A strong read keeps its place behind those before it: it needs no fence of its own.
+        if volatile and not write and has_seen(m, warp, other, clock):
+            return
         _report_race(m, pc, warp, start, index, element, lane, write, tag, wrote)
         return
     record = handover(m, other, known)
@@ -235,6 +239,21 @@ def _merged(old, new, touched):
         if touched >> byte & 1:
             now |= np.uint32(0xFF) << np.uint32(8 * byte)
     return (old & ~now) | (new & now)
+
+
+@compiled
+def _with_earlier_lanes(old, new, known, touched):
+    """Lanes that have read the bytes of a word: earlier those in `known`, now those in `touched`."""
+    lanes = np.uint32(0)
+    for byte in range(4):
+        shift = np.uint32(8 * byte)
+        a, b = (old >> shift) & np.uint32(SEVERAL), (new >> shift) & np.uint32(SEVERAL)
+        if touched >> byte & 1 == 0:
+            b = a
+        elif known >> byte & 1 and a != b:
+            b = np.uint32(SEVERAL)
+        lanes |= b << shift
+    return lanes
 
 
 @compiled
@@ -451,7 +470,9 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
         if pending & touched:
             _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, _pc_of(pending), 1)
         elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not _may_meet(state, word, volatile, atomic, valid):
-            _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0, 0)
+            _check_order(
+                m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0, 0, volatile
+            )
         lanes = _lanes_of_word(offset, index, element, lane, several)
         if not (pending & touched or _may_meet(state, word, volatile, atomic, valid)):
             other = _warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
@@ -463,13 +484,10 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
             continue
         tag = tag_of(pc, me, touched)
         known_tag = load_i32(word + READ_TAG)
-        if load_i32(word + READ_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
-            # The lanes of one load come here one after the other.
-            known_lanes = load_u32(word + READ_LANES)
-            if _other_lane(lanes, known_lanes, known_tag & touched):
-                lanes = np.uint32(0xFFFFFFFF)
-            if touched != 15:
-                lanes = _merged(known_lanes, lanes, touched)
+        if load_i32(word + READ_EPOCH) == epoch and _warp_of(known_tag) == me:
+            # The lanes of one load come here one after the other, and others of this epoch have read as well.
+            lanes = _with_earlier_lanes(load_u32(word + READ_LANES), lanes, known_tag, touched)
+            if known_tag >> 4 == tag >> 4:
                 tag = np.int32(tag | (known_tag & 15))
         keep_read(word, me, mine, known, epoch, tag, lanes)
 
@@ -548,11 +566,17 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
         elif volatile != STRONG:
             meets = _may_meet(state, word, volatile, atomic, valid)
             if np.int64(load_i32(word + WRITE_CLOCK)) > known and not meets:
-                _check_order(m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 1, 0)
+                _check_order(
+                    m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 1, 0, volatile
+                )
             if np.int64(load_i32(word + READ1_CLOCK)) > known:
-                _check_order(m, warp, word, READ1_CLOCK, READ1_TAG, touched, start, index, element, pc, lane, 1, atomic)
+                _check_order(
+                    m, warp, word, READ1_CLOCK, READ1_TAG, touched, start, index, element, pc, lane, 1, atomic, volatile
+                )
             if np.int64(load_i32(word + READ2_CLOCK)) > known:
-                _check_order(m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1, atomic)
+                _check_order(
+                    m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1, atomic, volatile
+                )
             other = _warp_conflict(word, state, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
             if other >= 0 and not (atomic and _is_exposed(m, other)):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)

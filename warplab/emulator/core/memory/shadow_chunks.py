@@ -130,7 +130,7 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, whole, tag, lanes, 
 
     def codegen(context, builder, signature, args):
         words = _Chunk(builder, args)
-        again = builder.and_(words.this_epoch(READ_EPOCH), words.same_instruction(READ_TAG))
+        again = builder.and_(words.this_epoch(READ_EPOCH), words.same_warp(READ_TAG))
         clean = words.all_active(
             [
                 words.is_whole(VALID),
@@ -141,7 +141,7 @@ def read_chunk(typingctx, chunk, active, known, mine, epoch, whole, tag, lanes, 
             ]
         )
         with builder.if_then(clean, likely=True):
-            # The lanes of one load come here one after the other.
+            # The lanes of one load come here one after the other, and others of this epoch have read as well.
             shared = builder.and_(again, words.other_lanes(READ_LANES))
             first = words.ordered(READ1_CLOCK, READ1_TAG)
             second = builder.and_(words.active, builder.not_(first))
