@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
@@ -28,7 +29,7 @@ def protocol_kinks(
     for number, (size, words) in enumerate(changes):
         axes.axvline(size, color=style.MUTED, linewidth=1)
         # The curves rise from the lower left: words stand above them, and to the right below them.
-        looks = {"rotation": 90, "color": style.INK, "size": style.TEXT}
+        looks: dict[str, Any] = {"rotation": 90, "color": style.INK, "size": style.TEXT}
         if number == 0:
             axes.text(size * 0.9, 0.97 * top, words, ha="right", va="top", **looks)
         else:

@@ -12,6 +12,6 @@ def test_the_thick_curve_is_the_fastest() -> None:
     (axes,) = made.axes
     thick, first, second, change = axes.lines
     assert list(thick.get_ydata()) == [3, 4, 9] and thick.get_linewidth() > 2 * first.get_linewidth()
-    assert list(second.get_ydata()) == [1, 4, 9] and first.get_linestyle() != second.get_linestyle()
+    assert list(second.get_ydata()) == [1, 4, 9] and first.get_color() != second.get_color()
     assert list(change.get_xdata()) == [2, 2] and [text.get_text() for text in axes.texts] == ["simple from 2 B"]
     assert axes.get_yscale() == "linear"
