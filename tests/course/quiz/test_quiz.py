@@ -120,7 +120,7 @@ def test_a_seed_draws_the_same_everywhere_and_seeds_differ() -> None:
 def test_every_text_is_filled_and_every_source_is_a_link_or_a_datasheet() -> None:
     for name in chapters():
         for question in load(name).questions:
-            assert question.id.startswith(f"{name[:2]}-") and question.sources
+            assert question.id.startswith((f"{name[:2]}-", f"{name.partition('_')[0]}-")) and question.sources
             for source in question.sources:
                 assert source.text and (not source.url or source.url.startswith("https://"))
             for drawn in every_draw(question):
