@@ -92,6 +92,13 @@ class Measured:
         return Markdown("\n".join(f"* {source}" for source in found))
 
 
+def known(value: float | None) -> float:
+    """A datasheet's figure that the text relies on. Raises ValueError where the maker gives none."""
+    if value is None:
+        raise ValueError("the datasheet has no such figure")
+    return value
+
+
 def said(value: float, unit: str) -> str:
     """A value as people say it: with a prefix for rates a second, plainly for counts of cycles."""
     if unit in ("B/s", "FLOP/s", "Hz", "1/s", "s") and value:

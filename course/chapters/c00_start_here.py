@@ -50,7 +50,7 @@ def figure_of_rungs(lesson: Lesson) -> Figure:
     rungs = [lesson.climb(name) for name in _RUNGS]
     sectors = [rung.total.global_load_sectors + rung.total.global_store_sectors for rung in rungs]
     metrics = [Metric("global sectors, profile case", "", sectors, higher_is_better=False)]
-    shares = [rung.time and 100 * rung.time.efficiency for rung in rungs]
+    shares = [100 * rung.time.efficiency if rung.time else None for rung in rungs]
     if any(shares):
         metrics.append(Metric("share of the copy bandwidth", "%", shares, limit=100, limit_name="copy"))
     return ladder(list(_RUNGS.values()), metrics, title="Four kernels, one amount of traffic")

@@ -31,7 +31,7 @@ def figure_of_votes(x: np.ndarray, places: np.ndarray) -> Figure:
     wanted = [value > 5 for value in x]
     return lane_rows(
         {
-            "x": x,
+            "x": list(x),
             "wanted": ["yes" if yes else "" for yes in wanted],
             "place": [place if place >= 0 else "" for place in places],
         },

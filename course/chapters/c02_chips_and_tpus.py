@@ -8,6 +8,7 @@ from IPython.display import Markdown
 from matplotlib.figure import Figure
 
 from course.lesson import table
+from course.measured import known
 from warplab.figures import style
 from warplab.hardware import Chip, Math
 from warplab.hardware.chips import A100, B200, GB200, H100, H200, V100
@@ -29,12 +30,12 @@ _ROWS: tuple[tuple[str, Callable[[Chip], float | None]], ...] = (
     ("registers per SM, KiB", lambda c: c.register_file_per_sm / _KIB),
     ("shared memory per SM, KiB", lambda c: c.shared_per_sm / _KIB),
     ("tensor memory per SM, KiB", lambda c: 128 * 512 * 4 / _KIB if c.compute_capability >= (10, 0) else None),
-    ("L2, MiB", lambda c: c.l2 / _MIB),
+    ("L2, MiB", lambda c: c.l2 and c.l2 / _MIB),
     ("memory, GB", lambda c: c.memory / 1e9),
     ("memory bandwidth, TB/s", lambda c: c.bandwidth / 1e12),
-    ("NVLink, both directions, GB/s", lambda c: c.nvlink / 1e9),
+    ("NVLink, both directions, GB/s", lambda c: c.nvlink and c.nvlink / 1e9),
     ("power, W", lambda c: c.tdp),
-    ("float16 FLOP per byte of memory", lambda c: c.peak(Math.FP16_TENSOR) / c.bandwidth),
+    ("float16 FLOP per byte of memory", lambda c: known(c.peak(Math.FP16_TENSOR)) / c.bandwidth),
 )
 
 
@@ -51,7 +52,7 @@ def figure_of_growth() -> Figure:
     """What a chip has in proportion to a V100: all grows but the registers of an SM."""
     figure, (axes,) = style.figure(10, 4)
     shown = CHIPS[:-1]
-    grown: tuple[tuple[str, Callable[[Chip], float]], ...] = (
+    grown: tuple[tuple[str, Callable[[Chip], float | None]], ...] = (
         ("float16 tensor peak", lambda c: c.peak(Math.FP16_TENSOR)),
         ("memory bandwidth", lambda c: c.bandwidth),
         ("float32 peak", lambda c: c.peak(Math.FP32)),
@@ -59,7 +60,7 @@ def figure_of_growth() -> Figure:
         ("registers of an SM", lambda c: c.register_file_per_sm),
     )
     for number, (name, make) in enumerate(grown):
-        values = [make(chip) / make(V100) for chip in shown]
+        values = [known(make(chip)) / known(make(V100)) for chip in shown]
         axes.plot(range(len(shown)), values, marker="os^Dv"[number], color=style.PALETTE[number], label=name)
     axes.set_yscale("log", base=2)
     ticks = [1, 2, 4, 8, 16]
@@ -90,9 +91,14 @@ def table_of_tpus() -> Markdown:
         speeds = (_figure(t.bf16 / 1e12), _figure(t.memory / 1e9), f"{t.bandwidth / 1e12:.2f}", _figure(t.ici / 1e9))
         rows.append((t.name, *parts, *speeds, _figure(t.intensity)))
     for c in (H100, H200, B200):
-        peak = c.peak(Math.BF16_TENSOR)
+        peak = known(c.peak(Math.BF16_TENSOR))
         parts = (f"{c.sms} SMs", f"{c.sms * c.tensor_cores_per_sm} tensor cores", "")
-        speeds = (_figure(peak / 1e12), _figure(c.memory / 1e9), f"{c.bandwidth / 1e12:.2f}", _figure(c.nvlink / 1e9))
+        speeds = (
+            _figure(peak / 1e12),
+            _figure(c.memory / 1e9),
+            f"{c.bandwidth / 1e12:.2f}",
+            _figure(c.nvlink and c.nvlink / 1e9),
+        )
         rows.append((c.name, *parts, *speeds, _figure(peak / c.bandwidth)))
     speeds_of = ["bf16, TFLOP/s", "memory, GB", "TB/s", "links, both directions, GB/s", "FLOP per byte"]
     return table(["chip", "cores", "matrix units", "size of one", *speeds_of], rows)
@@ -106,7 +112,7 @@ def documents_of_tpus() -> Markdown:
 def table_of_parts() -> Markdown:
     """The parts of an H100 and of a TPU v5p, counted."""
     assert H100.tensor_clock and TPU_V5P.matrix_side
-    of_one = H100.peak(Math.BF16_TENSOR) / (2 * H100.sms * 4 * H100.tensor_clock)
+    of_one = known(H100.peak(Math.BF16_TENSOR)) / (2 * H100.sms * 4 * H100.tensor_clock)
     near = f"{H100.sms * 256 * _KIB / _MIB:.0f} MiB in {H100.sms} pieces"
     rows = [
         ("cores that each run a program", H100.sms, TPU_V5P.tensor_cores),
@@ -115,7 +121,7 @@ def table_of_parts() -> Markdown:
         ("multiply-adds of one matrix unit per cycle, bfloat16", f"{of_one:,.0f}", f"{TPU_V5P.matrix_side**2:,}"),
         ("memory beside the units (L1 and shared memory; VMEM)", near, "128 MB"),
         ("registers", f"{H100.sms * H100.register_file_per_sm / _MIB:.0f} MiB", "256 KB"),
-        ("cache for all", f"{H100.l2 / _MIB:.0f} MiB of L2", "none"),
+        ("cache for all", f"{known(H100.l2) / _MIB:.0f} MiB of L2", "none"),
     ]
     return table(["", "H100", "TPU v5p"], rows)
 

@@ -10,7 +10,7 @@ from course.figures.explore import Explorer
 from course.figures.timeline import timeline
 from course.kernel_cell import KernelCell
 from course.lesson import table
-from course.measured import Measured, records_of, said
+from course.measured import Measured, known, records_of, said
 from warplab.figures import style
 from warplab.hardware import Math
 from warplab.hardware.chips import A100, B200, H100, H200, V100
@@ -147,8 +147,7 @@ def table_of_generations() -> Markdown:
     )  # fmt: skip
     rows = []
     for chip, clock, name, issuer, products, (m, n, k), *places in generations:
-        assert clock is not None
-        rate = chip.peak(Math.FP16_TENSOR) / (2 * chip.sms * clock)
+        rate = known(chip.peak(Math.FP16_TENSOR)) / (2 * chip.sms * known(clock))
         shape = f"{m} × {n} × {k}" + (f", {products} times" if products > 1 else "")
         work, reads = f"{products * m * n * k:,}", f"{(m + n) / (m * n):.3f}"
         rows.append((chip.name, f"`{name}`", issuer, shape, work, f"{rate:,.0f}", reads, *places))
@@ -158,8 +157,8 @@ def table_of_generations() -> Markdown:
 
 def clocks_of_the_peaks() -> tuple[float, float]:
     """The clocks in GHz at which an H200's lanes and its tensor cores reach the peaks of its datasheet."""
-    lanes, tensor = H200.peak(Math.FP32) / (132 * 128 * 2), H200.peak(Math.FP16_TENSOR) / (132 * 4096)
-    return lanes / 1e9, tensor / 1e9
+    lanes, tensor = known(H200.peak(Math.FP32)), known(H200.peak(Math.FP16_TENSOR))
+    return lanes / (132 * 128 * 2) / 1e9, tensor / (132 * 4096) / 1e9
 
 
 def _clock_and_power(extra: dict) -> tuple[str, str, str]:
