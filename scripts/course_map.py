@@ -27,8 +27,8 @@ HOURS = 6  # of a week
 TERM: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("00", "01"), ("01_axpy",)),
     (("02", "03"), ("02_divergence",)),
-    (("04",), ("03_transpose",)),
-    (("05",), ("04_reduction",)),
+    (("04",), ("03_transpose", "04_reduction")),
+    (("05",), ("05_softmax",)),
     (("06",), ("06_tiled_gemm",)),
     (("07",), ("07_tensor_core_hgemm",)),
     (("08",), ()),
