@@ -24,12 +24,19 @@ def default_seed() -> str:
     return os.environ.get("WARPLAB_QUIZ_SEED") or "0"
 
 
-def quiz(chapter: str, *, seed: str | None = None) -> Quiz:
-    """The quiz of a chapter, by name or number, to be shown by a notebook. Raises BankError for an unknown one."""
+def quiz(chapter: str, *, more: bool = False, seed: str | None = None) -> Quiz:
+    """The questions that end a chapter, given by name or number, to be shown by a notebook; the others with `more`.
+
+    Raises BankError for an unknown chapter.
+    """
     from course.quiz.widget import Quiz
 
     loaded = load(chapter)
-    return Quiz(loaded, [draw(question, seed or default_seed()) for question in loaded.questions], Progress())
+    return Quiz(
+        loaded,
+        [draw(question, seed or default_seed()) for question in loaded.questions if question.more is more],
+        Progress(),
+    )
 
 
 def standing(*, seed: str | None = None) -> list[tuple[str, int, int]]:

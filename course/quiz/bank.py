@@ -15,7 +15,7 @@ from warplab.errors import WarplabError
 FOLDER = Path(__file__).resolve().parent / "bank"
 _KEYS = {
     "id", "kind", "title", "ask", "hint", "worked", "source", "draw", "let",
-    "answer", "unit", "tolerance", "variables", "option", "trap",
+    "answer", "unit", "tolerance", "variables", "option", "trap", "more",
 }  # fmt: skip
 _ONLY = {
     Kind.NUMBER: {"answer", "unit", "tolerance", "trap"},
@@ -83,6 +83,7 @@ def _question(entry: Mapping[str, Any]) -> Question:
         raise ValueError("a formula needs variables, each with the numbers that it is tried with")
     return Question(
         id=entry["id"],
+        more=bool(entry.get("more", False)),
         kind=kind,
         title=entry["title"],
         ask=entry["ask"].strip(),

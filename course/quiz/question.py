@@ -48,7 +48,7 @@ class Question:
 
     `draw` has the values that each parameter may take, `let` further names as expressions, in order. A NUMBER has
     `answer`, an expression in `unit`, and a relative `tolerance`; a FORMULA has `answer` in `variables`, each with the
-    numbers that it is tried with; a CHOICE has `options`.
+    numbers that it is tried with; a CHOICE has `options`. `more`: it is none of the few that end a chapter.
     """
 
     id: str
@@ -66,6 +66,7 @@ class Question:
     variables: Mapping[str, tuple[float, ...]] | None = None
     options: tuple[Option, ...] = ()
     traps: tuple[Trap, ...] = ()
+    more: bool = False
 
 
 @dataclass(frozen=True)

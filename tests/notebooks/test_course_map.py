@@ -64,6 +64,13 @@ def test_the_core_path_is_complete_and_fits_its_weeks() -> None:
     assert len(weeks) == 10
 
 
+@pytest.mark.parametrize("page", ["README.md", "notebooks/source/00_start_here.md"])
+def test_every_chapter_is_in_the_lists(page: str) -> None:
+    text = (course_map.ROOT / page).read_text(encoding="utf-8")
+    names = [chapter.name for chapter in course_map.chapters() if not chapter.is_appendix]
+    assert [name for name in names if f"{name}.ipynb" not in text and name not in page] == []
+
+
 def test_chapters_come_after_those_that_they_need() -> None:
     known = course_map.chapters()
     order = [chapter.name for chapter in known if not chapter.is_appendix]

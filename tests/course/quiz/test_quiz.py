@@ -170,9 +170,16 @@ def test_a_saved_page_holds_questions_hints_and_folded_answers() -> None:
     shown = quiz("05")._repr_mimebundle_()
     assert "application/vnd.jupyter.widget-view+json" in shown
     text = shown["text/html"]
-    count = len(load("05").questions)
+    count = sum(not question.more for question in load("05").questions)
     assert text.count("<details><summary>Hint</summary>") == text.count("<details><summary>Answer</summary>") == count
     assert "<script" not in text and text.count("<details>") == text.count("</details>")
+
+
+def test_each_question_is_asked_once() -> None:
+    for name in chapters():
+        asked = [[page.drawn.question.id for page in quiz(name, more=more).asked] for more in (False, True)]
+        assert sorted(asked[0] + asked[1]) == sorted(question.id for question in load(name).questions)
+        assert 5 <= len(asked[0]) <= 10 or name >= "06", name
 
 
 def test_markup_is_escaped() -> None:
