@@ -45,7 +45,7 @@ def kernel_of(name: str, folder: Path) -> KernelCell:
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the exercises use of the notebooks."""
     folder = tmp_path_factory.mktemp("cells")
-    names: dict[str, Any] = {"display": lambda *shown: None, "rng": np.random.default_rng(8)}
+    names: dict[str, Any] = {"display": lambda *shown: None, "np": np, "rng": np.random.default_rng(8)}
     names |= {"c08": c08_hopper, "c08b": c08b_ladder, "attempt": attempt, "Pipeline": Pipeline}
     names |= {name: kernel_of(name, folder) for name in ("ring", "tile_product", "my_order")}
     exec(cell_with("ring_case = ").split("\nattempt(")[0], names)

@@ -1,4 +1,4 @@
-"""Notebook 09: what exercises give does not reach the goal, the printed solution does; what is not measured is said."""
+"""Notebook 09: what exercises give does not reach the goal, the printed solution does."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ from typing import Any
 import jupytext
 import numpy as np
 import pytest
-from IPython.display import Markdown
 
-from course.kernel_cell import kernel_cell
-from course.lesson import table
-from course import results
-from warplab.hardware.small_floats import E2M1, E4M3
+from course.chapters import c09_fp8
 from course.figures.promotion import Promotion
+from course.kernel_cell import kernel_cell
+from warplab.hardware.small_floats import E4M3
 
 pytestmark = pytest.mark.stored
 
