@@ -150,7 +150,7 @@ def ladder_figure(steps: list[Step]) -> Figure:
     axes.set_ylim(len(steps) - 0.4, -0.6)
     axes.set_xlim(0, 115)
     axes.set_xlabel("percent of the arithmetic peak")
-    axes.legend(frameon=False, loc="lower right", labelcolor=style.INK)
+    axes.legend(frameon=False, loc="upper right", labelcolor=style.INK)
     style.headline(made, "Six kernels, one product", "the bound of the model, and the clock")
     return made
 

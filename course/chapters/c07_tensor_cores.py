@@ -286,6 +286,7 @@ def errors_figure(errors: dict[str, np.ndarray], every: int = 256) -> Figure:
     axes.set_yscale("log")
     axes.set_xlabel("k: number of products that are added up")
     axes.set_ylabel("largest relative error")
+    axes.set_ylim(None, 0.4)  # room for the legend
     axes.grid(alpha=0.5)
     axes.legend(frameon=False, loc="upper left", labelcolor=style.INK)
     style.headline(made, "What a long sum loses", "positive terms, with the bits that an H200's tensor cores give")

@@ -369,6 +369,7 @@ def price_figure(kernel: KernelCell, codes_a: np.ndarray, codes_b: np.ndarray) -
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xlim(0.05, 9)
+    axes.set_ylim(None, 2 * max(errors))
     axes.set_xticks([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4], ["1/16", "1/8", "1/4", "1/2", "1", "2", "4"])
     axes.set_xlabel("warp instructions per cycle that promote, at the tensor cores' full rate")
     axes.set_ylabel("error of adding up")

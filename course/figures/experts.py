@@ -1,4 +1,4 @@
-"""Rows of experts on tiles: what is multiplied for nobody if groups are padded, and in how many waves of blocks."""
+"""Rows of experts on tiles: what padding of groups costs, and in how many waves of blocks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Groups:
 
     @property
     def rows(self) -> int:
-        """Rows that somebody has."""
+        """Real rows: a token's."""
         return sum(self.counts)
 
     @property
@@ -110,7 +110,7 @@ def groups(model: Groups, *, title: str = "") -> Figure:
     style.headline(
         made,
         title or f"{len(model.counts)} experts, {model.rows:,} rows on tiles of {model.tile}",
-        f"multiplied for each row that somebody has: {model.on_tiles / rows:.2f} rows on tiles, "
+        f"computed per real row: {model.on_tiles / rows:.2f} rows on tiles, "
         f"{model.to_the_fullest / rows:.2f} in a batch (counted from the drawn routing)",
     )
     return made

@@ -11,6 +11,7 @@ from course.figures.explore import Explorer
 from warplab.figures import style
 from warplab.hardware.fragments import BITS, DEPTHS, Fragment, ldmatrix, mma
 
+_SIZE = 9  # points: a narrow matrix is drawn as wide as a page
 _TEXT_UP_TO = 640  # cells that are large enough for the number of a lane
 
 
@@ -23,7 +24,9 @@ def fragment(layout: Fragment, lane: int | None = 5, *, title: str = "") -> Figu
     if lane is not None and not 0 <= lane < layout.threads:
         raise ValueError(f"there is no lane {lane}: {layout.name} lies in lanes 0 to {layout.threads - 1}")
     height = min(max(1.3 + 0.27 * rows, 2.9), 7.5)
-    made, (left, right) = style.figure(11, height, widths=(max(columns, 12) * 0.27 + 0.6, 3.9))
+    narrow = columns <= 16
+    widths = (max(columns, 12) * 0.27 + 0.6, 2.6 if narrow else 3.9)
+    made, (left, right) = style.figure(7.3 if narrow else 11, height, widths=widths)
     _matrix(left, layout, lane)
     _registers(right, layout, lane)
     packed = int(layout.parts.max()) + 1
@@ -31,8 +34,8 @@ def fragment(layout: Fragment, lane: int | None = 5, *, title: str = "") -> Figu
     style.headline(
         made,
         title or layout.name,
-        f"{rows} x {columns} elements of {layout.bits} bits; a number is the lane, a colour the register "
-        f"({layout.registers_a_lane} a lane, {holds} each)",
+        f"{rows} x {columns} elements of {layout.bits} bits; numbers are lanes, colours registers "
+        f"({layout.registers_a_lane} per lane, {holds} each)",
     )
     return made
 
@@ -82,14 +85,14 @@ def _matrix(axes: Axes, layout: Fragment, lane: int | None) -> None:
             )  # fmt: skip
             if with_text:
                 axes.text(
-                    column + 0.5, row + 0.5, f"{held_by}", ha="center", va="center", size=style.SMALL,
+                    column + 0.5, row + 0.5, f"{held_by}", ha="center", va="center", size=_SIZE,
                     color=style.ink_on(face), weight="bold" if chosen else "normal",
                 )  # fmt: skip
     step = 1 if rows <= 16 else 8
     for row in range(0, rows, step):
-        axes.text(-0.3, row + 0.5, f"{row}", ha="right", va="center", size=style.SMALL, color=style.MUTED)
+        axes.text(-0.3, row + 0.5, f"{row}", ha="right", va="center", size=_SIZE, color=style.MUTED)
     for column in range(0, columns, 1 if columns <= 16 else 4):
-        axes.text(column + 0.5, -0.25, f"{column}", ha="center", va="bottom", size=style.SMALL, color=style.MUTED)
+        axes.text(column + 0.5, -0.25, f"{column}", ha="center", va="bottom", size=_SIZE, color=style.MUTED)
 
 
 def _registers(axes: Axes, layout: Fragment, lane: int | None) -> None:
@@ -102,7 +105,7 @@ def _registers(axes: Axes, layout: Fragment, lane: int | None) -> None:
     drawn = held[:16]
     axes.set_ylim(max(len(drawn), 8) + 0.4, -1.1)
     axes.text(0, -0.45, f"lane {lane}", weight="bold", va="center", size=style.TEXT, color=style.INK)
-    axes.text(4, -0.45, "low bits", ha="right", va="center", size=style.SMALL, color=style.MUTED)
+    axes.text(4, -0.45, "low bits", ha="right", va="center", size=_SIZE, color=style.MUTED)
     for number, places in enumerate(drawn):
         colour = _colour(number)
         axes.text(0, number + 0.45, f"{layout.letter}{number}", va="center", size=style.TEXT, color=style.INK)
@@ -113,8 +116,8 @@ def _registers(axes: Axes, layout: Fragment, lane: int | None) -> None:
                 Rectangle((start, number), width, 0.85, facecolor=colour, edgecolor=style.PANEL, linewidth=1.2)
             )
             axes.text(
-                start + width / 2, number + 0.43, f"{row}, {column}", ha="center", va="center", size=style.SMALL,
+                start + width / 2, number + 0.43, f"{row}, {column}", ha="center", va="center", size=_SIZE,
                 color=style.ink_on(colour), gid=f"{layout.letter}{number} part {part}: {row}, {column}",
             )  # fmt: skip
     if len(held) > len(drawn):
-        axes.text(0, len(drawn) + 0.4, f"and {len(held) - len(drawn)} more", size=style.SMALL, color=style.MUTED)
+        axes.text(0, len(drawn) + 0.4, f"and {len(held) - len(drawn)} more", size=_SIZE, color=style.MUTED)
