@@ -44,6 +44,7 @@ _BEFORE_ANY_RECORD = (
     Status.HOST_CRASHED,
     Status.NO_RECORDS,
 )
+_SHAPE = re.compile(r"has shape \((\d+), (\d+)\)")
 _HAS_A_CURE = re.compile(r": put |\. Let |: give it ")
 
 
@@ -146,7 +147,17 @@ def _for_finding(finding: Finding) -> str:
     """What was found and what to do about it, which a race's message says itself."""
     found = without_place(finding.message)
     cure = "" if _HAS_A_CURE.search(found) else _FOR_FINDINGS.get(finding.kind)
+    if _is_swapped(finding):
+        cure = f"{cure}, or swap its two indices, which fit in the other order"
     return f"{found}: {cure}." if cure else f"{found}."
+
+
+def _is_swapped(finding: Finding) -> bool:
+    """Whether an element outside of its array lies inside with its two indices swapped."""
+    shape = _SHAPE.search(finding.message)
+    if finding.kind is not FindingKind.OUT_OF_BOUNDS or finding.index is None or len(finding.index) != 2 or not shape:
+        return False
+    return all(place < int(extent) for place, extent in zip(reversed(finding.index), shape.groups(), strict=True))
 
 
 def _for_wrong_answer(part: PartResult) -> str:

@@ -17,7 +17,9 @@ from autograder.records.request import Request
 from autograder.records.status import Executor
 from autograder.spec.lab import find_any
 from corpus.mistakes.mistake import Mistake, mistakes
+from corpus.mistakes.slips import all_slips
 from tests.labs.judging import skip_without_torch
+from tests.sampling import part_of
 from warplab.own_kernels.run import OwnCodeError, run_file
 from warplab.plan.model import EMULATED_ARCHITECTURE
 from warplab.worker.process import Worker
@@ -32,6 +34,8 @@ GRADED = [
     pytest.param(m, id=m.identifier, marks=[pytest.mark.smoke] if number % SAMPLED == 0 and m.lab < "07" else [])
     for number, m in enumerate(m for m in ALL if m.lab)
 ]
+# One in so many of a lab and a kind; the small labs' solutions take two seconds each.
+SLIPS = part_of([m for m in all_slips() if m.lab < "07"], 4, lambda m: (m.lab, m.name.partition("_line")[0]))
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +63,15 @@ def test_the_first_sentence_is_right_and_obeying_it_gains_points(
     assert (report.score < fixed.score) is mistake.costs, f"{report.score:g} of {fixed.score:g}: {report.opening}"
 
 
+@pytest.mark.parametrize("slip", SLIPS, ids=lambda slip: slip.identifier)
+def test_a_typical_slip_in_a_solution_loses_points_and_is_named_first(
+    slip: Mistake, worker: Worker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    report = graded(slip.lab, slip.text(), worker, tmp_path_factory.getbasetemp())
+    assert slip.objections(report.opening) == [], report.opening
+    assert report.score < report.max_score
+
+
 @pytest.mark.parametrize("mistake", [m for m in ALL if not m.lab], ids=lambda m: m.identifier)
 def test_of_a_users_own_code_the_first_sentence_is_right_too(mistake: Mistake, tmp_path: Path) -> None:
     path = tmp_path / "own.py"
@@ -76,3 +89,11 @@ def test_names_are_unique_and_lines_exist() -> None:
     for mistake in ALL:
         mistake.expected()
     assert len(ALL) >= 150
+    whole = [*all_slips()]
+    assert {slip.name.partition("_line")[0] for slip in whole} == {
+        "no_barrier",
+        "one_too_far",
+        "swapped",
+        "not_started",
+    }
+    assert len(whole) > 50

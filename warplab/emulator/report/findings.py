@@ -62,12 +62,16 @@ from warplab.emulator.core.state.layout import (
     OFFSET_MASK,
     OP,
     OP_BARRIER,
+    OP_BRANCH,
     OP_BULK,
     OP_COPY,
+    OP_JUMP,
     OP_LOAD,
+    OP_STORE,
     OTHER_BLOCK,
     SAME_WARP,
     SPACE_SHARED,
+    SRC_A,
     TRAP_ASSERTION,
     TRAP_CALL,
     TRAP_CLUSTER,
@@ -318,6 +322,8 @@ class Explainer:
             )
         elif same and line and verb == other:
             need = "and nothing orders the two: let one thread write it, or each an element of its own"
+        elif same and line and self._comes_back(*pcs):
+            need += f": put {barrier} after {line}, before the loop comes back to it"
         elif same and line:
             need += f": put {barrier} between the read and the write, or update it by {self.words.atomic}"
         elif line:
@@ -332,12 +338,25 @@ class Explainer:
     def _between(self, one: int, other: int) -> str:
         """Where a barrier that orders two instructions is missing, in words: between their lines, or, where the kernel
         has one there, on the way of a loop from the later line back to the earlier one."""
-        first, last = sorted(int(self.program.outermost[pc]) for pc in (one, other))
         code, lines = self.program.code, self.program.outermost
+        if lines[one] == lines[other]:
+            lines = self.program.lines  # one call does both: the barrier belongs into the function
+        first, last = sorted(int(lines[pc]) for pc in (one, other))
         barriers = {int(lines[pc]) for pc in np.flatnonzero(code[:, OP] == OP_BARRIER)}
         if any(first < line < last for line in barriers):
             return f"after line {last}, before the loop comes back to line {first}"
         return f"between lines {first} and {last}"
+
+    def _comes_back(self, one: int, other: int) -> bool:
+        """Are two accesses of a line to elements of their own, in a loop, so that they meet from turn to turn?"""
+        code = self.program.code
+        first, last = min(one, other), max(one, other)
+        if all(int(code[one, field]) == int(code[other, field]) for field in (SRC_A, IMM)):
+            return False  # both threads update the same element
+        if int(code[first, OP]) == OP_STORE and int(code[last, OP]) == OP_LOAD:
+            return True  # a line reads before it writes: these are of two turns of an unrolled loop
+        jumps = np.flatnonzero(np.isin(code[last:, OP], (OP_BRANCH, OP_JUMP))) + last
+        return bool((code[jumps, IMM] <= first).any())
 
     def _is_store(self, pc: int) -> bool:
         """Is an instruction a bulk copy to global memory?"""

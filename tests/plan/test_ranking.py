@@ -1,0 +1,22 @@
+"""Which of several findings is said first."""
+
+from __future__ import annotations
+
+from warplab.plan.execution import Extent, Finding, FindingKind
+from warplab.plan.ranking import ranked
+
+
+def race(line: int, array: str, extent: Extent) -> Finding:
+    return Finding(FindingKind.RACE, "race", line=line, array=array, extent=extent)
+
+
+OUTSIDE = Finding(FindingKind.OUT_OF_BOUNDS, "outside", line=14, array="out")
+
+
+def test_an_index_that_leaves_an_array_comes_before_the_race_that_it_makes_there() -> None:
+    assert ranked([race(14, "out", Extent.GRID), OUTSIDE])[0] is OUTSIDE
+
+
+def test_a_race_elsewhere_may_have_made_the_index_and_comes_first() -> None:
+    for other in (race(14, "tile", Extent.SHARED), race(9, "out", Extent.GRID)):
+        assert ranked([OUTSIDE, other])[0] is other
