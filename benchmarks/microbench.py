@@ -15,7 +15,7 @@ from course import results
 from warplab.hardware.device import present
 
 GROUPS = ("sm", "memory", "host", "tensor", "library")
-NOT_SHOWN = ("known", "source", "deviation", "explanation")
+NOT_SHOWN = ("known", "known_from", "source", "deviation", "explanation")
 FILE = results.DIRECTORY / "microbench.json"
 
 

@@ -88,7 +88,7 @@ class Measured:
 
     def sources(self, *records: Record) -> Markdown:
         """Where the known figures of these records come from, each source once."""
-        found = dict.fromkeys(r.extra["source"] for r in records if "source" in r.extra)
+        found = dict.fromkeys(r.extra["known_from"] for r in records if "known_from" in r.extra)
         return Markdown("\n".join(f"* {source}" for source in found))
 
 
@@ -100,14 +100,14 @@ def known(value: float | None) -> float:
 
 
 def said(value: float, unit: str) -> str:
-    """A value as people say it: with a prefix for rates a second, plainly for counts of cycles."""
+    """A value as people say it: with a prefix for rates per second, plainly for counts of cycles."""
     if unit in ("B/s", "FLOP/s", "Hz", "1/s", "s") and value:
         return f"{value * 1e6:.3g} us" if unit == "s" else quantity(value, unit)
     digits = f"{value:,.0f}" if abs(value) >= 1000 or value == round(value) else f"{value:.3g}"
     words = {
-        "1/cycle/SM": "a cycle and SM",
-        "B/cycle/SM": "bytes a cycle and SM",
-        "FLOP/cycle/SM": "FLOP a cycle and SM",
+        "1/cycle/SM": "per cycle and SM",
+        "B/cycle/SM": "bytes per cycle and SM",
+        "FLOP/cycle/SM": "FLOP per cycle and SM",
     }
     return f"{digits} {words.get(unit, unit)}"
 

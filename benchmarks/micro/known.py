@@ -47,7 +47,7 @@ def _datasheet(figure: str) -> str:
 
 
 def _tensor(math: Math, clock: float | None) -> Known:
-    """FLOP a cycle and SM that a peak of the datasheet comes to."""
+    """FLOP per cycle and SM that a peak of the datasheet comes to."""
     peak = H200.peak(math)
     assert peak and clock
     return Known(peak / H200.sms / clock, f"{_datasheet(math)}; over {H200.sms} SMs at {clock / 1e9:g} GHz")
@@ -155,7 +155,7 @@ def compare(records: list[Record]) -> list[Record]:
         extra = dict(record.extra)
         if known is not None:
             deviation = record.value / known.value - 1
-            extra |= {"known": known.value, "source": known.source, "deviation": round(deviation, 4)}
+            extra |= {"known": known.value, "known_from": known.source, "deviation": round(deviation, 4)}
             if abs(deviation) > TOLERANCE:
                 extra["explanation"] = explanation(record)
         compared.append(replace(record, extra=extra))

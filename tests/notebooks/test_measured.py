@@ -62,7 +62,7 @@ def test_a_curve_is_in_order_and_complete(measured: Measured) -> None:
 def test_the_table_says_what_is_known_and_why_not(measured: Measured) -> None:
     record = Record("x", "rate", 50.0, "1/cycle/SM", extra={"known": 64.0, "deviation": -0.22, "explanation": "a reason"})
     text = measured.beside(record, measured.record("l2", "latency")).data
-    assert "50 a cycle and SM" in text and "64 a cycle and SM" in text and "-22.0%" in text and "a reason" in text
+    assert "50 per cycle and SM" in text and "64 per cycle and SM" in text and "-22.0%" in text and "a reason" in text
     assert "nothing published that fits" in text
     assert len(records_of(measured, ["divergence"])) == 6
 
@@ -70,7 +70,7 @@ def test_the_table_says_what_is_known_and_why_not(measured: Measured) -> None:
 def test_values_read_well() -> None:
     assert said(4.8e12, "B/s") == "4.8 TB/s"
     assert said(1.98e9, "Hz") == "1.98 GHz"
-    assert said(126.16, "1/cycle/SM") == "126 a cycle and SM"
+    assert said(126.16, "1/cycle/SM") == "126 per cycle and SM"
     assert said(132, "SMs") == "132 SMs"
 
 
