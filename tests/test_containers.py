@@ -79,4 +79,5 @@ def test_every_image_that_is_named_can_be_built() -> None:
 def test_what_is_copied_into_an_image_holds_no_answers() -> None:
     """Of the images that students' code runs in; learners get the whole checkout or a release of it."""
     copied = {name: re.findall(r"^COPY (\S+)", text, re.MULTILINE) for name, text in STAGES.items()}
-    assert copied["capture"] == ["warplab"] and copied["judge"] == ["warplab", "systems", "autograder", "labs"]
+    assert copied["capture"] == ["warplab"] and copied["judge"] == ["--from=core", "systems", "autograder", "labs"]
+    assert copied["core"] == ["warplab"]

@@ -1,12 +1,13 @@
 """Writes the machine code of the interpreter's parts for the wheel: `python -m warplab.emulator.build_objects`.
 
 Numba makes one LLVM module of each part; LLVM optimises it and makes code of it for each target, so that one machine
-builds for all of them.
+builds for all of them; with `--here` for those of its own kind alone.
 """
 
 from __future__ import annotations
 
 import json
+import platform
 import shutil
 import sys
 
@@ -22,13 +23,15 @@ from warplab.files import write_whole
 
 def main() -> int:
     """Write objects of all parts for all targets into the package, in place of those that are there."""
+    here = sys.argv[1:] == ["--here"]
+    targets = [target for target in TARGETS if not here or target.machine == platform.machine()]
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
     shutil.rmtree(FOLDER, ignore_errors=True)
     manifest = {}
     for part in Piece:
         name, module = compilation.module_of(part, Helpers())
-        for target in TARGETS:
+        for target in targets:
             code = object_of(module, target)
             write_whole(FOLDER / target.name / f"{part}.o", code)
             print(f"{target.name} {part}: {len(code):,} bytes", file=sys.stderr, flush=True)

@@ -24,7 +24,7 @@ CLASS = {
     "eve": EXPLOITS / "cache_by_pointer.py",
 }
 PROJECT = "warplab-test"
-LONGEST = 3600  # seconds: a container compiles the emulator, which a busy machine takes long for
+LONGEST = 3600  # seconds: an image has the emulator compiled, which a busy machine takes long for
 
 
 def run(*command: str, **environment: str) -> str:
@@ -63,11 +63,12 @@ def desk(tmp_path: Path, images: None) -> Iterator[dict[str, str]]:
     settings = {"SUBMISSIONS": str(tmp_path / "class"), "RESULTS": str(results), "LAB": LAB}
     settings |= {"WARPLAB_USER": "1000:1000", "JUDGE_MEMORY": "12g", "CAPTURE_MEMORY": "8g"}
     yield settings
-    run(*compose(), "down", **settings)  # the volume with the compiled emulator stays for the next test
+    run(*compose(), "down", "--volumes", **settings)
 
 
 def test_a_folder_is_graded_with_one_command(desk: dict[str, str]) -> None:
-    run(*compose(), "up", "--exit-code-from", "judge", **desk)
+    said = run(*compose(), "up", "--exit-code-from", "judge", **desk)
+    assert "Compiling the emulator" not in said  # the image has it
     with (Path(desk["RESULTS"]) / "results.csv").open() as opened:
         found = {row["student"]: row for row in csv.DictReader(opened)}
     assert {name: float(row["score"]) for name, row in found.items()} == {"ada": 70, "bob": 0, "eve": 0}
