@@ -19,7 +19,7 @@ def main() -> int:
     try:
         return _prepared()
     except KeyboardInterrupt:  # while it is imported, or gets ready
-        print("autograder: interrupted.", file=sys.stderr)
+        print("autograder: stopped by you, nothing was graded.", file=sys.stderr)
         return 3
 
 

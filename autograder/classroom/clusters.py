@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import subprocess
+import threading
 import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -107,11 +108,19 @@ def _interrupts_wait() -> Iterator[None]:
     """Let Ctrl-C wait: half a cluster cannot be ended. The processes that are started here never see it, nor do those
     that take their place later; `own_group` undoes that for what they start."""
     resource_tracker.ensure_running()  # which lets SIGINT through in the thread that starts it
+    came: list[int] = []
+    main = threading.current_thread() is threading.main_thread()
+    # Another thread may take the signal, and Python then answers it in this one: the mask is for what is started here.
+    handler = signal.signal(signal.SIGINT, lambda number, _: came.append(number)) if main else None
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        if main:
+            signal.signal(signal.SIGINT, handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 @contextmanager

@@ -37,6 +37,7 @@ from warplab.hardware.processors import usable_processors
 FILES = "files.csv"
 MOST_SHOWN = 10  # files of one student in the terminal; FILES has all
 MOST_ON_A_GPU = 12
+STOPPED = "stopped by you; what has a grade keeps it, and the same command goes on."
 
 
 class Outcome(Enum):
@@ -76,6 +77,8 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
         try:
             with _progress(console, len(work), shown) as on_grade:
                 run_class(ledger, work, way, on_grade)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(STOPPED) from None
         finally:  # the table always shows what the record holds
             lines = shown.lines(ledger.lines())
             write_whole(options.out / TABLE, table(lines, shown.people(ledger.people())))

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from autograder.classroom.command import STOPPED
 from autograder.classroom.ledger import RECORD, Ledger
 from autograder.spec.lab import CHECKOUT, solutions_folder
 
@@ -58,6 +59,6 @@ def test_ctrl_c_is_one_line(tmp_path: Path, wait: float, times: int) -> None:
     command = ["-m", "autograder", "class", str(tmp_path / "class"), "--out", str(tmp_path / "out"), "--lab", LAB]
     said, code = pressed([*command, "--device", "emulator", "--processes", "2"], b"to grade.", wait, times)
     lines = [line for line in re.split(r"[\r\n]+", said) if line.strip() and not line.startswith("grading")]
-    assert lines == ["autograder: interrupted."] and code == 3, said
+    assert lines == [f"autograder: {STOPPED}"] and code == 3, said
     with Ledger(tmp_path / "out" / RECORD) as ledger:
         assert len(list(ledger.lines())) == 4
