@@ -94,8 +94,8 @@ def rows(lines: list[GradeLine], lab: str) -> list[Row]:
     return [
         Row(
             line.student, line.called, line.lab, line.status or "waiting",
-            f"{line.points:g} of {line.max_score:g}" if line.status else "", line.attempt, line.finished,
-            clean(line.problem),
+            f"{line.points:g} of {line.max_score:g}" if line.status else "", line.attempt,
+            line.finished[:16].replace("T", " "), clean(line.problem),
         )
         for line in mine
     ]  # fmt: skip
