@@ -157,18 +157,11 @@ class Warm:
 def main() -> None:
     """The process that captures are forked from: asked through a socket for one in a folder, with three pipes."""
     from warplab.own_kernels import child as own_child
-    from warplab.plan.capture import child, hooks, nvrtc
+    from warplab.plan.capture import child, nvrtc
     from warplab.plan.capture.of_cupy import capture as cupy_capture
     from warplab.plan.capture.of_numba import capture as numba_capture
 
-    del cupy_capture, nvrtc  # imported to be there
-    install = hooks.install
-
-    def install_both(recorder: Any) -> None:
-        install(recorder)
-        numba_capture.install(recorder)  # nobody imports Numba any more, which is when that is done otherwise
-
-    hooks.install = install_both
+    del cupy_capture, numba_capture, nvrtc  # imported to be there
     _compile_something()
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)

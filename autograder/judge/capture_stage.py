@@ -19,6 +19,7 @@ from autograder.spec.task import Case
 from warplab.interrupts import ends_threads
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
 from warplab.plan.capture.records import RecordForm
+from warplab.plan.capture.several_process import CaptureProcess
 from warplab.plan.capture.source_file import read_source
 from warplab.plan.capture.submission import CAPTURE_SECONDS, answer_of
 from warplab.plan.model import HostCall
@@ -27,17 +28,19 @@ from warplab.sandbox.isolation import Isolation
 
 @dataclass(frozen=True)
 class Submission:
-    """A submission's text, read once, what its file is called, and what its captures may still take."""
+    """A submission's text, read once, what its file is called, and what its captures may still take. `one_by_one`: a
+    capture begins when the one before has come to an answer."""
 
     name: str
     text: str
     allowance: Allowance = field(default_factory=Allowance, compare=False, repr=False)
+    one_by_one: bool = False
 
 
-def read_submission(path: Path) -> Submission:
+def read_submission(path: Path, one_by_one: bool = False) -> Submission:
     """The submission in a file. Raises Rejected if that is no text file of reasonable size."""
     try:
-        return Submission(path.name, read_source(path))
+        return Submission(path.name, read_source(path), one_by_one=one_by_one)
     except CaptureFailure as failure:
         raise rejected(failure) from failure
 
@@ -80,10 +83,15 @@ def capture_groups(
     """
     taken = [(group, hidden) for group, hidden in zip(groups, (False, True), strict=True) if group]
 
-    def of_group(one: tuple[Group, bool]) -> Answer:
+    def of_group(one: tuple[Group, bool], process: CaptureProcess | None = None) -> Answer:
         tables = [contents[name] for name, _ in one[0]] if contents else ()
-        return captured(submission, *one, architecture, isolation, records, tables, side_by_side=len(taken))
+        return captured(
+            submission, *one, architecture, isolation, records, tables, side_by_side=len(taken), process=process
+        )
 
+    if submission.one_by_one:  # with the limits of two side by side, or a verdict would depend on it
+        with CaptureProcess() as process:
+            return [of_group(one, process) for one in taken]
     # Side by side: each waits for compilers that use one core. The first group's fault is told before the second's.
     with ThreadPoolExecutor(len(taken) or 1) as pool, ends_threads():
         return list(pool.map(of_group, taken))
@@ -100,6 +108,7 @@ def captured(
     seconds: float | None = None,
     *,
     side_by_side: int,
+    process: CaptureProcess | None = None,
 ) -> Answer:
     """The answer of one capture process, of `side_by_side` that run at once, for cases that are all hidden, or none of
     them; it has CAPTURE_SECONDS unless `seconds` says otherwise. Raises Rejected."""
@@ -117,6 +126,7 @@ def captured(
             contents=contents,
             seconds=allowed,
             spend=spent.append,
+            process=process,
         )
     except CaptureFailure as failure:
         if failure.status is CaptureStatus.TIMEOUT:

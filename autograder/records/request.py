@@ -14,7 +14,8 @@ from autograder.spec.lab import AnyLab
 @dataclass(frozen=True)
 class Request:
     """One submission to grade. `seed` None draws a secret one; `quick` leaves the hidden cases out; `second_opinion`
-    asks compute-sanitizer too, where kernels run on a GPU."""
+    asks compute-sanitizer too, where kernels run on a GPU. `crowded` says that others keep the processors busy: then
+    nothing is begun before it is known to be needed."""
 
     lab: AnyLab
     source: Path
@@ -22,6 +23,7 @@ class Request:
     seed: int | None = None
     quick: bool = False
     second_opinion: bool = False
+    crowded: bool = False
 
     @property
     def has_gpu(self) -> bool:

@@ -51,11 +51,15 @@ _PATH = re.compile(r" ?\((?:/|[A-Za-z]:\\)[^)]*\)")  # where a module was found 
 
 def main() -> NoReturn:
     """Read a request from standard input, write the answer to standard output, exit."""
+    carry_out(decode_request(sys.stdin.buffer.read()))
+
+
+def carry_out(request: Request) -> NoReturn:
+    """Do what a request asks, write the answer to standard output, exit."""
     gc.disable()  # this process ends in seconds; looking for garbage takes a tenth of a compilation
     answer = os.dup(1)
     os.dup2(2, 1)
     os.set_inheritable(answer, False)
-    request = decode_request(sys.stdin.buffer.read())
     path = Path.cwd() / SOURCE_NAME
     path.write_text(request.source, encoding="utf-8", errors="surrogatepass")
     _confine(request)

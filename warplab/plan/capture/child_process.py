@@ -17,15 +17,22 @@ from typing import IO
 from warplab.errors import WarplabError
 from warplab.interrupts import waits_for
 from warplab.plan.capture.failure import CaptureFailure, CaptureStatus
-from warplab.plan.capture.protocol import MAX_RESPONSE, READY, Readable, Request, encode_request, printable
+from warplab.plan.capture.protocol import (
+    KEPT_OUTPUT,
+    MAX_OUTPUT,
+    MAX_RESPONSE,
+    READY,
+    Readable,
+    Request,
+    encode_request,
+    printable,
+)
 from warplab.sandbox import isolation as ways
 from warplab.sandbox.isolation import Isolation
 
 # Of a processor, whatever else the machine does meanwhile. The dearest reference in Numba, lab 10's, takes ten.
 PROCESSOR_SECONDS = 40
 LEAST_SECONDS = 2  # with less a process would hardly start
-MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
-_KEPT_OUTPUT = 4000
 _TRIES = 3
 _KILLERS = frozenset(getattr(signal, name) for name in ("SIGKILL", "SIGTERM") if hasattr(signal, name))
 
@@ -55,14 +62,14 @@ def run(
         left = replace(request, seconds=max(request.seconds - int(spent), 1))
         try:
             return _run_once(left, isolation, deadline, timeout, count)
-        except _Killed as killed:
+        except Killed as killed:
             over = time.monotonic() > deadline or request.seconds - spent < LEAST_SECONDS
             if not remaining or over:
                 raise killed.failure from None
     raise AssertionError("unreachable")
 
 
-class _Killed(Exception):
+class Killed(Exception):
     """The process died of a signal; `failure` is what to say if it does so again."""
 
     def __init__(self, failure: CaptureFailure | CaptureFault) -> None:
@@ -73,15 +80,20 @@ class _Killed(Exception):
 def _run_once(
     request: Request, isolation: Isolation, deadline: float, timeout: float, spend: Callable[[float], None]
 ) -> bytes:
-    with tempfile.TemporaryDirectory(prefix=_prefix(), ignore_cleanup_errors=True) as scratch:
-        if isolation is Isolation.LANDLOCK:
-            seen = ways.without(ways.readable(), ways.project_beyond_engine())
-            request = replace(request, readable=Readable((*seen, *ways.devices()), ways.readable()))
+    with tempfile.TemporaryDirectory(prefix=prefix(), ignore_cleanup_errors=True) as scratch:
         start = ways.start(isolation, program(scratch), scratch)
-        return _run_child(encode_request(request), start, deadline, timeout, spend)
+        return _run_child(encode_request(shown(request, isolation)), start, deadline, timeout, spend)
 
 
-def program(scratch: str) -> ways.Program:
+def shown(request: Request, isolation: Isolation) -> Request:
+    """The request with what its process may see, where it has to see to that itself."""
+    if isolation is not Isolation.LANDLOCK:
+        return request
+    seen = ways.without(ways.readable(), ways.project_beyond_engine())
+    return replace(request, readable=Readable((*seen, *ways.devices()), ways.readable()))
+
+
+def program(scratch: str, module: str = "warplab.plan.capture.child") -> ways.Program:
     """The capture process as a program: it sees no GPU, compiles on one core, and finds no programs.
 
     Of the project it sees the engine alone: what else there is can build the schedules and plans that labs ask for.
@@ -94,14 +106,15 @@ def program(scratch: str) -> ways.Program:
         "NUMBA_DISABLE_PERFORMANCE_WARNINGS": "1",
     }
     return ways.Program(
-        "warplab.plan.capture.child",
+        module,
         scratch,
         environment=tuple(environment.items()),
         hidden=ways.project_beyond_engine(),
     )
 
 
-def _prefix() -> str:
+def prefix() -> str:
+    """How the names of this judge's captures begin."""
     return f"warplab-capture-{os.getpid()}-"
 
 
@@ -110,7 +123,7 @@ def survivors() -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # it has just ended
-            if _prefix().encode() in (entry / "cmdline").read_bytes():
+            if prefix().encode() in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
     return found
 
@@ -156,7 +169,7 @@ def _run_child(
         _end(process)
 
     answer = _Drain(process.stdout, MAX_RESPONSE, MAX_RESPONSE, end)
-    prints = _Drain(process.stderr, _KEPT_OUTPUT, MAX_OUTPUT, end)
+    prints = _Drain(process.stderr, KEPT_OUTPUT, MAX_OUTPUT, end)
     writer = threading.Thread(target=_send, args=(process.stdin, request), daemon=True)
     writer.start()
     spent = 0.0
@@ -165,10 +178,7 @@ def _run_child(
             while answer.is_alive():
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    words = f"The host code did not finish within {timeout:g} s"
-                    raise CaptureFailure(
-                        CaptureStatus.TIMEOUT, f"{words}: look for an endless loop outside the kernels."
-                    )
+                    raise too_late(timeout)
                 answer.join(min(left, 0.1))
                 spent = max(spent, _processor_seconds(process.pid))
                 if process.poll() is not None:
@@ -185,23 +195,33 @@ def _run_child(
         for stream in (process.stdin, process.stdout, process.stderr):
             with suppress(OSError):
                 stream.close()
-    if prints.overflowed:
+    return content_of(code, bytes(answer.content), answer.overflowed, bytes(prints.content), prints.overflowed)
+
+
+def too_late(timeout: float) -> CaptureFailure:
+    """The failure for a process that came to no end in so many seconds."""
+    words = f"The host code did not finish within {timeout:g} s: look for an endless loop outside the kernels."
+    return CaptureFailure(CaptureStatus.TIMEOUT, words)
+
+
+def content_of(code: int | None, answer: bytes, too_long: bool, prints: bytes, too_much: bool) -> bytes:
+    """What a process answered that ended with this code; `too_long` an answer or `too_much` printed ended it. Raises
+    CaptureFailure, Killed."""
+    if too_much:
         raise CaptureFailure(
             CaptureStatus.RESOURCES, f"The host code prints more than {MAX_OUTPUT >> 20} MiB: remove the prints."
         )
-    if answer.overflowed:
+    if too_long:
         raise CaptureFailure(CaptureStatus.RESOURCES, "The submission makes too much code to keep.")
-    ready, content = _began(bytes(answer.content))
+    ready, content = _began(answer)
     killer = _signal_of(code)
     if killer is not None and killer in _KILLERS:
-        raise _Killed(
-            _crash(killer, b"") if ready else CaptureFault(f"The capture process was ended by {killer.name}.")
-        )
+        raise Killed(_crash(killer, b"") if ready else CaptureFault(f"The capture process was ended by {killer.name}."))
     if not ready:
-        words = printable(bytes(prints.content).decode("utf-8", "replace").strip().rsplit("\n", 1)[-1])
+        words = printable(prints.decode("utf-8", "replace").strip().rsplit("\n", 1)[-1])
         raise CaptureFault(f"The capture process did not start ({words or 'without a word'}).")
     if killer is not None or not content:
-        raise _crash(killer, bytes(prints.content))
+        raise _crash(killer, prints)
     return content
 
 

@@ -16,8 +16,11 @@ from warplab.plan.capture.recorder import Recorder
 
 
 def install(recorder: Recorder) -> None:
-    """Hook the imports of this process. Called once, before the submission is imported."""
-    sys.meta_path.insert(0, _Hook(recorder))
+    """Hook the imports of this process. Called once, before the submission is imported; Numba may have been before."""
+    hook = _Hook(recorder)
+    sys.meta_path.insert(0, hook)
+    if "numba.cuda" in sys.modules:
+        hook.install_numba()
 
 
 class _Hook(importlib.abc.MetaPathFinder):
@@ -44,13 +47,14 @@ class _Hook(importlib.abc.MetaPathFinder):
                 if finder is not self and hasattr(finder, "find_spec"):
                     spec = finder.find_spec(fullname, path)
                     if spec is not None and spec.loader is not None:
-                        spec.loader = _Loader(spec.loader, self._install_numba)
+                        spec.loader = _Loader(spec.loader, self.install_numba)
                         return spec
         finally:
             self._busy = False
         return None
 
-    def _install_numba(self) -> None:
+    def install_numba(self) -> None:
+        """Put the captures into Numba's CUDA target, which is there."""
         from warplab.plan.capture.of_numba import capture as numba_capture
 
         numba_capture.install(self._recorder)

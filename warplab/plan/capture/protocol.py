@@ -23,6 +23,8 @@ from warplab.plan.model import ArrayArgument, HostCall, Plan, Role, ScalarArgume
 SOURCE_NAME = "submission.py"  # in plans and in PTX, whatever a file is called: compilers choke on many a name
 READY = b"ready\n"  # what the child says first, before any line of the submission runs
 MAX_RESPONSE = 128 << 20  # bytes
+MAX_OUTPUT = 16 << 20  # bytes of the submission's own prints
+KEPT_OUTPUT = 4000  # of them, the last
 _MAX_MESSAGE = 2000  # characters
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
 

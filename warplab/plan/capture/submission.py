@@ -13,6 +13,7 @@ from pathlib import Path
 from warplab.plan.capture import child_process, escape_probe, spool
 from warplab.plan.capture.protocol import Request, decode_response
 from warplab.plan.capture.records import RecordForm
+from warplab.plan.capture.several_process import CaptureProcess
 from warplab.plan.capture.source_file import read_source
 from warplab.plan.limits import limits_of
 from warplab.plan.model import HostCall, Plan
@@ -54,13 +55,15 @@ def answer_of(
     contents: Sequence[str] = (),
     seconds: int = child_process.PROCESSOR_SECONDS,
     spend: Callable[[float], None] = lambda seconds: None,
+    process: CaptureProcess | None = None,
 ) -> bytes:
     """The same for a submission's text, up to what the child process answers, which nobody has looked at yet.
 
     `protocol.decode_response` reads it; that is done in a sandbox where the submission is another person's. With
     `records` the answer is what the host functions return (`records.py`), and `protocol.decode_records` reads it;
     `contents` are those of `Request`. It may use `seconds` of a processor, and `spend` is told how many it did. Where
-    WARPLAB_CAPTURE_SPOOL names a folder, the child process is one of the capture service that works there.
+    WARPLAB_CAPTURE_SPOOL names a folder, the child process is one of the capture service that works there; else it is
+    of `process`, where that is given.
     """
     request = _request(text, name, calls, architectures, timeout)
     request = replace(request, records=records, contents=tuple(contents), seconds=min(request.seconds, seconds))
@@ -68,7 +71,7 @@ def answer_of(
     elsewhere = spool.folder()
     if elsewhere is not None:
         return spool.answer_from(elsewhere, request, wanted, timeout, spend)
-    return child_process.run(request, wanted, timeout, spend)
+    return (process or child_process).run(request, wanted, timeout, spend)
 
 
 def _request(text: str, name: str, calls: Sequence[HostCall], architectures: Sequence[str], timeout: float) -> Request:
