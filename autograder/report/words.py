@@ -135,7 +135,14 @@ def resemblance_words(
         words += ", whose time is not recorded" if len(alike) == 1 else ", which they do not tell apart"
     if beside and not any(rung.is_reference for rung in alike):
         words += f" (the reference: {_percent(beside)})"
-    return f"{words}.{_further_words(further, alike, section, changes)}"
+    return f"{words}.{_above_words([*shares, beside], known)}{_further_words(further, alike, section, changes)}"
+
+
+def _above_words(shares: Sequence[float | None], known: Recorded) -> str:
+    """Why a recorded share of more than 100% is no error; empty without one."""
+    if known.of != "the roofline" or not any(share and share > 1 for share in shares):
+        return ""
+    return " A copy sets the roofline, and a kernel that reads more than it writes can move more."
 
 
 def _further_words(further: SimilarRung | None, alike: Sequence[SimilarRung], section: str, changes: str) -> str:

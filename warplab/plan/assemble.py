@@ -225,10 +225,10 @@ def _failure(log: str, ptx: str, kernel: Kernel, architecture: str, source_name:
         return CompileError(f"The assembler failed on '{kernel.name}': {said}.", kernel.line or None)
     line = line_of(ptx, int(m.group(1)), source_name) if m.group(1) else None
     of_it = [found for found in _ERROR.finditer(log) if found.group(1) == m.group(1)]
-    said = [found.group(2).strip().rstrip(".")[:_MOST_WORDS] for found in of_it]
+    messages = [found.group(2).strip().rstrip(".")[:_MOST_WORDS] for found in of_it]
     lines = ptx.split("\n")[int(m.group(1)) - 1 :][:1] if m.group(1) else []
-    original = "\n".join([*said, *(text.strip()[:_MOST_WORDS] for text in lines)])
-    return _does_not_assemble(kernel, architecture, in_words(said), line, original)
+    original = "\n".join([*messages, *(text.strip()[:_MOST_WORDS] for text in lines)])
+    return _does_not_assemble(kernel, architecture, in_words(messages), line, original)
 
 
 def _does_not_assemble(

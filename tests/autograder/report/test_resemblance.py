@@ -180,3 +180,11 @@ def test_full_points_on_a_gpu_hear_what_is_faster_still(lab: Lab) -> None:
     assert beyond(lab, counters(), measurement(efficiency=0.97, library=slower)) is None
     beaten = beyond(lab, counters(), measurement(efficiency=0.97, library=faster))
     assert beaten is not None and beaten.words == "cuBLAS takes 75% of your time."
+
+
+def test_a_share_above_the_roofline_is_explained(lab: Lab) -> None:
+    above = "A copy sets the roofline, and a kernel that reads more than it writes can move more."
+    write(lab, *LADDER[:-1], rung("submission", 1.02, instructions=40))
+    assert above in words(lab, counters(instructions=40)) and above in words(lab, counters(loads=1000))
+    write(lab, *LADDER)
+    assert above not in words(lab, counters(instructions=40))
