@@ -22,9 +22,9 @@ SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "09_fp8.
 CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
 TEXT = SOURCE.read_text(encoding="utf-8")
 EXERCISES = {
-    "1: a quantiser": "def to_e4m3",
+    "1: a quantiser · optional": "def to_e4m3",
     "2: the longest interval": "longest_interval =",
-    "3: the tile": "columns =",
+    "3: the tile · optional": "columns =",
     "4: a scale that does not clamp · optional": "def scale_exponent",
 }
 
@@ -86,7 +86,7 @@ def test_only_the_solution_reaches_the_goal(heading: str, prepared: dict[str, An
 def test_only_one_interval_and_one_tile_are_right(prepared: dict[str, Any]) -> None:
     for heading, name, choices in (
         ("2: the longest interval", "longest_interval", (256, 512, 1024)),
-        ("3: the tile", "columns", range(8, 257, 8)),
+        ("3: the tile · optional", "columns", range(8, 257, 8)),
     ):
         asks, right = cells_of(heading)[1], []
         for choice in choices:
