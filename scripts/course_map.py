@@ -2,7 +2,8 @@
 
 A chapter's minutes follow from its source by one rule (RULE). A section whose heading ends with " · optional" is
 optional, with all that is below it; an appendix is optional as a whole. The front matter of a source names the chapters
-that it needs and its lab: `warplab: {before: ["04_memory_hierarchy"], lab: "05_softmax"}`.
+that it needs and its lab: `warplab: {before: ["04_memory_hierarchy"], lab: "05_softmax"}`. A lab that no front matter
+names belongs to the notebook of its lab.toml.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import jupytext
 
@@ -53,14 +55,14 @@ class MapError(Exception):
 
 @dataclass(frozen=True)
 class Chapter:
-    """A notebook, its minutes rounded to 5, the notebooks that it needs, and the lab that follows it or ""."""
+    """A notebook, its minutes rounded to 5, the notebooks that it needs, and the labs that follow it."""
 
     name: str
     title: str
     core: int
     optional: int
     before: tuple[str, ...]
-    lab: str
+    labs: tuple[str, ...]
     is_appendix: bool
 
     @property
@@ -76,8 +78,8 @@ class Chapter:
             parts.append(f"**optional** {self.optional}")
         if self.before:
             parts.append("**before** " + ", ".join(f"[{number_of(name)}]({name}.ipynb)" for name in self.before))
-        if self.lab:
-            parts.append(f"**lab** [{number_of(self.lab)}](../labs/{self.lab}/README.md)")
+        if self.labs:
+            parts.append("**lab** " + ", ".join(f"[{_short(lab)}](../labs/{lab}/README.md)" for lab in self.labs))
         return " · ".join(parts)
 
 
@@ -100,7 +102,7 @@ def read(path: Path) -> Chapter:
     appendix = bool(own.get("appendix"))
     core, optional = minutes(text, appendix)
     before = tuple(own.get("before", ()))
-    return Chapter(path.stem, title, _rounded(core), _rounded(optional), before, lab, appendix)
+    return Chapter(path.stem, title, _rounded(core), _rounded(optional), before, (lab,) if lab else (), appendix)
 
 
 def minutes(text: str, appendix: bool = False) -> tuple[float, float]:
@@ -141,14 +143,19 @@ def with_line(text: str, chapter: Chapter) -> str:
 
 def chapters() -> list[Chapter]:
     """All of them in order, appendices last. Raises MapError."""
-    return sorted(
-        (read(path) for path in SOURCES.glob("*.md")), key=lambda chapter: (chapter.is_appendix, chapter.name)
-    )
+    found = [read(path) for path in SOURCES.glob("*.md")]
+    named = {lab for chapter in found for lab in chapter.labs}
+    others: dict[str, list[str]] = {}
+    for lab in labs():
+        if lab not in named:
+            others.setdefault(str(_toml(lab).get("notebook")), []).append(lab)
+    complete = [replace(one, labs=tuple(sorted([*one.labs, *others.get(one.name, [])]))) for one in found]
+    return sorted(complete, key=lambda chapter: (chapter.is_appendix, chapter.name))
 
 
 def hours_of(lab: str) -> tuple[float, float] | None:
     """The least and most hours that lab.toml expects of a student; None where it does not say."""
-    hours = tomllib.loads((ROOT / "labs" / lab / "lab.toml").read_text(encoding="utf-8")).get("hours")
+    hours = _toml(lab).get("hours")
     return (float(hours[0]), float(hours[1])) if hours else None
 
 
@@ -211,7 +218,7 @@ def table_of_the_rest(known: list[Chapter]) -> str:
     rows = ["| optional sections of | minutes | labs | hours |", "|---|---:|---|---|"]
     left = [lab for lab in labs() if lab not in taken]
     for chapter in known:
-        own = [lab for lab in left if lab == chapter.lab]
+        own = [lab for lab in left if lab in chapter.labs]
         left = [lab for lab in left if lab not in own]
         if chapter.optional or own:
             names, hours = ", ".join(_lab(lab, "../../") for lab in own), ", ".join(map(_hours, own))
@@ -227,9 +234,8 @@ def table_of_steps(known: list[Chapter]) -> str:
         "|---|---:|---:|---|---|",
     ]
     for chapter in known:
-        lab = _lab(chapter.lab, "../../") if chapter.lab else ""
-        hours = _hours(chapter.lab) if chapter.lab else ""
-        rows.append(f"| {_chapter(chapter, '../../')} | {chapter.core} | {chapter.optional} | {lab} | {hours} |")
+        names, hours = ", ".join(_lab(lab, "../../") for lab in chapter.labs), ", ".join(map(_hours, chapter.labs))
+        rows.append(f"| {_chapter(chapter, '../../')} | {chapter.core} | {chapter.optional} | {names} | {hours} |")
     return "\n".join(rows)
 
 
@@ -261,6 +267,15 @@ def main() -> int:
     return 0
 
 
+def _toml(lab: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / "labs" / lab / "lab.toml").read_text(encoding="utf-8"))
+
+
+def _short(lab: str) -> str:
+    """The number of a lab, with the letter that a second lab of that number has: "11_k"."""
+    return re.match(r"\d+(?:_[a-z](?=_))?", lab)[0]  # type: ignore[index]
+
+
 def _rounded(spent: float) -> int:
     return 5 * round(spent / 5)
 
@@ -285,9 +300,8 @@ def _chapter(chapter: Chapter, up: str = "../") -> str:
 
 def _row(chapter: Chapter) -> str:
     before = ", ".join(number_of(name) for name in chapter.before)
-    lab = _lab(chapter.lab) if chapter.lab else ""
-    hours = _hours(chapter.lab) if chapter.lab else ""
-    return f"| {_chapter(chapter)} | {chapter.core} | {chapter.optional} | {before} | {lab} | {hours} |"
+    names, hours = ", ".join(map(_lab, chapter.labs)), ", ".join(map(_hours, chapter.labs))
+    return f"| {_chapter(chapter)} | {chapter.core} | {chapter.optional} | {before} | {names} | {hours} |"
 
 
 if __name__ == "__main__":

@@ -71,6 +71,11 @@ def test_every_chapter_is_in_the_lists(page: str) -> None:
     assert [name for name in names if f"{name}.ipynb" not in text and name not in page] == []
 
 
+def test_every_lab_follows_one_chapter() -> None:
+    followed = [lab for chapter in course_map.chapters() for lab in chapter.labs]
+    assert sorted(set(followed)) == course_map.labs()
+
+
 def test_chapters_come_after_those_that_they_need() -> None:
     known = course_map.chapters()
     order = [chapter.name for chapter in known if not chapter.is_appendix]
