@@ -12,7 +12,7 @@ TILE = 16 * BLOCK  # elements of a block
 module = cupy.RawModule(
     code=r"""
 // BEGIN SOLUTION
-constexpr int BLOCK = 512, WARPS = BLOCK / 32, VECTORS = 4, TILE = 4 * VECTORS * BLOCK, LOOK = 4;
+constexpr int BLOCK = 512, WARPS = BLOCK / 32, VECTORS = 4, TILE = 4 * VECTORS * BLOCK;
 constexpr unsigned EMPTY = 0, SUM = 1, PREFIX = 2, ALL = 0xffffffff;
 typedef unsigned long long Word;  // of a tile: the upper half says what the lower half is
 
@@ -28,32 +28,21 @@ __device__ void store(Word* word, unsigned kind, unsigned number)
     asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" :: "l"(word), "l"((Word)kind << 32 | number) : "memory");
 }
 
-// How many elements the tiles before this one keep. All lanes of a warp call this, and all get the number. A lane reads
-// LOOK words in one round trip, the nearest first, and adds them up to a prefix or to what is not there yet.
+// How many elements the tiles before this one keep. All lanes of a warp call this, and all get the number.
 __device__ unsigned before(const Word* words, int tile)
 {
     unsigned sum = 0;
     int lane = threadIdx.x % 32;
-    for (int at = tile - 1 - LOOK * lane;; at -= 32 * LOOK) {
-        unsigned part, kind, prefixes;
-        int needed;  // lanes, of which the last has the nearest prefix
+    for (int at = tile - 1 - lane;; at -= 32) {
+        unsigned prefixes;
+        int needed;  // lanes, of which the last reads the nearest prefix
+        Word word;
         do {
-            Word seen[LOOK];
-#pragma unroll
-            for (int k = 0; k < LOOK; ++k) seen[k] = at - k >= 0 ? load(words + at - k) : (Word)PREFIX << 32;
-            part = 0;
-            kind = SUM;
-#pragma unroll
-            for (int k = 0; k < LOOK; ++k) {
-                if (kind == SUM) {
-                    part += (unsigned)seen[k];
-                    kind = seen[k] >> 32;
-                }
-            }
-            prefixes = __ballot_sync(ALL, kind == PREFIX);
+            word = at >= 0 ? load(words + at) : (Word)PREFIX << 32;
+            prefixes = __ballot_sync(ALL, word >> 32 == PREFIX);
             needed = prefixes ? __ffs(prefixes) : 32;
-        } while (__any_sync(ALL, lane < needed && kind == EMPTY));
-        part = lane < needed ? part : 0;
+        } while (__any_sync(ALL, lane < needed && word >> 32 == EMPTY));
+        unsigned part = lane < needed ? (unsigned)word : 0;
 #pragma unroll
         for (int step = 16; step > 0; step /= 2) part += __shfl_xor_sync(ALL, part, step);
         sum += part;
