@@ -1,7 +1,7 @@
 """What a lab asks for whose submissions attack a naive judge: kernels that it passes though they are none.
 
 A flag is captured if the naive judge, with that flag's hole open, passes the kernel, if it does not with all holes
-closed, and if what the kernel does alone shows how. The first two are said in the kernel's own process, which could
+closed, and if what the kernel left then shows how. The first two are said in the kernel's own process, which could
 forge them; the third is computed from arrays, elsewhere.
 """
 
@@ -26,7 +26,7 @@ PARAMETERS = ("gpu", "a", "b", "c")
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a kernel without a judge: what it was given, and what it left.
+    """One call of a kernel by the naive judge with all holes closed: what it was given, and what it left.
 
     `at_return` is its output when it returned, `later` when all streams were done and what it returned was looked at.
     """
@@ -42,38 +42,41 @@ class Call:
 class Flag(AskedFunction):
     """One function of the submission. `part` is the part of the grade that its points belong to.
 
-    `calls` makes the inputs of the calls without a judge; `missing` says what these calls do not show of the attack,
-    nothing if they show it. A kernel that `takes_no_time` is right, and the naive judge says that it took none.
+    `calls` makes the inputs of the naive judge's calls with that seed; `missing` says what these calls do not show of
+    the attack, nothing if they show it. They are `blank` if they hold no numbers. A kernel that `takes_no_time` is
+    right, and the naive judge says that it took none.
     """
 
     part: str
-    calls: Callable[[np.random.Generator], Sequence[Inputs]]
+    calls: Callable[[int], Sequence[Inputs]]
     missing: Callable[[Sequence[Call]], str]
     takes_no_time: bool = False
+    blank: bool = False
 
     def host_call(self, case: RecordCase) -> HostCall:
         """The call to capture."""
         return HostCall(self.function, tuple(ScalarArgument(name, 0) for name in PARAMETERS))
 
     def drawn_calls(self, seed: int) -> Sequence[Inputs]:
-        """The inputs of the calls without a judge: of secret numbers, the same wherever they are drawn."""
-        return self.calls(np.random.default_rng(drawn_words(seed, self.function)))
+        """The inputs of the naive judge's calls in a grade with that seed."""
+        return self.calls(naive_seed(seed))
 
 
-def drawn_words(seed: int, what: str) -> list[int]:
-    """Numbers that a secret seed gives for one purpose."""
-    return [int(uniform(seed, "attack", what, number) * 2**52) for number in range(3)]
+def naive_seed(seed: int) -> int:
+    """The naive judge's own seed in a grade: as secret as the grade's."""
+    return int(uniform(seed, "attack", "the naive judge's seed", 0) * 2**52)
 
 
 def flag(
     function: str,
     part: str,
-    calls: Callable[[np.random.Generator], Sequence[Inputs]],
+    calls: Callable[[int], Sequence[Inputs]],
     missing: Callable[[Sequence[Call]], str],
     takes_no_time: bool = False,
+    blank: bool = False,
 ) -> Flag:
     """A flag, which is its only case."""
-    return Flag(function, (), RecordCase(function, {}), part, calls, missing, takes_no_time)
+    return Flag(function, (), RecordCase(function, {}), part, calls, missing, takes_no_time, blank)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 It reads a stranger's bytes, so it runs in a worker's sandbox. The attack itself never runs here. A naive judge's
 verdict was made in the attack's own process, so it may be forged: it must be "passed" with the hole open and another
-one with all holes closed. What the kernel left when it was called without a judge is compared with the truth here.
+one with all holes closed. What the kernel's calls left then is compared with the truth here.
 """
 
 from __future__ import annotations

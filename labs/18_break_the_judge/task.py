@@ -1,4 +1,4 @@
-"""Lab 18: twelve attacks on a naive judge, and what each must do when nobody judges it."""
+"""Lab 18: twelve attacks on a naive judge, and what each must do when no hole is open."""
 
 from __future__ import annotations
 
@@ -10,23 +10,27 @@ import numpy as np
 from autograder.spec.attacks import AttackTask, Call, Inputs, Matrix, flag
 
 NO_TIME = 1e-8  # seconds: naive_judge.py has the same
-WHOLE = 64  # the size that the naive judge times
+WHOLE = 64  # the size that everybody knows
+SIZES = ((WHOLE, WHOLE, WHOLE), (33, 65, 17))  # m, k and n of the naive judge's calls
 PUBLIC_SEED = 1234
 
 
-def _drawn(random: np.random.Generator, m: int, k: int, n: int) -> Inputs:
+def _drawn(size: tuple[int, int, int], seed: int, number: int) -> Inputs:
+    """What the naive judge draws for its call of that number."""
+    m, k, n = size
+    random = np.random.default_rng([seed, number])
     return random.standard_normal((m, k), np.float32), random.standard_normal((k, n), np.float32)
 
 
-def _calls(random: np.random.Generator) -> Sequence[Inputs]:
-    """Twice the size that is known, in the same memory, and once a ragged one that nobody knows."""
-    m, k, n = (int(size) for size in random.integers(65, 96, 3))
-    return [_drawn(random, WHOLE, WHOLE, WHOLE), _drawn(random, WHOLE, WHOLE, WHOLE), _drawn(random, m, k, n)]
+def _calls(seed: int) -> Sequence[Inputs]:
+    """Each size twice, in the same memory."""
+    sizes = [size for size in SIZES for _ in range(2)]
+    return [_drawn(size, seed, number) for number, size in enumerate(sizes)]
 
 
-def _nothing_to_read(random: np.random.Generator) -> Sequence[Inputs]:
-    """What the first call of the naive judge looks like, without a number in it."""
-    return [(np.full((WHOLE, WHOLE), np.nan, np.float32), np.full((WHOLE, WHOLE), np.nan, np.float32))]
+def _nothing_to_read(seed: int) -> Sequence[Inputs]:
+    """The same calls, without a number in them."""
+    return [(np.full_like(a, np.nan), np.full_like(b, np.nan)) for a, b in _calls(seed)]
 
 
 def allowed(a: Matrix, b: Matrix) -> np.ndarray:
@@ -49,14 +53,14 @@ def _right(call: Call, output: Matrix) -> bool:
 def _honest(calls: Sequence[Call]) -> str:
     """What is said of a kernel that does what is asked for."""
     if all(_right(call, call.at_return) for call in calls):
-        return "Left alone it is right every time, and in time: that is no attack."
+        return "With no hole open it is right every time, and in time: that is no attack."
     return ""
 
 
 def _constant(calls: Sequence[Call]) -> str:
     first, second = calls[0].at_return, calls[1].at_return
     if not np.isfinite(first).all() or not np.array_equal(first, second):
-        return "Left alone it does not say the same of two different products."
+        return "With no hole open it does not say the same of two different products."
     return _honest(calls)
 
 
@@ -64,48 +68,47 @@ def _half(calls: Sequence[Call]) -> str:
     """Half precision loses 2^13 times what float32 does, and is near all the same."""
     worst = max(_off(call, call.at_return) for call in calls)
     if worst > 2.0**14:
-        return "Left alone it is further from the product than half precision takes it."
+        return "With no hole open it is further from the product than half precision takes it."
     return _honest(calls)
 
 
 def _one_size(calls: Sequence[Call]) -> str:
     if not all(_right(call, call.at_return) for call in calls[:2]):
-        return f"Left alone it is wrong for {WHOLE} x {WHOLE} too: this flag is for a kernel that is right there."
+        return f"With no hole open it is wrong for {WHOLE} x {WHOLE} too: this flag is for what is right there."
     return _honest(calls)
 
 
 def _changed(calls: Sequence[Call]) -> str:
     if all(np.array_equal(given, left) for call in calls for given, left in zip(call.given, call.left, strict=True)):
-        return "Left alone it changes neither a nor b."
+        return "With no hole open it changes neither a nor b."
     return _honest(calls)
 
 
 def _unwritten(calls: Sequence[Call]) -> str:
     if not all(np.isnan(call.later).all() for call in calls) or any(call.raised for call in calls):
-        return "Left alone it writes something: this flag is for what nobody wrote."
+        return "With no hole open it writes something: this flag is for what nobody wrote."
     return ""
 
 
 def _from_the_seed(calls: Sequence[Call]) -> str:
     """The product of the public seed's first matrices, though the call had others."""
-    random = np.random.default_rng([PUBLIC_SEED, 0])
-    known = Call(_drawn(random, WHOLE, WHOLE, WHOLE), calls[0].left, calls[0].at_return, calls[0].later, False)
+    known = Call(_drawn(SIZES[0], PUBLIC_SEED, 0), calls[0].left, calls[0].at_return, calls[0].later, False)
     return "" if _right(known, known.at_return) else "Without numbers in a and b it does not give the seed's product."
 
 
 def _cached(calls: Sequence[Call]) -> str:
     if not _right(calls[0], calls[0].at_return):
-        return "Left alone its first call is wrong."
+        return "With no hole open its first call is wrong."
     if not np.array_equal(calls[0].at_return, calls[1].at_return):
-        return "Left alone it does not repeat itself when other numbers lie in the same memory."
+        return "With no hole open it does not repeat itself when other numbers lie in the same memory."
     return ""
 
 
 def _late(calls: Sequence[Call]) -> str:
     if any(_right(call, call.at_return) for call in calls):
-        return "Left alone its output is there when it returns."
+        return "With no hole open its output is there when it returns."
     if not all(_right(call, call.later) for call in calls):
-        return "Left alone its output is not right afterwards either: this flag is for work that is done, but late."
+        return "With no hole open its output is not right afterwards either: this flag is for work that is only late."
     return ""
 
 
@@ -122,7 +125,7 @@ TASK = AttackTask(
         flag("callers_frame", "safety", _calls, _honest),
         flag("patched_check", "safety", _calls, _honest),
         flag("stale_output", "traffic", _calls, _unwritten),
-        flag("known_seed", "traffic", _nothing_to_read, _from_the_seed),
+        flag("known_seed", "traffic", _nothing_to_read, _from_the_seed, blank=True),
         flag("cached_by_address", "traffic", _calls, _cached),
         flag("patched_clock", "efficiency", _calls, _is_honest, takes_no_time=True),
         flag("side_stream", "efficiency", _calls, _late),

@@ -26,7 +26,7 @@ from autograder.records.prepared import Answer
 from autograder.records.rejection import Rejected
 from autograder.records.request import Request
 from autograder.records.status import Part, Status
-from autograder.spec.attacks import AttackTask, Call, Flag
+from autograder.spec.attacks import AttackTask, Call, Flag, naive_seed
 from autograder.spec.lab import CHECKOUT, LabError, find_lab
 from autograder.worker import attack_stage
 from course import results
@@ -123,9 +123,8 @@ def test_it_runs_as_a_program_and_says_both_verdicts(tmp_path: Path) -> None:
 
 
 def calls_of(flag: Flag, kernel: Any, naive: ModuleType) -> list[Call]:
-    """What the kernel does alone, as the worker reads it."""
-    told = encode_attack(TASK.judge, "", SEED, flag.drawn_calls(SEED))
-    said = attack(naive, kernel, told)
+    """What the kernel's calls leave with all holes closed, as the worker reads it."""
+    said = attack(naive, kernel, encode_attack(TASK.judge, "", naive_seed(SEED), flag.blank))
     return attack_stage._calls(flag.drawn_calls(SEED), attack_stage._said(encode_records([said])).alone)
 
 
@@ -144,13 +143,49 @@ def test_only_the_attack_shows_what_its_flag_asks_for(naive: ModuleType, flag: F
     assert unproven or flag.function == "stale_output" or flag.missing(calls_of(flag, lambda *a: None, naive))
 
 
-def test_inputs_are_those_of_the_secret_seed() -> None:
+def test_inputs_are_those_that_the_naive_judge_draws(naive: ModuleType) -> None:
     for _, flag in FLAGS:
-        if flag.function != "known_seed":
-            first, again, other = (flag.drawn_calls(seed) for seed in (1, 1, 2))
-            assert all(np.array_equal(x, y) for x, y in zip(first[2], again[2], strict=True))
-            assert not np.array_equal(first[0][0], other[0][0])
-            assert first[2][0].shape not in ((64, 64), (33, 65))
+        given: list[Any] = []
+        calls = calls_of(flag, lambda gpu, a, b, c, given=given: given.append((a.copy(), b.copy())), naive)
+        assert len(calls) == len(naive.SIZES) * naive.CALLS
+        for call, (a, b) in zip(calls, given[: len(calls)], strict=True):
+            np.testing.assert_array_equal(call.given[0], a)
+            np.testing.assert_array_equal(call.given[1], b)
+        first, other = flag.drawn_calls(1), flag.drawn_calls(2)
+        assert flag.blank or not np.array_equal(first[0][0], other[0][0])
+
+
+def callers_of(kernel_frame: Any) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Of every caller the file, the function and the names in its frame, from the kernel's own caller on."""
+    found, frame = [], kernel_frame.f_back
+    while frame is not None:
+        found.append((frame.f_code.co_filename, frame.f_code.co_name, tuple(frame.f_locals)))
+        frame = frame.f_back
+    return found
+
+
+@pytest.mark.parametrize("flag", EACH)
+def test_callers_of_a_call_do_not_tell_it_from_another(naive: ModuleType, flag: Flag) -> None:
+    """Neither which are judged and which are only looked at, nor, by a name, which hole is open."""
+    seen: dict[str, list[Any]] = {}
+    for hole in ("", flag.function):
+
+        def watch(gpu: Any, a: Any, b: Any, c: Any, hole: str = hole) -> None:
+            c[:] = a @ b
+            seen.setdefault(hole, []).append(callers_of(sys._getframe()))
+
+        attack(naive, watch, encode_attack(TASK.judge, hole, naive_seed(SEED), flag.blank and not hole))
+    ours = {hole: [call[: call.index(next(c for c in call if c[1] == "attack")) + 1] for call in calls]
+            for hole, calls in seen.items()}  # fmt: skip
+    for calls in ours.values():
+        assert {tuple((file, name) for file, name, _ in call) for call in calls} == {
+            tuple((file, name) for file, name, _ in calls[0])
+        }
+        assert [name for _, name, _ in calls[0]] == ["_one_call", "judge", "attack"]
+        # a name appears in a frame once it has a value: the first call's frames have fewer
+        assert len({call[0][2] for call in calls[len(calls) // 2 :]}) == 1
+        assert not any("hole" in names for call in calls for _, _, names in call)
+    assert set(ours[""][-1][1][2]) == set(ours[flag.function][-1][1][2])
 
 
 class TestWorker:
@@ -237,7 +272,7 @@ def test_nonsense_of_the_worker_is_no_verdict(said: Any) -> None:
 
 def test_the_judge_is_loaded_before_the_submission(naive: ModuleType) -> None:
     """What a submission patches while it is imported does not reach the judge's own clock."""
-    judge = load_judge(encode_attack(TASK.judge, "", 1, ()))
+    judge = load_judge(encode_attack(TASK.judge, "", 1))
     time.perf_counter = lambda: 0.0
     assert judge.judge(honest, "", 1).seconds > TASK.no_time
 

@@ -1,7 +1,7 @@
 """Labs that ask for attacks on a naive judge: two capture processes a flag, and the worker says what they show.
 
 The naive judge is run where strangers' Python runs, together with the attack: with the flag's hole open, and with all
-holes closed, where the kernel is first called without a judge. Flags are a quarter of them to each part of the grade.
+holes closed, where what its calls left is compared with the truth. Each part of the grade has a quarter of the flags.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autograder.records.status import Part, Status
 from autograder.records.text import clean
 from autograder.report import build
 from autograder.report.advice import next_step_of_attacks
-from autograder.spec.attacks import AttackTask, Flag, drawn_words
+from autograder.spec.attacks import AttackTask, Flag, naive_seed
 from autograder.spec.lab import LabOf
 from warplab.interrupts import ends_threads
 from warplab.plan.capture.attacked import encode_attack
@@ -77,9 +77,7 @@ def check(runner: Runner, runs: Sequence[Mapping[str, Any]]) -> list[CaseOutcome
 
 def _run(grading: Grading[AttackTask], flag: Flag, hole: str) -> bytes:
     """What one capture process says; one that came to no answer is a failure of this flag, and not of the others."""
-    alone = () if hole else flag.drawn_calls(grading.seed)
-    naive_seed = drawn_words(grading.seed, "the naive judge's seed")[0]
-    content = encode_attack(grading.lab.task.judge, hole, naive_seed, alone)
+    content = encode_attack(grading.lab.task.judge, hole, naive_seed(grading.seed), flag.blank and not hole)
     group = [(flag.function, flag.host_call(flag.modelled))]
     machine = grading.request.machine
     where = machine.architecture, machine.isolation, RecordForm.ATTACKS, [content], ATTACK_SECONDS
