@@ -137,8 +137,9 @@ TASK = Task(
         ArraySpec("position", "int32", ("tokens", "k"), Role.OUTPUT),
     ),
     correctness=(
-        Case("one token", {"tokens": 1, "k": 8, "experts": 16}, Family.NORMAL),
-        Case("ties", {"tokens": 77, "k": 2, "experts": 32}, Family.INTEGERS, sizes(odd(65, 95), 2, 32)),
+        Case("one choice", {"tokens": 1, "k": 1, "experts": 320}, Family.NORMAL, points=5),  # one row
+        Case("one token", {"tokens": 1, "k": 8, "experts": 16}, Family.NORMAL, points=5),  # a row for each expert
+        Case("ties", {"tokens": 77, "k": 2, "experts": 32}, Family.INTEGERS, sizes(odd(65, 95), 2, 32), points=10),
         Case("all to one expert", {"tokens": 93, "k": 1, "experts": 16}, Family.WIDE, sizes(odd(81, 127), 1, 16)),
         Case("a favourite", {"tokens": 301, "k": 4, "experts": 128}, Family.WIDE, sizes(odd(257, 381), 4, 128)),
         Case(
@@ -233,6 +234,7 @@ TASK = Task(
     flops=lambda d: float(d["tokens"] * d["experts"]),
     bytes_moved=lambda d: scores_bytes(d) + 3 * rows_bytes(d) + 8.0 * d["experts"],
     compute_ceiling=Ceiling.FP32_FMA,
+    stages_use="global_store_sectors",
     budgets=(
         Budget(
             "global_read_sectors",

@@ -1,7 +1,9 @@
 """Lab 10_index_shuffle: the experts that tokens choose, and the rows in the order of their experts."""
 
 # BEGIN SOLUTION
-# STARTER: from numba import cuda
+# STARTER: # Parts 1 to 3 are yours, one after the other; each earns points by itself. README.md says what each is.
+# STARTER:
+# STARTER: from numba import cuda, float32, int32
 from functools import cache
 
 import cupy
@@ -10,15 +12,37 @@ from numba import cuda, int32, uint32
 
 from warplab import ptx
 
-# STARTER:
 # STARTER: BLOCK = 128
+# STARTER: LOWEST = float32(-float("inf"))
 # STARTER:
 # STARTER:
 # STARTER: @cuda.jit
-# STARTER: def index_shuffle_kernel(scores, chosen, count, first, order, position):
-# STARTER:     # scores is tokens x experts, chosen and position tokens x k; count and first have experts elements,
-# STARTER:     # order has tokens * k. Choose and sort here.
-# STARTER:     pass
+# STARTER: def choose_kernel(scores, chosen):
+# STARTER:     """Part 1: the best experts of a thread's token. Of equal scores the lower expert wins; NaN is LOWEST."""
+# STARTER:     token = cuda.grid(1)
+# STARTER:     if token < scores.shape[0]:
+# STARTER:         for choice in range(chosen.shape[1]):
+# STARTER:             chosen[token, choice] = int32(choice)
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit
+# STARTER: def count_kernel(chosen, count, first):
+# STARTER:     """Part 2: a thread's expert, how many rows it has and where they begin. This is enough for one row."""
+# STARTER:     expert = cuda.grid(1)
+# STARTER:     if expert < count.size:
+# STARTER:         count[expert] = 1 if chosen[0, 0] == expert else 0
+# STARTER:         first[expert] = 1 if chosen[0, 0] < expert else 0
+# STARTER:
+# STARTER:
+# STARTER: @cuda.jit
+# STARTER: def place_kernel(chosen, first, order, position):
+# STARTER:     """Part 3: a thread's expert, its rows in the order of their numbers. This is enough for one token."""
+# STARTER:     expert = cuda.grid(1)
+# STARTER:     if expert < first.size:
+# STARTER:         for choice in range(chosen.shape[1]):
+# STARTER:             if chosen[0, choice] == expert:
+# STARTER:                 position[0, choice] = first[expert]
+# STARTER:                 order[first[expert]] = choice
 # STARTER:
 # STARTER:
 # One launch, and each score is read once. A block has a stretch of neighbouring tokens, each of its warps a stretch of
@@ -212,8 +236,9 @@ def index_shuffle(k, scores, chosen, count, first, order, position):
     """Chooses k of the experts for every token and sorts the rows by expert; all but k are arrays (README.md)."""
     tokens, experts = scores.shape
     # BEGIN SOLUTION
-    # STARTER: blocks = (tokens + BLOCK - 1) // BLOCK
-    # STARTER: index_shuffle_kernel[blocks, BLOCK](scores, chosen, count, first, order, position)
+    # STARTER: choose_kernel[(tokens + BLOCK - 1) // BLOCK, BLOCK](scores, chosen)
+    # STARTER: count_kernel[(experts + BLOCK - 1) // BLOCK, BLOCK](chosen, count, first)
+    # STARTER: place_kernel[(experts + BLOCK - 1) // BLOCK, BLOCK](chosen, first, order, position)
     blocks = min((tokens + SHARE - 1) // SHARE, GRID)
     if 1 < blocks <= CLUSTER:
         blocks = CLUSTER

@@ -12,6 +12,35 @@ import numpy as np
 # END SOLUTION
 SOURCE = r"""
 // BEGIN SOLUTION
+// STARTER: // Parts 1 to 3 are yours, one after the other; each earns points by itself. README.md says what each is.
+// STARTER: // scores has tokens x EXPERTS elements, chosen, order and position tokens x K, count and first EXPERTS.
+// STARTER:
+// STARTER: // Part 1: the best experts of a thread's token. Of equal scores the lower expert wins; NaN is -inf.
+// STARTER: extern "C" __global__ void choose_kernel(const float* scores, int* chosen, int tokens)
+// STARTER: {
+// STARTER:     int token = blockIdx.x * blockDim.x + threadIdx.x;
+// STARTER:     if (token >= tokens) return;
+// STARTER:     for (int choice = 0; choice < K; ++choice) chosen[token * K + choice] = choice;
+// STARTER: }
+// STARTER:
+// STARTER: // Part 2: a thread's expert, how many rows it has and where they begin. This is enough for one row.
+// STARTER: extern "C" __global__ void count_kernel(const int* chosen, int* count, int* first, int tokens)
+// STARTER: {
+// STARTER:     int expert = blockIdx.x * blockDim.x + threadIdx.x;
+// STARTER:     if (expert >= EXPERTS) return;
+// STARTER:     count[expert] = chosen[0] == expert;
+// STARTER:     first[expert] = chosen[0] < expert;
+// STARTER: }
+// STARTER:
+// STARTER: // Part 3: a thread's expert, its rows in the order of their numbers. This is enough for one token.
+// STARTER: extern "C" __global__ void place_kernel(const int* chosen, const int* first, int* order, int* position,
+// STARTER:                                         int tokens)
+// STARTER: {
+// STARTER:     int expert = blockIdx.x * blockDim.x + threadIdx.x;
+// STARTER:     if (expert >= EXPERTS) return;
+// STARTER:     for (int row = 0; row < K; ++row)
+// STARTER:         if (chosen[row] == expert) position[row] = first[expert], order[first[expert]] = row;
+// STARTER: }
 #include <cooperative_groups.h>
 namespace cg = cooperative_groups;
 constexpr unsigned ALL = 0xffffffff;  // lanes that take part
@@ -190,21 +219,14 @@ __device__ int sum_before(int mine, int* span)
 
 __device__ void put(int number, int to, int* order, int* position) { position[number] = to, order[to] = number; }
 
-// STARTER: extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void
 #if BLOCKS > 1
 __cluster_dims__(BLOCKS)
 #endif
 __launch_bounds__(THREADS, 1)  // told that one block is enough, the compiler spares no registers
-// END SOLUTION
 index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restrict__ count, int* __restrict__ first,
-// BEGIN SOLUTION
-// STARTER:                      int* __restrict__ order, int* __restrict__ position, int tokens)
                      int* __restrict__ order, int* __restrict__ position, unsigned* others, int tokens)
-// END SOLUTION
 {
-    // BEGIN SOLUTION
-    // STARTER: // scores has tokens x EXPERTS elements, chosen, order and position tokens x K, count and first EXPERTS.
     // Blocks of a cluster have fewer tokens than BYTES.
     constexpr int WORDS = GRID ? 1 : BLOCKS % 4 ? BLOCKS : BLOCKS / 4;
     __shared__ int next[WARPS][EXPERTS];  // rows of a warp by expert, then how many of the block come before its next
@@ -296,8 +318,8 @@ index_shuffle_kernel(const float* __restrict__ scores, int* chosen, int* __restr
             if (rows[g] != NOBODY) put(number, to, order, position);
         }
     }
-    // END SOLUTION
 }
+// END SOLUTION
 """
 # BEGIN SOLUTION
 SMS = 132  # of an H100 SXM or H200, each with a place for one block
@@ -326,11 +348,12 @@ def index_shuffle(k, scores, chosen, count, first, order, position):
     """Chooses k of the experts for every token and sorts the rows by expert; all but k are arrays (README.md)."""
     tokens, experts = scores.shape
     # BEGIN SOLUTION
-    # STARTER: index_shuffle_kernel = cupy.RawKernel(
-    # STARTER:     SOURCE, "index_shuffle_kernel", (f"-DK={k}", f"-DEXPERTS={experts}", "-DTHREADS=128")
-    # STARTER: )
-    # STARTER: arguments = (scores, chosen, count, first, order, position, np.int32(tokens))
-    # STARTER: index_shuffle_kernel(((tokens + 3) // 4,), (128,), arguments)
+    # STARTER: module = cupy.RawModule(code=SOURCE, options=(f"-DK={k}", f"-DEXPERTS={experts}"))
+    # STARTER: blocks = [((n + 127) // 128,) for n in (tokens, experts)]
+    # STARTER: size = np.int32(tokens)
+    # STARTER: module.get_function("choose_kernel")(blocks[0], (128,), (scores, chosen, size))
+    # STARTER: module.get_function("count_kernel")(blocks[1], (128,), (chosen, count, first, size))
+    # STARTER: module.get_function("place_kernel")(blocks[1], (128,), (chosen, first, order, position, size))
     blocks, warps = launch(tokens, experts, k)
     grid = blocks > CLUSTER
     options = {"K": k, "EXPERTS": experts, "VECTOR": {128: 4, 320: 2}.get(experts, 1), "THREADS": 32 * warps}

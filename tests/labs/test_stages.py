@@ -1,4 +1,4 @@
-"""Labs 07, 08 and 09 part by part: what the starter earns as its parts are completed, in the order of the handout.
+"""Labs 07 to 10 part by part: what the starter earns as its parts are completed, in the order of the handout.
 
 A grade takes the emulator ten seconds: `make test` has one of each of the first two tests, `make test-long` all.
 """
@@ -21,14 +21,15 @@ from autograder.spec.lab import find_lab, labs_folder, solutions_folder
 from autograder.starter import make_starter
 from tests.labs.parts_of_lab_07 import BLOCKS as PLACES
 from tests.labs.parts_of_lab_07 import FRAGMENTS, STEPS
+from tests.labs.parts_of_lab_10 import CHOOSE, COUNT, PLACE
 from tests.sampling import WHOLE, only_whole
 from warplab.plan.model import EMULATED_ARCHITECTURE
 
 pytestmark = pytest.mark.processes
 
 EMULATOR = Machine(Executor.EMULATOR, EMULATED_ARCHITECTURE, "emulator")
-LAB, LAB_07, LAB_09 = "08_hopper_hgemm", "07_tensor_core_hgemm", "09_fp8_gemm"
-MOST_LINES = {"submission.py": 70, "submission_cuda.py": 90}  # of lab 07 after its third stage, comments counted
+LAB, LAB_07, LAB_09, LAB_10 = "08_hopper_hgemm", "07_tensor_core_hgemm", "09_fp8_gemm", "10_index_shuffle"
+MOST_LINES = {"submission.py": 70, "submission_cuda.py": 90}  # of labs 07 and 10 after their third stage
 BLOCKS = (2, 3, 6, 8)  # of the solution, that are done with part 1, 2, 3 and 4
 
 
@@ -98,17 +99,24 @@ def test_a_case_with_a_finding_earns_nothing(worker: ConfinedWorker, tmp_path: P
     assert report.parts[0].score == 5 and report.parts[1].score == 0
 
 
+STAGED = {  # what is earned after each part, and the most lines of either language then
+    LAB_07: ((FRAGMENTS, PLACES, STEPS), [[0, 0, 0], [5, 0, 0], [10, 0, 0], [30, 15, 0]]),
+    LAB_10: ((CHOOSE, COUNT, PLACE), [[0, 0, 0], [5, 0, 0], [10, 0, 0], [35, 15, 0]]),
+}
+
+
 @pytest.mark.parametrize("name", FRAGMENTS)
-def test_lab_07_stage_by_stage(name: str, worker: ConfinedWorker, tmp_path: Path) -> None:
-    text = (labs_folder() / LAB_07 / name).read_text(encoding="utf-8")
+@pytest.mark.parametrize("lab", STAGED)
+def test_starters_in_parts_stage_by_stage(lab: str, name: str, worker: ConfinedWorker, tmp_path: Path) -> None:
+    text, (parts, expected) = (labs_folder() / lab / name).read_text(encoding="utf-8"), STAGED[lab]
     earned = []
-    for part in ({name: ()}, FRAGMENTS, PLACES, STEPS):
+    for part in ({name: ()}, *parts):
         for given, right in part[name]:
             assert text.count(given) == 1, given
             text = text.replace(given, right)
-        report = graded(text, worker, tmp_path, LAB_07)
+        report = graded(text, worker, tmp_path, lab)
         earned.append([part.score for part in report.parts[:3]])
-    assert earned == [[0, 0, 0], [5, 0, 0], [10, 0, 0], [30, 15, 0]]
+    assert earned == expected
     assert len(text.splitlines()) <= MOST_LINES[name]
 
 

@@ -17,6 +17,13 @@ CLASSES = {"scores": 0.4}  # the best expert of a few is often the same in anoth
 FINITE = False  # NaN and infinities are among the scores
 MUTANTS = (
     Mutant(
+        _CUDA,
+        "counted_while_others_read",
+        "the first of a group moves its counter on before the others have read it",
+        (Edit("peers.before;\n            __syncwarp();\n", "peers.before;\n"),),
+        Cause(Part.SAFETY, "race", at="if (peers.leads(rows[g])) next"),
+    ),
+    Mutant(
         _NUMBA,
         "nan_is_large",
         "a NaN's bits lie above those of infinity",
