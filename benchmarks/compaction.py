@@ -32,7 +32,7 @@ TURNS = 15
 QUEUED = 2e-3  # seconds of work in one graph, about
 REFERENCE_NAME, CUB, COPY, TORCH = "reference", "cub::DeviceSelect::If", "copy", "torch.masked_select"
 MEMCPY = "cudaMemcpyAsync"  # no baseline: of 2^28 elements it ran at two thirds of the ceiling on an H200
-TILES = ((256, 8), (512, 3), (1024, 2))  # the variants' threads, and blocks per SM that registers must allow
+TILES = ((256, 8), (512, 3))  # the variants' threads, and blocks per SM that registers must allow
 # A copy as the ceilings have it (warplab.gpu.trusted): 16 bytes per thread.
 _COPY = """
 extern "C" __global__ void copy(const float4* x, float4* out, int n)
