@@ -143,7 +143,15 @@ def _worst(xp: ModuleType, out: Array, light: Array, allowed: Array) -> float:
 
 
 def place(xp: ModuleType, family: Family, values: Values, draw: Random) -> None:
-    """Let the layers at which rays begin and end glow brightly, and let drawn rays lose nothing, half or all."""
+    """Let the layers at which rays begin and end glow brightly, and let drawn rays lose nothing, half or all.
+
+    WIDE has its long rays together: three quarters of all, from a drawn ray on. So a warp that lists the long ones
+    before it marches them has a full list, as in timed launches.
+    """
+    if family is Family.WIDE:
+        kind = values["kind"]
+        first = draw.randrange(kind.size // 4 + 1)
+        kind[first : first + kind.size * 3 // 4] = 8
     glow, opacity = values["glow"], values["opacity"]
     for k in (0, 1, SHORT - 1, SHORT, LONG - 2, LONG - 1):
         glow[k] = draw.choice((-BRIGHT, BRIGHT))
@@ -180,6 +188,7 @@ TASK = Task(
         Case(
             "more long rays", {"n": 1200}, Family.INTEGERS, every(n=multiples(8, 1152, 1248))
         ),  # 2 of 9: more in a tile than a block may have threads
+        Case("long rays together", {"n": 24_576}, Family.WIDE, every(n=multiples(256, 23_552, 24_576))),
         Case("ragged and larger", {"n": 3337}, Family.NORMAL, every(n=odd(3201, 3455)), hidden=True),
         Case("many long rays", {"n": 1999}, Family.INTEGERS, every(n=odd(1901, 2099)), hidden=True),
         Case(

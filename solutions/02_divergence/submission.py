@@ -308,6 +308,7 @@ def march(opacity, kind, glow, out):
     # BEGIN SOLUTION
     # STARTER: blocks = (out.size + BLOCK - 1) // BLOCK
     # STARTER: march_kernel[blocks, BLOCK](opacity, kind, glow, out)
-    blocks = min(BLOCKS, (out.size + 2 * WARPS * TILE - 1) // (2 * WARPS * TILE))  # two tiles or more for every warp
+    tiles = 8 if out.size >= 16 * WARPS * TILE else 2  # for every warp
+    blocks = min(BLOCKS, (out.size + tiles * WARPS * TILE - 1) // (tiles * WARPS * TILE))
     march_kernel[blocks, BLOCK](opacity, kind, glow, out)
     # END SOLUTION

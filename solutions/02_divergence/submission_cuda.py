@@ -262,6 +262,7 @@ def march(opacity, kind, glow, out):
     # BEGIN SOLUTION
     # STARTER: blocks = (out.size + BLOCK - 1) // BLOCK
     # STARTER: march_kernel((blocks,), (BLOCK,), (opacity, kind, glow, out, np.int32(out.size)))
-    blocks = min(BLOCKS, (out.size + 2 * BLOCK * 8 - 1) // (2 * BLOCK * 8))  # two tiles or more for every warp
+    tiles = 8 if out.size >= 7 * BLOCK * 8 else 2  # for every warp
+    blocks = min(BLOCKS, (out.size + tiles * BLOCK * 8 - 1) // (tiles * BLOCK * 8))
     march_kernel((blocks,), (BLOCK,), (opacity, kind, glow, out, np.int32(out.size)), shared_mem=SHARED)
     # END SOLUTION

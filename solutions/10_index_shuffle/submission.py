@@ -12,6 +12,7 @@ from numba import cuda, int32, uint32
 
 from warplab import ptx
 
+# STARTER:
 # STARTER: BLOCK = 128
 # STARTER: LOWEST = float32(-float("inf"))
 # STARTER:

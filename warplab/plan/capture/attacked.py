@@ -44,7 +44,7 @@ def attack(judge: ModuleType, kernel: Callable[..., Any], content: str) -> bytes
     draws = (_no_numbers, judge.draw) if has["blank"] else (judge.draw,)
     verdicts = []
     for draw in draws:
-        judge.draw = draw
+        vars(judge)["draw"] = draw
         verdicts.append(judge.judge(kernel, has["hole"], has["seed"]))
     said, left = verdicts[-1], verdicts[0].left
     verdict = {"passed": said.passed, "seconds": said.seconds, "words": said.words}
