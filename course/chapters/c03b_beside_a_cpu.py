@@ -13,6 +13,10 @@ from course.results import DIRECTORY, Results, read
 from warplab.figures import style
 
 CORE, SM = "one core", "one SM"
+NOT_SOONER = {
+    "the GPU thread's": "A GPU's path to memory is longer: more banks, more queues, a slower clock.",
+    "about the same: both wait for DRAM": "DRAM is a small part of it; the way there is the larger one.",
+}
 _WIDTHS = {"zmm": 16, "ymm": 8, "xmm": 4}  # float32 values of a vector register, by its name in x86's assembly
 
 

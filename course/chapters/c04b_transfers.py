@@ -15,6 +15,10 @@ from warplab.figures import style
 UP, DOWN = "host to device", "device to host"
 STAGES = {UP: "copy to the GPU", "kernel": "kernel", DOWN: "copy back"}
 COLOURS = {UP: style.BLUE, "kernel": style.ORANGE, DOWN: style.GREEN}
+NOT_20_US = {
+    "2 µs": "That is the kernel alone; the wait for its launch lies between the events too.",
+    "nothing: it is too short": "The clock of events ticks every half microsecond or so.",
+}
 TOGETHER = "copy, compute, copy back"
 DRAWN = 8  # chunks of the recorded timeline
 
