@@ -25,14 +25,14 @@ MUTANTS = (
                 "        cuda.syncthreads()\n        read",
             ),
         ),
-        Cause(Part.SAFETY, _RACE, words="cp.async"),
+        Cause(Part.SAFETY, _RACE, words="cp_async"),
     ),
     Mutant(
         _NUMBA,
         "one_stage_too_few_awaited",
         "the wait leaves the group on its way that is read next",
         (Edit("cp_async_wait_group(STAGES - 2)", "cp_async_wait_group(STAGES - 1)"),),
-        Cause(Part.SAFETY, _RACE, words="cp.async"),
+        Cause(Part.SAFETY, _RACE, words="cp_async"),
     ),
     Mutant(
         _NUMBA,
@@ -54,7 +54,7 @@ MUTANTS = (
             Edit("        ptx.cp_async_commit()  # an empty group keeps the count of the wait right\n", ""),
             Edit(_LAST_FETCH, f"{_LAST_FETCH}            ptx.cp_async_commit()\n"),
         ),
-        Cause(Part.SAFETY, _RACE, words="cp.async"),
+        Cause(Part.SAFETY, _RACE, words="cp_async"),
     ),
     Mutant(
         _NUMBA,
