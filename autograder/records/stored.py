@@ -93,6 +93,7 @@ class _Report(msgspec.Struct):
     printed: str = ""
     unrun: tuple[tuple[int, int], ...] = ()
     worst_request: LaneRequest | None = None
+    predictions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if sorted(part.part for part in self.parts) != sorted(Part):

@@ -137,7 +137,7 @@ TASK = Task(
         ArraySpec("position", "int32", ("tokens", "k"), Role.OUTPUT),
     ),
     correctness=(
-        Case("one choice", {"tokens": 1, "k": 1, "experts": 320}, Family.NORMAL, points=5),  # one row
+        Case("one choice", {"tokens": 1, "k": 1, "experts": 16}, Family.NORMAL, points=5),  # one row
         Case("one token", {"tokens": 1, "k": 8, "experts": 16}, Family.NORMAL, points=5),  # a row for each expert
         Case("ties", {"tokens": 77, "k": 2, "experts": 32}, Family.INTEGERS, sizes(odd(65, 95), 2, 32), points=10),
         Case("all to one expert", {"tokens": 93, "k": 1, "experts": 16}, Family.WIDE, sizes(odd(81, 127), 1, 16)),
