@@ -17,6 +17,8 @@ from tests import warm_captures
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "notebooks"
 SOURCES = sorted((FOLDER / "source").glob("*.md"))
+# Those that show tables and kernels only, or whose figures wait for a prediction.
+WITHOUT_FIGURES = {"05b_patterns", "10b_layer", "appendix_09_engineering", "appendix_16_tiles_and_slices"}
 NAMES = [path.stem for path in SOURCES]
 
 
@@ -72,4 +74,4 @@ def test_runs_without_a_gpu(source: Path, monkeypatch: pytest.MonkeyPatch, tmp_p
         for output in cell.outputs:
             kinds |= set(output.get("data", {}))
             assert not (found := private.search(text_of(output))), f"{found and found.group()} in {cell.source[:60]!r}"
-    assert "image/png" in kinds, "no figure was drawn"
+    assert "image/png" in kinds or source.stem in WITHOUT_FIGURES, "no figure was drawn"

@@ -94,7 +94,8 @@ def test_the_site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert not [place for place in page.loads if re.match(r"(https?:)?//", place)], path
         assert page.silent == [], path
         assert "<html lang=" in text and "<title>" in text and "viewport" in text
-        assert [p for p in page.loads if "://" not in p and not (path.parent / p.partition("?")[0]).exists()] == []
+        files = [place for place in page.loads if "://" not in place and not place.startswith("data:")]
+        assert [place for place in files if not (path.parent / place.partition("?")[0]).exists()] == []
     styles = "".join(path.read_text(encoding="utf-8") for path in built.rglob("*.css"))
     assert not re.search(r"url\([\"']?(https?:)?//", styles)
     folded = "".join(Page((built / "notebooks" / "03_warps_and_latency.html").read_text(encoding="utf-8")).folded)
