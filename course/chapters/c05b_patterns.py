@@ -20,10 +20,10 @@ NAMES = {
 }
 FORMS = {"by_rows": "by rows", "spmv": "by warps", "merge": "merge-based"}
 KEPT, OTHER, LOST = "in the order of x", "in another order", "some are lost"
-WHY_ORDER = "Each warp takes the next free place, and which warp comes first is the machine's choice."
+WHY_ORDER = "Each block takes the next free places, and which block comes first is the machine's choice."
 OTHER_ORDERS = {
-    KEPT: "Within a warp, yes: the ballot sees to it. Between warps, the atomic serves the first to arrive.",
-    LOST: "The atomic gives each warp places of its own, so none are lost.",
+    KEPT: "Within a block, yes: ballots and sums see to it. Between blocks, the atomic serves the first to arrive.",
+    LOST: "The atomic gives each block places of its own, so none are lost.",
 }
 RELAXED = {
     "wrong sums": "The emulator's memory is coherent, so this run saw every value. Another machine may not.",
