@@ -123,6 +123,25 @@ def moodle() -> Tree:
     return Tree(files, counts, LAB, unread, {"12345": "Same Name", "12404": "Zoë Özgür"})
 
 
+def moodle_abroad() -> Tree:
+    """Moodle in German, French, Spanish and Japanese: what stands before a number, and the name of a typed text."""
+    files = _works(
+        "Gruppe 1-Jörg Weiß_201_assignsubmission_file/submission.py",
+        "Teilnehmerin_202_assignsubmission_file/submission.py",
+        "Participante_204_assignsubmission_file_kernel.py",
+        "参加者_205_assignsubmission_file/submission.py",
+    )
+    typed = "Hélène Côté_203_assignsubmission_onlinetext/texteenligne.html"
+    counts = {
+        ("201", LAB): "Gruppe 1-Jörg Weiß_201_assignsubmission_file/submission.py",
+        ("202", LAB): "Teilnehmerin_202_assignsubmission_file/submission.py",
+        ("204", LAB): "Participante_204_assignsubmission_file_kernel.py",
+        ("205", LAB): "参加者_205_assignsubmission_file/submission.py",
+    }
+    names = {"203": "Hélène Côté", "205": "参加者"}
+    return Tree(files | {typed: b"<p>x"}, counts, LAB, {typed: "typed into the platform"}, names)
+
+
 def gradescope() -> Tree:
     """A group, and a student whose own metadata give away another's work."""
     root = "assignment_7_export"
@@ -232,5 +251,5 @@ def by_lab() -> Tree:
 
 
 TREES: Mapping[str, Callable[[], Tree]] = {
-    one.__name__: one for one in (canvas, moodle, gradescope, github, nbgrader, plain, by_lab)
+    one.__name__: one for one in (canvas, moodle, moodle_abroad, gradescope, github, nbgrader, plain, by_lab)
 }

@@ -16,7 +16,16 @@ from typing import Any
 
 from autograder.classroom.entries import DAMAGE, ClassError, Download, Entry, is_archive, without_ending
 from autograder.classroom.hand_in import Fate, HandedIn, Piece, choose
-from autograder.classroom.people import Identity, Owned, canvas, gradescope_identities, looks, moodle, owner
+from autograder.classroom.people import (
+    ONLINE_TEXT,
+    Identity,
+    Owned,
+    canvas,
+    gradescope_identities,
+    looks,
+    moodle,
+    owner,
+)
 from autograder.classroom.reader import Here, Unreadable
 from autograder.classroom.unpacking import largest
 from autograder.spec.lab import SUBMISSION_NAMES, known_labs, labs_folder
@@ -317,7 +326,7 @@ def _unread(path: PurePosixPath, entry: Entry) -> Piece:
     place = entry.place
     if entry.problem:
         return Piece(path, place, b"", entry.problem, python=bool(largest(path.name)))
-    if path.name in ("onlinetext.html", "text.html", "link.html"):
+    if path.name in (ONLINE_TEXT, "text.html", "link.html"):
         words = f"{place} is text typed into the platform, and is not read: ask for a file."
     elif path.suffix.lower() == ".txt":
         words = f"{place} is a text file: ask for it as submission.py."

@@ -30,6 +30,7 @@ _CANVAS = re.compile(
     r"(?:(?P<name>.*?)_)??(?P<late>LATE_)?(?P<id>\d+|anon_[A-Za-z0-9]+)_(?:\d+_(?P<rest>.+)|(?P<online>text|link)\.html)",
     re.DOTALL,
 )
+ONLINE_TEXT = "onlinetext.html"  # what a student typed into Moodle
 _LONGEST = 200  # letters of an ID that are shown
 _UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")
 
@@ -81,6 +82,8 @@ def owner(parts: Sequence[str], gradescope: Mapping[str, Identity], prefix: str 
         return Owned(gradescope[first], "Gradescope", rest if others else PurePosixPath(first))
     if found := moodle(first):
         inside = rest if others else PurePosixPath(_inner(found["rest"] or first))
+        if found["kind"] == "onlinetext" and inside.suffix == ".html":  # its name is in the student's language
+            inside = PurePosixPath(ONLINE_TEXT)
         return Owned(Identity(found["id"], found["name"]), "Moodle", inside)
     if not others and (found := canvas(first)):
         inside = PurePosixPath(_inner(found["rest"] or f"{found['online']}.html"))

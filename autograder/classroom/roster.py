@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from autograder.classroom.entries import ClassError
+from autograder.classroom.moodle_headings import in_english
 from autograder.classroom.people import Person, spelled
 
 _PARTICIPANT = re.compile(r".*?(\d+)")
@@ -59,12 +60,13 @@ _FORMS = (
 def read_roster(path: Path) -> list[Person]:
     """The people in a platform's list, by ID. Raises ClassError with what is wrong in it."""
     rows = read_rows(path)
-    heading = [title.strip().lower() for title in rows[0]] if rows else []
+    heading = [title.strip().lower() for title in in_english(rows[0])] if rows else []
     form = next((one for one in _FORMS if one.known_by <= set(heading)), None)
     if form is None:
         raise ClassError(
             f"{path} has no column that names students (Canvas `ID`, Moodle `Identifier` or `Email address`, "
-            "Gradescope `Email`, GitHub `github_username`, or `student`): export the list again."
+            "Gradescope `Email`, GitHub `github_username`, or `student`): export the list again, "
+            "from Moodle in English."
         )
     people: dict[str, Person] = {}
     for number, row in enumerate(rows[1:], start=2):

@@ -19,13 +19,25 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
+from autograder.classroom.moodle_headings import (
+    EMAIL,
+    FULL_NAME,
+    GRADE,
+    GRADED_AT,
+    ID_NUMBER,
+    IDENTIFIER,
+    LOCK,
+    MOST,
+    NO,
+    USERNAME,
+    in_english,
+)
 from autograder.classroom.table import cell
 from autograder.records.status import NOT_JUDGED
 
 _CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID", "Student")  # what a submission's student may be called by
 _POINTS_POSSIBLE = "points possible"  # the second line of Canvas's file, after blanks
-_MOODLE_COLUMNS = ("Identifier", "Grade", "Last modified (grade)")  # without which Moodle takes no worksheet
-_EMAIL = "Email address"
+_MOODLE_COLUMNS = (IDENTIFIER, GRADE, GRADED_AT)  # without which Moodle takes no worksheet
 COLUMN = "column"  # a scale: the points of the platform's column
 
 Scale = float | str | None  # points that a lab's maximum becomes, COLUMN, or the points as they are
@@ -67,7 +79,7 @@ def canvas(
     return _written(rows, _delimiter(exported))
 
 
-def moodle(lines: Iterable[GradeLine], key: str = _EMAIL, scale: Scale = None) -> str:
+def moodle(lines: Iterable[GradeLine], key: str = EMAIL, scale: Scale = None) -> str:
     """A table for Moodle's "Import, CSV file": the student under `key`, and a column a lab with its points.
 
     A student without a grade for a lab has an empty cell there, which Moodle leaves alone. Raises ClassError for
@@ -75,7 +87,7 @@ def moodle(lines: Iterable[GradeLine], key: str = _EMAIL, scale: Scale = None) -
     """
     wanted = graded(lines)
     numbers = sorted({line.student for line in wanted if line.student.isdigit()})
-    if key == _EMAIL and numbers:
+    if key == EMAIL and numbers:
         raise ClassError(
             f"{numbers[0]} is a participant's number and no e-mail address: name the assignment's grading worksheet "
             "with --gradebook, or give it to `autograder class` as --roster."
@@ -97,18 +109,16 @@ def worksheet(
     """Moodle's grading worksheet of a lab's assignment with the grades filled in. A student is found by participant's
     number, e-mail address, ID number or user name. Raises ClassError."""
     rows = _rows(exported)
-    heading = rows[0] if rows else []
-    if missing := [name for name in _MOODLE_COLUMNS if name not in heading]:
-        raise ClassError(f"This is no grading worksheet of Moodle: it has no column `{missing[0]}`.")
+    heading = _worksheet_heading(rows, _MOODLE_COLUMNS)
     wanted = [line for line in graded(lines) if line.lab == lab]
     points = _points(wanted, scale)
-    grade = heading.index("Grade")
-    most = next((heading.index(name) for name in ("Maximum Grade", "Maximum grade") if name in heading), -1)
-    locked = heading.index("Grade can be changed") if "Grade can be changed" in heading else -1
+    grade = heading.index(GRADE)
+    most = heading.index(MOST) if MOST in heading else -1
+    locked = heading.index(LOCK) if LOCK in heading else -1
     unknown = []
     for line in wanted:
         row = _participant(heading, rows[1:], line.student)
-        if row is None or (0 <= locked < len(row) and row[locked].strip().lower() == "no"):
+        if row is None or (0 <= locked < len(row) and row[locked].strip().lower() in NO):
             unknown.append(line.student)
             continue
         row += [""] * (len(heading) - len(row))
@@ -124,9 +134,7 @@ def feedback_files(pages: Mapping[str, str], exported: str, skipped: list[str] |
     The form of the names: mod/assign/feedback/file/importziplib.php.
     """
     rows = _rows(exported)
-    heading = rows[0] if rows else []
-    if "Identifier" not in heading:
-        raise ClassError("This is no grading worksheet of Moodle: it has no column `Identifier`.")
+    heading = _worksheet_heading(rows, (IDENTIFIER,))
     out, unknown = io.BytesIO(), []
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for student, page in sorted(pages.items()):
@@ -135,8 +143,8 @@ def feedback_files(pages: Mapping[str, str], exported: str, skipped: list[str] |
                 unknown.append(student)
                 continue
             values = dict(zip(heading, row, strict=False))
-            name = re.sub(r"[^\w .-]|_", " ", values.get("Full name", "")).strip() or "Participant"
-            archive.writestr(f"{name}_{_number(values['Identifier'])}_assignfeedback_file_/feedback.html", page)
+            name = re.sub(r"[^\w .-]|_", " ", values.get(FULL_NAME, "")).strip() or "Participant"
+            archive.writestr(f"{name}_{_number(values[IDENTIFIER])}_assignfeedback_file_/feedback.html", page)
     _account(unknown, skipped, "Moodle's worksheet has not exactly one line for")
     return out.getvalue()
 
@@ -212,13 +220,24 @@ def _canvas_row(heading: Sequence[str], rows: Sequence[list[str]], student: str)
     return found[0] if len(found) == 1 else None
 
 
+def _worksheet_heading(rows: Sequence[list[str]], needed: Iterable[str]) -> list[str]:
+    """The titles of Moodle's worksheet in English. Raises ClassError if one that is needed is not there."""
+    heading = in_english(rows[0]) if rows else []
+    if missing := [name for name in needed if name not in heading]:
+        raise ClassError(
+            f"This is no grading worksheet of Moodle in a language that is known: it has no column `{missing[0]}`. "
+            "Download it with Moodle's language set to English."
+        )
+    return heading
+
+
 def _participant(heading: Sequence[str], rows: Sequence[list[str]], student: str) -> list[str] | None:
     """The one row of a worksheet for a student; None if there are none or several."""
-    for title in ("Identifier", _EMAIL, "ID number", "Username"):
+    for title in (IDENTIFIER, EMAIL, ID_NUMBER, USERNAME):
         if title in heading:
             place = heading.index(title)
             values = [(row[place].strip() if place < len(row) else "", row) for row in rows]
-            if title == "Identifier":
+            if title == IDENTIFIER:
                 values = [(_number(text), row) for text, row in values]
             if found := [row for text, row in values if text and text.casefold() == student.casefold()]:
                 return found[0] if len(found) == 1 else None

@@ -127,6 +127,37 @@ def test_moodles_worksheet_comes_back_with_the_grades_and_nothing_else_changed()
     assert after == before
 
 
+# First lines of worksheets in languages that people set, with two students; the second one's grade is locked.
+ABROAD = {
+    "German": 'ID,"Vollständiger Name",E-Mail-Adresse,Status,Bewertung,Bestwertung,"Bewertung kann geändert werden",'
+    '"Zuletzt geändert (Abgabe)","Zuletzt geändert (Bewertung)"\n'
+    'Teilnehmer/in101,"Jörg Weiß",ada@x.edu,-,,"20,00",Ja,-,-\n'
+    'Teilnehmer/in102,"Same Name",b@x.edu,-,,"20,00",Nein,-,-\n',
+    "French": 'Identifiant,"Nom complet","Numéro d\'identification",Statut,Note,"Note maximale",'
+    '"La note peut être modifiée","Dernière modification (note)"\n'
+    'Participant101,"Jörg Weiß",7,Remis,,"20,00",Oui,-\nParticipant102,"Same Name",8,Remis,,"20,00",Non,-\n',
+    "Spanish": 'Identificador,"Nombre completo","Dirección de correo",Estado,Calificación,"Calificación máxima",'
+    '"La calificación puede ser cambiada","Última modificación (calificación)"\n'
+    'Participante101,"Jörg Weiß",ada@x.edu,-,,"20,00",Sí,-\nParticipante102,"Same Name",b@x.edu,-,,"20,00",No,-\n',
+    "Japanese": "ID,フルネーム,メールアドレス,ステータス,評点,最大評点,評点変更可,最終更新日時 (評定)\n"
+    "参加者101,Jörg Weiß,ada@x.edu,-,,20.00,Yes,-\n参加者102,Same Name,b@x.edu,-,,20.00,No,-\n",
+}
+
+
+@pytest.mark.parametrize("language", ABROAD)
+def test_a_worksheet_is_in_the_language_of_the_person_who_downloads_it(language: str) -> None:
+    exported, skipped = ABROAD[language], list[str]()
+    before, after = (
+        rows(exported),
+        rows(worksheet([line("101"), line("102")], exported, "03_transpose", COLUMN, skipped)),
+    )
+    place = before[0].index({"German": "Bewertung", "French": "Note", "Spanish": "Calificación"}.get(language, "評点"))
+    assert after[0] == before[0] and after[2] == before[2] and skipped[0].endswith(" 102")
+    assert after[1] == [*before[1][:place], "3", *before[1][place + 1 :]]
+    with zipfile.ZipFile(BytesIO(feedback_files({"101": "<p>"}, exported))) as archive:
+        assert archive.namelist() == ["Jörg Weiß_101_assignfeedback_file_/feedback.html"]
+
+
 @pytest.mark.parametrize("name", ["Identifier", "Grade", "Last modified (grade)"])
 def test_a_worksheet_that_moodle_would_not_take_is_refused(name: str) -> None:
     with pytest.raises(ClassError, match=re.escape(f"no column `{name}`")):
