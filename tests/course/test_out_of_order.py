@@ -29,3 +29,18 @@ def test_another_name_is_a_mistake(shell: InteractiveShell, capsys: pytest.Captu
     shell.run_cell("misspelt_by_a_reader + 1")
     said = capsys.readouterr().out
     assert "above" not in said and "misspelt_by_a_reader" in said and "Traceback" in said
+
+
+def test_a_name_missing_in_a_readers_function_is_a_mistake(
+    shell: InteractiveShell, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shell.run_cell("def mine():\n    return reveal")
+    shell.run_cell("mine()")
+    said = capsys.readouterr().out
+    assert "above" not in said and "Traceback" in said
+
+
+def test_what_a_kernel_names_for_itself_comes_from_no_cell() -> None:
+    """Kernels of the chapters assign `lane`; cells import `np` and `reveal`."""
+    made = out_of_order._made()
+    assert "lane" not in made and "np" in made and "reveal" in made
