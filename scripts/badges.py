@@ -57,11 +57,12 @@ def marked(text: str, chapter: str, address: tuple[str, str] | None) -> str:
 
 
 def main() -> int:
-    """Exit code 0, or 1 where no address is set; the chapters then have no badges."""
+    """Exit code 0, or 1 where no address is set (the chapters then have no badges) or a front matter is wrong."""
     address = repository(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
     for source in sorted((FOLDER / "source").glob("*.md")):
         write_whole(source, marked(source.read_text(encoding="utf-8"), source.stem, address))
-    notebooks.main(["--pair"])
+    if code := notebooks.main(["--pair"]):
+        return code
     if address is None:
         print(
             "No badges: set Repository in [project.urls] of pyproject.toml to https://github.com/OWNER/NAME.",

@@ -49,8 +49,8 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     for source in sources:
         write_whole(FOLDER / f"{source.stem}.ipynb", text_of(paired(source)))
-    for stale in set(FOLDER.glob("*.ipynb")) - {FOLDER / f"{source.stem}.ipynb" for source in sources}:
-        stale.unlink()
+    for other in sorted(set(FOLDER.glob("*.ipynb")) - {FOLDER / f"{source.stem}.ipynb" for source in sources}):
+        print(f"notebooks/{other.name} has no source and stays: move it away if it is no chapter.", file=sys.stderr)
     if chosen.pair:
         return 0
     problems = execute([source for source in sources if not chosen.names or source.stem in chosen.names])
