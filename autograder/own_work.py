@@ -1,5 +1,7 @@
-"""Captures and assembles a submission in one go, in this process, and shows it under the microscope: for what whoever
-runs this has written or trusts."""
+"""Captures and assembles a submission in this process and makes its microscope page.
+
+Only for submissions that the caller wrote or trusts: nothing is sandboxed.
+"""
 
 from __future__ import annotations
 

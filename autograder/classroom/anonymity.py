@@ -1,7 +1,7 @@
 """Pseudonyms of students, and what a class's record shows while names are hidden.
 
-Hidden names are for whoever reads grades, answers appeals or compares hand-ins. What goes to platforms and students has
-the names, as has the list of files that were handed in.
+Names are hidden from people who read grades, answer appeals or compare hand-ins. Exports to platforms and students have
+the names, and so has the list of files that were handed in.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAMES_IN_LOG = re.compile(r"( came in): .*|( of ).*( is theirs by the roster)",
 
 
 def draw(taken: Collection[str]) -> str:
-    """A pseudonym that nobody has: a bird and four digits, drawn, so that nothing of a student is in it."""
+    """An unused pseudonym: a bird and four digits, drawn at random, so that it reveals nothing about a student."""
     while (name := f"{secrets.choice(_BIRDS)} {secrets.randbelow(10_000):04d}") in taken:
         pass
     return name
@@ -42,17 +42,20 @@ class Shown:
         return self.pseudonyms.get(student, "somebody") if self.hidden and student else student
 
     def real(self, name: str) -> str:
-        """The ID of somebody who is shown by this name. Raises ClassError for a real name while names are hidden, for
-        the answer would tell whose pseudonym is whose."""
+        """The student ID behind a shown name.
+
+        Raises ClassError for a real name while names are hidden: the answer would reveal a pseudonym."""
         if not self.hidden:
             return name
         ids = {pseudonym: student for student, pseudonym in self.pseudonyms.items()}
         if name not in ids:
-            raise ClassError(f"Names are hidden, and nobody is shown as {name!r}: write a pseudonym of results.csv.")
+            raise ClassError(
+                f"Names are hidden, and no student is shown as {name!r}: write a pseudonym of results.csv."
+            )
         return ids[name]
 
     def lines(self, lines: Iterable[GradeLine]) -> list[GradeLine]:
-        """The lines without what tells who somebody is: names of files, and reasons that quote them."""
+        """The lines without names of files and reasons that quote them, which identify students."""
         if not self.hidden:
             return list(lines)
         return sorted((self._line(line) for line in lines), key=lambda line: (line.student, line.lab))

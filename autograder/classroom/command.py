@@ -93,7 +93,7 @@ def run(options: argparse.Namespace, console: Console) -> Outcome:
 
 
 def _real(shown: Shown, name: str) -> str:
-    """A lab, or the student who is shown by this name. Raises ClassError."""
+    """A lab, or the student behind a shown name. Raises ClassError."""
     return name if name in known_labs() else shown.real(name)
 
 

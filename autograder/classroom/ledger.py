@@ -169,7 +169,7 @@ class Ledger:
         return changed
 
     def _draw_pseudonyms(self) -> None:
-        """Give everybody who has none a pseudonym."""
+        """Give a pseudonym to every student without one."""
         known = self.pseudonyms()
         taken = set(known.values())
         everybody: set[str] = set()

@@ -27,7 +27,7 @@ class ComparedWork:
     text: str
     tokens: tuple[Token, ...]
     shape: Shape | None  # None where it does not compile
-    known: bool = False  # a solution, an earlier year's work, a text that somebody collected
+    known: bool = False  # a solution, an earlier year's work, a collected text
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class Alike:
 
     @property
     def title(self) -> str:
-        """Who is alike, for a heading."""
+        """The group's members, for a heading."""
         if len(self.members) > 2:
             return f"{len(self.members)} alike: {', '.join(self.members)}"
         return f"{self.pair.first.name} and {self.pair.second.name}"

@@ -33,7 +33,7 @@ class LaneRequest:
     space: str  # global, shared or local
     verb: str
     array: str
-    size: int  # bytes a lane
+    size: int  # bytes per lane
     addresses: tuple[int | None, ...]  # of each lane, in bytes; None for a lane that takes no part
 
 

@@ -1,6 +1,6 @@
 """Links in a report's sentences: to the handout's section and to the line of the submission.
 
-A report knows neither where it will be read nor where the labs are: who makes a page says so.
+A report knows neither where it will be read nor where the labs are, so the maker of a page passes both.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ def show_line(report: Report, console: Console) -> None:
 
 
 def show(report: Report, console: Console, file: Path | None = None) -> None:
-    """The whole report of one submission; `file` is where it lies, to be opened at a line by who clicks on that."""
+    """The whole report of one submission. `file` is the submission's path, for links that open it at a line."""
     blocks: list[RenderableType] = [*_headline(report), *_first(report, file)]
     details = {part.part: _details(report, part, _SHOWN, file) for part in report.parts}
     if not any(details.values()):

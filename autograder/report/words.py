@@ -177,7 +177,7 @@ def _change(change: Change) -> str:
     if not change.other:
         return f"none of your {name}"
     if not change.own:
-        return f"{name}, of which you have none"
+        return f"{name}: you have none"
     times = change.other / change.own
     if times < 0.05:
         return f"1/{1 / times:,.0f} of your {name}"

@@ -59,7 +59,7 @@ def table_of_atomics(measured: Measured) -> Markdown:
 
 
 def table_of_all(measured: Measured) -> Markdown:
-    """Each way in which threads work together: for what, among whom, at what cost, and the mistake that it invites."""
+    """Each way in which threads work together: its purpose, its scope, its cost and its usual mistake."""
     shared = measured.value("shared memory", "latency", shape=(1,))
     memory, shuffle = measured.value("hbm", "latency"), measured.value("shfl.b32", "latency")
     rows = [

@@ -42,7 +42,7 @@ def record(file: str, name: str, metric: str, **where: object) -> results.Record
     return found
 
 
-copy = record("ceilings", "copy", "rate").value  # bytes a second, on the H200 that this project measures on
+copy = record("ceilings", "copy", "rate").value  # bytes per second, on the H200 that this project measures on
 floor = shape.weight_bytes / copy  # seconds
 gaps = {
     "stream": record("microbench", "launch", "time", variant="between kernels").value,

@@ -1,4 +1,4 @@
-"""The bus bandwidth of several protocols over sizes, and the curve of whoever takes the fastest: it has kinks."""
+"""The bus bandwidth of several protocols over sizes, and the curve of the fastest of them, which has kinks."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@
 
 A kernel is a Python function `kernel(gpu, a, b, c)`: it writes the product of the matrices a and b, float32, into c, or
 returns it as an array. `judge` says whether it is right, and how long it took. One hole is open at a time; wherever the
-judge asks `is_open(...)`, what follows is the mistake, and the other branch what mends it.
+judge asks `is_open(...)`, the first branch is the mistake and the other one the fix.
 """
 
 import importlib.util

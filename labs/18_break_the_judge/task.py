@@ -86,7 +86,7 @@ def _changed(calls: Sequence[Call]) -> str:
 
 def _unwritten(calls: Sequence[Call]) -> str:
     if not all(np.isnan(call.later).all() for call in calls) or any(call.raised for call in calls):
-        return "With no hole open it writes something: this flag is for what nobody wrote."
+        return "With no hole open it writes something: this flag is for an output that nothing wrote."
     return ""
 
 
