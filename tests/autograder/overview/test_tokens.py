@@ -35,15 +35,11 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize("text", ENDLESS.values(), ids=ENDLESS.keys())
-def test_reading_takes_time_in_proportion(text) -> None:
-    """Eight times the text, eight times the time: sixty-four if each place were looked at from each other one."""
-    seconds = []
-    for length in (100_000, 800_000):
-        made = text(length)
-        begin = time.process_time()
-        assert len(tokens(made)) <= MOST_TOKENS
-        seconds.append(time.process_time() - begin)
-    assert seconds[1] < 24 * seconds[0] + 0.1
+def test_a_text_is_read_in_one_pass(text) -> None:
+    """A pass over 800,000 characters takes about a second; looking from each place at each other one takes hours."""
+    begin = time.process_time()
+    assert len(tokens(text(800_000))) <= MOST_TOKENS
+    assert time.process_time() - begin < 300
 
 
 def test_cuda_is_read_without_what_a_student_chooses() -> None:
