@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePath
+from typing import Any
 
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
@@ -80,5 +81,14 @@ class Shown:
             file=file,
             problem="It has no grade; while names are hidden, so is the reason." if line.problem else "",
             note="",
-            report={**line.report, "submission": file} if line.report else {},
+            report=_renamed(line.report, PurePath(line.file).name, file) if line.report else {},
         )
+
+
+def _renamed(found: Any, name: str, to: str) -> Any:
+    """A report with another name for its file, which sentences quote too, sometimes with a capital at the start."""
+    if isinstance(found, str):
+        return re.sub(re.escape(name), to, found, flags=re.IGNORECASE) if name else found
+    if isinstance(found, Mapping):
+        return {key: _renamed(value, name, to) for key, value in found.items()}
+    return [_renamed(value, name, to) for value in found] if isinstance(found, list | tuple) else found

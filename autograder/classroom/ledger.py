@@ -281,7 +281,7 @@ class Ledger:
         labs = {name for (name,) in self._rows("SELECT DISTINCT lab FROM submission")}
         students = {one for line in self.attempts() for one in (line.student, *(who.id for who in line.members))}
         if student not in students | {person.id for person in self.people()} or lab not in labs:
-            raise ClassError(f"The record has no student {student!r}, or no lab {lab!r}: see its results.csv.")
+            raise ClassError(f"The record has no such student, or no lab {lab!r}: see its results.csv.")
         with self._transaction():
             before = self._rows("SELECT score FROM override WHERE student = ? AND lab = ?", student, lab)
             self._database.execute("INSERT OR REPLACE INTO override VALUES (?, ?, ?, ?)", (student, lab, score, reason))
@@ -293,7 +293,7 @@ class Ledger:
         with self._transaction():
             done = self._database.execute("DELETE FROM override WHERE student = ? AND lab = ?", (student, lab))
             if not done.rowcount:
-                raise ClassError(f"There is no override for {student!r} and {lab}.")
+                raise ClassError(f"There is no override of this student for {lab}.")
             self.write_log(student, lab, f"override withdrawn: {reason}", inside=True)
 
     def write_log(self, student: str, lab: str, words: str, inside: bool = False) -> int:

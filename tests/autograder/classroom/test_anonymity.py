@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from threading import Thread
@@ -123,6 +124,24 @@ def test_a_name_is_not_answered_while_names_are_hidden(
 ) -> None:
     assert main([command[0], str(results), *command[1:]]) == 2
     assert "ames are hidden" in capsys.readouterr().err
+
+
+def test_what_cannot_be_done_is_refused_without_names(results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Ledger(results / RECORD) as ledger:
+        zoe = ledger.pseudonyms()["zoe@x.edu"]
+    override = ["override", str(results), "--student", zoe, "--by", "TA", "--reason", "x", "--lab"]
+    assert main([*override, "03_transposed", "--score", "3"]) == main([*override, LAB, "--withdraw"]) == 2
+    said = capsys.readouterr().err
+    assert "no lab '03_transposed'" in said and "no override" in said
+    assert not [name for name in NAMES if name in said]
+
+
+def test_a_report_that_quotes_its_file_quotes_the_pseudonym(results: Path) -> None:
+    with Ledger(results / RECORD) as ledger:
+        pair = next(line for line in ledger.lines() if line.file == "Kim.py")
+        pair = replace(pair, report={**pair.report, "parts": [{"message": "Kim.py, line 3: kim.py has no transpose."}]})
+        shown = ledger.shown().lines([pair])[0]
+    assert shown.report["parts"] == [{"message": f"{shown.file}, line 3: {shown.file} has no transpose."}]
 
 
 def test_what_goes_out_has_the_names(results: Path, tmp_path: Path) -> None:
