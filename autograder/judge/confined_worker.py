@@ -48,6 +48,7 @@ WARM_UP_SECONDS = 600.0  # compiling the emulator's loop, once per installation,
 # large cases.
 MEMORY = 2 << 30
 GPU_MEMORY = 32 << 30
+ADDRESSES = 16 << 30  # of each process: PyTorch, which lab 15's worker imports, reserves more than it uses
 
 _MISSING = "autograder.worker.emulator_stage:missing_parts"
 _COMPILE = "warplab.emulator.compiled:compile_parts"
@@ -200,7 +201,7 @@ def sandbox(own: bool, reduced: bool, gpu: bool, visible: str | None) -> Sandbox
         environment=tuple(environment),
         copies=tuple(copies),
         memory=GPU_MEMORY if gpu else MEMORY,
-        address_space=None if gpu else 2 * MEMORY,  # CUDA's driver reserves more addresses than any machine has memory
+        address_space=None if gpu else ADDRESSES,  # CUDA's driver reserves more addresses than any machine has memory
         gpu=gpu,
     )
 

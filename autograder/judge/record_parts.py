@@ -62,6 +62,11 @@ def record_correctness(lab: RecordLab, evidence: CheckedRecords, missing: Sequen
     return replace(part, score=earned, message=f"{words}{part.message}{kept}")
 
 
+def names_to_run(lab: RecordLab, models: Models) -> set[str]:
+    """The cases that are carried out: those marked for it, of the functions that are right."""
+    return {case.name for asked, case in lab.task.cases() if case.run and asked.function in models}
+
+
 def record_safety(
     lab: RecordLab, evidence: CheckedRecords, carried_out: Callable[[Mapping[str, bytes]], Ruling]
 ) -> PartResult:
@@ -69,13 +74,7 @@ def record_safety(
     should. What is found in the others is named."""
     findings = _findings(lab, evidence.outcomes)
     fault = Ruling(Status(findings[0].kind.value), findings[0].message) if findings else None
-    names = {
-        case.name
-        for asked in lab.task.functions
-        if asked.function in evidence.models
-        for case in asked.cases()
-        if case.run
-    }
+    names = names_to_run(lab, evidence.models)
     to_run = {name: content for name, content in evidence.checked.items() if name in names}
     if not evidence.models or len(evidence.models) == len(lab.task.functions):
         return safety_part(lab, findings, fault, bool(evidence.models), lambda: carried_out(to_run))
@@ -106,7 +105,7 @@ def record_traffic(lab: RecordLab, models: Models) -> PartResult:
         elif asked.all_limits():
             shares.append(0.0)
     worst = min(budgets, key=lambda budget: budget_share(budget.value, budget.limit), default=None)
-    earned = traffic_points(round(sum(shares) / len(shares), 6), lab.points.traffic)
+    earned = traffic_points(round(sum(shares) / len(shares), 6), lab.points.traffic) if shares else lab.points.traffic
     status, words = Status.PASSED, "Every counter is within its budget."
     if worst is not None and not worst.passed:
         status, words = Status.OVER_BUDGET, budget_words(worst)

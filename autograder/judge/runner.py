@@ -29,8 +29,9 @@ PREPARE_SECONDS = 120.0  # decoding and assembling all plans; a reference takes 
 # For what hangs: the emulator ends a loop after so many instructions, and a GPU's kernels have 20 s. The dearest case
 # of a reference takes 3 s of a processor, and 12 on one that eight processes share.
 CASE_SECONDS = {Executor.EMULATOR: 300.0, Executor.GPU: 60.0}
-# Of one submission. On the emulator these are a processor's, and a reference takes 4 at most; on a GPU the clock's.
-ALL_CASES_SECONDS = {Executor.EMULATOR: 60.0, Executor.GPU: 900.0}
+ALL_CASES_SECONDS = 900.0  # of one submission, by the judge's clock
+# Of one submission, of a processor, as the worker counts them; a reference takes 4 at most.
+EMULATOR_SECONDS = 60.0
 EFFICIENCY_SECONDS = 120.0
 ASK_SECONDS = 60.0  # checking all records of a submission and modelling its cases; a reference takes a second or two
 _TRIES = 3
@@ -69,7 +70,7 @@ class Runner:
         self._worker, self._turns = worker, turns
         self._lab = lab
         self._seed = seed
-        self._left = dict(ALL_CASES_SECONDS)
+        self._left, self._left_of_processor = ALL_CASES_SECONDS, EMULATOR_SECONDS
         self._left_to_ask = ASK_SECONDS
 
     def warm_up(self, parts: Sequence[str] = ()) -> None:
@@ -144,10 +145,11 @@ class Runner:
         self, device: Executor, plan: bytes, case: str, other: tuple[str, bytes] | None
     ) -> tuple[CaseOutcome, bool]:
         """The outcome of a case, and whether the worker goes on. `other` is a case of another size, and its plan."""
-        if self._left[device] <= 0:
-            words = f"Not run: the cases before have used the {ALL_CASES_SECONDS[device]:g} s that a submission has."
+        seconds, start = min(CASE_SECONDS[device], self._left), time.monotonic()
+        if seconds <= 0 or self._left_of_processor <= 0:
+            words = f"Not run: the cases before have used the {ALL_CASES_SECONDS:g} s that a submission has"
+            words += f", or the {EMULATOR_SECONDS:g} s of a processor."
             return CaseOutcome(case, Status.RESOURCES, message=words), True
-        seconds, start = CASE_SECONDS[device], time.monotonic()
         try:
             answer = self._call(_CASE_TARGETS[device], seconds, other=other, **self._payload(plan, case))
             outcome, goes_on = CaseOutcome.from_wire(answer), True
@@ -155,8 +157,11 @@ class Runner:
             outcome, goes_on = CaseOutcome(case, Status.WORKER_CRASHED, message=_nonsense_words(error)), True
         except WorkerError as error:
             outcome, goes_on = self._failed(device, case, error, seconds), error.status is WorkerFault.ERROR
-        busy = outcome.processor_seconds
-        self._left[device] -= time.monotonic() - start if busy is None else max(busy, 0.0)
+        # The worker's own count leaves out what others did meanwhile; one that was taken over may say anything.
+        taken, counted = time.monotonic() - start, outcome.processor_seconds
+        self._left -= taken
+        if device is Executor.EMULATOR:
+            self._left_of_processor -= counted if counted is not None and counted >= 0 else taken
         return outcome, goes_on
 
     def efficiency(self, plan: bytes, case: str) -> Measurement | Unmeasured:

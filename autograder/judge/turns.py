@@ -22,8 +22,8 @@ class Turns:
     def __init__(self, *folders: Path) -> None:
         for folder in folders:
             folder.mkdir(parents=True, exist_ok=True)
-        # In one order for all, or two who want the same GPUs would wait for each other
         self.seconds = 0.0  # that turns have lasted, without the waiting for them
+        # In one order for all, or two who want the same GPUs would wait for each other
         self._places = [(folder / "door", folder / "room") for folder in sorted(folders)]
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -318,6 +319,11 @@ class TestParts:
         found = record_traffic(LAB, models)
         assert [budget.counter for budget in found.budgets] == [f"{MOVED} of plan", f"{MOVED} of plan_for_peak"]
         assert (found.part, found.status, found.score) == (Part.TRAFFIC, Status.OVER_BUDGET, 0)
+
+    def test_without_budgets_there_is_nothing_to_lose(self) -> None:
+        lab = replace(LAB, task=replace(TASK, functions=(POLICY,)))
+        found = record_traffic(lab, {"policy": ScheduleModel("x", 1.0, 1.0, {MOVED: 10**9})})
+        assert (found.status, found.score) == (Status.PASSED, LAB.points.traffic)
 
 
 class Boastful(str):

@@ -16,6 +16,7 @@ from autograder.judge.kinds.lab_kind import Grading, LabKind
 from autograder.judge.record_parts import (
     CheckedRecords,
     modelled_part,
+    names_to_run,
     record_correctness,
     record_safety,
     record_traffic,
@@ -111,10 +112,7 @@ class RecordKind(LabKind[R, CheckedRecords]):
         return correctness, safety, record_traffic(lab, evidence.models), efficiency
 
     def _carried_out(self, grading: Grading[R], evidence: CheckedRecords, to_run: Mapping[str, bytes]) -> Ruling:
-        wanted = [
-            case.name for asked, case in grading.lab.task.cases() if case.run and asked.function in evidence.models
-        ]
-        if set(wanted) != to_run.keys():
+        if names_to_run(grading.lab, evidence.models) != to_run.keys():
             raise JudgeError("the worker gave other records to be carried out than it was to")
         return self.carried_out(grading, to_run)
 
