@@ -13,6 +13,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -68,10 +69,11 @@ def counted(lab: Lab, path: Path, size: Dimensions) -> list[Counted] | None:
         return None
     found: list[Counted] = []
     for seed in SEEDS[lab.name]:
-        values = generate(np, lab.task, case, seed)
+        draw = partial(generate, np, lab.task, case, seed)
+        values = draw()
         inputs = {name: values[name] for name in plan.buffers if name in values}
         execution = emulator.execute(plan, inputs, architecture=EMULATED_ARCHITECTURE, sanitize=False)
-        relative = relative_counters(lab.task, size, counters_of(lab.task, execution, plan, values))
+        relative = relative_counters(lab.task, size, counters_of(lab.task, execution, plan, draw))
         one = Counted(dict(size), {name: float(f"{value:.5g}") for name, value in relative.items()})
         found += [one] if one not in found else []
     return found

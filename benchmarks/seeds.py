@@ -221,7 +221,7 @@ def _run(contender: Contender, lab: Lab, case: Case, plans: Plans, seed: int) ->
 
     values, plan = generate(np, lab.task, case, seed), plans.plan(seed, case)
     outcome = judge_case(lab.task, case, values, plan, execute)
-    outcome.counters = counters_of(lab.task, executions[0], plan, values)
+    outcome.counters = counters_of(lab.task, executions[0], plan, lambda: values)
     return outcome
 
 

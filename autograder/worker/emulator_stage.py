@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -90,22 +90,19 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
 
     judged, loaded = lab.case(case), loads(plan)
     shown = judged != lab.task.profile  # of that only counters and findings are, and of no other counters
-    outcome = judge_case(lab.task, judged, generate(np, lab.task, judged, seed), loaded, execute)
+    draw = partial(generate, np, lab.task, judged, seed)
+    outcome = judge_case(lab.task, judged, draw(), loaded, execute)
     if not judged.hidden:
         outcome.printed = executions[0].stdout[:MOST_PRINTED]
     launches = [launch for execution in executions for launch in execution.launches]
     outcome.code = sorted({line for launch in launches for line in launch.code_lines})
     outcome.ran = sorted({line for launch in launches for line in launch.ran_lines})
     if not shown:
-        values = generate(np, lab.task, judged, seed)
-        outcome.counters = counters_of(lab.task, executions[0], loaded, values)
+        outcome.counters = counters_of(lab.task, executions[0], loaded, draw)
         outcome.lines = executions[0].lines
         outcome.counters_note = executions[0].notes.get(COUNTERS_NOTE, "")
         if outcome.status is Status.PASSED:
-            inputs = generate(np, lab.task, judged, seed)
-            outcome.worst_request = worst_request(
-                loaded, inputs, executions[0], outcome.counters, _architecture(loaded)
-            )
+            outcome.worst_request = worst_request(loaded, draw, executions[0], outcome.counters, _architecture(loaded))
     if outcome.status is Status.PASSED and keeps_state(loaded):
         size = OtherSize.of(lab.task, other)
         again = later_calls(lab.task, judged, seed, loaded, execute_once, size)
@@ -124,9 +121,9 @@ def run(plan: bytes, task: str, case: str, seed: int, other: tuple[str, bytes] |
     return outcome.to_wire()
 
 
-def counters_of(task: Task, execution: Execution, plan: Plan, values: Mapping[str, Any]) -> Counters:
+def counters_of(task: Task, execution: Execution, plan: Plan, draw: Callable[[], Mapping[str, Any]]) -> Counters:
     """What budgets are held against: the counters of all launches; the estimated time, and what the busiest SM reads,
-    where a budget is on that. For the latter the plan runs again, on the case's `values`."""
+    where a budget is on that. For the latter the plan runs again, on the case's values, which `draw` gives."""
     from warplab import emulator
     from warplab.emulator.model.estimate import timed_total
 
@@ -134,6 +131,7 @@ def counters_of(task: Task, execution: Execution, plan: Plan, values: Mapping[st
     total = timed_total(execution) if "estimated_nanoseconds" in budgets else execution.total
     if "busiest_sm_sectors" not in budgets or execution.findings:
         return total
+    values = draw()
     again = emulator.execute(
         plan,
         {name: values[name] for name in plan.buffers if name in values},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 
 import numpy as np
@@ -17,11 +17,11 @@ _LOOKED_AT = 64  # requests of a warp on that line; a loop repeats them
 
 
 def worst_request(
-    plan: Plan, inputs: Mapping[str, np.ndarray], execution: Execution, total: Counters, architecture: str
+    plan: Plan, draw: Callable[[], Mapping[str, np.ndarray]], execution: Execution, total: Counters, architecture: str
 ) -> LaneRequest | None:
     """The request of the worst line of `execution` that costs most beyond what it must; None if no line wastes much.
 
-    Runs the plan once more to record its first block. What cannot be run so is not drawn.
+    Runs the plan once more, on inputs that `draw` gives, to record its first block. What cannot be run so is not drawn.
     """
     from warplab.emulator.profiling.accesses import accesses_of
     from warplab.emulator.profiling.profile import profile
@@ -32,7 +32,7 @@ def worst_request(
     line = wasted[0].line
     launch = next((n for n, one in enumerate(execution.launches) if line in one.lines), 0)
     try:
-        traced = profile(plan, dict(inputs), launch=launch, architecture=architecture, sanitize=False)
+        traced = profile(plan, dict(draw()), launch=launch, architecture=architecture, sanitize=False)
     except WarplabError:
         return None
     requests = list(islice(accesses_of(traced.trace, traced.resolver, line, 0), _LOOKED_AT))
