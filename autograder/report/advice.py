@@ -157,7 +157,7 @@ def _is_swapped(finding: Finding) -> bool:
     shape = _SHAPE.search(finding.message)
     if finding.kind is not FindingKind.OUT_OF_BOUNDS or finding.index is None or len(finding.index) != 2 or not shape:
         return False
-    return all(place < int(extent) for place, extent in zip(reversed(finding.index), shape.groups(), strict=True))
+    return all(0 <= place < int(extent) for place, extent in zip(reversed(finding.index), shape.groups(), strict=True))
 
 
 def _for_wrong_answer(part: PartResult) -> str:

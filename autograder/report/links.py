@@ -1,4 +1,4 @@
-"""Links in a report's sentences: to the handout's section and to the line of the submission.
+"""Links in a report's sentences to sections of handouts, and to pages beside the report.
 
 A report knows neither where it will be read nor where the labs are, so the maker of a page passes both.
 """
@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from markupsafe import Markup, escape
 
 _HANDOUT = re.compile(r"(labs/\w+/README\.md)(?:, section '([^']+)')?")
-_LINE = re.compile(r"\b([Ll]ine (\d+))\b")
 
 
 @dataclass(frozen=True)
@@ -46,11 +44,11 @@ class Links:
 
         return Links(url(root), url(submission), url(history), grades)
 
-    def linked(self, text: str, line: Callable[[int], str] = lambda number: "") -> Markup:
-        """A text, escaped, with links to the handouts it names, and to lines, for which `line` gives a URL or ""."""
+    def linked(self, text: str) -> Markup:
+        """A text, escaped, with links to the handouts it names."""
         made, done = Markup(), 0
-        for found in sorted([*_HANDOUT.finditer(text), *_LINE.finditer(text)], key=lambda found: found.start()):
-            url = self._handout(found) if found.re is _HANDOUT else line(int(found[2]))
+        for found in _HANDOUT.finditer(text):
+            url = self._handout(found)
             made += escape(text[done : found.start()])
             made += Markup('<a href="{}">{}</a>').format(url, found[0]) if url else escape(found[0])
             done = found.end()

@@ -64,6 +64,15 @@ def test_what_is_next_begins_with_the_sanitizers() -> None:
         assert step.startswith(said) and step.endswith("Read section safety.")
 
 
+def test_only_indices_that_fit_in_the_other_order_are_to_be_swapped() -> None:
+    for index, swapped in (((5, 1), True), ((5, 4), False), ((5, -1), False), ((-1, 1), False)):
+        row, column = index
+        words = f"Line 12 reads x[{row}, {column}], but x has shape (3, 8)."
+        found = Finding(FindingKind.OUT_OF_BOUNDS, words, "k", 12, index=index)
+        step = next_step(parts(**failed(Part.SAFETY, found.kind, findings=(found,))))
+        assert ("swap its two indices" in step) is swapped
+
+
 def test_a_wrong_answer_leads_to_the_thread_that_stored_it() -> None:
     first = FirstWrong("c", (2, 5), 0.0, 1.0, 0.0, writer=Writer("k", 9, (1, 0, 0), (3, 0, 0)))
     small = CaseResult("tiny", Status.WRONG_ANSWER, total=6, first_wrong=first)
