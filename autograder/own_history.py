@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -91,8 +92,7 @@ def solved_questions() -> Mapping[str, int]:
         solved = {name for states in answers.values() for name, state in states.items() if state["solved"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return {}
-    chapters = sorted(name.partition("-")[0] for name in solved)
-    return {chapter: chapters.count(chapter) for chapter in chapters}
+    return Counter(sorted(name[:2] for name in solved))
 
 
 def progress() -> list[tuple[str, str]]:
@@ -121,9 +121,11 @@ def begun() -> list[tuple[str, str]]:
 
 
 def _questions() -> Mapping[str, int]:
-    """How many questions each chapter has; without the course's files, those that were solved."""
-    banks = sorted((CHECKOUT / "course" / "quiz" / "bank").glob("[0-9]*.toml"))
-    return {path.name[:2]: path.read_text("utf-8").count("[[question]]") for path in banks} or solved_questions()
+    """How many questions each chapter has, 01b with 01; without the course's files, those that were solved."""
+    found: Counter[str] = Counter()
+    for path in sorted((CHECKOUT / "course" / "quiz" / "bank").glob("[0-9]*.toml")):
+        found[path.name[:2]] += path.read_text("utf-8").count("[[question]]")
+    return found or solved_questions()
 
 
 def words_about(lab: str) -> str:
