@@ -104,7 +104,7 @@ class RecordTask(LabTask, Generic[A]):
         return replace(self, functions=functions)
 
     def every_case(self) -> tuple[RecordCase, ...]:
-        """Every case: all of them must be right."""
+        """Every case."""
         return tuple(case for _, case in self.cases())
 
     def cases(self, quick: bool = False) -> list[tuple[A, RecordCase]]:
