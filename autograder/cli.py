@@ -262,7 +262,7 @@ def _page(reports: Sequence[Report], sources: Sequence[Path], file: Path, seed: 
 def _save_microscope(report: Report, source: Path, seed: int | None, page: Path) -> bool:
     from autograder.own_work import save_microscope  # the compilers' side takes longer to import than a short answer
 
-    return save_microscope(find_lab(report.lab), source, seed or secret_seed(), page)
+    return save_microscope(find_lab(report.lab), source, secret_seed() if seed is None else seed, page)
 
 
 def _add_class_options(parser: argparse.ArgumentParser) -> None:
