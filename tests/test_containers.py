@@ -46,6 +46,12 @@ def test_students_code_is_apart_from_the_class() -> None:
     assert list(gpu["services"]) == ["judge"]
 
 
+def test_a_learners_container_listens_to_its_own_machine_alone() -> None:
+    lab = yaml.safe_load((ROOT / "docker" / "lab.yaml").read_text())["services"]["lab"]
+    assert lab["build"]["target"] in STAGES and lab["volumes"][0] == "..:/warplab"
+    assert all(port.startswith("127.0.0.1:") for port in lab["ports"])
+
+
 def test_the_list_of_system_calls_serves_every_sandbox_within() -> None:
     lists = [value for value in vars(system_calls).values() if isinstance(value, dict) and "read" in value]
     needed = {name for calls in lists for name in calls} - {"clone"}  # allowed without new namespaces
