@@ -56,6 +56,7 @@ class Download:
         self._stack = ExitStack()
         self._left = MOST_ENTRIES
         self.litter: set[PurePosixPath] = set()  # the folders and files that were passed over
+        self.empty: set[PurePosixPath] = set()  # folders on disk with nothing in them
 
     def __enter__(self) -> Self:
         return self
@@ -117,6 +118,8 @@ class Download:
         for folder, folders, files in os.walk(self.place, followlinks=False):
             linked = [name for name in folders if (Path(folder) / name).is_symlink()]
             here = PurePosixPath(Path(folder).relative_to(self.place).as_posix())
+            if not folders and not files and Path(folder) != self.place:
+                self.empty.add(here)
             kept = (name for name in folders if name not in linked)
             folders[:] = sorted(name for name in kept if not self._is_litter(PurePosixPath(name), here))
             for name in [*linked, *files]:

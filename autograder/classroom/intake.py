@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -28,13 +28,14 @@ from autograder.classroom.people import (
 )
 from autograder.classroom.reader import Here, Unreadable
 from autograder.classroom.unpacking import largest
-from autograder.spec.lab import SUBMISSION_NAMES, known_labs, labs_folder
+from autograder.spec.lab import CHECKOUT, SUBMISSION_NAMES, known_labs, labs_folder
 
 _METADATA = "submission_metadata.yml"
 _LARGEST_METADATA = 64 << 20
 _GRADESCOPE_EXPORT = re.compile(r"assignment_\d+_export")
 _EXPORT = re.compile(rf"{_GRADESCOPE_EXPORT.pattern}|.+-submissions|submissions|submitted")
 _GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
+_BESIDE = "is not read: in the course's repository only labs/LAB/submission.py and submission_cuda.py count"
 _MOST_BYTES = 96 << 20  # of one student's files as they are in the download
 _MOST_READ = 500  # files of one student
 
@@ -55,8 +56,10 @@ class Intake:
 
 @dataclass(frozen=True)
 class _Student:
-    """A student's files: whose they are, each with its path below the student and the file."""
+    """A student's files: whose they are, each with its path below the student and the file. `about` is the student
+    where the download names one apart from the files."""
 
+    about: Identity = Identity("")
     owned: list[tuple[Owned, Entry]] = field(default_factory=list)
     at: dict[str, str] = field(default_factory=dict)  # the latest time by lab, empty for that of all
 
@@ -79,21 +82,31 @@ def read_class(place: Path, lab: str | None = None, reader: Here | None = None) 
         entries = _with_downloads(download, known, roots)
         if not entries:
             raise ClassError(f"Nothing in {place} is a file: docs/hand-ins.md says what is read.")
-        warnings: list[str] = []
-        students = _students(entries, known, roots, reader, warnings)
-        handed_in, fates = [], []
-        for student in students.values():
-            one, more = _of_student(student, lab, known, reader)
-            handed_in += one
-            fates += more
-        fates += _passed_over(download, entries)
-    return Intake(sorted(handed_in, key=lambda one: (one.student, one.lab)), fates, warnings + _alike(handed_in))
+        found = Intake([])
+        for who, student in _students(entries, known, roots, reader, found).items():
+            if student.owned:
+                one, more = _of_student(student, lab, known, reader)
+                found.handed_in.extend(one)
+                found.fates.extend(more)
+            else:
+                found.handed_in.append(_without_files(who, student, lab))
+        found.fates.extend(_passed_over(download, entries))
+    found.handed_in.sort(key=lambda one: (one.student, one.lab))
+    found.warnings.extend(_alike(found.handed_in))
+    return found
+
+
+def _without_files(who: str, student: _Student, asked: str | None) -> HandedIn:
+    """The row of a student whom the download names, and who has no file in it."""
+    name, members = student.about.name, student.about.members
+    lab = asked or next(iter(student.at), "")
+    return HandedIn(who, lab, "", b"", f"The download has no file of {who}.", name, members, student.at.get(lab, ""))
 
 
 def _passed_over(download: Download, entries: Sequence[Entry]) -> list[Fate]:
     """The fate of what systems and tools leave behind: not read where a folder holds nothing else."""
     folders = {parent for entry in entries for parent in PurePosixPath(entry.place).parents}
-    fates = []
+    fates = [Fate("", str(path), False, "is an empty folder") for path in sorted(download.empty)]
     for path in sorted(download.litter):
         alone = path.parent not in folders and path.parent.parts[:1] != ("__MACOSX",)
         words = "is left by a system or a tool" + (", and nothing else is in its folder" if alone else "")
@@ -108,7 +121,7 @@ def read_one(place: Path, lab: str) -> HandedIn:
         owned = [(own, entry) for own, entry in owned if largest(entry.path.name)]
         if not owned:
             raise ClassError(f"There is no Python file: hand in {SUBMISSION_NAMES[0]}.")
-        (one,), _ = _of_student(_Student(owned), lab, known_labs(), Here())
+        (one,), _ = _of_student(_Student(owned=owned), lab, known_labs(), Here())
     return one
 
 
@@ -120,14 +133,17 @@ def _with_downloads(download: Download, known: Sequence[str], roots: list[str]) 
         *folders, name = entry.path.parts
         if entry.problem or not is_archive(name) or len(folders) > 1 or (folders and folders[0] not in known):
             continue
-        alone = len([one for one in entries if one.path.parts[:-1] == entry.path.parts[:-1]]) == 1
+        beside = [one for one in entries if one is not entry and one.path.parts[:-1] == entry.path.parts[:-1]]
+        alone = not any(largest(one.path.name) for one in beside)
         alone &= all(one.path.parent == entry.path.parent for one in entries if one.path.parts[0] in folders[:1])
         if not folders and without_ending(name) in known:
             inside = download.opened(entry)
             root = without_ending(name)
-        elif folders and alone:
+        elif alone and (folders or not _is_platforms(entry.path.parts)):
             inside = download.opened(entry)
-            if without_ending(name) != "submissions" and not _looks_like_a_platforms(inside, len(folders)):
+            if not (folders and without_ending(name) == "submissions") and not _looks_like_a_platforms(
+                inside, len(folders)
+            ):
                 continue
             root = ""
         else:
@@ -139,26 +155,33 @@ def _with_downloads(download: Download, known: Sequence[str], roots: list[str]) 
 
 def _looks_like_a_platforms(entries: Sequence[Entry], depth: int) -> bool:
     names = {entry.path.parts[depth] for entry in entries if len(entry.path.parts) > depth}
-    return bool(names) and (
-        all(moodle(name) or canvas(name) for name in names)
-        or any(entry.path.name == _METADATA and len(entry.path.parts) <= depth + 2 for entry in entries)
+    return _are_platforms(names) or any(
+        entry.path.name == _METADATA and len(entry.path.parts) <= depth + 2 for entry in entries
     )
 
 
+def _are_platforms(names: Collection[str]) -> bool:
+    """Whether Moodle or Canvas made most of the names in a folder; an instructor's own files may lie there too."""
+    return 2 * sum(bool(moodle(name) or canvas(name)) for name in names) > len(names)
+
+
 def _without_root(entries: Sequence[Entry], known: Sequence[str], roots: list[str]) -> list[Entry]:
-    """The entries without folders that hold the whole class: `submissions/`. Their names are added to `roots`."""
+    """The entries without folders that hold the whole class: `submissions/`. Their names are added to `roots`. Beside a
+    folder with a platform's names an instructor's own files may lie."""
     entries = list(entries)
-    while len({entry.path.parts[0] for entry in entries}) == 1:
-        root = entries[0].path.parts[0]
-        if (
-            root in known
-            or moodle(root)
-            or not _holds_a_class(root, [entry.path.parts[1:] for entry in entries], known)
-        ):
-            break
+    while True:
+        loose = [one for one in entries if len(one.path.parts) == 1 and not largest(one.path.name)]
+        held = [one for one in entries if len(one.path.parts) > 1 or largest(one.path.name)]
+        root = held[0].path.parts[0] if held else ""
+        inside = [one.path.parts[1:] for one in held]
+        if not root or root in known or moodle(root) or any(one.path.parts[0] != root for one in held):
+            return entries
+        if not _holds_a_class(root, inside, known):
+            return entries
+        if loose and not _are_platforms({parts[0] for parts in inside if parts}):
+            return entries
         roots.append(root)
-        entries = [replace(entry, path=PurePosixPath(*entry.path.parts[1:])) for entry in entries]
-    return entries
+        entries = [*(replace(one, path=PurePosixPath(*one.path.parts[1:])) for one in held), *loose]
 
 
 def _holds_a_class(root: str, inside: Sequence[tuple[str, ...]], known: Sequence[str]) -> bool:
@@ -167,8 +190,11 @@ def _holds_a_class(root: str, inside: Sequence[tuple[str, ...]], known: Sequence
         return False
     paths = [parts for parts in inside if parts != (_METADATA,)]
     children = {parts[0] for parts in paths if parts}
-    if children and all(moodle(name) or canvas(name) for name in children):
+    if _are_platforms(children):
         return True
+    if _EXPORT.fullmatch(root):  # an instructor's own files may lie beside the students' folders
+        paths = [parts for parts in paths if len(parts) > 1 or is_archive(parts[0])]
+        children = {parts[0] for parts in paths}
     files = {parts[0] for parts in paths if len(parts) == 1}
     if not children or () in paths or children & {*known, "labs"} or not all(is_archive(name) for name in files):
         return False
@@ -176,10 +202,10 @@ def _holds_a_class(root: str, inside: Sequence[tuple[str, ...]], known: Sequence
 
 
 def _students(
-    entries: Sequence[Entry], known: Sequence[str], outer: Sequence[str], reader: Here, warnings: list[str]
+    entries: Sequence[Entry], known: Sequence[str], outer: Sequence[str], reader: Here, told: Intake
 ) -> dict[str, _Student]:
     """The files by student. Each folder of a lab at the top, or of a platform's export, may hold a download of its
-    own."""
+    own. What is nobody's goes to `told`."""
     parts: dict[str, list[Entry]] = defaultdict(list)
     exports = _exports(entries, known)
     for entry in entries:
@@ -190,21 +216,40 @@ def _students(
         roots = [*outer, front]
         inner = [replace(one, path=one.path.relative_to(front)) if front else one for one in group]
         inner = _without_root(inner, known, roots)
-        inner, people = _gradescope(inner, reader, warnings)
+        inner, people = _gradescope(inner, front, reader, told)
         identities = gradescope_identities(people)
         prefix = next((f"{root.removesuffix('-submissions')}-" for root in roots if root.endswith("-submissions")), "")
+        for folder, who in identities.items():
+            if not any(entry.path.parts[0] == folder for entry in inner):
+                students.setdefault(who.id, _Student(who)).came(front if front in known else "", _at(people[folder]))
+        of_platform = bool(people) or any(_is_platforms(entry.path.parts) for entry in inner)
+        of_platform |= (any(map(_EXPORT.fullmatch, roots)) or (not front and bool(exports))) and not any(
+            len(entry.path.parts) == 1 and largest(entry.path.name) and not is_archive(entry.path.name)
+            for entry in inner
+        )
         for entry in inner:
+            if of_platform and len(entry.path.parts) == 1 and not _is_platforms(entry.path.parts):
+                if not largest(entry.path.name):
+                    told.fates.append(Fate("", entry.place, False, "is no file of a student's by its name"))
+                    continue
+                told.warnings.append(f"{entry.place} is not named as the platform names files: see whose it is.")
             found = owner(entry.path.parts, identities, prefix)
             student = students[found.who.id]
             if "submitted" in roots and entry.path.name == "timestamp.txt" and len(entry.path.parts) == 3:
                 assignment = entry.path.parts[1]
                 student.came(assignment if assignment in known else "", _nbgrader_time(entry))
+                told.fates.append(Fate(found.who.id, entry.place, True, "gives the time"))
                 continue
             if found.kind == "Gradescope":
-                student.came(front if front in known else "", _time(people[entry.path.parts[0]]["at"]))
+                student.came(front if front in known else "", _at(people[entry.path.parts[0]]))
             rest = PurePosixPath(front) / found.rest
             student.owned.append((replace(found, rest=rest), entry))
-    return {name: student for name, student in students.items() if student.owned}
+    return students
+
+
+def _is_platforms(parts: Sequence[str]) -> bool:
+    """Whether Moodle or Canvas named the file, or the folder around it."""
+    return bool(moodle(parts[0]) or (len(parts) == 1 and canvas(parts[0])))
 
 
 def _exports(entries: Sequence[Entry], known: Sequence[str]) -> set[str]:
@@ -219,30 +264,34 @@ def _exports(entries: Sequence[Entry], known: Sequence[str]) -> set[str]:
 
 
 def _gradescope(
-    entries: list[Entry], reader: Here, warnings: list[str]
+    entries: list[Entry], front: str, reader: Here, told: Intake
 ) -> tuple[list[Entry], dict[str, dict[str, Any]]]:
     """The entries of an export without its metadata, and the people that these give. They count at the export's root
     alone, and only if their folders are those beside them; elsewhere they are a student's file."""
     at_root = [entry for entry in entries if entry.path.parts == (_METADATA,)]
-    if not at_root:
-        return entries, {}
     rest = [entry for entry in entries if entry.path.parts != (_METADATA,)]
-    folders = {entry.path.parts[0] for entry in rest}
+    folders = {entry.path.parts[0] for entry in rest if len(entry.path.parts) > 1}
+    only = bool(folders) and all(_GRADESCOPE_FOLDER.fullmatch(folder) for folder in folders)
+    if not at_root:
+        if only:
+            told.warnings.append(
+                f"{front or 'The download'} has no {_METADATA}, so students are called by their folders: export the "
+                "submissions again."
+            )
+        return entries, {}
+    (metadata,) = at_root
     try:
-        people = reader.submitters(at_root[0].read(_LARGEST_METADATA))
+        people = reader.submitters(metadata.read(_LARGEST_METADATA))
     except (Unreadable, *DAMAGE) as error:
-        if all(_GRADESCOPE_FOLDER.fullmatch(folder) for folder in folders):  # nothing else says whose they are
+        if only:  # nothing else says whose they are
             words = f"{_METADATA} is not what Gradescope exports ({error}). Export the submissions again."
             raise ClassError(words) from None
         people = {}
     if not folders <= people.keys() or not all(_GRADESCOPE_FOLDER.fullmatch(folder) for folder in people):
-        warnings.append(
-            f"{_METADATA} does not name the folders beside it, and is not read: export the submissions again."
-        )
+        words = "does not name the folders beside it, and is not read: export the submissions again"
+        told.fates.append(Fate("", metadata.place, False, words))
         return rest, {}
-    for folder in sorted(people.keys() - folders):
-        people_of = ", ".join(one["email"] or one["name"] for one in people[folder]["students"])
-        warnings.append(f"{folder} of {people_of} has no file in the export.")
+    told.fates.append(Fate("", metadata.place, True, "gives the students and the times"))
     return rest, people
 
 
@@ -255,7 +304,7 @@ def _of_student(
     files = [(owned.rest, entry) for owned, entry in student.owned]
 
     def refused(words: str) -> tuple[list[HandedIn], list[Fate]]:
-        fates = [Fate(who.id, entry.place, False, "is not read: see the student's row") for _, entry in files[:20]]
+        fates = [Fate(who.id, entry.place, False, "is not read: see the student's row") for _, entry in files]
         problem = f"{who.id}: {words}."
         return [HandedIn(who.id, asked or "", files[0][0].name, b"", problem, who.name, who.members, at)], fates
 
@@ -296,7 +345,10 @@ def _of_student(
     if inside is not None and repository is None:  # the repository in an archive
         repository = inside
         kept = [one for one in unpacked if _is_lab_file(one.path, inside, known)]
-        fates.append(Fate(who.id, str(inside), True, f"has {len(unpacked) - len(kept)} other files of the course"))
+        own = [one for one in unpacked if _is_beside(one.path, inside, known)]
+        fates += [Fate(who.id, one.place, False, _BESIDE) for one in own]
+        others = len(unpacked) - len(kept) - len(own)
+        fates.append(Fate(who.id, str(inside), True, f"has {others} other files of the course"))
         unpacked = kept
     if len(unpacked) > _MOST_READ:
         return refused(f"{len(unpacked)} files are more than {_MOST_READ}: hand in submission.py alone")
@@ -361,12 +413,26 @@ def _is_lab_file(path: PurePosixPath, root: PurePosixPath, known: Sequence[str])
     return len(inside) == 3 and inside[0] == "labs" and inside[1] in known and inside[2] in SUBMISSION_NAMES
 
 
+def _is_beside(path: PurePosixPath, root: PurePosixPath, known: Sequence[str]) -> bool:
+    """Whether a file of a clone is Python or a notebook that the course does not have, where students write."""
+    if not largest(path.name) or _is_lab_file(path, root, known):
+        return False
+    inside = path.relative_to(root) if root in path.parents else path
+    courses = len(inside.parts) > 1 and inside.parts[0] != "labs" and (CHECKOUT / inside.parts[0]).is_dir()
+    return not courses and inside.parts[0] != "mine" and not (CHECKOUT / inside).exists()
+
+
 def _of_repository(
     who: Identity, files: list[tuple[PurePosixPath, Entry]], root: PurePosixPath, known: Sequence[str]
 ) -> tuple[list[tuple[PurePosixPath, Entry]], list[Fate]]:
     kept = [(path, entry) for path, entry in files if _is_lab_file(path, root, known)]
-    others = len(files) - len(kept)
-    return kept, [Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository")]
+    own = [entry for path, entry in files if _is_beside(path, root, known)]
+    fates = [Fate(who.id, entry.place, False, _BESIDE) for entry in own]
+    others = len(files) - len(kept) - len(own)
+    return kept, [
+        *fates,
+        Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository"),
+    ]
 
 
 @cache
@@ -393,6 +459,10 @@ def _alike(handed_in: Iterable[HandedIn]) -> list[str]:
         for _, names in sorted(by_look.items())
         if len(names) > 1
     ]
+
+
+def _at(person: Mapping[str, Any]) -> str:
+    return _time(person["at"])
 
 
 def _nbgrader_time(entry: Entry) -> str:

@@ -109,12 +109,18 @@ def _expanded(path: PurePosixPath, content: bytes, left: _Left, depth: int) -> I
     elif depth == _DEPTH:
         yield _file(path, b"", f"{path} is an archive in an archive in an archive.")
     else:
+        empty = True
         try:
             with ExitStack() as keep:
                 for entry in members(io.BytesIO(content), path.with_name(without_ending(path.name)), keep):
-                    yield from _inside(entry, left, depth)
+                    for one in _inside(entry, left, depth):
+                        empty = False
+                        yield one
         except DAMAGE:
             yield _file(path, b"", f"{path} is no archive that can be read.")
+        else:
+            if empty:
+                yield _file(path, b"", f"{path} has no file in it.")
 
 
 def _inside(entry: Entry, left: _Left, depth: int) -> Iterator[dict[str, Any]]:

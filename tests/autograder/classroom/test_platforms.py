@@ -100,7 +100,8 @@ def test_metadata_that_are_not_the_exports_give_nobody_anything(metadata: bytes,
         assert "Export the submissions again" in str(error)
         return
     assert [one.student for one in found.handed_in] == ["submission_11", "submission_12"]
-    assert "not read" in found.warnings[0]
+    (fate,) = [fate for fate in found.fates if fate.path == "submission_metadata.yml"]
+    assert "not read" in fate.words and not fate.read
 
 
 def test_a_student_of_two_platforms_in_one_download_is_refused(tmp_path: Path) -> None:
@@ -175,12 +176,119 @@ def test_exports_beside_other_files(tmp_path: Path) -> None:
         TREES[name]().write(tmp_path / name)
         (tmp_path / name / "grades.csv").write_text("student\n")
         found = {one.student for one in read_class(tmp_path / name, LAB).handed_in}
-        assert found == {student for student, _ in TREES[name]().counts} | {"grades"}
+        assert found == {student for student, _ in TREES[name]().counts}
     # A student's own folder of such a name, beside another student's, is a student's
     for name in ("ada/submission.py", "eve-submissions/ada/submission.py", "eve-submissions/bob/submission.py"):
         (tmp_path / "plain" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "plain" / name).write_bytes(work(name))
     assert [one.student for one in read_class(tmp_path / "plain", LAB).handed_in] == ["ada", "eve-submissions"]
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_no_file_is_without_a_line(name: str, tmp_path: Path) -> None:
+    """Files of the course in a clone are counted in one line; each other file, and each archive, has its own."""
+    tree = TREES[name]()
+    root = tree.write(tmp_path / "class")
+    front = "" if name not in ("gradescope", "github", "nbgrader") else next(iter(tree.files)).split("/")[0] + "/"
+    for stray in ("grades.csv", f"{front}notes.txt", f"{front}.DS_Store"):
+        (root / stray).write_bytes(b"x")
+    found = read_class(root, tree.lab)
+    paths = {fate.path for fate in found.fates}
+    files = [str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()]
+    alone = [file for file in files if not any(path == file or path.startswith(file + "/") for path in paths)]
+    of_course = [int(words[1]) for fate in found.fates if (words := fate.words.split())[0] == "has" and fate.read]
+    assert len(alone) == sum(of_course) and not found.all_read
+    nobodys = {"grades", "notes", "grades.csv", "notes.txt"}
+    assert name in ("plain", "by_lab") or not nobodys & {one.student for one in found.handed_in}
+
+
+def test_strays_in_an_export_of_gradescope_cost_nobody_their_name(tmp_path: Path) -> None:
+    tree = gradescope()
+    root = tree.write(tmp_path / "class")
+    (root / "assignment_7_export" / "notes.txt").write_text("mine")
+    (root / "assignment_7_export" / "loose.py").write_text("# mine")
+    found = read_class(root, LAB)
+    assert {one.student for one in found.handed_in} == {student for student, _ in tree.counts} | {"loose"}
+    assert "loose.py is not named as the platform names files" in found.warnings[0]
+
+
+def test_an_export_in_a_folder_with_an_instructors_own_files(tmp_path: Path) -> None:
+    """As it was downloaded, as an archive, and unpacked by hand: a list of grades beside it changes no student."""
+    counts = {"1": work("ada"), "2": work("bob")}
+    canvas = {"ada_1_2_submission.py": counts["1"], "bob_2_3_submission.py": counts["2"]}
+    moodle = {f"{who}_{who}_assignsubmission_file/submission.py": content for who, content in counts.items()}
+    for number, files in enumerate((canvas, moodle)):
+        trees = {"archive": {"submissions.zip": zipped(files)}, "week": {f"week/{name}": files[name] for name in files}}
+        trees["week"]["week/grades.csv"] = b"x"
+        trees["lab"] = {f"{LAB}/x.zip": zipped(files), f"{LAB}/grades.csv": b"x"}
+        for name, tree in trees.items():
+            found = read_class(Tree({**tree, "grades.csv": b"x"}, {}).write(tmp_path / f"{number}{name}"), LAB)
+            assert {one.student: one.content for one in found.handed_in if one.content} == counts, (name, found)
+
+
+def test_a_file_per_student_that_cannot_be_read_is_that_students(tmp_path: Path) -> None:
+    tree = Tree({"submissions/ada.py": b"# ada", "submissions/bob.pdf": b"%PDF"}, {})
+    assert {one.student for one in read_class(tree.write(tmp_path) / "submissions", LAB).handed_in} == {"ada", "bob"}
+
+
+def test_somebody_who_is_named_without_a_file_has_a_row(tmp_path: Path) -> None:
+    files = dict(gradescope().files)
+    del files["assignment_7_export/submission_11/submission.py"]
+    found = read_class(Tree(files, {}).write(tmp_path / "a"), LAB)
+    rows = {one.student: one for one in found.handed_in}
+    assert rows["ada@x.edu"].problem == "The download has no file of ada@x.edu." and not found.all_read
+    assert (rows["ada@x.edu"].called, rows["ada@x.edu"].lab) == ("Ada", LAB)
+    nbgrader = {f"submitted/{who}/{LAB}/timestamp.txt": b"2026-11-20 22:00:00 UTC" for who in ("ada", "bob")}
+    nbgrader[f"submitted/bob/{LAB}/submission.py"] = b"# bob"
+    rows = {one.student: one for one in read_class(Tree(nbgrader, {}).write(tmp_path / "b")).handed_in}
+    assert (rows["ada"].lab, rows["ada"].at[:10], rows["ada"].content) == (LAB, "2026-11-20", b"")
+    assert rows["bob"].content == b"# bob"
+
+
+def test_students_of_gradescope_without_metadata_are_called_by_folders_and_that_is_said(tmp_path: Path) -> None:
+    files = {
+        name: content
+        for name, content in gradescope().files.items()
+        if not name.endswith("export/submission_metadata.yml")
+    }
+    found = read_class(Tree(files, {}).write(tmp_path), LAB)
+    assert [one.student for one in found.handed_in] == ["submission_11", "submission_12"]
+    assert "export the submissions again" in found.warnings[0]
+
+
+@pytest.mark.parametrize("zip_", [False, True])
+def test_work_at_another_place_of_a_clone_is_named(zip_: bool, tmp_path: Path) -> None:
+    """A file that the course does not have, where students write; not the course's own files, nor copies in `mine`."""
+    own = ("my_transpose.py", f"labs/{LAB}/submission_v2.py", "labs/3_transpose/submission.py", "old/kernel.ipynb")
+    courses = ("warplab/plan.py", "warplab/renamed_since.py", "mine/00_start_here.ipynb", f"labs/{LAB}/task.py")
+    files = {f"gpu-submissions/gpu-ada/{path}": work(path) for path in (*own, *courses, f"labs/{LAB}/submission.py")}
+    if zip_:
+        inner = {path.removeprefix("gpu-submissions/"): content for path, content in files.items()}
+        files = {"gpu-submissions/ada.zip": zipped(inner), "gpu-submissions/bob.zip": zipped(inner)}
+    found = read_class(Tree(files, {}).write(tmp_path), LAB)
+    theirs = [fate for fate in found.fates if fate.student == "ada"]
+    assert {fate.path.split("/")[-1] for fate in theirs if not fate.read} == {
+        path.split("/")[-1] for path in own[:2]
+    } | {"submission.py", "kernel.ipynb"}
+    assert any("has 4 other files of the course" in fate.words for fate in theirs)
+    assert next(one for one in found.handed_in if one.student == "ada").content == work(f"labs/{LAB}/submission.py")
+
+
+def test_nothing_in_a_folder_or_an_archive_has_a_line(tmp_path: Path) -> None:
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "bob" / "sub").mkdir(parents=True)
+    (tmp_path / "cy.zip").write_bytes(zipped({}))
+    (tmp_path / "dee.zip").write_bytes(zipped({"__MACOSX/._submission.py": b"x"}))
+    (tmp_path / "eve.py").write_text("# eve")
+    found = read_class(tmp_path, LAB)
+    unread = {fate.path: fate.words for fate in found.fates if not fate.read}
+    assert unread == {
+        "ada": "is an empty folder",
+        "bob/sub": "is an empty folder",
+        "cy.zip": "has no file in it",
+        "dee.zip": "has no file in it",
+    }
+    assert {one.student for one in found.handed_in} == {"cy", "dee", "eve"}
 
 
 def test_each_lab_has_its_time(tmp_path: Path) -> None:
