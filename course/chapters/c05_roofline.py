@@ -342,6 +342,22 @@ def judged(
     return reached, f"{words}; the goal: {wanted}, and right."
 
 
+def judged_with_mask(cell: KernelCell) -> tuple[bool, str]:
+    """Whether a softmax of masked rows is right, and the sentence that says so: row 2 has no element that counts."""
+    rng = np.random.default_rng(1)
+    x, mask = rng.standard_normal((8, 200), dtype=np.float32), rng.integers(0, 2, (8, 200), dtype=np.uint8)
+    x[1, ::2], mask[1] = 100, np.arange(200) % 2  # the largest elements do not count
+    mask[2] = 0
+    (run,) = experiment.emulate(cell, [{"x": x, "mask": mask, "out": np.zeros_like(x)}])
+    weights = np.exp(x.astype(np.float64)) * (mask != 0)
+    exact = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-30)
+    right = np.isclose(run.outputs["out"], exact, rtol=1e-5, atol=0).all(axis=1)
+    words = f"{right.sum()} of 8 rows are right"
+    if not right[2]:
+        words += f", and row 2, without any element that counts, begins with {run.outputs['out'][2, 0]:g}"
+    return bool(right.all()) and not run.findings, f"{words}; the goal: all of them, and row 2 is 0."
+
+
 def table_of_rows(cells: Mapping[str, KernelCell]) -> Markdown:
     """What softmaxes request of each memory, for rows of three lengths, in multiples of what must move."""
     lines = []

@@ -16,8 +16,13 @@ from course.quiz.draw import every_draw
 from warplab.hardware.chips import H100, H200
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = {path.stem.split("_")[0]: path.read_text(encoding="utf-8") for path in (ROOT / "notebooks" / "source").glob("*.md")}
-QUIZZES = {path.stem.split("_")[0]: path.read_text(encoding="utf-8") for path in (ROOT / "course/quiz/bank").glob("[0-9]*.toml")}
+CHAPTERS = {
+    path.stem.split("_")[0]: path.read_text(encoding="utf-8") for path in (ROOT / "notebooks" / "source").glob("*.md")
+}
+QUIZZES = {
+    path.stem.split("_")[0]: path.read_text(encoding="utf-8")
+    for path in (ROOT / "course/quiz/bank").glob("[0-9]*.toml")
+}
 LABS = {path.parent.name: path.read_text(encoding="utf-8") for path in (ROOT / "labs").glob("*/README.md")}
 EVERYWHERE = [*CHAPTERS.values(), *QUIZZES.values(), *LABS.values()]
 

@@ -129,5 +129,7 @@ def test_exchanged_sides_write_the_columns_that_the_answer_names(tmp_path: Path)
 def test_the_swapped_index_costs_eight_times_the_sectors(tmp_path: Path) -> None:
     cell = kernel_cell("doubled", KERNELS["doubled"], tmp_path)
     a = np.ones((128, 128), np.float32)
-    sectors = [emulate(cell, [{"a": a, "out": a}], name)[0].total.global_load_sectors for name in ("doubled", "swapped")]
+    sectors = [
+        emulate(cell, [{"a": a, "out": a}], name)[0].total.global_load_sectors for name in ("doubled", "swapped")
+    ]
     assert sectors == [128 * 128 * 4 // 32, 128 * 128]

@@ -52,6 +52,21 @@ def test_a_block_without_its_barriers_does_not_reach_the_goal(tmp_path: Path) ->
     assert not reached("block_read", bare, tmp_path)
 
 
+def test_a_mask(tmp_path: Path) -> None:
+    (cell,) = [cell for cell in CELLS if "c05.judged_with_mask(masked)" in cell]
+    solution = printed_solution("### Exercise 4")
+    infinite = solution.replace("        if mask[row, j] != 0:\n            out", "        if True:\n            out")
+    ignored = solution.replace(
+        "        if mask[row, j] != 0:\n            largest", "        if True:\n            largest"
+    )
+    assert len({solution, infinite, ignored}) == 3
+    for text, right in ((given("masked"), False), (solution, True), (infinite, False), (ignored, False)):
+        said: list[bool] = []
+        names: dict[str, Any] = {"c05": c05, "goal": lambda yes, _, said=said: said.append(yes)}
+        exec(cell, names | {"masked": kernel_cell("masked", text, tmp_path)})
+        assert said == [right], text
+
+
 def test_three_kernels_request_what_counting_by_hand_says(tmp_path: Path) -> None:
     runs = c05.runs_of_three_kernels(kernel_cell("stencil", given("stencil"), tmp_path))
     run, must = runs["gemv"]
@@ -64,7 +79,7 @@ def test_three_kernels_request_what_counting_by_hand_says(tmp_path: Path) -> Non
 
 def test_the_number_of_tokens() -> None:
     names: dict[str, Any] = {"limited": c05.limited_by}
-    exec(printed_solution("### Exercise 4"), names)
+    exec(printed_solution("### Exercise 5"), names)
     tokens = names["tokens"]
     assert isinstance(tokens, int)
     # 1/I = 1/n + 1/t + 1/k, at the ridge

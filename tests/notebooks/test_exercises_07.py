@@ -13,7 +13,11 @@ from warplab.hardware.fragments import mma
 
 SOURCE = Path(__file__).resolve().parents[2] / "notebooks" / "source" / "07_tensor_cores.md"
 TEXT = SOURCE.read_text(encoding="utf-8")
-HEADINGS = {"1: where does an element go?": "def place", "2: a swizzle for short rows": "def swizzle", "3: the tile of a warp · optional": "wm, wn ="}
+HEADINGS = {
+    "1: where does an element go?": "def place",
+    "2: a swizzle for short rows": "def swizzle",
+    "3: the tile of a warp · optional": "wm, wn =",
+}
 
 
 def cells_of(heading: str) -> tuple[str, str, str]:
@@ -27,7 +31,12 @@ def cells_of(heading: str) -> tuple[str, str, str]:
 def helpers() -> dict[str, Any]:
     """The names that earlier cells give to the exercises."""
     said: list[bool] = []
-    names: dict[str, Any] = {"mma": mma, "c07": c07_tensor_cores, "goal": lambda yes, _: said.append(bool(yes)), "said": said}
+    names: dict[str, Any] = {
+        "mma": mma,
+        "c07": c07_tensor_cores,
+        "goal": lambda yes, _: said.append(bool(yes)),
+        "said": said,
+    }
     return names
 
 

@@ -39,7 +39,9 @@ def test_a_record_is_found_or_nobody_has_measured_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "DIRECTORY", tmp_path)
     assert find("times", "copy", "rate") is None, "no file"
     header = Header("NVIDIA H200", "580", {"numpy": "2"}, "abc", "make bench", "2026-01-02T03:04:05+00:00")
-    records = [Record("copy", "rate", rate, "B/s", variant=variant) for variant, rate in (("cold", 4e12), ("warm", 9e12))]
+    records = [
+        Record("copy", "rate", rate, "B/s", variant=variant) for variant, rate in (("cold", 4e12), ("warm", 9e12))
+    ]
     write(tmp_path / "times.json", header, records)
     found = find("times", "copy", "rate", variant="warm")
     assert found is not None and found.value == 9e12
@@ -60,7 +62,9 @@ def test_a_curve_is_in_order_and_complete(measured: Measured) -> None:
 
 
 def test_the_table_says_what_is_known_and_why_not(measured: Measured) -> None:
-    record = Record("x", "rate", 50.0, "1/cycle/SM", extra={"known": 64.0, "deviation": -0.22, "explanation": "a reason"})
+    record = Record(
+        "x", "rate", 50.0, "1/cycle/SM", extra={"known": 64.0, "deviation": -0.22, "explanation": "a reason"}
+    )
     text = measured.beside(record, measured.record("l2", "latency")).data
     assert "50 per cycle and SM" in text and "64 per cycle and SM" in text and "-22.0%" in text and "a reason" in text
     assert "nothing published that fits" in text
