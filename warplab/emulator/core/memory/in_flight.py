@@ -6,8 +6,17 @@ import numpy as np
 
 from warplab.emulator.core.memory.clocks import own_clock
 from warplab.emulator.core.memory.cluster_memory import offset_of
-from warplab.emulator.core.memory.shadow import ASYNC_WRITE, keep_read, shadow_of, tag_of, word_at
-from warplab.emulator.core.memory.shadow_chunks import PENDING, SOURCE, VALID, WRITE_CLOCK, WRITE_EPOCH, WRITE_TAG
+from warplab.emulator.core.memory.shadow import ASYNC_WRITE, keep_read, shadow_of
+from warplab.emulator.core.memory.shadow_chunks import (
+    PENDING,
+    SOURCE,
+    VALID,
+    WRITE_CLOCK,
+    WRITE_EPOCH,
+    WRITE_TAG,
+    tag_of,
+    word_at,
+)
 from warplab.emulator.core.state.faults import compiled, warp_state
 from warplab.emulator.core.state.layout import M_FIRST_WARP, M_SHARED_SHADOW, M_WARPS, W_EPOCH, W_MIN_CLOCK, W_TOUCHED
 from warplab.emulator.core.state.raw import get, load_i32, put, store_i32

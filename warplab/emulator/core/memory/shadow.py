@@ -32,7 +32,6 @@ from warplab.emulator.core.memory.causality import has_seen
 from warplab.emulator.core.memory.clocks import clock_of, own_clock, products_known
 from warplab.emulator.core.memory.cluster_memory import offset_of, owner_of, visit_peer
 from warplab.emulator.core.memory.handovers import handover
-from warplab.emulator.core.memory.lane_order import have_met
 from warplab.emulator.core.memory.shadow_chunks import (
     CHUNK_BYTES,
     PENDING,
@@ -45,7 +44,6 @@ from warplab.emulator.core.memory.shadow_chunks import (
     READ_LANES,
     READ_TAG,
     SOURCE,
-    TAG_PC,
     TAG_WARPS,
     VALID,
     WORDS,
@@ -53,8 +51,22 @@ from warplab.emulator.core.memory.shadow_chunks import (
     WRITE_EPOCH,
     WRITE_LANES,
     WRITE_TAG,
+    pc_of,
     read_chunk,
+    tag_of,
+    warp_of,
+    word_at,
     write_chunk,
+)
+from warplab.emulator.core.memory.word_lanes import (
+    SEVERAL,
+    first_lanes,
+    lane_shift,
+    lane_step,
+    lanes_of_word,
+    merged,
+    warp_conflict,
+    with_earlier_lanes,
 )
 from warplab.emulator.core.state.faults import compiled, report, warp_state
 from warplab.emulator.core.state.layout import (
@@ -105,33 +117,10 @@ from warplab.emulator.core.state.raw import (
     store_u32,
 )
 
-SEVERAL = 255
-TAG_PCS = (1 << 19) - 1
 # In VALID, beside the four bits of the bytes that were written: how the last write was made.
 ATOMIC_WRITE, ASYNC_WRITE, VOLATILE_WRITE = 16, 32, 64
 STRONG, EXPOSED = 1, 2  # for `volatile`: an access that may meet others, or only atomics and strong ones
 BY_PRODUCT = 2  # for `several` of check_read: the read is recorded by record_product
-
-
-@compiled
-def word_at(shadow, index):
-    """The shadow of the index-th word: where its first field lies."""
-    return shadow + (index >> 3) * CHUNK_BYTES + (index & 7) * 4
-
-
-@compiled
-def tag_of(pc, warp, touched):
-    return np.int32((pc << TAG_PC) | (warp << 4) | touched)
-
-
-@compiled
-def _pc_of(tag):
-    return (np.int64(tag) >> TAG_PC) & TAG_PCS
-
-
-@compiled
-def _warp_of(tag):
-    return (np.int64(tag) >> 4) & TAG_WARPS
 
 
 @compiled
@@ -146,9 +135,9 @@ def _report(m, kind, pc, warp, start, index, element, lane, write, other, other_
 @compiled
 def _report_race(m, pc, warp, start, index, element, lane, write, tag, other_writes):
     """Report a race with an access of another warp that has left this tag."""
-    same_block = _warp_of(tag) // get(m, M_WARP_COUNT) == get(m, M_RANK)
+    same_block = warp_of(tag) // get(m, M_WARP_COUNT) == get(m, M_RANK)
     extra = other_writes | (0 if same_block else OTHER_BLOCK)
-    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, write, _pc_of(tag), extra)
+    _report(m, FAULT_RACE, pc, warp, start, index, element, lane, write, pc_of(tag), extra)
 
 
 @compiled
@@ -185,11 +174,11 @@ def _is_exposed(m, pc):
 def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element, pc, lane, write, atomic, volatile):
     """Report the earlier access to a word that these fields tell of, if another warp's and not ordered before now."""
     clock, tag = np.int64(load_i32(word + clock_at)), np.int64(load_u32(word + tag_at))
-    me, other, common = get(m, M_FIRST_WARP) + warp, _warp_of(tag), tag & touched & 15
+    me, other, common = get(m, M_FIRST_WARP) + warp, warp_of(tag), tag & touched & 15
     if clock == 0 or other == me or common == 0 or clock >= PRODUCTS:
         return
     known, wrote = clock_of(get(m, M_CLOCKS), get(m, M_CLOCK_COLUMNS), me, other), 1 if tag_at == WRITE_TAG else 0
-    if atomic and _is_exposed(m, _pc_of(tag)):
+    if atomic and _is_exposed(m, pc_of(tag)):
         return
     if clock > known:
         # A strong read keeps its place behind those before it: it needs no fence of its own.
@@ -203,7 +192,7 @@ def _check_order(m, warp, word, clock_at, tag_at, touched, start, index, element
     arrival = _early_arrival(word, record, tag, common, wrote)
     if arrival >= 0:
         extra = arrival << ARRIVAL_SHIFT | wrote
-        _report(m, FAULT_HANDED_OVER, pc, warp, start, index, element, lane, write, _pc_of(tag), extra)
+        _report(m, FAULT_HANDED_OVER, pc, warp, start, index, element, lane, write, pc_of(tag), extra)
 
 
 @compiled
@@ -212,128 +201,6 @@ def _peer_shadow(m, warp, start, size, write, pc, lane):
     owner = owner_of(m, start)
     visit_peer(m, owner, warp, start, size, write, pc, lane)
     return get(owner, M_SHARED_SHADOW)
-
-
-@compiled
-def _lanes_of_word(start, index, element, lane, several):
-    """The lanes that touch the four bytes of a word, one byte each; a byte that nobody touches gets any lane."""
-    if several:
-        return np.uint32(0xFFFFFFFF)
-    if element >= 4:
-        return np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
-    if 4 * index >= start:
-        first = np.uint32(lane + (4 * index - start) // element) * np.uint32(0x01010101)
-        return first + (np.uint32(0x01010000) if element == 2 else np.uint32(0x03020100))
-    lanes = np.uint32(0)
-    for byte in range(4):
-        place = max(4 * index + byte - start, 0) // element
-        lanes |= np.uint32((lane + place) & 31) << np.uint32(8 * byte)
-    return lanes
-
-
-@compiled
-def _merged(old, new, touched):
-    """Lanes of a word of which one instruction touches different bytes one after the other: `new` where touched now."""
-    now = np.uint32(0)
-    for byte in range(4):
-        if touched >> byte & 1:
-            now |= np.uint32(0xFF) << np.uint32(8 * byte)
-    return (old & ~now) | (new & now)
-
-
-@compiled
-def _with_earlier_lanes(old, new, known, touched):
-    """Lanes that have read the bytes of a word: earlier those in `known`, now those in `touched`."""
-    lanes = np.uint32(0)
-    for byte in range(4):
-        shift = np.uint32(8 * byte)
-        a, b = (old >> shift) & np.uint32(SEVERAL), (new >> shift) & np.uint32(SEVERAL)
-        if touched >> byte & 1 == 0:
-            b = a
-        elif known >> byte & 1 and a != b:
-            b = np.uint32(SEVERAL)
-        lanes |= b << shift
-    return lanes
-
-
-@compiled
-def _other_lane(mine, theirs, touched):
-    """Is one of the touched bytes accessed by a lane here and by another there?"""
-    for byte in range(4):
-        if touched >> byte & 1:
-            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
-            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
-            if a != b or a == np.uint32(SEVERAL):
-                return True
-    return False
-
-
-@compiled
-def _strangers(state, epoch, mine, theirs, touched, wrote):
-    """Is one of the touched bytes accessed by a lane here that has not met the one that accessed it in that epoch?
-
-    Of several lanes it is not known which they are: then it is one only if none have met.
-    """
-    for byte in range(4):
-        if touched >> byte & 1:
-            a = (mine >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
-            b = (theirs >> np.uint32(8 * byte)) & np.uint32(SEVERAL)
-            if a == np.uint32(SEVERAL) or b == np.uint32(SEVERAL):
-                if wrote and get(state, W_PARTLY) == 0:
-                    return True
-            elif a != b and not have_met(state, epoch, np.int64(b), np.int64(a), wrote):
-                return True
-    return False
-
-
-@compiled
-def _warp_conflict(word, state, warp, epoch, lanes_at, epoch_at, tag_at, lanes, touched, pc):
-    """The pc of an earlier access by another lane of this warp that it has not met since; -1 if there is none."""
-    then = np.int64(load_i32(word + epoch_at))
-    if then < get(state, W_WHOLE):
-        return np.int64(-1)
-    tag = np.int64(load_i32(word + tag_at))
-    common = tag & touched & 15
-    if _warp_of(tag) != warp or common == 0 or _pc_of(tag) == pc:
-        return np.int64(-1)
-    theirs = load_u32(word + lanes_at)
-    if then == epoch:
-        other = _other_lane(lanes, theirs, common)
-    else:
-        other = _strangers(state, then, lanes, theirs, common, tag_at == WRITE_TAG)
-    return _pc_of(tag) if other else np.int64(-1)
-
-
-@compiled
-def _lane_shift(element, size, several):
-    """By how much the number of a word goes into that of the lane that touches it; -1 where lanes are no power of two
-    of bytes apart."""
-    if several or element == size or element <= 4:
-        return np.int64(0)
-    if element == 8:
-        return np.int64(1)
-    return np.int64(2) if element == 16 else np.int64(-1)
-
-
-@compiled
-def _first_lanes(element, lane, several):
-    """The lanes that touch the four bytes of the first word of an access that starts with a word."""
-    if several:
-        return np.int64(-1)
-    lanes = lane * 0x01010101
-    if element == 2:
-        return lanes + 0x01010000
-    return lanes + 0x03020100 if element == 1 else lanes
-
-
-@compiled
-def _lane_step(element, size, several):
-    """What is to be added to them for each further word, or two or four words (`_lane_shift`)."""
-    if several or (element == size and element >= 4):
-        return np.int64(0)
-    if element == 2:
-        return np.int64(0x02020202)
-    return np.int64(0x04040404) if element == 1 else np.int64(0x01010101)
 
 
 @compiled
@@ -353,7 +220,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     if not (volatile == STRONG or atomic or several == BY_PRODUCT):
         put(state, W_TOUCHED, get(state, W_EPOCH))
     first, end = offset >> 2, (offset + size + 3) >> 2
-    shift = _lane_shift(element, size, several)
+    shift = lane_shift(element, size, several)
     one_by_one = volatile or atomic or several == BY_PRODUCT or get(state, W_PARTLY)
     if (offset | size) & 3 or shift < 0 or one_by_one:
         _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
@@ -361,7 +228,7 @@ def check_read(m, warp, start, size, element, pc, lane, volatile, atomic, severa
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
-    lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
+    lanes, step = first_lanes(element, lane, several), lane_step(element, size, several)
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
@@ -417,7 +284,7 @@ def _word_read_by_several(word, known, mine, epoch, whole, tag):
     last = load_i32(word + READ_TAG)
     if load_i32(word + READ_EPOCH) == epoch and (last ^ tag) & alike == 0 and last & 15 != 15:
         return False
-    keep_read(word, _warp_of(tag), mine, known, epoch, tag, np.uint32(0xFFFFFFFF))
+    keep_read(word, warp_of(tag), mine, known, epoch, tag, np.uint32(0xFFFFFFFF))
     return True
 
 
@@ -468,14 +335,14 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
             store_i32(word + VALID, np.int32(valid | touched))
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
-            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, _pc_of(pending), 1)
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 0, pc_of(pending), 1)
         elif np.int64(load_i32(word + WRITE_CLOCK)) > known and not _may_meet(state, word, volatile, atomic, valid):
             _check_order(
                 m, warp, word, WRITE_CLOCK, WRITE_TAG, touched, start, index, element, pc, lane, 0, 0, volatile
             )
-        lanes = _lanes_of_word(offset, index, element, lane, several)
+        lanes = lanes_of_word(offset, index, element, lane, several)
         if not (pending & touched or _may_meet(state, word, volatile, atomic, valid)):
-            other = _warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+            other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
             if other >= 0:
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 0, other, 1 | SAME_WARP)
         if volatile == STRONG:
@@ -484,9 +351,9 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
             continue
         tag = tag_of(pc, me, touched)
         known_tag = load_i32(word + READ_TAG)
-        if load_i32(word + READ_EPOCH) == epoch and _warp_of(known_tag) == me:
+        if load_i32(word + READ_EPOCH) == epoch and warp_of(known_tag) == me:
             # The lanes of one load come here one after the other, and others of this epoch have read as well.
-            lanes = _with_earlier_lanes(load_u32(word + READ_LANES), lanes, known_tag, touched)
+            lanes = with_earlier_lanes(load_u32(word + READ_LANES), lanes, known_tag, touched)
             if known_tag >> 4 == tag >> 4:
                 tag = np.int32(tag | (known_tag & 15))
         keep_read(word, me, mine, known, epoch, tag, lanes)
@@ -499,7 +366,7 @@ def keep_read(word, me, mine, known, epoch, tag, lanes):
     store_i32(word + READ_EPOCH, epoch)
     store_i32(word + READ_TAG, tag)
     older = np.int64(load_i32(word + READ1_CLOCK))
-    if older <= known or (older < PRODUCTS and _warp_of(load_i32(word + READ1_TAG)) == me):
+    if older <= known or (older < PRODUCTS and warp_of(load_i32(word + READ1_TAG)) == me):
         store_i32(word + READ1_CLOCK, mine)
         store_i32(word + READ1_TAG, tag)
     else:
@@ -519,14 +386,14 @@ def check_write(m, warp, start, size, element, pc, lane, volatile, atomic, sever
     state = warp_state(get(m, M_WARPS), warp)
     put(state, W_TOUCHED, get(state, W_EPOCH))
     first, end = offset >> 2, (offset + size + 3) >> 2
-    shift = _lane_shift(element, size, several)
+    shift = lane_shift(element, size, several)
     if (offset | size) & 3 or shift < 0 or volatile or atomic or get(state, W_PARTLY):
         _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomic, several, first, end)
         return
     mine, epoch = own_clock(m, warp), get(state, W_EPOCH)
     known = min(get(state, W_MIN_CLOCK), np.int64(PRODUCTS - 1))
     tag = np.int64(tag_of(pc, get(m, M_FIRST_WARP) + warp, 15))
-    lanes, step = _first_lanes(element, lane, several), _lane_step(element, size, several)
+    lanes, step = first_lanes(element, lane, several), lane_step(element, size, several)
     for chunk in range(first // WORDS, (end - 1) // WORDS + 1):
         low, high = max(first - WORDS * chunk, 0), min(end - WORDS * chunk, WORDS)
         at, place, active = shadow + chunk * CHUNK_BYTES, WORDS * chunk - first, (1 << high) - (1 << low)
@@ -552,17 +419,17 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
         high = min(offset + size - 4 * index, 4)
         touched = ((1 << high) - 1) & ~((1 << low) - 1)
         valid = np.int64(load_i32(word + VALID))
-        lanes = _lanes_of_word(offset, index, element, lane, several)
+        lanes = lanes_of_word(offset, index, element, lane, several)
         source = np.int64(load_i32(word + SOURCE))
         if source:
-            _report(m, FAULT_SOURCE, pc, warp, start, index, element, lane, 1, _pc_of(source), 0)
+            _report(m, FAULT_SOURCE, pc, warp, start, index, element, lane, 1, pc_of(source), 0)
         if load_i32(word + READ1_CLOCK) >= PRODUCTS:
             _check_product(m, warp, word + READ1_CLOCK, word + READ1_TAG, start, index, element, pc, lane)
             if load_i32(word + READ2_CLOCK) >= PRODUCTS:
                 _check_product(m, warp, word + READ2_CLOCK, word + READ2_TAG, start, index, element, pc, lane)
         pending = np.int64(load_i32(word + PENDING))
         if pending & touched:
-            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, _pc_of(pending), 1)
+            _report(m, FAULT_PENDING, pc, warp, start, index, element, lane, 1, pc_of(pending), 1)
         elif volatile != STRONG:
             meets = _may_meet(state, word, volatile, atomic, valid)
             if np.int64(load_i32(word + WRITE_CLOCK)) > known and not meets:
@@ -577,18 +444,18 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
                 _check_order(
                     m, warp, word, READ2_CLOCK, READ2_TAG, touched, start, index, element, pc, lane, 1, atomic, volatile
                 )
-            other = _warp_conflict(word, state, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
+            other = warp_conflict(word, state, me, epoch, READ_LANES, READ_EPOCH, READ_TAG, lanes, touched, pc)
             if other >= 0 and not (atomic and _is_exposed(m, other)):
                 _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, SAME_WARP)
             if not meets:
-                other = _warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
+                other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
         if volatile != STRONG:
             tag = tag_of(pc, me, touched)
             known_tag = load_i32(word + WRITE_TAG)
             if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
-                lanes = _merged(load_u32(word + WRITE_LANES), lanes, touched)
+                lanes = merged(load_u32(word + WRITE_LANES), lanes, touched)
                 tag = np.int32(tag | (known_tag & 15))
             store_i32(word + WRITE_CLOCK, mine)
             store_i32(word + WRITE_TAG, tag)
@@ -630,11 +497,11 @@ def check_async_read(m, warp, start, size, pc, lane):
     for place in range(start, start + size, 4):
         word = word_at(shadow, offset_of(place) >> 2)
         clock, tag = load_i32(word + WRITE_CLOCK), load_u32(word + WRITE_TAG)
-        author = row + 4 * _warp_of(tag)
+        author = row + 4 * warp_of(tag)
         # A write that is not known at all is a race, which check_read reports.
         unfenced = load_i32(author + 4 * warps) < clock <= load_i32(author)
         if unfenced and load_i32(word + VALID) & ASYNC_WRITE == 0:
-            report(m, FAULT_PROXY, pc, warp, lane, place, 4, 0, _pc_of(tag), SPACE_SHARED, 1)
+            report(m, FAULT_PROXY, pc, warp, lane, place, 4, 0, pc_of(tag), SPACE_SHARED, 1)
 
 
 @compiled
@@ -645,7 +512,7 @@ def record_product(m, leader, start, size, pc, moment):
     for index in range(first, first + (size >> 2 if shadow else 0)):
         word = word_at(shadow, index)
         older = load_i32(word + READ1_TAG)
-        if _warp_of(older) != _warp_of(tag) or load_i32(word + READ1_CLOCK) < PRODUCTS:
+        if warp_of(older) != warp_of(tag) or load_i32(word + READ1_CLOCK) < PRODUCTS:
             store_i32(word + READ2_CLOCK, load_i32(word + READ1_CLOCK))
             store_i32(word + READ2_TAG, older)
         store_i32(word + READ1_CLOCK, np.int32(PRODUCTS + moment))
@@ -656,7 +523,7 @@ def record_product(m, leader, start, size, pc, moment):
 def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
     """A warp writes a word that a product has read or will read: report it unless it knows that this is over."""
     moment, reader = load_i32(clock) - np.int32(PRODUCTS), load_i32(tag)
-    leader, me = _warp_of(reader), get(m, M_FIRST_WARP) + warp
+    leader, me = warp_of(reader), get(m, M_FIRST_WARP) + warp
     known = products_known(m, me, leader)
     if moment <= load_i32(known):
         return
@@ -668,4 +535,4 @@ def _check_product(m, warp, clock, tag, start, index, element, pc, lane):
         return
     owner = owner_of(m, start)
     inside = leader - get(owner, M_FIRST_WARP)
-    report(owner, FAULT_OPERAND, _pc_of(reader), inside, 0, 4 * index, 4, 0, pc, SPACE_SHARED, 0)
+    report(owner, FAULT_OPERAND, pc_of(reader), inside, 0, 4 * index, 4, 0, pc, SPACE_SHARED, 0)

@@ -7,10 +7,12 @@ the two functions here know when they are kept for certain, and else leave a chu
 
 from __future__ import annotations
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 
 from warplab.emulator.core.alu.lanes import I1, I8, I32, store_where
+from warplab.emulator.core.state.faults import compiled
 from warplab.emulator.core.state.raw import intrinsic
 
 WORDS = 8
@@ -25,9 +27,34 @@ WRITE_LANES, WRITE_EPOCH, READ_LANES, READ_EPOCH, READ_TAG = range(7 * _FIELD_BY
 PENDING = 12 * _FIELD_BYTES  # the tag of an asynchronous copy that may still write the word; 0: none
 SOURCE = 13 * _FIELD_BYTES  # the tag of a bulk copy that may still read the word; 0: none
 TAG_PC, TAG_WARPS = 13, (1 << 9) - 1
+_TAG_PCS = (1 << 19) - 1
 PRODUCTS = 1 << 30  # a read's clock from here on: a product's number beyond that, with its warpgroup's first warp
 _WORDS = ir.VectorType(I32, WORDS)
 _FLAGS = ir.VectorType(I1, WORDS)
+
+
+@compiled
+def word_at(shadow, index):
+    """The shadow of the index-th word: where its first field lies."""
+    return shadow + (index >> 3) * CHUNK_BYTES + (index & 7) * 4
+
+
+@compiled
+def tag_of(pc, warp, touched):
+    """The tag of an access of a warp to some bytes of a word."""
+    return np.int32((pc << TAG_PC) | (warp << 4) | touched)
+
+
+@compiled
+def pc_of(tag):
+    """The instruction that left a tag."""
+    return (np.int64(tag) >> TAG_PC) & _TAG_PCS
+
+
+@compiled
+def warp_of(tag):
+    """The number in its cluster of the warp that left a tag."""
+    return (np.int64(tag) >> 4) & TAG_WARPS
 
 
 def _constant(number: int) -> ir.Constant:
