@@ -13,6 +13,9 @@ third part says up to which of its products each warpgroup's have been waited fo
 warpgroup, at the moment that is the product's number: a warp may write there once it knows of a wait for it, by any
 warp of the warpgroup.
 
+A tag names the bytes that were touched. Those that a warp touches by several instructions between two such moments
+count as touched by the last of these.
+
 The lanes of a warp may run at different times as well. For each byte the shadow also keeps the lane that wrote it last
 and the lane that read it last, with the warp's epoch, which advances whenever lanes wait for each other (barriers,
 mbarriers, __syncwarp, and instructions on matrix fragments). Two lanes race if they have not met since (`lane_order`)
@@ -354,9 +357,16 @@ def _read_words(m, warp, shadow, start, size, element, pc, lane, volatile, atomi
         if load_i32(word + READ_EPOCH) == epoch and warp_of(known_tag) == me:
             # The lanes of one load come here one after the other, and others of this epoch have read as well.
             lanes = with_earlier_lanes(load_u32(word + READ_LANES), lanes, known_tag, touched)
-            if known_tag >> 4 == tag >> 4:
+            if _was_read_at(word, me, mine):
                 tag = np.int32(tag | (known_tag & 15))
         keep_read(word, me, mine, known, epoch, tag, lanes)
+
+
+@compiled
+def _was_read_at(word, me, mine):
+    """Has a warp read a word since its clock became what it is, if it was the last one to read it?"""
+    first = load_i32(word + READ1_CLOCK) == mine and warp_of(load_i32(word + READ1_TAG)) == me
+    return first or (load_i32(word + READ2_CLOCK) == mine and warp_of(load_i32(word + READ2_TAG)) == me)
 
 
 @compiled
@@ -451,17 +461,18 @@ def _write_words(m, warp, shadow, start, size, element, pc, lane, volatile, atom
                 other = warp_conflict(word, state, me, epoch, WRITE_LANES, WRITE_EPOCH, WRITE_TAG, lanes, touched, pc)
                 if other >= 0:
                     _report(m, FAULT_RACE, pc, warp, start, index, element, lane, 1, other, 1 | SAME_WARP)
+        kind = ATOMIC_WRITE if atomic else VOLATILE_WRITE if volatile == EXPOSED else 0
         if volatile != STRONG:
             tag = tag_of(pc, me, touched)
             known_tag = load_i32(word + WRITE_TAG)
-            if touched != 15 and load_i32(word + WRITE_EPOCH) == epoch and known_tag >> 4 == tag >> 4:
+            same_moment = load_i32(word + WRITE_EPOCH) == epoch and load_i32(word + WRITE_CLOCK) == mine
+            if same_moment and warp_of(known_tag) == me and valid & ~15 == kind:
                 lanes = merged(load_u32(word + WRITE_LANES), lanes, touched)
                 tag = np.int32(tag | (known_tag & 15))
             store_i32(word + WRITE_CLOCK, mine)
             store_i32(word + WRITE_TAG, tag)
             store_u32(word + WRITE_LANES, lanes)
             store_i32(word + WRITE_EPOCH, epoch)
-        kind = ATOMIC_WRITE if atomic else VOLATILE_WRITE if volatile == EXPOSED else 0
         valid = (valid & 15) | touched | kind
         store_i32(word + VALID, np.int32(valid))
 

@@ -36,7 +36,7 @@ def lanes_of_word(start, index, element, lane, several):
 
 @compiled
 def merged(old, new, touched):
-    """Lanes of a word of which one instruction touches different bytes one after the other: `new` where touched now."""
+    """The lanes of a word whose bytes a warp writes one after the other: `new` where touched now."""
     now = np.uint32(0)
     for byte in range(4):
         if touched >> byte & 1:
