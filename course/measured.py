@@ -14,10 +14,18 @@ from pygments.lexers import CudaLexer
 
 from autograder.spec.lab import CHECKOUT
 from course.lesson import CODE_STYLE, table
-from course.results import DIRECTORY, Record, ResultsError, read
+from course.results import DIRECTORY, Record, Results, ResultsError, read
 from warplab.figures.style import quantity
 
 KERNELS = CHECKOUT / "benchmarks" / "micro"
+
+
+def results_of(file: str) -> Results | None:
+    """benchmarks/results/`file`.json, or None where it is missing or damaged."""
+    try:
+        return read(DIRECTORY / f"{file}.json")
+    except ResultsError:
+        return None
 
 
 def measured(file: str, name: str, metric: str, **where: Any) -> Record | None:
