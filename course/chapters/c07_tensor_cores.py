@@ -9,6 +9,7 @@ from IPython.display import Markdown
 from matplotlib.figure import Figure
 
 from course.figures.explore import Explorer
+from course.figures.ladder import Metric, ladder
 from course.figures.lanes import lanes_to_banks
 from course.kernel_cell import KernelCell
 from course.lesson import Lesson, Step, table
@@ -171,26 +172,17 @@ def rates_table(steps: list[Step]) -> Markdown:
 
 def ladder_figure(steps: list[Step]) -> Figure:
     """Instructions per mma and the measured rate of each rung, side by side."""
-    made, (left, right) = style.figure(7.2, 1.5 + 0.45 * len(steps), widths=(1, 1))
-    rates = [(r.value / 1e12 if (r := rate(step, 4096)) else 0) for step in steps]
-    for axes, values, colour in (
-        (left, [per_mma(step, "warp_instructions") for step in steps], style.BLUE),
-        (right, rates, style.GREEN),
-    ):
-        axes.barh(range(len(steps)), values, height=0.62, color=colour, alpha=0.75)
-        for place, value in enumerate(values):
-            axes.text(value, place, f" {value:.3g}", va="center", color=style.INK)
-        axes.set_ylim(len(steps) - 0.4, -0.6)
-        axes.set_xlim(0, max(values) * 1.25)
-        axes.set_xticks([])
-        axes.spines["bottom"].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-    left.set_yticks(range(len(steps)), [step.name for step in steps])
-    right.set_yticks([])
-    left.set_title("instructions per mma", loc="left", fontsize=style.TEXT)
-    right.set_title("TFLOP/s at 4,096³, H200", loc="left", fontsize=style.TEXT)
-    style.headline(made, "Six kernels, one product", "counted by the emulator, and measured")
-    return made
+    rates = [r.value if (r := rate(step, 4096)) else None for step in steps]
+    issued = [per_mma(step, "warp_instructions") for step in steps]
+    return ladder(
+        [step.name for step in steps],
+        [
+            Metric("instructions per mma", "", issued, higher_is_better=False),
+            Metric("rate at 4,096³, H200", "FLOP/s", rates),
+        ],
+        title="Six kernels, one product",
+        subtitle="counted by the emulator, and measured",
+    )
 
 
 def alone_rates() -> dict[str, Record]:

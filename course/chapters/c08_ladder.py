@@ -12,10 +12,10 @@ from functools import cache
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
+from course.figures.ladder import Metric, ladder
 from course.lesson import Lesson, Step, table
 from course.measured import measured, results_of
 from course.results import Record
-from warplab.figures import style
 from warplab.hardware import Math
 from warplab.hardware.chips import H200
 
@@ -159,25 +159,16 @@ def budgets(lesson: Lesson, reference: Step) -> list[Markdown]:
 
 def ladder_figure(steps: list[Step], size: int = 4096) -> Figure:
     """Bytes from L2 and the measured rate of each rung, side by side. Rungs of another group have no bar."""
-    made, (left, right) = style.figure(7.2, 1.4 + 0.36 * len(steps), widths=(1, 1))
-    for axes, values, colour in (
-        (left, [bytes_from_l2(step) for step in steps], style.BLUE),
-        (right, [(in_group(step.rung.name, size) or 0) / 1e12 for step in steps], style.GREEN),
-    ):
-        axes.barh(range(len(steps)), values, height=0.62, color=colour, alpha=0.75)
-        for place, value in enumerate(values):
-            axes.text(value, place, f" {value:.0f}" if value else " other group", va="center", color=style.INK)
-        axes.set_ylim(len(steps) - 0.4, -0.6)
-        axes.set_xlim(0, max(values) * 1.25)
-        axes.set_xticks([])
-        axes.spines["bottom"].set_visible(False)
-        axes.tick_params(axis="y", length=0)
-    left.set_yticks(range(len(steps)), [step.name for step in steps])
-    right.set_yticks([])
-    left.set_title("bytes from L2 per tensor cycle", loc="left", fontsize=style.TEXT)
-    right.set_title(f"TFLOP/s at {size:,}³, H200", loc="left", fontsize=style.TEXT)
-    style.headline(made, "Counters and the clock", "counted by the emulator, and measured in one group")
-    return made
+    rates = [in_group(step.rung.name, size) for step in steps]
+    return ladder(
+        [step.name for step in steps],
+        [
+            Metric("bytes from L2 per tensor cycle", "", [bytes_from_l2(s) for s in steps], higher_is_better=False),
+            Metric(f"rate at {size:,}³, H200", "FLOP/s", rates, missing="other group"),
+        ],
+        title="Counters and the clock",
+        subtitle="counted by the emulator, and measured in one group",
+    )
 
 
 def rung_14_beside() -> Markdown:

@@ -15,7 +15,7 @@ _LOG_FROM = 100.0  # largest over smallest value from which a linear axis hides 
 
 @dataclass(frozen=True)
 class Metric:
-    """One panel: a value for each rung, None where it was not measured. `limit` is drawn as a line and named."""
+    """One panel: a value for each rung, or None, for which `missing` stands. `limit` is drawn as a line and named."""
 
     name: str
     unit: str
@@ -23,6 +23,7 @@ class Metric:
     limit: float | None = None
     limit_name: str = ""
     higher_is_better: bool = True
+    missing: str = "not measured"
 
 
 def ladder(rungs: Sequence[str], metrics: Sequence[Metric], *, title: str = "", subtitle: str = "") -> Figure:
@@ -57,7 +58,7 @@ def _panel(axes: Axes, metric: Metric, colour: str) -> None:
             axes.text(
                 0.02,
                 place,
-                "not measured",
+                metric.missing,
                 transform=axes.get_yaxis_transform(),
                 va="center",
                 color=style.MUTED,

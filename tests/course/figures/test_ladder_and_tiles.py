@@ -40,6 +40,8 @@ def test_what_was_not_measured_has_no_bar() -> None:
     first, second = figure.axes
     assert widths(first) == [1e12, 2e12] and widths(second) == []
     assert [t.get_text() for t in second.texts] == ["not measured"] * 3
+    (axes,) = ladder(RUNGS, [Metric("speed", "FLOP/s", [1e12, None, 2e12], missing="other group")]).axes
+    assert [t.get_text() for t in axes.texts] == ["1 TFLOP/s", "other group", "2 TFLOP/s"]
 
 
 def test_zero_is_a_value() -> None:
