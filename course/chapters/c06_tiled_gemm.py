@@ -213,14 +213,3 @@ def instruction_mix(step: Step) -> Markdown:
         "memory. The others convert float16 to float32, store tiles and results, and compute addresses. (Their share "
         f"is larger here than in a long product: the profile case has a k of only {k}.)"
     )
-
-
-def budgets(lesson: Lesson) -> list[Markdown]:
-    """The lab's points, and its budgets per warp-wide multiply-add."""
-    case, parts = lesson.lab.task.profile.dimensions, ("correctness", "safety", "traffic", "efficiency")
-    warp_wide = case["m"] * case["n"] * case["k"] / 32
-    rows = [(b.counter.replace("_", " "), b.limit(case), b.limit(case) / warp_wide) for b in lesson.lab.task.budgets]
-    return [
-        table(["part", "points"], [(part, getattr(lesson.lab.points, part)) for part in parts]),
-        table(["budget", "limit on the profile case", "per warp-wide multiply-add"], rows),
-    ]

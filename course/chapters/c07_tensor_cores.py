@@ -12,7 +12,7 @@ from course.figures.explore import Explorer
 from course.figures.ladder import Metric, ladder
 from course.figures.lanes import lanes_to_banks
 from course.kernel_cell import KernelCell
-from course.lesson import Lesson, Step, table
+from course.lesson import Step, table
 from course.measured import measured
 from course.results import Record
 from warplab.emulator import Profile
@@ -50,8 +50,7 @@ def clock(step: Step, side: int = 4096) -> Markdown:
 
 def per_mma(step: Step, *counters: str) -> float:
     """Counters of the profile case, summed, per mma that the product needs."""
-    d = step.lab.task.profile.dimensions
-    return sum(getattr(step.total, name) for name in counters) / (d["m"] * d["n"] * d["k"] / WORK)
+    return step.per_multiply_add(*counters) * WORK / 32
 
 
 def wavefronts(rows: int, columns: int) -> float:
@@ -283,18 +282,6 @@ def errors_figure(errors: dict[str, np.ndarray], every: int = 256) -> Figure:
     axes.legend(frameon=False, loc="upper left", labelcolor=style.INK)
     style.headline(made, "What a long sum loses", "positive terms, with the bits that an H200's tensor cores give")
     return made
-
-
-def budgets(lesson: Lesson) -> list[Markdown]:
-    """The lab's points, and its budgets per mma."""
-    parts = ("correctness", "safety", "traffic", "efficiency")
-    case = lesson.lab.task.profile.dimensions
-    mmas = case["m"] * case["n"] * case["k"] / WORK
-    rows = [(b.counter.replace("_", " "), b.limit(case), b.limit(case) / mmas) for b in lesson.lab.task.budgets]
-    return [
-        table(["part", "points"], [(part, getattr(lesson.lab.points, part)) for part in parts]),
-        table(["budget", "limit on the profile case", "per mma"], rows),
-    ]
 
 
 def conflicts(swizzle: Callable[[int, int], int]) -> tuple[int, bool]:

@@ -13,7 +13,7 @@ from IPython.display import Markdown
 from matplotlib.figure import Figure
 
 from course.figures.ladder import Metric, ladder
-from course.lesson import Lesson, Step, table
+from course.lesson import Step, table
 from course.measured import measured, results_of
 from course.results import Record
 from warplab.hardware import Math
@@ -62,8 +62,7 @@ def stages_table(shared: int = 227 * 1024, depth: int = 64) -> Markdown:
 
 def per_cycle(step: Step, counter: str, scale: float = 1) -> float:
     """A counter of the profile case, per tensor cycle of its product."""
-    case = step.lab.task.profile.dimensions
-    return getattr(step.total, counter) * scale * PER_CYCLE / (case["m"] * case["n"] * case["k"])
+    return step.per_multiply_add(counter) * scale * PER_CYCLE / 32
 
 
 def bytes_from_l2(step: Step) -> float:
@@ -143,18 +142,6 @@ def no_gain(pairs: list[tuple[str, str, str]]) -> Markdown:
         found = gains(before, after)
         rows.append((after[5:7], idea, *(f"{found[size]:+.1f}%" if size in found else "" for size in SIZES)))
     return table(["rung", "idea", *(f"{size:,}³" for size in SIZES)], rows)
-
-
-def budgets(lesson: Lesson, reference: Step) -> list[Markdown]:
-    """The lab's points, its cases with points of their own, and its budgets beside what the reference takes."""
-    lab, case = lesson.lab, lesson.lab.task.profile.dimensions
-    parts = ("correctness", "safety", "traffic", "efficiency")
-    limits = [(b.counter.replace("_", " "), b.limit(case), reference.total.amount(b.counter)) for b in lab.task.budgets]
-    return [
-        table(["part", "points"], [(part, getattr(lab.points, part)) for part in parts]),
-        table(["case with separate points", "points"], [(c.name, c.points) for c in lab.task.correctness if c.points]),
-        table(["budget", "limit on the profile case", "the reference"], limits),
-    ]
 
 
 def ladder_figure(steps: list[Step], size: int = 4096) -> Figure:
