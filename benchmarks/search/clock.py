@@ -21,7 +21,7 @@ from benchmarks.search_space import SHAPES, captured
 from course import results
 from systems.search.product import CHOICES, Choice, guess, name_of, neighbours
 from systems.search.proposers import ByChance, ByEvolution, ByGuess
-from systems.search.trials import Proposer, search
+from systems.search.trials import trials_needed
 from warplab.errors import DeviceError, WarplabError
 from warplab.hardware.chips import H200
 from warplab.hardware.device import architecture_of, present
@@ -31,7 +31,6 @@ from warplab.plan.model import Plan
 COMMAND = "python -m benchmarks.search.clock"
 FILE = results.DIRECTORY / "search_clock.json"
 SEEDS = range(100)
-CLOSE = 1.02  # of the best: what counts as found
 _AT_ONCE = 12
 _BUDGET_SECONDS = 60.0  # of a shape
 _UNIT = 2.0**-24
@@ -71,12 +70,6 @@ def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
     return statistics.correlation(ranks(one), ranks(other))
 
 
-def needed(proposer: Proposer[Choice], times: Mapping[Choice, float]) -> int:
-    """Trials until the best so far is within 2% of the best of all."""
-    course = search(proposer, times.get, len(times)).so_far()
-    return 1 + next(trial for trial, cost in enumerate(course) if cost <= CLOSE * min(times.values()))
-
-
 def records_of(shape: Shape, times: Mapping[Choice, float], modelled: Mapping[Choice, float]) -> list[results.Record]:
     """What is kept of one shape: times beside the estimate, and what searches by the clock would take."""
     kept = [
@@ -88,10 +81,10 @@ def records_of(shape: Shape, times: Mapping[Choice, float], modelled: Mapping[Ch
     ]  # fmt: skip
     ranks = rank_correlation([times[c] for c in times], [modelled[c] for c in times])
     ways = {
-        "chance": [needed(ByChance(CHOICES, seed), times) for seed in SEEDS],
-        "evolution": [needed(ByEvolution(CHOICES, neighbours, seed), times) for seed in SEEDS],
-        "guess": [needed(ByGuess(CHOICES, lambda choice: guess(choice, shape, H200.sms)), times)],
-        "estimate": [needed(ByGuess(CHOICES, modelled.__getitem__), times)],
+        "chance": [trials_needed(ByChance(CHOICES, seed), times) for seed in SEEDS],
+        "evolution": [trials_needed(ByEvolution(CHOICES, neighbours, seed), times) for seed in SEEDS],
+        "guess": [trials_needed(ByGuess(CHOICES, lambda choice: guess(choice, shape, H200.sms)), times)],
+        "estimate": [trials_needed(ByGuess(CHOICES, modelled.__getitem__), times)],
     }
     kept.append(results.Record("search", "rank correlation of estimate and clock", ranks, "correlation", shape=shape))
     for way, trials in ways.items():

@@ -21,7 +21,7 @@ from systems.search.by_words import TRANSCRIPT, Transcript
 from systems.search.half_product import HalfChoice
 from systems.search.product import Choice
 from systems.search.proposers import ByChance, ByEvolution, ByGuess
-from systems.search.trials import Proposer, search
+from systems.search.trials import NEAR, Proposer, trials_needed
 from warplab.hardware.chips import H200
 
 Shape = tuple[int, int, int]
@@ -29,7 +29,6 @@ SQUARE, FLAT = (256, 256, 64), (32, 1024, 64)
 RIVALS = ("torch.matmul", "cuBLAS", "cuBLASLt heuristic", "cuBLASLt autotuned")
 PROTOCOLS = ("device time", "offline time", "offline time of a graph", "server latency", "server latency of a graph")
 FUSED_SHAPES = ((131072, 512), (16384, 4096), (1024, 65536), (4096, 4096), (256, 4096), (32, 1024))
-_NEAR = 1.02  # a choice this near to the best is good
 _SEEDS = range(100)
 
 
@@ -148,14 +147,7 @@ def table_of_choices() -> Markdown:
 def good_choices(shape: Shape) -> int:
     """How many choices are within 2% of the best."""
     times = estimated()[shape]
-    return sum(cost <= _NEAR * min(times.values()) for cost in times.values())
-
-
-def needed(proposer: Proposer[Choice], shape: Shape) -> int:
-    """Trials of a proposer until the best so far is within 2% of the best of all."""
-    times = estimated()[shape]
-    log = search(proposer, times.__getitem__, len(product.CHOICES))
-    return 1 + next(trial for trial, cost in enumerate(log.so_far()) if cost <= _NEAR * min(times.values()))
+    return sum(cost <= NEAR * min(times.values()) for cost in times.values())
 
 
 def by_chance(seed: int) -> ByChance[Choice]:
@@ -181,8 +173,9 @@ def trials(kind: str, shape: Shape) -> list[int]:
         "evolution": by_evolution,
         "a guess on paper": lambda _: by_guess(shape),
     }
+    times = estimated()[shape]
     seeds = range(1) if kind == "a guess on paper" else _SEEDS
-    return [needed(make[kind](seed), shape) for seed in seeds]
+    return [trials_needed(make[kind](seed), times) for seed in seeds]
 
 
 def table_of_trials() -> Markdown:
@@ -348,8 +341,4 @@ def _trials_of(record: results.Record) -> Mapping[str, int]:
         "evolution": ByEvolution(choices, neighbours, 0),
         "guess": ByGuess(choices, lambda choice: tensor_product.guess(choice, (m, n, k), H200.sms)),
     }
-    found = {}
-    for way, proposer in ways.items():
-        course = search(proposer, costs.__getitem__, len(choices)).so_far()
-        found[way] = 1 + next(trial for trial, cost in enumerate(course) if cost <= _NEAR * min(costs.values()))
-    return found
+    return {way: trials_needed(proposer, costs) for way, proposer in ways.items()}

@@ -8,10 +8,11 @@ for one that is wrong, and its word is final.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Generic, Protocol, TypeVar
 
+NEAR = 1.02  # times the best cost: up to here a choice is as good as the best
 C = TypeVar("C")  # a choice: a data class of numbers and words
 
 
@@ -84,6 +85,13 @@ def search(proposer: Proposer[C], judge: Callable[[C], float | None], most: int,
             raise ValueError(f"{choice} has been tried before: a proposer must name something new")
         log.trials.append(Trial(choice, judge(choice), price))
     return log
+
+
+def trials_needed(proposer: Proposer[C], costs: Mapping[C, float]) -> int:
+    """Trials of a search until its best so far is within NEAR of the best of `costs`, the cost of every choice."""
+    enough = NEAR * min(costs.values())
+    course = search(proposer, costs.__getitem__, len(costs)).so_far()
+    return 1 + next(trial for trial, cost in enumerate(course) if cost <= enough)
 
 
 def _cost(trial: Trial[C]) -> float:

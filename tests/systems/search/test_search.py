@@ -10,12 +10,12 @@ from statistics import mean
 import numpy as np
 import pytest
 
-from benchmarks.search.clock import needed, rank_correlation, records_of
+from benchmarks.search.clock import rank_correlation, records_of
 from benchmarks.search_space import SHAPES, captured
 from course import results
 from systems.search.product import AXES, CHOICES, Choice, guess, kernel_of, name_of, neighbours
 from systems.search.proposers import ByChance, ByEvolution, ByGuess
-from systems.search.trials import Log, Proposer, search
+from systems.search.trials import Log, Proposer, search, trials_needed
 from warplab.emulator import execute
 
 pytestmark = pytest.mark.stored
@@ -152,4 +152,4 @@ def test_what_a_gpu_run_keeps_of_times_made_up(tmp_path: Path) -> None:
 def test_ranks_and_trials_by_hand() -> None:
     assert rank_correlation([1, 2, 3], [10, 40, 90]) == 1 and rank_correlation([1, 2, 3], [3, 2, 1]) == -1
     times = {choice: 1.0 if choice == CHOICES[2] else 2.0 for choice in CHOICES}
-    assert needed(ByGuess(CHOICES, CHOICES.index), times) == 3
+    assert trials_needed(ByGuess(CHOICES, CHOICES.index), times) == 3
