@@ -18,7 +18,8 @@ from IPython.core.getipython import get_ipython
 from IPython.display import HTML, Markdown, display
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
-from pygments.lexers import CppLexer, PythonLexer
+from pygments.lexer import Lexer
+from pygments.lexers import CudaLexer, PythonLexer
 
 from autograder.own_work import capture_submission
 from autograder.records.machine import choose_machine
@@ -196,8 +197,7 @@ class Lesson:
 
     def _where(self) -> str:
         assert self.shipped is not None
-        header = self.shipped.header
-        return f"measured on an {header.gpu} on {header.date[:10]}, shipped with the project"
+        return f"measured on {self.shipped.header.where}, shipped with the project"
 
 
 def ceilings() -> tuple[float, float, str]:
@@ -232,6 +232,12 @@ def datasheet() -> Chip:
     return (device and device.chip) or H200
 
 
+def highlighted(text: str, lexer: Lexer | None = None) -> HTML:
+    """Code with its words in colour; Python without a lexer."""
+    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
+    return HTML(highlight(text, lexer or PythonLexer(), formatter))
+
+
 def code(step: Step, *functions: str) -> HTML:
     """The named functions of a rung, as they stand in its file; without names, its first kernel."""
     tree, rows = ast.parse(step.text), step.text.splitlines()
@@ -241,8 +247,7 @@ def code(step: Step, *functions: str) -> HTML:
         "\n".join(rows[min([d.lineno for d in node.decorator_list], default=node.lineno) - 1 : node.end_lineno])
         for node in wanted
     ]
-    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
-    return HTML(highlight(f"# {_place(step.rung.source)}\n\n" + "\n\n\n".join(blocks), PythonLexer(), formatter))
+    return highlighted(f"# {_place(step.rung.source)}\n\n" + "\n\n\n".join(blocks))
 
 
 def passage(step: Step, first: str, last: str) -> HTML:
@@ -254,9 +259,8 @@ def passage(step: Step, first: str, last: str) -> HTML:
     end = None if start is None else next((n for n in range(start, len(rows)) if last in rows[n]), None)
     if start is None or end is None:
         raise ValueError(f"{step.rung.name} has no passage from {first!r} to {last!r}")
-    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
     place = f"// {_place(step.rung.source)}, line {start + 1}"
-    return HTML(highlight(f"{place}\n" + dedent("\n".join(rows[start : end + 1])), CppLexer(), formatter))
+    return highlighted(f"{place}\n" + dedent("\n".join(rows[start : end + 1])), CudaLexer())
 
 
 def costs(step: Step) -> HTML:

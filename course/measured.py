@@ -8,12 +8,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from IPython.display import HTML, Markdown
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
 from pygments.lexers import CudaLexer
 
 from autograder.spec.lab import CHECKOUT
-from course.lesson import CODE_STYLE, table
+from course.lesson import highlighted, table
 from course.results import DIRECTORY, Record, Results, ResultsError, read
 from warplab.figures.style import quantity
 
@@ -34,9 +32,14 @@ def measured(file: str, name: str, metric: str, **where: Any) -> Record | None:
     None where it has not been measured: there is no such file, or not exactly one such record in it.
     """
     try:
-        return read(DIRECTORY / f"{file}.json").find(name, metric, **where)
+        return needed(file, name, metric, **where)
     except ResultsError:
         return None
+
+
+def needed(file: str, name: str, metric: str, **where: Any) -> Record:
+    """The same record where a chapter cannot do without it. Raises ResultsError unless there is exactly one."""
+    return read(DIRECTORY / f"{file}.json").find(name, metric, **where)
 
 
 class Measured:
@@ -50,8 +53,8 @@ class Measured:
         """One sentence: on what, when and how the figures were measured."""
         header = self.results.header
         return (
-            f"Measured on an {header.gpu} (driver {header.driver}) on {header.date[:10]}, and shipped with the project;"
-            f" `python -m benchmarks.microbench` measures again, on a Hopper GPU."
+            f"Measured on {header.where} (driver {header.driver}), and shipped with the project; "
+            "`python -m benchmarks.microbench` measures again, on a Hopper GPU."
         )
 
     def record(self, name: str, metric: str, **where: Any) -> Record:
@@ -124,8 +127,7 @@ def kernel(file: str, *names: str) -> HTML:
     """Functions or structs of a file of benchmarks/micro, with the comment above each, as they stand there."""
     text = (KERNELS / f"{file}.cu").read_text(encoding="utf-8")
     parts = "\n\n".join(_definition(text, name) for name in names)
-    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
-    return HTML(highlight(f"// benchmarks/micro/{file}.cu\n\n{parts}", CudaLexer(), formatter))
+    return highlighted(f"// benchmarks/micro/{file}.cu\n\n{parts}", CudaLexer())
 
 
 def _definition(text: str, name: str) -> str:

@@ -71,6 +71,11 @@ class Header:
     command: Text
     date: Text
 
+    @property
+    def where(self) -> str:
+        """On what and when, to stand behind "measured on": an NVIDIA H200 on 2026-01-02."""
+        return f"an {self.gpu} on {self.date[:10]}"
+
 
 @dataclass(frozen=True)
 class Record:

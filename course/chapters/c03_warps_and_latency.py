@@ -9,6 +9,7 @@ import numpy as np
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
+from course.chapters.c02_inside_an_sm import rates_by_warps
 from course.experiment import emulate
 from course.figures.timeline import is_divergent
 from course.kernel_cell import KernelCell
@@ -86,11 +87,6 @@ def totals_by_order(cell: KernelCell) -> dict[str, Counters]:
     return {name: run.total for name, run in zip(cases, runs, strict=True)}
 
 
-def expected_share(turns: np.ndarray) -> float:
-    """The share of the lanes that work where a warp takes as many turns as its longest lane."""
-    return float(turns.mean() / turns.reshape(-1, 32).max(axis=1).mean())
-
-
 def table_by_order(totals: Mapping[str, Counters]) -> Markdown:
     """What a loop of random lengths issues, and how many lanes work, by the order of the lengths."""
     rows = [(name, total.warp_instructions, f"{lanes_at_work(total):.0%}") for name, total in totals.items()]
@@ -118,14 +114,9 @@ def table_of_stalls(chart: Timeline) -> Markdown:
     return table(["warp 0", "its name in Nsight Compute", "what it means", "cycles, modelled"], rows)
 
 
-def rates(measured: Measured, chains: int) -> dict[int, float]:
-    """Float32 multiply-adds of one SM per cycle, by its warps, each with so many independent chains."""
-    return dict(measured.curve("fma.f32 by warps", "rate", variant=f"{chains} chains"))
-
-
 def enough_warps(measured: Measured, chains: int) -> int:
     """The fewest warps that reach 95% of the best rate."""
-    curve = rates(measured, chains)
+    curve = rates_by_warps(measured, chains)
     return next(warps for warps, rate in curve.items() if rate > 0.95 * max(curve.values()))
 
 
@@ -133,7 +124,7 @@ def figure_of_littles_law(measured: Measured) -> Figure:
     """The rate of one SM by its warps, and by warps times chains, where all curves are one."""
     figure, (left, right) = style.figure(11, 4, widths=(1, 1))
     for number, chains in enumerate((1, 2, 4, 8)):
-        curve = rates(measured, chains)
+        curve = rates_by_warps(measured, chains)
         fair = [warps for warps in curve if warps % 4 == 0]
         label = f"{chains} chain{'s' * (chains > 1)} per warp"
         look: dict[str, Any] = {"marker": "os^D"[number], "color": style.PALETTE[number], "label": label}

@@ -28,10 +28,7 @@ def records(path: Path = DIRECTORY / "beside_cpu.json") -> Results:
 def where(found: Results) -> Markdown:
     """On what it was measured."""
     host = next(record.conditions for record in found.records if record.conditions != "GPU")
-    header = found.header
-    return Markdown(
-        f"Measured on an {header.gpu} and its host ({host}) on {header.date[:10]}, in one run: `{header.command}`."
-    )
+    return Markdown(f"Measured on {found.header.where} and its host ({host}), in one run: `{found.header.command}`.")
 
 
 def rate(found: Results, what: str, how: str, *shape: int) -> float:

@@ -31,7 +31,7 @@ def records(path: Path = DIRECTORY / "transfers.json") -> Results:
 def where(found: Results) -> Markdown:
     """One sentence: on what and when it was measured."""
     header = found.header
-    return Markdown(f"Measured on an {header.gpu} (driver {header.driver}) on {header.date[:10]}: `{header.command}`.")
+    return Markdown(f"Measured on {header.where} (driver {header.driver}): `{header.command}`.")
 
 
 def seconds_of_copy(found: Results, way: str, kind: str) -> list[tuple[int, float]]:

@@ -17,7 +17,7 @@ from course.figures.hierarchical_roofline import LevelIntensities, hierarchical_
 from course.kernel_cell import KernelCell
 from course.lesson import Lesson, ceilings, solution, table
 from course.magics import submission_path
-from course.measured import known, measured
+from course.measured import known, needed
 from course.results import Record
 from warplab import emulator
 from warplab.errors import WarplabError
@@ -44,7 +44,7 @@ _NEAR = 0.7  # of a copy's rate: an operator below it is far from its roof
 
 def ceiling(name: str) -> float:
     """What an H200 sustains, per second: bytes of a copy, or operations."""
-    return _record("ceilings", name, "rate").value
+    return needed("ceilings", name, "rate").value
 
 
 def table_of_ridges() -> Markdown:
@@ -55,11 +55,6 @@ def table_of_ridges() -> Markdown:
         ridges = [f"{peak / chip.bandwidth:.0f}" if peak else "no such unit" for peak in peaks]
         rows.append([chip.name, chip.bandwidth / 1e12, *ridges])
     return table(["chip (datasheet)", "memory, TB/s", "ridge: float32", "fp16 tensor", "fp8 tensor"], rows)
-
-
-def shares_of_datasheet() -> dict[str, float]:
-    """What each ceiling sustains, as a share of its datasheet."""
-    return {name: ceiling(name) / peak for name, peak in PUBLISHED.items()}
 
 
 def table_of_ceilings() -> Markdown:
@@ -75,7 +70,7 @@ def table_of_traffic() -> Markdown:
     """The main memory's bandwidth: published, for reads alone, and for a copy."""
     rows = [
         ("datasheet", H200.bandwidth / 1e12),
-        ("reads alone", f"{_record('microbench', 'hbm', 'bandwidth').value / 1e12:.2f}"),
+        ("reads alone", f"{needed('microbench', 'hbm', 'bandwidth').value / 1e12:.2f}"),
         ("copy: half is writes", f"{ceiling('copy') / 1e12:.2f}"),
     ]
     return table(["traffic", "TB/s on an H200"], rows)
@@ -83,7 +78,7 @@ def table_of_traffic() -> Markdown:
 
 def product_of(data: str) -> Record:
     """The sustained rate of a matrix product of such numbers."""
-    return _record("operators", "matrix product", "sustained rate", variant=data)
+    return needed("operators", "matrix product", "sustained rate", variant=data)
 
 
 def table_of_energy() -> Markdown:
@@ -191,7 +186,7 @@ def table_of_references() -> Markdown:
     """How near the references of labs 03 and 05 come to a copy's rate."""
     rows = []
     for lab in ("03_transpose", "05_softmax"):
-        share = _record("labs", lab, "efficiency", variant="submission").value
+        share = needed("labs", lab, "efficiency", variant="submission").value
         rows.append((lab, f"{100 * share:.0f}%"))
     return table(["lab", "of a copy's rate"], rows)
 
@@ -258,8 +253,8 @@ def levels_of(rung: str) -> dict[str, float]:
 
 def slopes() -> dict[str, float]:
     """Bytes per second of each level of an H200."""
-    per_cycle = _record("microbench", "l1", "bandwidth").value
-    l2 = _record("microbench", "l2", "bandwidth").value
+    per_cycle = needed("microbench", "l1", "bandwidth").value
+    l2 = needed("microbench", "l2", "bandwidth").value
     return {_L1: per_cycle * H200.sms * known(H200.boost_clock), "L2": l2, "main memory": ceiling("copy")}
 
 
@@ -277,7 +272,7 @@ def rungs_of_the_product() -> list[LevelIntensities]:
     m, n, k = _timed()
     rungs = []
     for rung in _RUNGS:
-        seconds = _record("labs", "06_tiled_gemm", "time", variant=rung).value / 1e3
+        seconds = needed("labs", "06_tiled_gemm", "time", variant=rung).value / 1e3
         name = "reference" if rung == "submission" else rung.split("_", 2)[-1].replace("_", " ")
         rungs.append(LevelIntensities(name, 2 * m * n * k / seconds, levels_of(rung)))
     return rungs
@@ -370,14 +365,8 @@ def table_of_rows(cells: Mapping[str, KernelCell]) -> Markdown:
     return table(["columns", "kernel", "reads", *REQUESTED], lines)
 
 
-def _record(file: str, name: str, metric: str, **where: Any) -> Record:
-    record = measured(file, name, metric, **where)
-    assert record is not None, f"benchmarks/results/{file}.json has no {name!r}"
-    return record
-
-
 def _operator(operator: Operator) -> Record:
-    return _record("operators", operator.name, "rate")
+    return needed("operators", operator.name, "rate")
 
 
 def _points(tensor: bool) -> list[Point]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from IPython.display import Markdown
 
+from course.chapters.c03_warps_and_latency import lanes_at_work
 from course.lesson import Lesson, table
 from warplab.plan.execution import Execution
 
@@ -156,11 +157,6 @@ def products(
     return found
 
 
-def working(run: Execution) -> float:
-    """The share of lanes that execute, over all warp instructions."""
-    return run.total.thread_instructions / (32 * run.total.warp_instructions)
-
-
 def sparse_table(runs: Mapping[str, Mapping[str, Execution]]) -> Markdown:
     """Working lanes, and warp instructions and sectors per 32 entries, of each form for each of `matrices`."""
     entries = {kind: one["value"].size / 32 for kind, one in matrices().items()}
@@ -168,7 +164,7 @@ def sparse_table(runs: Mapping[str, Mapping[str, Execution]]) -> Markdown:
     for kind, count in entries.items():
         for name in runs:
             total = runs[name][kind].total
-            share = f"{working(runs[name][kind]):.0%}"
+            share = f"{lanes_at_work(total):.0%}"
             rows.append((kind, FORMS[name], share, total.warp_instructions / count, total.global_load_sectors / count))
     return table(["matrix", "form", "lanes that work", "warp instructions", "sectors"], rows)
 

@@ -14,9 +14,8 @@ from matplotlib.figure import Figure
 
 from course.figures.ladder import Metric, ladder
 from course.lesson import Step, table
-from course.measured import measured, results_of
+from course.measured import known, measured, results_of
 from course.results import Record
-from warplab.hardware import Math
 from warplab.hardware.chips import H200
 
 LAB = "08_hopper_hgemm"
@@ -35,16 +34,12 @@ def shared_demand(width: int) -> float:
     return 2 * 16 * (64 + width) / 128 * PER_CYCLE / (64 * width * 16)
 
 
-def tensor_clock() -> float:
-    """The clock in Hz at which the datasheet's peak makes one tensor cycle per cycle."""
-    return (H200.peak(Math.FP16_TENSOR) or 0) / (2 * PER_CYCLE * H200.sms)
-
-
 def demand_table() -> Markdown:
     """What tiles request per tensor cycle, beside what the main memory and L2 deliver."""
-    hbm = H200.bandwidth / H200.sms / tensor_clock()
+    per_cycle = H200.sms * known(H200.tensor_clock)
+    hbm = H200.bandwidth / per_cycle
     l2 = measured("microbench", "l2", "bandwidth")
-    of_l2 = l2 and l2.value / H200.sms / tensor_clock()
+    of_l2 = l2 and l2.value / per_cycle
     rows = [
         (f"{m} x {n}", demand(m, n), demand(m, n) / hbm, demand(m, n) / of_l2 if of_l2 else "not measured yet")
         for m, n in TILES

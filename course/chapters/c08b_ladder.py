@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib.util
 from functools import cache
+from statistics import geometric_mean
 from types import ModuleType
 
 import numpy as np
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
-from autograder.spec.lab import CHECKOUT, solutions_folder
+from autograder.spec.lab import CHECKOUT
 from course import results
 from course.chapters.c08_ladder import LAB, SIZES
+from course.chapters.spoken import dimensions
 from course.figures.tile_order import CHOICES, Product
 from course.kernel_cell import KernelCell
-from course.lesson import Lesson, Step, table
+from course.lesson import Lesson, Step, solution, table
 from course.results import Record
 from course.trial import attempt
 from warplab.figures import style
@@ -98,8 +100,8 @@ def check_order(cell: KernelCell, size: int = 16384) -> tuple[float | None, floa
 
 
 def variant(lesson: Lesson, name: str, source: str, *edits: tuple[str, str]) -> Step:
-    """A rung with edits, (old, new) each, kept as a file of its own and counted."""
-    text = (solutions_folder() / LAB / f"{source}.py").read_text(encoding="utf-8")
+    """A rung with edits, (old, new) each, kept as a file of its own and counted. Raises ClosedLab."""
+    text = solution(LAB, source).read_text(encoding="utf-8")
     for old, new in edits:
         assert old in text, f"{source} has no {old!r}"
         text = text.replace(old, new)
@@ -122,8 +124,8 @@ def drains_table(*steps: Step, depth: int = 64) -> Markdown:
 
 @cache
 def rung_14() -> ModuleType:
-    """The host code of rung 14, which chooses tiles for a shape."""
-    spec = importlib.util.spec_from_file_location("rung_14", solutions_folder() / LAB / "rung_14_any_shape.py")
+    """The host code of rung 14, which chooses tiles for a shape. Raises ClosedLab."""
+    spec = importlib.util.spec_from_file_location("rung_14", solution(LAB, "rung_14_any_shape"))
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -135,14 +137,9 @@ def tiles_of(m: int, n: int, width: int) -> int:
     return -(-m // 128) * -(-n // width)
 
 
-def named(shape: tuple[int, ...]) -> str:
-    """m x n x k."""
-    return " x ".join(f"{size:,}" for size in shape)
-
-
 def widths_table() -> Markdown:
     """How many tiles each width makes of some shapes."""
-    rows = [(named(shape), *(tiles_of(*shape[:2], width) for width in (256, 128, 64))) for shape in SHAPES]
+    rows = [(dimensions(shape), *(tiles_of(*shape[:2], width) for width in (256, 128, 64))) for shape in SHAPES]
     return table(["m x n x k", "tiles 128 x 256", "128 x 128", "128 x 64"], rows)
 
 
@@ -151,7 +148,7 @@ def choices_table() -> Markdown:
     rows = []
     for shape in SHAPES:
         width, pairs, splits = rung_14().choose(*shape)
-        rows.append((named(shape), f"128 x {width}", pairs, splits, tiles_of(*shape[:2], width) * splits))
+        rows.append((dimensions(shape), f"128 x {width}", pairs, splits, tiles_of(*shape[:2], width) * splits))
     return table(["m x n x k", "tile", "blocks that share b", "parts of k", "blocks in all"], rows)
 
 
@@ -165,7 +162,7 @@ def odd_table() -> Markdown:
     """The rates of `odd_shapes`."""
     rows = [
         (
-            named(r.shape), f"{r.value / 1e12:.0f}", f"{(r.baseline_value or 0) / 1e12:.0f}", f"{r.ratio:.2f}",
+            dimensions(r.shape), f"{r.value / 1e12:.0f}", f"{(r.baseline_value or 0) / 1e12:.0f}", f"{r.ratio:.2f}",
             r.extra["launches"],
         )
         for r in odd_shapes()
@@ -182,9 +179,9 @@ def drawn_shapes() -> list[Record]:
 def drawn_table(ends: int = 4) -> Markdown:
     """The geometric mean over `drawn_shapes`, and the shapes at both ends."""
     shapes = drawn_shapes()
-    mean = float(np.exp(np.mean([np.log(record.ratio or 0) for record in shapes])))
+    mean = geometric_mean(record.ratio or 0 for record in shapes)
     rows = [
-        (named(r.shape), f"{r.ratio:.2f}", str(rung_14().choose(*r.shape)))
+        (dimensions(r.shape), f"{r.ratio:.2f}", str(rung_14().choose(*r.shape)))
         for r in (*shapes[:ends], *shapes[-ends:])
     ]  # fmt: skip
     words = f"{len(shapes)} drawn shapes, H200: {mean:.3f} times as fast as `torch.matmul` in the geometric mean.\n\n"

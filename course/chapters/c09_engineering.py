@@ -6,8 +6,10 @@ import math
 
 from IPython.display import Markdown
 
-from course.chapters.c09_fp8 import PER_CYCLE, results_of
+from course.chapters.c09_fp8 import PER_CYCLE
+from course.chapters.spoken import dimensions
 from course.lesson import table
+from course.measured import results_of
 from warplab.hardware.chips import H200
 
 
@@ -25,11 +27,11 @@ def promotion_measured(name: str) -> Markdown:
             plain = times[shape, f"choice {tile}"]
             cells += [f"{work / min(promoted):,.0f}" if promoted else "", f"{work / plain:,.0f}"]
             cells += [f"{min(promoted) / plain - 1:.0%}" if promoted else ""]
-        rows.append((" x ".join(f"{n:,}" for n in shape), *cells))
+        rows.append((dimensions(shape), *cells))
     heads = [
         f"128 x {w}, {what}" for w in (192, 256) for what in ("promoted", "not promoted (wrong)", "promotion costs")
     ]
-    words = f"Measured on an {file.header.gpu} on {file.header.date[:10]}, TFLOP/s.\n\n"
+    words = f"Measured on {file.header.where}, TFLOP/s.\n\n"
     return Markdown(words + table(["m x n x k", *heads], rows).data)
 
 

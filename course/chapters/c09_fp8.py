@@ -12,10 +12,11 @@ import numpy as np
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
-from course import results
+from course.chapters.spoken import dimensions
 from course.kernel_cell import KernelCell
 from course.lesson import table
-from course.measured import measured
+from course.measured import measured, results_of
+from course.results import Record, Results
 from warplab.emulator import Profile
 from warplab.emulator.core.tensor.numerics import RULES, Kind, Rule
 from warplab.figures import style
@@ -406,15 +407,7 @@ def rates_table() -> Markdown:
     return table(["wgmma, H200", *heads, "pJ per FLOP, complete board", "error of rounding an input"], rows)
 
 
-def results_of(name: str) -> results.Results | None:
-    """A file of results, or None."""
-    try:
-        return results.read(results.DIRECTORY / f"{name}.json")
-    except results.ResultsError:
-        return None
-
-
-def beside(file: results.Results, library: str, m: int | None = None) -> list[results.Record]:
+def beside(file: Results, library: str, m: int | None = None) -> list[Record]:
     """Rung 5 of lab 09 beside one of PyTorch's products, for m tokens or for all."""
     name, variant = "09_fp8_gemm/rung_5_any_shape", f"beside {library}"
     found = [r for r in file.records if (r.name, r.variant) == (name, variant)]
@@ -430,14 +423,12 @@ def products_measured(name: str) -> Markdown:
     rows = []
     for shape, record in columns["tensor-wise"].items():
         ratios = [f"{columns[library][shape].ratio:.2f}" if shape in columns[library] else "" for library in LIBRARIES]
-        rows.append((" x ".join(f"{n:,}" for n in shape), f"{record.value / 1e12:,.0f}", *ratios))
+        rows.append((dimensions(shape), f"{record.value / 1e12:,.0f}", *ratios))
     for m in sorted({shape[0] for shape in columns["tensor-wise"]}):
         each = ([record.ratio or 0 for record in beside(file, library, m)] for library in LIBRARIES)
         rows.append((f"mean, m = {m:,}", "", *(f"{geometric_mean(some):.2f}" if some else "" for some in each)))
     heads = ["one scale, accurate", "one scale, fast", "blocks", "bfloat16"]
-    words = (
-        f"Measured on an {file.header.gpu} on {file.header.date[:10]}; the last four are times PyTorch's product.\n\n"
-    )
+    words = f"Measured on {file.header.where}; the last four are times PyTorch's product.\n\n"
     return Markdown(words + table(["m x n x k", "TFLOP/s", *heads], rows).data)
 
 

@@ -9,14 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from IPython.display import HTML, Markdown
 from matplotlib.figure import Figure
-from pygments import highlight
-from pygments.formatters import HtmlFormatter
-from pygments.lexers import PythonLexer
 
 from autograder.spec.lab import find_lab
 from course import results
+from course.chapters.spoken import dimensions
 from course.figures.experts import Groups, distinct_nodes, routed
-from course.lesson import CODE_STYLE, Lesson, solution, table
+from course.lesson import Lesson, highlighted, solution, table
 from course.measured import measured
 from course.results import Record
 from warplab.emulator import execute
@@ -170,8 +168,7 @@ def walked(find: Callable, counts: Sequence[int], columns: int) -> list:
 
 def listing(function: Callable) -> HTML:
     """A function's text."""
-    formatter = HtmlFormatter(noclasses=True, nobackground=True, prestyles=CODE_STYLE)
-    return HTML(highlight(inspect.getsource(function), PythonLexer(), formatter))
+    return highlighted(inspect.getsource(function))
 
 
 def walk_figure(counts: Sequence[int] = (130, 0, 300, 5, 64, 200), blocks: int = 6, columns: int = 3) -> Figure:
@@ -211,14 +208,11 @@ def products_measured(file: str) -> Markdown:
                 rate = metric == "rate"
                 value = f"{one.value / 1e12:,.0f} TFLOP/s" if rate else f"{one.value / 1e12:.2f} TB/s of weights"
                 ratios = (f"{record.ratio:.2f}" if record else "" for record in found)
-                rows.append((layout, " x ".join(f"{n:,}" for n in shape), value, *ratios))
+                rows.append((layout, dimensions(shape), value, *ratios))
     if not rows:
         return Markdown("*Products of groups: not measured yet.*")
-    header = results.read(results.DIRECTORY / f"{file}.json").header
-    words = (
-        f"Measured on an {header.gpu} on {header.date[:10]}; 8,192 or 4,096 rows per expert, about 20 if masked. "
-        "Times as fast as each rival:\n\n"
-    )
+    where = results.read(results.DIRECTORY / f"{file}.json").header.where
+    words = f"Measured on {where}; 8,192 or 4,096 rows per expert, about 20 if masked. Times as fast as each rival:\n\n"
     heads = ["reached", "PyTorch, fast sums", "PyTorch, accurate sums", "dense, lab 09"]
     return Markdown(words + table(["layout", "experts x n x k", *heads], rows).data)
 

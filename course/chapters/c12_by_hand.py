@@ -12,7 +12,7 @@ from course.experiment import emulate
 from course.figures.cost_lines import CostLine, cost_lines
 from course.kernel_cell import KernelCell
 from course.lesson import table
-from course.results import DIRECTORY, ResultsError, read
+from course.measured import results_of
 
 BY_HAND = ("one-shot", "two-shot", "two-shot, LL")
 
@@ -69,11 +69,9 @@ def by_protocol(ranks: int) -> Figure:
 
 def raced(name: str, dtype: str, way: str) -> dict[tuple[int, ...], float]:
     """Measured all-reduces by hand, in alternation with NCCL's: µs by (GPUs, size...); empty if nothing was."""
-    try:
-        found = read(DIRECTORY / "collectives.json").records
-    except ResultsError:
-        return {}
-    return {r.shape: r.value for r in found if (r.name, r.dtype, r.variant) == (name, dtype, f"by hand: {way}")}
+    file, wanted = results_of("collectives"), (name, dtype, f"by hand: {way}")
+    found = file.records if file else ()
+    return {r.shape: r.value for r in found if (r.name, r.dtype, r.variant) == wanted}
 
 
 def ours(way: str) -> dict[tuple[int, ...], float]:

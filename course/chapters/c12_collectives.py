@@ -10,13 +10,14 @@ import numpy as np
 from IPython.display import Markdown
 from matplotlib.figure import Figure
 
+from course.chapters.c11_the_network import ALL_REDUCE, GB, KB, MB, alpha, node, port
 from course.chapters.spoken import binary, spoken
 from course.figures.cost_lines import CostLine, cost_lines
 from course.figures.protocol_kinks import protocol_kinks
 from course.lesson import table
-from course.results import DIRECTORY, ResultsError, read
+from course.measured import results_of
 from systems.network import nccl
-from systems.network.clusters import Fabric, cluster, nvswitch_node
+from systems.network.clusters import Fabric, cluster
 from systems.network.collectives import Collective, bus_bandwidth, bus_factor
 from systems.network.costs import Algorithm, cost
 from systems.network.execution import Backend, execute
@@ -26,10 +27,7 @@ from systems.network.schedules import Phase, Schedule, Transfer, build, check
 from systems.network.simulation import simulate
 from systems.network.topology import Topology
 
-ALL_REDUCE, BROADCAST = Collective.ALL_REDUCE, Collective.BROADCAST
-
-
-KB, MB, GB = 1e3, 1e6, 1e9
+BROADCAST = Collective.BROADCAST
 
 
 KIB, MIB = 1 << 10, 1 << 20
@@ -50,19 +48,10 @@ WHAT = {
 }
 
 
-node = nvswitch_node()
-
-
-alpha, port = node.alpha(0, 1), node.rate(0, 1)
-
-
 def on_gpus(name: str, metric: str = "time") -> list[tuple[int, int, float]]:
     """The records of a collective that were measured over NCCL: (GPUs, bytes, value); nothing if there are none."""
-    try:
-        found = read(DIRECTORY / "collectives.json").records
-    except ResultsError:
-        return []
-    of = [r for r in found if (r.name, r.metric, r.variant) == (name, metric, "nccl")]
+    file = results_of("collectives")
+    of = [r for r in (file.records if file else ()) if (r.name, r.metric, r.variant) == (name, metric, "nccl")]
     return sorted((r.shape[0], r.shape[-1], r.value) for r in of)
 
 

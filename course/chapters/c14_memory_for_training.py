@@ -10,12 +10,11 @@ from IPython.display import Markdown
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
-from course import results
 from course.figures.live_memory import Course, live_memory
 from course.figures.stacks import stacks
 from course.figures.trade import trade
 from course.lesson import table
-from course.measured import measured
+from course.measured import needed, results_of
 from systems.network.links import find_link
 from systems.training import kept_as, recompute
 from systems.training.formula import layer_bytes, model_bytes
@@ -32,6 +31,7 @@ Batch = tuple[Tensor, Tensor]
 SMALL = Sizes(layers=3, width=128, heads=4, vocabulary=256, sequence=128, batch=2)
 LARGE = Sizes(layers=24, width=2048, heads=16, vocabulary=32_000, sequence=2048, batch=8, value_bytes=2)
 PEAK, PCIE, C2C = H100.peaks[Math.BF16_TENSOR], find_link("pcie5").bandwidth, 450e9
+_FILE = "checkpointing"
 _OPERATORS = ("norm_1", "qkv", "attention", "norm_2", "up", "gelu", "down")
 
 
@@ -281,17 +281,9 @@ def table_side_by_side(
     return table(["", "kept", "peak", "more FLOP", "more bytes moved", "also"], rows)
 
 
-def clock() -> results.Results | None:
-    """The records of the large model's steps, or None."""
-    try:
-        return results.read(results.DIRECTORY / "checkpointing.json")
-    except results.ResultsError:
-        return None
-
-
 def print_held() -> None:
     """What the allocator held between the passes of the large model, beside the formula."""
-    recorded = clock()
+    recorded = results_of(_FILE)
     if recorded is None:
         print("Not measured yet.")
         return
@@ -304,7 +296,7 @@ def print_held() -> None:
 
 def longer(variant: str) -> float:
     """Percent by which a step of the large model is longer than the plain one of the same run."""
-    ours, plain = (_record(one, "time") for one in (variant, "plain"))
+    ours, plain = (_at(one)[1] for one in (variant, "plain"))
     return 100 * (ours / plain - 1)
 
 
@@ -395,16 +387,12 @@ def _by_operator(sizes: Sizes) -> dict[str, float]:
     return {name: size for name, size in parts.items() if name not in ("projection", "embedding")}
 
 
-def _record(variant: str, metric: str) -> float:
-    record = measured("checkpointing", "training step", metric, variant=variant)
-    assert record is not None, variant
-    return record.value
-
-
 def _measured_ways() -> list[str]:
-    recorded = clock()
+    recorded = results_of(_FILE)
     return [r.variant for r in recorded.records if r.metric == "time"] if recorded else []
 
 
 def _at(variant: str) -> tuple[float, float]:
-    return _record(variant, "peak memory") / GB, _record(variant, "time")
+    """GB of the peak, and milliseconds, of one way."""
+    memory, time = (needed(_FILE, "training step", metric, variant=variant) for metric in ("peak memory", "time"))
+    return memory.value / GB, time.value

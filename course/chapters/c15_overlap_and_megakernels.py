@@ -14,7 +14,7 @@ from course import results
 from course.figures.sm_timeline import NAMES, sm_timeline
 from course.figures.stacks import stacks
 from course.lesson import table
-from course.measured import measured
+from course.measured import measured, needed
 from systems.megakernel import launch
 from systems.megakernel.schedule import Instruction, Op, Schedule, schedule, stages
 from systems.megakernel.shapes import LLAMA_1B, MATRICES
@@ -33,20 +33,11 @@ RINGS, FLIGHTS = (2, 3, 4, 6, 8, 10, 13), (1, 2, 3, 4, 6, 8, 13)
 HEADS = ["instruction, us", "in all", "waits for inputs", "takes them, waits for weights", "computes", "signals"]
 PAGES = {Op.QKV: "qkv", Op.OUT: "out", Op.GATE_UP: "gate_up", Op.DOWN: "down", Op.LOGITS: "embedding"}
 shape = LLAMA_1B
-
-
-def record(file: str, name: str, metric: str, **where: object) -> results.Record:
-    """A record that this chapter cannot do without."""
-    found = measured(file, name, metric, **where)
-    assert found is not None, (file, name, metric, where)
-    return found
-
-
-copy = record("ceilings", "copy", "rate").value  # bytes per second, on the H200 that this project measures on
+copy = needed("ceilings", "copy", "rate").value  # bytes per second, on the H200 that this project measures on
 floor = shape.weight_bytes / copy  # seconds
 gaps = {
-    "stream": record("microbench", "launch", "time", variant="between kernels").value,
-    "graph": record("microbench", "launch", "time", variant="in a graph").value,
+    "stream": needed("microbench", "launch", "time", variant="between kernels").value,
+    "graph": needed("microbench", "launch", "time", variant="in a graph").value,
 }  # seconds
 
 
@@ -124,10 +115,10 @@ def passage(first: str, last: str, source: str | None = None) -> Markdown:
 
 def machine() -> Machine:
     """An H200 as the model of section 6 knows it; what is assumed says so."""
-    clock = record("microbench", "sm clock", "rate").value
+    clock = needed("microbench", "sm clock", "rate").value
     return Machine(
         page=1e9 * shape.page / (copy / SMS),
-        latency=1e9 * record("microbench", "hbm", "latency").value / clock,
+        latency=1e9 * needed("microbench", "hbm", "latency").value / clock,
         compute=100.0,  # assumed: a fifth of what its page takes
         hand_over=2000.0,  # assumed
         slots=launch.SLOTS,
@@ -165,8 +156,8 @@ def ms_of(variant: str, file: str = DECODER) -> float:
 
 def table_of_steps() -> Markdown:
     """A step of ours and of its rivals."""
-    equal = record(DECODER, "tokens", "equal")
-    rate = record(DECODER, "decoding step", "weights read", variant="ours")
+    equal = needed(DECODER, "tokens", "equal")
+    rate = needed(DECODER, "decoding step", "weights read", variant="ours")
     gpu, ours = results.read(results.DIRECTORY / f"{DECODER}.json").header.gpu, ms_of("ours")
     print(f"on an {gpu}: {equal.value:.0f} of {equal.extra['positions']} tokens are float32's")
     print(f"weights come at {rate.value / 1e12:.2f} TB/s, {rate.ratio:.1%} of the copy's bandwidth")
@@ -180,7 +171,7 @@ def table_of_steps() -> Markdown:
 def in_a_row(slots: int, in_flight: int, late: bool = False, flags: bool = False, file: str = DECODER) -> float:
     """Milliseconds per step, many in a row: a ring of so many pages, of which so many are in flight."""
     variant = f"ring of {slots}, {in_flight} on their way{', late' if late else ''}{', flags' if flags else ''}"
-    return record(file, "decoding step", "time in a row", variant=variant).value
+    return needed(file, "decoding step", "time in a row", variant=variant).value
 
 
 def as_copied() -> Machine:
@@ -219,7 +210,7 @@ def table_of_flights() -> Markdown:
 
 def timeline(variant: str) -> list[list[Span]]:
     """The instructions of two layers, for each SM, by its own clock."""
-    return [read(line) for line in record(DECODER, "timeline", "time", variant=variant).extra["lines"]]
+    return [read(line) for line in needed(DECODER, "timeline", "time", variant=variant).extra["lines"]]
 
 
 def took(variant: str) -> float:
@@ -314,7 +305,7 @@ def table_of_a_layer() -> Markdown:
     above = 1e3 * (flagged - ms_of("copy"))
     print(f"{more:.1f} us a layer more than its pages take; {shape.layers * more:.0f} in {shape.layers} layers")
     print(f"a step takes {above:.0f} us more than the copy")
-    logits = record(DECODER, "instruction", "mean time", variant="LOGITS, flags")
+    logits = needed(DECODER, "instruction", "mean time", variant="LOGITS, flags")
     seconds = logits.value * logits.extra["instructions"] / SMS
     print(f"the logits take {seconds:.0f} us, their pages {shape.vocabulary / 4 / SMS * page_us:.0f} us")
     heads = ["us of the mean SM", "its pages, at a copy's rate", "counters released", "words with flags"]
@@ -343,7 +334,7 @@ def table_of_one_more_page(lists: Schedule) -> Markdown:
 
 def share_of_copy(card: str) -> float:
     """The share of a copy's rate at which weights come, on an H200 or an H100."""
-    return record(CARDS[card], "decoding step", "weights read", variant="ours").ratio or 0.0
+    return needed(CARDS[card], "decoding step", "weights read", variant="ours").ratio or 0.0
 
 
 def table_of_cards() -> Markdown:
@@ -352,7 +343,7 @@ def table_of_cards() -> Markdown:
     for card, file in CARDS.items():
         page = 1e3 * ms_of("copy", file) * shape.page * SMS / shape.weight_bytes
         ops = ("QKV", "OUT", "GATE_UP", "DOWN")
-        signals = [record(file, "instruction", "mean time", variant=op).extra["told_others"] for op in ops]
+        signals = [needed(file, "instruction", "mean time", variant=op).extra["told_others"] for op in ops]
         rivals = (f"{ms_of(variant, file) / ms_of('ours', file):.2f}" for variant in RIVALS)
         rows.append((card, f"{share_of_copy(card):.1%}", *rivals, f"{page:.2f}", f"{np.mean(signals):.2f}"))
     heads = ["card", "of its copy's rate", "eager, times ours", "compiled", "coordinate descent"]
@@ -361,7 +352,7 @@ def table_of_cards() -> Markdown:
 
 def print_share_of_datasheet() -> None:
     """The rate on the H100 beside its datasheet's and its copy's."""
-    rate = record(CARDS["H100"], "decoding step", "weights read", variant="ours")
+    rate = needed(CARDS["H100"], "decoding step", "weights read", variant="ours")
     share = rate.value / H100.bandwidth
     print(f"on the H100: {rate.value / 1e12:.2f} of the datasheet's {H100.bandwidth / 1e12:.2f} TB/s, {share:.0%}")
     print(f"a copy moves {(rate.baseline_value or 0) / 1e12:.2f} TB/s")
@@ -401,7 +392,7 @@ def times_the_pages(hand_over: float) -> float:
 
 def _of_a_layer(op: Op, suffix: str) -> np.ndarray:
     """(all of it, what of it multiplies nothing), us of a layer on the mean SM."""
-    found = record(DECODER, "instruction", "mean time", variant=op.name + suffix)
+    found = needed(DECODER, "instruction", "mean time", variant=op.name + suffix)
     times = found.extra["instructions"] / (SMS * shape.layers)
     waits = sum(found.extra[name] for name in ("waited_for_inputs", "waited_for_weights", "told_others"))
     return np.array([found.value, waits]) * times

@@ -10,11 +10,12 @@ from IPython.display import Markdown, display
 from matplotlib.figure import Figure
 
 from course import results
+from course.chapters.spoken import dimensions
 from course.figures.averages import Raced, arithmetic, by_time, geometric
 from course.figures.found_by_trial import found_by_trial
 from course.kernel_cell import KernelCell
 from course.lesson import table
-from course.measured import measured
+from course.measured import measured, needed, results_of
 from systems.search import half_product as tensor_product
 from systems.search import product
 from systems.search.by_words import TRANSCRIPT, Transcript
@@ -105,17 +106,14 @@ def table_of_means(races: Sequence[Raced]) -> Markdown:
 
 def share_of_the_gpu(copy: str) -> float:
     """The GPU's share of the host clock's time, for a recorded copy such as "copy of 1 MiB"."""
-    record = measured("stopwatch", copy, "time", variant="one launch, time.time")
-    assert record is not None and record.ratio is not None
-    return record.ratio
+    return needed("stopwatch", copy, "time", variant="one launch, time.time").ratio or 0.0
 
 
 def table_of_host_clock() -> Markdown:
     """Copies by the host's clock and by the stopwatch, as measured."""
     rows = []
     for name in ("copy of 1 MiB", "copy of 64 MiB", "copy of 1 GiB"):
-        record = measured("stopwatch", name, "time", variant="one launch, time.time")
-        assert record is not None
+        record = needed("stopwatch", name, "time", variant="one launch, time.time")
         device = record.value * share_of_the_gpu(name)
         rows.append((name, f"{record.value * 1e3:.0f}", f"{device * 1e3:.1f}", f"{100 * device / record.value:.0f}%"))
     return table(["on an H200", "the host's clock, us", "our stopwatch, in alternation, us", "the GPU's share"], rows)
@@ -140,7 +138,7 @@ def table_of_choices() -> Markdown:
         for place in (0, 1, len(ranked) // 2, len(ranked) - 1):
             c = ranked[place]
             knobs = (c.rows, c.columns, c.depth, c.each, c.threads)
-            rows.append((named(shape), place + 1, *knobs, f"{times[c]:.1f}"))
+            rows.append((dimensions(shape), place + 1, *knobs, f"{times[c]:.1f}"))
     return table(["m x n x k", "place", "rows", "columns", "depth", "each", "threads", "estimated us"], rows)
 
 
@@ -185,7 +183,7 @@ def table_of_trials() -> Markdown:
         good = good_choices(shape)
         means = [np.mean(trials(kind, shape)) for kind in ("chance", "evolution", "a guess on paper")]
         by_formula = (len(product.CHOICES) + 1) / (good + 1)
-        rows.append((named(shape), good, f"{by_formula:.1f}", *(f"{mean:.1f}" for mean in means)))
+        rows.append((dimensions(shape), good, f"{by_formula:.1f}", *(f"{mean:.1f}" for mean in means)))
     return table(["m x n x k", "good choices", "chance, by formula", "chance", "evolution", "a guess on paper"], rows)
 
 
@@ -194,14 +192,14 @@ def figure_of_searches(shape: Shape) -> Figure:
     kinds = ("chance", "evolution", "a guess on paper")
     return found_by_trial(
         {kind: trials(kind, shape) for kind in kinds},
-        title=f"Searches that have found a choice within 2% of the best, {named(shape)}",
+        title=f"Searches that have found a choice within 2% of the best, {dimensions(shape)}",
         subtitle="100 searches of a kind, by the emulator's estimate; the guess has no chance in it",
     )
 
 
 def table_by_the_clock() -> Markdown:
     """The same choices as a GPU timed them, or a sentence."""
-    clock = race_of("search_clock.json")
+    clock = results_of("search_clock")
     if clock is None:
         return Markdown("*The search by the clock: not measured yet.*")
     display(Markdown(f"Measured on an {clock.header.gpu}:"))
@@ -213,7 +211,7 @@ def table_by_the_clock() -> Markdown:
         ways = ("chance", "evolution", "guess", "estimate")
         needs = [clock.find("search", "trials", variant=way, shape=shape).value for way in ways]
         times = (f"{best.value:.2f} us", f"{best.extra['estimated']:.2f} us", f"{ranks:.2f}")
-        rows.append((named(shape), best.variant, *times, *(f"{n:.0f}" for n in needs)))
+        rows.append((dimensions(shape), best.variant, *times, *(f"{n:.0f}" for n in needs)))
     heads = ["m x n x k", "the best as measured", "its time", "as estimated", "rank correlation", "trials: chance"]
     return table([*heads, "evolution", "guess on paper", "in the order of the estimate"], rows)
 
@@ -235,18 +233,9 @@ def table_of_knobs() -> Markdown:
     return table(["parameter", "values"], [(knob, ", ".join(map(str, some))) for knob, some in values.items()])
 
 
-@cache
-def race_of(file: str) -> results.Results | None:
-    """The records of a race in benchmarks/results, or None."""
-    try:
-        return results.read(results.DIRECTORY / file)
-    except results.ResultsError:
-        return None
-
-
 def table_of_races(file: str) -> Markdown:
     """Geometric means by protocol and rival, and how many shapes were lost, or a sentence."""
-    race = race_of(file)
+    race = results_of(file)
     if race is None:
         return Markdown("*The race against the library: not measured yet.*")
     found = {(r.metric, r.variant): r for r in race.records if r.metric.startswith("geometric mean")}
@@ -271,13 +260,13 @@ def table_of_shapes(race: results.Results | None) -> Markdown:
     for shape, record in sorted(ours.items(), key=lambda item: -(item[1].ratio or 0)):
         cells = [of.get((shape, "device time", rival)) for rival in RIVALS]
         ratios = ("not measured" if r is None else f"{r.ratio:.2f}" for r in cells)
-        rows.append((named(shape), f"{record.value:.1f}", *ratios, record.extra["choice"]))
+        rows.append((dimensions(shape), f"{record.value:.1f}", *ratios, record.extra["choice"]))
     return table(["m x n x k", "ours, us", *RIVALS, "the choice"], rows)
 
 
 def table_of_places() -> Markdown:
     """Times of every fourth launch and of the others by bytes of arguments, or a sentence."""
-    places = race_of("stopwatch_nvidia_h100_80gb_hbm3.json")
+    places = results_of("stopwatch_nvidia_h100_80gb_hbm3")
     found = [r for r in places.records if r.metric == "time of every fourth launch"] if places else []
     if not places or not found:
         return Markdown("*Launches by their place: not measured yet.*")
@@ -315,11 +304,6 @@ def table_of_fusion() -> Markdown:
     display(Markdown(f"On an {results.read(results.DIRECTORY / 'fusion.json').header.gpu}:"))
     heads = ["rows x elements", "clock", "Numba, us", "CUDA C++, us", "eager, us", "compiled, us"]
     return table([*heads, "times as fast as eager", "as compiled"], rows)
-
-
-def named(shape: Sequence[object]) -> str:
-    """A shape as text: 256 x 256 x 64."""
-    return " x ".join(map(str, shape))
 
 
 def _won(record: results.Record | None) -> str:

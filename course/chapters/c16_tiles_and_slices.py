@@ -8,13 +8,14 @@ import numpy as np
 from IPython.display import Markdown
 
 from course import results
-from course.chapters.c16_searching_for_kernels import named, race_of
+from course.chapters.spoken import dimensions
 from course.lesson import table
+from course.measured import results_of
 from systems.search import half_product
 from systems.search.half_product import HalfChoice
 from warplab.hardware.chips import H200
 
-FILE = "search.json"
+FILE = "search"
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ def in_waves(choice: HalfChoice, shape: tuple[int, ...], sms: int = H200.sms) ->
 
 def promising(count: int = 5) -> list[Wide]:
     """The shapes of a GFLOP or more for which `guess` hopes most of tiles that are no powers of two."""
-    race, found = race_of(FILE), []
+    race, found = results_of(FILE), []
     for record in (r for r in race.records if r.metric == "search" and 2 * np.prod(r.shape) >= 1e9) if race else ():
         powers, others = _by_size(record)
         if others:
@@ -52,7 +53,7 @@ def promising(count: int = 5) -> list[Wide]:
 def table_of_tiles(some: list[Wide]) -> Markdown:
     """What the guess hopes of other tiles."""
     rows = [
-        (named(one.shape), in_waves(one.chosen, one.shape), in_waves(one.best, one.shape), f"{one.guessed:.2f}")
+        (dimensions(one.shape), in_waves(one.chosen, one.shape), in_waves(one.best, one.shape), f"{one.guessed:.2f}")
         for one in some
     ]
     heads = ["m x n x k", "best of powers of two: tiles in waves", "of the others", "times as fast, guessed"]
@@ -61,13 +62,13 @@ def table_of_tiles(some: list[Wide]) -> Markdown:
 
 def table_of_gains(some: list[Wide]) -> Markdown:
     """What other tiles gained as measured, beside the guess."""
-    rows = [(named(one.shape), f"{one.measured:.2f}", f"{one.guessed:.2f}") for one in some]
+    rows = [(dimensions(one.shape), f"{one.measured:.2f}", f"{one.guessed:.2f}") for one in some]
     return table(["m x n x k", "times as fast, measured", "guessed"], rows)
 
 
 def gains() -> dict[str, list[float]]:
     """By the kind of the best choice: how many times as fast it is as the best without slices and turning."""
-    race, found = race_of(FILE), dict[str, list[float]]()
+    race, found = results_of(FILE), dict[str, list[float]]()
     for record in (r for r in race.records if r.metric == "search") if race else ():
         tried: dict[str, float] = record.extra["tried"]
         best = half_product.named(min(tried, key=tried.__getitem__))
@@ -79,7 +80,7 @@ def gains() -> dict[str, list[float]]:
 
 def table_of_slices() -> Markdown:
     """What slices and turned tiles bring in the trials, or a sentence."""
-    race = race_of(FILE)
+    race = results_of(FILE)
     if race is None:
         return Markdown("*Slices and turned tiles: not measured yet.*")
     rows = [

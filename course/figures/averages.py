@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp, log
+from statistics import geometric_mean
 
 from matplotlib.figure import Figure
 
@@ -32,8 +32,8 @@ def arithmetic(races: Sequence[Raced]) -> float:
 
 
 def geometric(races: Sequence[Raced]) -> float:
-    """The same of their logarithms: a half and a double make one."""
-    return exp(sum(log(race.ratio) for race in _some(races)) / len(races))
+    """The geometric mean of the ratios: a half and a double make one. Raises ValueError for none."""
+    return geometric_mean(race.ratio for race in _some(races))
 
 
 def by_time(races: Sequence[Raced]) -> float:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 from course.chapters import c03_warps_and_latency as c03
@@ -13,16 +12,6 @@ from course.measured import Measured
 
 def cells(markdown: str) -> list[list[str]]:
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in markdown.splitlines()[2:]]
-
-
-def test_the_share_of_lanes_in_a_loop_by_masks() -> None:
-    turns = c03.drawn_turns()["random"]
-    useful = issued = 0
-    for warp in turns.reshape(-1, 32):
-        masks = [warp > n for n in range(warp.max())]
-        useful, issued = useful + sum(map(np.count_nonzero, masks)), issued + 32 * len(masks)
-    assert c03.expected_share(turns) == pytest.approx(useful / issued)
-    assert c03.expected_share(np.sort(turns)) > 0.97 > 0.6 > c03.expected_share(turns)
 
 
 def test_the_orders_hold_the_same_numbers() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from course import results
+from course import measured, results
 from course.chapters import c09_engineering, c09_fp8
 from warplab.emulator.core.tensor.numerics import Kind
 from warplab.hardware.small_floats import E2M1, E4M3
@@ -40,7 +40,7 @@ def test_rules_of_blocks_against_a_loop() -> None:
 
 
 def test_products_are_quoted_only_if_they_were_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(measured, "DIRECTORY", tmp_path)
     for said in (c09_fp8.products_measured(H100), c09_engineering.promotion_measured(H100)):
         assert "ot measured yet" in said.data
     header = results.Header("NVIDIA H200", "1", {}, "abc", "make bench", "2026-01-02T00:00:00+00:00")
@@ -78,7 +78,7 @@ def test_what_the_predictions_say_holds() -> None:
     assert c09_fp8.gain_of_small_parts(data["six channels x 100"]) < 1.1
     quality = c09_fp8.qualities(data)
     assert quality["MXFP8"][0] > 1.1 * quality["e4m3, float32 for 1 x 128"][0]
-    file = c09_fp8.results_of("fp8")
+    file = measured.results_of("fp8")
     assert file is not None
     ratios = [r.ratio for library in ("tensor-wise", "tensor-wise fast") for r in c09_fp8.beside(file, library, 64)]
     assert ratios and 0.9 < float(np.exp(np.mean(np.log(ratios)))) < 1.1

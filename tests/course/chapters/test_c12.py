@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import collectives
-from course import results
+from course import measured, results
 from course.chapters import c12_by_hand as hand
 from course.chapters import c12_collectives as c12
 from course.chapters.spoken import binary, spoken
@@ -24,8 +24,7 @@ def rows(table: object) -> list[list[str]]:
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of results that is still empty."""
-    monkeypatch.setattr(c12, "DIRECTORY", tmp_path)
-    monkeypatch.setattr(hand, "DIRECTORY", tmp_path)
+    monkeypatch.setattr(measured, "DIRECTORY", tmp_path)
     return tmp_path
 
 
