@@ -29,7 +29,7 @@ def _lines(results: Path, lab: str | None = None) -> list[GradeLine]:
     record = results / RECORD
     if not record.is_file():
         raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
-    with Ledger(record) as ledger:
+    with Ledger(record, reads=True) as ledger:
         found = [line for line in ledger.lines() if lab in (None, line.lab)]
     if lab is not None and not found:
         raise ClassError(f"The record {record} holds nothing of a lab {lab!r}.")
@@ -79,7 +79,7 @@ def _on_time(options: argparse.Namespace, lines: list[GradeLine]) -> list[GradeL
 
 def _attempts(results: Path, lab: str) -> list[GradeLine]:
     """Every attempt at a lab that has a grade."""
-    with Ledger(results / RECORD) as ledger:
+    with Ledger(results / RECORD, reads=True) as ledger:
         return [line for line in ledger.attempts() if line.lab == lab and line.status]
 
 
@@ -131,7 +131,7 @@ def policy(options: argparse.Namespace, console: Console) -> int:
     """`autograder policy`. Raises ClassError, OSError."""
     from autograder.classroom.policy import read_policy
 
-    with _record(options) as ledger:
+    with _record(options, reads=options.names is None and options.file is None) as ledger:
         if options.names is not None:
             with _changes(ledger, options.results, console):
                 ledger.hide_names(not options.names)
@@ -177,7 +177,7 @@ def override(options: argparse.Namespace, console: Console) -> int:
 
 def log(options: argparse.Namespace, console: Console) -> int:
     """`autograder log`. Raises ClassError."""
-    with _record(options) as ledger:
+    with _record(options, reads=not options.appeal) as ledger:
         shown = ledger.shown()
         student = shown.real(options.student) if options.student else None
         if options.appeal:
@@ -197,12 +197,12 @@ def log(options: argparse.Namespace, console: Console) -> int:
 
 
 @contextmanager
-def _record(options: argparse.Namespace) -> Iterator[Ledger]:
-    """The record of a class, to be changed by who runs this. Raises ClassError."""
+def _record(options: argparse.Namespace, reads: bool = False) -> Iterator[Ledger]:
+    """The record of a class, to be changed by the person who runs this, or only read. Raises ClassError."""
     record = options.results / RECORD
     if not record.is_file():
         raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
-    with Ledger(record, getattr(options, "by", None) or "") as ledger:
+    with Ledger(record, getattr(options, "by", None) or "", reads) as ledger:
         yield ledger
 
 

@@ -52,6 +52,23 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.Mon
     assert path.read_text() == "old" and list(tmp_path.iterdir()) == [path]
 
 
+def test_an_error_names_the_file_that_was_to_be_written(tmp_path: Path) -> None:
+    """Not the temporary one, nor none, as a full disc does."""
+    resource = pytest.importorskip("resource")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError) as caught:
+        write_whole(tmp_path / "folder", "text")
+    assert caught.value.filename == str(tmp_path / "folder")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))
+    try:
+        with pytest.raises(OSError) as caught:
+            write_whole(tmp_path / "file", "x" * 100)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert caught.value.filename == str(tmp_path / "file") and not (tmp_path / "file").exists()
+
+
 @pytest.mark.parametrize("umask", [0o022, 0o027, 0o077])
 def test_permissions_are_those_of_any_new_file(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)

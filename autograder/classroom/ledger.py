@@ -87,38 +87,65 @@ class Ledger:
     """The record at `path`, made if there is none; `who` changes it, in the log. Use as a context manager.
 
     One run at a time writes; with `reads` it is only read, also while another run writes. Raises ClassError if the file
-    is something else or another run writes to it.
+    is something else, another run writes to it, or, also later, its disc is full or fails.
     """
 
     def __init__(self, path: Path, who: str = "", reads: bool = False) -> None:
         self.path, self.who = path, who or _user()
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._writes = FileLock(path.with_suffix(".lock"), mode=0o600)  # ends with its process, however that ends
-        if not reads:
-            path.touch(mode=0o600)  # it holds everybody's work, and the seeds
-            try:
-                self._writes.acquire(timeout=1.0)
-            except Timeout:
-                raise ClassError(f"The record {path} is used by another run.") from None
-        place = f"{path.resolve().as_uri()}?mode={'ro' if reads else 'rw'}"
-        self._database = sqlite3.connect(place, uri=True, isolation_level=None, timeout=10.0)
+        if reads:
+            self._database = self._to_read()
+            return
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)  # it holds everybody's work, and the seeds
         try:
-            if reads:
-                self._check(self._tables())
-                return
+            self._writes.acquire(timeout=1.0)
+        except Timeout:
+            raise ClassError(f"The record {path} is used by another run.") from None
+        self._database = self._connect("rw")
+        try:
             self._database.execute("PRAGMA journal_mode = WAL")
             self._database.execute("PRAGMA synchronous = FULL")
             with self._transaction():
                 self._prepare()
-        except sqlite3.OperationalError as error:
+        except (ClassError, sqlite3.Error) as error:
             self.close()
-            raise ClassError(f"The record {path} cannot be used ({error}).") from None
-        except ClassError:
-            self.close()
-            raise
-        except sqlite3.DatabaseError:
-            self.close()
-            raise ClassError(f"{path} is not a record of a class: name another folder with --out.") from None
+            raise self._meant(error) from None
+
+    def _to_read(self) -> sqlite3.Connection:
+        """The record, opened to be read. In a folder that cannot be written to it is read as a file that nobody
+        changes, if the run that wrote it has ended."""
+        ways = ["ro"] if self._has_log() else ["ro", "ro&immutable=1"]
+        for way in ways:
+            self._database = self._connect(way)
+            try:
+                self._check(self._tables())
+                return self._database
+            except (ClassError, sqlite3.Error) as error:
+                self._database.close()
+                if way == ways[-1] or not isinstance(error, sqlite3.OperationalError):
+                    raise self._meant(error) from None
+        raise AssertionError
+
+    def _has_log(self) -> bool:
+        """Whether changes stand in the log that are not in the file yet."""
+        log = self.path.with_name(self.path.name + "-wal")
+        return log.exists() and log.stat().st_size > 0
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        place = f"{self.path.resolve().as_uri()}?mode={mode}"
+        return sqlite3.connect(place, uri=True, isolation_level=None, timeout=10.0)
+
+    def _meant(self, error: Exception) -> Exception:
+        """The sentence for an error of SQLite's: what is wrong with the file or its place."""
+        if isinstance(error, sqlite3.OperationalError):
+            return ClassError(
+                f"The record {self.path} cannot be used ({error}): see that its disc has space and its folder can be "
+                "written to. What has a grade keeps it."
+            )
+        if isinstance(error, sqlite3.DatabaseError):
+            return ClassError(f"{self.path} is not a record of a class: name another folder with --out.")
+        return error
 
     def close(self) -> None:
         """Let another run write."""
@@ -128,8 +155,10 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
         self.close()
+        if isinstance(error, sqlite3.OperationalError):
+            raise self._meant(error) from None
 
     def _transaction(self) -> _Transaction:
         return _Transaction(self._database)
@@ -232,7 +261,7 @@ class Ledger:
             (one.student, one.lab, attempt, one.name, one.content, digest, one.problem, one.called, members, one.at,
              one.note),
         )  # fmt: skip
-        self.write_log(one.student, one.lab, f"attempt {attempt} came in: {one.name}", inside=True)
+        self.write_log(one.student, one.lab, f"attempt {attempt} came in: {one.name or 'no file'}", inside=True)
         return True
 
     def enrol(self, people: Sequence[Person]) -> None:
@@ -460,4 +489,7 @@ class _Transaction:
         self._database.execute("BEGIN IMMEDIATE")
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._database.execute("ROLLBACK" if kind else "COMMIT")
+        if kind is None:
+            self._database.execute("COMMIT")
+        elif self._database.in_transaction:  # a full disc may have ended it
+            self._database.execute("ROLLBACK")

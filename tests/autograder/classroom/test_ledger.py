@@ -119,3 +119,26 @@ def test_the_log_tells_a_changed_grade_from_the_same(tmp_path: Path) -> None:
             "attempt 1 graded: passed, 70 -> passed, 50",
         ]
         assert {line.who for line in ledger.log()} == {"TA"}
+
+
+def test_a_full_disc_is_one_sentence_and_what_was_kept_stays(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([ADA])
+    full = pytest.raises(ClassError, match="disk is full.*What has a grade keeps it")
+    with full, Ledger(tmp_path / "class.sqlite") as ledger:
+        (pages,) = ledger._database.execute("PRAGMA page_count").fetchone()
+        ledger._database.execute(f"PRAGMA max_page_count = {pages + 1}")  # SQLite's own full disc
+        ledger.take_in([ADA, replace(BOB, content=b"#" * 100_000)])
+    with Ledger(tmp_path / "class.sqlite", reads=True) as ledger:
+        assert [line.student for line in ledger.lines()] == ["ada"]
+
+
+def test_a_record_in_a_folder_that_cannot_be_written_to_is_read(tmp_path: Path) -> None:
+    """SQLite then cannot make the file that it shares with other readers, as where a folder has its name."""
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([ADA])
+    (tmp_path / "class.sqlite-shm").mkdir()
+    with Ledger(tmp_path / "class.sqlite", reads=True) as ledger:
+        assert [line.student for line in ledger.lines()] == ["ada"]
+    with pytest.raises(ClassError, match="its folder can be written to"):
+        Ledger(tmp_path / "class.sqlite")
