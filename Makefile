@@ -113,9 +113,10 @@ pages: $(READY)  ## write notebooks/*.ipynb, docs/facts.md and docs/instructions
 	@$(PY) -m scripts.facts
 	@$(PY) -m warplab.emulator.lowering.coverage > docs/instructions.md
 
-lint: $(READY)  ## check style, types, which module may import which, records and pages
+lint: $(READY)  ## check style, spelling, types, which module may import which, records and pages
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check --quiet .
+	@$(PY) -m codespell_lib
 	@$(PY) -m autograder handouts --check
 	@$(PY) -m mypy
 	@for task in labs/*/task.py; do $(PY) -m mypy --no-error-summary $$task || exit 1; done

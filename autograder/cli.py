@@ -109,7 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     instructor_options.add_commands(command)
     reference = command("reference", _reference, "Grade every reference solution into build/report.")
     _add_machine_options(reference)
-    command("doctor", _doctor, "Say what this machine can do, and how to mend what it cannot.")
+    command("doctor", _doctor, "Say what this machine can do, and how to fix what it cannot.")
     for name, run, summary in (
         ("starters", _starters, "Write every lab's starter from its solution."),
         ("handouts", _handouts, "Write what every handout says of points and budgets, from lab.toml and task.py."),

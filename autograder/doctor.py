@@ -1,4 +1,4 @@
-"""Says what this machine can do, and how to mend what it cannot."""
+"""Says what this machine can do, and how to fix what it cannot."""
 
 from __future__ import annotations
 
@@ -79,12 +79,12 @@ class State(StrEnum):
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that was examined; `mend` says what to do where it is not good."""
+    """One thing that was examined; `remedy` says what to do where it is not good."""
 
     name: str
     state: State
     detail: str
-    mend: str = ""
+    remedy: str = ""
 
 
 def examine() -> list[Check]:
@@ -114,8 +114,8 @@ def show(checks: Sequence[Check], console: Console) -> None:
         table.add_row(Text(check.state, colours[check.state]), Text(check.name), Text(check.detail))
     console.print(table)
     for check in checks:
-        if check.mend and check.state is not State.GOOD:
-            console.print(Text(f"{check.name}: {check.mend}", colours[check.state]))
+        if check.remedy and check.state is not State.GOOD:
+            console.print(Text(f"{check.name}: {check.remedy}", colours[check.state]))
     console.print(Text(_summary(checks), "bold"))
 
 
@@ -144,8 +144,8 @@ def _package(names: str | tuple[str, ...], module: str, purpose: str, needed: bo
     try:
         version = metadata.version(distribution)
     except metadata.PackageNotFoundError:
-        mend = _REINSTALL if needed else f"Install it for {purpose}."
-        return Check(distribution, missing, f"not installed: needed for {purpose}", mend)
+        remedy = _REINSTALL if needed else f"Install it for {purpose}."
+        return Check(distribution, missing, f"not installed: needed for {purpose}", remedy)
     try:
         if module:
             importlib.import_module(module)
@@ -179,13 +179,13 @@ def _folders() -> list[Check]:
     checks = []
     for name, folder, variable in places:
         nearest = next(parent for parent in (folder, *folder.parents) if parent.exists())
-        mend = f"{variable} to a folder that can be written to and has room."
+        remedy = f"{variable} to a folder that can be written to and has room."
         if not os.access(nearest, os.W_OK):
-            checks.append(Check(name, State.BROKEN, f"{folder} cannot be written to", mend))
+            checks.append(Check(name, State.BROKEN, f"{folder} cannot be written to", remedy))
             continue
         free = shutil.disk_usage(nearest).free
         state = State.GOOD if free >= _LEAST_DISK else State.LIMITED
-        checks.append(Check(name, state, f"{folder}, {free / 1e9:.1f} GB free", mend))
+        checks.append(Check(name, state, f"{folder}, {free / 1e9:.1f} GB free", remedy))
     return checks
 
 
@@ -241,24 +241,24 @@ def _gpu() -> Check:
         found = f"{gpu.name}, {gpu.sms} SMs, {memory}, driver {gpu.driver}, CUDA {gpu.cuda}"
         if refused := refusal(gpu.driver, gpu.compute_capability, toolkit()):
             to_do = remedy(gpu.driver, gpu.compute_capability)
-            mend = f"{to_do[0].upper()}{to_do[1:]}."
-            return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", mend)
+            remedy = f"{to_do[0].upper()}{to_do[1:]}."
+            return Check("GPU", State.LIMITED, f"{found}, but {refused}: the emulator grades", remedy)
         return Check("GPU", State.GOOD, found)
     driver = shutil.which("nvidia-smi")
-    mend = (
+    remedy = (
         "nvidia-smi is installed, so a driver may be broken or hide its GPUs: run it, and look at CUDA_VISIBLE_DEVICES."
         if driver
-        else "Nothing to mend: the emulator grades all but efficiency."
+        else "Nothing to fix: the emulator grades all but efficiency."
     )
-    return Check("GPU", State.LIMITED, "none that CUDA can use", mend)
+    return Check("GPU", State.LIMITED, "none that CUDA can use", remedy)
 
 
 def _sanitizer() -> Check:
     path = sanitizer.find()
     if path:
         return Check("compute-sanitizer", State.GOOD, f"{path}: `autograder grade --second-opinion` asks it too")
-    mend = "Only `--second-opinion` needs it; it comes with CUDA's toolkit."
-    return Check("compute-sanitizer", State.LIMITED, "not found", mend)
+    remedy = "Only `--second-opinion` needs it; it comes with CUDA's toolkit."
+    return Check("compute-sanitizer", State.LIMITED, "not found", remedy)
 
 
 def _isolation() -> Check:
@@ -271,11 +271,11 @@ def _isolation() -> Check:
             tried = f"{way}: none of {len(ATTEMPTS)} attempts to break out succeeded"
             return Check("isolation", State.GOOD, "; ".join([tried, *said]))
         said.append(_escaped(proof))
-    mend = (
+    remedy = (
         "Install bubblewrap 0.7 or later and allow it user namespaces, or use a kernel with Landlock (Linux 5.13) and "
         "seccomp. Your own submissions can be graded as it is; do not grade other people's here."
     )
-    return Check("isolation", State.LIMITED, "; ".join(said), mend)
+    return Check("isolation", State.LIMITED, "; ".join(said), remedy)
 
 
 def _escaped(proof: Proof) -> str:

@@ -35,7 +35,7 @@ FULL_OF_SUBMISSIONS = {
 SKIPPED = {".git", ".venv", "build", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis"}
 
 
-# By whom each name is provided that a module imports; one of several is enough, as for the two toolkits.
+# The distributions that provide each name that a module imports; one of several is enough, as for the two toolkits.
 PROVIDED_BY = {
     "IPython": {"ipython"},
     "PIL": {"pillow"},

@@ -22,7 +22,7 @@ _FORMULA = ("=", "+", "-", "@", "'")  # what spreadsheets compute when a cell be
 
 def table(lines: Iterable[GradeLine], people: Iterable[Person] = ()) -> str:
     """CSV with a line a student and lab; `status` is "not graded" where `problem` says why, and "nothing handed in" for
-    people of whom there is nothing. `counts` are the points after policies and overrides."""
+    people who have no line. `counts` are the points after policies and overrides."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)

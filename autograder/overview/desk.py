@@ -89,7 +89,7 @@ def overviews(lines: list[GradeLine]) -> list[Overview]:
 
 
 def rows(lines: list[GradeLine], lab: str) -> list[Row]:
-    """The students of a lab, the fewest points first: those whom one looks at."""
+    """The students of a lab, the fewest points first."""
     mine = sorted((line for line in lines if line.lab == lab), key=lambda line: (line.points, line.student))
     return [
         Row(

@@ -12,7 +12,7 @@ from autograder.platforms.judged import headline, is_judged, judged_parts
 from autograder.records.report import Report
 from autograder.records.status import Status
 
-# Faults of a file as such, which PrairieLearn lets a student mend without losing an attempt.
+# Faults of a file as such, which PrairieLearn lets a student correct without losing an attempt.
 _NOT_GRADABLE = (Status.NOT_FOUND, Status.NOT_PYTHON, Status.SYNTAX_ERROR, Status.IMPORT_ERROR, Status.NO_FUNCTION)
 
 

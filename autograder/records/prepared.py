@@ -93,7 +93,7 @@ class NextStep:
 
 @dataclass(frozen=True)
 class Advanced:
-    """What the worker says of programs after some steps: whom to ask next, and how those went that have ended."""
+    """What the worker says of programs after some steps: which to ask next, and how those that have ended went."""
 
     next: list[NextStep] = field(default_factory=list)
     outcomes: list[CaseOutcome] = field(default_factory=list)

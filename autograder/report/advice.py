@@ -206,7 +206,7 @@ def _for_efficiency(part: PartResult, wasted: Sequence[WastedLine], kernels: Seq
     if spilling:
         kernel = spilling[0]
         return (
-            f"{kernel.name} spills {kernel.spill_bytes:,} bytes a thread from its {kernel.registers} registers to "
+            f"{kernel.name} spills {kernel.spill_bytes:,} bytes per thread from its {kernel.registers} registers to "
             "memory: let a thread hold less at a time."
         )
     if wasted:
@@ -216,7 +216,7 @@ def _for_efficiency(part: PartResult, wasted: Sequence[WastedLine], kernels: Seq
         kernel = thin[0]
         return (
             f"An SM holds only {kernel.occupancy:.0%} of the threads that it could, for {kernel.name} takes "
-            f"{kernel.registers} registers a thread and {kernel.shared:,} shared bytes a block: take less, or give "
+            f"{kernel.registers} registers per thread and {kernel.shared:,} shared bytes per block: take less, or give "
             "each thread more independent work."
         )
     if isinstance(part.measurement, Measurement) and part.measurement.bound == "memory":

@@ -30,7 +30,7 @@ ITEM = 8  # bytes of a float64
 
 @dataclass(frozen=True)
 class Wires:
-    """What a ring of ranks is modelled with: seconds of a step, bytes a second of a rank."""
+    """What a ring of ranks is modelled with: seconds of a step, bytes per second of a rank."""
 
     latency: float
     bandwidth: float

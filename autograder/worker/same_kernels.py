@@ -1,7 +1,7 @@
 """The kernels that are timed must be those that are judged.
 
-What is counted is a small case, what is timed a large one. A submission that has one kernel for each would show thrift
-in the one and speed in the other, or, on a machine without a GPU, thrift in the one case that is counted only. So the
+What is counted is a small case, what is timed a large one. A submission that has one kernel for each would save
+bytes in the one and time in the other, or, on a machine without a GPU, save bytes in the counted case only. So the
 timed case must launch the kernels of the profile case, and these must run in a correctness case as well. Kernels for
 edges alone, which neither case needs, are free.
 

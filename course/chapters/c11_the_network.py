@@ -367,7 +367,7 @@ def time_of_mine(moves: Sequence[Transfer], chunks: int) -> float:
 
 def share_of_bandwidth(megabytes: float, outer: Algorithm = Algorithm.HALVING_DOUBLING) -> float:
     """Exercise 4: what share of the bandwidth of very large buckets one of this size reaches."""
-    slope = (two_levels(2e15, outer) - two_levels(1e15, outer)) / 1e15  # seconds a byte, latency left out
+    slope = (two_levels(2e15, outer) - two_levels(1e15, outer)) / 1e15  # seconds per byte, latency left out
     return slope * megabytes * MB / two_levels(megabytes * MB, outer)
 
 

@@ -94,7 +94,7 @@ def problems() -> list[Problem]:
         ("Data parallel over two nodes: tokens a GPU", f"{rooflines.data_tokens(h100, Layout(data=16)):,.0f}", "1,237"),
         ("128 experts, 4 active: tokens a GPU", f"{rooflines.data_tokens(h100, plain, 32):,.0f}", "79,200"),
         (
-            "Llama 3 on 16,384 GPUs, if data parallel only: tokens a step",
+            "Llama 3 on 16,384 GPUs, if data parallel only: tokens per step",
             f"{rooflines.data_tokens(h100, plain) * 16384 / 1e6:.0f} million",
             "40 million",
         ),
@@ -113,7 +113,7 @@ def problems() -> list[Problem]:
             f"{rooflines.expert_width(h100, 256, 8, 64, matrices=2):,.0f}",
             "α (Z − 8) / k: 17,325",
         ),
-        ("Quiz 5, 1: B200 in a node, FLOP a byte", f"{rooflines.intensity(DGX_B200, DGX_B200.inside):,.0f}", "2,500"),
+        ("Quiz 5, 1: B200 in a node, FLOP per byte", f"{rooflines.intensity(DGX_B200, DGX_B200.inside):,.0f}", "2,500"),
         (
             "Quiz 5, 1: B200 beyond, tokens a GPU",
             f"{rooflines.data_tokens(DGX_B200, Layout(data=2**17)):,.0f}",
@@ -174,7 +174,7 @@ def chip_problems() -> list[Problem]:
             "33.5 T at boost",
         ),
         (
-            "Quiz 1, 3: FLOP a byte of HBM, H100 and B200",
+            "Quiz 1, 3: FLOP per byte of HBM, H100 and B200",
             f"{H100.peaks[bf16] / H100.bandwidth:.0f} and {B200.peaks[bf16] / B200.bandwidth:.0f}",
             "295 and 281",
         ),

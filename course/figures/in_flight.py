@@ -22,7 +22,7 @@ def in_flight(warps: int, loads: int, bytes_a_lane: int) -> int:
 def bandwidth_of(
     points: Sequence[tuple[int, float]], little: float, warps: int, loads: int, bytes_a_lane: int
 ) -> Figure:
-    """Where a kernel lies on measured `points` (bytes an SM, bytes a second); `little`: bytes by Little's law.
+    """Where a kernel lies on measured `points` (bytes per SM, bytes per second); `little`: bytes by Little's law.
 
     The mean of the points of one size is taken, and what lies between two sizes interpolated; beyond the last one it
     stays. Raises ValueError without points.

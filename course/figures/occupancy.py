@@ -21,7 +21,7 @@ _STEP = 256  # bytes between the points of the right panel
 def occupancy_limits(architecture: str, threads: int, registers: int, shared: int = 0, *, title: str = "") -> Figure:
     """Warps that each resource of an SM allows a kernel, and how the answer moves with registers and shared memory.
 
-    `threads` a block, `registers` a thread, `shared` bytes a block. Raises as `warplab.plan.occupancy.occupancy`.
+    `threads` per block, `registers` per thread, `shared` bytes per block. Raises as `warplab.plan.occupancy.occupancy`.
     """
     here = occupancy(architecture, threads, registers, shared)
     made, (bars, by_registers, by_shared) = style.figure(11, 3.6, widths=(1.25, 1, 1))
@@ -32,7 +32,7 @@ def occupancy_limits(architecture: str, threads: int, registers: int, shared: in
         by_registers, [float(n) for n in each],
         [occupancy(architecture, threads, n, shared).warps for n in each], (registers, here.warps), here.max_warps,
     )  # fmt: skip
-    by_registers.set_xlabel("registers a thread")
+    by_registers.set_xlabel("registers per thread")
     most = limits_of(architecture).block_shared
     sizes = range(0, most + 1, _STEP)
     _curve(
@@ -44,7 +44,7 @@ def occupancy_limits(architecture: str, threads: int, registers: int, shared: in
     limiters = " and ".join(_NAMES[limiter] for limiter in here.limiters)
     style.headline(
         made,
-        title or f"Blocks of {threads} threads, {registers} registers a thread, {shared:,} bytes shared",
+        title or f"Blocks of {threads} threads, {registers} registers per thread, {shared:,} bytes shared",
         f"{here.blocks} blocks, {here.warps} of {here.max_warps} warps an SM ({here.fraction:.0%});"
         f" what runs out: {limiters}",
     )

@@ -26,10 +26,10 @@ class OccupancySliders:
                 threads, 32, 1024, 32, description="threads a block", style=style, layout=layout
             ),
             "registers": ipywidgets.IntSlider(
-                registers, 16, 255, description="registers a thread", style=style, layout=layout
+                registers, 16, 255, description="registers per thread", style=style, layout=layout
             ),
             "shared": ipywidgets.IntSlider(
-                shared, 0, limits_of(architecture).block_shared, 256, description="shared bytes a block", style=style,
+                shared, 0, limits_of(architecture).block_shared, 256, description="shared bytes per block", style=style,
                 layout=layout,
             ),
         }  # fmt: skip

@@ -1,4 +1,4 @@
-"""A ring of stages between one that copies and one that multiplies: a model of who waits for whom, drawn as time."""
+"""A ring of stages between one that copies and one that multiplies: a model of which waits for which, drawn as time."""
 
 from __future__ import annotations
 

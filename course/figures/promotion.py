@@ -11,9 +11,9 @@ from course.figures.explore import Explorer
 from warplab.figures import style
 
 ROWS = 64  # of a warpgroup's product: wgmma's m
-LANES = 128  # float32 lanes of an SM: four warp instructions a cycle (datasheet, cuda_cores_per_sm)
+LANES = 128  # float32 lanes of an SM: four warp instructions per cycle (datasheet, cuda_cores_per_sm)
 TENSOR = 4096  # fp8 multiply-adds of an SM in a cycle (measured: microbench.json, tensor core, wgmma, float8_e4m3)
-MOST = 255  # registers a thread (CUDA C++ Programming Guide, Compute Capabilities)
+MOST = 255  # registers per thread (CUDA C++ Programming Guide, Compute Capabilities)
 
 
 @dataclass(frozen=True)

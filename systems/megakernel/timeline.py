@@ -1,4 +1,4 @@
-"""What each SM does when: from the kernel's own clock records, or from a model of who waits for whom."""
+"""What each SM does when: from the kernel's own clock records, or from a model of which block waits for which."""
 
 from __future__ import annotations
 

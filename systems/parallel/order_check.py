@@ -114,7 +114,7 @@ class _Checked:
                     yield Pass(kind, micro_batch, chunk * len(self.orders) + rank)
 
     def stuck(self) -> Fault | None:
-        """Who waits for whom in a circle, if orders that are right for themselves do not fit each other."""
+        """The circle of ranks that wait for each other, where orders that are right for themselves do not fit."""
         ranks = len(self.orders)
         place, done, moved = [0] * ranks, set[tuple[bool, int, int]](), True
         while moved:

@@ -45,7 +45,7 @@ class Exchange:
 
 @dataclass
 class Transcript:
-    """Everything that was said in a search, in order, by whom, and about what."""
+    """Everything that was said in a search, in order, with its speaker and subject."""
 
     who: str
     task: str

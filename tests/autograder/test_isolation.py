@@ -141,7 +141,7 @@ def test_doctor_says_which_isolation_holds_and_what_gets_through(monkeypatch: py
     }
     monkeypatch.setattr(doctor, "prove", lambda isolation, *more, **options: proofs[isolation])
     check = doctor._isolation()
-    assert check.state is State.LIMITED and "bubblewrap" in check.mend
+    assert check.state is State.LIMITED and "bubblewrap" in check.remedy
     assert "no bwrap" in check.detail
     assert "landlock: a submission could open a connection, run on after the judge has ended it" in check.detail
     proofs[Isolation.LANDLOCK] = Proof(Isolation.LANDLOCK)

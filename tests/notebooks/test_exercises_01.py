@@ -58,7 +58,7 @@ def test_only_the_solution_reaches_the_goal(name: str, tmp_path: Path) -> None:
     assert reached(name, solved(name), tmp_path)
 
 
-def test_a_thrifty_kernel_that_is_wrong_does_not_reach_the_goal(tmp_path: Path) -> None:
+def test_a_sparing_kernel_that_is_wrong_does_not_reach_the_goal(tmp_path: Path) -> None:
     assert not reached("above", solved("above").replace("% 32 == 0", "== 0"), tmp_path)
     assert not reached("rows", solved("rows").replace("+ v[column]", "+ v[row]"), tmp_path)
 

@@ -44,7 +44,7 @@ def test_softmax(name: str, heading: str, tmp_path: Path) -> None:
     assert not reached(name, given(name), tmp_path)
     assert reached(name, printed_solution(heading), tmp_path)
     wrong = printed_solution(heading).replace("/ total", "/ (total + 1)")
-    assert not reached(name, wrong, tmp_path), "wrong, though thrifty"
+    assert not reached(name, wrong, tmp_path), "wrong, though sparing"
 
 
 def test_a_block_without_its_barriers_does_not_reach_the_goal(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def results(execution: Execution, x: np.ndarray, dtype: str, count: int) -> np.n
 
 
 def faults_of(execution: Execution, kernel: str) -> np.ndarray:
-    """(ranks, blocks): 1 + whom a block missed, or 0; of blocks that count calls of this kernel."""
+    """(ranks, blocks): 1 + the rank that a block missed, or 0; of blocks that count calls of this kernel."""
     return execution.outputs["state"].reshape(-1, KINDS, SMALL["blocks"], 2)[:, KERNELS.index(kernel), :, 1]
 
 
@@ -232,7 +232,7 @@ def test_one_set_of_lines_is_not_enough() -> None:
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_rank_that_is_gone_is_named_and_later_calls_do_not_wait(kernel: str) -> None:
-    """Of three ranks' blocks the last one's are not there; the other two end, and know whom they missed."""
+    """Of three ranks' blocks the last one's are not there; the other two end, and know which rank they missed."""
     x = inputs("float32", 4, 61, 1, whole=True)
     execution = reduced(kernel, "float32", x, 61, ranks=3)
     assert execution.findings == ()

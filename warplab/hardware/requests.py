@@ -1,4 +1,4 @@
-"""What the memory system does for one request of a warp: which sectors move, which bank serves whom in which wavefront.
+"""What the memory system does for one request of a warp: which sectors move, which bank serves which lane when.
 
 Global memory moves in sectors of 32 bytes. Shared memory has 32 banks of 4 bytes; a wavefront gives each bank one word,
 to any number of lanes. How accesses wider than 4 bytes are grouped was seen on an H200: docs/counters.md.

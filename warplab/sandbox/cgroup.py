@@ -107,7 +107,7 @@ def _divided(folder: Path) -> bool:
     control = folder / "cgroup.subtree_control"
     try:
         if not {"memory", "pids"} <= set(control.read_text().split()):
-            control.write_text("+memory +pids")  # only for whom the group was handed to
+            control.write_text("+memory +pids")  # works only for the user that the group was handed to
         return {"memory", "pids"} <= set(control.read_text().split())
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Schedules of collectives: data that says who sends which chunk to whom in which step, its check, its meaning."""
+"""Schedules of collectives: data that says which rank sends which chunk where in which step, its check, its meaning."""
 
 from systems.network.schedules.check import Flaw, ScheduleFault, check
 from systems.network.schedules.model import Op, Phase, Schedule, ScheduleError, Transfer, dumps, loads

@@ -1,4 +1,4 @@
-"""The model of who waits for whom, beside cases that can be worked out by hand."""
+"""The model of which block waits for which, beside cases that can be worked out by hand."""
 
 from __future__ import annotations
 

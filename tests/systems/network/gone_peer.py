@@ -1,4 +1,4 @@
-"""Two ranks over Gloo, of which one is gone long before the other begins to send it something; that one says whom it
+"""Two ranks over Gloo: one is gone long before the other begins to send it something. The other says which rank it
 blames, and for what."""
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ RESERVED_SPECIALS = {
 SCRATCH = "reserved_smem_offset_1"
 
 MAX_INSTRUCTIONS = 400_000
-MAX_LOCAL = 512 << 10  # bytes a thread
+MAX_LOCAL = 512 << 10  # bytes per thread
 MAX_CALL_DEPTH, MAX_COPIES = 64, 20_000  # of inlined functions: in each other, and in all
 _ANY_ARCHITECTURE = 1 << 16  # where a text names no target
 _LARGEST = 2**31 - 1  # of a record's field

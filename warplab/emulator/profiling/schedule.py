@@ -1,6 +1,6 @@
 """A model of when the warps of a block would issue on the hardware: four schedulers, fixed latencies, one memory pipe.
 
-What each warp issues, and who waits for whom, is taken from the trace; `ordering.py` puts it in an assembler's order.
+What each warp issues, and what it waits for, is taken from the trace; `ordering.py` puts it in an assembler's order.
 Each cycle, each of the four schedulers of a multiprocessor issues one instruction of one of its warps (warp number
 modulo 4) whose operands are ready: the one that has waited longest. Memory instructions go through one pipe, which is
 busy for a cycle a wavefront or for four sectors. What is left out: other blocks on the multiprocessor, caches, the
@@ -278,7 +278,7 @@ def _run(warps: list[list[Step]]) -> tuple[list[Issue], list[Stall]]:
         step = warp.step
         assert step is not None
         if ready == _NEVER:
-            # Nobody can go on: whom it waits for is not in the trace, or comes later by another way.
+            # Nobody can go on: the warp that it waits for is not in the trace, or comes later by another way.
             step.after.clear()
             known[number] = warp.earliest()
             continue

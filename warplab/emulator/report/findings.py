@@ -296,7 +296,7 @@ class Explainer:
         return self._control_sentence(fault, record)
 
     def _race(self, record: np.ndarray, place: Place | None) -> str:
-        """Names a barrier only where one mends it: what one line does to an element may have to be atomic instead."""
+        """Names a barrier only where one fixes it: what one line does to an element may have to be atomic instead."""
         pcs = int(record[F_PC]), int(record[F_OTHER])
         verb = "writes" if record[F_WRITE] else "reads"
         other = "writes" if int(record[F_EXTRA]) & 1 else "reads"

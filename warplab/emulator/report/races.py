@@ -1,4 +1,4 @@
-"""Races in global memory in words: who does what where, why nothing orders the two, and what would mend it."""
+"""Races in global memory in words: who does what where, why nothing orders the two, and what would fix it."""
 
 from __future__ import annotations
 
