@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections import Counter
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from warplab.files import write_whole
 
 NOT_BEGUN, NO_QUESTION = "not begun", "no question solved yet"
 _SHOWN = 6  # grades in a sentence
+_QUESTION = re.compile(r'^id = "([^"]+)"', re.MULTILINE)  # in a bank of questions
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,27 @@ def best(done: list[Attempt]) -> Mapping[str, Attempt]:
     return found
 
 
-def solved_questions() -> Mapping[str, int]:
-    """How many questions are solved of each chapter's quiz, by the chapter's number."""
+def questions() -> Mapping[str, tuple[int, int]]:
+    """How many questions of each chapter's quiz are solved, and how many it has, by the chapter's number.
+
+    Without the course's files those that were solved are all that is known.
+    """
+    solved = _solved()
+    found = {}
+    for bank in sorted((CHECKOUT / "course" / "quiz" / "bank").glob("[0-9]*.toml")):
+        names = _QUESTION.findall(bank.read_text("utf-8"))
+        found[bank.name.partition("_")[0]] = len(solved.intersection(names)), len(names)
+    chapters = [name.partition("-")[0] for name in sorted(solved)]
+    return found or {chapter: (chapters.count(chapter),) * 2 for chapter in chapters}
+
+
+def _solved() -> set[str]:
+    """The names of the questions that are solved, of whatever seed."""
     try:
         answers = json.loads((data_folder() / "quiz.json").read_text(encoding="utf-8"))["answers"]
-        solved = {name for states in answers.values() for name, state in states.items() if state["solved"]}
+        return {name for states in answers.values() for name, state in states.items() if state["solved"]}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return {}
-    return Counter(sorted(name[:2] for name in solved))
+        return set()
 
 
 def progress() -> list[tuple[str, str]]:
@@ -107,10 +121,12 @@ def progress() -> list[tuple[str, str]]:
         times = sum(attempt.lab == lab for attempt in done)
         kept = top[lab]
         rows.append((lab, f"{kept.points:g} of {kept.most:g} on {kept.date[:10]}, {times} grade{'s' * (times > 1)}"))
-    solved = solved_questions()
-    for chapter, count in _questions().items():
-        done_here = solved.get(chapter, 0)
-        words = f"{done_here} of {count} questions solved" if done_here else NO_QUESTION
+    totals: dict[str, tuple[int, int]] = {}
+    for chapter, (solved, count) in questions().items():  # those of 01b count with 01
+        before = totals.get(chapter[:2], (0, 0))
+        totals[chapter[:2]] = before[0] + solved, before[1] + count
+    for chapter, (solved, count) in totals.items():
+        words = f"{solved} of {count} questions solved" if solved else NO_QUESTION
         rows.append((f"chapter {chapter}", words))
     return rows
 
@@ -118,14 +134,6 @@ def progress() -> list[tuple[str, str]]:
 def begun() -> list[tuple[str, str]]:
     """Those of them of which something is done."""
     return [row for row in progress() if row[1] not in (NOT_BEGUN, NO_QUESTION)]
-
-
-def _questions() -> Mapping[str, int]:
-    """How many questions each chapter has, 01b with 01; without the course's files, those that were solved."""
-    found: Counter[str] = Counter()
-    for path in sorted((CHECKOUT / "course" / "quiz" / "bank").glob("[0-9]*.toml")):
-        found[path.name[:2]] += path.read_text("utf-8").count("[[question]]")
-    return found or solved_questions()
 
 
 def words_about(lab: str) -> str:

@@ -40,16 +40,17 @@ def test_progress_says_the_best_of_all_grades(data: Path, capsys: pytest.Capture
     assert lines["01_axpy"] == "not begun"
 
 
-def test_it_counts_solved_questions_by_chapter(data: Path) -> None:
+def test_it_counts_solved_questions_by_chapter(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from course.quiz.progress import Progress
 
     kept = Progress()
     for question, right in (("03-a", True), ("03-b", True), ("04-c", True), ("05-d", False)):
         kept.record("seed", question, right)
     kept.record("another seed", "03-a", True)
-    assert own_history.solved_questions() == {"03": 2, "04": 1}
+    monkeypatch.setattr(own_history, "CHECKOUT", data)  # without the course's files
+    assert own_history.questions() == {"03": (2, 2), "04": (1, 1)}
     (data / "quiz.json").write_text("{")
-    assert own_history.solved_questions() == {}
+    assert own_history.questions() == {}
 
 
 def test_progress_has_every_chapter_with_its_questions(data: Path) -> None:
@@ -57,9 +58,14 @@ def test_progress_has_every_chapter_with_its_questions(data: Path) -> None:
     from course.quiz.progress import Progress
 
     Progress().record("seed", "01-own-number", True)
+    Progress().record("seed", "01-tree-barriers", True)
     lines = dict(own_history.progress())
-    count = sum(len(tomllib.loads(path.read_text("utf-8"))["question"]) for path in FOLDER.glob("01*.toml"))
-    assert lines["chapter 01"] == f"1 of {count} questions solved"
+    banks = {path.name.partition("_")[0]: tomllib.loads(path.read_text("utf-8")) for path in FOLDER.glob("[0-9]*.toml")}
+    counts = {number: len(bank["question"]) for number, bank in banks.items()}
+    found = own_history.questions()
+    assert {number: count for number, (_, count) in found.items()} == counts
+    assert found["01"][0] == found["01b"][0] == 1  # of whose questions all begin with 01
+    assert lines["chapter 01"] == f"2 of {counts['01'] + counts['01b']} questions solved"
     assert lines["chapter 16"] == "no question solved yet"
     assert own_history.begun() == [("chapter 01", lines["chapter 01"])]
     assert len([name for name in lines if name.startswith("chapter")]) == 17
