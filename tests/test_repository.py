@@ -53,6 +53,7 @@ PROVIDED_BY = {
     "jinja2": {"jinja2"},
     "markupsafe": {"markupsafe"},
     "jsonschema": {"jsonschema"},
+    "jupyter_server": {"jupyterlab"},  # which needs it
     "jupytext": {"jupytext"},
     "llvmlite": {"llvmlite"},
     "matplotlib": {"matplotlib"},
@@ -72,6 +73,7 @@ PROVIDED_BY = {
     "rich": {"rich"},
     "sphinx": {"sphinx-book-theme"},  # which needs Sphinx
     "torch": {"torch"},
+    "tornado": {"jupyterlab"},  # which needs it
     "triton": {"triton"},
     "yaml": {"pyyaml"},
 }

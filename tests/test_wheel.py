@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,6 +18,7 @@ import numpy as np
 import pytest
 
 from tests.emulator.saxpy import SAXPY
+from warplab import __version__
 
 pytestmark = pytest.mark.processes
 
@@ -143,7 +146,8 @@ def main():
 
 def test_the_wheel_has_the_engine_the_systems_and_the_grader_with_their_data(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"warplab", "systems", "autograder"}
+    packages = {name.split("/")[0] for name in names if not re.match(r"warplab-[^/]*\.(dist-info|data)/", name)}
+    assert packages == {"warplab", "systems", "autograder"}
     folders = [ROOT / name for name in ("warplab", "systems", "autograder")]
     ours = {
         path.relative_to(ROOT).as_posix()
@@ -152,3 +156,18 @@ def test_the_wheel_has_the_engine_the_systems_and_the_grader_with_their_data(whe
         if path.is_file() and not {"__pycache__", "objects"} & set(path.parts)
     }
     assert ours | OBJECTS.keys() <= names, sorted(ours - names)
+
+
+def test_jupyterlab_finds_the_panel_where_the_wheel_is_installed(wheel: Path) -> None:
+    panel = ROOT / "autograder" / "panel"
+    extension = panel / "labextensions" / "warplab"
+    expected = {
+        f"share/jupyter/labextensions/{path.relative_to(extension.parent)}": path for path in extension.rglob("*")
+    }
+    expected["etc/jupyter/jupyter_server_config.d/warplab.json"] = panel / "warplab.json"
+    with zipfile.ZipFile(wheel) as archive:
+        found = {re.sub(r"^[^/]*\.data/data/", "", name): archive.read(name) for name in archive.namelist()}
+    assert {name: found.get(name) for name, path in expected.items() if path.is_file()} == {
+        name: path.read_bytes() for name, path in expected.items() if path.is_file()
+    }
+    assert len(expected) > 5 and json.loads((extension / "package.json").read_text())["version"] == __version__

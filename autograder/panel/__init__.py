@@ -1,0 +1,19 @@
+"""The side panel of JupyterLab: what its page asks of the server. `labextensions` has the page's part, as plain
+JavaScript; without this package, or in another front end, chapters and labs work as before.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    """Called by Jupyter's server: where it finds the function below."""
+    return [{"module": "autograder.panel"}]
+
+
+def _load_jupyter_server_extension(server: Any) -> None:
+    """Called by Jupyter's server when it starts."""
+    from autograder.panel.handlers import add_handlers
+
+    add_handlers(server.web_app)

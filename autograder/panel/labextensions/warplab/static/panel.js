@@ -1,0 +1,178 @@
+// What the panel shows: the open submission with its last report, then labs and chapters.
+
+import { element } from './dom.js';
+
+const LINE = /\b[Ll]ine (\d+)\b|labs\/(\w+)\/README\.md/g;
+
+export class Panel {
+  // `actions`: run(way), goTo(line), open(path), openHandout(lab).
+  constructor(node, actions) {
+    this._actions = actions;
+    this._title = element('h2', { className: 'wl-target' });
+    this._check = this._button('Check', 'A quick check, without the hidden cases', () => actions.run('check'));
+    this._grade = this._button('Grade', 'A grade, which counts as progress', () => actions.run('grade'));
+    this._bar = element('progress', { max: 1, value: 0, 'aria-label': 'Progress of the grade' });
+    this._step = element('span');
+    this._busy = element('p', { className: 'wl-busy', hidden: true }, this._bar, this._step);
+    this._report = element('div', { className: 'wl-report', 'aria-live': 'polite' });
+    this._labs = element('ul');
+    this._chapters = element('ul');
+    node.classList.add('wl-panel');
+    node.append(
+      this._title,
+      element('p', { className: 'wl-buttons' }, this._check, this._grade),
+      this._busy,
+      this._report,
+      element('details', { open: true }, element('summary', {}, 'Labs'), this._labs),
+      element('details', { open: true }, element('summary', {}, 'Chapters'), this._chapters)
+    );
+    this.showTarget(null);
+  }
+
+  // `target` is null or {lab, name}.
+  showTarget(target) {
+    this._title.textContent = target ? `${target.lab} · ${target.name}` : 'No submission is open';
+    this._check.disabled = this._grade.disabled = !target;
+    if (!target) {
+      this._report.replaceChildren(
+        element('p', {}, 'Open a lab below, or select a cell that begins with %%submit.')
+      );
+    }
+  }
+
+  showStep({ step, fraction }) {
+    this._busy.hidden = false;
+    this._bar.value = fraction;
+    this._step.textContent = step;
+  }
+
+  showIdle() {
+    this._busy.hidden = true;
+  }
+
+  showError(message) {
+    this._report.replaceChildren(element('p', { className: 'wl-error', role: 'alert' }, message));
+  }
+
+  // null takes the report away.
+  showReport(report) {
+    this._report.replaceChildren(...(report ? this._reportNodes(report) : []));
+  }
+
+  showContents({ labs, chapters }) {
+    this._labs.replaceChildren(...labs.map(lab => this._entry(lab)));
+    this._chapters.replaceChildren(...chapters.map(chapter => this._entry(chapter)));
+    if (!labs.length) {
+      this._labs.append(element('li', {}, 'No labs here. Start JupyterLab in the folder that holds labs/.'));
+    }
+  }
+
+  _button(text, title, onclick) {
+    return element('button', { type: 'button', className: 'jp-mod-styled', title, onclick }, text);
+  }
+
+  _link(text, title, onclick) {
+    return element('button', { type: 'button', className: 'wl-link', title, onclick }, text);
+  }
+
+  _entry({ title, progress, share, files, handout }) {
+    const [first, ...others] = files;
+    const open = path => () => this._actions.open(path);
+    const more = others.map(path => this._link(path.split('/').pop(), `Open ${path}`, open(path)));
+    if (handout) {
+      more.unshift(this._link('handout', `Open ${handout}`, () => this._actions.openHandout(handout)));
+    }
+    return element(
+      'li',
+      {},
+      first ? this._link(title, `Open ${first}`, open(first)) : element('span', {}, title),
+      element('meter', { value: share, max: 1, title: progress, 'aria-label': progress }),
+      element('small', {}, progress),
+      more.length ? element('small', {}, ...more) : ''
+    );
+  }
+
+  _reportNodes(report) {
+    const done = report.full_marks ? 'wl-passed' : report.status === 'partial' ? 'wl-partial' : 'wl-failed';
+    return [
+      element(
+        'p',
+        { className: `wl-score ${done}` },
+        element('strong', {}, `${report.score} of ${report.max_score} points`),
+        ` ${report.status}, on the ${report.device} in ${report.seconds.toFixed(1)} s`
+      ),
+      element('p', { className: 'wl-opening' }, ...this._linked(report.opening)),
+      report.original ? element('pre', {}, report.original) : '',
+      ...report.parts.map(part => this._part(part)),
+      report.printed
+        ? element('details', {}, element('summary', {}, 'Printed by the kernels'), element('pre', {}, report.printed))
+        : '',
+      this._counters(report)
+    ].filter(node => node);
+  }
+
+  _part(part) {
+    const score = part.judged ? `${part.score} of ${part.max_score}` : part.status;
+    const lines = [
+      ...part.cases.map(({ name, message }) => element('li', {}, `${name}: `, ...this._linked(message))),
+      ...part.findings.map(({ line, message }) =>
+        element('li', {}, ...(/\b[Ll]ine \d/.test(message) || !line ? [] : this._linked(`Line ${line}: `)), ...this._linked(message))
+      ),
+      ...part.budgets.filter(({ words }) => words).map(({ words }) => element('li', {}, words))
+    ];
+    return element(
+      'details',
+      { open: part.judged && part.score < part.max_score && lines.length > 0 },
+      element('summary', {}, part.part, element('span', { className: 'wl-right' }, score)),
+      part.message ? element('p', {}, ...this._linked(part.message)) : '',
+      lines.length ? element('ul', {}, ...lines) : ''
+    );
+  }
+
+  _counters({ counters, note, parts }) {
+    const budgets = parts.flatMap(part => part.budgets);
+    if (!counters.length && !budgets.length) {
+      return '';
+    }
+    const number = value => value.toLocaleString('en-GB');
+    const rows = [
+      ...budgets.map(({ name, value, limit, passed }) =>
+        element(
+          'tr',
+          { className: passed ? 'wl-passed' : 'wl-failed' },
+          element('th', { scope: 'row' }, name),
+          element('td', {}, number(value)),
+          element('td', {}, number(Math.round(limit)))
+        )
+      ),
+      ...counters.map(({ name, value }) =>
+        element('tr', {}, element('th', { scope: 'row' }, name), element('td', {}, number(value)), element('td'))
+      )
+    ];
+    const head = ['counter', 'value', 'budget'].map(text => element('th', { scope: 'col' }, text));
+    return element(
+      'details',
+      { className: 'wl-counters', open: true },
+      element('summary', {}, 'Counters of the profile case'),
+      note ? element('p', {}, note) : '',
+      element('table', {}, element('thead', {}, element('tr', {}, ...head)), element('tbody', {}, ...rows))
+    );
+  }
+
+  // A sentence whose lines and handouts can be opened.
+  _linked(text) {
+    const nodes = [];
+    let done = 0;
+    for (const found of text.matchAll(LINE)) {
+      const [words, line, lab] = found;
+      nodes.push(text.slice(done, found.index));
+      nodes.push(
+        line
+          ? this._link(words, `Go to line ${line}`, () => this._actions.goTo(Number(line)))
+          : this._link(words, 'Open the handout', () => this._actions.openHandout(null, lab))
+      );
+      done = found.index + words.length;
+    }
+    return [...nodes, text.slice(done)];
+  }
+}
