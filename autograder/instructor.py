@@ -27,8 +27,6 @@ from warplab.files import write_whole
 def _lines(results: Path, lab: str | None = None) -> list[GradeLine]:
     """What a class's record holds, of one lab or of all. Raises ClassError."""
     record = results / RECORD
-    if not record.is_file():
-        raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
     with Ledger(record, reads=True) as ledger:
         found = [line for line in ledger.lines() if lab in (None, line.lab)]
     if lab is not None and not found:
@@ -254,7 +252,7 @@ def stats(options: argparse.Namespace, console: Console) -> int:
     """`autograder stats`. Raises ClassError, OSError."""
     from autograder.overview.stats import lab_stats, words
 
-    found = lab_stats(_lines(options.results))
+    found = lab_stats(_shown(options.results).lines(_lines(options.results)))
     for lab in found:
         for line in words(lab):
             _say(console, line)
@@ -267,10 +265,11 @@ def leaderboard(options: argparse.Namespace, console: Console) -> int:
     """`autograder leaderboard`. Raises ClassError, OSError."""
     from autograder.overview.leaderboard import leaderboard_page, places
 
-    best = places(_lines(options.results, options.lab), options.lab)
-    if options.names and _shown(options.results).hidden:
+    shown = _shown(options.results)
+    if options.names and shown.hidden:
         raise ClassError("Names are hidden: leave --names out, or show names with `autograder policy --show-names`.")
-    names = None if options.names else _pseudonyms(options.results)
+    best = places(shown.lines(_lines(options.results, options.lab)), options.lab)
+    names = None if options.names or shown.hidden else shown.pseudonyms
     write_whole(options.out, leaderboard_page(options.lab, best, names))
     _say(console, f"Written: {options.out}, {len(best)} places")
     return 0
@@ -309,7 +308,7 @@ def similar(options: argparse.Namespace, console: Console) -> int:
     texts = compared_texts.handed_in(shown.lines(_lines(options.results, options.lab)), lab)
     texts += compared_texts.solutions(lab)
     for results in options.earlier:
-        texts += compared_texts.earlier(results, lab)
+        texts += compared_texts.earlier(results, lab, shown.hidden)
     for folder in options.known:
         texts += compared_texts.collected(folder, lab)
     machine = None if options.tokens_only else choose_machine("emulator")

@@ -81,6 +81,18 @@ def write_release(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str] = (
     checkout()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ReleaseError(f"{folder} is not an empty folder: name a new one with --out.")
+    made = not folder.exists()
+    try:
+        return _write(folder, labs, rungs)
+    except BaseException:  # half a repository looks like one
+        for path in folder.iterdir() if folder.is_dir() else ():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if made and folder.is_dir():
+            folder.rmdir()
+        raise
+
+
+def _write(folder: Path, labs: Sequence[AnyLab], rungs: Sequence[str]) -> list[Path]:
     for name, source in _sources(labs, rungs):
         target = folder / name
         target.parent.mkdir(parents=True, exist_ok=True)

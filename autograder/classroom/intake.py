@@ -35,7 +35,7 @@ _LARGEST_METADATA = 64 << 20
 _GRADESCOPE_EXPORT = re.compile(r"assignment_\d+_export")
 _EXPORT = re.compile(rf"{_GRADESCOPE_EXPORT.pattern}|.+-submissions|submissions|submitted")
 _GRADESCOPE_FOLDER = re.compile(r"submission_\d+")
-_BESIDE = "is not read: in the course's repository only labs/LAB/submission.py and submission_cuda.py count"
+_BESIDE = "does not count: in the course's repository only labs/LAB/submission.py and submission_cuda.py do"
 _MOST_BYTES = 96 << 20  # of one student's files as they are in the download
 _MOST_READ = 500  # files of one student
 

@@ -115,6 +115,8 @@ class Ledger:
     def _to_read(self) -> sqlite3.Connection:
         """The record, opened to be read. In a folder that cannot be written to it is read as a file that nobody
         changes, if the run that wrote it has ended."""
+        if not self.path.is_file():
+            raise ClassError(f"There is no record {self.path}: grade the class first, with `autograder class`.")
         ways = ["ro"] if self._has_log() else ["ro", "ro&immutable=1"]
         for way in ways:
             self._database = self._connect(way)
@@ -134,7 +136,11 @@ class Ledger:
 
     def _connect(self, mode: str) -> sqlite3.Connection:
         place = f"{self.path.resolve().as_uri()}?mode={mode}"
-        return sqlite3.connect(place, uri=True, isolation_level=None, timeout=10.0)
+        try:
+            return sqlite3.connect(place, uri=True, isolation_level=None, timeout=10.0)
+        except sqlite3.Error as error:
+            self._writes.release()
+            raise self._meant(error) from None
 
     def _meant(self, error: Exception) -> Exception:
         """The sentence for an error of SQLite's: what is wrong with the file or its place."""

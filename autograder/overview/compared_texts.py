@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,15 +50,20 @@ def solutions(lab: AnyLab) -> list[ComparedText]:
     return [ComparedText(f"solutions/{lab.name}/{path.name}", path.name, path.read_bytes(), True) for path in files]
 
 
-def earlier(results: Path, lab: AnyLab) -> list[ComparedText]:
-    """Every attempt in the record of an earlier class, each text once. Raises ClassError."""
+def earlier(results: Path, lab: AnyLab, hidden: bool) -> list[ComparedText]:
+    """Every attempt in the record of an earlier class, each text once. Its students have their pseudonyms of that class
+    if names are `hidden` in this one, where they may be again, or there. Raises ClassError."""
     record = results / RECORD
     if not record.is_file():
         raise ClassError(f"There is no record {record}: --earlier takes the --out folder of an earlier class.")
     with Ledger(record, reads=True) as ledger:
+        own = ledger.shown()
+        shown = replace(own, hidden=hidden or own.hidden)
         attempts = [line for line in ledger.attempts() if line.lab == lab.name and line.content]
     texts = {line.content: line for line in attempts}
-    return [ComparedText(f"{line.student} in {results}", line.file, line.content, True) for line in texts.values()]
+    return [
+        ComparedText(f"{shown.of(line.student)} in {results}", line.file, line.content, True) for line in texts.values()
+    ]
 
 
 def collected(folder: Path, lab: AnyLab) -> list[ComparedText]:

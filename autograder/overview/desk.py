@@ -69,10 +69,7 @@ class View:
 
 def read(results: Path) -> View:
     """What the record in a folder shows. Raises ClassError."""
-    record = results / RECORD
-    if not record.is_file():
-        raise ClassError(f"There is no record {record}: grade the class first, with `autograder class`.")
-    with Ledger(record, reads=True) as ledger:
+    with Ledger(results / RECORD, reads=True) as ledger:
         shown = ledger.shown()
         log = [replace(line, student=shown.of(line.student), words=shown.words(line.words)) for line in ledger.log()]
         return View(shown.lines(ledger.lines()), log, shown.hidden)

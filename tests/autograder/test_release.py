@@ -169,6 +169,25 @@ def test_a_folder_with_something_in_it_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_nothing_is_left_of_a_release_that_was_stopped(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C when all but the texts are there."""
+    folder = tmp_path / "students"
+    if there:
+        folder.mkdir()
+
+    def stopped(*_: object) -> None:
+        assert (folder / "labs" / "01_axpy" / "task.py").is_file()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("autograder.release._unlink", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        write_release(folder, [find_lab("01_axpy")])
+    assert folder.exists() == there and (not there or not any(folder.iterdir()))
+
+
 def test_closed_labs_come_with_their_rungs_and_not_their_solutions(tmp_path: Path) -> None:
     write_release(tmp_path / "new", [find_lab("06_tiled_gemm")], ["06_tiled_gemm"])
     names = {path.name for path in (tmp_path / "new" / "solutions" / "06_tiled_gemm").iterdir()}

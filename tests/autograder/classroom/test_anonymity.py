@@ -153,3 +153,18 @@ def test_what_goes_out_has_the_names(results: Path, tmp_path: Path) -> None:
     assert "ada@x.edu" in (results / "results.csv").read_text()
     with Ledger(results / RECORD) as ledger:
         assert [line.words for line in ledger.log()][-2:] == ["names hidden", "names shown"]
+
+
+@pytest.mark.parametrize("command", [["stats"], ["leaderboard", "--lab", LAB, "--out", "board.html"]])
+def test_a_damaged_report_is_named_by_pseudonym(
+    results: Path, command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(results)
+    with Ledger(results / RECORD) as ledger:
+        (ada, *_) = ledger.waiting(["ada@x.edu"], again=True)
+        report = next(line.report for line in ledger.lines() if line.student == "ada@x.edu")
+        ledger.keep(ada.number, {key: value for key, value in report.items() if key != "parts"})
+        pseudonym = ledger.pseudonyms()["ada@x.edu"]
+    assert main([command[0], str(results), *command[1:]]) == 2
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"no whole report of {LAB} for {pseudonym!r}" in said and not [name for name in NAMES if name in said]

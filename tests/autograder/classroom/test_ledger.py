@@ -121,6 +121,13 @@ def test_the_log_tells_a_changed_grade_from_the_same(tmp_path: Path) -> None:
         assert {line.who for line in ledger.log()} == {"TA"}
 
 
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_folder_of_the_records_name_is_one_sentence(reads: bool, tmp_path: Path) -> None:
+    (tmp_path / "class.sqlite").mkdir()
+    with pytest.raises(ClassError, match="There is no record" if reads else "unable to open"):
+        Ledger(tmp_path / "class.sqlite", reads=reads)
+
+
 def test_a_full_disc_is_one_sentence_and_what_was_kept_stays(tmp_path: Path) -> None:
     with Ledger(tmp_path / "class.sqlite") as ledger:
         ledger.take_in([ADA])

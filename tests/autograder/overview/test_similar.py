@@ -127,11 +127,16 @@ def test_earlier_classes_are_read_and_nothing_else(tmp_path: Path) -> None:
     with Ledger(tmp_path / "2025" / RECORD) as ledger:
         for text in (OWN, NAIVE, OWN):
             ledger.take_in([HandedIn("ada", LAB.name, "submission.py", text.encode())])
-    found = compared_texts.earlier(tmp_path / "2025", LAB)
+    found = compared_texts.earlier(tmp_path / "2025", LAB, hidden=False)
     assert {one.content.decode() for one in found} == {OWN, NAIVE} and all(one.known for one in found)
+    assert all(one.name.startswith("ada in ") for one in found)
+    with Ledger(tmp_path / "2025" / RECORD, reads=True) as ledger:
+        pseudonym = ledger.pseudonyms()["ada"]
+    for one in compared_texts.earlier(tmp_path / "2025", LAB, hidden=True):
+        assert one.name.startswith(f"{pseudonym} in ")
     for folder, words in ((tmp_path, "no record"), (tmp_path / "none", "no record")):
         with pytest.raises(ClassError, match=words):
-            compared_texts.earlier(folder, LAB)
+            compared_texts.earlier(folder, LAB, hidden=False)
     with pytest.raises(ClassError, match="no folder"):
         compared_texts.collected(tmp_path / "none", LAB)
     with pytest.raises(ClassError, match="no text to compare"):
