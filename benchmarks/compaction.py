@@ -1,18 +1,18 @@
 """Times lab 20's reference, tiles of other sizes, CUB's DeviceSelect and torch.masked_select beside a copy.
 
 Run as `python -m benchmarks.compaction` on a machine with a GPU; nvcc adds CUB, PyTorch adds masked_select. Writes
-benchmarks/results/compaction.json, and the same file into the folder $OUT where that is set.
+benchmarks/results/compaction.json, and the same file into the folder $OUT where that is set. Exit code 1 where a
+candidate or a size was left out, 3 without a GPU.
 """
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import importlib.util
 import json
 import math
 import os
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -23,11 +23,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from warplab.gpu.statistics import median_interval
+
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "solutions" / "20_compaction" / "submission_cuda.py"
 COMMAND = "python -m benchmarks.compaction"
 SIZES = tuple(1 << power for power in range(20, 29, 2))  # elements, of which half are kept
-SECONDS = 75.0  # of all: sizes that are left then are left out
+SECONDS = 75.0  # in all: sizes that do not fit are left out
 TURNS = 15
 QUEUED = 2e-3  # seconds of work in one graph, about
 REFERENCE_NAME, CUB, COPY, TORCH = "reference", "cub::DeviceSelect::If", "copy", "torch.masked_select"
@@ -88,15 +90,21 @@ def variants() -> dict[str, str]:
     return found
 
 
-class Cub:
-    """cub::DeviceSelect::If, compiled by nvcc. Raises OSError or CalledProcessError where that cannot be."""
+def _nvcc() -> str | None:
+    toolkit = Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")) / "bin" / "nvcc"
+    return shutil.which("nvcc") or (str(toolkit) if toolkit.exists() else None)
 
-    def __init__(self, folder: Path) -> None:
-        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+
+class Cub:
+    """cub::DeviceSelect::If, compiled by nvcc. Raises RuntimeError with nvcc's words where that fails."""
+
+    def __init__(self, nvcc: str, folder: Path) -> None:
         source, library = folder / "select.cu", folder / "select.so"
         source.write_text(_CUB)
         flags = ["-O3", "-std=c++17", "-arch=native", "-shared", "-Xcompiler", "-fPIC"]
-        subprocess.run([nvcc, *flags, str(source), "-o", str(library)], check=True, capture_output=True, text=True)
+        made = subprocess.run([nvcc, *flags, str(source), "-o", str(library)], capture_output=True, text=True)
+        if made.returncode:
+            raise RuntimeError(f"nvcc cannot compile CUB: {made.stderr}")
         self._select = ctypes.CDLL(str(library)).compact
         self._select.restype = ctypes.c_int
         self._work: Any = None
@@ -208,16 +216,14 @@ def _bytes(name: str) -> int:
 
 def records(n: int, taken: dict[str, list[float]]) -> list[dict[str, Any]]:
     """Rates in bytes per second, 4 read per element and 4 written per kept one, beside the copy's and CUB's."""
-    medians = {name: statistics.median(seconds) for name, seconds in taken.items()}
-    rate = {name: _bytes(name) * n / seconds for name, seconds in medians.items()}
+    intervals = {name: median_interval(seconds) for name, seconds in taken.items()}
+    rate = {name: _bytes(name) * n / interval.value for name, interval in intervals.items()}
     found = []
-    for name, seconds in taken.items():
-        ordered = sorted(_bytes(name) * n / one for one in seconds)
-        edge = max(0, int((len(ordered) - 1.96 * math.sqrt(len(ordered))) / 2))  # of the median's 95% interval
+    for name, interval in intervals.items():
         kind, _, variant = name.partition("/")
-        extra: dict[str, Any] = {"seconds": medians[name]}
-        if CUB in medians and _bytes(name) != 8:
-            extra["beside_cub"] = medians[CUB] / medians[name]
+        extra: dict[str, Any] = {"seconds": interval.value}
+        if CUB in intervals and _bytes(name) != 8:
+            extra["beside_cub"] = intervals[CUB].value / interval.value
         found.append(
             {
                 "name": kind,
@@ -227,7 +233,7 @@ def records(n: int, taken: dict[str, list[float]]) -> list[dict[str, Any]]:
                 "unit": "B/s",
                 "shape": (n,),
                 "dtype": "float32",
-                "interval": (ordered[edge], ordered[-1 - edge]),
+                "interval": (_bytes(name) * n / interval.high, _bytes(name) * n / interval.low),
                 "baseline": COPY,
                 "baseline_value": rate[COPY],
                 "ratio": rate[name] / rate[COPY],
@@ -238,34 +244,37 @@ def records(n: int, taken: dict[str, list[float]]) -> list[dict[str, Any]]:
     return found
 
 
-def measured(say: Callable[[str], None]) -> list[dict[str, Any]]:
-    """The records of all sizes, the largest first, as far as SECONDS last."""
+def measured(say: Callable[[str], None]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The records of all sizes, the largest first, as far as SECONDS last; and what was left out, and why.
+
+    Raises whatever the reference or CUB raises, and ValueError where one of them is wrong.
+    """
     import cupy
 
-    began, stream, found = time.monotonic(), cupy.cuda.Stream(non_blocking=True), []
+    began, stream = time.monotonic(), cupy.cuda.Stream(non_blocking=True)
+    found, left_out = list[dict[str, Any]](), list[str]()
     candidates: dict[str, Work] = {}
     with tempfile.TemporaryDirectory() as folder:
-        try:
-            candidates[CUB] = Cub(Path(folder))
-        except (OSError, subprocess.CalledProcessError) as error:
-            say(f"No CUB: {error} {getattr(error, 'stderr', '')}")
+        if nvcc := _nvcc():
+            candidates[CUB] = Cub(nvcc, Path(folder))
+        else:
+            left_out.append("CUB: nvcc is not on the PATH.")
+        if not importlib.util.find_spec("torch"):
+            left_out.append(f"{TORCH}: PyTorch is not installed.")
         for variant, text in variants().items():
             candidates[f"{REFERENCE_NAME}/{variant}" if variant else REFERENCE_NAME] = of_source(text)
         say(f"{time.monotonic() - began:.1f} s: compiled")
         for n in sorted(SIZES, reverse=True):
             if time.monotonic() - began > SECONDS:
-                say(f"No time for n = {n}.")
+                left_out.append(f"n = {n}: {SECONDS:.0f} s were over.")
                 continue
             bench = Bench(n, stream)
             bench.add(COPY, bench.copy, check=False)
             bench.add(MEMCPY, bench.memcpy, check=False)
             for name, work in candidates.items():
-                try:
-                    bench.add(name, partial(work, bench.x, bench.out, bench.count))
-                except Exception as error:  # a variant that fails leaves the others
-                    say(f"{name}: {error}")
+                bench.add(name, partial(work, bench.x, bench.out, bench.count))
             taken = bench.seconds()
-            with contextlib.suppress(ImportError):
+            if importlib.util.find_spec("torch"):
                 taken[TORCH] = bench.masked_select()
             found += records(n, taken)
             say(f"{time.monotonic() - began:.1f} s: n = {n}")
@@ -275,11 +284,11 @@ def measured(say: Callable[[str], None]) -> list[dict[str, Any]]:
                 say(f"  {label:58} {one['value'] / 1e12:6.3f} TB/s {one['ratio']:6.3f} of copy {beside:6.3f} of CUB")
             del bench
             cupy.get_default_memory_pool().free_all_blocks()
-    return found
+    return found, left_out
 
 
 def main() -> int:
-    """Exit code 3 without a GPU."""
+    """Exit code 1 where something was left out, 3 without a GPU."""
     try:
         import cupy
 
@@ -287,7 +296,7 @@ def main() -> int:
     except Exception:
         print("This needs a GPU and CuPy.", file=sys.stderr)
         return 3
-    found = measured(partial(print, flush=True))
+    found, left_out = measured(partial(print, flush=True))
     folder = os.environ.get("OUT")
     if folder:  # first as it is: the results' own form needs more packages
         (Path(folder) / "compaction_records.json").write_text(json.dumps(found, indent=1))
@@ -298,7 +307,8 @@ def main() -> int:
     if folder:
         shutil.copy(written, folder)
     print(f"Written: {written.name}")
-    return 0
+    print("\n".join(f"Left out: {one}" for one in left_out), end="\n" * bool(left_out), file=sys.stderr)
+    return 1 if left_out else 0
 
 
 if __name__ == "__main__":

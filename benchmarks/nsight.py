@@ -43,20 +43,21 @@ def counters(
     run = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     if run.returncode:
         raise DeviceError(f"ncu failed: {(run.stderr or run.stdout).strip().splitlines()[-1:]}")
-    rows = _rows((folder / "ncu.csv").read_text())
+    rows = rows_of((folder / "ncu.csv").read_text())
     launches = sum(len(plan.launches) for plan, _ in plans)
     if len(rows) != launches:
         raise DeviceError(f"ncu reported {len(rows)} launches where the plans have {launches}.")
-    values = iter([{metric: _value(row, metric) for metric in metrics} for row in rows])
+    values = iter([{metric: value_of(row, metric) for metric in metrics} for row in rows])
     return [[next(values) for _ in plan.launches] for plan, _ in plans]
 
 
-def _value(row: dict[str, str], metric: str) -> int:
+def value_of(row: dict[str, str], metric: str) -> int:
+    """A launch's count; "a - b" is a difference."""
     first, *others = (int(float(row[name].replace(",", ""))) for name in metric.split(" - "))
     return first - sum(others)
 
 
-def _rows(text: str) -> list[dict[str, str]]:
+def rows_of(text: str) -> list[dict[str, str]]:
     """The launches in ncu's raw page: what precedes the table is messages, its first row holds units."""
     start = text.index('"ID"')
     return list(csv.DictReader(io.StringIO(text[start:])))[1:]

@@ -1,13 +1,12 @@
 """Runs the kernel of docs/tools.md under Nsight Compute, compute-sanitizer and Nsight Systems, beside the emulator.
 
-Run as `python -m benchmarks.tools` on a machine with a GPU and these tools; one that is not there is left out. Writes
-benchmarks/results/tools.json: ncu's counters beside ours, and the lines that a reader of the other tools looks at.
+Run as `python -m benchmarks.tools` on a machine with a GPU and these tools; one that is not there is left out, and its
+records stay. Writes benchmarks/results/tools.json: ncu's counters beside ours, and the lines that a reader of the
+other tools looks at.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shutil
 import subprocess
@@ -16,10 +15,12 @@ import tempfile
 from pathlib import Path
 
 import warplab
+from benchmarks.nsight import rows_of, value_of
 from corpus.tools import row_sums
 from course import results
 from course.results import Record
 from warplab.errors import WarplabError
+from warplab.gpu import sanitizer
 from warplab.hardware.device import present
 from warplab.plan.execution import METRICS
 
@@ -39,22 +40,24 @@ _OF_THE_PROCESS = re.compile(r"==(PROF|WARNING)==|\[\d+\] ")
 
 
 def run(command: list[str]) -> str:
-    """What a tool prints, without its lines about the process that it watches."""
+    """What a tool prints, without its lines about the process that it watches. Raises WarplabError if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
     lines = (done.stdout + done.stderr).splitlines()
+    if done.returncode:
+        raise WarplabError(f"{Path(command[0]).name} failed with {done.returncode}: {' '.join(lines[-3:])}")
     return "\n".join(line.rstrip() for line in lines if not _OF_THE_PROCESS.match(line))
 
 
-def by_ncu() -> list[Record]:
+def by_ncu(program: str) -> list[Record]:
     """Nsight Compute's counters beside the emulator's, and what its pages of text say."""
     total = warplab.run(row_sums.main).execution.total
     names = [METRICS[counter] for counter in COUNTERS]
-    command = ["ncu", "--clock-control", "none", "--kernel-name", "row_sums"]
-    raw = run([*command, "--csv", "--page", "raw", "--metrics", ",".join(names), sys.executable, str(SCRIPT)])
-    (row,) = list(csv.DictReader(io.StringIO(raw[raw.index('"ID"') :])))[1:]
+    command = [program, "--clock-control", "none", "--kernel-name", "row_sums"]
+    table = ["--csv", "--page", "raw", "--print-units", "base", "--metrics", ",".join(names)]
+    (row,) = rows_of(run([*command, *table, sys.executable, str(SCRIPT)]))
     found = []
     for counter, name in zip(COUNTERS, names, strict=True):
-        value, ours = int(float(row[name].replace(",", ""))), getattr(total, counter)
+        value, ours = value_of(row, name), getattr(total, counter)
         ratio = value / ours if ours else None
         found.append(
             Record(counter, "count", value, "1", variant=name, baseline="emulator", baseline_value=ours, ratio=ratio)
@@ -66,39 +69,47 @@ def by_ncu() -> list[Record]:
     return found
 
 
-def by_sanitizer() -> list[Record]:
-    """What compute-sanitizer's racecheck and initcheck report."""
+def by_sanitizer(program: str) -> list[Record]:
+    """What each of compute-sanitizer's tools reports. Raises WarplabError where one gives no summary."""
     found = []
     for tool in ("racecheck", "initcheck", "memcheck", "synccheck"):
-        text = run(["compute-sanitizer", "--tool", tool, "--print-limit", "3", sys.executable, str(SCRIPT)])
+        text = run([program, "--tool", tool, "--print-limit", "3", sys.executable, str(SCRIPT)])
         summary = re.findall(r"(\d+) (?:hazards? displayed|errors?)", text)
         shown = "\n".join(text.splitlines()[:30] + text.splitlines()[-2:])
-        count = int(summary[-1]) if summary else -1
-        found.append(Record("compute-sanitizer", "reports", count, "1", variant=tool, extra={"text": shown}))
+        if not summary:
+            raise WarplabError(f"compute-sanitizer's {tool} gave no summary: {text[-200:]}")
+        extra = {"text": shown}
+        found.append(Record("compute-sanitizer", "reports", int(summary[-1]), "1", variant=tool, extra=extra))
     return found
 
 
-def by_nsys() -> list[Record]:
+def by_nsys(program: str) -> list[Record]:
     """Nsight Systems' table of kernels and of calls."""
     with tempfile.TemporaryDirectory() as folder:
-        command = ["nsys", "profile", "--stats=true", "-o", str(Path(folder, "report")), sys.executable, str(SCRIPT)]
+        command = [program, "profile", "--stats=true", "-o", str(Path(folder, "report")), sys.executable, str(SCRIPT)]
         text = run(command)
     return [Record("nsys", "lines", len(text.splitlines()), "1", extra={"text": text})]
 
 
 def main() -> int:
-    """Exit code 3 without a GPU."""
+    """Exit code 3 without a GPU, without any of the tools, or where one fails."""
     if present() is None:
         raise WarplabError("This needs a GPU.")
     records = []
-    for program, part in (("ncu", by_ncu), ("compute-sanitizer", by_sanitizer), ("nsys", by_nsys)):
-        if shutil.which(program):
-            records += part()
+    for name, program, part in (
+        ("ncu", shutil.which("ncu"), by_ncu),
+        ("compute-sanitizer", sanitizer.find(), by_sanitizer),
+        ("nsys", shutil.which("nsys"), by_nsys),
+    ):
+        if program:
+            records += part(program)
         else:
-            print(f"{program} is not on the PATH and is left out.", file=sys.stderr)
+            print(f"{name} is not on the PATH and is left out.", file=sys.stderr)
+    if not records:
+        raise WarplabError("None of ncu, compute-sanitizer and nsys is on the PATH: add the toolkit's bin folder.")
     for record in records:
         print(record.name, record.variant, record.value, record.baseline_value, sep="  ")
-    print(f"Written: {results.write(FILE, results.make_header(COMMAND), records).name}")
+    print(f"Written: {results.write(FILE, results.make_header(COMMAND), records, merge=True).name}")
     return 0
 
 
