@@ -30,7 +30,7 @@ def carried_out(run: Run, to_run: Mapping[str, bytes], seed: int) -> Ruling:
     """How the cases end, whose schedules or work the worker gave. Raises JudgeError if `carry_out` does."""
     for name, content in to_run.items():
         carry_out(run, name, content, seed)
-    words = "Nothing comes too early and nobody waits for ever"
+    words = "Nothing comes too early, and there is no deadlock"
     words += f"; processes that ran {len(to_run)} of them agree." if to_run else "."
     return Ruling(Status.PASSED, words)
 

@@ -69,7 +69,7 @@ class _Run:
         operations = [operation for operation, _ in steps]
         if len(set(operations)) > 1:
             other = next(rank for rank, operation in enumerate(operations) if operation != operations[0])
-            words = f"Rank 0 {_does(operations[0])} where rank {other} {_does(operations[other])}: both wait for ever."
+            words = f"Rank 0 {_does(operations[0])} where rank {other} {_does(operations[other])}: a deadlock."
             self.fail(FindingKind.DEADLOCK, words)
         elif operations[0] is None:
             self.end([arrays for _, arrays in steps])

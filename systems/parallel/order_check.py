@@ -1,4 +1,4 @@
-"""Whether the orders of a pipeline are right: every pass once, nothing before what it needs, nobody waits for ever.
+"""Whether the orders of a pipeline are right: every pass once, nothing before what it needs, no deadlock.
 
 An order is checked without times: if it can be carried out at all, it can with any.
 """
@@ -147,7 +147,7 @@ class _Checked:
         needed = Pass(self.kinds()[1] if backward else Kind.FORWARD, micro_batch, stage)
         mine, theirs = self.orders[first][place[first]], self.orders[other][place[other]]
         words = (
-            f"Rank {first} waits for ever: its pass {place[first]}, {self.words(mine)}, needs {self.words(needed)} of "
+            f"Deadlock at rank {first}: its pass {place[first]}, {self.words(mine)}, needs {self.words(needed)} of "
             f"rank {other}, where {self.words(theirs)} comes first, which waits for rank {waiting[other][1] % ranks}."
         )
         return Fault(Wrong.DEADLOCK, first, place[first], words)

@@ -1,7 +1,7 @@
 """Labs whose functions return records: data that is checked, modelled and carried out, and never run.
 
 The parts are those of a lab of kernels. Correctness is a symbolic check of every case; safety, that nothing comes too
-early and nobody waits for ever, and that carrying some cases out ends with the right numbers; traffic, counters of the
+early and there is no deadlock, and that carrying some cases out ends with the right numbers; traffic, counters of the
 modelled case; efficiency, its modelled cost against a bound. Each function has its share of every part.
 """
 
@@ -119,7 +119,7 @@ class RecordKind(LabKind[R, CheckedRecords]):
     def carried_out(self, grading: Grading[R], to_run: Mapping[str, bytes]) -> Ruling:
         """How the cases `to_run` of the functions that are right end, whose content the worker gave. Raises JudgeError
         where they end otherwise than they must."""
-        return Ruling(Status.PASSED, "Nothing comes too early and nobody waits for ever.")
+        return Ruling(Status.PASSED, "Nothing comes too early, and there is no deadlock.")
 
     def efficiency(self, grading: Grading[R], evidence: CheckedRecords) -> PartResult:
         """The part of the grade."""

@@ -1,8 +1,8 @@
 """Whether a schedule is right, before anything is sent: it is carried out on sets of contributions instead of numbers.
 
 A chunk's value on a rank is the set of ranks whose data is added up in it. A schedule is right if every rank ends with
-exactly the sets that the collective asks for, nothing is sent before it is there, nothing is added twice, and nobody
-waits for ever. The first fault is said in one sentence.
+exactly the sets that the collective asks for, nothing is sent before it is there, nothing is added twice, and there
+is no deadlock. The first fault is said in one sentence.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def _deadlock(stuck: list[Stuck], moves: Columns) -> ScheduleFault:
     first = circle[0]
     chunk = int(moves.chunk[first.transfer])
     sentence = "; ".join(waits)
-    words = f"Nobody can go on: {sentence}; the transfer of chunk {chunk} is where rank {first.rank} stands."
+    words = f"Deadlock: {sentence}; the transfer of chunk {chunk} is where rank {first.rank} stands."
     return ScheduleFault(Flaw.DEADLOCK, first.rank, chunk, first.step, words)
 
 

@@ -103,7 +103,7 @@ class _Engine:
             self._advance()
         if late := [number for number, rank in enumerate(self.ranks) if rank.done is None]:
             rank = int(np.flatnonzero(self.classes.rank == late[0])[0])
-            raise NetworkError(f"Rank {rank} waits for ever: check the schedule, which has a deadlock.")
+            raise NetworkError(f"The schedule has a deadlock at rank {rank}: check what that rank waits for.")
         return np.array([rank.done for rank in self.ranks], np.float64)
 
     def _advance(self) -> None:

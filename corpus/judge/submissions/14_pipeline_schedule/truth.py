@@ -37,7 +37,7 @@ MUTANTS = (
         "back_through_the_same_chunk",
         "the backward passes begin with chunk 0",
         (Edit("chunks - 1 - chunk", "chunk"),),
-        Cause(Part.CORRECTNESS, _DEADLOCK, words="waits for ever"),
+        Cause(Part.CORRECTNESS, _DEADLOCK, words="Deadlock at rank"),
     ),
     Mutant(
         _SOURCE,
@@ -63,7 +63,7 @@ MUTANTS = (
                 "            for number in range(ranks)\n            for chunk in range(chunks)\n",
             ),
         ),
-        Cause(Part.CORRECTNESS, _DEADLOCK, words="waits for ever"),
+        Cause(Part.CORRECTNESS, _DEADLOCK, words="Deadlock at rank"),
     ),
     Mutant(
         _SOURCE,
