@@ -85,6 +85,8 @@ def _written(options: argparse.Namespace, lines: list[GradeLine], skipped: list[
     """The file for Canvas or Moodle."""
     from autograder.platforms import gradebook
 
+    if options.to == "canvas-feedback":
+        return _comments(options, lines, skipped)
     if options.to == "moodle" and options.gradebook is None:
         return gradebook.moodle(lines, options.key, options.scale)
     if options.gradebook is None:
@@ -104,6 +106,30 @@ def _written(options: argparse.Namespace, lines: list[GradeLine], skipped: list[
     if options.to == "moodle":
         return gradebook.worksheet(lines, exported, options.lab, options.scale, skipped)
     return gradebook.feedback_files(_pages(options.results, lines), exported, skipped)
+
+
+def _comments(options: argparse.Namespace, lines: list[GradeLine], skipped: list[str] | None) -> bytes:
+    from autograder.classroom.entries import Download
+    from autograder.overview.feedback import feedback_page
+    from autograder.platforms.canvas_comments import comments
+
+    if options.lab is None or options.submissions is None:
+        raise ClassError(
+            "Canvas takes feedback for one assignment, in the names of its download: name the lab with --lab, and the "
+            "download with --submissions."
+        )
+    with Ledger(options.results / RECORD, reads=True) as ledger:
+        names, pseudonyms = ledger.names(), ledger.pseudonyms()
+    with Download(options.submissions) as download:
+        downloaded = [entry.path.name for entry in download.entries()]
+    birds = {one.student: pseudonyms[line.student] for line in lines for one in line.each()}
+    return comments(
+        lines,
+        downloaded,
+        lambda number: names.get(number.casefold(), number),
+        lambda line: feedback_page(line.student, [line], birds[line.student]),
+        skipped,
+    )
 
 
 def _pages(results: Path, lines: list[GradeLine]) -> dict[str, str]:

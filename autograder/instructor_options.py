@@ -8,7 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-_EXPORTS = ("canvas", "moodle", "moodle-feedback", "gradescope", "nbgrader")
+_EXPORTS = ("canvas", "canvas-feedback", "moodle", "moodle-feedback", "gradescope", "nbgrader")
 Command = Callable[..., argparse.ArgumentParser]
 
 
@@ -24,6 +24,9 @@ def add_commands(command: Command) -> None:
         type=Path,
         metavar="CSV",
         help="what the platform exported: Canvas's gradebook, Moodle's worksheet",
+    )
+    sub.add_argument(
+        "--submissions", type=Path, metavar="PLACE", help="canvas-feedback: Canvas's download, a folder or an archive"
     )
     sub.add_argument(
         "--scale",

@@ -36,6 +36,7 @@ from autograder.classroom.table import cell
 from autograder.records.status import NOT_JUDGED
 
 _CANVAS_IDS = ("ID", "SIS User ID", "SIS Login ID", "Student")  # what a submission's student may be called by
+_EXCUSED = "EX"  # in the place of points
 _POINTS_POSSIBLE = "points possible"  # the second line of Canvas's file, after blanks
 _MOODLE_COLUMNS = (IDENTIFIER, GRADE, GRADED_AT)  # without which Moodle takes no worksheet
 COLUMN = "column"  # a scale: the points of the platform's column
@@ -70,12 +71,12 @@ def canvas(
             raise ClassError(f"Nothing says which column of Canvas's gradebook {line.lab} is: name it with --column.")
         place = places[line.lab]
         row = _canvas_row(heading, students, line.student)
-        if row is None:
+        if row is None or row[place : place + 1] == [_EXCUSED]:
             unknown.append(line.student)
             continue
         row += [""] * (len(heading) - len(row))
         row[place] = points(line, possible[place] if place < len(possible) else "")
-    _account(unknown, skipped, "Canvas's gradebook has not exactly one line for")
+    account(unknown, skipped, "Canvas's gradebook has not exactly one line that can be changed for")
     return _written(rows, _delimiter(exported))
 
 
@@ -123,7 +124,7 @@ def worksheet(
             continue
         row += [""] * (len(heading) - len(row))
         row[grade] = points(line, row[most] if most >= 0 else "")
-    _account(unknown, skipped, "Moodle's worksheet has not exactly one line that can be changed for")
+    account(unknown, skipped, "Moodle's worksheet has not exactly one line that can be changed for")
     return _written(rows, _delimiter(exported))
 
 
@@ -145,7 +146,7 @@ def feedback_files(pages: Mapping[str, str], exported: str, skipped: list[str] |
             values = dict(zip(heading, row, strict=False))
             name = re.sub(r"[^\w .-]|_", " ", values.get(FULL_NAME, "")).strip() or "Participant"
             archive.writestr(f"{name}_{_number(values[IDENTIFIER])}_assignfeedback_file_/feedback.html", page)
-    _account(unknown, skipped, "Moodle's worksheet has not exactly one line for")
+    account(unknown, skipped, "Moodle's worksheet has not exactly one line for")
     return out.getvalue()
 
 
@@ -185,7 +186,7 @@ def _points(lines: Sequence[GradeLine], scale: Scale) -> Callable[[GradeLine, st
     return words
 
 
-def _account(unknown: Iterable[str], skipped: list[str] | None, words: str) -> None:
+def account(unknown: Iterable[str], skipped: list[str] | None, words: str) -> None:
     names = sorted(set(unknown))
     if skipped is not None:
         skipped += [f"{words} {name}" for name in names]

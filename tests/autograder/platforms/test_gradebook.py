@@ -55,7 +55,7 @@ def test_a_judge_error_is_no_grade() -> None:
 @pytest.mark.parametrize(
     ("student", "columns", "words"),
     [
-        ("nobody", COLUMNS, "not exactly one line for nobody"),
+        ("nobody", COLUMNS, "not exactly one line that can be changed for nobody"),
         ("11", {"03_transpose": "Reduction"}, "no column called 'Reduction'"),
         ("11", {"03_transpose": "("}, "4 columns called '\\('"),
         ("11", {}, "which column"),
@@ -87,8 +87,14 @@ def test_canvas_skips_who_was_dropped_and_scales() -> None:
     exported = EXPORTED.replace(",10,100,", ",10,50,")
     after = rows(canvas([line("11"), line("99")], exported, COLUMNS, COLUMN, skipped))
     assert after[2][6] == "7.5" and after[3][6] == "3"
-    assert skipped == ["Canvas's gradebook has not exactly one line for 99"]
+    assert skipped == ["Canvas's gradebook has not exactly one line that can be changed for 99"]
     assert rows(canvas([line("11")], exported, COLUMNS, 20))[2][6] == "3"
+
+
+def test_canvas_keeps_a_student_excused() -> None:
+    exported, skipped = EXPORTED.replace(",A,9,,50", ",A,9,EX,50"), list[str]()
+    after = rows(canvas([line("11"), line("12")], exported, COLUMNS, None, skipped))
+    assert (after[2][6], after[3][6]) == ("EX", "15") and skipped[0].endswith("can be changed for 11")
 
 
 def test_an_id_of_canvas_beats_another_students_sis_id() -> None:
