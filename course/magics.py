@@ -10,6 +10,7 @@ from pathlib import Path
 from autograder import own_history
 from autograder.judge.confined_worker import ConfinedWorker
 from autograder.judge.pipeline import grade
+from autograder.panel.shown import shown
 from autograder.records.machine import Machine, choose_machine
 from autograder.records.request import Request
 from autograder.report.html_page import fragment
@@ -55,7 +56,7 @@ def submit(line: str, cell: str) -> None:
     else:
         own_history.keep(report)
         links = Links.between(Path.cwd(), labs_folder().parent, grades=own_history.words_about(lab.name))
-        waiting.answer(HTML(fragment(report, links)))
+        waiting.answer(HTML(fragment(report, links), metadata={"warplab": shown(report)}))  # for the panel
 
 
 def load_ipython_extension(shell) -> None:

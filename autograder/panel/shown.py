@@ -7,13 +7,14 @@ from typing import Any
 
 from autograder.records.report import Report
 from autograder.records.status import Status
-from autograder.report.words import budget_words, excess, plain_name
+from autograder.report.marks import marks
+from autograder.report.words import budget_words, plain_name
 
 _MOST_CASES = 5
 
 
 def shown(report: Report) -> dict[str, Any]:
-    """{"lab", "score", "max_score", "status", "opening", "parts", "counters", ...}; a panel has no room for more."""
+    """{"lab", "score", "status", "opening", "parts", "marks", "counters", ...}; a panel has no room for more."""
     return {
         "lab": report.lab,
         "title": report.title,
@@ -47,7 +48,6 @@ def shown(report: Report) -> dict[str, Any]:
                         "value": budget.value,
                         "limit": budget.limit,
                         "passed": budget.passed,
-                        "over": "" if budget.passed else excess(budget),
                         "words": "" if budget.passed else budget_words(budget),
                     }
                     for budget in part.budgets
@@ -55,6 +55,7 @@ def shown(report: Report) -> dict[str, Any]:
             }
             for part in report.parts
         ],
+        "marks": [asdict(mark) for mark in marks(report)],
         "counters": _counters(report),
         "note": report.profile.note if report.profile else "",
     }

@@ -1,5 +1,6 @@
 // The plugin: puts the panel into JupyterLab and ties it to the editors and to the server.
 
+import { Marks } from './marks.js';
 import { Panel } from './panel.js';
 import { Server } from './server.js';
 import { Targets } from './targets.js';
@@ -9,19 +10,23 @@ const WIDE = 900; // pixels; on a narrower window the panel would cover the note
 const SEEN = 'warplab-panel-seen'; // in the browser's storage: the panel has once opened by itself
 
 export async function plugin(shared) {
-  const [application, apputils, coreutils, lumino, notebook, services, ui] = await Promise.all(
+  const [application, apputils, codemirror, coreutils, lumino, notebook, services, state, ui, view] = await Promise.all(
     [
       '@jupyterlab/application',
       '@jupyterlab/apputils',
+      '@jupyterlab/codemirror',
       '@jupyterlab/coreutils',
       '@lumino/widgets',
       '@jupyterlab/notebook',
       '@jupyterlab/services',
-      '@jupyterlab/ui-components'
+      '@codemirror/state',
+      '@jupyterlab/ui-components',
+      '@codemirror/view'
     ].map(shared)
   );
 
-  const activate = (app, restorer, palette, notebooks) => {
+  const activate = (app, extensions, restorer, palette, notebooks) => {
+    const marks = new Marks(state, view);
     const server = new Server(services, coreutils);
     const reports = new Map(); // the last of each target
     const labs = new Map(); // by the paths of their files
@@ -76,10 +81,7 @@ export async function plugin(shared) {
         if (error) {
           panel.showError(error);
         } else {
-          reports.set(target.key, report);
-          if (targets.current.key === target.key) {
-            panel.showReport(report);
-          }
+          keep(target, report, body.text);
         }
         if (way === 'grade') {
           await refresh();
@@ -92,6 +94,27 @@ export async function plugin(shared) {
       }
     }
 
+    // Marks would be at other lines of a text that has changed meanwhile.
+    function keep({ key, model }, report, text) {
+      reports.set(key, report);
+      if (model.getSource() === text) {
+        marks.set(model, report.marks);
+      }
+      if (targets.current?.key === key) {
+        panel.showReport(report);
+      }
+    }
+
+    // %%submit leaves its report beside the picture of it.
+    function keepOfCell({ cell, notebook: content }) {
+      const target = targets.ofCell(cell, content.parent);
+      const outputs = (target && cell.model.outputs?.toJSON()) || [];
+      const report = outputs.map(output => output.metadata?.['text/html']?.warplab).find(found => found);
+      if (report) {
+        keep(target, report, target.model.getSource());
+      }
+    }
+
     function goTo(line) {
       const target = targets.current;
       target.show();
@@ -101,6 +124,11 @@ export async function plugin(shared) {
       target.editor?.focus();
     }
 
+    extensions.addExtension({
+      name: 'warplab:marks',
+      factory: ({ model }) => codemirror.EditorExtensionRegistry.createImmutableExtension(marks.extension(model.sharedModel))
+    });
+    notebook.NotebookActions.executed.connect((_, executed) => keepOfCell(executed));
     app.shell.add(widget, 'right', { rank: 10 });
     restorer?.add(widget, ID);
     for (const [id, label, execute] of [
@@ -125,7 +153,7 @@ export async function plugin(shared) {
     id: 'warplab:panel',
     description: 'Labs, reports and counters beside the code.',
     autoStart: true,
-    requires: [],
+    requires: [codemirror.IEditorExtensionRegistry],
     optional: [application.ILayoutRestorer, apputils.ICommandPalette, notebook.INotebookTracker],
     activate
   };

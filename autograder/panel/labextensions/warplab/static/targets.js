@@ -38,7 +38,13 @@ export class Targets {
         show: () => this._shell.activateById(widget.id)
       };
     }
-    const lab = cell?.model.type === 'code' && MAGIC.exec(cell.model.sharedModel.getSource())?.[1];
+    return cell ? this.ofCell(cell, widget) : null;
+  }
+
+  // null for a cell that does not begin with %%submit.
+  ofCell(cell, widget) {
+    const path = widget.context.path;
+    const lab = cell.model.type === 'code' && MAGIC.exec(cell.model.sharedModel.getSource())?.[1];
     if (!lab) {
       return null;
     }
