@@ -21,7 +21,7 @@ from warplab.errors import WarplabError
 
 MOST_ENTRIES = 500_000  # of the class; `unpacking` bounds each student
 MOST_ARCHIVE = 1 << 30  # bytes of an archive in a download's folder
-ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
+ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 LITTER = frozenset({"__MACOSX", "__pycache__", ".git", ".ipynb_checkpoints", ".venv", "site-packages"})
 LITTER_FILES = frozenset({".DS_Store", "Thumbs.db", "desktop.ini"})
 DAMAGE = (zipfile.BadZipFile, tarfile.TarError, OSError, EOFError, RuntimeError, ValueError, NotImplementedError)

@@ -161,8 +161,9 @@ def _looks_like_a_platforms(entries: Sequence[Entry], depth: int) -> bool:
 
 
 def _are_platforms(names: Collection[str]) -> bool:
-    """Whether Moodle or Canvas made most of the names in a folder; an instructor's own files may lie there too."""
-    return 2 * sum(bool(moodle(name) or canvas(name)) for name in names) > len(names)
+    """Whether Moodle or Canvas made the names in a folder: most of them, and all that can be a student's."""
+    others = [name for name in names if not (moodle(name) or canvas(name))]
+    return 2 * len(others) < len(names) and not any(largest(name) for name in others)
 
 
 def _without_root(entries: Sequence[Entry], known: Sequence[str], roots: list[str]) -> list[Entry]:
@@ -178,7 +179,7 @@ def _without_root(entries: Sequence[Entry], known: Sequence[str], roots: list[st
             return entries
         if not _holds_a_class(root, inside, known):
             return entries
-        if loose and not _are_platforms({parts[0] for parts in inside if parts}):
+        if loose and not (_EXPORT.fullmatch(root) or _are_platforms({parts[0] for parts in inside if parts})):
             return entries
         roots.append(root)
         entries = [*(replace(one, path=PurePosixPath(*one.path.parts[1:])) for one in held), *loose]
@@ -219,11 +220,12 @@ def _students(
         inner, people = _gradescope(inner, front, reader, told)
         identities = gradescope_identities(people)
         prefix = next((f"{root.removesuffix('-submissions')}-" for root in roots if root.endswith("-submissions")), "")
+        there = {entry.path.parts[0] for entry in inner}
         for folder, who in identities.items():
-            if not any(entry.path.parts[0] == folder for entry in inner):
+            if folder not in there:
                 students.setdefault(who.id, _Student(who)).came(front if front in known else "", _at(people[folder]))
         of_platform = bool(people) or any(_is_platforms(entry.path.parts) for entry in inner)
-        of_platform |= (any(map(_EXPORT.fullmatch, roots)) or (not front and bool(exports))) and not any(
+        of_platform |= (any(map(_EXPORT.fullmatch, roots)) or (not front and len(parts) > 1)) and not any(
             len(entry.path.parts) == 1 and largest(entry.path.name) and not is_archive(entry.path.name)
             for entry in inner
         )
@@ -312,10 +314,10 @@ def _of_student(
         return refused(
             f"two kinds of names ({' and '.join(kinds)}) give this ID, perhaps two people: grade them in two runs"
         )
-    repository = _repository([path for path, _ in files], known)
+    repositories = _repositories([path for path, _ in files], known)
     fates: list[Fate] = []
-    if repository is not None:
-        files, fates = _of_repository(who, files, repository, known)
+    if repositories:
+        files, fates = _of_repositories(who, files, repositories, known)
     wanted = [(path, entry) for path, entry in files if largest(path.name) and not entry.problem]
     if len(wanted) > _MOST_READ:
         return refused(f"{len(wanted)} files are more than {_MOST_READ}: hand in submission.py alone")
@@ -341,27 +343,31 @@ def _of_student(
         return refused(f"the files are {opened[0]['problem']}")
     places = {str(path): entry.place for path, entry in wanted}
     unpacked = [_piece(one, places) for one in opened]
-    inside = _repository([piece.path for piece in unpacked], known)
-    if inside is not None and repository is None:  # the repository in an archive
-        repository = inside
+    inside = _repositories([piece.path for piece in unpacked], known)
+    if inside and not repositories:  # in an archive
+        repositories = inside
         kept = [one for one in unpacked if _is_lab_file(one.path, inside, known)]
         own = [one for one in unpacked if _is_beside(one.path, inside, known)]
         fates += [Fate(who.id, one.place, False, _BESIDE) for one in own]
         others = len(unpacked) - len(kept) - len(own)
-        fates.append(Fate(who.id, str(inside), True, f"has {others} other files of the course"))
+        fates.append(Fate(who.id, str(min(inside)), True, f"has {others} other files of the course"))
         unpacked = kept
     if len(unpacked) > _MOST_READ:
         return refused(f"{len(unpacked)} files are more than {_MOST_READ}: hand in submission.py alone")
+    named_for = _named_for(piece.path for piece in unpacked) if kinds == ["folder"] else set()
+    if len(named_for) > 1:
+        return refused("the files are a platform's download of several students: give it to the command by itself")
     for one in unpacked:
-        if repository is not None and asked is None and _is_starter(one.lab(known), one.content):
+        if repositories and asked is None and _is_starter(one.lab(known), one.content):
             fates.append(Fate(who.id, one.place, True, "is the unchanged starter"))
         else:
             pieces.append(one)
-    if repository is not None and not pieces:
+    if repositories and not pieces:
         problem = f"The repository of {who.id} has unchanged starters only."
         return [HandedIn(who.id, "", "", b"", problem, who.name, who.members, at)], fates
     found, more = choose(who, pieces, asked, known, _is_starter, at)
     marks = {owned.note for owned, _ in student.owned}
+    marks |= {f"named as the file of {one} in a platform's download: see whose it is" for one in named_for}
     found = [
         replace(
             one,
@@ -398,41 +404,68 @@ def _piece(one: Mapping[str, Any], places: Mapping[str, str]) -> Piece:
     return Piece(path, place, one["content"], problem, one["cell"], python)
 
 
-def _repository(paths: Iterable[PurePosixPath], known: Sequence[str]) -> PurePosixPath | None:
-    """The folder that is a clone of what `autograder release` writes; None if there is none."""
+def _repositories(paths: Iterable[PurePosixPath], known: Sequence[str]) -> set[PurePosixPath]:
+    """The folders that are clones of what `autograder release` writes."""
+    found = set()
     for path in paths:
         parts = path.parts
         if len(parts) > 2 and parts[-3] == "labs" and parts[-2] in known and parts[-1] in ("task.py", "lab.toml"):
-            return PurePosixPath(*parts[:-3])
-    return None
+            found.add(PurePosixPath(*parts[:-3]))
+    return found
 
 
-def _is_lab_file(path: PurePosixPath, root: PurePosixPath, known: Sequence[str]) -> bool:
+def _inside(path: PurePosixPath, roots: Collection[PurePosixPath]) -> PurePosixPath:
+    """A file's path in its clone; as it is where it is in none."""
+    root = next((parent for parent in path.parents if parent in roots), None)
+    return path if root is None else path.relative_to(root)
+
+
+def _is_lab_file(path: PurePosixPath, roots: Collection[PurePosixPath], known: Sequence[str]) -> bool:
     """Whether a file of a clone is one that students write: `labs/LAB/submission*.py`."""
-    inside = path.relative_to(root).parts if root in path.parents else ()
-    return len(inside) == 3 and inside[0] == "labs" and inside[1] in known and inside[2] in SUBMISSION_NAMES
+    parts = _inside(path, roots).parts
+    return len(parts) == 3 and parts[0] == "labs" and parts[1] in known and parts[2] in SUBMISSION_NAMES
 
 
-def _is_beside(path: PurePosixPath, root: PurePosixPath, known: Sequence[str]) -> bool:
+def _is_beside(path: PurePosixPath, roots: Collection[PurePosixPath], known: Sequence[str]) -> bool:
     """Whether a file of a clone is Python or a notebook that the course does not have, where students write."""
-    if not largest(path.name) or _is_lab_file(path, root, known):
+    if not largest(path.name) or _is_lab_file(path, roots, known):
         return False
-    inside = path.relative_to(root) if root in path.parents else path
+    inside = _inside(path, roots)
     courses = len(inside.parts) > 1 and inside.parts[0] != "labs" and (CHECKOUT / inside.parts[0]).is_dir()
     return not courses and inside.parts[0] != "mine" and not (CHECKOUT / inside).exists()
 
 
-def _of_repository(
-    who: Identity, files: list[tuple[PurePosixPath, Entry]], root: PurePosixPath, known: Sequence[str]
+def _of_repositories(
+    who: Identity,
+    files: list[tuple[PurePosixPath, Entry]],
+    roots: Collection[PurePosixPath],
+    known: Sequence[str],
 ) -> tuple[list[tuple[PurePosixPath, Entry]], list[Fate]]:
-    kept = [(path, entry) for path, entry in files if _is_lab_file(path, root, known)]
-    own = [entry for path, entry in files if _is_beside(path, root, known)]
+    kept = [(path, entry) for path, entry in files if _is_lab_file(path, roots, known)]
+    own = [entry for path, entry in files if _is_beside(path, roots, known)]
     fates = [Fate(who.id, entry.place, False, _BESIDE) for entry in own]
     others = len(files) - len(kept) - len(own)
     return kept, [
         *fates,
         Fate(who.id, who.name or who.id, True, f"has {others} other files of the course's repository"),
     ]
+
+
+def _named_for(paths: Iterable[PurePosixPath]) -> set[str]:
+    """Who a student's Python files are of, if all have names as a platform's downloads have them."""
+    found = {_person_in(path) for path in paths if largest(path.name)}
+    return set() if "" in found else found
+
+
+def _person_in(path: PurePosixPath) -> str:
+    """Who a platform's names say that a file is of; empty where they say nothing."""
+    for part in path.parts:
+        if match := moodle(part):
+            return match["id"]
+        if _GRADESCOPE_FOLDER.fullmatch(part):
+            return part
+    found = canvas(path.name)
+    return found["id"] if found else ""
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 from autograder.classroom.entries import ClassError
 from autograder.classroom.intake import Intake, read_class
 from autograder.classroom.reader import Confined
-from corpus.hand_ins import LAB, TREES, Tree, gradescope, notebook, starter, work, zipped
+from corpus.hand_ins import LAB, OTHER, TREES, Tree, gradescope, notebook, starter, work, zipped
 
 
 def first_line(content: bytes) -> str:
@@ -202,6 +202,12 @@ def test_no_file_is_without_a_line(name: str, tmp_path: Path) -> None:
     assert name in ("plain", "by_lab") or not nobodys & {one.student for one in found.handed_in}
 
 
+def test_an_archive_of_gradescope_in_the_folder_of_a_lab(tmp_path: Path) -> None:
+    files = {f"{LAB}/assignment_7_export.zip": zipped(gradescope().files), f"{LAB}/scores.csv": b"x"}
+    found = read_class(Tree(files, {}).write(tmp_path))
+    assert {one.student for one in found.handed_in} == {student for student, _ in gradescope().counts}
+
+
 def test_strays_in_an_export_of_gradescope_cost_nobody_their_name(tmp_path: Path) -> None:
     tree = gradescope()
     root = tree.write(tmp_path / "class")
@@ -220,10 +226,48 @@ def test_an_export_in_a_folder_with_an_instructors_own_files(tmp_path: Path) -> 
     for number, files in enumerate((canvas, moodle)):
         trees = {"archive": {"submissions.zip": zipped(files)}, "week": {f"week/{name}": files[name] for name in files}}
         trees["week"]["week/grades.csv"] = b"x"
+        trees["labs"] = {f"{LAB}.zip": zipped(files)}
         trees["lab"] = {f"{LAB}/x.zip": zipped(files), f"{LAB}/grades.csv": b"x"}
         for name, tree in trees.items():
             found = read_class(Tree({**tree, "grades.csv": b"x"}, {}).write(tmp_path / f"{number}{name}"), LAB)
             assert {one.student: one.content for one in found.handed_in if one.content} == counts, (name, found)
+
+
+def test_clones_of_two_assignments_and_two_clones_of_one(tmp_path: Path) -> None:
+    files = {
+        f"gpu{n}-submissions/gpu{n}-ada/labs/{lab}/{name}": work(f"{lab}") if name == "submission.py" else b"#"
+        for n, lab in ((1, OTHER), (2, LAB))
+        for name in ("submission.py", "task.py")
+    }
+    found = read_class(Tree(files, {}).write(tmp_path / "a"))
+    assert [(one.student, one.lab, one.content) for one in found.handed_in] == [
+        ("ada", OTHER, work(OTHER)),
+        ("ada", LAB, work(LAB)),
+    ]
+    assert found.all_read
+
+
+@pytest.mark.parametrize("archive", [False, True])
+@pytest.mark.parametrize("names", [("ada_1_2_submission.py", "b_2_3_x.py"), ("submission_1/x.py", "submission_2/x.py")])
+def test_a_download_that_lies_where_a_students_files_do_is_no_student(
+    names: tuple[str, ...], archive: bool, tmp_path: Path
+) -> None:
+    """Of two sections, say; their files are not taken for those of a student `section1`."""
+    for section in ("section1", "section2"):
+        files = {name: work(section + name) for name in names}
+        if archive:
+            files = {f"{section}.zip": zipped(files)}
+        Tree({name if archive else f"{section}/{name}": text for name, text in files.items()}, {}).write(tmp_path)
+    found = read_class(tmp_path, LAB)
+    assert not any(one.content for one in found.handed_in) and len(found.handed_in) == 2
+    assert all("a platform's download of several students" in one.problem for one in found.handed_in)
+    one, mia = read_class(
+        Tree({"late/eve_5_6_x.py": b"#", "mia/x.py": b"#"}, {}).write(tmp_path / "one"), LAB
+    ).handed_in
+    assert (one.student, mia.note) == ("late", "") and "named as the file of 5" in one.note
+    helpers = {"ada/submission.py": b"#", "ada/test_1_2_a.py": b"# 1", "ada/test_2_3_b.py": b"# 2"}
+    (one,) = read_class(Tree(helpers, {}).write(tmp_path / "own"), LAB).handed_in
+    assert one.content == b"#" and not one.problem
 
 
 def test_a_file_per_student_that_cannot_be_read_is_that_students(tmp_path: Path) -> None:
