@@ -357,21 +357,26 @@ class Ledger:
             self.write_log("", "", words, inside=True)
 
     def waiting(self, only: Sequence[str] = (), again: bool = False) -> list[Waiting]:
-        """What is to be graded: submissions without a grade, or all with `again`, of these students and labs, if any
-        are named. Raises ClassError for a name that is neither."""
+        """What is to be graded: submissions without a grade, or all with `again`, of these students, members of groups
+        and labs, if any are named. Raises ClassError for a name that is none of them."""
         rows = self._rows(
             "SELECT id, student, lab, file, content, grade.submission IS NULL, lost FROM submission "
             "LEFT JOIN grade ON grade.submission = submission.id WHERE problem = '' ORDER BY lab, student, attempt"
         )
-        names = {name for row in self._rows("SELECT student, lab FROM submission") for name in row}
+        names = {
+            number: {student, lab, *(one for one, _ in json.loads(members))}
+            for number, student, lab, members in self._rows("SELECT id, student, lab, members FROM submission")
+        }
         for name in only:
-            if name not in names:
-                raise ClassError(f"--only {name}: there is no student and no lab of that name.")
+            if not any(name in theirs for theirs in names.values()):
+                shown = self.shown()
+                called = shown.pseudonyms.get(name, name) if shown.hidden else name
+                raise ClassError(f"--only {called}: nobody of that name has handed in anything, and no lab has it.")
         quota, used = self.policy().quota, self.used()
         return [
             Waiting(*row[:5])
             for row in rows
-            if (again or (row[5] and row[6] < TRIES)) and (not only or {row[1], row[2]} & set(only))
+            if (again or (row[5] and row[6] < TRIES)) and (not only or names[row[0]] & set(only))
             if not (row[5] and quota.exceeded(used.get(row[1], NOTHING_USED)))
         ]
 

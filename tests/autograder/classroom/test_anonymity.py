@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from autograder.classroom.anonymity import draw
+from autograder.classroom.entries import ClassError
 from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.ledger import RECORD, Ledger
 from autograder.classroom.people import Identity, Person
@@ -124,6 +125,14 @@ def test_a_name_is_not_answered_while_names_are_hidden(
 ) -> None:
     assert main([command[0], str(results), *command[1:]]) == 2
     assert "ames are hidden" in capsys.readouterr().err
+
+
+def test_somebody_without_a_hand_in_is_named_by_pseudonym(results: Path) -> None:
+    """`--only` with a pseudonym: the error says no more than was asked."""
+    with Ledger(results / RECORD) as ledger:
+        with pytest.raises(ClassError) as caught:
+            ledger.waiting(["max@x.edu"])
+        assert ledger.pseudonyms()["max@x.edu"] in str(caught.value) and "max" not in str(caught.value)
 
 
 def test_what_cannot_be_done_is_refused_without_names(results: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ import pytest
 from autograder.classroom.entries import ClassError
 from autograder.classroom.hand_in import HandedIn
 from autograder.classroom.ledger import TRIES, Ledger
+from autograder.classroom.people import Identity
 from autograder.classroom.table import table
 
 ADA = HandedIn("ada", "01_axpy", "submission.py", b"# a")
@@ -38,8 +39,15 @@ def test_what_has_a_grade_waits_no_more(tmp_path: Path) -> None:
         assert waiting(ledger, again=True) == ["ada", "bob"]
         assert waiting(ledger, "ada") == [] and waiting(ledger, "ada", again=True) == ["ada"]
         assert waiting(ledger, "01_axpy", again=True) == ["ada", "bob"]
-        with pytest.raises(ClassError, match="no student and no lab"):
+        with pytest.raises(ClassError, match="nobody of that name has handed in anything, and no lab"):
             ledger.waiting(["zoe"])
+
+
+def test_a_member_of_a_group_can_be_named(tmp_path: Path) -> None:
+    pair = replace(ADA, student="ada + zoe", members=(Identity("ada"), Identity("zoe")))
+    with Ledger(tmp_path / "class.sqlite") as ledger:
+        ledger.take_in([pair, BOB])
+        assert waiting(ledger, "zoe") == waiting(ledger, "ada + zoe") == ["ada + zoe"]
 
 
 def test_what_changed_is_a_further_attempt(tmp_path: Path) -> None:
