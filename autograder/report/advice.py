@@ -14,9 +14,11 @@ from autograder.report.source_slips import (
     is_vague,
     narrow_array,
     overwritten_output,
+    same_in_every_block,
     uncalled_barrier,
     unoptimised,
 )
+from autograder.report.waste import raises
 from autograder.report.words import without_place
 from warplab.plan.execution import Finding, FindingKind
 
@@ -67,7 +69,9 @@ def next_step(
     correctness, safety, traffic, efficiency = (by_name[name] for name in Part)
     lines = source.split("\n")
     if (correctness.lost or safety.lost) and (
-        slip := uncalled_barrier(lines) or overwritten_output(lines, correctness)
+        slip := uncalled_barrier(lines)
+        or overwritten_output(lines, correctness)
+        or same_in_every_block(lines, correctness, safety.findings[0] if safety.findings else None)
     ):
         return slip
     if safety.findings and safety.findings[0].kind is not FindingKind.UNSUPPORTED:
@@ -193,10 +197,10 @@ def _for_element(case: CaseResult, first: FirstWrong) -> str:
 def _for_traffic(part: PartResult, wasted: Sequence[WastedLine]) -> str:
     over = [budget for budget in part.budgets if not budget.passed]
     if not over:
-        return ""
+        return part.message if part.status is Status.OTHER_KERNELS else ""
     worst = max(over, key=lambda budget: budget.value / budget.limit if budget.limit else float("inf"))
-    start = f" Begin with line {wasted[0].line}." if wasted else ""
-    return f"{worst.reason}{start}"
+    first = next((line for line in wasted if raises(line, (worst.counter, *worst.parts))), None)
+    return f"{worst.reason} Begin with line {first.line}." if first else worst.reason
 
 
 def _for_efficiency(part: PartResult, wasted: Sequence[WastedLine], kernels: Sequence[KernelFigures]) -> str:

@@ -12,8 +12,14 @@ from collections.abc import Collection, Sequence
 from autograder.records.outcome import FirstWrong
 from autograder.records.report import PartResult
 from autograder.records.status import Status
+from warplab.plan.execution import Extent, Finding
 
 _UNCALLED = re.compile(r"^\s*(cuda\.sync(?:threads|warp)|__sync(?:threads|warp))\s*;?\s*(?:#.*|//.*)?$")
+_DEFINITION = re.compile(r"def (\w+)\(|(?:extern \"C\" )?__(?:global|device)__\s.*?\b(\w+)\s*\(")
+_BLOCK = re.compile(r"\bblockIdx\b|cuda\.grid\(|this_grid|\bclusterid\b|\bctaid\b|=.*atomic")
+_OWN_INDEX = re.compile(
+    r"^\s+(?:(?:unsigned |const )*(?:int|unsigned) )?\w+ = (?:cuda\.)?threadIdx\.x;?\s*(?:#.*|//.*)?$"
+)
 _PRINTS = re.compile(r"^\s*(?:if\b.*[:)]\s*)?(printf?)\s*\(")
 _UNOPTIMISED = re.compile(r"@cuda\.jit\(.*(?:\bopt\s*=\s*False|\bdebug\s*=\s*True)")
 _ARRAY_OF = re.compile(
@@ -49,6 +55,35 @@ def _function(lines: Sequence[str], name: str) -> list[str]:
         if inside and (code := line.strip()) and not code.startswith("#"):
             found.append(code)
     return found
+
+
+def same_in_every_block(lines: Sequence[str], correctness: PartResult, finding: Finding | None) -> str:
+    """A kernel of several blocks whose indices come from threadIdx alone, where elements or an order are missing."""
+    unwritten = {c.first_wrong.output for c in correctness.cases if c.first_wrong and c.first_wrong.unwritten}
+    between_blocks = finding is not None and finding.extent in (Extent.GRID, Extent.LAUNCH)
+    helpers = {name for name, start, end in _functions(lines) if _BLOCK.search("\n".join(lines[start:end]))}
+    for name, start, end in _functions(lines):
+        body = "\n".join(lines[start:end])
+        number = next((at for at in range(start, end) if _OWN_INDEX.search(lines[at])), None)
+        if number is None or name in helpers or any(re.search(rf"\b{one}\(", body) for one in helpers):
+            continue
+        if re.search(rf"\b{name}(?:\[1,|\(\(1,)", "\n".join(lines)):
+            continue  # it has one block
+        stores = any(re.search(rf"\b{output}\[", body) for output in unwritten)
+        if stores or finding is None or between_blocks and start < finding.line <= end:
+            index = "cuda.grid(1)" if "cuda." in lines[number] else "blockIdx.x * blockDim.x + threadIdx.x"
+            return (
+                f"Line {number + 1}: threadIdx counts from 0 in every block, so all blocks do the same elements: "
+                f"use {index}."
+            )
+    return ""
+
+
+def _functions(lines: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Names of functions at the top level of Python or of a text in C++, with where their lines begin and end."""
+    found = [(m[1] or m[2], at) for at, line in enumerate(lines) if (m := _DEFINITION.match(line))]
+    ends = [at for _, at in found[1:]] + [len(lines)]
+    return [(name, at, end) for (name, at), end in zip(found, ends, strict=False)]
 
 
 def overwritten_output(lines: Sequence[str], correctness: PartResult) -> str:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from autograder.records.report import WastedLine
 from warplab.plan.execution import Counters
 
 _SMALLEST_SHARE = 0.05  # of the kernel's traffic; less is not worth a student's time
 _MOST = 3
+# What the words about a line have, and the beginnings of the counters that it raises.
+_RAISED = {
+    "wavefronts of shared memory": ("shared",),
+    "sectors of local memory": ("local",),
+    " reads ": ("global_load", "global_read", "global_sectors"),
+    " writes ": ("global_store", "global_written", "global_sectors"),
+}
 
 
 def wasted_lines(total: Counters, lines: Mapping[int, Counters]) -> tuple[WastedLine, ...]:
@@ -19,6 +26,12 @@ def wasted_lines(total: Counters, lines: Mapping[int, Counters]) -> tuple[Wasted
     """
     found = [wasted for number, counters in lines.items() if number > 0 for wasted in _of(number, counters, total)]
     return tuple(sorted((w for w in found if w.share >= _SMALLEST_SHARE), key=lambda w: -w.share)[:_MOST])
+
+
+def raises(wasted: WastedLine, counters: Sequence[str]) -> bool:
+    """Whether the line is a place where one of the counters became larger than it needs to be."""
+    raised = next((names for words, names in _RAISED.items() if words in wasted.words), None)
+    return raised is None or any(counter.startswith(raised) for counter in counters)
 
 
 def _of(number: int, line: Counters, total: Counters) -> Iterator[WastedLine]:

@@ -185,10 +185,13 @@ def _require_that_blocks_fit(plan: Plan, architecture: str) -> None:
     for launch in plan.launches:
         kernel = plan.kernels[launch.kernel]
         if _occupancy(kernel, launch, architecture).blocks == 0:
+            blocks = math.prod(launch.grid)
+            swapped = blocks <= 1024 and blocks % 32 == 0  # it would be a block's number of threads
             raise Rejected(
                 Status.LAUNCH_ERROR,
                 f"A block of {math.prod(launch.block)} threads of {kernel.name} does not fit on an SM: each thread "
-                f"takes {kernel.cubins[architecture].registers} registers. Use smaller blocks, or fewer registers.",
+                f"takes {kernel.cubins[architecture].registers} registers. Use smaller blocks, or fewer registers."
+                + (" The number of blocks comes first, then the threads of a block." if swapped else ""),
                 launch.line,
             )
 

@@ -100,6 +100,22 @@ def test_traffic_names_the_worst_budget_and_the_line_to_begin_with() -> None:
     assert said == "Pad the rows. Begin with line 8. Read section traffic."
 
 
+def test_the_line_to_begin_with_wastes_what_the_worst_budget_counts() -> None:
+    waste = (
+        WastedLine(8, 0.9, "Line 8 takes 9 wavefronts of shared memory, 8 of them because lanes meet in one bank."),
+        WastedLine(5, 0.2, "Line 5 reads 9 sectors where 2 would do if lanes went to neighbouring elements."),
+    )
+    for counter, line in (("shared_load_wavefronts", 8), ("global_load_sectors", 5), ("busiest_sm_sectors", None)):
+        budgets = (BudgetResult(counter, "", 90, 10, "Less."),)
+        said = next_step(parts(**failed(Part.TRAFFIC, Status.OVER_BUDGET, budgets=budgets)), waste)
+        assert said == ("Less." if line is None else f"Less. Begin with line {line}.") + " Read section traffic."
+
+
+def test_kernels_that_are_not_those_that_were_counted_are_named() -> None:
+    lost = failed(Part.TRAFFIC, Status.OTHER_KERNELS, message="What is timed is not what was counted: two kernels.")
+    assert next_step(parts(**lost)).startswith("What is timed is not what was counted")
+
+
 def test_speed_looks_at_spills_then_waste_then_occupancy() -> None:
     slow = parts(**failed(Part.EFFICIENCY, Status.SLOW, measurement=measurement()))
     spilling = KernelFigures("k", 3, 255, 64, 0, 0.5)

@@ -52,7 +52,7 @@ class Finding:
     array: str = ""  # the host function's or kernel's name for the array
     index: tuple[int, ...] | None = None
     count: int = 1  # how often it was seen on this line; between blocks it varies a little with who runs which
-    extent: Extent = Extent.NOWHERE  # of a race
+    extent: Extent = Extent.NOWHERE  # of a race; the warp, where its lanes miss each other
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def test_copy_without_wait_reads_what_was_there_before() -> None:
     assert kinds(result) == {FindingKind.RACE}
     (finding,) = result.findings
     assert "asynchronous copy" in finding.message and finding.array.endswith("tile")
+    assert "put cp.async.wait_group and then __syncthreads() before" in finding.message
     assert finding.thread is not None and finding.index == (63 - finding.thread[0],)
 
 
@@ -82,11 +83,14 @@ def test_waiting_for_another_group_is_not_enough() -> None:
     assert np.array_equal(result.outputs["out"][:64], np.arange(163, 99, -1))
     assert np.array_equal(result.outputs["out"][64:], np.full(64, -7))
     assert kinds(result) == {FindingKind.RACE}
+    assert "leave fewer groups in flight (cp.async.wait_group)" in result.findings[0].message
 
 
 def test_wait_group_does_not_wait_for_what_is_not_committed() -> None:
     body = "tile[t] = -7; copy4(tile + t, a + t); WAIT(0)\n __syncthreads(); out[t] = tile[t];"
-    assert np.array_equal(run(body).outputs["out"], np.full(64, -7))
+    result = run(body)
+    assert np.array_equal(result.outputs["out"], np.full(64, -7))
+    assert "put cp.async.commit_group behind the copies" in result.findings[0].message
     body = body.replace("WAIT(0)", "WAIT_ALL")
     result = run(body)
     assert np.array_equal(result.outputs["out"], np.arange(100, 164)) and result.findings == ()

@@ -186,7 +186,12 @@ def test_without_a_wait_sums_are_old_and_it_is_found() -> None:
     result, _, c = small("{fence}\n{one}\n{commit}")
     assert np.array_equal(result.outputs["d"], sums(c))
     assert {f.kind for f in result.findings} == {FindingKind.RACE}
-    assert "still uses" in result.findings[0].message
+    assert "still uses" in result.findings[0].message and "put wgmma.wait_group before" in result.findings[0].message
+
+
+def test_products_that_are_not_committed_are_not_waited_for() -> None:
+    result, _, _ = small("{fence}\n{one}\nwgmma.wait_group.sync.aligned 0;")
+    assert "put wgmma.commit_group behind the products" in result.findings[0].message
 
 
 def test_waiting_for_all_but_the_youngest_group() -> None:
@@ -199,6 +204,7 @@ def test_waiting_for_all_but_the_youngest_group() -> None:
     late = "wgmma.wait_group.sync.aligned 1;\n" + "".join(f"mov.b32 %r10{i}, %r20{i};\n" for i in range(4))
     result, ab, c = small(f"{second}\n{{fence}}\n{{one}}\n{{commit}}\n{{other}}\n{{commit}}\n{late}")
     assert result.findings and "still uses" in result.findings[0].message
+    assert "with fewer groups left in flight" in result.findings[0].message
     result, ab, c = small(
         f"{second}\n{{fence}}\n{{one}}\n{{commit}}\n{{other}}\n{{commit}}\n{late}wgmma.wait_group.sync.aligned 0;"
     )

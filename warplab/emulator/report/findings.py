@@ -10,6 +10,8 @@ from warplab.emulator.core.state.bulk_layout import FORM_DIRECTION, TO_GLOBAL
 from warplab.emulator.core.state.layout import (
     ARRIVAL_SHIFT,
     CLUSTER_BARRIER,
+    COPY_COMMIT,
+    COPY_WAIT_GROUP,
     F_ADDRESS,
     F_BLOCK_X,
     F_BLOCK_Y,
@@ -65,9 +67,11 @@ from warplab.emulator.core.state.layout import (
     OP_BRANCH,
     OP_BULK,
     OP_COPY,
+    OP_COPY_GROUP,
     OP_JUMP,
     OP_LOAD,
     OP_STORE,
+    OP_WGMMA_GROUP,
     OTHER_BLOCK,
     SAME_WARP,
     SPACE_SHARED,
@@ -80,6 +84,9 @@ from warplab.emulator.core.state.layout import (
     WARPGROUP_MISSING,
     WARPGROUP_SKIPS,
     WARPGROUP_WARPS,
+    WGMMA_COMMIT,
+    WGMMA_WAIT,
+    X0,
     X7,
 )
 from warplab.emulator.lowering.calls import STACK_BYTES
@@ -173,6 +180,8 @@ class Explainer:
 
     def _extent(self, fault: int, record: np.ndarray) -> Extent:
         """The threads among which an order is missing."""
+        if fault == FAULT_DIVERGENT_WARP_SYNC:
+            return Extent.WARP
         if fault not in (FAULT_RACE, FAULT_GLOBAL_RACE):
             return Extent.NOWHERE
         extra = int(record[F_EXTRA])
@@ -267,7 +276,9 @@ class Explainer:
             return self._handed_over(record, place)
         if fault == FAULT_GLOBAL_RACE:
             only_stores = self._only_stores(int(record[F_PC]))
-            return race_sentence(record, str(place), self.program.lines, self.launch, self.words, only_stores)
+            return race_sentence(
+                record, str(place), self.program.lines, self.launch, self.words, only_stores, self._signals()
+            )
         if fault == FAULT_NOT_CONSTANT:
             writer = self._where(int(record[F_OTHER])) or "another instruction"
             return (
@@ -327,13 +338,22 @@ class Explainer:
         elif same and line:
             need += f": put {barrier} between the read and the write, or update it by {self.words.atomic}"
         elif line:
-            need += f": put {barrier} {self._between(*pcs)}"
+            between = self._between(*pcs)
+            need += f": put {barrier} {between}"
+            if between.startswith("after") and int(self.program.code[pcs[1], OP]) == OP_COPY:
+                need += f", or {self._copy_wait()}"  # a copy that no wait covers comes after the barrier
         return f"{verb} {place} that {f'{line} {other} in {who}' if line else f'{who} {other}'}, {need}."
 
     def _only_stores(self, pc: int) -> bool:
         """Does the line of an instruction store to global memory without reading any?"""
         code, lines = self.program.code, self.program.lines
         return not bool(((lines == lines[pc]) & (code[:, OP] == OP_LOAD)).any())
+
+    def _signals(self) -> bool:
+        """Do blocks wait for words that others release, and not at the grid's barrier of cooperative groups?"""
+        if any(name == GRID_BARRIER for _, name in self.program.constants):
+            return False
+        return any("ld.acquire" in text or "atom.acq" in text for text in self.program.texts)
 
     def _between(self, one: int, other: int) -> str:
         """Where a barrier that orders two instructions is missing, in words: between their lines, or, where the kernel
@@ -387,10 +407,7 @@ class Explainer:
         copy = f"the asynchronous copy of {line}" if line else "an asynchronous copy"
         if int(self.program.code[int(record[F_OTHER]), OP]) != OP_COPY:
             return f"{verb} {place}, which {copy} may still be writing: its mbarrier has to be waited for first."
-        return (
-            f"{verb} {place}, which {copy} may still be writing: the thread that started the copy has to wait for it "
-            f"({self.words.copy_wait}) first."
-        )
+        return f"{verb} {place}, which {copy} may still be writing: {self._copy_wait()}."
 
     def _bulk(self, fault: int, record: np.ndarray, place: Place | None) -> str:
         text = self._text(record)
@@ -427,7 +444,7 @@ class Explainer:
         if fault == FAULT_IN_FLIGHT:
             product = f"the wgmma of {line}" if line else "a wgmma"
             verb = "writes" if record[F_WRITE] else "reads"
-            return f"{verb} a register that {product} still uses: put {self.words.product_wait} before."
+            return f"{verb} a register that {product} still uses: {self._product_wait()}."
         if fault == FAULT_NO_FENCE and other < 0:
             return f"issues the kernel's first wgmma without {self.words.product_fence} before it."
         if fault == FAULT_NO_FENCE:
@@ -436,8 +453,35 @@ class Explainer:
         if fault == FAULT_OPERAND:
             who = line or "another access"
             wait = self.words.product_wait
-            return f"multiplies {place}, which {who} overwrote before {wait} had waited for the product."
+            return (
+                f"multiplies {place}, which {who} overwrote before {wait} had waited for the product: "
+                f"{self._product_wait()}."
+            )
         return self._warpgroup_sentence(record, line)
+
+    def _product_wait(self) -> str:
+        """What to do about products that nothing has waited for: a wait leaves out what was not committed."""
+        commit, wait = self.words.product_commit, self.words.product_wait
+        if not self._has(OP_WGMMA_GROUP, WGMMA_WAIT):
+            return f"put {wait} before"
+        if not self._has(OP_WGMMA_GROUP, WGMMA_COMMIT):
+            return f"put {commit} behind the products, because {wait} waits for committed ones only"
+        return f"put {wait} before, with fewer groups left in flight, or {commit} behind the products"
+
+    def _has(self, operation: int, action: int) -> bool:
+        """Has the kernel such an instruction, whose first operand is `action`?"""
+        code = self.program.code
+        return bool(((code[:, OP] == operation) & (code[:, X0] == action)).any())
+
+    def _copy_wait(self) -> str:
+        """What the thread that started a copy with cp.async has to do about it."""
+        commit, wait = self.words.copy_commit, self.words.copy_wait
+        waits = self._has(OP_COPY_GROUP, COPY_WAIT_GROUP)
+        if waits and not self._has(OP_COPY_GROUP, COPY_COMMIT):
+            return f"put {commit} behind the copies, because {wait} waits for committed ones only"
+        if waits:
+            return f"let each thread commit its copies ({commit}), and leave fewer groups in flight ({wait})"
+        return f"put {wait} and then {self.words.block_barrier} before"
 
     @staticmethod
     def _warpgroup_sentence(record: np.ndarray, line: str) -> str:
@@ -478,7 +522,10 @@ class Explainer:
         if fault == FAULT_DEADLOCK and record[F_EXTRA] < 0:
             return self._mbarrier_wait(record)
         if fault == FAULT_CLUSTER_BARRIER and record[F_EXTRA]:
-            return "waits at the cluster's barrier without having arrived there."
+            return (
+                "waits at the cluster's barrier without having arrived there. Let every thread arrive first, and then "
+                f"wait ({self.words.cluster_barrier})."
+            )
         if fault == FAULT_CLUSTER_BARRIER:
             return "arrives at the cluster's barrier a second time without having waited there."
         if fault == FAULT_DEADLOCK and record[F_EXTRA] == CLUSTER_BARRIER:

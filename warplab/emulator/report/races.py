@@ -33,10 +33,16 @@ from warplab.plan.model import Launch
 
 
 def race_sentence(
-    record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling, only_stores: bool
+    record: np.ndarray,
+    place: str,
+    lines: np.ndarray,
+    launch: Launch,
+    words: Spelling,
+    only_stores: bool,
+    signals: bool,
 ) -> str:
     """What a FAULT_GLOBAL_RACE says. `place` is the element, `lines` the program's source lines;
-    `only_stores`: the line reads no global memory."""
+    `only_stores`: the line reads no global memory; `signals`: blocks wait for words that others release."""
     extra = int(record[F_EXTRA])
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
     verb = _verb(bool(record[F_WRITE]), now)
@@ -44,7 +50,7 @@ def race_sentence(
     order = "and volatile does not order" if extra & BOTH_VOLATILE else "and nothing orders"
     return (
         f"{verb} {place}, which {_who(record, lines)} {other} in {_thread(record, launch)}, {order} the two "
-        f"({_kind(record)}): {_remedy(record, place, lines, launch, words, only_stores)}."
+        f"({_kind(record)}): {_remedy(record, place, lines, launch, words, only_stores, signals)}."
     )
 
 
@@ -103,7 +109,13 @@ def is_initialisation(record: np.ndarray, launch: Launch) -> bool:
 
 
 def _remedy(
-    record: np.ndarray, place: str, lines: np.ndarray, launch: Launch, words: Spelling, only_stores: bool
+    record: np.ndarray,
+    place: str,
+    lines: np.ndarray,
+    launch: Launch,
+    words: Spelling,
+    only_stores: bool,
+    signals: bool,
 ) -> str:
     extra, reason = int(record[F_EXTRA]), _reason(record)
     now, before = bool(extra & STRONG_NOW), bool(extra & STRONG_BEFORE)
@@ -149,6 +161,11 @@ def _remedy(
         )
     if both_write:
         return "one of the blocks alone should write it, or both atomically"
+    if extra & TOGETHER and signals:
+        return (
+            "the block that reads has to wait for a signal of the one that writes, with "
+            f"{words.block_barrier} before the signal and after the wait"
+        )
     if extra & TOGETHER:
         return (
             f"the blocks need a barrier of the whole grid between the two ({words.grid_barrier}, or by hand with "

@@ -18,11 +18,13 @@ class Spelling:
     fence: str
     atomic: str
     copy_wait: str
+    copy_commit: str
     bulk_wait: str
     proxy_fence: str
     mbarrier_init: str
     product_fence: str
     product_wait: str
+    product_commit: str
 
 
 _CUDA_CPP = Spelling(
@@ -33,11 +35,13 @@ _CUDA_CPP = Spelling(
     "__threadfence()",
     "atomicAdd",
     "cp.async.wait_group",
+    "cp.async.commit_group",
     "cp.async.bulk.wait_group.read",
     "fence.proxy.async",
     "mbarrier.init",
     "wgmma.fence",
     "wgmma.wait_group",
+    "wgmma.commit_group",
 )
 _NUMBA = Spelling(
     "cuda.syncthreads()",
@@ -47,11 +51,13 @@ _NUMBA = Spelling(
     "cuda.threadfence()",
     "cuda.atomic.add",
     "ptx.cp_async_wait_group",
+    "ptx.cp_async_commit()",
     "ptx.bulk_wait(..., read=True)",
     "ptx.fence_proxy_async()",
     "ptx.mbarrier_init",
     "ptx.wgmma_fence()",
     "ptx.wgmma_wait",
+    "ptx.wgmma_commit()",
 )
 
 

@@ -322,9 +322,10 @@ def _check_dimensions(name: str, grid: Dim3, block: Dim3, cluster: Dim3) -> None
             )
             _launch_error(f"'{name}' is launched with a {what} of {dims}{hint}")
     if prod(block) > 1024:
+        swapped = ". The number of blocks comes first, then the threads of a block" if prod(grid) <= 1024 else ""
         _launch_error(
             f"'{name}' is launched with {prod(block)} threads per block ({' x '.join(map(str, block))}): "
-            "the most is 1024"
+            f"the most is 1024{swapped}"
         )
     for what, dims, most in (("grid", grid, _GRID_MAX), ("block", block, _BLOCK_MAX)):
         for axis, n, limit in zip("xyz", dims, most, strict=True):
