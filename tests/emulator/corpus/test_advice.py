@@ -21,7 +21,7 @@ pytestmark = pytest.mark.stored
 
 BUDGET = 200_000
 BETWEEN = re.compile(r": put (\S*sync\w+\(\)) between lines (\d+) and (\d+) \(")
-IN_A_LOOP = re.compile(r": put (\S*sync\w+\(\)) after line (\d+), before the loop comes back to line (\d+) \(")
+IN_A_LOOP = re.compile(r": put (\S*sync\w+\(\)) after line (\d+), before the loop comes back to line (\d+)\b")
 FILES = sorted({fault.file for fault in FAULTS if fault.kind is FindingKind.RACE})
 
 
