@@ -74,7 +74,7 @@ def _words(line: GradeLine) -> str:
 
 def _in_python(line: GradeLine, page: Callable[[GradeLine], str]) -> bytes:
     comment = "\n".join(f"# {row}".rstrip() for row in _words(line).splitlines())
-    return f"{comment}\n\n".encode() + line.content
+    return f"{comment}\n\n{line.content.decode('utf-8', 'replace')}".encode()
 
 
 def _in_notebook(line: GradeLine, page: Callable[[GradeLine], str]) -> bytes:

@@ -49,7 +49,7 @@ def test_each_student_gets_a_comment_on_the_file_that_counts() -> None:
         line("11", content=b"x = 1\n"),
         replace(line("12", found=WRONG), file="lesson.py", counts=7.0, why="2 days late"),
         line("13"),
-        line("anon_x1Yz9"),
+        line("anon_x1Yz9", content="x = 'é'".encode("utf-16")),
         line("14"),
         line("15"),
         problem("11", "01_axpy"),
@@ -60,6 +60,7 @@ def test_each_student_gets_a_comment_on_the_file_that_counts() -> None:
     python = found["lovelaceada_11_501_submission.py"].decode()
     assert python.startswith(f"# {LAB}: 15 points count.") and python.endswith("\nx = 1\n")
     assert ast.unparse(ast.parse(python)) == "x = 1"  # all else is comments
+    assert "x\0 \0=" in found["anon_x1Yz9_505_kernel.py"].decode()  # readable, whatever was handed in
     words, code = json.loads(found["babbage_LATE_12_503_lesson.ipynb"])["cells"]
     assert "7 points count. 2 days late" in words["source"] and code["source"] == "# x"
     with zipfile.ZipFile(BytesIO(found["3 of 3_13_504_hw.zip"])) as archive:
