@@ -8,64 +8,34 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jupytext
 import pytest
 
 from course.chapters import c16_searching_for_kernels as c16
+from tests.notebooks.exercises import Exercises
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "notebooks" / "source" / "16_searching_for_kernels.md"
-CELLS = [cell.source for cell in jupytext.read(SOURCE).cells if cell.cell_type == "code"]
-TEXT = SOURCE.read_text(encoding="utf-8")
-GIVEN = {1: "def my_inputs", 2: "my_range = ", 3: "def my_proposer"}  # by exercise
-
-
-def cell_with(text: str) -> str:
-    """The first code cell with that text, without magics."""
-    cell = next(cell for cell in CELLS if text in cell)
-    return "\n".join(line for line in cell.splitlines() if not line.startswith("%"))
-
-
-def solution_of(number: int) -> str:
-    """The fenced Python of a printed solution, or the assignment in backticks."""
-    after = TEXT[TEXT.index(f"### Exercise {number}:") :]
-    folded = after[after.index("<details>") : after.index("</details>")]
-    if found := re.search(r"```python\n(.*?)```", folded, re.S):
-        return found.group(1)
-    (assignment,) = re.findall(rf"`({GIVEN[number]}[^`]+)`", folded)
-    return assignment
+EXERCISES = Exercises("16_searching_for_kernels", {1: "def my_inputs", 2: "my_range = ", 3: "def my_proposer"})
 
 
 @pytest.fixture(scope="module")
 def names() -> Iterator[dict[str, Any]]:
     """What the notebook has made before its exercises, without what runs on the emulator."""
     made: dict[str, Any] = {"display": lambda *shown: None}
-    exec(cell_with("import numpy as np"), made)
+    exec(EXERCISES.cell_with("import numpy as np"), made)
     made |= {"goal": None, "races": c16.sixty_races()}
     exec("from course.figures.averages import geometric", made)
     exec("from systems.search import product\nfrom systems.search.proposers import ByChance, ByGuess", made)
     yield made
 
 
-def reached(number: int, assignment: str, names: dict[str, Any]) -> bool:
-    """What the cell says that comes after the given one of an exercise, with `assignment` in its place."""
-    given = next(cell for cell in CELLS if cell.startswith(GIVEN[number]))
-    said: list[bool] = []
-    mine = {**names, "goal": lambda yes, _: said.append(bool(yes))}
-    exec(assignment, mine)
-    exec(CELLS[CELLS.index(given) + 1], mine)
-    return said[0]
-
-
-@pytest.mark.parametrize("number", GIVEN)
+@pytest.mark.parametrize("number", EXERCISES.begins)
 def test_what_is_given_does_not_reach_the_goal_and_the_solution_does(number: int, names: dict[str, Any]) -> None:
-    assert not reached(number, next(cell for cell in CELLS if cell.startswith(GIVEN[number])), names)
-    assert reached(number, solution_of(number), names)
+    assert EXERCISES.only_the_solution_reaches_the_goal(number, names)
 
 
 def test_each_criterion_names_a_test_that_there_is() -> None:
     """The checklist of section 7."""
-    section = TEXT[TEXT.index("## 7 ·") : TEXT.index("## 8 ·")]
+    section = EXERCISES.text[EXERCISES.text.index("## 7 ·") : EXERCISES.text.index("## 8 ·")]
     rows = re.findall(r"\| `(tests/[\w/]+\.py)::(\w+)` \|", section)
     assert len(rows) == section.count("| `tests/") == 11
     for path, name in rows:
@@ -88,9 +58,9 @@ def test_the_table_of_fusion_has_pytorchs_operators_and_their_bytes() -> None:
             return out
 
     made: dict[str, Any] = {"reveal": lambda *shown, **how: None, "fused_gain": None}
-    exec(cell_with("eager_bytes = ").replace("table(", "print("), made)
+    exec(EXERCISES.cell_with("eager_bytes = ").replace("table(", "print("), made)
     x, mask = torch.ones(8, 8), torch.ones(8, 8, dtype=torch.uint8)
-    (chain,) = re.findall(r"```python\n(\(scale \* x\).*)\n```", TEXT)
+    (chain,) = re.findall(r"```python\n(\(scale \* x\).*)\n```", EXERCISES.text)
     with Counting():
         exec(chain, {"scale": 0.5, "x": x, "mask": mask})
     assert moved == list(made["eager_bytes"].values())
