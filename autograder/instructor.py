@@ -13,7 +13,7 @@ from pathlib import Path
 from rich.console import Console
 
 from autograder.classroom.anonymity import Shown
-from autograder.classroom.entries import ClassError
+from autograder.classroom.entries import ClassError, read_text
 from autograder.classroom.grade_line import GradeLine
 from autograder.classroom.ledger import RECORD, Ledger
 from autograder.classroom.table import TABLE, table
@@ -95,10 +95,7 @@ def _written(options: argparse.Namespace, lines: list[GradeLine], skipped: list[
             "moodle-feedback": "Moodle's numbers of students are in the grading worksheet: name it with --gradebook.",
         }
         raise ClassError(words[options.to])
-    try:
-        exported = options.gradebook.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
-        raise ClassError(f"{options.gradebook} cannot be read as text.") from None
+    exported = read_text(options.gradebook)
     if options.to == "canvas":
         return _canvas(options, lines, exported, skipped)
     if options.lab is None:
@@ -164,10 +161,7 @@ def policy(options: argparse.Namespace, console: Console) -> int:
             if ledger.shown().hidden:
                 _say(console, "Names are hidden where grades are looked at.")
             return 0
-        try:
-            text = options.file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            raise ClassError(f"{options.file} cannot be read as text.") from None
+        text = read_text(options.file)
         extensions = read_policy(text, str(options.file)).extensions
         known = {one.student for line in ledger.attempts() for one in (line, *line.each())}
         for student in sorted(extensions.keys() - known - {person.id for person in ledger.people()}):

@@ -159,6 +159,16 @@ def members(file: IO[bytes], root: PurePosixPath, keep: ExitStack) -> Iterator[E
             yield _member(one.name, "" if one.isreg() else "is a link or a device", read_tar, root)
 
 
+def read_text(path: Path) -> str:
+    """A text that an instructor names, in UTF-8. Raises ClassError with what is wrong."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise ClassError(f"{path} is not in UTF-8: save it in UTF-8, a table as CSV.") from None
+    except OSError as error:
+        raise ClassError(f"{path} cannot be read: {error.strerror}.") from None
+
+
 def is_archive(name: str) -> bool:
     """Whether a file is an archive by its name."""
     return name.lower().endswith(ARCHIVES)

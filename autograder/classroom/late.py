@@ -6,7 +6,6 @@ How late somebody was follows from a deadline and the time of an attempt (`polic
 
 from __future__ import annotations
 
-import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from autograder.classroom.entries import ClassError
 from autograder.classroom.grade_line import GradeLine
+from autograder.classroom.roster import read_rows
 
 COLUMNS = ("student", "lab", "days")
 Days = Mapping[tuple[str, str], float]  # by student and lab
@@ -32,15 +32,18 @@ class Late:
 
 def read_days(path: Path) -> dict[tuple[str, str], float]:
     """The table of days. Raises ClassError with what is wrong in it."""
-    try:
-        rows = list(csv.DictReader(path.read_text(encoding="utf-8-sig").splitlines()))
-    except (OSError, UnicodeDecodeError, csv.Error):
-        raise ClassError(f"{path} cannot be read as a table.") from None
+    rows = read_rows(path)
+    heading = [title.strip().lower() for title in rows[0]] if rows else []
+    if not set(COLUMNS) <= set(heading):
+        raise ClassError(f"{path} has not the columns {', '.join(COLUMNS)}.")
     days: dict[tuple[str, str], float] = {}
-    for number, row in enumerate(rows, start=2):
-        student, lab, text = ((row.get(name) or "").strip() for name in COLUMNS)
+    for number, row in enumerate(rows[1:], start=2):
+        values = {title: text.strip() for title, text in zip(heading, row, strict=False)}
+        if not any(values.values()):
+            continue
+        student, lab, text = (values.get(name, "") for name in COLUMNS)
         try:
-            found = float(text) if text.isascii() else math.nan
+            found = float(text.replace(",", ".")) if text.isascii() else math.nan
         except ValueError:
             found = math.nan
         if not (student and lab and math.isfinite(found) and found >= 0 and (2 * found).is_integer()):

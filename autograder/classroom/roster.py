@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.classroom.entries import ClassError
+from autograder.classroom.entries import ClassError, read_text
 from autograder.classroom.moodle_headings import in_english
 from autograder.classroom.people import Person, spelled
 
@@ -85,12 +85,10 @@ def read_roster(path: Path) -> list[Person]:
 def read_rows(path: Path) -> list[list[str]]:
     """The rows of a table with commas, semicolons or tabs, as its first line has them. Raises ClassError."""
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path)
         delimiter = max(",;\t", key=text.split("\n", 1)[0].count)
         return list(csv.reader(text.splitlines(keepends=True), delimiter=delimiter))
-    except OSError as error:
-        raise ClassError(f"{path} cannot be read: {error.strerror}.") from None
-    except (UnicodeDecodeError, csv.Error):
+    except csv.Error:
         raise ClassError(f"{path} cannot be read as a table: save it as CSV in UTF-8.") from None
 
 

@@ -50,7 +50,7 @@ def test_a_table_of_days_is_read(tmp_path: Path) -> None:
         ("student,lab,days\nada,01_axpy,1.3\n", "line 2: a student, a lab and whole or half"),
         ("student,lab,days\nada,01_axpy,-1\n", "line 2: a student, a lab and whole or half"),
         ("student,lab,days\nada,01_axpy\n", "line 2: a student, a lab and whole or half"),
-        ("name,lab,days\nada,01_axpy,1\n", "line 2: a student"),
+        ("name,lab,days\nada,01_axpy,1\n", "has not the columns student, lab, days"),
         ("student,lab,days\nada,01_axpy,1\nada,01_axpy,2\n", "line 3: ada is there twice for 01_axpy"),
     ],
 )
@@ -66,3 +66,13 @@ def test_a_wrong_table_is_one_sentence(tmp_path: Path, text: str, words: str) ->
 def test_days_of_what_nobody_handed_in_are_not_passed_over() -> None:
     with pytest.raises(ClassError, match="adda has handed in nothing for 01_axpy"):
         without_late_points(CLASS, Late({("adda", "01_axpy"): 1}, 0, 10.0))
+
+
+def test_a_table_of_a_spreadsheet_in_another_language(tmp_path: Path) -> None:
+    """Semicolons between cells, a comma in numbers, an empty last line."""
+    path = tmp_path / "late.csv"
+    path.write_text("\ufeffStudent;Lab;Days\nada;01_axpy;1,5\n;;\n", encoding="utf-8")
+    assert read_days(path) == {("ada", "01_axpy"): 1.5}
+    path.write_bytes("student,lab,days\nJörg,01_axpy,1\n".encode("cp1252"))
+    with pytest.raises(ClassError, match="is not in UTF-8: save it in UTF-8, a table as CSV"):
+        read_days(path)
