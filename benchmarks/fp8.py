@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from statistics import geometric_mean
 from types import ModuleType
@@ -20,6 +19,7 @@ from typing import Any
 
 from autograder.spec.lab import solutions_folder
 from course import results
+from course.loading import module_of
 from warplab.errors import WarplabError
 from warplab.hardware.device import architecture_of, present
 from warplab.plan.archive import save
@@ -69,11 +69,7 @@ def call(function: str, shape: Shape) -> HostCall:
 
 def best_rung() -> ModuleType:
     """The last rung as a module, for what it can choose."""
-    spec = spec_from_file_location(BEST, FOLDER / f"{BEST}.py")
-    assert spec is not None and spec.loader is not None
-    rung = module_from_spec(spec)
-    spec.loader.exec_module(rung)
-    return rung
+    return module_of(FOLDER / f"{BEST}.py")
 
 
 def promising(rung: ModuleType, shape: Shape) -> list[Choice]:

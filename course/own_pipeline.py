@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
@@ -12,6 +11,7 @@ from matplotlib.figure import Figure
 from autograder.spec.lab import find_any
 from autograder.spec.pipelines import PassTimes
 from course.figures.stages import stages
+from course.loading import module_of
 from systems.parallel.bubbles import least_bubble
 from systems.parallel.order_check import check
 from systems.parallel.shapes import LayoutError
@@ -23,11 +23,7 @@ _TIMES = PassTimes(forward=1.0, input_part=1.0, weights=1.0, transfer=0.04)  # i
 def lab_functions(lab: str) -> ModuleType:
     """The functions of one's own file, `labs/<lab>/submission.py`, as it is now. Raises LabError."""
     path = find_any(lab).folder / "submission.py"
-    spec = importlib.util.spec_from_file_location("own_submission", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(path)
 
 
 def own_pipeline(

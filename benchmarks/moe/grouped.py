@@ -8,7 +8,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -17,6 +16,7 @@ from typing import Any
 from autograder.spec.lab import find_lab, solutions_folder
 from benchmarks import fp8
 from course import results
+from course.loading import module_of
 from warplab.errors import WarplabError
 from warplab.plan.archive import save
 from warplab.plan.assemble import assemble
@@ -117,11 +117,7 @@ SETTINGS = (
 
 def best_rung() -> ModuleType:
     """The last rung as a module, for what it can choose."""
-    spec = spec_from_file_location(BEST, FOLDER / f"{BEST}.py")
-    assert spec is not None and spec.loader is not None
-    rung = module_from_spec(spec)
-    spec.loader.exec_module(rung)
-    return rung
+    return module_of(FOLDER / f"{BEST}.py")
 
 
 def name_of(choice: Choice) -> str:

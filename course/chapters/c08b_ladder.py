@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from functools import cache
 from statistics import geometric_mean
 from types import ModuleType
@@ -18,6 +17,7 @@ from course.chapters.spoken import dimensions
 from course.figures.tile_order import CHOICES, Product
 from course.kernel_cell import KernelCell
 from course.lesson import Lesson, Step, solution, table
+from course.loading import module_of
 from course.results import Record
 from course.trial import attempt
 from warplab.figures import style
@@ -125,11 +125,7 @@ def drains_table(*steps: Step, depth: int = 64) -> Markdown:
 @cache
 def rung_14() -> ModuleType:
     """The host code of rung 14, which chooses tiles for a shape. Raises ClosedLab."""
-    spec = importlib.util.spec_from_file_location("rung_14", solution(LAB, "rung_14_any_shape"))
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(solution(LAB, "rung_14_any_shape"))
 
 
 def tiles_of(m: int, n: int, width: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from autograder.spec.lab import CHECKOUT
+from course.loading import module_of
 from tests.sampling import part_of
 from warplab.emulator import execute
 from warplab.plan.assemble import assemble
@@ -108,10 +108,7 @@ def test_the_same_file_runs_outside_the_judge(rung: str) -> None:
     import cupy
 
     path = FOLDER / f"{rung}.py"
-    spec = importlib.util.spec_from_file_location("rung", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = module_of(path)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-4, 5, shape).astype(np.float16) for shape in ((512, 320), (320, 768)))
     c = cupy.full((512, 768), cupy.nan, np.float16)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Collection
 from typing import Any
 
 from autograder.records.status import Part
 from autograder.spec.lab import LabOf, kernel_labs, known_labs, labs_folder, load, solutions_folder
 from autograder.spec.records import RecordCase, RecordTask
+from course.loading import module_of
 from warplab.plan.capture.protocol import encode_records
 
 SEED = 11
@@ -19,11 +19,7 @@ FUNCTIONS = [(lab, asked) for lab in LABS for asked in lab.task.functions]
 
 def reference(lab: RecordLab) -> Any:
     path = solutions_folder() / lab.name / "submission.py"
-    spec = importlib.util.spec_from_file_location("reference", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(path)
 
 
 def share_of(lab: RecordLab, functions: Collection[str]) -> float:

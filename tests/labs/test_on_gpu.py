@@ -3,7 +3,6 @@ which breaks its device costs only itself."""
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from autograder.spec.inputs import generate
 from autograder.spec.lab import CHECKOUT, find_lab, kernel_labs, solutions_folder
 from autograder.worker.compare import error_ratios, wrong_elements
 from corpus.judge.mutants.mutant import Cause, Edit, Mutant
+from course.loading import module_of
 from warplab.folders import TRUSTED, cache_folder
 from warplab.plan.model import Role
 
@@ -114,10 +114,7 @@ def test_the_same_file_runs_outside_the_judge(path: Path) -> None:
     import cupy
 
     task = find_lab(path.parent.name).task
-    spec = importlib.util.spec_from_file_location("reference", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = module_of(path)
     for case in task.correctness:
         values = generate(np, task, case, 1)
         outputs = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +10,7 @@ import pytest
 
 import warplab
 from corpus.tools import row_sums
+from course.loading import module_of
 from course.results import DIRECTORY, read
 from warplab.plan.execution import FindingKind
 
@@ -43,8 +43,4 @@ def test_the_solution_has_neither_fault(tmp_path: Path) -> None:
 
 def module(path: Path, text: str) -> ModuleType:
     path.write_text(text, encoding="utf-8")
-    spec = importlib.util.spec_from_file_location("solved", path)
-    assert spec and spec.loader
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return module_of(path)

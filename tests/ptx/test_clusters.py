@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
 
+from course.loading import module_of
 from tests.emulator.plans import ARCHITECTURE
 from warplab import ptx
 from warplab.emulator import execute
@@ -101,8 +101,4 @@ def test_numba_launches_both_by_itself(tmp_path: Path) -> None:
 
 
 def load(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("clusters", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return module_of(path)
