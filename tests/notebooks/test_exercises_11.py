@@ -8,7 +8,7 @@ import pytest
 
 from course.chapters.c11_the_network import schedule_of
 from systems.network.schedules import Flaw, check
-from tests.notebooks.exercises import Exercises
+from tests.course.exercises import Exercises
 
 EXERCISES = Exercises(
     "11_the_network", {1: "gather_size = ", 2: "rings_of_mesh = ", 3: "chunks_of_mine = ", 4: "bucket_mb = "}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebooks.exercises import Exercises
+from tests.course.exercises import Exercises
 
 EXERCISES = Exercises(
     "12_collectives", {1: "curve_alpha_us = ", 2: "from systems.network.schedules", 3: "nodes_for_trees = "}

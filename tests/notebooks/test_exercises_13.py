@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebooks.exercises import Exercises
+from tests.course.exercises import Exercises
 
 EXERCISES = Exercises(
     "13_parallelism", {1: "enough = ", 2: "from systems.parallel.timeline", 3: "my_layout = ", 4: "nic_gbs = "}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebooks.exercises import Exercises
+from tests.course.exercises import Exercises
 
 torch = pytest.importorskip("torch")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.notebooks.exercises import Exercises
+from tests.course.exercises import Exercises
 
 EXERCISES = Exercises("15_overlap_and_megakernels", {1: "def my_targets", 2: "def my_shares", 3: "my_hand_over = "})
 

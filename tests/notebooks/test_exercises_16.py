@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from course.chapters import c16_searching_for_kernels as c16
-from tests.notebooks.exercises import Exercises
+from tests.course.exercises import Exercises
 
 ROOT = Path(__file__).resolve().parents[2]
 EXERCISES = Exercises("16_searching_for_kernels", {1: "def my_inputs", 2: "my_range = ", 3: "def my_proposer"})
